@@ -1,0 +1,61 @@
+# The habits of this project. `make test` and `make demo` need nothing but Python 3.11+ and make.
+
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+UV     := $(shell command -v uv 2>/dev/null)
+
+.PHONY: help setup demo test check fmt faults soak bench lock report clean
+
+help:
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
+
+setup: $(STAMP) ## build the environment in .venv
+
+$(STAMP): requirements.lock pyproject.toml
+ifeq ($(UV),)
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --require-hashes -r requirements.lock
+	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation -e .
+else
+	uv venv --quiet --allow-existing --python $(PYTHON) $(VENV)
+	uv pip sync --quiet --python $(BIN)/python --require-hashes requirements.lock
+	uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation -e .
+endif
+	@touch $(STAMP)
+
+demo: $(STAMP) ## the main job on an example graph
+	$(BIN)/omnigraph demo
+
+test: $(STAMP) ## every test but the long soaks
+	$(BIN)/python -m pytest -m "not soak" -n 2 --dist loadgroup
+
+check: $(STAMP) ## format, lint, types, layers
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+
+fmt: $(STAMP) ## rewrite the layout of the sources
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+faults: $(STAMP) ## the fault matrix alone
+	$(BIN)/python -m pytest tests/faults -n 2 --dist loadgroup
+
+soak: $(STAMP) ## the long runs
+	$(BIN)/python -m pytest -m soak --timeout 7200
+
+bench: $(STAMP) ## every benchmark, ratios in one run
+	@for file in bench/*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
+
+lock: ## pin what the environment needs, by hash and without addresses
+	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
+	  --no-emit-index-url --group dev pyproject.toml requirements.build -o requirements.lock
+
+report: $(STAMP) ## sizes, for reading
+	$(BIN)/python -m tests.support.report
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,0 +1,50 @@
+"""OmniGraph: a typed, versioned property graph over the Lance columnar format.
+
+    graph = omnigraph.init("people.omni", "node Person { name: String @key }")
+    graph.load([{"type": "Person", "data": {"name": "Ada"}}], mode="append")
+    graph.query("query all() { match { $p: Person } return { $p.name } }").rows
+
+Names are imported on first use, so that `import omnigraph` is quick and loads neither Lance nor Spark.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from omnigraph import errors as errors
+from omnigraph.errors import *  # noqa: F403 - every error is part of the surface
+from omnigraph.errors import OmniError, OmniWarning
+
+if TYPE_CHECKING:
+    from omnigraph.api.texts import lint as lint
+    from omnigraph.api.texts import parse_schema as parse_schema
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "lint": "omnigraph.api.texts",
+    "parse_schema": "omnigraph.api.texts",
+    "Catalog": "omnigraph.catalog.model",
+    "Diagnostic": "omnigraph.language.source",
+    "SchemaPlan": "omnigraph.catalog.steps",
+    "init": "omnigraph.api.graph",
+    "open": "omnigraph.api.graph",
+    "Graph": "omnigraph.api.graph",
+    "Snapshot": "omnigraph.api.snapshot",
+    "Branch": "omnigraph.api.results",
+    "Commit": "omnigraph.api.results",
+    "LoadResult": "omnigraph.api.results",
+    "MutationResult": "omnigraph.api.results",
+    "QueryResult": "omnigraph.api.results",
+}
+
+__all__ = ["OmniError", "OmniWarning", "errors", *sorted(name for name in _HOMES if name != "open")]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'omnigraph' has no attribute '{name}'")
+    return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOMES})

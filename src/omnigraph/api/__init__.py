@@ -1,0 +1,1 @@
+"""The handle users hold, and the results it gives."""

@@ -1,0 +1,349 @@
+"""The handle users hold: every verb of a graph, on any branch, now or in the past."""
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Self
+
+import pyarrow as pa
+
+from omnigraph.api.results import (
+    Branch,
+    Commit,
+    LoadResult,
+    MutationResult,
+    QueryResult,
+    RecoveryAudit,
+    RecoverySidecar,
+)
+from omnigraph.api.snapshot import Snapshot, name_and_params
+from omnigraph.api.texts import source_of
+from omnigraph.catalog.model import Catalog
+from omnigraph.catalog.resolve import compile_schema
+from omnigraph.catalog.shape import shape_hash
+from omnigraph.compile.plan import Plan
+from omnigraph.engine.engine import Engine
+from omnigraph.engine.open import init_graph, open_graph
+from omnigraph.engine.read.verbs import explain
+from omnigraph.engine.write.verbs import load, mutate
+from omnigraph.errors import AlreadyInitialized, UserInputError
+from omnigraph.ids import MAIN, BranchName, CommitId
+from omnigraph.manifest.branches import Branch as BranchFact
+from omnigraph.manifest.branches import create_branch, delete_branch, list_branches
+from omnigraph.manifest.names import branch_name
+from omnigraph.manifest.records import GraphCommit
+from omnigraph.manifest.travel import At, find_commit
+
+Reference = str | int | datetime | Commit
+"""A point in history: commit or its id, manifest version, moment."""
+
+
+def init(
+    uri: str | os.PathLike[str],
+    schema: str | Path,
+    *,
+    force: bool = False,
+    exist_ok: bool = False,
+    storage_options: Mapping[str, str] | None = None,
+    actor: str | None = None,
+    config: Mapping[str, Any] | None = None,
+) -> "Graph":
+    """Create a graph with a schema and open it."""
+    text = source_of(schema, "<schema>")
+    try:
+        engine = init_graph(
+            os.fspath(uri), text, force=force, storage_options=storage_options, config=config
+        )
+    except AlreadyInitialized:
+        if not exist_ok:
+            raise
+        graph = open(uri, storage_options=storage_options, actor=actor, config=config)
+        if shape_hash(graph.catalog) != shape_hash(compile_schema(text)):
+            graph.close()
+            raise
+        return graph
+    return Graph(engine, actor=actor)
+
+
+def open(
+    uri: str | os.PathLike[str],
+    *,
+    read_only: bool = False,
+    storage_options: Mapping[str, str] | None = None,
+    actor: str | None = None,
+    config: Mapping[str, Any] | None = None,
+) -> "Graph":
+    """Open a graph; read-write settles what was interrupted before it returns."""
+    engine = open_graph(
+        os.fspath(uri), read_only=read_only, storage_options=storage_options, config=config
+    )
+    return Graph(engine, actor=actor)
+
+
+class Graph:
+    """An opened graph; safe to share between threads."""
+
+    def __init__(self, engine: Engine, *, actor: str | None = None, branch: str = MAIN) -> None:
+        self._engine = engine
+        self._actor = actor
+        self._branch = branch
+
+    @property
+    def uri(self) -> str:
+        """Where it is."""
+        return self._engine.uri
+
+    @property
+    def catalog(self) -> Catalog:
+        """Its types."""
+        return self._engine.contracts.current().catalog
+
+    @property
+    def schema_source(self) -> str:
+        """Its schema as it was written."""
+        return self._engine.contracts.current().source
+
+    @property
+    def read_only(self) -> bool:
+        """Whether writers are refused."""
+        return self._engine.read_only
+
+    def on(self, branch: str) -> "Graph":
+        """The same graph with another default branch."""
+        return Graph(self._engine, actor=self._actor, branch=branch)
+
+    # ---- reading
+
+    def snapshot(self, *, branch: str | None = None, at: Reference | None = None) -> Snapshot:
+        """Pin what is visible, now or at a point in history."""
+        target = branch_name(branch or self._branch, "read")
+        view = self._engine.view(target, _at(at))
+        return Snapshot(self._engine, view, None if at is None else view.commit)
+
+    def query(
+        self,
+        source: str | Path,
+        name: str | Mapping[str, Any] | None = None,
+        params: Mapping[str, Any] | None = None,
+        *,
+        branch: str | None = None,
+        at: Reference | None = None,
+    ) -> QueryResult:
+        """Run a read: `name` picks one of several queries; a mapping in its place is `params`."""
+        return self.snapshot(branch=branch, at=at).query(source, name, params)
+
+    def explain(
+        self,
+        source: str | Path,
+        name: str | Mapping[str, Any] | None = None,
+        params: Mapping[str, Any] | None = None,
+        *,
+        branch: str | None = None,
+        at: Reference | None = None,
+    ) -> Plan:
+        """Show how a read would run."""
+        chosen, _ = name_and_params(name, params)
+        view = self._engine.view(branch_name(branch or self._branch, "explain"), _at(at))
+        return explain(self._engine, view, source_of(source), chosen)
+
+    def entity(
+        self, type_name: str, id: str, *, branch: str | None = None, at: Reference | None = None
+    ) -> dict[str, Any] | None:
+        """One entity by id, or None."""
+        return self.snapshot(branch=branch, at=at).entity(type_name, id)
+
+    def table(
+        self, type_name: str, *, branch: str | None = None, at: Reference | None = None
+    ) -> pa.Table:
+        """A node or edge table as Arrow."""
+        return self.snapshot(branch=branch, at=at).table(type_name)
+
+    def export(
+        self,
+        *,
+        branch: str | None = None,
+        at: Reference | None = None,
+        types: Sequence[str] | None = None,
+    ) -> Iterator[dict[str, Any]]:
+        """Every entity in the load format: nodes before edges, by id."""
+        return self.snapshot(branch=branch, at=at).export(types)
+
+    # ---- writing
+
+    def mutate(
+        self,
+        source: str | Path,
+        name: str | Mapping[str, Any] | None = None,
+        params: Mapping[str, Any] | None = None,
+        *,
+        branch: str | None = None,
+        actor: str | None = None,
+        if_commit: str | Commit | None = None,
+    ) -> MutationResult:
+        """Run a mutation: one commit for all of its statements, or nothing."""
+        chosen, values = name_and_params(name, params)
+        writer = actor or self._actor
+        done = mutate(
+            self._engine,
+            source_of(source),
+            chosen,
+            values,
+            branch=BranchName(branch or self._branch),
+            actor=writer,
+            if_commit=None if if_commit is None else CommitId(str(if_commit)),
+        )
+        return MutationResult(
+            branch=done.branch,
+            query_name=done.query_name,
+            affected_nodes=done.counts.nodes,
+            affected_edges=done.counts.edges,
+            actor=writer,
+            commit=_commit(done.commit),
+        )
+
+    def load(
+        self,
+        source: Any,
+        *,
+        mode: str,
+        type: str | None = None,
+        branch: str | None = None,
+        from_branch: str | None = None,
+        actor: str | None = None,
+        allow_empty: bool = False,
+    ) -> LoadResult:
+        """Load records or frames in one commit; `type` names the type of a single frame."""
+        writer = actor or self._actor
+        done = load(
+            self._engine,
+            source if type is None else {type: source},
+            mode=mode,
+            branch=BranchName(branch or self._branch),
+            from_branch=None if from_branch is None else BranchName(from_branch),
+            actor=writer,
+            allow_empty=allow_empty,
+        )
+        notes = () if done.input.records else ("the input has 0 records; nothing was written",)
+        return LoadResult(
+            uri=self.uri,
+            branch=done.branch,
+            base_branch=from_branch,
+            branch_created=done.branch_created,
+            mode=mode,
+            tables={str(key): n for key, n in done.input.records.items()},
+            actor=writer,
+            commit=_commit(done.commit),
+            notes=notes,
+        )
+
+    # ---- branches and history
+
+    def branches(self) -> list[Branch]:
+        """Main, then the others by name."""
+        return [self._described(found) for found in list_branches(self._engine.manifest)]
+
+    def branch_create(
+        self,
+        name: str,
+        *,
+        from_branch: str = MAIN,
+        at: Reference | None = None,
+        actor: str | None = None,
+    ) -> Branch:
+        """Make a branch that shows what its source shows; nothing is copied."""
+        self._engine.require_writable("branch create")
+        made = create_branch(
+            self._engine.manifest,
+            self._engine.store.tables,
+            name,
+            source=BranchName(from_branch),
+            at=_at(at),
+        )
+        return self._described(made)
+
+    def _described(self, branch: BranchFact) -> Branch:
+        head = self._engine.manifest.current(branch.name).head
+        return Branch(
+            name=branch.name, head=None if head is None else head.id, parent=branch.parent
+        )
+
+    def branch_delete(self, name: str, *, actor: str | None = None) -> None:
+        """Delete a branch nothing depends on."""
+        self._engine.require_writable("branch delete")
+        self._engine.recovery.heal()
+        delete_branch(
+            self._engine.manifest,
+            self._engine.store.tables,
+            name,
+            bound_to=BranchName(self._branch),
+        )
+
+    def commits(
+        self,
+        *,
+        branch: str | None = None,
+        limit: int | None = None,
+        actor: str | None = None,
+        since: str | datetime | Commit | None = None,
+    ) -> list[Commit]:
+        """Commits visible on a branch, newest first."""
+        target = branch_name(branch or self._branch, "commits")
+        lineage = self._engine.manifest.current(target).lineage
+        start = since if isinstance(since, datetime) or since is None else CommitId(str(since))
+        return [Commit.of(c) for c in lineage.listed(actor=actor, since=start, limit=limit)]
+
+    def commit(self, id: str | Commit) -> Commit:
+        """One commit of any branch, by id or unique prefix."""
+        return Commit.of(find_commit(self._engine.manifest, str(id)))
+
+    # ---- upkeep
+
+    def refresh(self, *, settle: bool = False) -> None:
+        """Look at the graph anew; complete what was interrupted, and with `settle` undo what cannot be."""
+        self._engine.contracts.forget()
+        self._engine.manifest.heads.clear()
+        if self._engine.read_only:
+            return
+        if settle:
+            self._engine.recovery.settle()
+        else:
+            self._engine.recovery.refresh()
+
+    def recoveries(self) -> list[RecoveryAudit]:
+        """Operations that recovery settled, oldest first."""
+        return [RecoveryAudit.of(row) for row in self._engine.recovery.audit.rows()]
+
+    def pending_recoveries(self) -> list[RecoverySidecar]:
+        """Operations that are not settled yet, oldest first; those of live writers are among them."""
+        return [RecoverySidecar.of(one) for one in self._engine.desk.sidecars.pending()]
+
+    def close(self) -> None:
+        """Release what is held; a closed handle may be dropped."""
+        self._engine.cache.clear()
+        self._engine.manifest.heads.clear()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        mode = ", read-only" if self.read_only else ""
+        return f"<Graph {self.uri} on {self._branch}{mode}>"
+
+
+def _at(at: Reference | None) -> At | None:
+    match at:
+        case Commit(id=commit):
+            return commit
+        case None | str() | int() | datetime():
+            return at
+    raise UserInputError(
+        f"'at' is a commit, a manifest version or a datetime, not {type(at).__name__}"
+    )
+
+
+def _commit(commit: GraphCommit | None) -> Commit | None:
+    return None if commit is None else Commit.of(commit)

@@ -1,0 +1,318 @@
+"""What the calls of a graph return: frozen values with a wire form."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cached_property
+from typing import Any, Self
+
+import pyarrow as pa
+
+from omnigraph.catalog.types import PropertyType
+from omnigraph.catalog.values import json_column
+from omnigraph.commit.sidecar import Sidecar
+from omnigraph.ids import MAIN
+from omnigraph.manifest.records import CommitKind, GraphCommit
+from omnigraph.recovery.audit import AuditRow, RecoveryKind, TableOutcome
+from omnigraph.runtime import datetime_of, us_of
+
+ROWS_SHOWN_MAX = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Branch:
+    """A live branch: its head, and the branch it was made from (None for main)."""
+
+    name: str
+    head: str | None
+    parent: str | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The wire form."""
+        return {"name": self.name, "head": self.head, "parent": self.parent}
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Commit:
+    """One graph commit."""
+
+    id: str
+    parent: str | None
+    merged_parent: str | None
+    branch: str
+    actor: str | None
+    created_at: datetime
+    manifest_version: int
+    kind: CommitKind
+    tables: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, commit: GraphCommit) -> Self:
+        """The public view of a recorded commit."""
+        return cls(
+            id=commit.id,
+            parent=commit.parent,
+            merged_parent=commit.merged_parent,
+            branch=commit.branch,
+            actor=commit.actor,
+            created_at=datetime_of(commit.created_at),
+            manifest_version=commit.manifest_version,
+            kind=commit.kind,
+            tables=tuple(commit.tables),
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """The wire form; main is spelled null there."""
+        return {
+            "graph_commit_id": self.id,
+            "manifest_branch": None if self.branch == MAIN else self.branch,
+            "manifest_version": self.manifest_version,
+            "parent_commit_id": self.parent,
+            "merged_parent_commit_id": self.merged_parent,
+            "actor_id": self.actor,
+            "created_at": us_of(self.created_at),
+            "kind": str(self.kind),
+            "tables": list(self.tables),
+        }
+
+    def __str__(self) -> str:
+        return self.id
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MutationResult:
+    """What a mutation did; `commit` is None when nothing changed."""
+
+    branch: str
+    query_name: str
+    affected_nodes: int
+    affected_edges: int
+    actor: str | None
+    commit: Commit | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The wire form."""
+        return {
+            "branch": self.branch,
+            "query_name": self.query_name,
+            "affected_nodes": self.affected_nodes,
+            "affected_edges": self.affected_edges,
+            "actor_id": self.actor,
+            "commit": None if self.commit is None else self.commit.to_dict(),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadResult:
+    """What a load did; `tables` counts input records per table key."""
+
+    uri: str
+    branch: str
+    base_branch: str | None
+    branch_created: bool
+    mode: str
+    tables: Mapping[str, int]
+    actor: str | None
+    commit: Commit | None
+    engine: str = "local"
+    pending_indexes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def total_rows(self) -> int:
+        """Input records of all tables."""
+        return sum(self.tables.values())
+
+    def to_dict(self) -> dict[str, Any]:
+        """The wire form."""
+        return {
+            "uri": self.uri,
+            "branch": self.branch,
+            "base_branch": self.base_branch,
+            "branch_created": self.branch_created,
+            "mode": self.mode,
+            "tables": [{"table_key": k, "rows_loaded": n} for k, n in self.tables.items()],
+            "total_rows": self.total_rows,
+            "actor_id": self.actor,
+            "commit": None if self.commit is None else self.commit.to_dict(),
+            "engine": self.engine,
+            "pending_indexes": list(self.pending_indexes),
+            "notes": list(self.notes),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecoverySidecar:
+    """A pending operation."""
+
+    operation_id: str
+    writer_kind: str
+    branch: str
+    actor: str | None
+    started_at: str
+    tables: tuple[str, ...]
+    schema_version: int
+
+    @classmethod
+    def of(cls, sidecar: Sidecar) -> Self:
+        """The public view of a sidecar."""
+        keys = {pin.table_key for pin in sidecar.tables}
+        keys |= {one.table_key for one in (*sidecar.registrations, *sidecar.tombstones)}
+        return cls(
+            operation_id=sidecar.operation_id,
+            writer_kind=str(sidecar.writer_kind),
+            branch=sidecar.branch or MAIN,
+            actor=sidecar.actor,
+            started_at=sidecar.started_at,
+            tables=tuple(sorted(keys)),
+            schema_version=sidecar.schema_version,
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """The wire form."""
+        return {
+            "operation_id": self.operation_id,
+            "writer_kind": self.writer_kind,
+            "branch": self.branch,
+            "actor_id": self.actor,
+            "started_at": self.started_at,
+            "tables": list(self.tables),
+            "schema_version": self.schema_version,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecoveryAudit:
+    """A settled operation: what became of it, and the commit that says so."""
+
+    recovery_kind: RecoveryKind
+    operation_id: str
+    writer_kind: str
+    for_actor: str | None
+    commit: str
+    tables: tuple[TableOutcome, ...]
+    created_at: datetime
+
+    @classmethod
+    def of(cls, row: AuditRow) -> Self:
+        """The public view of a recorded recovery."""
+        return cls(
+            recovery_kind=row.kind,
+            operation_id=row.operation_id,
+            writer_kind=row.writer_kind,
+            for_actor=row.for_actor,
+            commit=row.commit,
+            tables=row.tables,
+            created_at=datetime_of(row.created_at),
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """The wire form."""
+        return {
+            "recovery_kind": str(self.recovery_kind),
+            "operation_id": self.operation_id,
+            "sidecar_writer_kind": self.writer_kind,
+            "recovery_for_actor": self.for_actor,
+            "graph_commit_id": self.commit,
+            "tables": [outcome.to_dict() for outcome in self.tables],
+            "created_at": us_of(self.created_at),
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class QueryResult:
+    """Rows of a query: Arrow inside, other shapes on demand."""
+
+    query_name: str
+    branch: str
+    snapshot: str | None
+    commit: str | None
+    table: pa.Table = field(repr=False)
+    types: tuple[PropertyType, ...] = field(repr=False)
+
+    @property
+    def columns(self) -> list[str]:
+        """Names of the columns, in the order of the query."""
+        return list(self.table.column_names)
+
+    @cached_property
+    def rows(self) -> list[dict[str, Any]]:
+        """Rows as JSON-shaped values."""
+        return self._records(wire=False)
+
+    def _records(self, *, wire: bool) -> list[dict[str, Any]]:
+        shown = [
+            json_column(column, type_, wire=wire)
+            for column, type_ in zip(self.table.columns, self.types, strict=True)
+        ]
+        names = self.columns
+        if not shown:
+            return [{} for _ in range(len(self))]
+        return [dict(zip(names, values, strict=True)) for values in zip(*shown, strict=True)]
+
+    def to_arrow(self) -> pa.Table:
+        """Typed columns."""
+        return self.table
+
+    def to_list(self) -> list[dict[str, Any]]:
+        """Rows as Python values: dates are dates."""
+        found: list[dict[str, Any]] = self.table.to_pylist()
+        return found
+
+    def to_pandas(self) -> Any:
+        """A pandas DataFrame."""
+        return self.table.to_pandas()
+
+    def to_polars(self) -> Any:
+        """A polars DataFrame."""
+        import polars
+
+        return polars.from_arrow(self.table)
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Record batches, one after the other."""
+        yield from self.table.to_batches()
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        return self.table.__arrow_c_stream__(requested_schema)
+
+    def __len__(self) -> int:
+        return int(self.table.num_rows)
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        return iter(self.rows)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The wire form."""
+        target = {"branch": self.branch} if self.snapshot is None else {"snapshot": self.snapshot}
+        return {
+            "query_name": self.query_name,
+            "target": target,
+            "row_count": len(self),
+            "columns": self.columns,
+            "rows": self._records(wire=True),
+            "graph_commit_id": self.commit,
+        }
+
+    def __repr__(self) -> str:
+        head = f"<{self.query_name}: {len(self)} rows on {self.branch}>"
+        lines = [head, " | ".join(self.columns)]
+        shown = self.table.slice(0, ROWS_SHOWN_MAX)
+        lines += [" | ".join(str(value) for value in row.values()) for row in shown.to_pylist()]
+        if len(self) > ROWS_SHOWN_MAX:
+            lines.append(f"… {len(self) - ROWS_SHOWN_MAX} more")
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        import html
+
+        def cells(values: Any, tag: str) -> str:
+            return "".join(f"<{tag}>{html.escape(str(value))}</{tag}>" for value in values)
+
+        shown = self.table.slice(0, ROWS_SHOWN_MAX).to_pylist()
+        body = "".join(f"<tr>{cells(row.values(), 'td')}</tr>" for row in shown)
+        more = f"<p>{len(self)} rows</p>"
+        return f"<table><thead><tr>{cells(self.columns, 'th')}</tr></thead><tbody>{body}</tbody></table>{more}"

@@ -1,0 +1,129 @@
+"""A snapshot: every table version of one moment, for as long as it is held."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+import pyarrow as pa
+
+from omnigraph.api.results import QueryResult
+from omnigraph.api.texts import source_of
+from omnigraph.engine.engine import Engine
+from omnigraph.engine.history.export import export
+from omnigraph.engine.read.verbs import entity, query
+from omnigraph.errors import NotFound, UserInputError
+from omnigraph.manifest.view import View
+from omnigraph.storage.blobs import BlobForm
+from omnigraph.storage.tables import Table
+
+
+class Snapshot:
+    """Reads of one view; later commits never change what it returns."""
+
+    def __init__(self, engine: Engine, view: View, at: str | None = None) -> None:
+        self._engine = engine
+        self._view = view
+        self._at = at
+
+    @property
+    def branch(self) -> str:
+        """The branch it was taken of."""
+        return self._view.branch
+
+    @property
+    def commit(self) -> str | None:
+        """The graph commit it shows."""
+        return self._view.commit
+
+    @property
+    def manifest_version(self) -> int:
+        """The manifest version it shows."""
+        return self._view.version
+
+    def query(
+        self,
+        source: str | Path,
+        name: str | Mapping[str, Any] | None = None,
+        params: Mapping[str, Any] | None = None,
+    ) -> QueryResult:
+        """Run a read."""
+        chosen, values = name_and_params(name, params)
+        answer = query(self._engine, self._view, source_of(source), chosen, values)
+        return QueryResult(
+            query_name=answer.query_name,
+            branch=self._view.branch,
+            snapshot=self._at,
+            commit=self._view.commit,
+            table=answer.table,
+            types=answer.types,
+        )
+
+    def table(self, type_name: str, columns: Sequence[str] | None = None) -> pa.Table:
+        """Read a node or edge table as Arrow; a Blob column holds its bytes."""
+        return self._open(type_name).read(list(columns) if columns else None, blobs=BlobForm.BYTES)
+
+    def scan(
+        self, type_name: str, columns: Sequence[str] | None = None, filter: str | None = None
+    ) -> pa.RecordBatchReader:
+        """Stream a node or edge table."""
+        return self._open(type_name).scan(list(columns) if columns else None, filter)
+
+    def entity(self, type_name: str, id: str) -> dict[str, Any] | None:
+        """One entity by id, or None."""
+        return entity(self._engine, self._view, self._view.catalog.table(type_name), id)
+
+    def export(self, types: Sequence[str] | None = None) -> Iterator[dict[str, Any]]:
+        """Every entity in the load format."""
+        return export(self._engine, self._view, types)
+
+    def tables(self) -> dict[str, int]:
+        """Row counts by table key."""
+        return {key: entry.row_count for key, entry in self._view.snapshot.entries.items()}
+
+    def to_dict(self) -> dict[str, Any]:
+        """The wire form."""
+        return {
+            "branch": self.branch,
+            "manifest_version": self.manifest_version,
+            "graph_commit_id": self.commit,
+            "tables": [
+                {
+                    "table_key": entry.table_key,
+                    "table_path": entry.at.path,
+                    "table_version": entry.at.version,
+                    "table_branch": entry.at.branch,
+                    "row_count": entry.row_count,
+                }
+                for entry in self._view.snapshot.entries.values()
+            ],
+        }
+
+    def _open(self, type_name: str) -> Table:
+        type_ = self._view.catalog.table(type_name)
+        entry = self._view.snapshot.entries.get(type_.table_key)
+        if entry is None:
+            raise NotFound("table", type_.table_key, hint="the type did not exist yet")
+        return self._engine.store.tables.open(entry.at)
+
+    def close(self) -> None:
+        """Let go of the table versions; nothing else is held."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<Snapshot of {self.branch} at {self.commit}>"
+
+
+def name_and_params(
+    name: str | Mapping[str, Any] | None, params: Mapping[str, Any] | None
+) -> tuple[str | None, Mapping[str, Any] | None]:
+    """A mapping in the place of the name is the parameters."""
+    if isinstance(name, Mapping):
+        if params is not None:
+            raise UserInputError("parameters were given twice; no changes were made")
+        return None, name
+    return name, params

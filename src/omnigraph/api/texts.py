@@ -1,0 +1,74 @@
+"""Schemas and queries as texts: what can be said about them without a graph."""
+
+from pathlib import Path
+
+from omnigraph.catalog.model import Catalog
+from omnigraph.catalog.resolve import compile_schema
+from omnigraph.compile import lint as linting
+from omnigraph.errors import SchemaError, UserInputError
+from omnigraph.language.source import (
+    Diagnostic,
+    Position,
+    Severity,
+    Source,
+    Span,
+    Stage,
+    diagnostics_of,
+)
+
+
+def source_of(given: str | Path, name: str = "<text>") -> Source:
+    """A text argument: a `str` is the text itself, a `Path` is a file."""
+    if isinstance(given, Path):
+        return read_source(given)
+    if not isinstance(given, str):
+        raise UserInputError(
+            f"expected text or a pathlib.Path, got {type(given).__name__}; no changes were made"
+        )
+    return Source(given, name)
+
+
+def read_source(path: Path) -> Source:
+    """Read a file; one that cannot be read or is no UTF-8 text is refused by name."""
+    try:
+        return Source(path.read_bytes().decode("utf-8-sig"), str(path))
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise UserInputError(f"'{path}' cannot be read: {reason}; no changes were made") from error
+    except UnicodeDecodeError as error:
+        raise UserInputError(
+            f"'{path}' is no UTF-8 text (byte {error.start}); no changes were made"
+        ) from error
+
+
+def parse_schema(text: str | Path) -> Catalog:
+    """Compile a schema; `SchemaError` lists what is wrong with it."""
+    return compile_schema(source_of(text))
+
+
+def lint(schema: str | Path | Catalog, query: str | Path | None = None) -> list[Diagnostic]:
+    """List what is wrong or doubtful in a schema, or in a query file against it."""
+    if isinstance(schema, Catalog):
+        catalog = schema
+    else:
+        try:
+            catalog = parse_schema(schema)
+        except SchemaError as error:
+            return [_diagnostic(found) for found in diagnostics_of(error)]
+    return [] if query is None else linting.lint(catalog, source_of(query))
+
+
+def _diagnostic(found: dict[str, object]) -> Diagnostic:
+    position, span = found["position"], found["span"]
+    assert isinstance(position, dict)
+    assert isinstance(span, dict)
+    return Diagnostic(
+        message=str(found["message"]),
+        code=str(found["code"]) if found.get("code") else None,
+        severity=Severity(str(found["severity"])),
+        stage=Stage(str(found["stage"])),
+        position=Position(**position),
+        span=Span(**span),
+        fix=str(found["fix"]) if found.get("fix") else None,
+        source_name=str(found.get("source_name", "<text>")),
+    )

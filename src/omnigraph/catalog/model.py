@@ -1,0 +1,239 @@
+"""The compiled schema that every other component works from."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import cached_property
+from types import MappingProxyType
+from typing import Any
+
+import pyarrow as pa
+
+from omnigraph.catalog.types import PropertyType, Scalar
+from omnigraph.errors import NotFound
+from omnigraph.ids import TableKey, edge_key, node_key
+
+EMPTY: Mapping[str, Any] = MappingProxyType({})
+
+
+class Level(StrEnum):
+    """How a constraint was spelled; moving between the two is a schema change."""
+
+    PROPERTY = "property"
+    BODY = "body"
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """A key, unique or index group: columns sorted by name, and how it was spelled."""
+
+    columns: tuple[str, ...]
+    level: Level = Level.BODY
+
+    @property
+    def display(self) -> str:
+        """`a`, or `(a, b)`."""
+        return self.columns[0] if len(self.columns) == 1 else f"({', '.join(self.columns)})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Range:
+    """Inclusive bounds of a number; an open side is None."""
+
+    property: str
+    low: int | float | None
+    high: int | float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """A pattern that must be found somewhere in a text (RE2)."""
+
+    property: str
+    pattern: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Embed:
+    """This vector holds embeddings of `source`, perhaps of one model only."""
+
+    source: str
+    model: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cardinality:
+    """How many edges of one type may leave one source."""
+
+    low: int = 0
+    high: int | None = None
+
+    @property
+    def is_free(self) -> bool:
+        """Whether there is nothing to check."""
+        return self.low == 0 and self.high is None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Annotation:
+    """An opaque annotation, kept verbatim: value as written, keywords sorted."""
+
+    name: str
+    value: str | None = None
+    keywords: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Property:
+    """One declared or inherited property."""
+
+    name: str
+    type: PropertyType
+    description: str | None = None
+    embed: Embed | None = None
+    annotations: tuple[Annotation, ...] = ()
+    rename_from: str | None = None
+    inherited_from: tuple[str, ...] = ()
+    property_id: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Interface:
+    """Properties a node type may promise; never a table. Constraints are those its properties carry."""
+
+    name: str
+    properties: Mapping[str, Property] = field(default_factory=lambda: EMPTY)
+    key: Columns | None = None
+    unique: tuple[Columns, ...] = ()
+    indices: tuple[Columns, ...] = ()
+    type_id: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodeType:
+    """One node table. `properties` are in name order: own and inherited."""
+
+    name: str
+    properties: Mapping[str, Property] = field(default_factory=lambda: EMPTY)
+    implements: tuple[str, ...] = ()
+    key: Columns | None = None
+    unique: tuple[Columns, ...] = ()
+    indices: tuple[Columns, ...] = ()
+    ranges: tuple[Range, ...] = ()
+    checks: tuple[Check, ...] = ()
+    description: str | None = None
+    instruction: str | None = None
+    annotations: tuple[Annotation, ...] = ()
+    rename_from: str | None = None
+    type_id: int | None = None
+    incarnation_id: int | None = None
+
+    @cached_property
+    def table_key(self) -> TableKey:
+        """The key of its table."""
+        return node_key(self.name)
+
+    @cached_property
+    def key_columns(self) -> tuple[str, ...]:
+        """Key properties in the order their texts form the id: by property id, else by name."""
+        if self.key is None:
+            return ()
+        return tuple(sorted(self.key.columns, key=self._key_order))
+
+    def _key_order(self, name: str) -> tuple[int, str]:
+        identity = self.properties[name].property_id
+        return (identity if identity is not None else 0, name)
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        """The logical Arrow schema: `id`, then properties in name order; a Blob is large_binary."""
+        return pa.schema([pa.field("id", pa.string(), nullable=False), *_fields(self.properties)])
+
+
+@dataclass(frozen=True, kw_only=True)
+class EdgeType:
+    """One edge table from node type `source` to node type `target`."""
+
+    name: str
+    source: str
+    target: str
+    properties: Mapping[str, Property] = field(default_factory=lambda: EMPTY)
+    cardinality: Cardinality = field(default_factory=Cardinality)
+    unique: tuple[Columns, ...] = ()
+    indices: tuple[Columns, ...] = ()
+    description: str | None = None
+    instruction: str | None = None
+    annotations: tuple[Annotation, ...] = ()
+    rename_from: str | None = None
+    type_id: int | None = None
+    incarnation_id: int | None = None
+
+    @cached_property
+    def table_key(self) -> TableKey:
+        """The key of its table."""
+        return edge_key(self.name)
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        """The logical Arrow schema: `id`, `src`, `dst`, then properties in name order."""
+        ends = [pa.field(name, pa.string(), nullable=False) for name in ("id", "src", "dst")]
+        return pa.schema([*ends, *_fields(self.properties)])
+
+
+TableType = NodeType | EdgeType
+
+
+def _fields(properties: Mapping[str, Property]) -> list[pa.Field]:
+    return [
+        pa.field(name, properties[name].type.arrow, nullable=properties[name].type.nullable)
+        for name in sorted(properties)
+    ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Catalog:
+    """All types of a graph, by name. Unbound (no identities) when built from text alone."""
+
+    interfaces: Mapping[str, Interface] = field(default_factory=lambda: EMPTY)
+    nodes: Mapping[str, NodeType] = field(default_factory=lambda: EMPTY)
+    edges: Mapping[str, EdgeType] = field(default_factory=lambda: EMPTY)
+
+    @cached_property
+    def tables(self) -> Mapping[TableKey, TableType]:
+        """Every node and edge type by table key, in key order."""
+        found: dict[TableKey, TableType] = {n.table_key: n for n in self.nodes.values()}
+        found |= {e.table_key: e for e in self.edges.values()}
+        return {key: found[key] for key in sorted(found)}
+
+    @cached_property
+    def _folded_edges(self) -> Mapping[str, str]:
+        return {name.lower(): name for name in self.edges}
+
+    def edge(self, word: str) -> EdgeType | None:
+        """Find an edge type by exact name, else ignoring case."""
+        found = self.edges.get(word)
+        return found or self.edges.get(self._folded_edges.get(word.lower(), ""))
+
+    def incident(self, node_type: str) -> tuple[EdgeType, ...]:
+        """Edge types with that node type at either end, by name."""
+        return tuple(
+            self.edges[name]
+            for name in sorted(self.edges)
+            if node_type in (self.edges[name].source, self.edges[name].target)
+        )
+
+    def table(self, name: str) -> TableType:
+        """Find a type by table key, node name or edge name; unknown is NotFound with a suggestion."""
+        key = TableKey(name)
+        if key in self.tables:
+            return self.tables[key]
+        found = self.nodes.get(name) or self.edge(name)
+        if found is None:
+            raise NotFound("type", name, known=[*self.nodes, *self.edges])
+        return found
+
+
+__all__ = [
+    "Annotation", "Cardinality", "Catalog", "Check", "Columns", "EdgeType", "Embed", "Interface",
+    "Level", "NodeType", "Property", "Range", "Scalar", "TableType",
+]  # fmt: skip

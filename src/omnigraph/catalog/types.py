@@ -1,0 +1,116 @@
+"""Property types: what a value may be, how it is shown, how Arrow stores it."""
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+import pyarrow as pa
+
+
+class Scalar(StrEnum):
+    """The plain types of the schema language."""
+
+    STRING = "String"
+    BLOB = "Blob"
+    BOOL = "Bool"
+    I32 = "I32"
+    I64 = "I64"
+    U32 = "U32"
+    U64 = "U64"
+    F32 = "F32"
+    F64 = "F64"
+    DATE = "Date"
+    DATETIME = "DateTime"
+
+
+INTEGERS = frozenset({Scalar.I32, Scalar.I64, Scalar.U32, Scalar.U64})
+FLOATS = frozenset({Scalar.F32, Scalar.F64})
+NUMBERS = INTEGERS | FLOATS
+
+INTEGER_BOUNDS: dict[Scalar, tuple[int, int]] = {
+    Scalar.I32: (-(2**31), 2**31 - 1),
+    Scalar.I64: (-(2**63), 2**63 - 1),
+    Scalar.U32: (0, 2**32 - 1),
+    Scalar.U64: (0, 2**64 - 1),
+}
+
+_ARROW: dict[Scalar, pa.DataType] = {
+    Scalar.STRING: pa.string(),
+    Scalar.BLOB: pa.large_binary(),
+    Scalar.BOOL: pa.bool_(),
+    Scalar.I32: pa.int32(),
+    Scalar.I64: pa.int64(),
+    Scalar.U32: pa.uint32(),
+    Scalar.U64: pa.uint64(),
+    Scalar.F32: pa.float32(),
+    Scalar.F64: pa.float64(),
+    Scalar.DATE: pa.date32(),
+    Scalar.DATETIME: pa.date64(),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PropertyType:
+    """A scalar, a list of one, an enum or a vector; `scalar` is the item type of lists and vectors."""
+
+    scalar: Scalar
+    nullable: bool = False
+    is_list: bool = False
+    enum_values: tuple[str, ...] = ()
+    dimension: int | None = None
+
+    @property
+    def is_vector(self) -> bool:
+        """Whether this is `Vector(n)`."""
+        return self.dimension is not None
+
+    @property
+    def is_enum(self) -> bool:
+        """Whether values come from a closed set."""
+        return bool(self.enum_values)
+
+    @property
+    def is_blob(self) -> bool:
+        """Whether this is a `Blob`."""
+        return self.scalar is Scalar.BLOB
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether this is one scalar value (an enum included), neither list, vector nor Blob."""
+        return not (self.is_list or self.is_vector or self.is_blob)
+
+    @property
+    def is_text(self) -> bool:
+        """Whether this is one String or enum value."""
+        return self.is_plain and self.scalar is Scalar.STRING
+
+    @property
+    def is_numeric(self) -> bool:
+        """Whether this is one number."""
+        return self.is_plain and self.scalar in NUMBERS
+
+    @property
+    def display(self) -> str:
+        """The name used in messages: `I32?`, `[String]`, `enum(a, b)`, `Vector(8)`."""
+        if self.is_vector:
+            core = f"Vector({self.dimension})"
+        elif self.is_enum:
+            core = f"enum({', '.join(self.enum_values)})"
+        else:
+            core = f"[{self.scalar}]" if self.is_list else str(self.scalar)
+        return core + "?" if self.nullable else core
+
+    def __str__(self) -> str:
+        return self.display
+
+    @property
+    def arrow(self) -> pa.DataType:
+        """The Arrow type; a Blob is its logical `large_binary`."""
+        if self.is_vector:
+            return pa.list_(pa.field("item", pa.float32(), nullable=True), self.dimension)
+        if self.is_list:
+            return pa.list_(pa.field("item", _ARROW[self.scalar], nullable=True))
+        return _ARROW[self.scalar]
+
+    def required(self) -> "PropertyType":
+        """The same type without NULL."""
+        return replace(self, nullable=False)

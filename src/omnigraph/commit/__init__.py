@@ -1,0 +1,1 @@
+"""From a prepared write to a visible one."""

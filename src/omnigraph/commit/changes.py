@@ -1,0 +1,182 @@
+"""What a write will change: per table the rows it puts, the ids it removes, whether it replaces all."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from types import MappingProxyType
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.catalog.model import TableType
+from omnigraph.errors import ResourceLimit
+from omnigraph.ids import TableKey
+from omnigraph.limits import MUTATION_BYTES_MAX
+
+NO_IDS = pa.array([], pa.string())
+
+
+class ChangeKind(StrEnum):
+    """How a table is written; the later ones insist on the version they were prepared on."""
+
+    INSERT = "insert"
+    """Ids are fresh, so they cannot be there."""
+    APPEND = "append"
+    """Ids are given and must not be there."""
+    MERGE = "merge"
+    UPDATE = "update"
+    DELETE = "delete"
+    REPLACE = "replace"
+
+    @property
+    def is_strict(self) -> bool:
+        """Whether a moved base is a conflict instead of a reason to prepare again."""
+        return self in (ChangeKind.UPDATE, ChangeKind.DELETE, ChangeKind.REPLACE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableChange:
+    """The change of one table: `rows` are whole rows with unique ids, `deleted` are ids that go."""
+
+    type: TableType
+    kind: ChangeKind
+    rows: pa.Table
+    deleted: pa.Array = field(default_factory=lambda: NO_IDS)
+    lines: pa.Array | None = None
+    file: str | None = None
+
+    @property
+    def ids(self) -> pa.Array:
+        """Ids of the rows that are put."""
+        return column(self.rows, "id")
+
+    @property
+    def replaces(self) -> bool:
+        """Whether nothing of the committed table stays."""
+        return self.kind is ChangeKind.REPLACE
+
+    @property
+    def touched(self) -> pa.Array:
+        """Ids whose committed rows no longer count."""
+        return pa.concat_arrays([self.ids, self.deleted]) if len(self.deleted) else self.ids
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether committing this would change nothing."""
+        return not self.replaces and not self.rows.num_rows and not len(self.deleted)
+
+    def line_of(self, row: int) -> int | None:
+        """The input line a row came from, when it came from a file."""
+        return None if self.lines is None else self.lines[row].as_py()
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """Every table change of one write, by table key, in key order."""
+
+    tables: Mapping[TableKey, TableChange] = field(default_factory=lambda: MappingProxyType({}))
+
+    def __iter__(self) -> Iterator[TableChange]:
+        return iter(self.tables.values())
+
+    def of(self, table: TableKey) -> TableChange | None:
+        """The change of one table, if there is one."""
+        return self.tables.get(table)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the write changes nothing."""
+        return all(change.is_empty for change in self)
+
+
+def changes_of(tables: Mapping[TableKey, TableChange]) -> Changes:
+    """Collect the table changes that change something."""
+    kept = {key: tables[key] for key in sorted(tables) if not tables[key].is_empty}
+    return Changes(MappingProxyType(kept))
+
+
+def column(table: pa.Table, name: str) -> pa.Array:
+    """One column as one array."""
+    combined = table[name].combine_chunks()
+    if isinstance(combined, pa.ChunkedArray):
+        return (
+            pa.concat_arrays(combined.chunks)
+            if combined.num_chunks
+            else pa.array([], combined.type)
+        )
+    return combined
+
+
+def last_of_each_id(rows: pa.Table) -> pa.Array:
+    """Row numbers of the last row of every id, in order of their first appearance."""
+    if rows.num_rows == 0:
+        return pa.array([], pa.int64())
+    numbered = pa.table({"id": rows["id"], "n": pa.array(np.arange(rows.num_rows), pa.int64())})
+    grouped = numbered.group_by("id", use_threads=False).aggregate([("n", "max"), ("n", "min")])
+    return column(grouped.sort_by("n_min"), "n_max")
+
+
+class Accumulator:
+    """Pending writes of one mutation: statements add to it, later statements read through it."""
+
+    def __init__(self) -> None:
+        self._rows: dict[TableKey, pa.Table] = {}
+        self._types: dict[TableKey, TableType] = {}
+        self._kinds: dict[TableKey, ChangeKind] = {}
+        self._deleted: dict[TableKey, pa.Array] = {}
+        self._bytes = 0
+
+    def put(self, type_: TableType, rows: pa.Table, kind: ChangeKind) -> None:
+        """Add whole rows; a later image of an id replaces an earlier one."""
+        if rows.num_rows == 0:
+            return
+        self._touch(type_, kind)
+        self._bytes += rows.nbytes
+        if self._bytes > MUTATION_BYTES_MAX:
+            raise ResourceLimit(
+                "pending bytes of one mutation",
+                MUTATION_BYTES_MAX,
+                self._bytes,
+                "use load for bulk writes",
+            )
+        before = self._rows.get(type_.table_key)
+        both = rows if before is None else pa.concat_tables([before, rows])
+        self._rows[type_.table_key] = both.take(last_of_each_id(both))
+
+    def delete(self, type_: TableType, ids: pa.Array) -> int:
+        """Remove ids; says how many were not removed by an earlier statement."""
+        before = self._deleted.get(type_.table_key, NO_IDS)
+        fresh = pc.unique(ids.filter(pc.invert(pc.is_in(ids, value_set=before))))
+        if len(fresh):
+            self._touch(type_, ChangeKind.DELETE)
+            self._deleted[type_.table_key] = pa.concat_arrays([before, fresh])
+        return len(fresh)
+
+    def _touch(self, type_: TableType, kind: ChangeKind) -> None:
+        order = list(ChangeKind)
+        before = self._kinds.get(type_.table_key, kind)
+        self._types[type_.table_key] = type_
+        self._kinds[type_.table_key] = max(before, kind, key=order.index)
+
+    def rows(self, type_: TableType) -> pa.Table:
+        """What earlier statements put into a table."""
+        return self._rows.get(type_.table_key, type_.schema.empty_table())
+
+    def deleted(self, type_: TableType) -> pa.Array:
+        """What earlier statements removed from a table."""
+        return self._deleted.get(type_.table_key, NO_IDS)
+
+    def changes(self) -> Changes:
+        """Everything so far as one value."""
+        return changes_of(
+            {
+                key: TableChange(
+                    type=type_,
+                    kind=self._kinds[key],
+                    rows=self.rows(type_),
+                    deleted=self.deleted(type_),
+                )
+                for key, type_ in self._types.items()
+            }
+        )

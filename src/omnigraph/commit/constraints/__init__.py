@@ -1,0 +1,26 @@
+"""The one evaluator of a schema's rules, over the final image of a write."""
+
+from collections.abc import Callable
+
+from omnigraph.catalog.model import Catalog
+from omnigraph.commit.changes import Changes
+from omnigraph.commit.constraints.cardinality import cardinality
+from omnigraph.commit.constraints.committed import Committed, Final
+from omnigraph.commit.constraints.endpoints import endpoints, stranded
+from omnigraph.commit.constraints.keys import strict_inserts, unique
+from omnigraph.commit.constraints.report import Violations
+from omnigraph.commit.constraints.values import values
+
+__all__ = ["Committed", "Final", "Violations", "violations"]
+
+Rule = Callable[[Changes, Final], Violations]
+RULES: tuple[Rule, ...] = (values, strict_inserts, unique, endpoints, stranded, cardinality)
+
+
+def violations(changes: Changes, committed: Committed, catalog: Catalog) -> Violations:
+    """Every broken rule of the write, in the order values, uniqueness, endpoints, cardinality."""
+    final = Final(changes=changes, committed=committed, catalog=catalog)
+    found = Violations()
+    for rule in RULES:
+        found = found + rule(changes, final)
+    return found

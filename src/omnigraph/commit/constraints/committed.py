@@ -1,0 +1,96 @@
+"""The rows a write is judged against: what is committed, and what will be there afterwards."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.catalog.model import Catalog
+from omnigraph.commit.changes import Changes, column
+from omnigraph.ids import TableKey, node_key
+
+
+class Committed(Protocol):
+    """Rows of the snapshot a write was prepared on."""
+
+    def where(
+        self, table: TableKey, name: str, values: pa.Array, columns: Sequence[str]
+    ) -> pa.Table:
+        """Rows whose column holds one of the values, with the named columns."""
+        ...
+
+    def all(self, table: TableKey, columns: Sequence[str]) -> pa.Table:
+        """Every row, with the named columns."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class CommittedTables:
+    """Committed rows held in memory; for tests and for what is already loaded."""
+
+    tables: Mapping[TableKey, pa.Table]
+
+    def where(
+        self, table: TableKey, name: str, values: pa.Array, columns: Sequence[str]
+    ) -> pa.Table:
+        """Rows whose column holds one of the values."""
+        rows = self.tables[table]
+        return rows.filter(pc.is_in(rows[name], value_set=values)).select(list(columns))
+
+    def all(self, table: TableKey, columns: Sequence[str]) -> pa.Table:
+        """Every row."""
+        return self.tables[table].select(list(columns))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Final:
+    """The image after the write: committed rows it leaves alone, plus the rows it puts."""
+
+    changes: Changes
+    committed: Committed
+    catalog: Catalog
+
+    def kept_where(
+        self, table: TableKey, name: str, values: pa.Array, columns: Sequence[str]
+    ) -> pa.Table:
+        """Committed rows with such a value that stay as they are; `id` is always among the columns."""
+        wanted = _with_id(columns)
+        change = self.changes.of(table)
+        if (change is not None and change.replaces) or len(values) == 0:
+            return self._nothing(table, wanted)
+        return self._untouched(table, self.committed.where(table, name, values, wanted))
+
+    def kept(self, table: TableKey, columns: Sequence[str]) -> pa.Table:
+        """Every committed row that stays as it is."""
+        wanted = _with_id(columns)
+        change = self.changes.of(table)
+        if change is not None and change.replaces:
+            return self._nothing(table, wanted)
+        return self._untouched(table, self.committed.all(table, wanted))
+
+    def _nothing(self, table: TableKey, columns: list[str]) -> pa.Table:
+        return self.catalog.tables[table].schema.empty_table().select(columns)
+
+    def _untouched(self, table: TableKey, rows: pa.Table) -> pa.Table:
+        change = self.changes.of(table)
+        if change is None or not len(change.touched) or not rows.num_rows:
+            return rows
+        return rows.filter(pc.invert(pc.is_in(rows["id"], value_set=change.touched)))
+
+    def missing_nodes(self, type_name: str, ids: pa.Array) -> pa.Array:
+        """Which of the ids are no node of the type after the write."""
+        table = node_key(type_name)
+        change = self.changes.of(table)
+        unknown = pc.unique(ids)
+        if change is not None:
+            unknown = unknown.filter(pc.invert(pc.is_in(unknown, value_set=change.ids)))
+        if not len(unknown):
+            return unknown
+        found = column(self.kept_where(table, "id", unknown, ["id"]), "id")
+        return unknown.filter(pc.invert(pc.is_in(unknown, value_set=found)))
+
+
+def _with_id(columns: Sequence[str]) -> list[str]:
+    return list(dict.fromkeys(["id", *columns]))

@@ -1,0 +1,94 @@
+"""Rules about the ends of edges: each names a node that is there, and no node leaves an edge behind."""
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.catalog.model import EdgeType, NodeType
+from omnigraph.commit.changes import Changes, TableChange, column
+from omnigraph.commit.constraints.committed import Final
+from omnigraph.commit.constraints.report import Violations, of_rows
+from omnigraph.errors import Problem, shorten
+from omnigraph.limits import PROBLEMS_SHOWN_MAX
+
+SIDES = (("src", "from"), ("dst", "to"))
+
+
+def endpoints(changes: Changes, final: Final) -> Violations:
+    """Both ends of every put edge exist after the write."""
+    found = Violations()
+    for change in changes:
+        if isinstance(change.type, EdgeType) and change.rows.num_rows:
+            for side, word in SIDES:
+                found = found + _side(change, change.type, side, word, final)
+    return found
+
+
+def _side(change: TableChange, edge: EdgeType, side: str, word: str, final: Final) -> Violations:
+    type_name = edge.source if side == "src" else edge.target
+    ends = column(change.rows, side)
+    missing = final.missing_nodes(type_name, ends)
+    if not len(missing):
+        return Violations()
+
+    def describe(row: int) -> str:
+        end = ends[row].as_py()
+        return (
+            f"edge {edge.name}: {word} ({side}) '{shorten(end)}' not found, it must be the id of a "
+            f"node of type '{type_name}'{_elsewhere(end, type_name, final)}"
+        )
+
+    return of_rows(change, pc.is_in(ends, value_set=missing), "W15", describe, word)
+
+
+def _elsewhere(end: str, type_name: str, final: Final) -> str:
+    """A hint when the id exists under another type."""
+    ids = pa.array([end])
+    others = [n for n in sorted(final.catalog.nodes) if n != type_name]
+    there = [n for n in others if not len(final.missing_nodes(n, ids))]
+    return f" (a '{there[0]}' has this id)" if there else ""
+
+
+def stranded(changes: Changes, final: Final) -> Violations:
+    """No edge that stays names a node that goes."""
+    found = Violations()
+    for change in changes:
+        if isinstance(change.type, NodeType) and (change.replaces or len(change.deleted)):
+            for edge, side in _incident(change.type, final):
+                found = found + _orphans(change, edge, side, final)
+    return found
+
+
+def _incident(node: NodeType, final: Final) -> Iterator[tuple[EdgeType, str]]:
+    for edge in final.catalog.incident(node.name):
+        if edge.source == node.name:
+            yield edge, "src"
+        if edge.target == node.name:
+            yield edge, "dst"
+
+
+def _orphans(change: TableChange, edge: EdgeType, side: str, final: Final) -> Violations:
+    gone = _gone(change, edge, side, final)
+    if not gone.num_rows:
+        return Violations()
+    shown = gone.sort_by("id").slice(0, PROBLEMS_SHOWN_MAX)
+    problems = tuple(
+        Problem(
+            rule="W16",
+            message=f"edge {edge.name} '{edge_id}' would keep {side} '{shorten(end)}', a "
+            f"{change.type.name} that this write removes",
+            table_key=edge.table_key,
+            row_id=edge_id,
+        )
+        for edge_id, end in zip(shown["id"].to_pylist(), shown[side].to_pylist(), strict=True)
+    )
+    return Violations(problems, gone.num_rows)
+
+
+def _gone(change: TableChange, edge: EdgeType, side: str, final: Final) -> pa.Table:
+    """Edges that stay although the node at this side goes."""
+    if not change.replaces:
+        return final.kept_where(edge.table_key, side, change.deleted, [side])
+    kept = final.kept(edge.table_key, [side])
+    return kept.filter(pc.invert(pc.is_in(kept[side], value_set=change.ids)))

@@ -1,0 +1,119 @@
+"""Rules about identity: a strict insert meets no existing id, a unique tuple has one holder."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.catalog.model import Columns
+from omnigraph.commit.changes import ChangeKind, Changes, TableChange, column
+from omnigraph.commit.constraints.committed import Final
+from omnigraph.commit.constraints.report import Violations, cell, of_indices, of_rows
+from omnigraph.errors import shorten
+
+_ROW = "__row"
+_HOLDER = "__holder"
+
+
+def strict_inserts(changes: Changes, final: Final) -> Violations:
+    """An append never meets an id that is there."""
+    found = Violations()
+    for change in changes:
+        if change.kind is ChangeKind.APPEND and change.rows.num_rows:
+            found = found + _existing(change, final)
+    return found
+
+
+def _existing(change: TableChange, final: Final) -> Violations:
+    table = change.type.table_key
+    there = column(final.committed.where(table, "id", change.ids, ["id"]), "id")
+    if not len(there):
+        return Violations()
+
+    def describe(row: int) -> str:
+        identity = shorten(change.ids[row].as_py())
+        return (
+            f"{change.type.name} '{identity}' already exists; append inserts new ids only, "
+            "use --mode merge to update"
+        )
+
+    return of_rows(change, pc.is_in(change.ids, value_set=there), "W20", describe, None)
+
+
+def unique(changes: Changes, final: Final) -> Violations:
+    """No two entities of a type share a full tuple, neither inside the write nor with what stays."""
+    found = Violations()
+    for change in changes:
+        if change.rows.num_rows:
+            for group in change.type.unique:
+                found = found + _group(change, group, final)
+    return found
+
+
+def _group(change: TableChange, group: Columns, final: Final) -> Violations:
+    incoming = tuples(change.rows, group.columns)
+    if not incoming.num_rows:
+        return Violations()
+    clashes = {**_among(incoming, group.columns), **_against(change, incoming, group, final)}
+
+    def describe(row: int) -> str:
+        value = ", ".join(shorten(cell(change, name, row)) for name in group.columns)
+        return (
+            f"@unique violation on {change.type.name}.{group.display}: '{value}' is held by "
+            f"'{clashes[row]}' and '{change.ids[row].as_py()}'"
+        )
+
+    rows = pa.array(sorted(clashes), pa.int64())
+    return of_indices(change, rows, "W13", describe, ", ".join(group.columns))
+
+
+def tuples(rows: pa.Table, columns: Sequence[str]) -> pa.Table:
+    """The tuples that count: columns made comparable, rows with a NULL left out, row numbers kept."""
+    table = pa.table(
+        {name: _comparable(column(rows, name)) for name in columns}
+        | {"id": rows["id"], _ROW: pa.array(np.arange(rows.num_rows), pa.int64())}
+    )
+    for name in columns:
+        table = table.filter(pc.is_valid(table[name]))
+    return table
+
+
+def _comparable(values: pa.Array) -> pa.Array:
+    if pa.types.is_floating(values.type):
+        # Adding zero turns -0.0 into 0.0, which are one value in keys.
+        return pc.add(values, pa.scalar(0.0, values.type))
+    return values
+
+
+def _among(incoming: pa.Table, columns: Sequence[str]) -> dict[int, str]:
+    """Later rows of the write whose tuple an earlier one has, with the id of the first holder."""
+    grouped = incoming.group_by(list(columns), use_threads=False).aggregate(
+        [("id", "first"), (_ROW, "min"), (_ROW, "list"), (_ROW, "count")]
+    )
+    several = grouped.filter(pc.greater(grouped[f"{_ROW}_count"], 1))
+    return {
+        row: first
+        for first, least, rows in zip(
+            several["id_first"].to_pylist(),
+            several[f"{_ROW}_min"].to_pylist(),
+            several[f"{_ROW}_list"].to_pylist(),
+            strict=True,
+        )
+        for row in rows
+        if row != least
+    }
+
+
+def _against(
+    change: TableChange, incoming: pa.Table, group: Columns, final: Final
+) -> dict[int, str]:
+    """Rows of the write whose tuple a row that stays has, with the id of that holder."""
+    probe = group.columns[0]
+    values = pc.unique(column(change.rows, probe).drop_null())
+    kept = final.kept_where(change.type.table_key, probe, values, group.columns)
+    if not kept.num_rows:
+        return {}
+    held = tuples(kept, group.columns).drop([_ROW]).rename_columns([*group.columns, _HOLDER])
+    met = incoming.join(held, keys=list(group.columns), join_type="inner", use_threads=False)
+    return dict(zip(met[_ROW].to_pylist(), met[_HOLDER].to_pylist(), strict=True))

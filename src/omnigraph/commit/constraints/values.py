@@ -1,0 +1,123 @@
+"""Rules about one value: required, enum, range, pattern."""
+
+import math
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.catalog.model import Check, NodeType, Property, Range
+from omnigraph.catalog.types import FLOATS
+from omnigraph.commit.changes import Changes, TableChange, column
+from omnigraph.commit.constraints.committed import Final
+from omnigraph.commit.constraints.report import Violations, cell, of_rows
+from omnigraph.errors import shorten
+
+
+def values(changes: Changes, final: Final) -> Violations:
+    """Every value rule of every put row."""
+    found = Violations()
+    for change in changes:
+        for name in sorted(change.type.properties):
+            found = found + value_violations(change, change.type.properties[name])
+    return found
+
+
+def value_violations(change: TableChange, property_: Property) -> Violations:
+    """The value rules of one property."""
+    found = required(change, property_)
+    if property_.type.is_enum:
+        found = found + enum(change, property_)
+    if isinstance(change.type, NodeType):
+        for rule in change.type.ranges:
+            if rule.property == property_.name:
+                found = found + in_range(change, rule)
+        for pattern in change.type.checks:
+            if pattern.property == property_.name:
+                found = found + matches(change, pattern)
+    return found
+
+
+def required(change: TableChange, property_: Property) -> Violations:
+    """No NULL where the type has no `?`."""
+    if property_.type.nullable:
+        return Violations()
+    name = f"{change.type.name}.{property_.name}"
+    mask = pc.is_null(column(change.rows, property_.name))
+    return of_rows(
+        change, mask, "W01", lambda row: f"required property {name} has no value", property_.name
+    )
+
+
+def enum(change: TableChange, property_: Property) -> Violations:
+    """A value, or each item of a list, is in the set."""
+    allowed = property_.type.enum_values
+    found = column(change.rows, property_.name)
+    bad = pc.and_(pc.is_valid(found), pc.invert(pc.is_in(found, value_set=pa.array(allowed))))
+
+    def describe(row: int) -> str:
+        value = str(cell(change, property_.name, row))
+        near = [one for one in allowed if one.lower() == value.lower()]
+        case = f"; it differs only by case from '{near[0]}'" if near else ""
+        return (
+            f"invalid enum value '{shorten(value)}' for {change.type.name}.{property_.name}: "
+            f"allowed are {', '.join(allowed)}{case}"
+        )
+
+    return of_rows(change, bad, "W12", describe, property_.name)
+
+
+def in_range(change: TableChange, rule: Range) -> Violations:
+    """Bounds are inclusive, NULL is exempt, NaN never fits."""
+    found = column(change.rows, rule.property)
+    bad = pa.array(np.zeros(len(found), dtype=bool))
+    if rule.low is not None:
+        bad = pc.or_(bad, pc.fill_null(pc.less(*_comparable(found, rule.low)), False))
+    if rule.high is not None:
+        bad = pc.or_(bad, pc.fill_null(pc.greater(*_comparable(found, rule.high)), False))
+    if change.type.properties[rule.property].type.scalar in FLOATS:
+        bad = pc.or_(bad, pc.fill_null(pc.is_nan(found), False))
+
+    def describe(row: int) -> str:
+        value = cell(change, rule.property, row)
+        bound = _bound(rule, value)
+        return (
+            f"@range violation on {change.type.name}.{rule.property}: {shorten(value)} is {bound}"
+        )
+
+    return of_rows(change, bad, "W10", describe, rule.property)
+
+
+def _comparable(found: pa.Array, bound: int | float) -> tuple[pa.Array, pa.Scalar]:
+    """Column and bound in one type; integers stay exact unless a bound has a fraction."""
+    if pa.types.is_floating(found.type):
+        return found.cast(pa.float64()), pa.scalar(float(bound), pa.float64())
+    if isinstance(bound, float) and bound.is_integer():
+        bound = int(bound)
+    if isinstance(bound, int) and -(2**63) <= bound < 2**63 and found.type != pa.uint64():
+        return found.cast(pa.int64()), pa.scalar(bound, pa.int64())
+    wide = pa.decimal128(38, 9)
+    return found.cast(pa.decimal128(20, 0)).cast(wide), pa.scalar(bound).cast(wide)
+
+
+def _bound(rule: Range, value: object) -> str:
+    if isinstance(value, float) and math.isnan(value):
+        return "not a number"
+    if rule.low is not None and isinstance(value, int | float) and value < rule.low:
+        return f"below the minimum {rule.low}"
+    return f"above the maximum {rule.high}"
+
+
+def matches(change: TableChange, rule: Check) -> Violations:
+    """The pattern is found somewhere in the text; NULL is exempt."""
+    found = column(change.rows, rule.property)
+    bad = pc.fill_null(pc.invert(pc.match_substring_regex(found, rule.pattern)), False)
+
+    def describe(row: int) -> str:
+        value = shorten(cell(change, rule.property, row))
+        return (
+            f"@check violation on {change.type.name}.{rule.property}: '{value}' does not match "
+            f"'{rule.pattern}'"
+        )
+
+    return of_rows(change, bad, "W11", describe, rule.property)

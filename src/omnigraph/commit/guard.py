@@ -1,0 +1,97 @@
+"""The last look before effects: is everything a plan relies on still where it was prepared?"""
+
+from omnigraph.commit.plan import TableWrite, WritePlan
+from omnigraph.commit.sidecar import Sidecar, Sidecars
+from omnigraph.errors import (
+    DriftError,
+    InternalError,
+    ManifestConflict,
+    OmniError,
+    PreconditionFailed,
+    ReadSetConflict,
+    RecoveryRequired,
+)
+from omnigraph.ids import TableKey, Version
+from omnigraph.manifest.manifest import Manifest
+from omnigraph.manifest.snapshot import Snapshot
+from omnigraph.storage.tables import Tables
+
+
+class StaleBase(ManifestConflict):
+    """The base of a re-basable write moved before its first effect: prepare it again."""
+
+
+def require_base(tables: Tables, manifest: Manifest, sidecars: Sidecars, plan: WritePlan) -> None:
+    """Raise unless the head, every pin and every HEAD are what the plan was prepared on."""
+    state = manifest.current(plan.branch)
+    head = state.head.id if state.head else None
+    if plan.if_commit is not None and head != plan.if_commit:
+        raise PreconditionFailed(plan.if_commit, head)
+    for write in plan.tables:
+        _require_pin(write, state.snapshot)
+    _require_read_set(plan, state.snapshot)
+    for write in plan.tables:
+        if write.fork is None:
+            require_no_drift(tables, sidecars, write.table_key, write)
+
+
+def _require_pin(write: TableWrite, snapshot: Snapshot) -> None:
+    entry = snapshot.entries.get(write.table_key)
+    actual = entry.version if entry is not None else Version(0)
+    if entry is not None and entry.at == write.base:
+        return
+    conflict = ManifestConflict if write.strict else StaleBase
+    raise conflict(write.table_key, write.base.version, actual)
+
+
+def _require_read_set(plan: WritePlan, snapshot: Snapshot) -> None:
+    for table, expected in plan.read_set.items():
+        entry = snapshot.entries.get(table)
+        actual = entry.version if entry is not None else Version(0)
+        if actual != expected:
+            if plan.is_strict:
+                raise ReadSetConflict(table, expected, actual)
+            raise StaleBase(table, expected, actual)
+
+
+def require_no_drift(
+    tables: Tables, sidecars: Sidecars, table: TableKey, write: TableWrite
+) -> None:
+    """Raise when a HEAD is not at its pin, with the advice that fits."""
+    head = tables.head(write.base.path, write.branch)
+    pin = write.base.version
+    if head == pin:
+        return
+    if head < pin:
+        raise InternalError(f"{table} is pinned at {pin}, its newest version is {head}")
+    raise drift(sidecars, table, write.branch, pin, head)
+
+
+def drift(
+    sidecars: Sidecars, table: TableKey, branch: str | None, pin: Version, head: Version
+) -> OmniError:
+    """The error of a HEAD past its pin: recovery's business, repair's, or nobody knows."""
+    try:
+        covering = covered_by(sidecars, table, branch)
+    except OmniError as error:
+        advice = (
+            f"pending operations could not be listed ({error}), so it is unclear whether reopening the graph "
+            "read-write or `omnigraph repair` is right; look again when the storage answers"
+        )
+        return DriftError(table, pin, head, advice)
+    if covering is None:
+        return DriftError(table, pin, head, "run `omnigraph repair`")
+    return RecoveryRequired(
+        covering.operation_id,
+        f"{table} is at version {head}, the graph pins {pin}: the interrupted {covering.writer_kind} "
+        f"{covering.operation_id} must be rolled back first; nothing was written, reopen the graph read-write",
+    )
+
+
+def covered_by(sidecars: Sidecars, table: TableKey, branch: str | None) -> Sidecar | None:
+    """The pending operation that names a table on exactly this branch."""
+    for sidecar in sidecars.pending():
+        for pin in sidecar.tables:
+            if (pin.table_key, pin.table_branch) == (table, branch):
+                return sidecar
+    return None

@@ -1,0 +1,89 @@
+"""A prepared write: what will be committed to which table, on which base, and what it relied on."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from omnigraph.commit.queues import SCHEMA_APPLY, QueueKey, queue_key
+from omnigraph.commit.sidecar import PointerUpdate, Registration, Tombstone, WriterKind
+from omnigraph.ids import BranchName, CommitId, OperationId, TableKey, Version
+from omnigraph.manifest.records import CommitKind
+from omnigraph.storage.tables import Staged, TableAt, Tables
+
+Step = Callable[[Tables, TableAt], Staged | None]
+"""Stages one change of a table on a given version; None when there turns out to be nothing to change."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableWrite:
+    """The commits of one table, in order.
+
+    `staged` was prepared outside the queues and comes first; `steps` are staged when their turn comes. A table
+    that the branch does not own yet is forked to `fork` first, and then only steps can stand on it.
+    """
+
+    table_key: TableKey
+    base: TableAt
+    strict: bool
+    staged: Staged | None = None
+    steps: tuple[Step, ...] = ()
+    fork: str | None = None
+
+    @property
+    def branch(self) -> str | None:
+        """The Lance branch the commits land on."""
+        return self.fork if self.fork is not None else self.base.branch
+
+    @property
+    def queue(self) -> QueueKey:
+        """The turn it needs."""
+        return queue_key(self.table_key, self.branch)
+
+    @property
+    def commits(self) -> int:
+        """How many commits it makes at most."""
+        return len(self.steps) + (self.staged is not None)
+
+
+class Creation(Protocol):
+    """Makes a dataset that a registration names; runs after the sidecar is armed."""
+
+    def __call__(self, tables: Tables) -> TableAt:
+        """Create it and say at which version it is."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WritePlan:
+    """Everything one write will do; the protocol makes it visible or leaves no trace."""
+
+    kind: WriterKind
+    commit_kind: CommitKind
+    branch: BranchName
+    actor: str | None
+    operation_id: OperationId
+    commit_id: CommitId
+    tables: tuple[TableWrite, ...] = ()
+    read_set: Mapping[TableKey, Version] = field(default_factory=dict)
+    registrations: tuple[Registration, ...] = ()
+    creations: Mapping[TableKey, Creation] = field(default_factory=dict)
+    tombstones: tuple[Tombstone, ...] = ()
+    pointer_updates: tuple[PointerUpdate, ...] = ()
+    merge_source: CommitId | None = None
+    if_commit: CommitId | None = None
+    batch_id: str | None = None
+    maintenance: bool = False
+
+    @property
+    def is_strict(self) -> bool:
+        """Whether a moved base is for the caller to resolve."""
+        return any(write.strict for write in self.tables)
+
+    @property
+    def queues(self) -> frozenset[QueueKey]:
+        """The turns it needs: of the tables it writes, and of those its checks relied on."""
+        written = {write.queue for write in self.tables}
+        branch = None if self.branch == "main" else str(self.branch)
+        read = {queue_key(table, branch) for table in self.read_set}
+        schema = {SCHEMA_APPLY} if self.kind is WriterKind.SCHEMA_APPLY else set()
+        return frozenset(written | read | schema)

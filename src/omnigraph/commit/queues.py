@@ -1,0 +1,148 @@
+"""Turns between writers of one table and branch, in this process and across processes."""
+
+import threading
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import NamedTuple
+from weakref import WeakValueDictionary
+
+from omnigraph.errors import InternalError
+from omnigraph.ids import TableKey
+from omnigraph.storage.locks import Locks, TableLock
+
+
+class QueueKey(NamedTuple):
+    """One turn: a table on one Lance branch; the empty branch is main, so that keys sort."""
+
+    table: TableKey
+    branch: str = ""
+
+    @property
+    def name(self) -> str:
+        """The name of its lock."""
+        return f"{self.table}@{self.branch or 'main'}"
+
+
+SCHEMA_APPLY = QueueKey(TableKey("__schema_apply__"))
+"""Sorts before every table key, so it is always taken first."""
+
+
+def queue_key(table: TableKey, branch: str | None) -> QueueKey:
+    """Name the turn of a table on a Lance branch."""
+    return QueueKey(table, branch or "")
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """Turns that are held, with the lock behind each."""
+
+    locks: Mapping[QueueKey, TableLock]
+
+    def covers(self, keys: Iterable[QueueKey]) -> bool:
+        """Whether every one of the keys is held."""
+        return all(key in self.locks for key in keys)
+
+    def lock(self, key: QueueKey) -> TableLock:
+        """The lock of a held turn; committing without one is a bug."""
+        if key not in self.locks:
+            raise InternalError(f"{key.name} would be committed without its queue")
+        return self.locks[key]
+
+
+class _Turns:
+    """In-process turns of one graph root."""
+
+    def __init__(self) -> None:
+        self._guard = threading.Lock()
+        self._locks: WeakValueDictionary[QueueKey, _Turn] = WeakValueDictionary()
+
+    def of(self, key: QueueKey) -> "_Turn":
+        with self._guard:
+            turn = self._locks.get(key)
+            if turn is None:
+                turn = self._locks[key] = _Turn()
+            return turn
+
+
+class _Turn:
+    """A plain lock that can be weakly referenced."""
+
+    __slots__ = ("__weakref__", "lock")
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+
+
+_registry_guard = threading.Lock()
+_registry: WeakValueDictionary[str, _Turns] = WeakValueDictionary()
+
+
+def _turns_of(root: str) -> _Turns:
+    # All handles of a process on one root share turns; two handles are two writers like any others.
+    with _registry_guard:
+        turns = _registry.get(root)
+        if turns is None:
+            turns = _registry[root] = _Turns()
+        return turns
+
+
+@dataclass(frozen=True, slots=True)
+class Queues:
+    """The turns of one graph."""
+
+    root: str
+    locks: Locks
+    _turns: _Turns = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_turns", _turns_of(self.root))
+
+    @contextmanager
+    def hold(self, keys: Iterable[QueueKey]) -> Iterator[Hold]:
+        """Wait for every turn, in sorted order, and keep them for the block."""
+        held = self._take(keys, wait=None)
+        if held is None:
+            raise InternalError("a queue was neither taken nor waited for")
+        try:
+            yield held[0]
+        finally:
+            self._give_back(*held)
+
+    @contextmanager
+    def try_hold(self, keys: Iterable[QueueKey]) -> Iterator[Hold | None]:
+        """Take every turn that is free right now; None, holding nothing, when one is not."""
+        held = self._take(keys, wait=0)
+        try:
+            yield None if held is None else held[0]
+        finally:
+            if held is not None:
+                self._give_back(*held)
+
+    def _take(
+        self, keys: Iterable[QueueKey], wait: float | None
+    ) -> tuple[Hold, list[_Turn]] | None:
+        locks: dict[QueueKey, TableLock] = {}
+        turns: list[_Turn] = []
+        try:
+            for key in sorted(set(keys)):
+                turn = self._turns.of(key)
+                if not turn.lock.acquire(blocking=wait is None):
+                    self._give_back(Hold(locks), turns)
+                    return None
+                turns.append(turn)
+                lock = self.locks.acquire(key.name, wait=wait)
+                if lock is None:
+                    self._give_back(Hold(locks), turns)
+                    return None
+                locks[key] = lock
+        except BaseException:
+            self._give_back(Hold(locks), turns)
+            raise
+        return Hold(locks), turns
+
+    def _give_back(self, hold: Hold, turns: list[_Turn]) -> None:
+        for lock in hold.locks.values():
+            self.locks.release(lock)
+        for turn in turns:
+            turn.lock.release()

@@ -1,0 +1,200 @@
+"""Algebra of conditions: what they mention, how they negate, how they combine; three-valued throughout."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import assert_never
+
+from omnigraph.compile.checked import (
+    AllOf,
+    Among,
+    AnyOf,
+    Compare,
+    Condition,
+    Const,
+    EntityRef,
+    IsNull,
+    Not,
+    Now,
+    Operand,
+    ParamRef,
+    PropertyRef,
+    TextMatch,
+)
+from omnigraph.language.query.tree import Comparison
+
+
+@dataclass(frozen=True, slots=True)
+class Always:
+    """Keep every row, or none; stands alone, never inside another condition."""
+
+    value: bool
+
+
+Test = Condition | Always
+"""A condition in the place of a filter, where unknown and false are the same: the row is not kept."""
+
+NEVER = Always(False)
+
+FLIPPED: dict[Comparison, Comparison] = {
+    "=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<=",
+}  # fmt: skip
+"""The comparison that says the same with its operands exchanged."""
+
+_INVERTED: dict[Comparison, Comparison] = {
+    "=": "!=", "!=": "=", "<": ">=", "<=": ">", ">": "<=", ">=": "<",
+}  # fmt: skip
+
+
+def all_of(parts: Iterable[Test]) -> Test:
+    """Conjoin tests: flat, each once, `Always` absorbed."""
+    found: dict[Condition, None] = {}
+    for part in parts:
+        match part:
+            case Always(value=False):
+                return part
+            case Always():
+                continue
+            case AllOf(parts=inner):
+                found |= dict.fromkeys(inner)
+            case _:
+                found[part] = None
+    if len(found) > 1:
+        return AllOf(parts=tuple(found))
+    return next(iter(found), Always(True))
+
+
+def any_of(parts: Iterable[Test]) -> Test:
+    """Disjoin tests: flat, each once, `Always` absorbed."""
+    found: dict[Condition, None] = {}
+    for part in parts:
+        match part:
+            case Always(value=True):
+                return part
+            case Always():
+                continue
+            case AnyOf(parts=inner):
+                found |= dict.fromkeys(inner)
+            case _:
+                found[part] = None
+    if len(found) > 1:
+        return AnyOf(parts=tuple(found))
+    return next(iter(found), NEVER)
+
+
+def conjuncts(test: Test) -> tuple[Test, ...]:
+    """Split a conjunction into its parts; what always holds has none."""
+    match test:
+        case Always(value=True):
+            return ()
+        case AllOf(parts=parts):
+            return tuple(inner for part in parts for inner in conjuncts(part))
+        case _:
+            return (test,)
+
+
+def is_present(operand: Operand) -> IsNull:
+    """Say that an operand has a value."""
+    return IsNull(operand=operand, negated=True)
+
+
+def pushed_down(condition: Condition) -> Condition:
+    """Move every `not` down to a single test, or into its operator."""
+    match condition:
+        case Not(part=part):
+            return _negated(part)
+        case AllOf(parts=parts):
+            return AllOf(parts=tuple(pushed_down(part) for part in parts))
+        case AnyOf(parts=parts):
+            return AnyOf(parts=tuple(pushed_down(part) for part in parts))
+        case _:
+            return condition
+
+
+def _negated(condition: Condition) -> Condition:
+    match condition:
+        case Not(part=part):
+            return pushed_down(part)
+        case AllOf(parts=parts):
+            return AnyOf(parts=tuple(_negated(part) for part in parts))
+        case AnyOf(parts=parts):
+            return AllOf(parts=tuple(_negated(part) for part in parts))
+        case Compare(op=op) if op in _INVERTED:
+            return replace(condition, op=_INVERTED[op])
+        case IsNull(negated=negated):
+            return replace(condition, negated=not negated)
+        case Compare() | Among() | TextMatch():
+            return Not(part=condition)
+        case _:
+            assert_never(condition)
+
+
+def unless(condition: Condition) -> Test:
+    """Keep what a condition does not keep: where it is false, or unknown."""
+    match pushed_down(condition):
+        case AllOf(parts=parts):
+            return any_of(unless(part) for part in parts)
+        case AnyOf(parts=parts):
+            return all_of(unless(part) for part in parts)
+        case IsNull() as leaf:
+            return _negated(leaf)
+        case Among(choices=Const(value=tuple() as values) as choices) as leaf if None in values:
+            # A NULL choice never makes the test true, so leaving it out changes nothing here.
+            known = replace(choices, value=tuple(value for value in values if value is not None))
+            return unless(replace(leaf, choices=known))
+        case Not(part=Among(choices=Const(value=tuple() as values))) if None in values:
+            return Always(True)
+        case leaf:
+            return any_of((_negated(leaf), *_missing(leaf)))
+
+
+def _missing(leaf: Condition) -> Iterator[IsNull]:
+    for operand in operands(leaf):
+        if not isinstance(operand, Const) or operand.value is None:
+            yield IsNull(operand=operand, negated=False)
+
+
+def operands(condition: Condition) -> Iterator[Operand]:
+    """List the operands of a condition, in reading order."""
+    match condition:
+        case Compare(left=left, right=right):
+            yield from (left, right)
+        case IsNull(operand=operand):
+            yield operand
+        case Among(operand=operand, choices=choices):
+            yield from (operand, choices)
+        case TextMatch(field=field, query=query):
+            yield from (field, query)
+        case Not(part=part):
+            yield from operands(part)
+        case AllOf(parts=parts) | AnyOf(parts=parts):
+            for part in parts:
+                yield from operands(part)
+        case _:
+            assert_never(condition)
+
+
+def variables_of(test: Test) -> frozenset[str]:
+    """Name the variables a test depends on."""
+    if isinstance(test, Always):
+        return frozenset()
+    return frozenset(
+        one.variable for one in operands(test) if isinstance(one, PropertyRef | EntityRef)
+    )
+
+
+def has_text(test: Test) -> bool:
+    """Tell whether a test searches text anywhere inside."""
+    match test:
+        case TextMatch():
+            return True
+        case Not(part=part):
+            return has_text(part)
+        case AllOf(parts=parts) | AnyOf(parts=parts):
+            return any(has_text(part) for part in parts)
+        case _:
+            return False
+
+
+def is_fixed(operand: Operand) -> bool:
+    """Tell whether an operand is the same for every row."""
+    return isinstance(operand, Const | ParamRef | Now)

@@ -1,0 +1,5 @@
+"""The type checker: from a query tree and a schema to a checked query, or to what is wrong."""
+
+from omnigraph.compile.check.query import check, check_error, check_file, findings, repeated
+
+__all__ = ["check", "check_error", "check_file", "findings", "repeated"]

@@ -1,0 +1,184 @@
+"""Values of a mutation: what is assigned to a property, and what one is compared with."""
+
+from dataclasses import dataclass, replace
+
+from omnigraph.catalog.fit import Misfit, fit
+from omnigraph.catalog.types import PropertyType
+from omnigraph.catalog.values import item_type
+from omnigraph.compile.check.compatible import comparable, storable
+from omnigraph.compile.check.context import Context
+from omnigraph.compile.check.expressions import INSTANT, parameter, shown
+from omnigraph.compile.check.findings import alternatives
+from omnigraph.compile.check.literals import constant, dated
+from omnigraph.compile.check.matches import enum_problem
+from omnigraph.compile.check.target import Target, known_type
+from omnigraph.compile.checked import Assign, AssignedValue, Const, Now, ParamRef, Where
+from omnigraph.errors import shorten
+from omnigraph.language.query import tree
+from omnigraph.language.source import Span
+
+
+def assignments(
+    written: tuple[tree.PropertyMatch, ...], target: Target, context: Context
+) -> tuple[Assign, ...]:
+    """Check what a statement assigns, each property once."""
+    found: list[Assign] = []
+    seen: set[str] = set()
+    for assignment in written:
+        name = assignment.name
+        expected = known_type(name, target, context)
+        if name.text in seen:
+            message = f"'{target.name}.{name.text}' is assigned twice; one of them must go"
+            context.findings.report(
+                "T13", name.span, message, type_name=target.name, property_name=name.text
+            )
+            continue
+        seen.add(name.text)
+        if expected is None:
+            continue
+        value = _assigned(assignment.value, _Place(target, name.text, expected), context)
+        if value is not None:
+            column = target.column_of(name.text)
+            found.append(Assign(property=column, value=value, type=expected, span=assignment.span))
+    return tuple(found)
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """The property a value is meant for."""
+
+    target: Target
+    name: str
+    type: PropertyType
+
+    @property
+    def label(self) -> str:
+        return f"{self.target.name}.{self.name}"
+
+    def report(
+        self, code: str, span: Span, message: str, context: Context, found: Const | None = None
+    ) -> None:
+        """Report a problem of this property; `found` is the literal to mend, if it is one."""
+        context.findings.report(
+            code,
+            span,
+            message,
+            fix=dated(found, self.type) if found else None,
+            type_name=self.target.name,
+            property_name=self.name,
+        )
+
+
+def _assigned(expr: tree.Expr, place: _Place, context: Context) -> AssignedValue | None:
+    found = _value(expr, place, context)
+    if isinstance(found, Const):
+        return _fitted(found, place, context)
+    if found is None or storable(found.type, place.type):
+        return found
+    _mismatch(expr, found, place, context)
+    return None
+
+
+def _fitted(found: Const, place: _Place, context: Context) -> Const | None:
+    problem = _literal_problem(found, place.type)
+    if problem is None:
+        value = fit(found.value, place.type)
+        if not isinstance(value, Misfit):
+            return replace(found, value=value, type=place.type)
+        problem = value.rule, value.reason
+    code, reason = problem
+    place.report(code, found.span, f"'{place.label}' is {place.type}, {reason}", context, found)
+    return None
+
+
+def _literal_problem(found: Const, expected: PropertyType) -> tuple[str, str] | None:
+    if found.value is None or (found.value == () and expected.is_list):
+        return None
+    if expected.is_vector and found.type.is_list:
+        return _vector_problem(found, expected)
+    if not storable(found.type, expected):
+        return "T3", f"got {found.type} '{shorten(found.value)}'"
+    return enum_problem(found, expected)
+
+
+def _vector_problem(found: Const, expected: PropertyType) -> tuple[str, str] | None:
+    items = found.value if isinstance(found.value, tuple) else ()
+    if items and not comparable(item_type(found.type), item_type(expected)):
+        return "T3", f"got {found.type}"
+    if len(items) != expected.dimension:
+        return "T3", f"got a list of {len(items)} numbers"
+    return None
+
+
+# ---- predicates
+
+
+def where(predicate: tree.Predicate, target: Target, context: Context) -> Where | None:
+    """Check the one comparison of an update or delete."""
+    name = predicate.property
+    expected = known_type(name, target, context)
+    if expected is None:
+        return None
+    place = _Place(target, name.text, expected)
+    if expected.is_blob:
+        place.report("T11", name.span, f"'{place.label}' is a Blob and cannot be compared", context)
+        return None
+    value = _compared(predicate, place, context)
+    if value is None:
+        return None
+    return Where(column=target.column_of(name.text), op=predicate.op, value=value, type=expected)
+
+
+def _compared(predicate: tree.Predicate, place: _Place, context: Context) -> AssignedValue | None:
+    found = _value(predicate.value, place, context)
+    if found is None:
+        return None
+    if isinstance(found, Const):
+        problem = _predicate_problem(found, predicate.op, place.type)
+        if problem is None:
+            return found
+        code, reason = problem
+        message = f"'{place.label}' is {place.type}, {reason}"
+        place.report(code, found.span, message, context, found)
+        return None
+    if comparable(found.type, place.type):
+        return found
+    _mismatch(predicate.value, found, place, context)
+    return None
+
+
+def _predicate_problem(found: Const, op: str, expected: PropertyType) -> tuple[str, str] | None:
+    if found.value is None:
+        return "T3", "and comparing it with null is never true"
+    if not expected.is_plain:
+        return "T7", f"got {found.type}; lists and vectors are not comparable"
+    if not comparable(found.type, expected):
+        return "T3", f"got {found.type} '{shorten(found.value)}'"
+    return enum_problem(found, expected) if op in ("=", "!=") else None
+
+
+# ---- values
+
+
+def _value(expr: tree.Expr, place: _Place, context: Context) -> AssignedValue | None:
+    """A literal, parameter or now(), not yet compared with what the property takes."""
+    match expr:
+        case tree.LiteralExpr():
+            return constant(expr, context.findings)
+        case tree.VariableExpr() if expr.name in context.params:
+            return parameter(expr, context)
+        case tree.VariableExpr():
+            reason = alternatives(expr.name, context.params, "parameters")
+            message = f"'${expr.name}' is not a declared parameter{reason}"
+            place.report("T14", expr.span, message, context)
+        case tree.NowExpr():
+            return Now(type=INSTANT, span=expr.span)
+        case _:
+            message = f"'{shown(expr)}' cannot be written; use a literal, a parameter or now()"
+            place.report("T36", expr.span, message, context)
+    return None
+
+
+def _mismatch(expr: tree.Expr, found: ParamRef | Now, place: _Place, context: Context) -> None:
+    message = f"'{place.label}' is {place.type}, '{shown(expr)}' is {found.type}"
+    place.report("T7", expr.span, message, context)

@@ -1,0 +1,190 @@
+"""Conditions of a match: comparisons, text clauses, and the connectives of the extended dialect."""
+
+from omnigraph.compile.check.compatible import comparable, member_of
+from omnigraph.compile.check.context import Context
+from omnigraph.compile.check.expressions import (
+    function_name,
+    operand,
+    refuse_blob,
+    shown,
+    shown_type,
+)
+from omnigraph.compile.check.literals import is_null
+from omnigraph.compile.check.ranking import text_match
+from omnigraph.compile.check.scope import Scope
+from omnigraph.compile.checked import (
+    AllOf,
+    Among,
+    AnyOf,
+    Compare,
+    Condition,
+    Const,
+    EntityRef,
+    IsNull,
+    Not,
+    Operand,
+    ParamRef,
+    PropertyRef,
+    TextMatch,
+)
+from omnigraph.language.query import tree
+
+
+def condition(written: tree.Condition, scope: Scope, context: Context) -> Condition | None:
+    """Check a condition; None when it was wrong and is reported."""
+    match written:
+        case tree.Compare():
+            return _compare(written, scope, context)
+        case tree.TextExpr():
+            return text_match(written, scope, context)
+        case tree.IsNull():
+            return _is_null(written, scope, context)
+        case tree.Among():
+            return _among(written, scope, context)
+        case tree.AllOf():
+            return AllOf(parts=_parts(written.parts, scope, context))
+        case tree.AnyOf():
+            return AnyOf(parts=_parts(written.parts, scope, context))
+        case tree.Not():
+            part = condition(written.part, scope, context)
+            return Not(part=part) if part is not None else None
+
+
+def _parts(
+    written: tuple[tree.Condition, ...], scope: Scope, context: Context
+) -> tuple[Condition, ...]:
+    # A part that is wrong has been reported, so the thinner condition is never used.
+    checked = [condition(part, scope, context) for part in written]
+    return tuple(part for part in checked if part is not None)
+
+
+# ---- comparisons
+
+
+def _compare(written: tree.Compare, scope: Scope, context: Context) -> Compare | TextMatch | None:
+    for side, other in ((written.left, written.right), (written.right, written.left)):
+        if isinstance(side, tree.TextExpr):
+            return _text_equals_true(side, written.op, other, scope, context)
+    left = _operand(written.left, scope, context)
+    right = _operand(written.right, scope, context)
+    if left is None or right is None:
+        return None
+    if _compares_null(written, context):
+        return None
+    if not _fits(written.op, left, right):
+        _mismatch(written, left, right, context)
+        return None
+    return Compare(left=left, op=written.op, right=right)
+
+
+def _text_equals_true(
+    call: tree.TextExpr, op: str, other: tree.Expr, scope: Scope, context: Context
+) -> TextMatch | None:
+    is_true = isinstance(other, tree.LiteralExpr) and other.value is True
+    if op == "=" and is_true:
+        return text_match(call, scope, context)
+    name = call.function
+    context.findings.report(
+        "T38",
+        call.span,
+        f"{name} is a clause by itself and compares only as '{name}(…) = true';"
+        f" to exclude rows write 'not {{ {name}(…) }}'",
+    )
+    return None
+
+
+def _operand(expr: tree.Expr, scope: Scope, context: Context) -> Operand | None:
+    match expr:
+        case tree.LiteralExpr() | tree.VariableExpr() | tree.PropertyExpr() | tree.NowExpr():
+            return operand(expr, scope, context)
+        case tree.AggregateExpr():
+            message = (
+                f"'{shown(expr)}' is an aggregate, and aggregates are not comparable in a match"
+            )
+            context.findings.report("T7", expr.span, message)
+        case tree.AliasExpr():
+            message = f"'{expr.name}' is a bare word; a filter compares properties, parameters and literals"
+            context.findings.report("T36", expr.span, message)
+        case tree.TextExpr() | tree.NearestExpr() | tree.Bm25Expr() | tree.RrfExpr():
+            message = f"{function_name(expr)} is not a filter operand; a ranking stands in order"
+            context.findings.report("T38", expr.span, message)
+    return None
+
+
+def _compares_null(written: tree.Compare, context: Context) -> bool:
+    for side, other in ((written.right, written.left), (written.left, written.right)):
+        if is_null(side):
+            word = "is not null" if written.op == "!=" else "is null"
+            context.findings.report(
+                "T7",
+                side.span,
+                f"'{shown(other)} {written.op} null' is never true, whatever the value",
+                fix=f"{shown(other)} {word}",
+            )
+            return True
+    return False
+
+
+def _fits(op: str, left: Operand, right: Operand) -> bool:
+    if isinstance(left, EntityRef) or isinstance(right, EntityRef):
+        return False
+    if op == "contains" and left.type.is_list:
+        return member_of(right.type, left.type)
+    if op in ("contains", "starts_with"):
+        return left.type.is_text and right.type.is_text
+    return comparable(left.type, right.type)
+
+
+def _mismatch(written: tree.Compare, left: Operand, right: Operand, context: Context) -> None:
+    context.findings.report(
+        "T7",
+        written.span,
+        f"'{shown(written.left)}' is {shown_type(left, context)} and '{shown(written.right)}'"
+        f" is {shown_type(right, context)}: {_expectation(written.op)}",
+        property_name=left.property if isinstance(left, PropertyRef) else None,
+    )
+
+
+def _expectation(op: str) -> str:
+    match op:
+        case "contains":
+            return "contains takes a list and one of its items, or two Strings"
+        case "starts_with":
+            return "starts_with takes two Strings"
+        case _:
+            return f"'{op}' compares two scalars of one type, or two numbers"
+
+
+# ---- the extended dialect
+
+
+def _simple(expr: tree.Expr, scope: Scope, context: Context) -> Operand | None:
+    found = _operand(expr, scope, context)
+    if isinstance(found, PropertyRef | ParamRef) and refuse_blob(found, context):
+        return None
+    return found
+
+
+def _is_null(written: tree.IsNull, scope: Scope, context: Context) -> IsNull | None:
+    found = _simple(written.operand, scope, context)
+    return IsNull(operand=found, negated=written.negated) if found is not None else None
+
+
+def _among(written: tree.Among, scope: Scope, context: Context) -> Among | None:
+    found = _simple(written.operand, scope, context)
+    choices = _operand(written.choices, scope, context)
+    if found is None or choices is None:
+        return None
+    is_choice = isinstance(choices, Const | ParamRef) and not isinstance(found, EntityRef)
+    empty = isinstance(choices, Const) and choices.value == ()
+    if is_choice and (empty or member_of(found.type, choices.type)):
+        assert isinstance(choices, Const | ParamRef)
+        return Among(operand=found, choices=choices)
+    context.findings.report(
+        "T7",
+        written.span,
+        f"'{shown(written.operand)}' is {shown_type(found, context)} and"
+        f" '{shown(written.choices)}' is {shown_type(choices, context)}:"
+        " 'in' takes a scalar and a list literal or list parameter of its type",
+    )
+    return None

@@ -1,0 +1,211 @@
+"""Names inside expressions: properties, parameters, entities, literals and the clock."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from omnigraph.catalog.model import Property
+from omnigraph.catalog.types import PropertyType, Scalar
+from omnigraph.compile.check.context import Context
+from omnigraph.compile.check.findings import alternatives, best
+from omnigraph.compile.check.literals import constant
+from omnigraph.compile.check.scope import ANONYMOUS, Scope
+from omnigraph.compile.checked import (
+    EntityRef,
+    Now,
+    Operand,
+    ParamRef,
+    PropertyRef,
+    Variable,
+    VariableKind,
+)
+from omnigraph.errors import shorten
+from omnigraph.language.query import tree
+from omnigraph.language.source import Span
+
+INSTANT = PropertyType(scalar=Scalar.DATETIME)
+
+Simple = tree.LiteralExpr | tree.VariableExpr | tree.PropertyExpr | tree.NowExpr
+
+
+def operand(expr: Simple, scope: Scope, context: Context) -> Operand | None:
+    """Resolve an expression that is one value; None when it was wrong and is reported."""
+    match expr:
+        case tree.LiteralExpr():
+            return constant(expr, context.findings)
+        case tree.VariableExpr():
+            return variable(expr, scope, context)
+        case tree.PropertyExpr():
+            return property_of(expr, scope, context)
+        case tree.NowExpr():
+            return Now(type=INSTANT, span=expr.span)
+
+
+def property_of(expr: tree.PropertyExpr, scope: Scope, context: Context) -> PropertyRef | None:
+    """Resolve `$x.p`: the variable must be bound, the property declared on its type."""
+    bound = scope.find(expr.variable)
+    if bound is None:
+        context.findings.report("T6", expr.span, _unbound(expr, scope, context))
+        return None
+    if bound.variable is None:
+        return None
+    declared = properties_of(bound.variable, context).get(expr.property)
+    if declared is None:
+        _unknown_property(expr, bound.variable, context)
+        return None
+    nullable = declared.type.nullable or bound.nullable
+    return PropertyRef(
+        variable=bound.variable.name,
+        property=expr.property,
+        type=replace(declared.type, nullable=nullable),
+        span=expr.span,
+    )
+
+
+def variable(
+    expr: tree.VariableExpr, scope: Scope, context: Context
+) -> ParamRef | EntityRef | None:
+    """Resolve a bare `$x`: a parameter, or a bound node."""
+    if expr.name in context.params:
+        return parameter(expr, context)
+    bound = scope.find(expr.name)
+    if bound is None:
+        reason = _not_here(expr.name, context) or _bound_here(expr.name, scope, context)
+        message = f"'${expr.name}' is neither a bound variable nor a parameter{reason}"
+        context.findings.report("T25", expr.span, message)
+        return None
+    if bound.variable is None:
+        return None
+    if bound.variable.kind is VariableKind.EDGE:
+        how = f"stands for an edge and has no value by itself; use its properties, ${expr.name}.…"
+        edge_misused(expr.name, expr.span, how, context)
+        return None
+    entity = PropertyType(scalar=Scalar.STRING, nullable=bound.nullable)
+    return EntityRef(variable=bound.variable.name, type=entity, span=expr.span)
+
+
+def parameter(expr: tree.VariableExpr, context: Context) -> ParamRef:
+    """Refer to a declared parameter."""
+    declared = context.params[expr.name]
+    return ParamRef(name=declared.name, type=declared.type, span=expr.span)
+
+
+def properties_of(bound: Variable, context: Context) -> Mapping[str, Property]:
+    """The declared properties of what a variable stands for."""
+    if bound.kind is VariableKind.NODE:
+        return context.catalog.nodes[bound.type_name].properties
+    return context.catalog.edges[bound.type_name].properties
+
+
+def edge_misused(name: str, span: Span, how: str, context: Context) -> None:
+    """Report a wrong use of an edge binding."""
+    context.findings.report("T23", span, f"'${name}' {how}")
+
+
+def refuse_blob(found: PropertyRef | ParamRef, context: Context) -> bool:
+    """Report a Blob where a value is read; tell whether it was one."""
+    if not found.type.is_blob:
+        return False
+    shown = f"${found.variable}.{found.property}" if isinstance(found, PropertyRef) else found.name
+    context.findings.report(
+        "T24",
+        found.span,
+        f"'{shown}' is a Blob, and a Blob is not a value of a query; read it with the blob calls",
+        property_name=found.property if isinstance(found, PropertyRef) else None,
+    )
+    return True
+
+
+def shown_type(found: Operand, context: Context) -> str:
+    """The type of an operand as messages say it."""
+    if isinstance(found, EntityRef):
+        return f"node {context.variables[found.variable].type_name}"
+    return str(found.type)
+
+
+def shown(expr: tree.Expr) -> str:
+    """An expression as messages quote it."""
+    match expr:
+        case tree.PropertyExpr():
+            return f"${expr.variable}.{expr.property}"
+        case tree.VariableExpr():
+            return f"${expr.name}"
+        case tree.AliasExpr():
+            return expr.name
+        case tree.LiteralExpr():
+            return _literal_text(expr)
+        case tree.NowExpr():
+            return "now()"
+        case tree.AggregateExpr() | tree.TextExpr():
+            return f"{expr.function}(…)"
+        case tree.NearestExpr() | tree.Bm25Expr() | tree.RrfExpr():
+            return f"{function_name(expr)}(…)"
+
+
+def function_name(
+    expr: tree.TextExpr | tree.NearestExpr | tree.Bm25Expr | tree.RrfExpr,
+) -> str:
+    """The word a search or ranking function is called by."""
+    match expr:
+        case tree.TextExpr():
+            return expr.function
+        case tree.NearestExpr():
+            return "nearest"
+        case tree.Bm25Expr():
+            return "bm25"
+        case tree.RrfExpr():
+            return "rrf"
+
+
+def _literal_text(expr: tree.LiteralExpr) -> str:
+    match expr.form:
+        case "list":
+            return "[…]"
+        case "date" | "datetime":
+            return f'{expr.form}("{shorten(expr.value)}")'
+        case "string":
+            return f'"{shorten(expr.value)}"'
+        case "null" | "bool" | "int" | "float":
+            return shorten(expr.value)
+
+
+def _unbound(expr: tree.PropertyExpr, scope: Scope, context: Context) -> str:
+    name = expr.variable
+    if name == ANONYMOUS:
+        return "'$_' is anonymous and has no properties; give the variable a name"
+    if name in context.params:
+        return f"'${name}' is a parameter, and parameters have no properties"
+    reason = _not_here(name, context) or alternatives(name, scope.visible(), "bound here")
+    return f"variable '${name}' is not bound, so '${name}.{expr.property}' means nothing{reason}"
+
+
+def _not_here(name: str, context: Context) -> str:
+    if not context.namer.introduced[name]:
+        return ""
+    return (
+        "; it is introduced further below or inside a block,"
+        " and only what stands above at the same level can be used"
+    )
+
+
+def _bound_here(name: str, scope: Scope, context: Context) -> str:
+    return alternatives(name, [*scope.visible(), *context.params], "known here")
+
+
+def _unknown_property(expr: tree.PropertyExpr, bound: Variable, context: Context) -> None:
+    declared = properties_of(bound, context)
+    if expr.property == "id" and bound.kind is VariableKind.NODE:
+        reason = f"; the id of an entity is no property, a bare '${expr.variable}' gives it"
+        fix: str | None = f"${expr.variable}"
+    else:
+        reason = alternatives(expr.property, declared, "it has")
+        near = best(expr.property, declared)
+        fix = f"${expr.variable}.{near}" if near else None
+    context.findings.report(
+        "T6",
+        expr.span,
+        f"{bound.kind} type '{bound.type_name}' has no property '{expr.property}'"
+        f" ({bound.type_name}.{expr.property}){reason}",
+        fix=fix,
+        type_name=bound.type_name,
+        property_name=expr.property,
+    )

@@ -1,0 +1,96 @@
+"""Literals of a query as typed Python values."""
+
+from omnigraph.catalog.types import NUMBERS, PropertyType, Scalar
+from omnigraph.catalog.values import parse_date, parse_datetime
+from omnigraph.compile.check.findings import Findings
+from omnigraph.compile.checked import Const
+from omnigraph.language.query import tree
+
+NULL_TYPE = PropertyType(scalar=Scalar.STRING, nullable=True)
+
+
+def constant(expr: tree.LiteralExpr, findings: Findings) -> Const | None:
+    """Give a literal its value and natural type; None when it was malformed and is reported."""
+    match expr.form:
+        case "string":
+            return _plain(expr, expr.value, Scalar.STRING)
+        case "int":
+            return _plain(expr, expr.value, Scalar.I64)
+        case "float":
+            return _plain(expr, expr.value, Scalar.F64)
+        case "bool":
+            return _plain(expr, expr.value, Scalar.BOOL)
+        case "date":
+            day = parse_date(str(expr.value))
+            return _dated(expr, day, Scalar.DATE, "YYYY-MM-DD", findings)
+        case "datetime":
+            instant = parse_datetime(str(expr.value))
+            wanted = "RFC 3339 text such as 2026-02-14T08:00:00Z"
+            return _dated(expr, instant, Scalar.DATETIME, wanted, findings)
+        case "list":
+            return _list(expr, findings)
+        case "null":
+            return Const(value=None, type=NULL_TYPE, span=expr.span)
+
+
+def _plain(expr: tree.LiteralExpr, value: object, scalar: Scalar) -> Const:
+    return Const(value=value, type=PropertyType(scalar=scalar), span=expr.span)
+
+
+def _dated(
+    expr: tree.LiteralExpr, value: object, scalar: Scalar, wanted: str, findings: Findings
+) -> Const | None:
+    if value is not None:
+        return _plain(expr, value, scalar)
+    word = "date" if scalar is Scalar.DATE else "datetime"
+    findings.report("T37", expr.span, f"'{expr.value}' is not a {word}: expected {wanted}")
+    return None
+
+
+def _list(expr: tree.LiteralExpr, findings: Findings) -> Const | None:
+    written = expr.value if isinstance(expr.value, tuple) else ()
+    for item in written:
+        if item.form in ("list", "null"):
+            what = "another list" if item.form == "list" else "null"
+            findings.report("T27", item.span, f"a list holds plain values, not {what}")
+            return None
+    items = [constant(item, findings) for item in written]
+    found = [item for item in items if item is not None]
+    if len(found) < len(items):
+        return None
+    scalar = _common([item.type.scalar for item in found])
+    if scalar is None:
+        kinds = ", ".join(dict.fromkeys(str(item.type) for item in found))
+        findings.report(
+            "T27", expr.span, f"a list holds values of one type, this one mixes {kinds}"
+        )
+        return None
+    values = tuple(_as(item.value, scalar) for item in found)
+    return Const(value=values, type=PropertyType(scalar=scalar, is_list=True), span=expr.span)
+
+
+def _common(scalars: list[Scalar]) -> Scalar | None:
+    distinct = set(scalars)
+    if len(distinct) <= 1:
+        return scalars[0] if scalars else Scalar.STRING
+    return Scalar.F64 if distinct <= NUMBERS else None
+
+
+def _as(value: object, scalar: Scalar) -> object:
+    return float(value) if scalar is Scalar.F64 and isinstance(value, int) else value
+
+
+def dated(found: Const, wanted: PropertyType) -> str | None:
+    """The literal that was meant when text stands where a date belongs."""
+    if not isinstance(found.value, str) or wanted.is_list:
+        return None
+    if wanted.scalar is Scalar.DATE and parse_date(found.value):
+        return f'date("{found.value}")'
+    if wanted.scalar is Scalar.DATETIME and parse_datetime(found.value):
+        return f'datetime("{found.value}")'
+    return None
+
+
+def is_null(expr: tree.Expr) -> bool:
+    """Whether an expression is the literal `null`."""
+    return isinstance(expr, tree.LiteralExpr) and expr.form == "null"

@@ -1,0 +1,210 @@
+"""The order of a read: aliases, properties, aggregates of the extended dialect, one leading ranking."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from omnigraph.compile.check.context import Context
+from omnigraph.compile.check.expressions import function_name, property_of, refuse_blob, shown
+from omnigraph.compile.check.findings import alternatives, best
+from omnigraph.compile.check.items import aggregate
+from omnigraph.compile.check.ranking import RankingExpr, ranking
+from omnigraph.compile.check.scope import Scope
+from omnigraph.compile.checked import (
+    Aggregate,
+    Bm25,
+    Column,
+    ItemExpr,
+    Nearest,
+    PropertyRef,
+    Rrf,
+    SortKey,
+)
+from omnigraph.language.query import tree
+from omnigraph.language.source import NOWHERE, Span
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Rows:
+    """What a key may refer to: aliases as written, columns as checked, whether rows are groups."""
+
+    aliases: Mapping[str, tree.Item]
+    columns: Mapping[str, Column]
+    grouped: bool
+
+
+def sort_keys(
+    read: tree.Read, columns: tuple[Column, ...], scope: Scope, context: Context
+) -> tuple[SortKey, ...]:
+    """Check the order keys; those that are wrong have been reported and are left out."""
+    rows = _Rows(
+        aliases={item.alias.text: item for item in read.items if item.alias is not None},
+        columns={column.name: column for column in columns},
+        grouped=any(isinstance(item.expr, tree.AggregateExpr) for item in read.items),
+    )
+    found: list[SortKey] = []
+    for key in read.order:
+        if context.findings.full:
+            break
+        checked = _key(key, rows, scope, context)
+        call = _ranking_call(key, rows)
+        if call is not None:
+            _ranking_rules(key, call, read, rows, context)
+        if checked is not None:
+            found.append(checked)
+    return tuple(found)
+
+
+def _key(key: tree.OrderKey, rows: _Rows, scope: Scope, context: Context) -> SortKey | None:
+    descending = key.direction == "desc"
+    match key.expr:
+        case tree.AliasExpr() as alias:
+            return _by_alias(alias, rows, descending, context)
+        case tree.PropertyExpr() as expr:
+            return _by_property(expr, rows, descending, scope, context)
+        case tree.AggregateExpr() as expr:
+            return _by_aggregate(expr, rows, descending, scope, context)
+        case tree.NearestExpr() | tree.Bm25Expr() | tree.RrfExpr() as expr:
+            checked = ranking(expr, scope, context)
+            return _ranked(checked) if checked is not None else None
+        case tree.TextExpr() as expr:
+            message = (
+                f"{expr.function} filters rows and orders nothing; put it into the match block"
+            )
+            context.findings.report("T38", expr.span, message)
+        case tree.VariableExpr() | tree.LiteralExpr() | tree.NowExpr() as expr:
+            _not_a_key(expr, "order by one of its properties or by an alias", context)
+    return None
+
+
+def _not_a_key(expr: tree.Expr, advice: str, context: Context) -> None:
+    context.findings.report("T36", expr.span, f"'{shown(expr)}' is no order key: {advice}")
+
+
+def _by_alias(
+    alias: tree.AliasExpr, rows: _Rows, descending: bool, context: Context
+) -> SortKey | None:
+    if alias.name not in rows.aliases:
+        reason = alternatives(alias.name, rows.aliases, "aliases")
+        message = f"no item of return is called '{alias.name}' with 'as'{reason}"
+        fix = best(alias.name, rows.aliases)
+        context.findings.report("T35", alias.span, message, fix=fix)
+        return None
+    column = rows.columns.get(alias.name)
+    if column is None:
+        return None
+    if isinstance(column.expr, Nearest | Bm25 | Rrf):
+        return _ranked(column.expr)
+    if not column.type.is_plain:
+        _not_a_key(alias, f"a {column.type} has no order", context)
+        return None
+    return SortKey(key=alias.name, descending=descending)
+
+
+def _by_property(
+    expr: tree.PropertyExpr, rows: _Rows, descending: bool, scope: Scope, context: Context
+) -> SortKey | None:
+    found = property_of(expr, scope, context)
+    if found is None or refuse_blob(found, context):
+        return None
+    if not found.type.is_plain:
+        _not_a_key(expr, f"a {found.type} has no order", context)
+        return None
+    if not rows.grouped:
+        return SortKey(key=found, descending=descending)
+    return _by_column(expr, found, rows, descending, context)
+
+
+def _by_aggregate(
+    expr: tree.AggregateExpr, rows: _Rows, descending: bool, scope: Scope, context: Context
+) -> SortKey | None:
+    if not context.extended or not rows.grouped:
+        _not_a_key(expr, "project the aggregate under an alias and order by that", context)
+        return None
+    found = aggregate(expr, scope, context)
+    if found is None:
+        return None
+    name = _projected(found, rows)
+    return SortKey(key=name if name is not None else found, descending=descending)
+
+
+def _by_column(
+    expr: tree.Expr, found: PropertyRef, rows: _Rows, descending: bool, context: Context
+) -> SortKey | None:
+    name = _projected(found, rows)
+    if name is None:
+        advice = "with aggregates, order only by what return projects; add it there"
+        _not_a_key(expr, advice, context)
+        return None
+    return SortKey(key=name, descending=descending)
+
+
+def _projected(found: PropertyRef | Aggregate, rows: _Rows) -> str | None:
+    wanted = _unplaced(found)
+    for column in rows.columns.values():
+        if _unplaced(column.expr) == wanted:
+            return column.name
+    return None
+
+
+def _unplaced(expr: ItemExpr) -> ItemExpr:
+    if isinstance(expr, Aggregate):
+        return replace(expr, argument=replace(expr.argument, span=NOWHERE), span=NOWHERE)
+    return replace(expr, span=NOWHERE)
+
+
+# ---- rankings
+
+
+def _ranked(found: Nearest | Bm25 | Rrf) -> SortKey:
+    # Distances rank from the smallest, relevance from the largest.
+    return SortKey(key=found, descending=not isinstance(found, Nearest))
+
+
+def _ranking_call(key: tree.OrderKey, rows: _Rows) -> RankingExpr | None:
+    expr = key.expr
+    if isinstance(expr, tree.AliasExpr) and expr.name in rows.aliases:
+        expr = rows.aliases[expr.name].expr
+    return expr if isinstance(expr, tree.NearestExpr | tree.Bm25Expr | tree.RrfExpr) else None
+
+
+def _ranking_rules(
+    key: tree.OrderKey, call: RankingExpr, read: tree.Read, rows: _Rows, context: Context
+) -> None:
+    name = function_name(call)
+    report = context.findings.report
+    _direction_rule(key, name, context)
+    if rows.grouped:
+        _not_a_key(call, "rows of an aggregate query have no rank", context)
+    if read.limit is None and not isinstance(call, tree.Bm25Expr):
+        code = "T17" if isinstance(call, tree.NearestExpr) else "T21"
+        message = (
+            f"ordering by {_call(call)} needs a limit: it ranks the best rows, not all of them"
+        )
+        report(code, key.expr.span, message, fix="limit 10")
+    others = [other for other in read.order if other is not key]
+    if not others:
+        return
+    has_alias = any(isinstance(o.expr, tree.AliasExpr) for o in others)
+    if isinstance(call, tree.NearestExpr) and has_alias:
+        span = _alias_span(others)
+        report("T18", span, "ordering by nearest cannot be combined with ordering by an alias")
+    else:
+        message = f"{name} ranks the rows by itself; it must be the first and only order key"
+        report("T38", key.expr.span, message)
+
+
+def _call(call: RankingExpr) -> str:
+    field = f"{shown(call.field)}, " if isinstance(call, tree.NearestExpr) else ""
+    return f"{function_name(call)}({field}…)"
+
+
+def _direction_rule(key: tree.OrderKey, name: str, context: Context) -> None:
+    wrong = "desc" if name == "nearest" else "asc"
+    if key.direction == wrong:
+        best = "smallest distance" if name == "nearest" else "highest score"
+        message = f"{name} always puts the {best} first; leave out '{wrong}'"
+        context.findings.report("T38", key.span, message)
+
+
+def _alias_span(keys: list[tree.OrderKey]) -> Span:
+    return next(key.expr.span for key in keys if isinstance(key.expr, tree.AliasExpr))

@@ -1,0 +1,367 @@
+"""A query after the type checker: every name resolved, every expression typed, nothing left to guess."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from omnigraph.catalog.types import PropertyType
+from omnigraph.language.query.tree import AggregateName, Comparison, TextFunction
+from omnigraph.language.source import NOWHERE, Span
+
+
+class VariableKind(StrEnum):
+    """What a variable stands for."""
+
+    NODE = "node"
+    EDGE = "edge"
+
+
+class Direction(StrEnum):
+    """How a traversal walks an edge, seen from its left variable."""
+
+    OUT = "out"
+    IN = "in"
+    BOTH = "both"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Variable:
+    """A named or anonymous entity of the pattern; anonymous ones have made-up names such as `_1`.
+
+    Names are unique in a query: a variable local to a `not` block whose name is used elsewhere too
+    gets a made-up one. `nullable` marks those of optional blocks, which outside may be NULL.
+    """
+
+    name: str
+    kind: VariableKind
+    type_name: str
+    anonymous: bool = False
+    nullable: bool = False
+
+
+# ---- typed expressions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Const:
+    """A literal as a Python value: `date`/`datetime` (UTC) for dates, tuple for lists, None for null."""
+
+    value: object
+    type: PropertyType
+    span: Span = NOWHERE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParamRef:
+    """A parameter of the query."""
+
+    name: str
+    type: PropertyType
+    span: Span = NOWHERE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Now:
+    """The instant of the query."""
+
+    type: PropertyType
+    span: Span = NOWHERE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PropertyRef:
+    """A property of a bound node or edge."""
+
+    variable: str
+    property: str
+    type: PropertyType
+    span: Span = NOWHERE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EntityRef:
+    """A bare node variable: its id."""
+
+    variable: str
+    type: PropertyType
+    span: Span = NOWHERE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Aggregate:
+    """An aggregate over the rows of a group."""
+
+    function: AggregateName
+    argument: "PropertyRef | EntityRef | ParamRef | Const"
+    type: PropertyType
+    span: Span = NOWHERE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextMatch:
+    """`search`, `fuzzy` or `match_text` on a node property; `distance` only for `fuzzy`."""
+
+    function: TextFunction
+    field: PropertyRef
+    query: "Const | ParamRef"
+    distance: "Const | ParamRef | None" = None
+    span: Span = NOWHERE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Nearest:
+    """Squared L2 distance of a vector property to a vector, or to the embedding of a text."""
+
+    field: PropertyRef
+    query: "Const | ParamRef"
+    model: str | None = None
+    span: Span = NOWHERE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bm25:
+    """BM25 relevance of a text property."""
+
+    field: PropertyRef
+    query: "Const | ParamRef"
+    span: Span = NOWHERE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rrf:
+    """Reciprocal rank fusion of two rankings of one variable."""
+
+    first: "Nearest | Bm25"
+    second: "Nearest | Bm25"
+    k: "Const | ParamRef"
+    span: Span = NOWHERE
+
+
+Ranking = Nearest | Bm25 | Rrf
+Operand = Const | ParamRef | Now | PropertyRef | EntityRef
+ItemExpr = Operand | Aggregate | TextMatch | Nearest | Bm25 | Rrf
+
+
+# ---- conditions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compare:
+    """`left op right`; `contains` on a list is membership, on a text substring (see `left.type`)."""
+
+    left: Operand
+    op: Comparison
+    right: Operand
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IsNull:
+    """`operand is [not] null`."""
+
+    operand: Operand
+    negated: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Among:
+    """`operand in choices`; choices is a list constant or a list parameter."""
+
+    operand: Operand
+    choices: Const | ParamRef
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AllOf:
+    """Conjunction, three-valued."""
+
+    parts: "tuple[Condition, ...]"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnyOf:
+    """Disjunction, three-valued."""
+
+    parts: "tuple[Condition, ...]"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Not:
+    """Negation, three-valued: unknown stays unknown and is not kept."""
+
+    part: "Condition"
+
+
+Condition = Compare | IsNull | Among | AllOf | AnyOf | Not | TextMatch
+
+
+# ---- patterns
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bind:
+    """A node variable that is scanned, with the property tests of its block."""
+
+    variable: str
+    type_name: str
+    matches: tuple[Condition, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hop:
+    """A traversal. `low`/`high` are hop bounds (1, 1 for a plain one); `edge_variable` names the edge."""
+
+    left: str
+    right: str
+    edge: str
+    direction: Direction
+    low: int = 1
+    high: int = 1
+    edge_variable: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pattern:
+    """A conjunction of binds, hops, conditions and nested blocks.
+
+    `variables` are those introduced here, in text order; `outer` are the ones used from outside.
+    A `Bind` of an outer variable inside a nested block is extra property tests on it. A variable
+    has at most one `Bind` here, and every group of connected hops holds a `Bind` or an outer variable.
+    An outer variable that is NULL (it comes from an optional block) matches nothing.
+    """
+
+    variables: tuple[Variable, ...] = ()
+    outer: frozenset[str] = frozenset()
+    binds: tuple[Bind, ...] = ()
+    hops: tuple[Hop, ...] = ()
+    conditions: tuple[Condition, ...] = ()
+    negations: "tuple[Pattern, ...]" = ()
+    optionals: "tuple[Pattern, ...]" = ()
+
+    @property
+    def row_variables(self) -> tuple[Variable, ...]:
+        """What a row of this pattern assigns: its own variables and those of its optional blocks."""
+        nested = (variable for block in self.optionals for variable in block.row_variables)
+        return (*self.variables, *nested)
+
+
+# ---- queries
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parameter:
+    """A declared parameter."""
+
+    name: str
+    type: PropertyType
+    span: Span = NOWHERE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """One item of the result, under its output name."""
+
+    name: str
+    expr: ItemExpr
+    type: PropertyType
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SortKey:
+    """One order key: an output column, an expression that is not projected, or a leading ranking."""
+
+    key: "str | PropertyRef | Aggregate | Nearest | Bm25 | Rrf"
+    descending: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckedRead:
+    """A read that type-checks. With any aggregate among the columns, the others are the group key.
+
+    `variables` holds every variable of the query by name, those of nested blocks included.
+    """
+
+    name: str
+    params: Mapping[str, Parameter]
+    pattern: Pattern
+    variables: Mapping[str, Variable]
+    columns: tuple[Column, ...]
+    order: tuple[SortKey, ...] = ()
+    limit: Const | ParamRef | None = None
+    offset: Const | ParamRef | None = None
+    description: str | None = None
+    instruction: str | None = None
+
+    @property
+    def is_aggregate(self) -> bool:
+        """Whether rows are grouped."""
+        return any(isinstance(column.expr, Aggregate) for column in self.columns)
+
+
+# ---- mutations
+
+
+AssignedValue = Const | ParamRef | Now
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assign:
+    """`property: value`, with the type of the property; edge ends are `src` and `dst`, type String."""
+
+    property: str
+    value: AssignedValue
+    type: PropertyType
+    span: Span = NOWHERE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Where:
+    """The one comparison of an update or delete; the column is physical (`src`, `dst` for edge ends)."""
+
+    column: str
+    op: Comparison
+    value: AssignedValue
+    type: PropertyType
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckedInsert:
+    """Insert one entity."""
+
+    type_name: str
+    kind: VariableKind
+    assignments: tuple[Assign, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckedUpdate:
+    """Set properties of every node that satisfies the predicate."""
+
+    type_name: str
+    assignments: tuple[Assign, ...]
+    where: Where
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckedDelete:
+    """Remove every entity that satisfies the predicate; nodes take their edges along."""
+
+    type_name: str
+    kind: VariableKind
+    where: Where
+
+
+CheckedStatement = CheckedInsert | CheckedUpdate | CheckedDelete
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckedMutation:
+    """A mutation that type-checks: statements in text order, either writes or deletes."""
+
+    name: str
+    params: Mapping[str, Parameter]
+    statements: tuple[CheckedStatement, ...] = field(default=())
+    description: str | None = None
+    instruction: str | None = None
+
+
+Checked = CheckedRead | CheckedMutation

@@ -1,0 +1,189 @@
+"""What a query looks like from outside: its parameters, its columns, and the types it touches."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from omnigraph.catalog.model import Catalog
+from omnigraph.catalog.types import PropertyType, Scalar
+from omnigraph.compile.checked import (
+    Checked,
+    CheckedDelete,
+    CheckedInsert,
+    CheckedMutation,
+    CheckedRead,
+    CheckedStatement,
+    CheckedUpdate,
+    Pattern,
+    VariableKind,
+)
+
+_KINDS: Mapping[Scalar, str] = {
+    Scalar.STRING: "string",
+    Scalar.BLOB: "blob",
+    Scalar.BOOL: "bool",
+    Scalar.I32: "int",
+    Scalar.U32: "int",
+    Scalar.I64: "bigint",
+    Scalar.U64: "bigint",
+    Scalar.F32: "float",
+    Scalar.F64: "float",
+    Scalar.DATE: "date",
+    Scalar.DATETIME: "datetime",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ValueDescriptor:
+    """A parameter or a result column: its name and what values it has."""
+
+    name: str
+    kind: str
+    nullable: bool
+    item_kind: str | None = None
+    vector_dim: int | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The wire form; what does not apply is left out."""
+        facts = {
+            "name": self.name,
+            "kind": self.kind,
+            "item_kind": self.item_kind,
+            "vector_dim": self.vector_dim,
+            "nullable": self.nullable,
+        }
+        return {name: value for name, value in facts.items() if value is not None}
+
+
+def describe_value(name: str, value_type: PropertyType) -> ValueDescriptor:
+    """Describe one value in the words clients know."""
+    kind, item_kind = _KINDS[value_type.scalar], None
+    if value_type.is_vector:
+        kind = "vector"
+    elif value_type.is_list:
+        kind, item_kind = "list", kind
+    return ValueDescriptor(
+        name=name,
+        kind=kind,
+        item_kind=item_kind,
+        vector_dim=value_type.dimension,
+        nullable=value_type.nullable,
+    )
+
+
+# ---- the catalog of stored queries
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueryEntry:
+    """A stored query as clients list it."""
+
+    name: str
+    tool_name: str
+    mutation: bool
+    params: tuple[ValueDescriptor, ...] = ()
+    description: str | None = None
+    instruction: str | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The wire form; a missing description or instruction is left out."""
+        facts = {
+            "name": self.name,
+            "tool_name": self.tool_name,
+            "description": self.description,
+            "instruction": self.instruction,
+            "mutation": self.mutation,
+            "params": [param.to_dict() for param in self.params],
+        }
+        return {name: value for name, value in facts.items() if value is not None}
+
+
+def describe_query(checked: Checked, *, tool_name: str | None = None) -> QueryEntry:
+    """Describe a query for the catalog of stored queries."""
+    return QueryEntry(
+        name=checked.name,
+        tool_name=tool_name or checked.name,
+        mutation=isinstance(checked, CheckedMutation),
+        params=tuple(describe_value(p.name, p.type) for p in checked.params.values()),
+        description=checked.description,
+        instruction=checked.instruction,
+    )
+
+
+# ---- what an operation reads and writes
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class TypeUse:
+    """A node or edge type that a query touches."""
+
+    kind: str
+    type_name: str
+
+    def to_dict(self) -> dict[str, str]:
+        """The wire form."""
+        return {"kind": self.kind, "type_name": self.type_name}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operation:
+    """The columns a query gives, and the types it reads and writes, sorted."""
+
+    result: tuple[ValueDescriptor, ...] = ()
+    reads: tuple[TypeUse, ...] = ()
+    writes: tuple[TypeUse, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """The wire form."""
+        return {
+            "result": [column.to_dict() for column in self.result],
+            "reads": [use.to_dict() for use in self.reads],
+            "writes": [use.to_dict() for use in self.writes],
+        }
+
+
+def describe_operation(checked: Checked, catalog: Catalog) -> Operation:
+    """Say what a query gives, reads and writes."""
+    if isinstance(checked, CheckedRead):
+        reads = {*_variable_uses(checked), *_pattern_uses(checked.pattern, catalog)}
+        result = tuple(describe_value(column.name, column.type) for column in checked.columns)
+        return Operation(result=result, reads=tuple(sorted(reads)))
+    written = {use for s in checked.statements for use in _writes(s, catalog)}
+    ends = {use for s in checked.statements for use in _ends(s, catalog)}
+    return Operation(reads=tuple(sorted(written | ends)), writes=tuple(sorted(written)))
+
+
+def _variable_uses(read: CheckedRead) -> Iterator[TypeUse]:
+    return (TypeUse(str(v.kind), v.type_name) for v in read.variables.values())
+
+
+def _pattern_uses(pattern: Pattern, catalog: Catalog) -> Iterator[TypeUse]:
+    for hop in pattern.hops:
+        yield from _edge_uses(hop.edge, catalog)
+    for block in (*pattern.negations, *pattern.optionals):
+        yield from _pattern_uses(block, catalog)
+
+
+def _edge_uses(name: str, catalog: Catalog) -> Iterator[TypeUse]:
+    edge = catalog.edges[name]
+    yield TypeUse("edge", edge.name)
+    yield TypeUse("node", edge.source)
+    yield TypeUse("node", edge.target)
+
+
+def _writes(statement: CheckedStatement, catalog: Catalog) -> Iterator[TypeUse]:
+    match statement:
+        case CheckedUpdate():
+            yield TypeUse("node", statement.type_name)
+        case CheckedInsert():
+            yield TypeUse(str(statement.kind), statement.type_name)
+        case CheckedDelete():
+            yield TypeUse(str(statement.kind), statement.type_name)
+            if statement.kind is VariableKind.NODE:
+                incident = catalog.incident(statement.type_name)
+                yield from (TypeUse("edge", edge.name) for edge in incident)
+
+
+def _ends(statement: CheckedStatement, catalog: Catalog) -> Iterator[TypeUse]:
+    if isinstance(statement, CheckedInsert) and statement.kind is VariableKind.EDGE:
+        yield from _edge_uses(statement.type_name, catalog)

@@ -1,0 +1,250 @@
+"""Parameters as given by a caller, bound to the types a query declares."""
+
+import base64
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from omnigraph.catalog.fit import F32_MAX, Misfit, fit
+from omnigraph.catalog.types import INTEGERS, PropertyType, Scalar
+from omnigraph.catalog.values import item_type, parse_date, parse_datetime, to_utc
+from omnigraph.compile.checked import Parameter
+from omnigraph.errors import ParamError, did_you_mean, shorten, suggestion
+
+INTEGER_TEXT_CHARS_MAX = 40
+"""Longer decimal text is out of every range; converting it would only cost time."""
+
+
+def bind(
+    declared: Mapping[str, Parameter], given: Mapping[str, Any] | None, *, strict: bool = False
+) -> dict[str, object]:
+    """Turn given values into typed Python values, one per declared parameter; absent ones are None.
+
+    Undeclared names are ignored, or refused when `strict`.
+    """
+    values = _mapping(declared, given)
+    for name, value in values.items():
+        if name not in declared:
+            _undeclared(name, value, declared, strict)
+    return {name: _one(parameter, values, declared) for name, parameter in declared.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class _Refusal:
+    """Why a value does not bind: a code, what was wanted and what came."""
+
+    code: str
+    wanted: str
+    came: str
+
+
+def _mapping(declared: Mapping[str, Parameter], given: object) -> Mapping[str, Any]:
+    if given is None:
+        return {}
+    if isinstance(given, Mapping):
+        return given
+    refusal = _Refusal("P01", "an object of parameters by name", _kind(given))
+    raise _error("params", given, refusal, declared)
+
+
+def _undeclared(name: str, value: object, declared: Mapping[str, Parameter], strict: bool) -> None:
+    if isinstance(value, Mapping):
+        raise _error(str(name), value, _Refusal("P01", "no object as a value", "object"), declared)
+    if strict:
+        near = suggestion(did_you_mean(str(name), declared))
+        refusal = _Refusal("P01", f"a declared parameter{near}", "an undeclared name")
+        raise _error(str(name), value, refusal, declared)
+
+
+def _one(
+    parameter: Parameter, values: Mapping[str, Any], declared: Mapping[str, Parameter]
+) -> object:
+    name = parameter.name
+    if name not in values:
+        if parameter.type.nullable:
+            return None
+        near = suggestion(did_you_mean(name, [str(key).lstrip("$") for key in values]))
+        refusal = _Refusal(
+            "P06", f"{parameter.type}, which is required", f"nothing was given{near}"
+        )
+        raise _error(name, None, refusal, declared)
+    value = _native(values[name])
+    if value is None and not parameter.type.nullable:
+        refusal = _Refusal("P05", f"{parameter.type}, which cannot be null", "null")
+        raise _error(name, None, refusal, declared)
+    found = None if value is None else _typed(value, parameter.type)
+    if isinstance(found, _Refusal):
+        raise _error(name, values[name], found, declared)
+    return found
+
+
+def _error(
+    name: str, value: object, refusal: _Refusal, declared: Mapping[str, Parameter]
+) -> ParamError:
+    known = ", ".join(f"${p.name}: {p.type}" for p in declared.values()) or "none"
+    shown = f" '{shorten(value)}'" if value is not None else ""
+    message = (
+        f"parameter '{name}' takes {refusal.wanted}; got {refusal.came}{shown}."
+        f" Nothing was run. Declared parameters: {known}"
+    )
+    expected = str(declared[name].type) if name in declared else refusal.wanted
+    return ParamError(name, refusal.code, message, expected=expected, got=refusal.came)
+
+
+# ---- values
+
+
+def _native(value: object) -> object:
+    """The plain Python value behind a numpy or Arrow one."""
+    match value:
+        case np.datetime64():
+            unit = "D" if np.datetime_data(value.dtype)[0] in ("Y", "M", "W", "D") else "ms"
+            return value.astype(f"datetime64[{unit}]").item()
+        case np.ndarray() if np.issubdtype(value.dtype, np.datetime64):
+            return [_native(item) for item in value]
+        case np.generic() | np.ndarray():
+            return value.tolist()
+        case pa.Scalar():
+            return value.as_py()
+        case pa.Array() | pa.ChunkedArray():
+            return value.to_pylist()
+        case _:
+            return value
+
+
+def _typed(value: object, declared: PropertyType) -> object | _Refusal:
+    if declared.is_vector:
+        return _vector(value, declared)
+    if declared.is_list:
+        return _list(value, declared)
+    match declared.scalar:
+        case Scalar.STRING:
+            return value if isinstance(value, str) else _ill_typed(value, declared)
+        case Scalar.BOOL:
+            return value if isinstance(value, bool) else _ill_typed(value, declared)
+        case Scalar.BLOB:
+            return _blob(value, declared)
+        case Scalar.DATE:
+            return _date(value, declared)
+        case Scalar.DATETIME:
+            return _datetime(value, declared)
+        case Scalar.I32 | Scalar.I64 | Scalar.U32 | Scalar.U64 | Scalar.F32 | Scalar.F64:
+            return _number(value, declared)
+
+
+def _ill_typed(value: object, declared: PropertyType) -> _Refusal:
+    return _Refusal("P01", str(declared.required()), _kind(value))
+
+
+def _number(value: object, declared: PropertyType) -> object | _Refusal:
+    whole = declared.scalar in INTEGERS
+    if whole and isinstance(value, str):
+        read = _integer(value)
+        if read is None:
+            return _Refusal("P01", f"{declared.required()} or its decimal text", "text")
+        value = read
+    allowed = (int,) if whole else (int, float)
+    if isinstance(value, bool) or not isinstance(value, allowed):
+        return _ill_typed(value, declared)
+    if isinstance(value, float) and not math.isfinite(value):
+        return _Refusal("P01", f"a finite {declared.required()}", "a number that is not finite")
+    found = fit(value, declared)
+    if isinstance(found, Misfit):
+        return _Refusal("P02", f"{declared.required()}: {found.reason}", "a number out of range")
+    return found
+
+
+def _integer(text: str) -> int | None:
+    digits = text.removeprefix("-")
+    if not (digits.isascii() and digits.isdigit()):
+        return None
+    # Any number this long is out of range, so one that surely is stands for it.
+    return int(text) if len(text) <= INTEGER_TEXT_CHARS_MAX else int(text[:INTEGER_TEXT_CHARS_MAX])
+
+
+def _date(value: object, declared: PropertyType) -> object | _Refusal:
+    if isinstance(value, date) and not isinstance(value, datetime):
+        return value
+    if not isinstance(value, str):
+        return _ill_typed(value, declared)
+    return parse_date(value) or _Refusal("P03", "a date as YYYY-MM-DD", "text")
+
+
+def _datetime(value: object, declared: PropertyType) -> object | _Refusal:
+    match value:
+        case datetime():
+            return to_utc(value)
+        case date():
+            return datetime(value.year, value.month, value.day, tzinfo=UTC)
+        case str():
+            return parse_datetime(value) or _Refusal("P03", "an instant as RFC 3339 text", "text")
+        case _:
+            return _ill_typed(value, declared)
+
+
+def _blob(value: object, declared: PropertyType) -> object | _Refusal:
+    if isinstance(value, bytes | bytearray | memoryview):
+        return "base64:" + base64.b64encode(bytes(value)).decode("ascii")
+    if isinstance(value, str):
+        return value
+    return _Refusal("P01", "'base64:…', a URI, or bytes", _kind(value))
+
+
+def _list(value: object, declared: PropertyType) -> object | _Refusal:
+    if not isinstance(value, list | tuple):
+        return _ill_typed(value, declared)
+    found = []
+    for position, item in enumerate(value):
+        one = _typed(_native(item), item_type(declared)) if item is not None else None
+        if one is None:
+            return _Refusal("P01", f"{declared.required()} without null", f"null at {position}")
+        if isinstance(one, _Refusal):
+            return _Refusal(one.code, f"{declared.required()}", f"{one.came} at {position}")
+        found.append(one)
+    return tuple(found)
+
+
+def _vector(value: object, declared: PropertyType) -> object | _Refusal:
+    if not isinstance(value, list | tuple):
+        return _ill_typed(value, declared)
+    if len(value) != declared.dimension:
+        wanted = f"{declared.required()}, an array of {declared.dimension} numbers"
+        return _Refusal("P04", wanted, f"an array of {len(value)}")
+    return _numbers(value) or _list(value, declared)
+
+
+def _numbers(value: list[object] | tuple[object, ...]) -> tuple[float, ...] | None:
+    """A plain vector checked at once; item by item a long one takes milliseconds."""
+    if not set(map(type, value)) <= {int, float}:
+        return None
+    try:
+        numbers = np.asarray(value, dtype=np.float64)
+    except OverflowError:
+        return None
+    return tuple(numbers.tolist()) if np.all(np.abs(numbers) <= F32_MAX) else None
+
+
+def _kind(value: object) -> str:
+    """A value's type in the words of JSON."""
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "boolean"
+        case int():
+            return "integer"
+        case float():
+            return "number"
+        case str():
+            return "text"
+        case list() | tuple():
+            return "array"
+        case Mapping():
+            return "object"
+        case _:
+            return type(value).__name__

@@ -1,0 +1,36 @@
+"""Mark hops whose equal rows need only be counted, or only be found, so that degrees can stand for them."""
+
+from dataclasses import replace
+
+from omnigraph.compile.operators import (
+    Anti,
+    Expand,
+    Group,
+    Multiplicity,
+    Operator,
+    rebuilt,
+)
+from omnigraph.compile.plan import Plan
+
+_WEIGHABLE = frozenset({"count", "min", "max"})
+"""Sums are left out: adding a product instead of its terms rounds differently."""
+
+
+def count_matches(plan: Plan) -> Plan:
+    """Mark hops below a count as counted and hops inside a negation as any, where variables end."""
+    return plan.with_root(lambda root: _marked(root, Multiplicity.EACH))
+
+
+def _marked(operator: Operator, wanted: Multiplicity) -> Operator:
+    match operator:
+        case Group(tallies=tallies) if all(one.function in _WEIGHABLE for one in tallies):
+            return rebuilt(operator, lambda below: _marked(below, Multiplicity.COUNTED))
+        case Anti(input=below, inner=inner):
+            marked = _marked(inner, Multiplicity.ANY)
+            return replace(operator, input=_marked(below, wanted), inner=marked)
+        case Expand(input=below, keep=keep):
+            below = _marked(below, wanted)
+            mark = Multiplicity.EACH if keep is None else wanted
+            return replace(operator, input=below, multiplicity=mark)
+        case _:
+            return rebuilt(operator, lambda below: _marked(below, wanted))

@@ -1,0 +1,41 @@
+"""Join the two sides of a product on an equality between them, so that it need not pair all rows."""
+
+from dataclasses import replace
+
+from omnigraph.catalog.types import FLOATS
+from omnigraph.compile.algebra import Test
+from omnigraph.compile.checked import Compare, EntityRef, PropertyRef
+from omnigraph.compile.operators import Filter, Operator, Product, bound, rewrite
+from omnigraph.compile.plan import Plan
+from omnigraph.compile.rebuild import filtered
+
+
+def join_on_equality(plan: Plan) -> Plan:
+    """Move equalities of equal types from a filter into the product below it, left side first."""
+    return plan.with_root(lambda root: rewrite(root, _joined))
+
+
+def _joined(operator: Operator) -> Operator:
+    match operator:
+        case Filter(input=Product() as product, conditions=tests):
+            sides = bound(product.left), bound(product.right)
+            found = {test: on for test in tests if (on := _equality(test, *sides)) is not None}
+            rest = tuple(test for test in tests if test not in found)
+            return filtered(replace(product, on=(*product.on, *found.values())), rest)
+        case _:
+            return operator
+
+
+def _equality(test: Test, left: frozenset[str], right: frozenset[str]) -> Compare | None:
+    match test:
+        case Compare(
+            left=(PropertyRef() | EntityRef()) as one,
+            op="=",
+            right=(PropertyRef() | EntityRef()) as other,
+        ) if one.type.scalar is other.type.scalar and one.type.scalar not in FLOATS:
+            # Floats stay a filter: a hash would tell the two zeros apart.
+            if one.variable in left and other.variable in right:
+                return test
+            if other.variable in left and one.variable in right:
+                return Compare(left=other, op="=", right=one)
+    return None

@@ -1,0 +1,68 @@
+"""Join equalities of one column that stand in an `or` into one `in`, which an index answers at once."""
+
+from omnigraph.catalog.types import PropertyType
+from omnigraph.compile.algebra import Test, all_of, any_of
+from omnigraph.compile.checked import (
+    AllOf,
+    Among,
+    AnyOf,
+    Compare,
+    Condition,
+    Const,
+    EntityRef,
+    PropertyRef,
+)
+from omnigraph.compile.coerce import coerce_choices
+from omnigraph.compile.leaves import Reference
+from omnigraph.compile.plan import Plan
+from omnigraph.compile.rebuild import change_tests
+
+
+def merge_alternatives(plan: Plan) -> Plan:
+    """Merge alternatives at every depth; the first of them keeps its place."""
+    return change_tests(plan, _merged)
+
+
+def _merged(test: Test) -> Test:
+    match test:
+        case AllOf(parts=parts):
+            return all_of(map(_merged, parts))
+        case AnyOf(parts=parts):
+            return any_of(_together(tuple(map(_merged, parts))))
+        case _:
+            return test
+
+
+def _together(parts: tuple[Test, ...]) -> tuple[Test, ...]:
+    choices: dict[Reference, tuple[object, ...]] = {}
+    kept: dict[Test | Reference, Test] = {}
+    for part in parts:
+        choice = _choice(part)
+        if choice is None:
+            kept[part] = part
+        else:
+            column, values = choice
+            choices[column] = (*choices.get(column, ()), *values)
+            kept.setdefault(column, part)
+            if kept[column] is not part:
+                kept[column] = _among(column, choices[column])
+    return tuple(kept.values())
+
+
+def _choice(test: Test) -> tuple[Reference, tuple[object, ...]] | None:
+    match test:
+        case Compare(left=(PropertyRef() | EntityRef()) as column, op="=", right=Const(value=one)):
+            return column, (one,)
+        case Among(
+            operand=(PropertyRef() | EntityRef()) as column, choices=Const(value=tuple() as values)
+        ):
+            return column, values
+        case _:
+            return None
+
+
+def _among(column: Reference, values: tuple[object, ...]) -> Condition:
+    kind = PropertyType(scalar=column.type.scalar, is_list=True)
+    return Among(
+        operand=column, choices=Const(value=coerce_choices(values, column.type), type=kind)
+    )

@@ -1,0 +1,99 @@
+"""Drop a variable after its last use, so that a hop copies, and reaches for, nothing in vain."""
+
+from dataclasses import replace
+from typing import assert_never
+
+from omnigraph.compile.algebra import variables_of
+from omnigraph.compile.operators import (
+    Anti,
+    Argument,
+    Expand,
+    Filter,
+    Group,
+    Operator,
+    OptionalJoin,
+    Product,
+    Project,
+    Rank,
+    Scan,
+    Slice,
+    Sort,
+    variables_in,
+)
+from omnigraph.compile.plan import Plan
+
+Names = frozenset[str]
+Pruned = tuple[Operator, Names]
+
+_NONE: Names = frozenset()
+
+
+def prune_bindings(plan: Plan) -> Plan:
+    """Say on each hop which variables are still needed; rows stay as many as they were."""
+    return plan.with_root(lambda root: _pruned(root, _NONE)[0])
+
+
+def _pruned(operator: Operator, live: Names) -> Pruned:
+    """Prune an operator for what is used above it; also give the variables it still has."""
+    match operator:
+        case Scan(variable=variable):
+            return operator, frozenset({variable})
+        case Argument(variables=variables):
+            return operator, frozenset(variables)
+        case Expand():
+            return _pruned_expand(operator, live)
+        case Product():
+            return _pruned_product(operator, live)
+        case Anti(input=below, inner=inner, on=on):
+            rows, have = _pruned(below, live.union(on))
+            return replace(operator, input=rows, inner=_pruned(inner, frozenset(on))[0]), have
+        case OptionalJoin():
+            return _pruned_optional(operator, live)
+        case Filter() | Rank() | Group() | Sort() | Slice() | Project():
+            rows, have = _pruned(operator.input, live | _read(operator))
+            return replace(operator, input=rows), have
+        case _:
+            assert_never(operator)
+
+
+def _pruned_expand(expand: Expand, live: Names) -> Pruned:
+    ends = {expand.source, expand.target} if expand.closes else {expand.source}
+    rows, have = _pruned(expand.input, (live - expand.binds) | ends)
+    have |= expand.binds
+    kept = have & live
+    keep = None if kept == have else tuple(sorted(kept))
+    return replace(expand, input=rows, keep=keep), kept
+
+
+def _pruned_product(product: Product, live: Names) -> Pruned:
+    needed = live.union(*(variables_of(test) for test in product.on))
+    left, on_left = _pruned(product.left, needed)
+    right, on_right = _pruned(product.right, needed)
+    return replace(product, left=left, right=right), on_left | on_right
+
+
+def _pruned_optional(join: OptionalJoin, live: Names) -> Pruned:
+    on, binds = frozenset(join.on), live.intersection(join.binds)
+    rows, have = _pruned(join.input, live.difference(join.binds) | on)
+    inner, _ = _pruned(join.inner, on | binds)
+    return replace(join, input=rows, inner=inner, binds=tuple(sorted(binds))), have | binds
+
+
+def _read(operator: Filter | Rank | Group | Sort | Slice | Project) -> Names:
+    """Name the variables an operator itself looks at."""
+    match operator:
+        case Filter(conditions=tests):
+            return _NONE.union(*map(variables_of, tests))
+        case Rank(ties=ties):
+            return frozenset({operator.variable, *ties})
+        case Group(keys=keys, tallies=tallies):
+            arguments = (one.argument for one in tallies if one.argument is not None)
+            return _NONE.union(*map(variables_in, (*(key.expr for key in keys), *arguments)))
+        case Sort(keys=order, ties=ties):
+            return frozenset(ties).union(*(variables_in(key.expr) for key in order))
+        case Slice():
+            return _NONE
+        case Project(columns=columns):
+            return _NONE.union(*(variables_in(column.expr) for column in columns))
+        case _:
+            assert_never(operator)

@@ -1,0 +1,58 @@
+"""Test each condition as soon as its variables are bound, before rows multiply."""
+
+from dataclasses import replace
+
+from omnigraph.compile.algebra import Test, variables_of
+from omnigraph.compile.operators import (
+    Anti,
+    Argument,
+    Expand,
+    Filter,
+    Operator,
+    OptionalJoin,
+    Product,
+    Scan,
+    bound,
+    rebuilt,
+)
+from omnigraph.compile.plan import Plan
+from omnigraph.compile.rebuild import filtered
+
+Tests = tuple[Test, ...]
+
+
+def push_filters(plan: Plan) -> Plan:
+    """Let every filter sink through the operators that do not bind what it tests."""
+    return plan.with_root(lambda root: _sunk(root, ()))
+
+
+def _sunk(operator: Operator, tests: Tests) -> Operator:
+    """Rebuild an operator with tests on its rows, each as far down as it may go."""
+    match operator:
+        case Filter(input=below, conditions=conditions):
+            return _sunk(below, (*conditions, *tests))
+        case Scan() | Argument():
+            return filtered(operator, tests)
+        case Expand(input=below):
+            lower, here = _split(tests, below)
+            return filtered(replace(operator, input=_sunk(below, lower)), here)
+        case Product(left=left, right=right):
+            first, rest = _split(tests, left)
+            second, here = _split(rest, right)
+            sunk = replace(operator, left=_sunk(left, first), right=_sunk(right, second))
+            return filtered(sunk, here)
+        case Anti(input=below, inner=inner):
+            return replace(operator, input=_sunk(below, tests), inner=_sunk(inner, ()))
+        case OptionalJoin(input=below, inner=inner):
+            lower, here = _split(tests, below)
+            joined = replace(operator, input=_sunk(below, lower), inner=_sunk(inner, ()))
+            return filtered(joined, here)
+        case _:
+            return filtered(rebuilt(operator, lambda below: _sunk(below, ())), tests)
+
+
+def _split(tests: Tests, operator: Operator) -> tuple[Tests, Tests]:
+    """Divide tests into those about an operator's rows and the others."""
+    here = bound(operator)
+    own = tuple(test for test in tests if variables_of(test) <= here)
+    return own, tuple(test for test in tests if test not in own)

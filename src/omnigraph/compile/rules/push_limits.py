@@ -1,0 +1,19 @@
+"""Tell an order how many of its rows are wanted, so that it can select instead of sorting them all."""
+
+from dataclasses import replace
+
+from omnigraph.compile.operators import Operator, Rank, Slice, Sort, rewrite
+from omnigraph.compile.plan import Plan
+
+
+def push_limits(plan: Plan) -> Plan:
+    """Copy the window of a limited slice onto the order below it."""
+    return plan.with_root(lambda root: rewrite(root, _pushed))
+
+
+def _pushed(operator: Operator) -> Operator:
+    match operator:
+        case Slice(input=(Sort() | Rank()) as below, window=window) if window.limit is not None:
+            return replace(operator, input=replace(below, window=window))
+        case _:
+            return operator

@@ -1,0 +1,1 @@
+"""The verbs: opening, reading, writing, history."""

@@ -1,0 +1,92 @@
+"""One opened graph: its store, what is known of it, and how it commits and recovers."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from omnigraph.commit.protocol import Desk
+from omnigraph.commit.queues import Queues
+from omnigraph.commit.sidecar import Sidecars
+from omnigraph.engine.plans import Plans
+from omnigraph.engine.read.cache import ByteCache
+from omnigraph.engine.settings import Settings
+from omnigraph.errors import ReadOnlyError
+from omnigraph.ids import MAIN, BranchName
+from omnigraph.manifest.contracts import Contracts
+from omnigraph.manifest.legacy import LegacyLineage
+from omnigraph.manifest.manifest import Manifest
+from omnigraph.manifest.travel import At
+from omnigraph.manifest.view import View, capture
+from omnigraph.recovery.records import KEY as AUDIT_KEY
+from omnigraph.recovery.records import StoredAudit
+from omnigraph.recovery.sweep import Recovery
+from omnigraph.runtime import Runtime
+from omnigraph.storage import layout
+from omnigraph.storage.store import Store, open_store
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Engine:
+    """Everything the verbs work with."""
+
+    store: Store
+    manifest: Manifest
+    contracts: Contracts
+    desk: Desk
+    recovery: Recovery
+    plans: Plans
+    cache: ByteCache
+    runtime: Runtime
+    settings: Settings
+    read_only: bool = False
+
+    @property
+    def uri(self) -> str:
+        """Where the graph is, without credentials."""
+        return self.store.root.display
+
+    def view(self, branch: BranchName = MAIN, at: At | None = None) -> View:
+        """Capture what one operation sees."""
+        return capture(self.manifest, self.contracts, branch, at)
+
+    def require_writable(self, operation: str) -> None:
+        """Refuse a writer on a read-only handle."""
+        if self.read_only:
+            raise ReadOnlyError(operation)
+
+
+def assemble(
+    uri: str,
+    settings: Settings,
+    runtime: Runtime,
+    storage_options: Mapping[str, str] | None = None,
+    *,
+    read_only: bool = False,
+) -> Engine:
+    """Put the parts of a handle together; nothing is read or written yet."""
+    store = open_store(uri, storage_options, runtime, fsync=settings.durability == "fsync")
+    legacy = LegacyLineage(
+        commits=store.keyed_rows(layout.LEGACY_COMMITS, "graph_commit_id"),
+        actors=store.keyed_rows(layout.LEGACY_ACTORS, "graph_commit_id"),
+    )
+    manifest = Manifest(rows=store.manifest, runtime=runtime, legacy=legacy)
+    desk = Desk(
+        root=store.root,
+        tables=store.tables,
+        manifest=manifest,
+        sidecars=Sidecars(store.objects, store.root),
+        queues=Queues(str(store.root), store.locks),
+        runtime=runtime,
+    )
+    audit = StoredAudit(store.keyed_rows(layout.AUDIT, AUDIT_KEY))
+    return Engine(
+        store=store,
+        manifest=manifest,
+        contracts=Contracts(store.objects, runtime),
+        desk=desk,
+        recovery=Recovery(desk, audit),
+        plans=Plans(),
+        cache=ByteCache(settings.cache_bytes),
+        runtime=runtime,
+        settings=settings,
+        read_only=read_only,
+    )

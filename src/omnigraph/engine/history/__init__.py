@@ -1,0 +1,1 @@
+"""History: exports of what was visible at one time."""

@@ -1,0 +1,96 @@
+"""Export: every entity of a snapshot in the load format, nodes before edges, by id, streaming."""
+
+import base64
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.catalog.model import Catalog, EdgeType, TableType
+from omnigraph.catalog.types import FLOATS, PropertyType, Scalar
+from omnigraph.engine.engine import Engine
+from omnigraph.errors import DataError, Problem
+from omnigraph.ids import TableKey, is_node
+from omnigraph.manifest.snapshot import Entry
+from omnigraph.manifest.view import View
+from omnigraph.pipeline.columns import BLOB_PREFIX
+from omnigraph.storage.blobs import BlobForm
+
+
+def export(
+    engine: Engine, view: View, types: Sequence[str] | None = None
+) -> Iterator[dict[str, Any]]:
+    """Give one record after the other; only one batch of rows is held."""
+    wanted = _wanted(view.catalog, types)
+    entries = [entry for key, entry in view.snapshot.entries.items() if key in wanted]
+    for entry in sorted(entries, key=lambda one: (not is_node(one.table_key), one.table_key)):
+        yield from _records(engine, entry, wanted[entry.table_key])
+
+
+def _wanted(catalog: Catalog, types: Sequence[str] | None) -> Mapping[TableKey, TableType]:
+    if types is None:
+        return catalog.tables
+    found = [catalog.table(name) for name in types]
+    return {one.table_key: one for one in found}
+
+
+def _records(engine: Engine, entry: Entry, type_: TableType) -> Iterator[dict[str, Any]]:
+    table = engine.store.tables.open(entry.at)
+    for batch in table.scan(order_by_id=True, blobs=BlobForm.BYTES):
+        names = [name for name in type_.schema.names if name in batch.schema.names]
+        columns = [spelled(batch[name], name, type_) for name in names]
+        for values in zip(*columns, strict=True):
+            yield _record(type_, dict(zip(names, values, strict=True)))
+
+
+def _record(type_: TableType, row: dict[str, Any]) -> dict[str, Any]:
+    if isinstance(type_, EdgeType):
+        source, target = row.pop("src"), row.pop("dst")
+        return {"edge": type_.name, "from": source, "to": target, "data": row}
+    return {"type": type_.name, "data": row}
+
+
+def spelled(values: pa.Array, name: str, type_: TableType) -> list[Any]:
+    """A column in the spelling of the load format."""
+    if name not in type_.properties:
+        return list(values.to_pylist())
+    declared = type_.properties[name].type
+    _refuse_non_finite(values, declared, name, type_)
+    if declared.is_blob:
+        return [
+            None if v is None else BLOB_PREFIX + base64.b64encode(v).decode()
+            for v in values.to_pylist()
+        ]
+    return list(_storable(values, declared).to_pylist())
+
+
+def _storable(values: pa.Array, declared: PropertyType) -> pa.Array:
+    """Days as numbers and instants as text; everything else spells itself."""
+    if declared.scalar is Scalar.DATE:
+        return values.cast(pa.list_(pa.int32())) if declared.is_list else values.cast(pa.int32())
+    if declared.scalar is Scalar.DATETIME and declared.is_list:
+        texts = _instants(values.flatten())
+        return pa.ListArray.from_arrays(values.offsets, texts, mask=pc.is_null(values))
+    return _instants(values) if declared.scalar is Scalar.DATETIME else values
+
+
+def _instants(values: pa.Array) -> pa.Array:
+    """RFC 3339 with `Z`; milliseconds only when they are not zero."""
+    texts = pc.strftime(values.cast(pa.timestamp("ms")), format="%Y-%m-%dT%H:%M:%S")
+    return pc.binary_join_element_wise(
+        pc.replace_substring_regex(texts, r"\.000$", ""), "Z", "", null_handling="emit_null"
+    )
+
+
+def _refuse_non_finite(
+    values: pa.Array, declared: PropertyType, name: str, type_: TableType
+) -> None:
+    if declared.scalar not in FLOATS:
+        return
+    flat = values.flatten() if declared.is_list or declared.is_vector else values
+    if not pc.all(pc.is_finite(flat), min_count=0).as_py():
+        message = f"column '{name}' of {type_.name} holds a number that is not finite and cannot be exported"
+        raise DataError(
+            [Problem(rule="W02", message=message, table_key=type_.table_key, property=name)]
+        )

@@ -1,0 +1,68 @@
+"""Making a graph, and opening one: migrate, settle what was interrupted, check the contract."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from omnigraph.catalog.contract import create_contract
+from omnigraph.catalog.resolve import compile_schema
+from omnigraph.engine.engine import Engine, assemble
+from omnigraph.engine.settings import settings_of
+from omnigraph.errors import NotFound
+from omnigraph.ids import MAIN
+from omnigraph.language.source import Source
+from omnigraph.manifest.contracts import Accepted, bootstrap_contract
+from omnigraph.manifest.genesis import initialise
+from omnigraph.manifest.migrate import migrated
+from omnigraph.runtime import SYSTEM, Runtime
+from omnigraph.storage.layout import MANIFEST
+
+
+def init_graph(
+    uri: str,
+    schema: Source,
+    *,
+    force: bool = False,
+    storage_options: Mapping[str, str] | None = None,
+    config: Mapping[str, Any] | None = None,
+    runtime: Runtime = SYSTEM,
+) -> Engine:
+    """Create a graph with a schema; a bad schema leaves nothing behind."""
+    engine = assemble(uri, settings_of(config), runtime, storage_options)
+
+    def accept() -> Accepted:
+        catalog = compile_schema(schema)
+        return Accepted(source=schema.text, contract=create_contract(catalog, runtime.new_id()))
+
+    initialise(
+        engine.store.objects,
+        engine.store.tables,
+        engine.manifest,
+        accept,
+        uri=engine.uri,
+        force=force,
+    )
+    return engine
+
+
+def open_graph(
+    uri: str,
+    *,
+    read_only: bool = False,
+    storage_options: Mapping[str, str] | None = None,
+    config: Mapping[str, Any] | None = None,
+    runtime: Runtime = SYSTEM,
+) -> Engine:
+    """Open a graph. Read-write settles every interrupted write first; read-only changes nothing at all."""
+    engine = assemble(uri, settings_of(config), runtime, storage_options, read_only=read_only)
+    if not engine.manifest.rows.exists():
+        raise NotFound(
+            "graph",
+            engine.uri,
+            hint=f"there is no '{MANIFEST}' in it; make a graph with `omnigraph init`",
+        )
+    if not read_only:
+        migrated(engine.manifest, MAIN)
+        engine.recovery.settle()
+    bootstrap_contract(engine.store.objects, engine.manifest, write=not read_only)
+    engine.contracts.current()
+    return engine

@@ -1,0 +1,1 @@
+"""Reading: a plan becomes columns of dense numbers, and those become rows at the very end."""

@@ -1,0 +1,47 @@
+"""Documented settings of a handle: from the caller, else from the environment, else the default."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from omnigraph.errors import ConfigError, did_you_mean, suggestion
+
+MIB = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What a handle may be told."""
+
+    durability: str = "none"
+    cache_bytes: int = 1024 * MIB
+    load_concurrency: int = 8
+
+
+_READERS = {"durability": str, "cache_bytes": int, "load_concurrency": int}
+_DURABILITIES = ("none", "fsync")
+
+
+def settings_of(config: Mapping[str, Any] | None) -> Settings:
+    """Read settings; unknown names and wrong values are refused by name."""
+    given = dict(config or {})
+    unknown = next((name for name in given if name not in _READERS), None)
+    if unknown is not None:
+        near = suggestion(did_you_mean(str(unknown), _READERS))
+        raise ConfigError(f"setting '{unknown}' is unknown{near}; no changes were made")
+    values: dict[str, Any] = {}
+    for name, read in _READERS.items():
+        found = given.get(name, os.environ.get(f"OMNIGRAPH_{name.upper()}"))
+        if found is not None:
+            values[name] = _read(name, found, read)
+    if values.get("durability", "none") not in _DURABILITIES:
+        raise ConfigError(f"setting 'durability' is one of {', '.join(_DURABILITIES)}")
+    return Settings(**values)
+
+
+def _read(name: str, value: Any, read: Any) -> Any:
+    try:
+        return read(value)
+    except (TypeError, ValueError) as error:
+        raise ConfigError(f"setting '{name}' cannot be '{value}': {error}") from error

@@ -1,0 +1,1 @@
+"""Writers: functions from a view to a plan."""

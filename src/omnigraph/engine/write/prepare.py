@@ -1,0 +1,101 @@
+"""From changes to a plan: check every rule, stage every table."""
+
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+from dataclasses import dataclass
+
+from omnigraph.commit.changes import ChangeKind, Changes, TableChange
+from omnigraph.commit.constraints import violations
+from omnigraph.commit.plan import Step, TableWrite, WritePlan
+from omnigraph.commit.sidecar import WriterKind
+from omnigraph.engine.write.committed import SnapshotRows
+from omnigraph.ids import CommitId, OperationId
+from omnigraph.limits import LOAD_CONCURRENCY
+from omnigraph.manifest.records import CommitKind, lance_branch
+from omnigraph.manifest.view import View
+from omnigraph.storage.tables import Staged, TableAt, Tables
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Header:
+    """What identifies one write, the same over all its attempts."""
+
+    kind: WriterKind
+    commit_kind: CommitKind
+    actor: str | None
+    operation_id: OperationId
+    commit_id: CommitId
+    if_commit: CommitId | None = None
+
+
+def prepare(
+    view: View, changes: Changes, committed: SnapshotRows, tables: Tables, header: Header
+) -> WritePlan | None:
+    """Check the final image and stage it; None when there is nothing to write."""
+    if changes.is_empty:
+        return None
+    found = violations(changes, committed, view.catalog)
+    if found:
+        raise found.error()
+    writes = _stage_all(view, changes, tables)
+    if not writes:
+        return None
+    written = {write.table_key for write in writes}
+    return WritePlan(
+        kind=header.kind,
+        commit_kind=header.commit_kind,
+        branch=view.branch,
+        actor=header.actor,
+        operation_id=header.operation_id,
+        commit_id=header.commit_id,
+        tables=writes,
+        read_set={k: v for k, v in committed.read_set().items() if k not in written},
+        if_commit=header.if_commit,
+    )
+
+
+def _stage_all(view: View, changes: Changes, tables: Tables) -> tuple[TableWrite, ...]:
+    """Stage tables at once; a table that must fork first is staged when its turn comes."""
+    found = list(changes)
+    if len(found) == 1:
+        return tuple(w for w in [_table_write(view, found[0], tables)] if w is not None)
+    with ThreadPoolExecutor(min(LOAD_CONCURRENCY, len(found))) as pool:
+        # Each thread works in a copy of the caller's context, so that its costs are counted there.
+        futures = [pool.submit(copy_context().run, _table_write, view, c, tables) for c in found]
+        writes = [future.result() for future in futures]
+    return tuple(write for write in writes if write is not None)
+
+
+def _table_write(view: View, change: TableChange, tables: Tables) -> TableWrite | None:
+    entry = view.snapshot.entry(change.type.table_key)
+    branch = lance_branch(view.branch)
+    if entry.at.branch != branch:
+        return TableWrite(
+            table_key=entry.table_key,
+            base=entry.at,
+            strict=change.kind.is_strict,
+            steps=(_step(change),),
+            fork=branch,
+        )
+    staged = _stage(change, tables, entry.at)
+    if staged is None:
+        return None
+    return TableWrite(
+        table_key=entry.table_key, base=entry.at, strict=change.kind.is_strict, staged=staged
+    )
+
+
+def _step(change: TableChange) -> Step:
+    return lambda tables, at: _stage(change, tables, at)
+
+
+def _stage(change: TableChange, tables: Tables, at: TableAt) -> Staged | None:
+    match change.kind:
+        case ChangeKind.INSERT | ChangeKind.APPEND:
+            return tables.stage_append(at, change.rows)
+        case ChangeKind.MERGE | ChangeKind.UPDATE:
+            return tables.stage_merge(at, change.rows)
+        case ChangeKind.REPLACE:
+            return tables.stage_overwrite(at, change.rows)
+        case ChangeKind.DELETE:
+            return tables.stage_delete(at, change.deleted)

@@ -1,0 +1,176 @@
+"""Named places where a test may make the system fail, wait or die; free when nothing is armed."""
+
+import os
+import re
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final
+
+from omnigraph.errors import InternalError
+
+
+class Failpoint(StrEnum):
+    """The catalogue. Call sites and tests use these names only."""
+
+    INIT_SCHEMA_WRITTEN = "init.after_schema_pg_written"
+    INIT_CONTRACT_WRITTEN = "init.after_schema_contract_written"
+    INIT_TABLES_CREATED = "init.after_coordinator_init"
+
+    STAGED = "mutation.post_stage_pre_effect_gate"
+    SIDECAR_WRITE = "recovery.sidecar_write"
+    SIDECAR_CONFIRM = "recovery.sidecar_confirm"
+    SIDECAR_DELETE = "recovery.sidecar_delete"
+    SIDECAR_LIST = "recovery.sidecar_list"
+    SIDECAR_LISTED = "recovery.post_sidecar_list_pre_read"
+    ARMED = "mutation.post_sidecar_pre_commit"
+    TABLE_COMMITTED = "mutation.post_table_commit"
+    TABLES_COMMITTED = "mutation.post_finalize_pre_publisher"
+    FORK_CREATED = "fork.post_create_pre_open"
+    FORK_CLASSIFY = "fork.before_classify"
+    FORK_RECLAIM = "fork.before_reclaim"
+
+    ROLL_FORWARD = "recovery.before_roll_forward_publish"
+    ROLLBACK_RESTORED = "recovery.post_table_restore_pre_publish"
+    ROLLBACK_PUBLISHED = "recovery.post_rollback_publish_pre_audit"
+    AUDIT = "recovery.record_audit"
+
+    PUBLISH_LOAD = "publish.load_state_retryable_contention"
+    PUBLISH_PREPARED = "graph_publish.before_commit_append"
+    PUBLISHED = "graph_publish.after_manifest_commit"
+    MIGRATE_LEGACY_OPEN = "migration.v3_to_v4.legacy_open"
+    MIGRATE_MERGED = "migration.v3_to_v4.post_merge_pre_stamp"
+    MIGRATE_STAMP = "migration.v4_stamp.force_incompatible"
+    BRANCH_CREATED = "branch_create.after_manifest_branch_create"
+    BRANCH_DROP_LINEAGE = "branch_delete.before_commit_graph_reclaim"
+    BRANCH_DROP_FORKS = "branch_delete.before_table_cleanup"
+    FORK_CLASSIFY_READ = "classify.fresh_read"
+    CONTRACT_READ = "open.before_schema_contract_read"
+
+
+class Injected(InternalError):
+    """The failure a test asked for."""
+
+    kind = "injected"
+
+
+Action = Callable[[], None]
+_armed: dict[str, Action] = {}
+
+
+def fail(name: Failpoint) -> None:
+    """Run what a test armed here; nothing otherwise."""
+    if _armed:
+        action = _armed.get(name)
+        if action is not None:
+            action()
+
+
+@dataclass(slots=True)
+class Park:
+    """Holds the first arrival until it is released; later ones pass."""
+
+    reached: threading.Event = field(default_factory=threading.Event)
+    released: threading.Event = field(default_factory=threading.Event)
+
+    def __call__(self) -> None:
+        if self.reached.is_set():
+            return
+        self.reached.set()
+        if not self.released.wait(PARK_SECONDS_MAX):
+            raise Injected("a parked failpoint was never released")
+
+    def release(self) -> None:
+        """Let the parked thread go on."""
+        self.released.set()
+
+
+PARK_SECONDS_MAX: Final = 60.0
+
+
+def error(name: Failpoint, times: int | None = None, skip: int = 0) -> Action:
+    """Raise on arrival: `times` times (always when None), after letting `skip` arrivals pass."""
+    lock, seen = threading.Lock(), [0]
+
+    def act() -> None:
+        with lock:
+            seen[0] += 1
+            turn = seen[0] - skip
+        if turn > 0 and (times is None or turn <= times):
+            raise Injected(f"injected failure at {name}")
+
+    return act
+
+
+def kill() -> None:
+    """Die at once, as a crashed process does: no handler, no flush, no finally."""
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def skipping(action: Action, skip: int) -> Action:
+    """Let `skip` arrivals pass before every later one runs the action."""
+    lock, seen = threading.Lock(), [0]
+
+    def act() -> None:
+        with lock:
+            seen[0] += 1
+            due = seen[0] > skip
+        if due:
+            action()
+
+    return act
+
+
+_SPEC = re.compile(r"^(?:skip\((?P<skip>\d+)\)\+)?(?:(?P<times>\d+)\*)?(?P<action>error|exit)$")
+
+
+def action_of(name: Failpoint, spec: str) -> Action:
+    """Read an action: `error`, `3*error`, `skip(2)+error`, `exit`, `skip(1)+exit`."""
+    match = _SPEC.match(spec)
+    if match is None:
+        raise InternalError(f"'{spec}' is not a failpoint action")
+    skip = int(match["skip"] or 0)
+    if match["action"] == "exit":
+        return skipping(kill, skip)
+    return error(name, times=int(match["times"]) if match["times"] else None, skip=skip)
+
+
+@contextmanager
+def armed(name: Failpoint, action: Action | str = "error") -> Iterator[None]:
+    """Arm a failpoint for the length of a block."""
+    chosen = action_of(name, action) if isinstance(action, str) else action
+    _armed[name] = chosen
+    try:
+        yield
+    finally:
+        _armed.pop(name, None)
+
+
+@contextmanager
+def parked(name: Failpoint) -> Iterator[Park]:
+    """Arm a park; it is released at the end of the block at the latest."""
+    park = Park()
+    with armed(name, park):
+        try:
+            yield park
+        finally:
+            park.release()
+
+
+def disarm_all() -> None:
+    """Forget everything armed."""
+    _armed.clear()
+
+
+def arm_from(text: str) -> None:
+    """Arm for the life of this process, as in `name=exit;name=2*error`: for child processes of tests."""
+    for part in filter(None, (piece.strip() for piece in text.split(";"))):
+        name, _, spec = part.partition("=")
+        _armed[Failpoint(name)] = action_of(Failpoint(name), spec or "error")
+
+
+if os.environ.get("OMNIGRAPH_FAILPOINTS"):
+    arm_from(os.environ["OMNIGRAPH_FAILPOINTS"])

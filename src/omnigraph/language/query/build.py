@@ -1,0 +1,398 @@
+"""From the pieces of the grammar to the tree; the parser calls one method per completed rule."""
+
+import re
+from dataclasses import dataclass
+from typing import Any, Literal, cast
+
+from lark import Token, Transformer, v_args
+
+from omnigraph.language.query.tokens import span_of
+from omnigraph.language.query.tree import (
+    AggregateExpr,
+    AggregateName,
+    AliasExpr,
+    AllOf,
+    Among,
+    AnyOf,
+    Binding,
+    Bm25Expr,
+    Clause,
+    Compare,
+    Comparison,
+    Condition,
+    Delete,
+    Expr,
+    Filter,
+    Hops,
+    Insert,
+    IsNull,
+    Item,
+    LiteralExpr,
+    LiteralForm,
+    Name,
+    NearestExpr,
+    Negation,
+    Not,
+    NowExpr,
+    Optional,
+    OrderKey,
+    Param,
+    ParamType,
+    Predicate,
+    PropertyExpr,
+    PropertyMatch,
+    Query,
+    QueryFile,
+    Read,
+    RrfExpr,
+    Statement,
+    TextExpr,
+    TextFunction,
+    Traversal,
+    Update,
+    VariableExpr,
+)
+from omnigraph.language.source import Span
+
+ESCAPES = {"\\": "\\", '"': '"', "n": "\n", "r": "\r", "t": "\t"}
+_ESCAPE = re.compile(r"\\(.)", re.DOTALL)
+_DIGITS_MAX = 20
+
+Ranking = NearestExpr | Bm25Expr
+Bound = LiteralExpr | VariableExpr
+
+
+def unquote(text: str) -> str:
+    """The value of a string as written; an unknown escape, refused elsewhere, is its letter."""
+    return _ESCAPE.sub(lambda found: ESCAPES.get(found[1], found[1]), text[1:-1])
+
+
+def whole(text: str) -> int:
+    """The value of an integer as written; only the first digits of one that is refused elsewhere."""
+    digits = int(text.lstrip("-0")[:_DIGITS_MAX] or "0")
+    return -digits if text.startswith("-") else digits
+
+
+def number(text: str) -> int | float:
+    """The value of a number with a sign or an exponent."""
+    return float(text) if re.search(r"[.eE]", text) else whole(text)
+
+
+@dataclass(frozen=True, slots=True)
+class _Block:
+    """What stands between two brackets, and where they are."""
+
+    parts: tuple[Any, ...]
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class _Edge:
+    name: Name
+    undirected: bool
+
+
+def _block(parts: tuple[Any, ...]) -> _Block:
+    return _Block(parts[1:-1], _across(parts[0], parts[-1]))
+
+
+def _place(part: Any) -> Span:
+    return span_of(part) if isinstance(part, Token) else cast(Span, part.span)
+
+
+def _across(first: Any, last: Any) -> Span:
+    return Span(_place(first).start, _place(last).end)
+
+
+def _name(token: Token) -> Name:
+    return Name(str(token), span_of(token))
+
+
+def _variable(token: Token) -> Name:
+    return Name(token[1:], span_of(token))
+
+
+def _literal(
+    form: LiteralForm, value: str | int | float | bool | None, *tokens: Token
+) -> LiteralExpr:
+    return LiteralExpr(form=form, value=value, span=_across(tokens[0], tokens[-1]))
+
+
+@v_args(inline=True)
+class TreeBuilder(Transformer[Token, Any]):
+    """One method per rule of `query.lark`; it keeps no state, so that one parser serves all."""
+
+    # ---- files and queries
+
+    def file(self, header: Any, *queries: Query) -> QueryFile:
+        return QueryFile(queries, extended=header is not None)
+
+    def header(self, *words: Token) -> Token:
+        return words[0]
+
+    def query(self, keyword: Token, name: Token, params: tuple[Param, ...], *rest: Any) -> Query:
+        *annotations, _, body, end = rest
+        told = {str(key): unquote(text) for key, text in annotations}
+        return Query(
+            name=_name(name),
+            params=params,
+            description=told.get("@description"),
+            instruction=told.get("@instruction"),
+            body=body,
+            span=_across(keyword, end),
+        )
+
+    def params(self, *parts: Any) -> tuple[Param, ...]:
+        return parts[:-1]
+
+    def param(self, variable: Token, type_: ParamType) -> Param:
+        return Param(name=_variable(variable), type=type_, span=_across(variable, type_))
+
+    def scalar_type(self, scalar: Token, mark: Token | None) -> ParamType:
+        span = _across(scalar, mark or scalar)
+        return ParamType(scalar=str(scalar), nullable=mark is not None, span=span)
+
+    def list_type(self, start: Token, scalar: Token, end: Token, mark: Token | None) -> ParamType:
+        span = _across(start, mark or end)
+        return ParamType(scalar=str(scalar), is_list=True, nullable=mark is not None, span=span)
+
+    def vector_type(self, start: Token, size: Token, end: Token, mark: Token | None) -> ParamType:
+        span = _across(start, mark or end)
+        return ParamType(dimension=whole(size), nullable=mark is not None, span=span)
+
+    def annotation(self, name: Token, text: Token, end: Token) -> tuple[Token, Token]:
+        return name, text
+
+    # ---- reading
+
+    def read(
+        self,
+        _start: Token,
+        clauses: tuple[Clause, ...],
+        _end: Token,
+        items: _Block,
+        order: _Block | None,
+        paging: tuple[Bound | None, Bound | None] | None,
+    ) -> Read:
+        limit, offset = paging or (None, None)
+        keys = order.parts if order else ()
+        return Read(clauses=clauses, items=items.parts, order=keys, limit=limit, offset=offset)
+
+    def clauses(self, *clauses: Clause) -> tuple[Clause, ...]:
+        return clauses
+
+    def negation(
+        self, word: Token, _start: Token, clauses: tuple[Clause, ...], end: Token
+    ) -> Negation:
+        return Negation(clauses=clauses, span=_across(word, end))
+
+    def optional(
+        self, word: Token, _start: Token, clauses: tuple[Clause, ...], end: Token
+    ) -> Optional:
+        return Optional(clauses=clauses, span=_across(word, end))
+
+    def filter_clause(self, condition: Condition) -> Filter:
+        return Filter(condition=condition, span=condition.span)
+
+    def binding(self, variable: Token, type_name: Token, matches: _Block | None) -> Binding:
+        return Binding(
+            variable=_variable(variable),
+            type_name=_name(type_name),
+            matches=matches.parts if matches else (),
+            span=_across(variable, matches or type_name),
+        )
+
+    def matches(self, *parts: Any) -> _Block:
+        return _block(parts)
+
+    def match(self, name: Token, value: Expr) -> PropertyMatch:
+        return PropertyMatch(name=_name(name), value=value, span=_across(name, value))
+
+    def traversal(
+        self, left: Token, variable: Token | None, edge: _Edge, hops: Hops | None, right: Token
+    ) -> Traversal:
+        return Traversal(
+            left=_variable(left),
+            edge=edge.name,
+            right=_variable(right),
+            edge_variable=_variable(variable) if variable else None,
+            undirected=edge.undirected,
+            hops=hops,
+            span=_across(left, right),
+        )
+
+    def directed(self, word: Token) -> _Edge:
+        return _Edge(_name(word), undirected=False)
+
+    def undirected(self, _start: Token, word: Token, _end: Token) -> _Edge:
+        return _Edge(_name(word), undirected=True)
+
+    def hops(self, start: Token, low: Token, high: Token | None, end: Token) -> Hops:
+        top = whole(high) if high else None
+        return Hops(low=whole(low), high=top, span=_across(start, end))
+
+    # ---- conditions
+
+    def any_of(self, *parts: Condition) -> AnyOf:
+        return AnyOf(parts=parts, span=_across(parts[0], parts[-1]))
+
+    def all_of(self, *parts: Condition) -> AllOf:
+        return AllOf(parts=parts, span=_across(parts[0], parts[-1]))
+
+    def negated(self, word: Token, part: Condition) -> Not:
+        return Not(part=part, span=_across(word, part))
+
+    def group(self, _start: Token, condition: Condition, _end: Token) -> Condition:
+        return condition
+
+    def operator(self, token: Token) -> Token:
+        return token
+
+    comparison = operator
+
+    def compare(self, left: Expr, op: Token, right: Expr) -> Compare:
+        operator = cast(Comparison, str(op))
+        return Compare(left=left, op=operator, right=right, span=_across(left, right))
+
+    def is_null(self, operand: Expr, end: Token) -> IsNull:
+        return IsNull(operand=operand, negated=False, span=_across(operand, end))
+
+    def is_not_null(self, operand: Expr, _not: Token, end: Token) -> IsNull:
+        return IsNull(operand=operand, negated=True, span=_across(operand, end))
+
+    def among(self, operand: Expr, choices: Expr) -> Among:
+        return Among(operand=operand, choices=choices, span=_across(operand, choices))
+
+    # ---- results
+
+    def items(self, *parts: Any) -> _Block:
+        return _block(parts)
+
+    def item(self, expr: Expr, alias: Token | None) -> Item:
+        name = _name(alias) if alias else None
+        return Item(expr=expr, alias=name, span=_across(expr, alias or expr))
+
+    def order(self, *parts: Any) -> _Block:
+        return _block(parts)
+
+    def key(self, expr: Expr, direction: Token | None = None) -> OrderKey:
+        word = cast(Literal["asc", "desc"], str(direction)) if direction else None
+        return OrderKey(expr=expr, direction=word, span=_across(expr, direction or expr))
+
+    def limit_first(self, limit: Bound, offset: Bound | None) -> tuple[Bound, Bound | None]:
+        return limit, offset
+
+    def offset_first(self, offset: Bound, limit: Bound | None) -> tuple[Bound | None, Bound]:
+        return limit, offset
+
+    def limit(self, bound: Bound) -> Bound:
+        return bound
+
+    def offset(self, bound: Bound) -> Bound:
+        return bound
+
+    # ---- expressions
+
+    def alias(self, word: Token) -> AliasExpr:
+        return AliasExpr(name=str(word), span=span_of(word))
+
+    def variable(self, token: Token) -> VariableExpr:
+        return VariableExpr(name=token[1:], span=span_of(token))
+
+    def property_access(self, variable: Token, word: Token) -> PropertyExpr:
+        return PropertyExpr(variable=variable[1:], property=str(word), span=_across(variable, word))
+
+    def now(self, word: Token, end: Token) -> NowExpr:
+        return NowExpr(span=_across(word, end))
+
+    def aggregate(self, word: Token, argument: Expr, end: Token) -> AggregateExpr:
+        function = cast(AggregateName, str(word))
+        return AggregateExpr(function=function, argument=argument, span=_across(word, end))
+
+    def text_call(self, word: Token, field: Expr, query: Expr, *rest: Any) -> TextExpr:
+        *distance, end = rest
+        return TextExpr(
+            function=cast(TextFunction, str(word)),
+            field=field,
+            query=query,
+            distance=distance[0] if distance else None,
+            span=_across(word, end),
+        )
+
+    def nearest(self, word: Token, field: PropertyExpr, query: Expr, end: Token) -> NearestExpr:
+        return NearestExpr(field=field, query=query, span=_across(word, end))
+
+    def bm25(self, word: Token, field: Expr, query: Expr, end: Token) -> Bm25Expr:
+        return Bm25Expr(field=field, query=query, span=_across(word, end))
+
+    def rrf(self, word: Token, first: Ranking, second: Ranking, *rest: Any) -> RrfExpr:
+        *k, end = rest
+        return RrfExpr(first=first, second=second, k=k[0] if k else None, span=_across(word, end))
+
+    # ---- literals
+
+    def string(self, token: Token) -> LiteralExpr:
+        return _literal("string", unquote(token), token)
+
+    def integer(self, token: Token) -> LiteralExpr:
+        return _literal("int", whole(token), token)
+
+    def decimal(self, token: Token) -> LiteralExpr:
+        return _literal("float", float(token), token)
+
+    def signed(self, token: Token) -> LiteralExpr:
+        value = number(token)
+        return _literal("float" if isinstance(value, float) else "int", value, token)
+
+    def true(self, token: Token) -> LiteralExpr:
+        return _literal("bool", True, token)
+
+    def false(self, token: Token) -> LiteralExpr:
+        return _literal("bool", False, token)
+
+    def null(self, token: Token) -> LiteralExpr:
+        return _literal("null", None, token)
+
+    def date(self, word: Token, text: Token, end: Token) -> LiteralExpr:
+        return _literal("date" if word == "date" else "datetime", unquote(text), word, end)
+
+    def literal_list(self, *parts: Any) -> LiteralExpr:
+        block = _block(parts)
+        return LiteralExpr(form="list", value=block.parts, span=block.span)
+
+    # ---- writing
+
+    def statements(self, *statements: Statement) -> tuple[Statement, ...]:
+        return statements
+
+    def insert(self, word: Token, type_name: Token, assignments: _Block) -> Insert:
+        return Insert(
+            type_name=_name(type_name),
+            assignments=assignments.parts,
+            span=_across(word, assignments),
+        )
+
+    def update(
+        self, word: Token, type_name: Token, assignments: _Block, predicate: Predicate
+    ) -> Update:
+        return Update(
+            type_name=_name(type_name),
+            assignments=assignments.parts,
+            predicate=predicate,
+            span=_across(word, predicate),
+        )
+
+    def delete(self, word: Token, type_name: Token, predicate: Predicate) -> Delete:
+        return Delete(
+            type_name=_name(type_name), predicate=predicate, span=_across(word, predicate)
+        )
+
+    def assignments(self, *parts: Any) -> _Block:
+        return _block(parts)
+
+    def assignment(self, name: Token, value: Expr) -> PropertyMatch:
+        return PropertyMatch(name=_name(name), value=value, span=_across(name, value))
+
+    def predicate(self, name: Token, op: Token, value: Expr) -> Predicate:
+        operator = cast(Comparison, str(op))
+        return Predicate(property=_name(name), op=operator, value=value, span=_across(name, value))

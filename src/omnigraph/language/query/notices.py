@@ -1,0 +1,164 @@
+"""What a token may be refused for although it fits the grammar; reading goes on after each."""
+
+import math
+import re
+from collections.abc import Callable, Iterator
+
+from lark import Token
+
+from omnigraph.language.query.build import ESCAPES
+from omnigraph.language.query.codes import QueryCode, finding
+from omnigraph.language.query.place import Place
+from omnigraph.language.query.tokens import span_of
+from omnigraph.language.query.wording import line_with, shown
+from omnigraph.language.source import Diagnostic, Source, Span
+
+HEADER = "use extensions"
+ANNOTATIONS = ("@description", "@instruction")
+INTEGER_MAX = 2**63 - 1
+_INTEGER_DIGITS_MAX = len(str(INTEGER_MAX))
+_ESCAPE = re.compile(r"\\(.)", re.DOTALL)
+
+Findings = Iterator[Diagnostic]
+Notice = Callable[[Source, Place, Token], Findings]
+
+
+def notices(source: Source, place: Place, token: Token, after: Token) -> Findings:
+    """Everything to say about a token that the parser is about to take."""
+    if token.type in _NOTICES:
+        yield from _NOTICES[token.type](source, place, token)
+    used = None if place.extended else _extension(place, token, after)
+    if used and place.first_time(used):
+        yield _needs_header(token, used)
+
+
+# ---- extensions
+
+_ADVICE = {
+    "'and'": "without it, conditions stand one below the other",
+    "'or'": "without it, run one query per alternative",
+    "'not' before a condition": "without it, write not { … }",
+    "a condition in parentheses": "without it, conditions stand one below the other",
+    "'is null'": "without it, NULL is never equal to anything",
+    "'in'": "without it, run one query per value",
+    "'optional'": "without it, use two queries",
+    "'offset'": "without it, use a larger limit",
+    "a parameter after 'limit'": "without it, the limit is a number",
+    "a negative number": "or pass the number as a parameter",
+    "a number with an exponent": "or pass the number as a parameter",
+    "'null'": "or pass a parameter of an optional type",
+}
+_KEYWORDS = {
+    "_AND": "'and'",
+    "_OR": "'or'",
+    "GROUP": "a condition in parentheses",
+    "_IS": "'is null'",
+    "_IN": "'in'",
+    "OPTIONAL": "'optional'",
+    "_OFFSET": "'offset'",
+}
+
+
+def _extension(place: Place, token: Token, after: Token) -> str | None:
+    match token.type:
+        case "SIGNED":
+            return "a negative number" if token[0] == "-" else "a number with an exponent"
+        case "NOT" if place.previous.type != "_IS" and after.type != "LBRACE":
+            return "'not' before a condition"
+        case "NULL" if "_IS" not in (place.previous.type, place.before.type):
+            return "'null'"
+        case "VARIABLE" if place.previous.type == "_LIMIT":
+            return "a parameter after 'limit'"
+    return _KEYWORDS.get(token.type)
+
+
+def _needs_header(token: Token, used: str) -> Diagnostic:
+    return finding(
+        QueryCode.EXTENSION,
+        span_of(token),
+        f"{used} is an extension, and this file does not allow extensions",
+        label=_ADVICE[used],
+        expected=f"'{HEADER}' as the first line of the file",
+        fix=HEADER,
+    )
+
+
+# ---- words and literals
+
+
+def _variable(source: Source, place: Place, token: Token) -> Findings:
+    if not token[1].isupper() or not place.first_time(token):
+        return
+    lower = "$" + token[1].lower() + token[2:]
+    yield finding(
+        QueryCode.VARIABLE_CASE,
+        span_of(token),
+        f"variable {shown(token)} starts with an upper-case letter",
+        label="variables start with a lower-case letter or '_'",
+        expected=lower,
+        fix=line_with(source, span_of(token), lower),
+    )
+
+
+def _string(source: Source, place: Place, token: Token) -> Findings:
+    for found in _ESCAPE.finditer(token, 1):
+        if found[1] not in ESCAPES:
+            start = span_of(token).start + found.start()
+            escape = Span(start, start + 2)
+            yield finding(
+                QueryCode.ESCAPE,
+                escape,
+                f"unknown escape '{found[0]}' in a string",
+                label="a backslash itself is written twice",
+                expected=r"one of \" \\ \n \r \t",
+                fix=line_with(source, escape, "\\" + found[0]),
+            )
+
+
+def _integer(source: Source, place: Place, token: Token) -> Findings:
+    digits = token.lstrip("-0")
+    bound = INTEGER_MAX + token.startswith("-")
+    if len(digits) > _INTEGER_DIGITS_MAX or int(digits or "0") > bound:
+        yield _out_of_range(token, "integers go from -9223372036854775808 to 9223372036854775807")
+
+
+def _decimal(source: Source, place: Place, token: Token) -> Findings:
+    if math.isinf(float(token)):
+        yield _out_of_range(token, "floats go up to about 1.8e308")
+
+
+def _signed(source: Source, place: Place, token: Token) -> Findings:
+    whole = token.lstrip("-").isdigit()
+    return _integer(source, place, token) if whole else _decimal(source, place, token)
+
+
+def _out_of_range(token: Token, range_: str) -> Diagnostic:
+    return finding(
+        QueryCode.NUMBER, span_of(token), f"number {shown(token)} is out of range", expected=range_
+    )
+
+
+def _annotation(source: Source, place: Place, token: Token) -> Findings:
+    if token not in ANNOTATIONS:
+        message, label = f"unknown annotation {shown(token)} of a query", None
+    elif place.first_time(token):
+        return
+    else:
+        message, label = f"annotation {shown(token)} is given twice", "each stands at most once"
+    yield finding(
+        QueryCode.ANNOTATION,
+        span_of(token),
+        message,
+        label=label,
+        expected='@description("…") and @instruction("…"), each at most once',
+    )
+
+
+_NOTICES: dict[str, Notice] = {
+    "VARIABLE": _variable,
+    "STRING": _string,
+    "INT": _integer,
+    "FLOAT": _decimal,
+    "SIGNED": _signed,
+    "ANNOTATION": _annotation,
+}

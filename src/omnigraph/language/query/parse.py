@@ -1,0 +1,180 @@
+"""Reading `.gq` text: a tree, or every reason why there is none."""
+
+import re
+from collections.abc import Container, Iterator
+from dataclasses import replace
+from functools import cache
+
+from lark import Lark, Token, UnexpectedToken
+from lark.parsers.lalr_interactive_parser import InteractiveParser
+
+from omnigraph.language.query.build import TreeBuilder
+from omnigraph.language.query.codes import QueryCode, finding
+from omnigraph.language.query.notices import notices
+from omnigraph.language.query.place import Place
+from omnigraph.language.query.refusals import Stuck, explain, is_call, too_deep
+from omnigraph.language.query.repairs import Slip, repair
+from omnigraph.language.query.tokens import OPEN_COMMENT, span_of, words
+from omnigraph.language.query.tree import QueryFile
+from omnigraph.language.query.words import KEYWORDS, terminal
+from omnigraph.language.source import Diagnostic, Source, Span, query_error
+from omnigraph.limits import NESTING_MAX, PROBLEMS_SHOWN_MAX, SOURCE_BYTES_MAX
+
+_DECLARATION = re.compile(r"(?:^|(?<=\}))[ \t]*(?=query\s+[A-Za-z_]\w*\s*[({@])", re.MULTILINE)
+
+
+def parse_queries(source: Source) -> QueryFile:
+    """Read a query file, or raise `QueryError` with what is wrong in it."""
+    file, findings = parse_findings(source)
+    if file is None:
+        raise query_error(source, findings)
+    return file
+
+
+def parse_findings(source: Source) -> tuple[QueryFile | None, tuple[Diagnostic, ...]]:
+    """Read a query file; without a tree there is at least one finding, in the order of the text."""
+    size = len(source.text.encode("utf-8", "replace"))
+    if size > SOURCE_BYTES_MAX:
+        return None, (source.place(_too_large(size)),)
+    file, findings = _read(source)
+    shown = sorted(findings, key=lambda one: one.span)[:PROBLEMS_SHOWN_MAX]
+    return (None if shown else file), tuple(source.place(one) for one in shown)
+
+
+@cache
+def grammar() -> Lark:
+    """The parser, built at the first text it reads."""
+    return Lark.open(
+        "query.lark", rel_to=__file__, parser="lalr", start="file", transformer=TreeBuilder()
+    )
+
+
+def _too_large(size: int) -> Diagnostic:
+    return finding(
+        QueryCode.TOO_LARGE,
+        Span(0, 0),
+        f"the text has {size} bytes, the limit is {SOURCE_BYTES_MAX}",
+        expected="less text: split the queries over several files",
+    )
+
+
+def _read(source: Source) -> tuple[QueryFile | None, list[Diagnostic]]:
+    """Read the text; after each dead end begin again at the next query."""
+    findings: list[Diagnostic] = []
+    start: int | None = 0
+    extended = False
+    while start is not None and len(findings) < PROBLEMS_SHOWN_MAX:
+        segment = _Segment(source, extended)
+        start = segment.read(start)
+        extended = segment.place.extended
+        findings += segment.findings
+        if start is None:
+            return segment.file, findings
+    return None, findings
+
+
+class _Segment:
+    """The text from a place on, up to its end or the first token that leads nowhere."""
+
+    def __init__(self, source: Source, extended: bool) -> None:
+        self.source = source
+        self.place = Place(extended=extended)
+        self.findings: list[Diagnostic] = []
+        self.file: QueryFile | None = None
+        self._parser: InteractiveParser = grammar().parse_interactive()
+
+    def read(self, start: int) -> int | None:
+        """Read on; the next place to try when this reading met a dead end."""
+        for token, following in _with_following(words(self.source.text, start)):
+            problem = self._step(token, following)
+            if problem is not None:
+                self._report(problem)
+                return self._resume(token, problem)
+        return None
+
+    def _step(self, token: Token, following: tuple[Token, Token]) -> Diagnostic | None:
+        """Take a token, or say why reading cannot go on."""
+        choices = self._choices()
+        kind = terminal(token, following, choices)
+        if kind == "WORD" and self._is_unknown_call(token, following[0]):
+            return self._explain(token, kind, following)
+        if self._begins_inside(token, following) and "QUERY" not in choices:
+            return self._explain(token, "QUERY", following)
+        if kind in choices:
+            return self._take(token, kind, following)
+        slip = Slip(
+            source=self.source, token=token, following=following, place=self.place, choices=choices
+        )
+        repaired = repair(slip)
+        if repaired is None:
+            return self._explain(token, kind, following)
+        self._report(repaired.finding)
+        problems = (self._take(one, one.type, following) for one in repaired.tokens)
+        return next(filter(None, problems), None)
+
+    def _take(self, token: Token, kind: str, following: tuple[Token, Token]) -> Diagnostic | None:
+        cut = token.type
+        token.type = kind
+        try:
+            self.file = self._parser.feed_token(token)
+        except UnexpectedToken:
+            token.type = cut
+            return self._explain(token, kind, following)
+        for found in notices(self.source, self.place, token, following[0]):
+            self._report(found)
+        self.place.take(token)
+        return too_deep(token) if self.place.levels > NESTING_MAX else None
+
+    def _begins_inside(self, token: Token, following: tuple[Token, Token]) -> bool:
+        """Whether this can only be the next query, though the one before it is not complete."""
+        if token.value != "query" or following[0].type not in ("WORD", "TYPE"):
+            return False
+        if following[1].type not in ("_LPAREN", "LBRACE"):
+            return False
+        previous = self.place.previous
+        gap = self.source.text[previous.end_pos or 0 : token.start_pos]
+        return previous == "}" or ("\n" in gap and previous.type not in ("_AS", "_DOT", "QUERY"))
+
+    def _is_unknown_call(self, token: Token, after: Token) -> bool:
+        named = self.place.previous.type in ("QUERY", "_AS", "_DOT")
+        return is_call(token, after) and not named
+
+    def _explain(self, token: Token, kind: str, following: tuple[Token, Token]) -> Diagnostic:
+        return explain(
+            Stuck(
+                source=self.source,
+                token=token,
+                kind=KEYWORDS.get(token.value, kind),
+                following=following,
+                place=self.place,
+                accepted=frozenset(self._parser.accepts()),  # type: ignore[no-untyped-call]
+            )
+        )
+
+    def _choices(self) -> Container[str]:
+        choices: Container[str] = self._parser.choices()  # type: ignore[no-untyped-call]
+        return choices
+
+    def _report(self, found: Diagnostic) -> None:
+        named = str(self.place.query) if self.place.query else None
+        self.findings.append(replace(found, query_name=named))
+
+    def _resume(self, token: Token, problem: Diagnostic) -> int | None:
+        if token.type == OPEN_COMMENT:
+            return None
+        # A runaway string is blamed at its start; the queries it swallowed are worth reading.
+        start = min(span_of(token).start, problem.span.end)
+        found = _DECLARATION.search(self.source.text, start)
+        return found.end() if found else None
+
+
+def _with_following(tokens: Iterator[Token]) -> Iterator[tuple[Token, tuple[Token, Token]]]:
+    """Each token with the two behind it; the end is followed by itself."""
+    token = next(tokens)
+    after = next(tokens, token)
+    while True:
+        later = next(tokens, after)
+        yield token, (after, later)
+        if token is after:
+            return
+        token, after = after, later

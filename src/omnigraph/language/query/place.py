@@ -1,0 +1,87 @@
+"""Where the reader of a query text stands: what it took last and what is still open."""
+
+from dataclasses import dataclass, field
+
+from lark import Token
+
+_OPENING = frozenset({"LBRACE", "_LPAREN", "GROUP", "LBRACKET"})
+_CLOSING = frozenset({"RBRACE", "RPAREN", "RBRACKET"})
+HOPS = "hop bounds"
+NO_TOKEN = Token("", "", 0, 0, 0, 0, 0, 0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opened:
+    """A bracket that waits for its partner; `weight` counts the levels it adds."""
+
+    token: Token
+    owner: str
+    weight: int
+
+
+@dataclass(slots=True)
+class Place:
+    """The state of one reading, moved forward by `take`."""
+
+    extended: bool = False
+    previous: Token = NO_TOKEN
+    before: Token = NO_TOKEN
+    query: Token | None = None
+    closed: Opened | None = None
+    opened: list[Opened] = field(default_factory=list)
+    depth: int = 0
+    told: set[str] = field(default_factory=set)
+    _nots: int = 0
+
+    @property
+    def inside(self) -> Opened | None:
+        """The innermost open bracket."""
+        return self.opened[-1] if self.opened else None
+
+    def first_time(self, topic: str) -> bool:
+        """Whether a topic was not yet raised in this query."""
+        if topic in self.told:
+            return False
+        self.told.add(topic)
+        return True
+
+    def take(self, token: Token) -> None:
+        """Move past a token whose type is the terminal it was read as."""
+        kind = token.type
+        if kind in _OPENING:
+            self._open(token)
+        elif kind in _CLOSING and self.opened:
+            self._close(kind)
+        elif kind == "WORD" and self.previous.type == "QUERY":
+            self.query = token
+        elif kind == "EXTENSIONS":
+            self.extended = True
+        # A chain of `not` nests without brackets, so it counts as depth as well.
+        self._nots = self._nots + 1 if kind == "NOT" else 0
+        self.before, self.previous = self.previous, token
+
+    @property
+    def levels(self) -> int:
+        """How deep the tree is here."""
+        return self.depth + self._nots
+
+    def _open(self, token: Token) -> None:
+        opened = Opened(token=token, owner=self._owner(token), weight=1 + self._nots)
+        self.opened.append(opened)
+        self.depth += opened.weight
+
+    def _close(self, kind: str) -> None:
+        self.closed = self.opened.pop()
+        self.depth -= self.closed.weight
+        if kind == "RBRACE" and not self.opened:
+            self.query = None
+            self.told.clear()
+
+    def _owner(self, token: Token) -> str:
+        if token.type in ("GROUP", "LBRACKET"):
+            return str(token)
+        if not self.opened and self.previous.type != "ANNOTATION":
+            return f"query {self.query}"
+        if token.type == "LBRACE" and self.previous.type in ("WORD", "GREATER"):
+            return HOPS
+        return str(self.previous)

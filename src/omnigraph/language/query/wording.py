@@ -1,0 +1,101 @@
+"""How tokens, expectations and fixes are put into words."""
+
+from collections.abc import Iterable, Sequence
+
+from lark import Token
+
+from omnigraph.errors import shorten
+from omnigraph.language.query.tokens import END
+from omnigraph.language.query.words import FUNCTIONS, KEYWORDS
+from omnigraph.language.source import Source, Span
+
+LINE_SHOWN_CHARS_MAX = 120
+EXPECTED_SHOWN_MAX = 8
+
+_LITERALS = frozenset(
+    {"STRING", "INT", "FLOAT", "SIGNED", "TRUE", "FALSE", "NULL", "DATE", "LBRACKET"}
+)
+_EXPRESSIONS = _LITERALS | set(FUNCTIONS.values()) | {"VARIABLE", "WORD"}
+_CLAUSES = _EXPRESSIONS | {"NOT", "OPTIONAL", "GROUP"}
+_COMPARISONS = frozenset({"EQUAL", "UNEQUAL", "LESS", "LESS_EQUAL", "GREATER", "GREATER_EQUAL"})
+# What stands for a whole group when all of its first set is accepted; larger groups come first.
+_GROUPS = (
+    (frozenset({"STRING", "AGGREGATE", "NOT"}), _CLAUSES, "a clause"),
+    (frozenset({"STRING", "AGGREGATE"}), _EXPRESSIONS, "an expression"),
+    (frozenset({"STRING", "INT"}), _LITERALS, "a literal"),
+    (_COMPARISONS, _COMPARISONS, "a comparison such as '='"),
+)
+_WORDS = {terminal: f"'{word}'" for word, terminal in (FUNCTIONS | KEYWORDS).items()} | {
+    "WORD": "a name",
+    "TYPE": "a type name",
+    "VARIABLE": "a variable",
+    "STRING": "a string",
+    "INT": "a whole number",
+    "SCALAR": "a type",
+    "VECTOR": "'Vector'",
+    "ANNOTATION": "an annotation",
+    "EDGE_OPEN": "'<'",
+    "LBRACE": "'{'",
+    "RBRACE": "'}'",
+    "_LPAREN": "'('",
+    "GROUP": "'('",
+    "RPAREN": "')'",
+    "LBRACKET": "'['",
+    "RBRACKET": "']'",
+    "_COMMA": "','",
+    "_COLON": "':'",
+    "_DOT": "'.'",
+    "QUESTION": "'?'",
+    END: "the end of the text",
+}
+_NAMES_AFTER = {
+    "QUERY": "a query name",
+    "_DOT": "a property name",
+    "_AS": "an alias",
+    "_WHERE": "a property name",
+    "VARIABLE": "an edge word",
+    "EDGE_OPEN": "an edge word",
+}
+# Accepted almost everywhere or only with the header; naming them would hide what is meant.
+_UNSAID = frozenset(
+    {"GROUP", "_AND", "_OR", "_IS", "_IN", "OPTIONAL", "_OFFSET", "USE", "QUESTION"}
+)
+
+
+def shown(token: Token) -> str:
+    """A token for a message, quoted and cut to a bound."""
+    return "the end of the text" if token.type == END else f"'{shorten(str(token))}'"
+
+
+def either(words: Sequence[str]) -> str:
+    """`a`, `a or b`, `a, b or c`."""
+    return " or ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
+
+
+def described(accepted: Iterable[str], previous: Token) -> str:
+    """What the parser could take, in the words of a person."""
+    left, words = set(accepted), []
+    for sign, group, name in _GROUPS:
+        if sign <= left:
+            words.append(name)
+            left -= group
+    said = left - _UNSAID or left
+    words += sorted(_named(one, previous) for one in said)
+    return either(words[:EXPECTED_SHOWN_MAX])
+
+
+def _named(terminal: str, previous: Token) -> str:
+    if terminal == "WORD":
+        return _NAMES_AFTER.get(previous.type, "a property name")
+    return _WORDS.get(terminal, terminal.lower())
+
+
+def line_with(source: Source, span: Span, replacement: str) -> str:
+    """The line of a place with the text there replaced: a fix that can be copied."""
+    text = source.text
+    start = text.rfind("\n", 0, span.start) + 1
+    end = text.find("\n", span.end)
+    before = text[start : span.start].lstrip()
+    after = text[span.end : end if end >= 0 else len(text)].rstrip()
+    fixed = before + replacement + after
+    return fixed if len(fixed) <= LINE_SHOWN_CHARS_MAX and "\n" not in fixed else replacement

@@ -1,0 +1,166 @@
+"""Every bound of the system, named, with its reason."""
+
+PROBLEMS_SHOWN_MAX = 20
+"""A bad file reports this many problems and the total: enough to fix a pattern, not a flood."""
+
+CONFLICTS_SHOWN_MAX = 1_000
+"""Merge conflicts on the wire; the exception holds all of them."""
+
+VALUE_SHOWN_CHARS_MAX = 60
+"""User values in messages are shortened to this."""
+
+RECORD_SHOWN_CHARS_MAX = 80
+"""A record that is not JSON is shown up to this."""
+
+LINE_SHOWN_CHARS_MAX = 160
+"""A source line in a message is cut to this much around its caret."""
+
+SUGGESTIONS_MAX = 3
+"""Names offered by did-you-mean."""
+
+NAMES_SHOWN_MAX = 20
+"""Known names listed when none is near the one given."""
+
+SUGGESTION_CANDIDATES_MAX = 1_000
+"""Names looked at for a suggestion in a query, so that a huge text cannot stall its own error."""
+
+PUBLISH_RETRIES_MAX = 5
+"""Lost rounds of the manifest swap before a publish gives up; one try comes before them."""
+
+PREPARE_ROUNDS_MAX = 3
+"""Times a re-basable write is prepared again under its queues when its base moved."""
+
+MIGRATION_ROUNDS_MAX = 5
+"""Lost rounds of an internal-schema step before the publisher's own retry takes over."""
+
+MUTATION_BYTES_MAX = 256 * 1024 * 1024
+"""Pending rows of one mutation; a bulk write belongs to load."""
+
+SOURCE_BYTES_MAX = 4 * 1024 * 1024
+"""Schema and query text; far above any real file, far below what would stall the parser."""
+
+SCHEMA_PROPERTIES_MAX = 100_000
+"""Properties that the node types of a schema inherit altogether: interfaces multiply what a text says."""
+
+NESTING_MAX = 64
+"""Depth of nested blocks in a query; deeper text is refused before the stack is."""
+
+JSONL_LINE_BYTES_MAX = 32 * 1024 * 1024
+"""One record of a load file."""
+
+BRANCH_NAME_BYTES_MAX = 255
+"""A branch name becomes a path."""
+
+BRANCH_FILE_BYTES_MAX = 200
+"""A branch's ref is one file, '/' written as '%2F', and a file name is written under a longer temporary one."""
+
+LOAD_CONCURRENCY = 8
+"""Tables staged at once by a load."""
+
+MANIFEST_FRAGMENTS_MAX = 32
+"""The publisher folds the manifest past this many fragments: swap cost follows fragments."""
+
+PUBLISH_BACKOFF_SECONDS = 0.02
+"""First wait after a lost manifest swap, about one publish; doubled per round, shortened at random."""
+
+PUBLISH_TURNS = 64
+"""Locks that publishers of one process take turns with; more than the branches written at one moment."""
+
+BRANCH_STATES_MAX = 32
+"""Manifest states kept per graph: one per branch in use, and as many past ones."""
+
+COMMIT_STEPS_MAX = 16
+"""Manifest versions tried past a commit's recorded one: each step is a metadata change that slipped in."""
+
+CONTRACT_ROUNDS_MAX = 5
+"""Looks at schema files that disagree while a schema change puts them in place one after the other."""
+
+CONTRACT_WAIT_SECONDS = 0.05
+"""Time between two such looks."""
+
+BRANCH_CREATE_WAITS_MAX = 5
+"""Looks at files without a ref before they count as left behind; a rival creator writes its ref by then."""
+
+BRANCH_CREATE_WAIT_SECONDS = 0.2
+"""Time between two such looks."""
+
+TABLE_HANDLES_MAX = 64
+"""Opened table versions kept per graph."""
+
+LEASE_SECONDS = 30.0
+"""Life of a lease on an object store; renewed three times within it."""
+
+LEASE_RENEW_SECONDS = 10.0
+"""How often a live holder renews its lease."""
+
+LEASE_MARGIN_PART = 6
+"""A holder stops trusting its lease this part of its life early, a rival waits as much longer: clocks differ."""
+
+STORE_CONNECT_SECONDS = 5.0
+"""An object store that does not answer by then is reported as unreachable."""
+
+STORE_RETRIES_MAX = 5
+"""Times a request for a small object is repeated by the store client."""
+
+STORE_RETRY_SECONDS = 30.0
+"""No repetition starts later than this after the first try."""
+
+OBJECT_GUARD_SECONDS_MAX = 30.0
+"""A guard on local objects is held for microseconds; a longer wait means a stopped process holds it."""
+
+OBJECT_ROUNDS_MAX = 16
+"""Times a local write begins again when its directory is removed, or its temporary name taken, under it."""
+
+LOCK_POLL_SECONDS = 0.005
+"""How often a bounded wait looks at a kernel lock; an unbounded one waits in the kernel's own queue."""
+
+LEASE_POLL_SECONDS = 0.25
+"""How seldom, at most, a waiting writer looks at another's lease."""
+
+PRODUCT_ROWS_MAX = 200_000_000
+"""Pairs of unconnected entities one query may form; more would not fit in memory."""
+
+SCAN_BATCH_ROWS = 65_536
+"""Rows per batch of a stream: large enough for Arrow's kernels, small enough to hold a few."""
+
+LOOKUP_VALUES_MAX = 8_192
+"""Values of one indexed lookup; more become several."""
+
+LOOKUP_ROWS_PER_VALUE = 500
+"""An index finds a value in the time a scan passes this many rows; past it one scan is faster."""
+
+FRAGMENT_ROWS_MIN = 65_536
+"""Rows of a full fragment of a small table: committing an update costs 40 ns per row of the fragment it touches."""
+
+FRAGMENT_ROWS_MAX = 1_048_576
+"""Rows of a full fragment of the largest tables: commits of any kind cost more with the number of fragments."""
+
+FRAGMENTS_AIM = 128
+"""Full fragments of a table before they double in size."""
+
+STREAM_ROWS = 16_000_000
+"""How many rows a stream is taken to bring when it does not say: a fragment size between the extremes."""
+
+FRAGMENT_BYTES_MAX = 4 * 1024 * 1024 * 1024
+"""Bytes of one fragment: a worker's share of a scan, far below what stores take."""
+
+INDEX_SEGMENTS_MAX = 8
+"""Segments of one index, each asked by every query; past it the index is built anew."""
+
+IMAGE_CHUNKS_MAX = 32
+"""Chunks of a derived image before it is made whole: kernels slow down with chunks."""
+
+IMAGES_MAX = 64
+"""Images of keyed rows kept per table: one per branch in use, and some past ones."""
+
+IMAGE_ROUNDS_MAX = 3
+"""Times an image is loaded anew because its branch was deleted and recreated meanwhile."""
+
+INDEX_CACHE_BYTES = 1024 * 1024 * 1024
+"""Index pages that one opened graph keeps in memory."""
+
+METADATA_CACHE_BYTES = 256 * 1024 * 1024
+"""File and manifest metadata that one opened graph keeps in memory."""
+
+PLANS_MAX = 1_024
+"""Compiled queries kept per graph."""

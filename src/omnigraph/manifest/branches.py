@@ -1,0 +1,235 @@
+"""Graph branches: create, list, delete. A ref on the manifest is the sole authority for their existence."""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
+from typing import Protocol
+
+import structlog
+
+from omnigraph.errors import (
+    BranchExists,
+    BranchInUse,
+    ForkExists,
+    OmniError,
+    SchemaApplyConflict,
+    UserInputError,
+)
+from omnigraph.failpoints import Failpoint, fail
+from omnigraph.ids import MAIN, BranchName
+from omnigraph.limits import BRANCH_CREATE_WAIT_SECONDS, BRANCH_CREATE_WAITS_MAX
+from omnigraph.manifest.manifest import Manifest
+from omnigraph.manifest.migrate import migrate, migrated
+from omnigraph.manifest.names import SCHEMA_APPLY_LOCK, branch_name, nesting, new_branch_name
+from omnigraph.manifest.records import graph_branch, lance_branch
+from omnigraph.manifest.snapshot import Entry
+from omnigraph.manifest.stamp import CURRENT
+from omnigraph.manifest.state import BranchState
+from omnigraph.manifest.travel import At, state_at
+from omnigraph.storage.layout import MANIFEST
+from omnigraph.storage.refs import MAIN_LINE, BranchRef
+
+_log = structlog.get_logger(__name__)
+
+
+class Forks(Protocol):
+    """What branches need of the tables under the root, the manifest's own among them."""
+
+    def forks(self, path: str) -> Mapping[str, BranchRef]:
+        """The Lance branches of a table, by name."""
+        ...
+
+    def drop_fork(self, path: str, branch: str) -> None:
+        """Remove a Lance branch; nothing to do when it is gone."""
+        ...
+
+    def drop_tree(self, path: str, branch: str) -> None:
+        """Remove the files of a Lance branch that has no ref; refuses when it has one."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Branch:
+    """A graph branch and the one it was made from; main has neither parent nor birthday."""
+
+    name: BranchName
+    parent: BranchName | None
+    created_at: int | None
+
+
+def list_branches(manifest: Manifest) -> tuple[Branch, ...]:
+    """List main, then the others by name; internal ones are hidden."""
+    refs = manifest.rows.branches()
+    shown = (refs[name] for name in sorted(refs) if name != SCHEMA_APPLY_LOCK)
+    return (Branch(name=MAIN, parent=None, created_at=None), *(_branch(ref) for ref in shown))
+
+
+def _branch(ref: BranchRef) -> Branch:
+    return Branch(
+        name=BranchName(ref.name), parent=graph_branch(ref.parent), created_at=ref.created_us
+    )
+
+
+def refuse_during_schema_apply(refs: Mapping[str, BranchRef], operation: str) -> None:
+    """Refuse an operation that a running schema change excludes."""
+    if SCHEMA_APPLY_LOCK in refs:
+        raise SchemaApplyConflict(
+            f"{operation} has to wait: a schema change is in progress; no changes were made",
+            hint="retry when it is done; reopen the graph read-write if it was killed",
+        )
+
+
+# ---- create
+
+
+def create_branch(
+    manifest: Manifest,
+    tables: Forks,
+    name: str,
+    *,
+    source: BranchName = MAIN,
+    at: At | None = None,
+) -> Branch:
+    """Create a branch that shows what its source shows, now or at a point of its history; copies nothing."""
+    chosen = new_branch_name(name, "branch create")
+    with manifest.heads.turn(chosen):
+        refs = manifest.rows.branches()
+        refuse_during_schema_apply(refs, "branch create")
+        _refuse_taken(chosen, refs)
+        base = _base(manifest, branch_name(source, "branch create"), at)
+        ref = _forked(manifest, tables, chosen, base)
+        with _undone(lambda: manifest.rows.delete_branch(chosen)):
+            fail(Failpoint.BRANCH_CREATED)
+            if base.stamp < CURRENT:
+                migrate(manifest, chosen, lambda: base.lineage.commits)
+    return _branch(ref)
+
+
+def _refuse_taken(name: BranchName, refs: Mapping[str, BranchRef]) -> None:
+    if name in refs:
+        raise BranchExists(name)
+    other = nesting(name, refs)
+    if other is not None:
+        raise BranchExists(name, other)
+
+
+def _base(manifest: Manifest, source: BranchName, at: At | None) -> BranchState:
+    """Where to fork. A source is brought to the current shape first: an older one keeps its history elsewhere,
+    under its own name, and a branch made from it would have none."""
+    state = migrated(manifest, source)
+    return state if at is None else state_at(manifest, source, at)
+
+
+def _forked(manifest: Manifest, tables: Forks, name: BranchName, base: BranchState) -> BranchRef:
+    """Create the ref. Files of a former branch are in the way only when no ref comes to own them."""
+    for _ in range(1 + BRANCH_CREATE_WAITS_MAX):
+        try:
+            return manifest.rows.create_branch(name, lance_branch(base.branch), base.version)
+        except ForkExists as error:
+            if error.has_ref or name in manifest.rows.branches():
+                raise BranchExists(name) from error
+            manifest.runtime.wait(BRANCH_CREATE_WAIT_SECONDS)
+    tables.drop_tree(MANIFEST, name)
+    return manifest.rows.create_branch(name, lance_branch(base.branch), base.version)
+
+
+# ---- delete
+
+
+def delete_branch(
+    manifest: Manifest, tables: Forks, name: str, *, bound_to: BranchName = MAIN
+) -> None:
+    """Delete a branch nothing depends on; its forks go as far as they can, cleanup takes the rest.
+
+    `bound_to` is the branch the caller's handle stands on: it cannot be sawn off.
+    """
+    branch = branch_name(name, "branch delete")
+    if branch == MAIN:
+        raise UserInputError(
+            "branch delete: 'main' cannot be deleted; no changes were made",
+            hint="every graph has a main branch",
+        )
+    with manifest.heads.turn(branch):
+        refs = manifest.rows.branches()
+        refuse_during_schema_apply(refs, "branch delete")
+        if branch not in refs:
+            raise manifest.no_branch(branch)
+        owned = manifest.current(branch, refs[branch].incarnation).snapshot.owned()
+        _refuse_used(manifest, tables, branch, refs, owned, bound_to)
+        manifest.rows.delete_branch(branch)
+        manifest.heads.end(branch)
+    _reclaim(manifest, tables, branch, owned)
+
+
+def _refuse_used(
+    manifest: Manifest,
+    tables: Forks,
+    branch: BranchName,
+    refs: Mapping[str, BranchRef],
+    owned: tuple[Entry, ...],
+    bound_to: BranchName,
+) -> None:
+    if branch == bound_to:
+        raise BranchInUse(branch, [branch], f"this handle stands on '{branch}'")
+    children = sorted(ref.name for ref in refs.values() if ref.parent == branch)
+    if children:
+        raise BranchInUse(branch, children, f"{_quoted(children)} descends from it")
+    lines = {MAIN: MAIN_LINE} | {BranchName(name): refs[name].incarnation for name in sorted(refs)}
+    users = [
+        other
+        for other, line in lines.items()
+        if other != branch and _reads_files_of(manifest.current(other, line), branch)
+    ]
+    if users:
+        raise BranchInUse(branch, users, f"{_quoted(users)} shows tables it owns")
+    forked = sorted(set(_forked_from(tables, branch, owned)) & refs.keys())
+    if forked:
+        raise BranchInUse(branch, forked, f"{_quoted(forked)} forked tables from it")
+
+
+def _quoted(names: list[str] | list[BranchName]) -> str:
+    return ", ".join(f"'{name}'" for name in names)
+
+
+def _reads_files_of(state: BranchState, branch: BranchName) -> bool:
+    return any(entry.at.branch == branch for entry in state.snapshot.entries.values())
+
+
+def _forked_from(tables: Forks, branch: BranchName, owned: tuple[Entry, ...]) -> Iterator[str]:
+    """Branches whose own fork of a table stands on this branch's fork of it: they share its files."""
+    for entry in owned:
+        yield from (
+            ref.name for ref in tables.forks(entry.at.path).values() if ref.parent == branch
+        )
+
+
+def _reclaim(
+    manifest: Manifest, tables: Forks, branch: BranchName, owned: tuple[Entry, ...]
+) -> None:
+    legacy = manifest.legacy
+    if legacy is not None:
+        _try(branch, Failpoint.BRANCH_DROP_LINEAGE, partial(legacy.forget, branch))
+    for entry in owned:
+        drop = partial(tables.drop_fork, entry.at.path, branch)
+        _try(branch, Failpoint.BRANCH_DROP_FORKS, drop)
+
+
+def _try(branch: BranchName, name: Failpoint, drop: Callable[[], None]) -> None:
+    """Drop what a deleted branch left; what cannot be dropped now is cleanup's."""
+    try:
+        fail(name)
+        drop()
+    except OmniError as error:
+        _log.warning("branch.leftover_kept", branch=branch, at=name.value, reason=str(error))
+
+
+@contextmanager
+def _undone(undo: Callable[[], None]) -> Iterator[None]:
+    """Undo on any failure, and let that failure be the one that is seen."""
+    try:
+        yield
+    except BaseException:
+        with suppress(OmniError):
+            undo()
+        raise

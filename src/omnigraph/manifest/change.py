@@ -1,0 +1,228 @@
+"""A change of what is visible: what it asks for, what must still hold, and the rows that carry it out."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from omnigraph.errors import (
+    InternalError,
+    ManifestConflict,
+    NotFound,
+    PreconditionFailed,
+    ReadSetConflict,
+)
+from omnigraph.ids import BranchName, CommitId, OperationId, TableKey, Version
+from omnigraph.manifest.lives import Life, Lives
+from omnigraph.manifest.records import (
+    CommitKind,
+    GraphCommit,
+    GraphHead,
+    Record,
+    Registration,
+    TableVersion,
+    Tombstone,
+)
+from omnigraph.manifest.state import BranchState
+from omnigraph.storage.tables import TableAt
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Update:
+    """A table version to make visible."""
+
+    table_key: TableKey
+    at: TableAt
+    row_count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draft:
+    """The graph commit to be; its id is minted once per write and survives every retry.
+
+    `tables` are the keys it names as changed; without them, the keys its change touches.
+    """
+
+    commit: CommitId
+    kind: CommitKind
+    actor: str | None = None
+    merged_parent: CommitId | None = None
+    tables: tuple[TableKey, ...] | None = None
+    operation_id: OperationId | None = None
+    batch_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """One publish. Without a draft it is maintenance: pins move, history does not.
+
+    `registrations` map new table keys to their paths, `tombstones` dropped ones to pin + 1. `expected` may name
+    tables that do not change: those a check relied on. An expected 0 means "no such table".
+    """
+
+    branch: BranchName
+    updates: tuple[Update, ...] = ()
+    registrations: Mapping[TableKey, str] = field(default_factory=dict)
+    tombstones: Mapping[TableKey, Version] = field(default_factory=dict)
+    expected: Mapping[TableKey, Version] = field(default_factory=dict)
+    draft: Draft | None = None
+    if_head: CommitId | None = None
+
+    @property
+    def tables(self) -> tuple[TableKey, ...]:
+        """The table keys it touches, sorted."""
+        updated = {update.table_key for update in self.updates}
+        return tuple(sorted(updated | self.registrations.keys() | self.tombstones.keys()))
+
+    @property
+    def writes_nothing(self) -> bool:
+        """Whether it only checks."""
+        return self.draft is None and not self.tables
+
+
+def records_for(change: Change, state: BranchState, created_at: int) -> tuple[Record, ...]:
+    """Check a change against a state and lay out its records; a conflict here is the caller's to resolve."""
+    _require_head(change, state)
+    _require_pins(change, state.lives)
+    if change.writes_nothing:
+        return ()
+    tables = tuple(_table_records(change, state.lives))
+    _require_one_owner(state.lives.after(tables))
+    return (*tables, *_lineage_records(change, state, created_at))
+
+
+# ---- what must hold
+
+
+def _require_head(change: Change, state: BranchState) -> None:
+    if change.if_head is None:
+        return
+    actual = state.head.id if state.head else None
+    if actual != change.if_head:
+        raise PreconditionFailed(change.if_head, actual)
+
+
+def _require_pins(change: Change, lives: Lives) -> None:
+    for table, expected in sorted(change.expected.items()):
+        actual = _pin(change, lives.latest(table))
+        if actual != expected:
+            raise ManifestConflict(table, expected, actual)
+
+
+def _pin(change: Change, life: Life | None) -> Version:
+    """The version to compare with; a dropped name that is added again is free."""
+    if life is None or (life.is_dropped and life.table_key in change.registrations):
+        return Version(0)
+    return life.pin
+
+
+def _require_one_owner(lives: Lives) -> None:
+    """No two visible keys may share a table: a write to one would be a silent write to the other."""
+    owners: dict[str, TableKey] = {}
+    for life in lives.visible:
+        other = owners.setdefault(life.path, life.table_key)
+        if other != life.table_key:
+            raise InternalError(
+                f"{other} and {life.table_key} would both be stored at '{life.path}'; nothing was written"
+            )
+
+
+# ---- the rows
+
+
+def _table_records(change: Change, lives: Lives) -> Iterator[Record]:
+    registered = {r.table_key: r for r in _registrations(change, lives)}
+    yield from registered.values()
+    known = lives.after(registered.values())
+    seen: set[TableKey] = set()
+    for update in sorted(change.updates, key=lambda update: update.table_key):
+        if update.table_key in seen:
+            raise InternalError(f"{update.table_key} is updated twice in one publish")
+        seen.add(update.table_key)
+        yield _version(change, update, _known(known, update.table_key))
+    for table, version in sorted(change.tombstones.items()):
+        yield _tombstone(change, table, version, _known(known, table))
+
+
+def _known(lives: Lives, table: TableKey) -> Life:
+    life = lives.latest(table)
+    if life is None:
+        raise NotFound("table", table, known=lives.by_key)
+    return life
+
+
+def _registrations(change: Change, lives: Lives) -> Iterator[Registration]:
+    for table, path in sorted(change.registrations.items()):
+        life = lives.latest(table)
+        if life is not None and not life.is_dropped:
+            if life.path != path:
+                raise ReadSetConflict(f"the place of {table}", path, life.path)
+            yield Registration(table_key=table, path=path, incarnation=life.incarnation)
+        else:
+            incarnation = lives.next_incarnation(table)
+            yield Registration(table_key=table, path=path, incarnation=incarnation)
+
+
+def _version(change: Change, update: Update, life: Life) -> TableVersion:
+    if update.at.path != life.path:
+        raise InternalError(
+            f"{update.table_key} is stored at '{life.path}', not at '{update.at.path}'; nothing was written"
+        )
+    if life.is_dropped or (update.at.version <= life.pin and not _takes_over(update, life)):
+        expected = change.expected.get(update.table_key, Version(update.at.version - 1))
+        raise ManifestConflict(update.table_key, expected, life.pin)
+    return TableVersion(
+        table_key=update.table_key,
+        path=life.path,
+        version=update.at.version,
+        branch=update.at.branch,
+        row_count=update.row_count,
+        incarnation=life.incarnation,
+    )
+
+
+def _takes_over(update: Update, life: Life) -> bool:
+    """A fork at an unchanged version takes ownership: same version, same rows, another branch."""
+    return (
+        update.at.version == life.version
+        and update.row_count == life.row_count
+        and update.at.branch != life.branch
+    )
+
+
+def _tombstone(change: Change, table: TableKey, version: Version, life: Life) -> Tombstone:
+    if life.is_dropped:
+        raise ManifestConflict(table, change.expected.get(table, Version(version - 1)), life.pin)
+    if version <= life.pin:
+        raise InternalError(
+            f"a tombstone of {table} at {version} would not hide version {life.pin}; nothing was written"
+        )
+    return Tombstone(table_key=table, version=version, incarnation=life.incarnation)
+
+
+def _lineage_records(change: Change, state: BranchState, created_at: int) -> Iterator[Record]:
+    head = state.head
+    if change.draft is None:
+        # Rewritten as it is: every publish of a branch has to meet every other one on this row.
+        commit, parent = (head.id, head.parent) if head else (None, None)
+        yield GraphHead(branch=change.branch, commit=commit, parent=parent)
+        return
+    parent = head.id if head else None
+    yield _commit(change, change.draft, state, parent, created_at)
+    yield GraphHead(branch=change.branch, commit=change.draft.commit, parent=parent)
+
+
+def _commit(
+    change: Change, draft: Draft, state: BranchState, parent: CommitId | None, created_at: int
+) -> GraphCommit:
+    return GraphCommit(
+        id=draft.commit,
+        branch=change.branch,
+        manifest_version=Version(state.version + 1),
+        created_at=created_at,
+        kind=draft.kind,
+        parent=parent,
+        merged_parent=draft.merged_parent,
+        actor=draft.actor,
+        tables=draft.tables if draft.tables is not None else change.tables,
+        operation_id=draft.operation_id,
+        batch_id=draft.batch_id,
+    )

@@ -1,0 +1,135 @@
+"""The first moments of a graph: claim the root, write its schema, create its tables, make them visible."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+
+import pyarrow as pa
+
+from omnigraph.catalog.contract import Contract
+from omnigraph.errors import AlreadyInitialized, OmniError, TableExists
+from omnigraph.failpoints import Failpoint, fail
+from omnigraph.ids import MAIN, CommitId, TableKey, Version
+from omnigraph.manifest.contracts import Accepted
+from omnigraph.manifest.manifest import Manifest
+from omnigraph.manifest.records import (
+    CONFIG,
+    CommitKind,
+    GraphCommit,
+    GraphHead,
+    Record,
+    Registration,
+    TableVersion,
+    encode,
+)
+from omnigraph.manifest.stamp import CURRENT, STAMP
+from omnigraph.manifest.state import BranchState
+from omnigraph.storage.layout import SCHEMA_FILES, SCHEMA_IR, SCHEMA_PG, SCHEMA_STATE
+from omnigraph.storage.objects import Objects
+from omnigraph.storage.tables import TableAt, Tables
+
+
+def initialise(
+    objects: Objects,
+    tables: Tables,
+    manifest: Manifest,
+    accept: Callable[[], Accepted],
+    *,
+    uri: str,
+    force: bool = False,
+) -> BranchState:
+    """Create a graph, or leave nothing that looks like one.
+
+    `accept` compiles the schema; it runs after a root that is taken has been refused. `force` takes over the
+    schema files of an init that died; it never takes over a graph.
+    """
+    _refuse_taken(objects, manifest, uri, force)
+    accepted = accept()
+    texts = accepted.texts
+    if force:
+        objects.put(SCHEMA_PG, texts[SCHEMA_PG])
+    elif not objects.put_if_absent(SCHEMA_PG, texts[SCHEMA_PG]):
+        raise AlreadyInitialized(uri)
+    with _unclaimed(objects):
+        fail(Failpoint.INIT_SCHEMA_WRITTEN)
+        objects.put(SCHEMA_IR, texts[SCHEMA_IR])
+        objects.put(SCHEMA_STATE, texts[SCHEMA_STATE])
+        fail(Failpoint.INIT_CONTRACT_WRITTEN)
+        created = _create(tables, manifest, accepted.contract, uri)
+        fail(Failpoint.INIT_TABLES_CREATED)
+    return created
+
+
+def _refuse_taken(objects: Objects, manifest: Manifest, uri: str, force: bool) -> None:
+    if not force and any(objects.exists(path) for path in SCHEMA_FILES):
+        raise AlreadyInitialized(uri)
+    if manifest.rows.exists():
+        raise AlreadyInitialized(uri)
+
+
+@contextmanager
+def _unclaimed(objects: Objects) -> Iterator[None]:
+    """Give the root up on any failure: its schema files are this call's own."""
+    try:
+        yield
+    except BaseException:
+        for path in SCHEMA_FILES:
+            with suppress(OmniError):
+                objects.delete(path)
+        raise
+
+
+def _create(tables: Tables, manifest: Manifest, contract: Contract, uri: str) -> BranchState:
+    """Create the tables, then the manifest that makes them a graph."""
+    places: dict[TableKey, TableAt] = {}
+    try:
+        for key, declared in contract.catalog.tables.items():
+            path = contract.homes[key].path
+            places[key] = _create_table(tables, manifest, path, declared.schema, uri)
+        image = manifest.rows.create(
+            encode(_first_records(places, manifest)),
+            metadata={STAMP: str(CURRENT)},
+            config=CONFIG,
+        )
+    except BaseException:
+        _discard(tables, manifest, places)
+        raise
+    return manifest.heads.keep(manifest.load(MAIN, image.version))
+
+
+def _create_table(
+    tables: Tables, manifest: Manifest, path: str, schema: pa.Schema, uri: str
+) -> TableAt:
+    """Create a table; one that an init left behind is replaced: without a manifest nothing refers to it."""
+    try:
+        return tables.create(path, schema)
+    except TableExists:
+        if manifest.rows.exists():
+            raise AlreadyInitialized(uri) from None
+        tables.delete_table(path)
+        return tables.create(path, schema)
+
+
+def _discard(tables: Tables, manifest: Manifest, places: dict[TableKey, TableAt]) -> None:
+    """Remove the tables of a failed init, unless a manifest came to be that names them."""
+    with suppress(OmniError):
+        if not manifest.rows.exists():
+            for at in places.values():
+                tables.delete_table(at.path)
+
+
+def _first_records(places: dict[TableKey, TableAt], manifest: Manifest) -> Iterator[Record]:
+    for key, at in places.items():
+        yield Registration(table_key=key, path=at.path)
+        yield TableVersion(
+            table_key=key, path=at.path, version=at.version, branch=None, row_count=0
+        )
+    genesis = GraphCommit(
+        id=CommitId(manifest.runtime.new_id()),
+        branch=MAIN,
+        manifest_version=Version(1),
+        created_at=manifest.runtime.now_us(),
+        kind=CommitKind.INIT,
+        tables=tuple(places),
+    )
+    yield genesis
+    yield GraphHead(branch=MAIN, commit=genesis.id, parent=None)

@@ -1,0 +1,212 @@
+"""The lives of tables: where each table key lives or lived, which version is newest, and whether it was dropped."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.errors import InternalError
+from omnigraph.ids import TableKey, Version
+from omnigraph.manifest.records import (
+    KEY,
+    GraphCommit,
+    GraphHead,
+    ObjectType,
+    Record,
+    Registration,
+    TableVersion,
+    Tombstone,
+)
+
+_STATE_TYPES: Final = pa.array(
+    [ObjectType.TABLE, ObjectType.TABLE_VERSION, ObjectType.TOMBSTONE], pa.string()
+)
+_REQUIRED: Final = {
+    ObjectType.TABLE: ("location", "table_key"),
+    ObjectType.TABLE_VERSION: ("metadata", "table_key", "table_version", "row_count"),
+    ObjectType.TOMBSTONE: ("table_key", "table_version"),
+    ObjectType.GRAPH_COMMIT: ("metadata", "table_version"),
+}
+_LIFE: Final = r"#(?P<life>\d+)$"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Life:
+    """One incarnation of a table key: its place, its newest version, its end."""
+
+    table_key: TableKey
+    incarnation: int
+    path: str
+    version: Version | None = None
+    branch: str | None = None
+    row_count: int = 0
+    tombstone: Version | None = None
+
+    @property
+    def is_visible(self) -> bool:
+        """Whether it has a version that no tombstone hides."""
+        return self.version is not None and not self.is_dropped
+
+    @property
+    def is_dropped(self) -> bool:
+        """Whether a tombstone hides all of its versions."""
+        return self.tombstone is not None and self.tombstone >= (self.version or 0)
+
+    @property
+    def pin(self) -> Version:
+        """The version a check compares with: visible, else that of the tombstone, else 0."""
+        if self.is_dropped and self.tombstone is not None:
+            return self.tombstone
+        return self.version or Version(0)
+
+
+@dataclass(frozen=True)
+class Lives:
+    """Every life of every table key, oldest first; the last one is what the key means now."""
+
+    by_key: Mapping[TableKey, tuple[Life, ...]]
+
+    @cached_property
+    def visible(self) -> tuple[Life, ...]:
+        """The visible lives, by table key: at most one each."""
+        shown = (lives[-1] for _, lives in sorted(self.by_key.items()))
+        return tuple(life for life in shown if life.is_visible)
+
+    def latest(self, table: TableKey) -> Life | None:
+        """The newest life of a key."""
+        found = self.by_key.get(table)
+        return found[-1] if found else None
+
+    def find(self, table: TableKey, incarnation: int) -> Life | None:
+        """One life of a key."""
+        return next((x for x in self.by_key.get(table, ()) if x.incarnation == incarnation), None)
+
+    def next_incarnation(self, table: TableKey) -> int:
+        """The number of the life a newly added type of that name begins."""
+        latest = self.latest(table)
+        return latest.incarnation + 1 if latest else 1
+
+    def after(self, records: Iterable[Record]) -> "Lives":
+        """The lives once these records are published."""
+        changed = dict(self.by_key)
+        for record in records:
+            match record:
+                case Registration():
+                    _settle(changed, record.table_key, record.incarnation, path=record.path)
+                case TableVersion():
+                    _settle(
+                        changed,
+                        record.table_key,
+                        record.incarnation,
+                        version=record.version,
+                        branch=record.branch,
+                        row_count=record.row_count,
+                    )
+                case Tombstone():
+                    _settle(changed, record.table_key, record.incarnation, tombstone=record.version)
+                case GraphCommit() | GraphHead():
+                    pass
+        return Lives(changed)
+
+
+def _settle(
+    lives: dict[TableKey, tuple[Life, ...]], table: TableKey, incarnation: int, **facts: Any
+) -> None:
+    known = {life.incarnation: life for life in lives.get(table, ())}
+    life = known.get(incarnation) or Life(table_key=table, incarnation=incarnation, path="")
+    known[incarnation] = replace(life, **facts)
+    lives[table] = tuple(known[number] for number in sorted(known))
+
+
+def lives_of(rows: pa.Table) -> Lives:
+    """Reconstruct the lives from manifest rows; lineage rows and unknown types are never decoded."""
+    state = rows.filter(pc.is_in(rows["object_type"], value_set=_STATE_TYPES))
+    found = {
+        (life.table_key, life.incarnation): life
+        for life in _registered(rows_of(state, ObjectType.TABLE))
+    }
+    for row in _newest(rows_of(state, ObjectType.TABLE_VERSION)):
+        found[row.table_key, row.incarnation] = _versioned(found, row)
+    for row in _newest(rows_of(state, ObjectType.TOMBSTONE)):
+        name = (row.table_key, row.incarnation)
+        if name in found:
+            found[name] = replace(found[name], tombstone=row.version)
+    grouped: dict[TableKey, tuple[Life, ...]] = {}
+    for table, incarnation in sorted(found):
+        grouped[table] = (*grouped.get(table, ()), found[table, incarnation])
+    return Lives(grouped)
+
+
+def rows_of(rows: pa.Table, object_type: ObjectType) -> pa.Table:
+    """Pick the rows of one type; a required column that is null is a damaged manifest."""
+    picked = rows.filter(pc.equal(rows["object_type"], object_type.value))
+    for column in _REQUIRED.get(object_type, ()):
+        if picked[column].null_count:
+            broken = picked.filter(pc.is_null(picked[column]))[KEY][0].as_py()
+            raise InternalError(
+                f"the manifest row '{broken}' ({object_type}) has no {column}; "
+                "the manifest is damaged and nothing was read from it"
+            )
+    return picked
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Newest:
+    table_key: TableKey
+    incarnation: int
+    version: Version
+    branch: str | None
+    row_count: int
+
+
+def _registered(rows: pa.Table) -> Iterator[Life]:
+    lives = _incarnations(rows[KEY])
+    keys, places = rows["table_key"].to_pylist(), rows["location"].to_pylist()
+    for key, incarnation, path in zip(keys, lives, places, strict=True):
+        yield Life(table_key=TableKey(key), incarnation=int(incarnation), path=path)
+
+
+def _versioned(found: Mapping[tuple[TableKey, int], Life], row: _Newest) -> Life:
+    life = found.get((row.table_key, row.incarnation))
+    if life is None:
+        raise InternalError(
+            f"the manifest holds version {row.version} of '{row.table_key}' but no registration of "
+            "that table; the manifest is damaged and nothing was read from it"
+        )
+    return replace(life, version=row.version, branch=row.branch, row_count=row.row_count)
+
+
+def _newest(rows: pa.Table) -> Iterator[_Newest]:
+    """Pick the greatest version per table and life, without looking at the others one by one."""
+    if not rows.num_rows:
+        return
+    lives = _incarnations(rows[KEY])
+    keys = rows["table_key"].combine_chunks().dictionary_encode()
+    group = keys.indices.to_numpy() * (lives.max() + 1) + lives
+    versions = rows["table_version"].to_numpy()
+    order = np.lexsort((versions, group))
+    last = order[np.append(group[order][1:] != group[order][:-1], True)]
+    picked = rows.take(pa.array(last))
+    for row, incarnation in zip(picked.to_pylist(), lives[last], strict=True):
+        yield _Newest(
+            table_key=TableKey(row["table_key"]),
+            incarnation=int(incarnation),
+            version=Version(row["table_version"]),
+            branch=row["table_branch"],
+            row_count=row["row_count"] or 0,
+        )
+
+
+def _incarnations(ids: pa.ChunkedArray) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """Read the `#n` suffix of row keys; a key without one is life 1."""
+    found = np.ones(len(ids), dtype=np.int64)
+    marked = pc.match_substring_regex(ids, _LIFE)
+    if pc.any(marked).as_py():
+        suffix = pc.struct_field(pc.extract_regex(ids.filter(marked), _LIFE), "life")
+        at = marked.to_numpy()
+        found[at] = suffix.cast(pa.int64()).to_numpy()
+    return found

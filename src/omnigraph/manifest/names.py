@@ -1,0 +1,69 @@
+"""What a branch may be called."""
+
+import re
+from collections.abc import Iterable
+from typing import Final
+from urllib.parse import quote
+
+from omnigraph.errors import UserInputError, shorten
+from omnigraph.ids import MAIN, BranchName
+from omnigraph.limits import BRANCH_FILE_BYTES_MAX, BRANCH_NAME_BYTES_MAX
+
+SCHEMA_APPLY_LOCK: Final = BranchName("__schema_apply_lock__")
+"""Exists while a schema change runs; hidden from listings, refused by every branch operation."""
+
+_ALLOWED: Final = "letters, digits, '.', '-' and '_' in parts separated by '/'"
+
+
+def branch_name(text: str, operation: str) -> BranchName:
+    """Read the name of a branch that is to be used; blanks around it do not count."""
+    name = text.strip()
+    if not name:
+        raise _refused(text, operation, "it is empty")
+    if name == SCHEMA_APPLY_LOCK:
+        raise _refused(name, operation, "it is reserved for schema changes")
+    return BranchName(name)
+
+
+def new_branch_name(text: str, operation: str) -> BranchName:
+    """Read the name of a branch that is to be created; every rule it breaks is a refusal."""
+    name = branch_name(text, operation)
+    if name == MAIN:
+        raise _refused(name, operation, "main always exists")
+    broken = _broken_rule(name)
+    if broken is not None:
+        raise _refused(name, operation, broken)
+    return name
+
+
+def _broken_rule(name: str) -> str | None:
+    if len(name.encode()) > BRANCH_NAME_BYTES_MAX:
+        return f"it is longer than {BRANCH_NAME_BYTES_MAX} bytes"
+    if len(quote(name, safe="")) > BRANCH_FILE_BYTES_MAX:
+        return f"as a file name it is longer than {BRANCH_FILE_BYTES_MAX} bytes"
+    if name.startswith("-"):
+        return "it begins with '-'"
+    if name.startswith("/") or name.endswith("/") or "//" in name:
+        return "it has an empty part between slashes"
+    if ".." in name:
+        return "it holds '..'"
+    if any(part in (".", "") or part.endswith(".lock") for part in name.split("/")):
+        return "a part of it is '.' or ends with '.lock'"
+    odd = sorted(set(re.findall(r"[^A-Za-z0-9._/-]", name)))
+    if odd:
+        return f"it holds {', '.join(repr(char) for char in odd)}; allowed are {_ALLOWED}"
+    return None
+
+
+def _refused(name: str, operation: str, rule: str) -> UserInputError:
+    return UserInputError(
+        f"{operation}: the branch name '{shorten(name)}' cannot be used: {rule}; no changes were made",
+        hint=f"a branch name holds {_ALLOWED}",
+    )
+
+
+def nesting(name: str, others: Iterable[str]) -> str | None:
+    """Find a name that is a path prefix of this one or the reverse: their files would nest."""
+    return next(
+        (o for o in sorted(others) if o.startswith(f"{name}/") or name.startswith(f"{o}/")), None
+    )

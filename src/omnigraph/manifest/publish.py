@@ -1,0 +1,173 @@
+"""The one door: a change becomes visible by one compare-and-swap on the manifest, or not at all."""
+
+from dataclasses import dataclass
+
+import structlog
+
+from omnigraph.errors import (
+    InternalError,
+    OmniError,
+    PublishContention,
+    RowContention,
+    StorageError,
+)
+from omnigraph.failpoints import Failpoint, fail
+from omnigraph.ids import MAIN, BranchName, Version
+from omnigraph.limits import (
+    MANIFEST_FRAGMENTS_MAX,
+    PUBLISH_BACKOFF_SECONDS,
+    PUBLISH_RETRIES_MAX,
+)
+from omnigraph.manifest.change import Change, records_for
+from omnigraph.manifest.manifest import Manifest
+from omnigraph.manifest.migrate import contend, migrated
+from omnigraph.manifest.records import GraphCommit, Record, encode, lance_branch
+from omnigraph.manifest.stamp import CURRENT
+from omnigraph.manifest.state import BranchState
+
+_log = structlog.get_logger(__name__)
+
+Records = tuple[Record, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Published:
+    """A change that is visible: the commit it made, if any, and the branch with it."""
+
+    version: Version
+    commit: GraphCommit | None
+    state: BranchState
+
+
+def publish(manifest: Manifest, change: Change) -> Published:
+    """Make a change visible.
+
+    `ManifestConflict`, `PreconditionFailed`: what it was prepared on moved; nothing was written.
+    `PublishContention`: other writers kept winning; nothing was written. A `StorageError` leaves the outcome
+    open: recovery looks before anybody repeats the write.
+    """
+    with manifest.heads.turn(change.branch):
+        published = _rounds(manifest, change)
+        _fold(manifest, change.branch, published.state.fragments)
+    return published
+
+
+def _rounds(manifest: Manifest, change: Change) -> Published:
+    for round_ in range(1 + PUBLISH_RETRIES_MAX):
+        if round_:
+            _back_off(manifest, round_)
+        try:
+            return _attempt(manifest, change, round_)
+        except RowContention:
+            manifest.heads.drop(change.branch)
+    found = _own(manifest.current(change.branch), change)
+    if found is not None:
+        return found
+    raise PublishContention(change.branch, 1 + PUBLISH_RETRIES_MAX)
+
+
+def _back_off(manifest: Manifest, round_: int) -> None:
+    longest = PUBLISH_BACKOFF_SECONDS * 2 ** (round_ - 1)
+    manifest.runtime.wait(manifest.runtime.jitter(longest))
+
+
+def _attempt(manifest: Manifest, change: Change, round_: int) -> Published:
+    state, decided = _decided(manifest, change, _base(manifest, change, round_))
+    if isinstance(decided, Published):
+        return decided
+    if not decided:
+        return Published(version=state.version, commit=None, state=state)
+    fail(Failpoint.PUBLISH_PREPARED)
+    try:
+        version = manifest.rows.swap(state.image, encode(decided))
+    except (StorageError, InternalError):
+        # The answer may be what was lost, not the write.
+        found = _look(manifest, change)
+        if found is None:
+            raise
+        return found
+    return _visible(manifest, state, decided, version)
+
+
+def _base(manifest: Manifest, change: Change, round_: int) -> BranchState:
+    """The state to start from.
+
+    The first round trusts what is known of main: were it stale, the swap would lose, since every publish
+    rewrites the head row. A branch name may have been given a new life, which no swap notices, so it is looked
+    up; and so is everything when no swap follows.
+    """
+    contend(Failpoint.PUBLISH_LOAD, lance_branch(change.branch))
+    if round_ == 0 and change.branch == MAIN and not change.writes_nothing:
+        known = manifest.heads.get(MAIN)
+        if known is not None and known.stamp == CURRENT:
+            return known
+    return migrated(manifest, change.branch)
+
+
+def _decided(
+    manifest: Manifest, change: Change, state: BranchState
+) -> tuple[BranchState, Published | Records]:
+    """Decide on what is known; a refusal that rests on a stale state is looked at again on a fresh one."""
+    now = manifest.runtime.now_us()
+    try:
+        return state, _own(state, change) or records_for(change, state, now)
+    except OmniError:
+        fresh = migrated(manifest, change.branch)
+        if fresh is state:
+            raise
+        return fresh, _own(fresh, change) or records_for(change, fresh, now)
+
+
+def _own(state: BranchState, change: Change) -> Published | None:
+    """Recognise this change in a state: an earlier attempt landed and its answer was lost."""
+    if change.draft is not None:
+        commit = state.shows(change.draft.commit)
+        if commit is None:
+            return None
+        if commit.operation_id != change.draft.operation_id:
+            raise InternalError(
+                f"commit {commit.id} of another operation is published already; nothing was written"
+            )
+        return Published(version=commit.manifest_version, commit=commit, state=state)
+    entries = state.snapshot.entries
+    moved = {update.table_key: update.at for update in change.updates}
+    if not moved or any(
+        table not in entries or entries[table].at != at for table, at in moved.items()
+    ):
+        return None
+    return Published(version=state.version, commit=None, state=state)
+
+
+def _look(manifest: Manifest, change: Change) -> Published | None:
+    try:
+        return _own(manifest.current(change.branch), change)
+    except OmniError:
+        # The store is not answering at all; the first error tells more.
+        return None
+
+
+def _visible(
+    manifest: Manifest, state: BranchState, records: Records, version: Version
+) -> Published:
+    after = state.after(records, version)
+    if version == state.version + 1:
+        manifest.heads.keep(after)
+    else:
+        # Something that is no publish came between (a fold, a stamp): its part is not in what we know.
+        manifest.heads.drop(state.branch)
+    fail(Failpoint.PUBLISHED)
+    commit = next((record for record in records if isinstance(record, GraphCommit)), None)
+    return Published(version=version, commit=commit, state=after)
+
+
+def _fold(manifest: Manifest, branch: BranchName, fragments: int) -> None:
+    """Fold the manifest when it has grown long: swap cost follows its fragments. Never fails the publish."""
+    if fragments <= MANIFEST_FRAGMENTS_MAX:
+        return
+    try:
+        folded = manifest.rows.fold(lance_branch(branch))
+    except OmniError as error:
+        _log.warning("manifest.fold_failed", branch=branch, reason=str(error))
+        return
+    if folded:
+        manifest.heads.drop(branch)

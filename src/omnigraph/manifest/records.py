@@ -1,0 +1,265 @@
+"""The rows of `__manifest`: their Arrow schema, the typed records they carry, and how records become rows."""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final
+
+import pyarrow as pa
+
+from omnigraph.ids import (
+    FORCED_REPAIR_ACTOR,
+    MAIN,
+    RECOVERY_ACTOR,
+    REPAIR_ACTOR,
+    BranchName,
+    CommitId,
+    OperationId,
+    TableKey,
+    Version,
+)
+
+PRIMARY_KEY: Final = b"lance-schema:unenforced-primary-key"
+"""Field metadata that makes a swap contend on the key; without it rivals are rebased silently."""
+
+KEY: Final = "object_id"
+
+MANIFEST_SCHEMA: Final = pa.schema(
+    [
+        pa.field(KEY, pa.string(), nullable=False, metadata={PRIMARY_KEY: b"true"}),
+        pa.field("object_type", pa.string(), nullable=False),
+        pa.field("location", pa.string()),
+        pa.field("metadata", pa.string()),
+        pa.field("base_objects", pa.list_(pa.field("item", pa.string(), nullable=True))),
+        pa.field("table_key", pa.string(), nullable=False),
+        pa.field("table_version", pa.uint64()),
+        pa.field("table_branch", pa.string()),
+        pa.field("row_count", pa.uint64()),
+    ]
+)
+
+_UINT64: Final = 2**64 - 1
+
+CONFIG: Final[Mapping[str, str]] = {"table_version_management": "true"}
+"""Dataset configuration of a manifest."""
+
+
+class ObjectType(StrEnum):
+    """What a manifest row is; readers skip types they do not know."""
+
+    TABLE = "table"
+    TABLE_VERSION = "table_version"
+    TOMBSTONE = "table_tombstone"
+    GRAPH_COMMIT = "graph_commit"
+    GRAPH_HEAD = "graph_head"
+
+
+class CommitKind(StrEnum):
+    """What made a graph commit."""
+
+    INIT = "init"
+    MUTATION = "mutation"
+    LOAD = "load"
+    SCHEMA_APPLY = "schema_apply"
+    BRANCH_MERGE = "branch_merge"
+    ENSURE_INDICES = "ensure_indices"
+    OPTIMIZE = "optimize"
+    REPAIR = "repair"
+    RECOVERY = "recovery"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Registration:
+    """A table key and the place of its table; a name added again after a drop is a new incarnation."""
+
+    table_key: TableKey
+    path: str
+    incarnation: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableVersion:
+    """A version of a table that was published; `branch` is the Lance branch that holds it."""
+
+    table_key: TableKey
+    path: str
+    version: Version
+    branch: str | None
+    row_count: int
+    incarnation: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tombstone:
+    """Hides every version of one incarnation up to and including its own."""
+
+    table_key: TableKey
+    version: Version
+    incarnation: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GraphCommit:
+    """One entry of the history. `manifest_version` is a hint: the first version that may show it."""
+
+    id: CommitId
+    branch: BranchName
+    manifest_version: Version
+    created_at: int
+    kind: CommitKind
+    parent: CommitId | None = None
+    merged_parent: CommitId | None = None
+    actor: str | None = None
+    tables: tuple[TableKey, ...] = ()
+    operation_id: OperationId | None = None
+    batch_id: str | None = None
+
+    @property
+    def order(self) -> tuple[int, int, str]:
+        """The place in a listing; the greatest of a branch is its head."""
+        return (self.manifest_version, self.created_at, self.id)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GraphHead:
+    """The row every publish of a branch rewrites, so that no two publishes miss each other."""
+
+    branch: BranchName
+    commit: CommitId | None
+    parent: CommitId | None
+
+
+Record = Registration | TableVersion | Tombstone | GraphCommit | GraphHead
+
+
+def lance_branch(branch: BranchName) -> str | None:
+    """Spell a graph branch as storage does: main is None."""
+    return None if branch == MAIN else branch
+
+
+def graph_branch(branch: str | None) -> BranchName:
+    """Spell a storage branch as everyone above does."""
+    return MAIN if branch is None else BranchName(branch)
+
+
+def object_id(record: Record) -> str:
+    """Name the row of a record."""
+    match record:
+        case Registration():
+            return record.table_key + _life(record.incarnation)
+        case TableVersion():
+            return f"{record.table_key}${record.version:020d}{_life(record.incarnation)}"
+        case Tombstone():
+            return f"{record.table_key}$tombstone${record.version:020d}{_life(record.incarnation)}"
+        case GraphCommit():
+            return record.id
+        case GraphHead():
+            return f"graph_head:{record.branch}"
+
+
+def _life(incarnation: int) -> str:
+    return f"#{incarnation}" if incarnation > 1 else ""
+
+
+def encode(records: Iterable[Record]) -> pa.Table:
+    """Lay records out as manifest rows."""
+    return pa.Table.from_pylist([_row(record) for record in records], schema=MANIFEST_SCHEMA)
+
+
+def _row(record: Record) -> dict[str, Any]:
+    row: dict[str, Any] = {KEY: object_id(record), "table_key": ""}
+    match record:
+        case Registration():
+            return row | {
+                "object_type": ObjectType.TABLE,
+                "table_key": record.table_key,
+                "location": record.path,
+            }
+        case TableVersion():
+            return row | {
+                "object_type": ObjectType.TABLE_VERSION,
+                "table_key": record.table_key,
+                "table_version": record.version,
+                "table_branch": record.branch,
+                "row_count": record.row_count,
+                "metadata": _text({"manifest_path": _place(record), "naming_scheme": "V2"}),
+            }
+        case Tombstone():
+            return row | {
+                "object_type": ObjectType.TOMBSTONE,
+                "table_key": record.table_key,
+                "table_version": record.version,
+            }
+        case GraphCommit():
+            return row | {
+                "object_type": ObjectType.GRAPH_COMMIT,
+                "table_version": record.manifest_version,
+                "table_branch": lance_branch(record.branch),
+                "metadata": _text(commit_facts(record)),
+            }
+        case GraphHead():
+            facts = {"head_commit_id": record.commit, "parent_commit_id": record.parent}
+            return row | {"object_type": ObjectType.GRAPH_HEAD, "metadata": _text(facts)}
+
+
+def _place(record: TableVersion) -> str:
+    tree = f"/tree/{record.branch}" if record.branch else ""
+    return f"{record.path}{tree}/_versions/{_UINT64 - record.version:020d}.manifest"
+
+
+def commit_facts(commit: GraphCommit) -> dict[str, Any]:
+    """The JSON of a commit row; readers of other releases know the first four and skip the rest."""
+    return {
+        "parent_commit_id": commit.parent,
+        "merged_parent_commit_id": commit.merged_parent,
+        "actor_id": commit.actor,
+        "created_at": commit.created_at,
+        "kind": commit.kind.value,
+        "tables": list(commit.tables) or None,
+        "operation_id": commit.operation_id,
+        "batch_id": commit.batch_id,
+    }
+
+
+def _text(facts: Mapping[str, Any]) -> str:
+    return json.dumps({name: value for name, value in facts.items() if value is not None})
+
+
+def commit_of(
+    commit_id: str, branch: str | None, version: int, facts: Mapping[str, Any]
+) -> GraphCommit:
+    """Read a commit from the parts of its row."""
+    return GraphCommit(
+        id=CommitId(commit_id),
+        branch=graph_branch(branch),
+        manifest_version=Version(version),
+        created_at=int(facts["created_at"]),
+        kind=_kind(facts),
+        parent=facts.get("parent_commit_id"),
+        merged_parent=facts.get("merged_parent_commit_id"),
+        actor=facts.get("actor_id"),
+        tables=tuple(TableKey(key) for key in facts.get("tables") or ()),
+        operation_id=facts.get("operation_id"),
+        batch_id=facts.get("batch_id"),
+    )
+
+
+_KINDS: Final = {kind.value: kind for kind in CommitKind}
+_ACTOR_KINDS: Final = {
+    RECOVERY_ACTOR: CommitKind.RECOVERY,
+    REPAIR_ACTOR: CommitKind.REPAIR,
+    FORCED_REPAIR_ACTOR: CommitKind.REPAIR,
+}
+
+
+def _kind(facts: Mapping[str, Any]) -> CommitKind:
+    """Take the recorded kind; a commit that records none (or one of a later release) tells by its shape."""
+    known = _KINDS.get(facts.get("kind", ""))
+    if known is not None:
+        return known
+    if facts.get("merged_parent_commit_id"):
+        return CommitKind.BRANCH_MERGE
+    if not facts.get("parent_commit_id"):
+        return CommitKind.INIT
+    return _ACTOR_KINDS.get(facts.get("actor_id", ""), CommitKind.MUTATION)

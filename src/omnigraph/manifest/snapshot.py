@@ -1,0 +1,78 @@
+"""Snapshots: which table versions are visible together at one manifest version."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from omnigraph.errors import NotFound
+from omnigraph.ids import BranchName, TableKey, Version
+from omnigraph.manifest.lives import Life, Lives
+from omnigraph.storage.refs import MAIN_LINE, Incarnation
+from omnigraph.storage.tables import TableAt
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One visible table: exactly which version, how many rows, and which life of its name.
+
+    `line` tells apart two Lance branches that had the same name one after the other: caches that outlive a
+    snapshot need it beside `at`.
+    """
+
+    table_key: TableKey
+    at: TableAt
+    row_count: int
+    incarnation: int = 1
+    line: Incarnation = MAIN_LINE
+
+    @property
+    def version(self) -> Version:
+        """The pin."""
+        return self.at.version
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """An immutable set of pins, by table key in key order."""
+
+    branch: BranchName
+    version: Version
+    line: Incarnation
+    entries: Mapping[TableKey, Entry]
+
+    @property
+    def id(self) -> str:
+        """A name for this state that needs no lineage."""
+        return f"manifest:{self.branch}:v{self.version}"
+
+    @property
+    def pins(self) -> dict[TableKey, Version]:
+        """The visible version of every table."""
+        return {key: entry.version for key, entry in self.entries.items()}
+
+    def entry(self, table: TableKey) -> Entry:
+        """Find a table; one that is not visible here is NotFound."""
+        found = self.entries.get(table)
+        if found is None:
+            raise NotFound("table", table, known=self.entries)
+        return found
+
+    def owned(self) -> tuple[Entry, ...]:
+        """The tables this branch has forked: their files go when it goes."""
+        return tuple(entry for entry in self.entries.values() if entry.at.branch == self.branch)
+
+
+def snapshot_of(lives: Lives, branch: BranchName, version: Version, line: Incarnation) -> Snapshot:
+    """Lay out what is visible at one manifest version of a branch."""
+    entries = {life.table_key: _entry(life, line) for life in lives.visible}
+    return Snapshot(branch=branch, version=version, line=line, entries=entries)
+
+
+def _entry(life: Life, line: Incarnation) -> Entry:
+    version = life.version or Version(0)
+    return Entry(
+        table_key=life.table_key,
+        at=TableAt(path=life.path, branch=life.branch, version=version),
+        row_count=life.row_count,
+        incarnation=life.incarnation,
+        line=line if life.branch is not None else MAIN_LINE,
+    )

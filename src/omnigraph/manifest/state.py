@@ -1,0 +1,91 @@
+"""The state of one branch's manifest at one version: decoded once, advanced by own publishes."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from omnigraph.ids import BranchName, CommitId, Version
+from omnigraph.manifest.lineage import Lineage, commits_of, find_commit, head_of
+from omnigraph.manifest.lives import Lives, lives_of
+from omnigraph.manifest.records import KEY, GraphCommit, Record, encode, graph_branch
+from omnigraph.manifest.snapshot import Snapshot, snapshot_of
+from omnigraph.manifest.stamp import LINEAGE_IN_MANIFEST, stamp_of
+from omnigraph.storage.images import swapped
+from omnigraph.storage.refs import Incarnation
+from omnigraph.storage.rows import Image
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class BranchState:
+    """An image of the manifest and what it says. Lineage is decoded when somebody asks for it."""
+
+    image: Image
+    stamp: int
+    lives: Lives
+    fragments: int
+    legacy: Callable[[], Lineage] | None = None
+    """Where the history is while this branch's stamp is older than lineage in the manifest."""
+
+    @property
+    def branch(self) -> BranchName:
+        """The graph branch."""
+        return graph_branch(self.image.branch)
+
+    @property
+    def version(self) -> Version:
+        """The manifest version."""
+        return self.image.version
+
+    @property
+    def line(self) -> Incarnation:
+        """Which life of the branch name this is."""
+        return self.image.incarnation
+
+    @property
+    def has_lineage(self) -> bool:
+        """Whether the manifest of this branch carries its own history."""
+        return self.stamp >= LINEAGE_IN_MANIFEST
+
+    @cached_property
+    def snapshot(self) -> Snapshot:
+        """What is visible."""
+        return snapshot_of(self.lives, self.branch, self.version, self.line)
+
+    @cached_property
+    def head(self) -> GraphCommit | None:
+        """The newest commit; only its row is decoded."""
+        return head_of(self.image.rows) if self.has_lineage else self.lineage.head
+
+    @cached_property
+    def lineage(self) -> Lineage:
+        """The whole history visible here."""
+        if self.has_lineage:
+            return Lineage(commits_of(self.image.rows))
+        return self.legacy() if self.legacy is not None else Lineage(())
+
+    def shows(self, commit: CommitId) -> GraphCommit | None:
+        """Find one commit in the manifest rows without decoding the others."""
+        return find_commit(self.image.rows, commit)
+
+    def after(self, records: Iterable[Record], version: Version) -> "BranchState":
+        """The state once these records were swapped in, without reading it back."""
+        fresh = tuple(records)
+        return replace(
+            self,
+            image=swapped(self.image, encode(fresh), KEY, version),
+            lives=self.lives.after(fresh),
+            fragments=self.fragments + 1,
+        )
+
+
+def decode(
+    image: Image, fragments: int, legacy: Callable[[], Lineage] | None = None
+) -> BranchState:
+    """Decode an image; a stamp this release does not understand is refused here, for every reader."""
+    return BranchState(
+        image=image,
+        stamp=stamp_of(image.metadata),
+        lives=lives_of(image.rows),
+        fragments=fragments,
+        legacy=legacy,
+    )

@@ -1,0 +1,64 @@
+"""Time travel: from a commit, a manifest version or a moment to the state it names."""
+
+from datetime import datetime
+
+from omnigraph.errors import HistoryReclaimed, NotFound
+from omnigraph.ids import MAIN, BranchName, CommitId, Version
+from omnigraph.limits import COMMIT_STEPS_MAX
+from omnigraph.manifest.lineage import ambiguous, unknown_commit
+from omnigraph.manifest.manifest import Manifest
+from omnigraph.manifest.records import GraphCommit
+from omnigraph.manifest.state import BranchState
+from omnigraph.storage.layout import MANIFEST
+
+At = str | int | datetime
+"""A point in the history of a branch: commit id or unique prefix, manifest version, or moment."""
+
+
+def state_at(manifest: Manifest, branch: BranchName, at: At) -> BranchState:
+    """The state a point in the history of a branch names."""
+    if isinstance(at, int):
+        return manifest.past(branch, Version(at))
+    current = manifest.current(branch)
+    if isinstance(at, datetime):
+        commit = current.lineage.at_moment(at)
+        if commit is None:
+            raise NotFound("commit", f"at {at.isoformat()}", hint="the graph did not exist yet")
+    else:
+        commit = current.lineage.find(at)
+        if commit is None:
+            raise unknown_commit(at)
+    return state_of(manifest, branch, commit)
+
+
+def state_of(manifest: Manifest, branch: BranchName, commit: GraphCommit) -> BranchState:
+    """The state a commit of a branch made visible.
+
+    The head is the branch as it is now: maintenance since then changed no row, and cleanup keeps its tables.
+    """
+    current = manifest.current(branch)
+    if current.head is not None and current.head.id == commit.id:
+        return current
+    # The recorded version was read before the swap; a change of metadata may have taken that number.
+    for step in range(COMMIT_STEPS_MAX):
+        version = Version(commit.manifest_version + step)
+        state = manifest.past(commit.branch, version)
+        if not state.has_lineage or state.shows(commit.id) is not None:
+            return state
+    raise HistoryReclaimed(MANIFEST, commit.manifest_version)
+
+
+def find_commit(manifest: Manifest, name: str) -> GraphCommit:
+    """Find a commit on any branch, by id or by a prefix that is unique among all of them."""
+    found: dict[CommitId, GraphCommit] = {}
+    for branch in (MAIN, *map(BranchName, sorted(manifest.rows.branches()))):
+        commit = manifest.current(branch).lineage.find(name)
+        if commit is not None:
+            found[commit.id] = commit
+            if commit.id == name:
+                return commit
+    if not found:
+        raise unknown_commit(name)
+    if len(found) > 1:
+        raise ambiguous(name, found.values())
+    return next(iter(found.values()))

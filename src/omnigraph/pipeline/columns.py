@@ -1,0 +1,231 @@
+"""JSON values → typed Arrow columns: a fast way for clean data, a careful one that names what is wrong."""
+
+import base64
+import binascii
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.catalog.fit import Misfit, fit
+from omnigraph.catalog.types import FLOATS, INTEGER_BOUNDS, INTEGERS, PropertyType, Scalar
+from omnigraph.catalog.values import parse_date, parse_datetime, to_arrow, to_utc
+from omnigraph.errors import shorten
+
+BLOB_PREFIX = "base64:"
+_DAY_BOUNDS = INTEGER_BOUNDS[Scalar.I32]
+_INSTANT_BOUNDS = (-62135596800000, 253402300799999)
+"""Years 1 to 9999, what RFC 3339 text can spell."""
+
+
+@dataclass(frozen=True, slots=True)
+class Misplaced:
+    """A value that does not fit: its place in the column, the rule and the sentence."""
+
+    index: int
+    rule: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Shaped:
+    """A typed column (NULL where a value did not fit) and what was wrong with it."""
+
+    values: pa.Array
+    misplaced: tuple[Misplaced, ...] = ()
+
+
+def shape(values: Sequence[Any], target: PropertyType) -> Shaped:
+    """Turn JSON values (None for absent) into the column of a property."""
+    fast = _fast(values, target)
+    if fast is not None and (target.nullable or fast.null_count == 0):
+        return Shaped(fast)
+    return _careful(values, target)
+
+
+def _careful(values: Sequence[Any], target: PropertyType) -> Shaped:
+    kept: list[object] = []
+    misplaced: list[Misplaced] = []
+    for index, value in enumerate(values):
+        found = json_fit(value, target)
+        if isinstance(found, Misfit):
+            misplaced.append(Misplaced(index, found.rule, found.reason))
+            kept.append(None)
+        else:
+            kept.append(found)
+    return Shaped(to_arrow(kept, target), tuple(misplaced))
+
+
+# ---- one value
+
+
+def json_fit(value: Any, target: PropertyType) -> object | Misfit:
+    """Convert one JSON value to what its property stores, or say why that cannot be."""
+    if value is None:
+        return None if target.nullable else Misfit("J14", f"required, {target} expected")
+    if target.is_vector:
+        return _vector(value, target)
+    if target.is_list:
+        return _list(value, target)
+    return _scalar(value, target)
+
+
+def _scalar(value: Any, target: PropertyType) -> object | Misfit:
+    match target.scalar:
+        case Scalar.BLOB:
+            return blob(value)
+        case Scalar.DATE:
+            return _date(value, target)
+        case Scalar.DATETIME:
+            return _datetime(value, target)
+        case Scalar.I32 | Scalar.I64 | Scalar.U32 | Scalar.U64:
+            if type(value) is not int:
+                return _wrong(value, target)
+        case Scalar.F32 | Scalar.F64:
+            if type(value) not in (int, float):
+                return _wrong(value, target)
+        case Scalar.STRING | Scalar.BOOL:
+            pass
+    found = fit(value, target)
+    return Misfit("J07", found.reason) if isinstance(found, Misfit) else found
+
+
+def _wrong(value: Any, target: PropertyType, accepted: str = "") -> Misfit:
+    return Misfit("J07", f"expected {target}{accepted}, got {_kind(value)} '{shorten(value)}'")
+
+
+def _kind(value: Any) -> str:
+    names = {
+        bool: "boolean",
+        int: "number",
+        float: "number",
+        str: "text",
+        list: "array",
+        dict: "object",
+    }
+    return names.get(type(value), type(value).__name__)
+
+
+def _date(value: Any, target: PropertyType) -> object | Misfit:
+    accepted = " (YYYY-MM-DD or a day number)"
+    if type(value) is int and _DAY_BOUNDS[0] <= value <= _DAY_BOUNDS[1]:
+        return value
+    if type(value) is date:
+        return value
+    found = parse_date(value) if isinstance(value, str) else None
+    return _wrong(value, target, accepted) if found is None else found
+
+
+def _datetime(value: Any, target: PropertyType) -> object | Misfit:
+    accepted = " (RFC 3339 text or epoch milliseconds)"
+    if type(value) is int and _INSTANT_BOUNDS[0] <= value <= _INSTANT_BOUNDS[1]:
+        return value
+    if isinstance(value, datetime):
+        return to_utc(value)
+    found = parse_datetime(value) if isinstance(value, str) else None
+    return _wrong(value, target, accepted) if found is None else found
+
+
+def _vector(value: Any, target: PropertyType) -> object | Misfit:
+    if not isinstance(value, list | tuple):
+        return Misfit("J12", f"expected {target}, got {_kind(value)} '{shorten(value)}'")
+    if len(value) != target.dimension:
+        return Misfit("J12", f"expected {target.dimension} numbers, got {len(value)}")
+    for place, item in enumerate(value):
+        if type(item) not in (int, float) or not math.isfinite(item):
+            return Misfit("J12", f"item {place}: expected a finite number, got '{shorten(item)}'")
+    return tuple(float(item) for item in value)
+
+
+def _list(value: Any, target: PropertyType) -> object | Misfit:
+    if not isinstance(value, list | tuple):
+        return Misfit("J13", f"expected {target}, got {_kind(value)} '{shorten(value)}'")
+    item_type = PropertyType(scalar=target.scalar)
+    items: list[object] = []
+    for place, item in enumerate(value):
+        found = _wrong(item, item_type) if item is None else _scalar(item, item_type)
+        if isinstance(found, Misfit):
+            return Misfit(found.rule, f"item {place}: {found.reason}")
+        items.append(found)
+    return tuple(items)
+
+
+def blob(value: Any) -> object | Misfit:
+    """Read a blob cell: bytes, or `base64:…`; any other text is a URI, which no graph allows yet."""
+    if isinstance(value, bytes):
+        return value
+    if not isinstance(value, str):
+        return Misfit("J07", f"expected Blob ('base64:…'), got {_kind(value)} '{shorten(value)}'")
+    if not value.startswith(BLOB_PREFIX):
+        return Misfit("W22", f"the blob URI '{shorten(value)}' is not in an allowed location")
+    try:
+        return base64.b64decode(value[len(BLOB_PREFIX) :], validate=True)
+    except (binascii.Error, ValueError) as error:
+        return Misfit("W24", f"the text after '{BLOB_PREFIX}' is not base64 ({error})")
+
+
+# ---- whole columns of clean values
+
+_Fast = Callable[[Sequence[Any], PropertyType], "pa.Array | None"]
+
+
+def _fast(values: Sequence[Any], target: PropertyType) -> pa.Array | None:
+    """The column when every value is plainly right; None sends it the careful way."""
+    kinds = set(map(type, values)) - {type(None)}
+    if not kinds:
+        return pa.nulls(len(values), target.arrow)
+    if target.is_vector:
+        return _fast_vectors(values, target) if kinds == {list} else None
+    if target.is_list or target.is_blob:
+        return None
+    return _fast_scalars(values, target, kinds)
+
+
+def _fast_scalars(values: Sequence[Any], target: PropertyType, kinds: set[type]) -> pa.Array | None:
+    try:
+        if target.scalar is Scalar.STRING and kinds == {str}:
+            return pa.array(values, pa.string())
+        if target.scalar is Scalar.BOOL and kinds == {bool}:
+            return pa.array(values, pa.bool_())
+        if target.scalar in INTEGERS and kinds == {int}:
+            return pa.array(values, target.arrow)
+        if target.scalar in FLOATS and kinds <= {int, float}:
+            return _finite(pa.array(values, pa.float64()).cast(target.arrow))
+        if target.scalar is Scalar.DATE and kinds == {str}:
+            return _padded_dates(values)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, UnicodeEncodeError):
+        return None
+    return None
+
+
+def _padded_dates(values: Sequence[Any]) -> pa.Array | None:
+    texts = pa.array(values, pa.string())
+    exact = pc.all(pc.equal(pc.utf8_length(texts), 10), min_count=0).as_py()
+    return texts.cast(pa.date32()) if exact else None
+
+
+def _finite(values: pa.Array) -> pa.Array | None:
+    return values if pc.all(pc.is_finite(values), min_count=0).as_py() else None
+
+
+def _fast_vectors(values: Sequence[Any], target: PropertyType) -> pa.Array | None:
+    present = [value for value in values if value is not None]
+    if any(len(value) != target.dimension for value in present):
+        return None
+    if {type(item) for value in present for item in value} - {int, float}:
+        return None
+    with np.errstate(over="ignore"):
+        flat = np.asarray(present, dtype=np.float64).astype(np.float32).ravel()
+    if not np.isfinite(flat).all():
+        return None
+    packed = pa.FixedSizeListArray.from_arrays(pa.array(flat), target.dimension).cast(target.arrow)
+    if len(present) == len(values):
+        return packed
+    places = np.full(len(values), -1)
+    places[[i for i, value in enumerate(values) if value is not None]] = np.arange(len(present))
+    return packed.take(pa.array(places, pa.int64(), mask=places < 0))

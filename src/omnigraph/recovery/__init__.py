@@ -1,0 +1,1 @@
+"""Settling what a dead writer left: look, decide, act, record."""

@@ -1,0 +1,89 @@
+"""The stored table of recoveries, one row per operation by its key."""
+
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
+
+from omnigraph.errors import RowContention, TableExists
+from omnigraph.ids import CommitId, OperationId
+from omnigraph.limits import PUBLISH_RETRIES_MAX
+from omnigraph.recovery.audit import AuditRow, RecoveryKind, outcomes_json, outcomes_of
+from omnigraph.storage.rows import Rows
+
+KEY: Final = "operation_id"
+SCHEMA: Final = pa.schema(
+    [
+        pa.field("graph_commit_id", pa.string(), nullable=False),
+        pa.field("recovery_kind", pa.string(), nullable=False),
+        pa.field("recovery_for_actor", pa.string()),
+        pa.field(KEY, pa.string(), nullable=False),
+        pa.field("sidecar_writer_kind", pa.string(), nullable=False),
+        pa.field("per_table_outcomes_json", pa.string(), nullable=False),
+        pa.field("created_at", pa.timestamp("us"), nullable=False),
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredAudit:
+    """Recoveries in a small keyed table, created by the first of them."""
+
+    table: Rows
+
+    def record(self, row: AuditRow) -> None:
+        """Add a row unless the operation has one; two recoverers leave one row."""
+        for _ in range(1 + PUBLISH_RETRIES_MAX):
+            if any(one.operation_id == row.operation_id for one in self.rows()):
+                return
+            try:
+                self._add(row)
+                return
+            except (RowContention, TableExists):
+                continue
+        raise RowContention("the audit of recoveries", None, 0)
+
+    def _add(self, row: AuditRow) -> None:
+        rows = pa.Table.from_pylist([_encoded(row)], schema=SCHEMA)
+        if not self.table.exists():
+            self.table.create(rows, metadata={}, config={})
+        else:
+            self.table.swap(self.table.load(None), rows)
+
+    def rows(self) -> tuple[AuditRow, ...]:
+        """Every row, oldest first."""
+        if not self.table.exists():
+            return ()
+        found = self.table.load(None).rows
+        place = found.schema.get_field_index("created_at")
+        plain = found.set_column(place, "created_at", found["created_at"].cast(pa.int64()))
+        return tuple(sorted((_decoded(row) for row in plain.to_pylist()), key=_age))
+
+
+def _age(row: AuditRow) -> tuple[int, str]:
+    return (row.created_at, row.operation_id)
+
+
+def _encoded(row: AuditRow) -> dict[str, object]:
+    return {
+        "graph_commit_id": row.commit,
+        "recovery_kind": str(row.kind),
+        "recovery_for_actor": row.for_actor,
+        KEY: row.operation_id,
+        "sidecar_writer_kind": row.writer_kind,
+        "per_table_outcomes_json": outcomes_json(row),
+        "created_at": row.created_at,
+    }
+
+
+def _decoded(row: dict[str, object]) -> AuditRow:
+    actor = row["recovery_for_actor"]
+    return AuditRow(
+        commit=CommitId(str(row["graph_commit_id"])),
+        kind=RecoveryKind(str(row["recovery_kind"])),
+        for_actor=None if actor is None else str(actor),
+        operation_id=OperationId(str(row[KEY])),
+        writer_kind=str(row["sidecar_writer_kind"]),
+        tables=outcomes_of(str(row["per_table_outcomes_json"])),
+        created_at=int(str(row["created_at"])),
+    )

@@ -1,0 +1,133 @@
+"""Lance branches of one table: listing, creating, dropping; none of it moves a HEAD."""
+
+import copy
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+from urllib.parse import quote
+
+from lance import LanceDataset
+
+from omnigraph.errors import BranchInUse, ForkExists, OmniError, TableNotFound
+from omnigraph.ids import Version
+from omnigraph.storage.datasets import Datasets
+from omnigraph.storage.faults import faults
+from omnigraph.storage.layout import REFS, branch_path
+from omnigraph.storage.object_faults import Doing
+from omnigraph.storage.objects import Objects
+from omnigraph.storage.refs import MAIN_LINE, BranchRef, Incarnation
+
+_PARTS: Final = ("_versions", "_transactions", "_deletions", "_indices", "_refs", "data")
+"""What Lance keeps in the directory of a branch, the manifests first: without them the rest is unreachable."""
+
+
+def refs(datasets: Datasets, path: str) -> dict[str, BranchRef]:
+    """List the branches of a table; the main line is not among them."""
+    dataset = datasets.any(path, None)
+    with faults(Doing.LIST, datasets.place(path, None)):
+        listed = dataset.branches.list()
+    return {name: _ref(name, facts) for name, facts in sorted(listed.items())}
+
+
+def incarnation(
+    datasets: Datasets, path: str, branch: str | None, read: Callable[[str], str | None] | None
+) -> Incarnation:
+    """Read which life of a branch name this is: one small text where the store can read it, else a listing."""
+    if branch is None:
+        return MAIN_LINE
+    if read is None:
+        ref = refs(datasets, path).get(branch)
+        found = ref.incarnation if ref is not None else None
+    else:
+        text = read(f"{path}/{REFS}/{quote(branch, safe='')}.json")
+        found = _mapping(json.loads(text)["identifier"]["version_mapping"]) if text else None
+    if found is None:
+        raise TableNotFound(str(datasets.place(path, branch)), "branch")
+    return found
+
+
+def create(
+    datasets: Datasets, path: str, name: str, source: str | None, version: Version
+) -> LanceDataset:
+    """Create a branch; `ForkExists` tells a live ref from files that a former one left behind.
+
+    Lance answers an existing name with an opaque error, and files left behind would become the new branch's
+    history, so that both are looked for first.
+    """
+    _require_free(datasets, path, name)
+    place = datasets.place(path, name, version)
+    try:
+        with faults(Doing.CREATE, place):
+            # A handle of its own: this call borrows it mutably, and a shared one would refuse other threads.
+            return copy.copy(datasets.any(path, None)).create_branch(name, (source, version))
+    except OmniError as error:
+        # A rival may have been faster between the look and the call.
+        _require_free(datasets, path, name, cause=error)
+        raise
+
+
+def drop(datasets: Datasets, path: str, name: str) -> None:
+    """Remove a branch and its files; nothing to do when there is no ref."""
+    dataset = copy.copy(datasets.any(path, None))
+    try:
+        with faults(Doing.DELETE, datasets.place(path, name)):
+            dataset.branches.delete(name)
+    except TableNotFound:
+        pass
+    except BranchInUse as error:
+        children = [ref.name for ref in refs(datasets, path).values() if ref.parent == name]
+        raise BranchInUse(
+            name, children, f"{', '.join(children)} of {path} forked from it"
+        ) from error
+    finally:
+        datasets.forget(path, name)
+
+
+def drop_tree(datasets: Datasets, objects: Objects, path: str, name: str) -> None:
+    """Remove the files of a branch that has no ref, and only those: other branches may nest below it."""
+    live = refs(datasets, path)
+    if name in live:
+        raise ForkExists(path, name, has_ref=True)
+    nested = {
+        other.removeprefix(f"{name}/").partition("/")[0]
+        for other in live
+        if other.startswith(f"{name}/")
+    }
+    parts = [part for part in _PARTS if part not in nested]
+    remove(datasets, objects, branch_path(path, name), parts)
+    datasets.forget(path, name)
+
+
+def remove(datasets: Datasets, objects: Objects, path: str, parts: Sequence[str]) -> None:
+    """Delete parts of a dataset's directory, in this order, if they are there."""
+    if datasets.root.is_memory:
+        # Lance's memory is not the object store's; it can be emptied by whole datasets only.
+        with faults(Doing.DELETE, datasets.place(path, None)):
+            LanceDataset.drop(datasets.uri(path), ignore_not_found=True)
+        return
+    for part in parts:
+        objects.delete_prefix(f"{path}/{part}" if part else path)
+
+
+def _require_free(
+    datasets: Datasets, path: str, name: str, cause: BaseException | None = None
+) -> None:
+    if name in refs(datasets, path):
+        raise ForkExists(path, name, has_ref=True) from cause
+    if datasets.exists(path, name):
+        datasets.forget(path, name)
+        raise ForkExists(path, name, has_ref=False) from cause
+
+
+def _ref(name: str, facts: Mapping[str, Any]) -> BranchRef:
+    return BranchRef(
+        name=name,
+        parent=facts["parent_branch"],
+        parent_version=Version(facts["parent_version"]),
+        created_us=int(facts["create_at"]) * 1_000_000,
+        incarnation=_mapping(facts["branch_identifier"]),
+    )
+
+
+def _mapping(pairs: Any) -> Incarnation:
+    return tuple((int(version), str(uuid)) for version, uuid in pairs)

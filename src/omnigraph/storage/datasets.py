@@ -1,0 +1,122 @@
+"""Opened Lance datasets of one root: one session, a bounded cache of versions, cheap probes of HEAD."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import lance
+from lance import LanceDataset
+
+from omnigraph.errors import TableNotFound
+from omnigraph.ids import Version
+from omnigraph.limits import TABLE_HANDLES_MAX
+from omnigraph.storage.counters import Cost, record
+from omnigraph.storage.durable import sync_file_system
+from omnigraph.storage.faults import Place, faults
+from omnigraph.storage.layout import Root, branch_path
+from omnigraph.storage.object_faults import Doing
+from omnigraph.storage.recent import Recent
+from omnigraph.storage.tables import TableAt
+
+_SHARED_MEMORY: Final = "shared-memory"
+"""Lance gives every opening of `memory://` a store of its own; this scheme is one store per process."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Costing:
+    """Under which names the openings and probes of a group of tables are counted."""
+
+    opens: Cost = Cost.TABLE_OPENS
+    probes: Cost = Cost.TABLE_PROBES
+
+
+class Datasets:
+    """Opens versions of the tables under one root and keeps the last ones open; safe between threads."""
+
+    def __init__(
+        self,
+        root: Root,
+        options: Mapping[str, str],
+        session: Any,
+        *,
+        costing: Costing | None = None,
+        fsync: bool = False,
+        handles_max: int = TABLE_HANDLES_MAX,
+    ) -> None:
+        self.root = root
+        self.options = dict(options) or None
+        self.session = session
+        self._costing = costing or Costing()
+        self._fsync = fsync and root.is_local
+        self._held: Recent[TableAt, LanceDataset] = Recent(handles_max)
+
+    def uri(self, path: str, branch: str | None = None) -> str:
+        """Spell the place of a table's branch for Lance."""
+        uri = self.root.at(branch_path(path, branch))
+        return f"{_SHARED_MEMORY}{uri.removeprefix('memory')}" if self.root.is_memory else uri
+
+    def place(self, path: str, branch: str | None, version: int | None = None) -> Place:
+        """Name a table for an error."""
+        return Place(root=self.root, path=path, branch=branch, version=version)
+
+    def at(self, at: TableAt) -> LanceDataset:
+        """Give the dataset of one version; one held already costs nothing."""
+        held = self._held.get(at)
+        if held is not None:
+            return held
+        with faults(Doing.OPEN, self.place(at.path, at.branch, at.version)):
+            return self.hold(at, self._open(at.path, at.branch, at.version))
+
+    def hold(self, at: TableAt, dataset: LanceDataset) -> LanceDataset:
+        """Keep an opened version."""
+        return self._held.put(at, dataset)
+
+    def latest(self, path: str, branch: str | None) -> LanceDataset:
+        """Open HEAD."""
+        with faults(Doing.OPEN, self.place(path, branch)):
+            opened = self._open(path, branch, None)
+        at = TableAt(path=path, branch=branch, version=Version(opened.version))
+        return self.hold(at, opened)
+
+    def any(self, path: str, branch: str | None) -> LanceDataset:
+        """Give whichever version of a table is at hand, for what does not depend on it."""
+        held = self._held.newest(lambda at: at.path == path and at.branch == branch)
+        return held if held is not None else self.latest(path, branch)
+
+    def head(self, path: str, branch: str | None) -> Version:
+        """Read the newest version number: one listing through a handle at hand, else one opening."""
+        held = self._held.newest(lambda at: at.path == path and at.branch == branch)
+        if held is None:
+            return Version(self.latest(path, branch).version)
+        with faults(Doing.READ, self.place(path, branch)):
+            version = Version(held.latest_version)
+        record(self._costing.probes)
+        return version
+
+    def exists(self, path: str, branch: str | None = None) -> bool:
+        """Tell whether a table, or the files of one of its branches, are there."""
+        try:
+            self.latest(path, branch)
+        except TableNotFound:
+            return False
+        return True
+
+    def settle(self, path: str) -> None:
+        """Make what was written so far durable, where that was asked for."""
+        if self._fsync:
+            with faults(Doing.WRITE, self.place(path, None)):
+                sync_file_system(self.root.uri)
+
+    def forget(self, path: str | None = None, branch: str | None = None) -> None:
+        """Let go of opened versions: all, those of a path, those of a branch, or of both."""
+        self._held.drop(lambda at: path in (None, at.path) and branch in (None, at.branch))
+
+    def _open(self, path: str, branch: str | None, version: int | None) -> LanceDataset:
+        opened = lance.dataset(
+            self.uri(path, branch),
+            version=version,
+            storage_options=self.options,
+            session=self.session,
+        )
+        record(self._costing.opens)
+        return opened

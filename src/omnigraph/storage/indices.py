@@ -1,0 +1,142 @@
+"""Indices of a table: which there are, what they cover, and building what is missing."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from lance import LanceDataset
+from lance.bitmap import Bitmap
+from lance.dataset import Index
+
+from omnigraph.limits import INDEX_SEGMENTS_MAX
+from omnigraph.storage.fragments import fragment_ids
+from omnigraph.storage.tables import IndexInfo, IndexKind, IndexSpec
+from omnigraph.storage.text import ANALYZER
+
+_LANCE_TYPES: Final[Mapping[IndexKind, str]] = {
+    IndexKind.BTREE: "BTREE",
+    IndexKind.TEXT: "INVERTED",
+    IndexKind.VECTOR: "IVF_FLAT",
+}
+_KINDS: Final[Mapping[str, IndexKind]] = {
+    "BTree": IndexKind.BTREE,
+    "Inverted": IndexKind.TEXT,
+    "IVF_FLAT": IndexKind.VECTOR,
+}
+_SETTINGS: Final[Mapping[IndexKind, Mapping[str, Any]]] = {
+    IndexKind.BTREE: {},
+    IndexKind.TEXT: {**ANALYZER, "with_position": True},
+    # One partition is searched as a whole: the same rows are found with an index and without.
+    IndexKind.VECTOR: {"metric": "L2", "num_partitions": 1},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Segments:
+    """Index segments to add and to remove in one commit."""
+
+    added: tuple[Index, ...]
+    removed: tuple[Index, ...]
+
+
+def index_infos(dataset: LanceDataset) -> tuple[IndexInfo, ...]:
+    """Describe the indices of a version, by name."""
+    present = fragment_ids(dataset)
+    infos = [_info(described, present) for described in dataset.describe_indices()]
+    return tuple(sorted(infos, key=lambda info: info.name))
+
+
+def uncovered(dataset: LanceDataset, column: str, kind: IndexKind) -> tuple[int, ...]:
+    """List the fragments that no index of that kind on the column covers."""
+    covered: set[int] = set()
+    for info in index_infos(dataset):
+        if info.column == column and info.kind is kind:
+            covered |= info.fragments
+    return tuple(sorted(fragment_ids(dataset) - covered))
+
+
+def build(dataset: LanceDataset, specs: Sequence[IndexSpec]) -> Segments:
+    """Write the segments that the specs miss; nothing is committed."""
+    infos = index_infos(dataset)
+    taken = {info.name for info in infos}
+    added: list[Index] = []
+    removed: list[Index] = []
+    for spec in specs:
+        known = next((i for i in infos if i.column == spec.column and i.kind is spec.kind), None)
+        fragments, dead = _work(dataset, spec, known)
+        if fragments:
+            name = known.name if known else _free_name(spec, taken)
+            taken.add(name)
+            added.append(_segment(dataset, spec, name, fragments, replace=known is not None))
+            removed += [_reference(name, uuid) for uuid in dead]
+    return Segments(tuple(added), tuple(removed))
+
+
+def losing(dataset: LanceDataset, rewritten: set[int]) -> tuple[str, ...]:
+    """Name the indices that cover a fragment which is about to be rewritten."""
+    return tuple(i.name for i in index_infos(dataset) if not i.fragments.isdisjoint(rewritten))
+
+
+def _work(
+    dataset: LanceDataset, spec: IndexSpec, known: IndexInfo | None
+) -> tuple[tuple[int, ...], tuple[str, ...]]:
+    """Choose the fragments to index and the segments that are of no use afterwards."""
+    missing = (
+        spec.fragments if spec.fragments is not None else uncovered(dataset, spec.column, spec.kind)
+    )
+    if known is None or not missing:
+        return missing, ()
+    live = len(known.segments) - len(known.dead)
+    if spec.fragments is None and live >= INDEX_SEGMENTS_MAX:
+        return tuple(sorted(fragment_ids(dataset))), known.segments
+    return missing, known.dead
+
+
+def _segment(
+    dataset: LanceDataset, spec: IndexSpec, name: str, fragments: Sequence[int], *, replace: bool
+) -> Index:
+    segment = dataset.create_index_uncommitted(
+        spec.column,
+        _LANCE_TYPES[spec.kind],
+        name=name,
+        replace=replace,
+        fragment_ids=list(fragments),
+        **_SETTINGS[spec.kind],
+    )
+    if spec.kind is IndexKind.TEXT:
+        # Committed without this step, every text query on the column fails.
+        return dataset.merge_existing_index_segments([segment])
+    return segment
+
+
+def _info(described: Any, present: set[int]) -> IndexInfo:
+    covered = {segment.uuid: present & set(segment.fragment_ids) for segment in described.segments}
+    return IndexInfo(
+        name=described.name,
+        column=described.field_names[0],
+        kind=_kind(described),
+        fragments=frozenset().union(*covered.values()),
+        segments=tuple(covered),
+        dead=tuple(uuid for uuid, fragments in covered.items() if not fragments),
+    )
+
+
+def _kind(described: Any) -> IndexKind | None:
+    kind = _KINDS.get(described.index_type)
+    if kind is IndexKind.TEXT and any(described.details.get(k) != v for k, v in ANALYZER.items()):
+        # Another analysis would find other rows than the one that uncovered rows get.
+        return None
+    return kind
+
+
+def _free_name(spec: IndexSpec, taken: set[str]) -> str:
+    # A renamed column keeps its index under the old name, which a new column must not take over.
+    plain = f"{spec.column}_{spec.kind}"
+    names = (plain, *(f"{plain}_{number}" for number in range(2, len(taken) + 3)))
+    return next(name for name in names if name not in taken)
+
+
+def _reference(name: str, uuid: str) -> Index:
+    return Index(
+        uuid=uuid, name=name, fields=[], dataset_version=0, fragment_ids=Bitmap([]), index_version=0
+    )

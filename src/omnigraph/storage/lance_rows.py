@@ -1,0 +1,236 @@
+"""Keyed rows on Lance: one table, loaded whole, changed by compare-and-swap on its key column."""
+
+import copy
+from collections.abc import Callable, Mapping
+from typing import Final
+
+import pyarrow as pa
+from lance import LanceDataset, LanceOperation
+from lance.dataset import Transaction
+from lance.fragment import write_fragments
+
+from omnigraph.errors import HeadMoved, InternalError, RowContention
+from omnigraph.ids import Version
+from omnigraph.limits import IMAGE_ROUNDS_MAX, IMAGES_MAX
+from omnigraph.storage import branches, images
+from omnigraph.storage.compaction import compact
+from omnigraph.storage.counters import Cost, record
+from omnigraph.storage.datasets import Datasets
+from omnigraph.storage.faults import Place, faults
+from omnigraph.storage.inline import merge_rows
+from omnigraph.storage.object_faults import Doing
+from omnigraph.storage.recent import Recent
+from omnigraph.storage.refs import BranchRef, Incarnation
+from omnigraph.storage.rows import Image
+from omnigraph.storage.staging import STORAGE_VERSION
+from omnigraph.storage.tables import TableAt
+
+PRIMARY_KEY: Final = "lance-schema:unenforced-primary-key"
+"""Field metadata that lets Lance see two writers of one key; without it both would land, silently."""
+
+_ImageKey = tuple[str | None, Version, Incarnation]
+
+
+class LanceRows:
+    """One keyed table under a graph root; safe between threads."""
+
+    def __init__(
+        self,
+        datasets: Datasets,
+        path: str,
+        key: str,
+        read: Callable[[str], str | None] | None = None,
+    ) -> None:
+        self._datasets = datasets
+        self._path = path
+        self._key = key
+        self._read = read
+        self._images: Recent[_ImageKey, Image] = Recent(IMAGES_MAX)
+        self._lives: dict[str, Incarnation] = {}
+
+    # ---- the table
+
+    def create(
+        self, rows: pa.Table, *, metadata: Mapping[str, str], config: Mapping[str, str]
+    ) -> Image:
+        """Create the table at version 1 with these rows; config entries, if any, are version 2."""
+        schema = self._keyed(rows.schema).with_metadata(dict(metadata))
+        uri, options = self._datasets.uri(self._path), self._datasets.options
+        with faults(Doing.CREATE, self._datasets.place(self._path, None)):
+            fragments = write_fragments(
+                images.fitting(rows, schema),
+                uri,
+                mode="create",
+                data_storage_version=STORAGE_VERSION,
+                storage_options=options,
+            )
+            created = LanceDataset.commit(
+                uri,
+                LanceOperation.Overwrite(schema, fragments),
+                storage_options=options,
+                enable_stable_row_ids=True,
+                max_retries=0,
+            )
+            if config:
+                update = LanceOperation.UpdateConfig(
+                    config_updates=LanceOperation.UpdateMap(dict(config))
+                )
+                created = LanceDataset.commit(created, Transaction(created.version, update))
+        return self.load(None, Version(created.version))
+
+    def exists(self) -> bool:
+        """Tell whether the table is there."""
+        return self._datasets.exists(self._path)
+
+    def head(self, branch: str | None) -> Version:
+        """Read the newest version; one cheap probe."""
+        return self._datasets.head(self._path, branch)
+
+    def incarnation(self, branch: str | None) -> Incarnation:
+        """Read which life of the branch name this is; one small read, none for main."""
+        life = branches.incarnation(self._datasets, self._path, branch, self._read)
+        if branch is not None and self._lives.get(branch, life) != life:
+            # What was opened under the same name and version belongs to another branch.
+            self._datasets.forget(self._path, branch)
+        if branch is not None:
+            self._lives[branch] = life
+        return life
+
+    # ---- rows
+
+    def load(self, branch: str | None, version: Version | None = None) -> Image:
+        """Load all rows, at HEAD unless a version is named; a version held already is not read again."""
+        for _ in range(IMAGE_ROUNDS_MAX):
+            life = self.incarnation(branch)
+            wanted = version if version is not None else self.head(branch)
+            held = self._images.get((branch, wanted, life))
+            if held is not None:
+                return held
+            image = self._loaded(branch, wanted, life)
+            if self.incarnation(branch) == life:
+                return self._hold(image)
+        raise InternalError(f"branch '{branch}' of {self._path} was recreated again and again")
+
+    def swap(self, image: Image, rows: pa.Table) -> Version:
+        """Insert or replace rows by key from the state of `image`; returns the version that shows them."""
+        dataset = copy.copy(self._dataset(image))
+        fresh = images.fitting(rows, image.rows.schema)
+        with faults(Doing.WRITE, self._place(image), contention=lambda: self._contention(image)):
+            merge_rows(dataset, self._key, fresh)
+        self._datasets.settle(self._path)
+        record(Cost.MANIFEST_SWAPS)
+        version = self._opened(image.branch, dataset)
+        if version == image.version + 1:
+            self._hold(images.swapped(image, rows, self._key, version))
+        return version
+
+    def set_metadata(self, image: Image, key: str, value: str) -> Image:
+        """Set one entry of the schema metadata; `RowContention` when another writer set it since."""
+        update = LanceOperation.UpdateMap({key: value})
+        version = self._configure(
+            image, LanceOperation.UpdateConfig(schema_metadata_updates=update)
+        )
+        if version == image.version + 1:
+            return self._hold(images.described(image, key, value, version))
+        return self.load(image.branch, version)
+
+    def annotate_key(self, image: Image) -> Image:
+        """Mark the key column as primary key; `RowContention` when another writer marked it since."""
+        field = self._dataset(image).lance_schema.field(self._key)
+        if field is None:
+            raise InternalError(f"{self._path} has no column '{self._key}'")
+        update = {field.id(): LanceOperation.UpdateMap({PRIMARY_KEY: "true"})}
+        operation = LanceOperation.UpdateConfig(field_metadata_updates=update)
+        return self.load(image.branch, self._configure(image, operation))
+
+    def fragment_count(self, image: Image) -> int:
+        """How many fragments hold the rows."""
+        return len(self._dataset(image).fragment_ids())
+
+    def fold(self, branch: str | None) -> bool:
+        """Rewrite all fragments into one; False when there was nothing to fold or a swap came first."""
+        head = TableAt(path=self._path, branch=branch, version=self.head(branch))
+        dataset = self._datasets.at(head)
+        place = self._datasets.place(self._path, branch, head.version)
+        if len(dataset.fragment_ids()) < 2:
+            return False
+        try:
+            with faults(Doing.WRITE, place):
+                rewritten = compact(dataset)
+                if rewritten is None:
+                    return False
+                folding = Transaction(head.version, rewritten.operation)
+                folded = LanceDataset.commit(dataset, folding, max_retries=0)
+        except HeadMoved:
+            return False
+        record(Cost.MANIFEST_FOLDS)
+        self._carry(branch, head.version, self._opened(branch, folded))
+        return True
+
+    # ---- branches
+
+    def branches(self) -> Mapping[str, BranchRef]:
+        """The branches, by name, without main."""
+        return branches.refs(self._datasets, self._path)
+
+    def create_branch(self, name: str, source: str | None, version: Version) -> BranchRef:
+        """Create a branch at a version of another; `ForkExists` when the name is taken."""
+        self._datasets.forget(self._path, name)
+        branches.create(self._datasets, self._path, name, source, version)
+        return self.branches()[name]
+
+    def delete_branch(self, name: str) -> None:
+        """Remove a branch; nothing to do when it is gone, `BranchInUse` when others fork from it."""
+        branches.drop(self._datasets, self._path, name)
+        self._images.drop(lambda key: key[0] == name)
+
+    # ---- how it is done
+
+    def _loaded(self, branch: str | None, version: Version, life: Incarnation) -> Image:
+        at = TableAt(path=self._path, branch=branch, version=version)
+        dataset = self._datasets.at(at)
+        with faults(Doing.READ, self._datasets.place(self._path, branch, version)):
+            rows = dataset.to_table()
+        record(Cost.MANIFEST_SCANS)
+        metadata = {k.decode(): v.decode() for k, v in (dataset.schema.metadata or {}).items()}
+        exact = pa.Table.from_arrays(rows.columns, schema=dataset.schema)
+        return Image(
+            branch=branch, version=version, incarnation=life, rows=exact, metadata=metadata
+        )
+
+    def _configure(self, image: Image, operation: LanceOperation.UpdateConfig) -> Version:
+        change = Transaction(image.version, operation)
+        with faults(Doing.WRITE, self._place(image), contention=lambda: self._contention(image)):
+            changed = LanceDataset.commit(self._dataset(image), change, max_retries=0)
+        return self._opened(image.branch, changed)
+
+    def _carry(self, branch: str | None, before: Version, after: Version) -> None:
+        """Keep the image of a version whose rows the next one repeats."""
+        life = self._lives.get(branch, ()) if branch is not None else ()
+        held = self._images.get((branch, before, life))
+        if held is not None and after == before + 1:
+            self._hold(images.moved(held, after))
+
+    def _opened(self, branch: str | None, dataset: LanceDataset) -> Version:
+        version = Version(dataset.version)
+        self._datasets.hold(TableAt(path=self._path, branch=branch, version=version), dataset)
+        return version
+
+    def _hold(self, image: Image) -> Image:
+        return self._images.put((image.branch, image.version, image.incarnation), image)
+
+    def _dataset(self, image: Image) -> LanceDataset:
+        at = TableAt(path=self._path, branch=image.branch, version=image.version)
+        return self._datasets.at(at)
+
+    def _place(self, image: Image) -> Place:
+        return self._datasets.place(self._path, image.branch, image.version)
+
+    def _contention(self, image: Image) -> RowContention:
+        return RowContention(self._path, image.branch, image.version)
+
+    def _keyed(self, schema: pa.Schema) -> pa.Schema:
+        position = schema.get_field_index(self._key)
+        field = schema.field(position)
+        marked = field.with_metadata({**(field.metadata or {}), PRIMARY_KEY: "true"})
+        return schema.set(position, marked.with_nullable(False))

@@ -1,0 +1,281 @@
+"""Node and edge tables on Lance: reads, staged changes, and the one door that moves a HEAD."""
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import cast
+
+import pyarrow as pa
+from lance import LanceDataset, LanceOperation
+from lance.dataset import Transaction
+
+from omnigraph.errors import HeadMoved
+from omnigraph.ids import OperationId, Version
+from omnigraph.limits import TABLE_HANDLES_MAX
+from omnigraph.storage import branches, columns, commits, indices, staging
+from omnigraph.storage.compaction import compact
+from omnigraph.storage.counters import Cost, record
+from omnigraph.storage.datasets import Datasets
+from omnigraph.storage.faults import faults
+from omnigraph.storage.object_faults import Doing
+from omnigraph.storage.objects import Objects
+from omnigraph.storage.physical import physical
+from omnigraph.storage.recent import Recent
+from omnigraph.storage.refs import BranchRef
+from omnigraph.storage.table import LanceTable, auto_cleanup_keys
+from omnigraph.storage.tables import (
+    ColumnChange,
+    CommitLock,
+    Data,
+    IndexKind,
+    IndexSpec,
+    Landed,
+    Staged,
+    StagedKind,
+    TableAt,
+    TransactionInfo,
+    Written,
+)
+
+
+class LanceTables:
+    """The tables under one graph root."""
+
+    def __init__(self, datasets: Datasets, objects: Objects) -> None:
+        self._datasets = datasets
+        self._objects = objects
+        self._opened: Recent[TableAt, LanceTable] = Recent(TABLE_HANDLES_MAX)
+
+    # ---- whole tables
+
+    def create(self, path: str, schema: pa.Schema) -> TableAt:
+        """Create an empty table at version 1; `TableExists` when there is one."""
+        with faults(Doing.CREATE, self._datasets.place(path, None)):
+            # With retries Lance would overwrite a table that a rival has just created.
+            created = LanceDataset.commit(
+                self._datasets.uri(path),
+                LanceOperation.Overwrite(physical(schema), []),
+                storage_options=self._datasets.options,
+                enable_stable_row_ids=True,
+                max_retries=0,
+            )
+        at = TableAt(path=path, branch=None, version=Version(created.version))
+        return at
+
+    def exists(self, path: str) -> bool:
+        """Tell whether a table is there."""
+        return self._datasets.exists(path)
+
+    def delete_table(self, path: str) -> None:
+        """Remove a table with all its versions and branches."""
+        branches.remove(self._datasets, self._objects, path, ("_versions", ""))
+        self.forget(path)
+
+    def head(self, path: str, branch: str | None) -> Version:
+        """Read the newest version; one cheap probe."""
+        return self._datasets.head(path, branch)
+
+    def open(self, at: TableAt) -> LanceTable:
+        """Open one version; a version opened before costs nothing."""
+        held = self._opened.get(at)
+        if held is not None:
+            return held
+        place = self._datasets.place(at.path, at.branch, at.version)
+        return self._opened.put(at, LanceTable(at, self._datasets.at(at), place))
+
+    def forget(self, path: str | None = None, branch: str | None = None) -> None:
+        """Let go of opened versions: all, those of a path, those of a branch, or of both."""
+        self._datasets.forget(path, branch)
+        self._opened.drop(lambda at: path in (None, at.path) and branch in (None, at.branch))
+
+    def transactions(
+        self, path: str, branch: str | None, after: Version, upto: Version
+    ) -> tuple[TransactionInfo, ...]:
+        """The commits in (after, upto], oldest first."""
+        return commits.transaction_infos(self._datasets, path, branch, after, upto)
+
+    # ---- staged rows
+
+    def write(self, at: TableAt, data: Data) -> Written:
+        """Write fragments for a later `stage_written`; may run in any process."""
+        base = self._base(at)
+        return staging.receipt(staging.write(base, data, base.table.schema))
+
+    def stage_written(
+        self, at: TableAt, written: Sequence[Written], *, overwrite: bool = False
+    ) -> Staged:
+        """Describe the append (or overwrite) of fragments that workers wrote."""
+        change = staging.written(self._base(at), written, replacing=overwrite)
+        return _staged(at, StagedKind.OVERWRITE if overwrite else StagedKind.APPEND, change)
+
+    def stage_append(self, at: TableAt, data: Data) -> Staged:
+        """Stage new rows; refuses none."""
+        change = staging.append(self._base(at), data)
+        record(Cost.STAGE_APPEND)
+        record(Cost.STAGE_APPEND_ROWS, change.added)
+        return _staged(at, StagedKind.APPEND, change)
+
+    def stage_merge(self, at: TableAt, rows: pa.Table) -> Staged:
+        """Stage an upsert of whole rows by `id`; refuses none, null ids and repeated ids."""
+        change = staging.merge(self._base(at), rows)
+        record(Cost.STAGE_MERGE)
+        record(Cost.STAGE_MERGE_ROWS, change.added)
+        return _staged(at, StagedKind.MERGE, change)
+
+    def stage_overwrite(self, at: TableAt, data: Data) -> Staged:
+        """Stage the replacement of all rows."""
+        change = staging.overwrite(self._base(at), data)
+        record(Cost.STAGE_OVERWRITE)
+        return _staged(at, StagedKind.OVERWRITE, change)
+
+    def stage_delete(self, at: TableAt, ids: pa.Array) -> Staged | None:
+        """Stage the removal of rows by `id`; None when no row has one of them."""
+        change = staging.delete(self._base(at), ids)
+        if change is None:
+            return None
+        record(Cost.STAGE_DELETE)
+        return _staged(at, StagedKind.DELETE, change)
+
+    # ---- staged shape
+
+    def stage_indices(self, at: TableAt, specs: Sequence[IndexSpec]) -> Staged | None:
+        """Stage one commit that builds all of them; None when there is nothing to build."""
+        with self._writing(at):
+            segments = indices.build(self._datasets.at(at), specs)
+        if not segments.added:
+            return None
+        record(Cost.STAGE_INDICES)
+        record(Cost.VECTOR_BUILDS, sum(spec.kind is IndexKind.VECTOR for spec in specs))
+        operation = LanceOperation.CreateIndex(list(segments.added), list(segments.removed))
+        return _staged(at, StagedKind.INDICES, staging.Change(operation=operation))
+
+    def stage_compaction(self, at: TableAt) -> Staged | None:
+        """Stage a rewrite of small and holey fragments; None when there is nothing to gain."""
+        with self._writing(at):
+            rewritten = compact(self._datasets.at(at))
+        if rewritten is None:
+            return None
+        record(Cost.STAGE_COMPACTION)
+        return _staged(
+            at,
+            StagedKind.COMPACTION,
+            staging.Change(operation=rewritten.operation),
+            fragments_added=rewritten.added,
+            fragments_removed=rewritten.removed,
+            uncovered=rewritten.uncovered,
+        )
+
+    def stage_columns(self, at: TableAt, changes: Sequence[ColumnChange]) -> Staged:
+        """Stage added, dropped and renamed columns without rewriting data."""
+        with self._writing(at):
+            operation = columns.change(self._datasets.at(at), changes)
+        record(Cost.STAGE_COLUMNS)
+        return _staged(at, StagedKind.COLUMNS, staging.Change(operation=operation))
+
+    def stage_settings(self, at: TableAt) -> Staged | None:
+        """Stage the removal of auto-cleanup keys; None when there are none."""
+        keys = auto_cleanup_keys(self._datasets.at(at))
+        if not keys:
+            return None
+        removed = LanceOperation.UpdateMap(dict.fromkeys(keys), replace=False)
+        operation = LanceOperation.UpdateConfig(config_updates=removed)
+        return _staged(at, StagedKind.SETTINGS, staging.Change(operation=operation))
+
+    # ---- moving a HEAD
+
+    def commit_staged(
+        self,
+        staged: Staged,
+        *,
+        operation_id: OperationId,
+        actor: str | None = None,
+        lock: CommitLock | None,
+    ) -> Landed:
+        """Move HEAD from the staged base to the next version, or raise."""
+        landed = commits.commit(
+            self._datasets,
+            staged.at,
+            cast(Transaction, staged.transaction),
+            operation_id=operation_id,
+            actor=actor,
+            lock=lock,
+        )
+        record(Cost.TABLE_COMMITS)
+        return landed
+
+    def restore(
+        self,
+        path: str,
+        branch: str | None,
+        version: Version,
+        *,
+        expected_head: Version,
+        operation_id: OperationId,
+        actor: str | None = None,
+        lock: CommitLock | None,
+    ) -> Landed:
+        """Move HEAD forward to a copy of an earlier version, only if HEAD is exactly `expected_head`."""
+        head = self.head(path, branch)
+        if head != expected_head:
+            raise HeadMoved(path, expected_head, head)
+        landed = commits.commit(
+            self._datasets,
+            TableAt(path=path, branch=branch, version=expected_head),
+            Transaction(expected_head, LanceOperation.Restore(version)),
+            operation_id=operation_id,
+            actor=actor,
+            lock=lock,
+        )
+        record(Cost.TABLE_RESTORES)
+        return landed
+
+    # ---- branches
+
+    def fork(self, at: TableAt, branch: str) -> TableAt:
+        """Create a Lance branch at `at`; `ForkExists` tells a live ref from a leftover tree."""
+        forked = branches.create(self._datasets, at.path, branch, at.branch, at.version)
+        record(Cost.FORKS)
+        return TableAt(path=at.path, branch=branch, version=Version(forked.version))
+
+    def forks(self, path: str) -> Mapping[str, BranchRef]:
+        """The Lance branches of a table, by name."""
+        return branches.refs(self._datasets, path)
+
+    def drop_fork(self, path: str, branch: str) -> None:
+        """Remove a Lance branch, its ref first; nothing to do when it is gone."""
+        branches.drop(self._datasets, path, branch)
+        self.forget(path, branch)
+
+    def drop_tree(self, path: str, branch: str) -> None:
+        """Remove the files of a branch that has no ref; refuses when it has one."""
+        branches.drop_tree(self._datasets, self._objects, path, branch)
+        self.forget(path, branch)
+
+    def _base(self, at: TableAt) -> staging.Base:
+        place = self._datasets.place(at.path, at.branch, at.version)
+        return staging.Base(self._datasets.at(at), self.open(at), place)
+
+    def _writing(self, at: TableAt) -> AbstractContextManager[None]:
+        return faults(Doing.WRITE, self._datasets.place(at.path, at.branch, at.version))
+
+
+def _staged(
+    at: TableAt,
+    kind: StagedKind,
+    change: staging.Change,
+    *,
+    fragments_added: int = 0,
+    fragments_removed: int = 0,
+    uncovered: tuple[str, ...] = (),
+) -> Staged:
+    transaction = Transaction(at.version, change.operation)
+    return Staged(
+        at=at,
+        uuid=transaction.uuid,
+        kind=kind,
+        rows_added=change.added,
+        rows_deleted=change.deleted,
+        fragments_added=fragments_added,
+        fragments_removed=fragments_removed,
+        uncovered=uncovered,
+        transaction=transaction,
+    )

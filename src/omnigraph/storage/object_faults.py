@@ -1,0 +1,286 @@
+"""What the file system and the object stores raise, told in our words: one table."""
+
+import errno
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from obstore.exceptions import (
+    AlreadyExistsError,
+    BaseError,
+    NotSupportedError,
+    PermissionDeniedError,
+    PreconditionError,
+    UnauthenticatedError,
+    UnknownConfigurationKeyError,
+)
+
+from omnigraph.errors import StorageError
+from omnigraph.storage.layout import Root, redacted
+
+
+class Doing(StrEnum):
+    """What was asked of the store; the value completes "could not …"."""
+
+    OPEN = "open"
+    READ = "read"
+    WRITE = "write"
+    CREATE = "create"
+    REPLACE = "replace"
+    LOOK = "look for"
+    RENAME = "rename"
+    DELETE = "delete"
+    LIST = "list"
+    LOCK = "lock"
+
+    @property
+    def changes(self) -> bool:
+        """Whether a failure may leave a change behind."""
+        return self not in (Doing.OPEN, Doing.READ, Doing.LOOK, Doing.LIST)
+
+
+class StorageKind(StrEnum):
+    """What a caller may do about a failed store."""
+
+    TRANSIENT = "transient"
+    CONFIGURATION = "configuration"
+    NOT_FOUND = "not_found"
+    PRECONDITION = "precondition"
+    PERMANENT = "permanent"
+    UNKNOWN = "unknown"
+
+
+class Advice(StrEnum):
+    """Which thing to look at; the words depend on the store."""
+
+    ACCESS = "access"
+    CONTAINER = "container"
+    ENDPOINT = "endpoint"
+    PLAIN_HTTP = "plain_http"
+    REGION = "region"
+    SETTINGS = "settings"
+    SPACE = "space"
+    WAIT = "wait"
+    NONE = "none"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """One row: how to know it, what it is, what to look at."""
+
+    kind: StorageKind
+    reason: str
+    advice: Advice
+    errnos: tuple[int, ...] = ()
+    types: tuple[type[Exception], ...] = ()
+    text: str = ""
+
+    def fits(self, error: Exception) -> bool:
+        """Type and number first; text where they do not tell."""
+        if isinstance(error, OSError) and error.errno in self.errnos:
+            return True
+        if self.types and isinstance(error, self.types):
+            return True
+        return bool(self.text) and re.search(self.text, str(error)) is not None
+
+
+FAULTS: Final = (
+    Fault(
+        kind=StorageKind.CONFIGURATION,
+        reason="there is no such bucket",
+        advice=Advice.CONTAINER,
+        # A missing bucket answers a GET as a missing object does; only the body tells them apart.
+        text=r"NoSuchBucket|ContainerNotFound|The specified bucket does not exist",
+    ),
+    Fault(
+        kind=StorageKind.CONFIGURATION,
+        reason="no credentials were found",
+        advice=Advice.ACCESS,
+        text=r"169\.254\.169\.254|169\.254\.170\.2|metadata\.google\.internal",
+    ),
+    Fault(
+        kind=StorageKind.CONFIGURATION,
+        reason="permission denied",
+        advice=Advice.ACCESS,
+        errnos=(errno.EACCES, errno.EPERM),
+        types=(PermissionDeniedError, UnauthenticatedError),
+        text=r"AccessDenied|InvalidAccessKeyId|SignatureDoesNotMatch|ExpiredToken|403 Forbidden",
+    ),
+    Fault(
+        kind=StorageKind.CONFIGURATION,
+        reason="the file system is read-only",
+        advice=Advice.ACCESS,
+        errnos=(errno.EROFS,),
+    ),
+    Fault(
+        kind=StorageKind.PERMANENT,
+        reason="the disk is full",
+        advice=Advice.SPACE,
+        errnos=(errno.ENOSPC, errno.EDQUOT),
+        text=r"os error 28\b|os error 122\b",
+    ),
+    Fault(
+        kind=StorageKind.PERMANENT,
+        reason="the name does not fit the file system",
+        advice=Advice.NONE,
+        errnos=(errno.ENAMETOOLONG, errno.ENOTDIR, errno.EISDIR, errno.ELOOP),
+    ),
+    Fault(
+        kind=StorageKind.CONFIGURATION,
+        reason="the endpoint is not https",
+        advice=Advice.PLAIN_HTTP,
+        text=r"BadScheme",
+    ),
+    Fault(
+        kind=StorageKind.CONFIGURATION,
+        reason="the bucket lives in another region",
+        advice=Advice.REGION,
+        text=r"PermanentRedirect|AuthorizationHeaderMalformed|301 Moved Permanently",
+    ),
+    Fault(
+        kind=StorageKind.NOT_FOUND,
+        reason="it is not there",
+        advice=Advice.NONE,
+        errnos=(errno.ENOENT,),
+        types=(FileNotFoundError,),
+    ),
+    Fault(
+        kind=StorageKind.PRECONDITION,
+        reason="another writer was faster",
+        advice=Advice.NONE,
+        types=(PreconditionError, AlreadyExistsError),
+    ),
+    Fault(
+        kind=StorageKind.CONFIGURATION,
+        reason="the store does not take this setting",
+        advice=Advice.SETTINGS,
+        types=(UnknownConfigurationKeyError, NotSupportedError, NotImplementedError),
+    ),
+    Fault(
+        kind=StorageKind.TRANSIENT,
+        reason="the endpoint could not be reached",
+        advice=Advice.ENDPOINT,
+        text=r"kind: (Connect|Timeout|Interrupted|Request)\b|error sending request|dns error",
+    ),
+    Fault(
+        kind=StorageKind.TRANSIENT,
+        reason="the store is overloaded or failing",
+        advice=Advice.WAIT,
+        errnos=(
+            errno.EAGAIN,
+            errno.EINTR,
+            errno.EMFILE,
+            errno.ENFILE,
+            errno.ESTALE,
+            errno.ETIMEDOUT,
+            errno.ENOLCK,
+        ),
+        text=r"SlowDown|status code: (429|5\d\d)",
+    ),
+)
+_UNKNOWN: Final = Fault(kind=StorageKind.UNKNOWN, reason="the store failed", advice=Advice.NONE)
+
+FOREIGN: Final = (OSError, BaseError, NotImplementedError)
+
+
+@contextmanager
+def object_faults(doing: Doing, root: Root, path: str) -> Iterator[None]:
+    """Turn what a store raises inside the block into a StorageError."""
+    try:
+        yield
+    except FOREIGN as error:
+        raise storage_error(error, doing, root, path) from error
+
+
+def storage_error(error: Exception, doing: Doing, root: Root, path: str) -> StorageError:
+    """Say what failed, where, why, what is left behind and what to look at."""
+    fault = fault_of(error)
+    return StorageError(
+        f"could not {doing} '{redacted(root.at(path))}': {fault.reason} ({_cause(error)})"
+        f"; {_outcome(doing, fault)}",
+        storage_kind=fault.kind,
+        hint=_hint(fault.advice, root),
+    )
+
+
+def text_of(data: bytes, root: Root, path: str) -> str:
+    """Decode a stored text; anything but UTF-8 was not written by us."""
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise StorageError(
+            f"could not read '{redacted(root.at(path))}': it is not UTF-8 text (byte {error.start}); "
+            "nothing was changed",
+            storage_kind=StorageKind.PERMANENT,
+            hint="restore it from a backup",
+        ) from error
+
+
+def fault_of(error: Exception) -> Fault:
+    """Find the row of the table an error belongs to."""
+    return next((fault for fault in FAULTS if fault.fits(error)), _UNKNOWN)
+
+
+def is_missing(error: Exception) -> bool:
+    """Tell a text that is genuinely not there from a store that is not there."""
+    return fault_of(error).kind is StorageKind.NOT_FOUND
+
+
+def _outcome(doing: Doing, fault: Fault) -> str:
+    if not doing.changes:
+        return "nothing was changed"
+    if fault.kind in (StorageKind.TRANSIENT, StorageKind.UNKNOWN):
+        return "it may or may not have taken effect"
+    return "what was there before is intact"
+
+
+def _cause(error: Exception) -> str:
+    """Keep the store's own code and first sentence; its debug dump and its URLs' queries go."""
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    text = str(error).partition("\n\nDebug source")[0]
+    code, message = (
+        re.search(r"<Code>(.*?)</Code>", text),
+        re.search(r"<Message>(.*?)</Message>", text),
+    )
+    if code is not None:
+        return f"{code[1]}: {message[1]}" if message is not None else code[1]
+    line = text.partition("\n")[0]
+    return re.sub(r"https?://\S+", lambda url: redacted(url[0]), line)
+
+
+_ACCESS: Final = {
+    "file": "check the owner and the mode of the directory",
+    "memory": "",
+    "s3": "check AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN, and what they may do",
+    "gs": "check GOOGLE_APPLICATION_CREDENTIALS, and what they may do",
+    "az": "check AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY, and what they may do",
+}
+
+
+def _hint(advice: Advice, root: Root) -> str | None:
+    on_s3 = root.scheme == "s3"
+    match advice:
+        case Advice.ACCESS:
+            return _ACCESS[root.scheme] or None
+        case Advice.CONTAINER:
+            more = ", AWS_REGION and AWS_ENDPOINT_URL_S3" if on_s3 else ""
+            return f"create '{root.container}', or check its name{more}"
+        case Advice.ENDPOINT:
+            where = "AWS_ENDPOINT_URL_S3 (or AWS_ENDPOINT_URL)" if on_s3 else "the endpoint"
+            return f"check {where} and the network"
+        case Advice.PLAIN_HTTP:
+            return "set AWS_ALLOW_HTTP=true, or give an https endpoint in AWS_ENDPOINT_URL_S3"
+        case Advice.REGION:
+            return "set AWS_REGION to the region of the bucket"
+        case Advice.SETTINGS:
+            return "check storage_options"
+        case Advice.SPACE:
+            return "free some space and try again"
+        case Advice.WAIT:
+            return "try again after a short wait"
+        case Advice.NONE:
+            return None

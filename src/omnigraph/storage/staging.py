@@ -1,0 +1,200 @@
+"""Writing fragments and describing appends, overwrites, upserts and deletes; nothing is committed."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from lance import FragmentMetadata, LanceDataset, LanceOperation
+from lance.fragment import RowIdSequence, write_fragments
+
+from omnigraph.errors import InternalError, shorten
+from omnigraph.limits import FRAGMENT_BYTES_MAX, STREAM_ROWS
+from omnigraph.storage.faults import Place, faults
+from omnigraph.storage.fragments import fragment_of, fragment_rows
+from omnigraph.storage.object_faults import Doing
+from omnigraph.storage.physical import Fitted, logical, physical
+from omnigraph.storage.search import ROW_ID
+from omnigraph.storage.table import ROW_ADDRESS, LanceTable
+from omnigraph.storage.tables import Data, Written
+
+STORAGE_VERSION: Final = "2.2"
+"""Always named: blobs need it, and the library's default may move."""
+
+KEY: Final = "id"
+
+
+@dataclass(frozen=True, slots=True)
+class Base:
+    """The version a change is staged on."""
+
+    dataset: LanceDataset
+    table: LanceTable
+    place: Place
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """One Lance operation and what it does to the row count."""
+
+    operation: Any
+    added: int = 0
+    deleted: int = 0
+
+
+def append(base: Base, data: Data) -> Change:
+    """Write new rows."""
+    fragments = write(base, data, base.table.schema)
+    if not fragments:
+        raise InternalError("an append without rows was staged; leave the table out instead")
+    return Change(operation=LanceOperation.Append(fragments), added=_rows(fragments))
+
+
+def overwrite(base: Base, data: Data) -> Change:
+    """Write the rows that replace all others; another schema than the table's replaces that too."""
+    wanted = logical(data.schema)
+    before = base.table.count()
+    if _same_columns(wanted, base.table.schema):
+        fragments = write(base, data, base.table.schema)
+        return _overwritten(base.dataset.lance_schema, fragments, before)
+    fragments = write(base, data, wanted, mode="overwrite")
+    return _overwritten(physical(wanted), fragments, before)
+
+
+def written(base: Base, parts: Sequence[Written], *, replacing: bool) -> Change:
+    """Describe the append or overwrite of fragments that workers wrote."""
+    fragments = [FragmentMetadata.from_json(text) for part in parts for text in part.fragments]
+    if replacing:
+        return _overwritten(base.dataset.lance_schema, fragments, base.table.count())
+    if not fragments:
+        raise InternalError("an append without rows was staged; leave the table out instead")
+    return Change(operation=LanceOperation.Append(fragments), added=_rows(fragments))
+
+
+def receipt(fragments: Sequence[FragmentMetadata]) -> Written:
+    """Spell written fragments so that they can travel."""
+    return Written(
+        fragments=tuple(json.dumps(fragment.to_json()) for fragment in fragments),
+        rows=_rows(fragments),
+    )
+
+
+def merge(base: Base, rows: pa.Table) -> Change:
+    """Write an upsert by `id`: old copies are marked deleted, new ones keep their row ids.
+
+    Matched rows come first and in row-id order, so that their ids take little room in the manifest, and new
+    rows follow in the same fragment, which the commit numbers.
+    """
+    ids = _checked_ids(rows)
+    hits = base.table.lookup(KEY, ids, (KEY,), row_id=True, row_address=True)
+    position = pc.index_in(ids, value_set=hits[KEY].combine_chunks())
+    matched = position.is_valid()
+    row_ids = hits[ROW_ID].combine_chunks().take(position.drop_null())
+    order = pc.sort_indices(row_ids)
+    ordered = pa.concat_tables([rows.filter(matched).take(order), rows.filter(pc.invert(matched))])
+    fragments = write(base, ordered, base.table.schema)
+    if not hits.num_rows:
+        return Change(operation=LanceOperation.Append(fragments), added=rows.num_rows)
+    _keep_row_ids(fragments, row_ids.take(order))
+    updated, gone = _without(base, hits[ROW_ADDRESS].to_numpy())
+    operation = LanceOperation.Update(
+        removed_fragment_ids=gone,
+        updated_fragments=updated,
+        new_fragments=fragments,
+        # Any value may have changed, so that no index may count the new fragment as covered.
+        fields_for_preserving_frag_bitmap=[
+            field.id() for field in base.dataset.lance_schema.fields()
+        ],
+        update_mode="rewrite_rows",
+    )
+    return Change(operation=operation, added=rows.num_rows, deleted=hits.num_rows)
+
+
+def delete(base: Base, ids: pa.Array) -> Change | None:
+    """Mark the rows with these ids deleted; None when there is no such row."""
+    hits = base.table.lookup(KEY, ids, (), row_address=True)
+    if not hits.num_rows:
+        return None
+    updated, gone = _without(base, hits[ROW_ADDRESS].to_numpy())
+    note = f"{hits.num_rows} rows by id"
+    return Change(operation=LanceOperation.Delete(updated, gone, note), deleted=hits.num_rows)
+
+
+def write(
+    base: Base, data: Data, schema: pa.Schema, mode: str = "append"
+) -> list[FragmentMetadata]:
+    """Write fragments as the rows come in."""
+    coming = data.num_rows if isinstance(data, pa.Table) else STREAM_ROWS
+    source = Fitted(data, schema)
+    with source.blamed(), faults(Doing.WRITE, base.place):
+        fragments = write_fragments(
+            source.reader(),
+            base.dataset,
+            mode=mode,
+            max_rows_per_file=fragment_rows(base.table.count() + coming),
+            max_bytes_per_file=FRAGMENT_BYTES_MAX,
+            data_storage_version=STORAGE_VERSION,
+            allow_external_blob_outside_bases=True,
+        )
+    return [fragment for fragment in fragments if fragment.physical_rows]
+
+
+def _checked_ids(rows: pa.Table) -> pa.Array:
+    if not rows.num_rows:
+        raise InternalError("an upsert without rows was staged; leave the table out instead")
+    ids = rows[KEY].combine_chunks()
+    if ids.null_count:
+        raise InternalError(f"{ids.null_count} of {len(ids)} rows of an upsert have no id")
+    counts = pc.value_counts(ids)
+    repeated = counts.filter(pc.greater(counts.field("counts"), 1)).field("values")
+    if len(repeated):
+        shown = ", ".join(shorten(value) for value in repeated.slice(0, 3).to_pylist())
+        raise InternalError(f"{len(repeated)} ids come twice in one upsert: {shown}")
+    return ids
+
+
+def _keep_row_ids(fragments: Sequence[FragmentMetadata], row_ids: pa.Array) -> None:
+    """Bind row ids to the leading rows; rows past them are new and get theirs at commit."""
+    start = 0
+    for fragment in fragments:
+        own = row_ids.slice(start, fragment.physical_rows)
+        if len(own):
+            fragment.row_id_meta = RowIdSequence(own).to_inline_metadata()
+        start += fragment.physical_rows
+
+
+def _without(
+    base: Base, addresses: "np.ndarray[Any, Any]"
+) -> tuple[list[FragmentMetadata], list[int]]:
+    """Mark rows deleted by address; gives the changed fragments and the ids of emptied ones."""
+    addresses = np.sort(addresses)
+    numbers, starts = np.unique(addresses >> np.uint64(32), return_index=True)
+    offsets = np.split(addresses & np.uint64(0xFFFFFFFF), starts[1:])
+    updated, gone = [], []
+    for number, part in zip(numbers.tolist(), offsets, strict=True):
+        with faults(Doing.WRITE, base.place):
+            fragment = fragment_of(base.dataset, number)
+            emptied = len(part) == fragment.metadata.num_rows
+            rest = None if emptied else fragment.delete_rows(part.tolist())
+        if rest is None:
+            gone.append(number)
+        else:
+            updated.append(rest)
+    return updated, gone
+
+
+def _overwritten(schema: Any, fragments: list[FragmentMetadata], before: int) -> Change:
+    operation = LanceOperation.Overwrite(schema, fragments)
+    return Change(operation=operation, added=_rows(fragments), deleted=before)
+
+
+def _rows(fragments: Sequence[FragmentMetadata]) -> int:
+    return sum(fragment.physical_rows for fragment in fragments)
+
+
+def _same_columns(wanted: pa.Schema, schema: pa.Schema) -> bool:
+    shape = {field.name: (field.type, field.nullable) for field in schema}
+    return shape == {field.name: (field.type, field.nullable) for field in wanted}

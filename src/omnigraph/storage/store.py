@@ -1,0 +1,73 @@
+"""A graph root opened: its texts, its tables, its manifest and its turns."""
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from lance.lance import _Session as Session
+
+from omnigraph.limits import INDEX_CACHE_BYTES, METADATA_CACHE_BYTES
+from omnigraph.runtime import SYSTEM, Runtime
+from omnigraph.storage.counters import Cost
+from omnigraph.storage.datasets import Costing, Datasets
+from omnigraph.storage.lance_rows import LanceRows
+from omnigraph.storage.lance_tables import LanceTables
+from omnigraph.storage.layout import MANIFEST, Root, root_of
+from omnigraph.storage.locks import Locks, open_locks
+from omnigraph.storage.object_stores import open_objects
+from omnigraph.storage.objects import Objects
+from omnigraph.storage.options import lance_options
+from omnigraph.storage.rows import Rows
+from omnigraph.storage.tables import Tables
+
+MANIFEST_KEY = "object_id"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Store:
+    """Everything a graph keeps, behind its seams."""
+
+    root: Root
+    objects: Objects
+    tables: Tables
+    manifest: Rows
+    locks: Locks
+    internal: Datasets
+    """For `keyed_rows`: the small tables beside the manifest share its session and its counts."""
+
+    def keyed_rows(self, path: str, key: str) -> Rows:
+        """Give another small keyed table of this root, such as the audit of recoveries."""
+        return LanceRows(self.internal, path, key, _reader(self.root, self.objects))
+
+
+def open_store(
+    uri: str | os.PathLike[str],
+    storage_options: Mapping[str, str] | None = None,
+    runtime: Runtime = SYSTEM,
+    *,
+    fsync: bool = False,
+    index_cache_bytes: int = INDEX_CACHE_BYTES,
+    metadata_cache_bytes: int = METADATA_CACHE_BYTES,
+) -> Store:
+    """Open a root; nothing is read or written yet. `fsync` makes local commits survive a power failure."""
+    root = root_of(uri)
+    objects = open_objects(root, storage_options, fsync=fsync, runtime=runtime)
+    options = lance_options(root, storage_options)
+    session = Session(
+        index_cache_size_bytes=index_cache_bytes, metadata_cache_size_bytes=metadata_cache_bytes
+    )
+    counted = Costing(opens=Cost.MANIFEST_OPENS, probes=Cost.MANIFEST_PROBES)
+    internal = Datasets(root, options, session, costing=counted, fsync=fsync)
+    return Store(
+        root=root,
+        objects=objects,
+        tables=LanceTables(Datasets(root, options, session, fsync=fsync), objects),
+        manifest=LanceRows(internal, MANIFEST, MANIFEST_KEY, _reader(root, objects)),
+        locks=open_locks(root, objects, runtime),
+        internal=internal,
+    )
+
+
+def _reader(root: Root, objects: Objects) -> Callable[[str], str | None] | None:
+    # Lance keeps a memory of its own, which the object store cannot read.
+    return None if root.is_memory else objects.read

@@ -1,0 +1,384 @@
+"""One opened table version, read through Lance."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from lance import LanceDataset
+from lance.dataset import ColumnOrdering
+
+from omnigraph.limits import LOOKUP_ROWS_PER_VALUE, LOOKUP_VALUES_MAX, SCAN_BATCH_ROWS
+from omnigraph.storage import search
+from omnigraph.storage.blobs import (
+    BLOB_DESCRIPTOR,
+    BLOB_INPUT,
+    BlobDescriptor,
+    BlobForm,
+    as_descriptor,
+    descriptors,
+    is_external,
+    restaged,
+)
+from omnigraph.storage.counters import Cost, record
+from omnigraph.storage.faults import Place, faults
+from omnigraph.storage.fragments import fragment_infos, fragment_of
+from omnigraph.storage.indices import index_infos, uncovered
+from omnigraph.storage.object_faults import Doing
+from omnigraph.storage.physical import blob_columns, logical
+from omnigraph.storage.search import ROW_ID
+from omnigraph.storage.tables import Filter, FragmentInfo, IndexInfo, IndexKind, TableAt
+
+ROW_ADDRESS: Final = "_rowaddr"
+_AUTO_CLEANUP: Final = "lance.auto_cleanup."
+
+
+class LanceTable:
+    """A table version held open; safe to share between threads."""
+
+    __slots__ = ("_at", "_blobs", "_dataset", "_place", "_schema")
+
+    def __init__(self, at: TableAt, dataset: LanceDataset, place: Place) -> None:
+        self._at = at
+        self._dataset = dataset
+        self._place = place
+        self._schema = logical(dataset.schema)
+        self._blobs = frozenset(blob_columns(self._schema))
+
+    @property
+    def at(self) -> TableAt:
+        """Which version this is."""
+        return self._at
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The logical Arrow schema."""
+        return self._schema
+
+    # ---- rows
+
+    def count(self, filter: Filter | None = None) -> int:
+        """Count rows; without a filter nothing is scanned."""
+        with faults(Doing.READ, self._place):
+            return int(self._dataset.count_rows(filter=filter))
+
+    def scan(
+        self,
+        columns: Sequence[str] | None = None,
+        filter: Filter | None = None,
+        *,
+        row_id: bool = False,
+        row_address: bool = False,
+        batch_rows: int | None = None,
+        order_by_id: bool = False,
+        fragments: Sequence[int] | None = None,
+        blobs: BlobForm = BlobForm.DESCRIPTOR,
+        limit: int | None = None,
+    ) -> pa.RecordBatchReader:
+        """Stream rows."""
+        with faults(Doing.READ, self._place):
+            source = self._scanner(
+                columns,
+                filter,
+                row_id=row_id,
+                row_address=row_address,
+                batch_rows=batch_rows or SCAN_BATCH_ROWS,
+                order_by_id=order_by_id,
+                fragments=fragments,
+                blobs=blobs,
+                limit=limit,
+            ).to_reader()
+        record(Cost.TABLE_SCANS)
+        shown = self._shown(source.schema, blobs, row_id=row_id)
+        return pa.RecordBatchReader.from_batches(shown, self._stream(source, shown, blobs))
+
+    def read(
+        self,
+        columns: Sequence[str] | None = None,
+        filter: Filter | None = None,
+        *,
+        row_id: bool = False,
+        row_address: bool = False,
+        order_by_id: bool = False,
+        fragments: Sequence[int] | None = None,
+        blobs: BlobForm = BlobForm.DESCRIPTOR,
+        limit: int | None = None,
+    ) -> pa.Table:
+        """Read rows into memory."""
+        with faults(Doing.READ, self._place):
+            rows = self._scanner(
+                columns,
+                filter,
+                row_id=row_id,
+                row_address=row_address,
+                order_by_id=order_by_id,
+                fragments=fragments,
+                blobs=blobs,
+                limit=limit,
+            ).to_table()
+        record(Cost.TABLE_SCANS)
+        return self._as_shown(rows, blobs, row_id=row_id)
+
+    def take(
+        self,
+        row_ids: pa.Array,
+        columns: Sequence[str] | None = None,
+        *,
+        blobs: BlobForm = BlobForm.DESCRIPTOR,
+    ) -> pa.Table:
+        """Fetch live rows by stable row id, in the order asked; unknown ids are left out."""
+        names = list(columns) if columns is not None else self._schema.names
+        shown_id = ROW_ID in names
+        stored = [*names, ROW_ID] if self._needs_row_id(names, blobs) and not shown_id else names
+        with faults(Doing.READ, self._place):
+            rows = self._dataset._take_rows(row_ids.cast(pa.uint64()), columns=stored)
+        record(Cost.TABLE_SCANS)
+        # A take knows no way to read bytes along, so `BYTES` is filled in like `INPUT`.
+        return self._as_shown(rows, blobs, row_id=shown_id, filled=True)
+
+    def lookup(
+        self,
+        column: str,
+        values: pa.Array,
+        columns: Sequence[str] | None = None,
+        *,
+        row_id: bool = False,
+        row_address: bool = False,
+        blobs: BlobForm = BlobForm.DESCRIPTOR,
+    ) -> pa.Table:
+        """Find rows whose `column` is one of `values`; uses the index where it pays."""
+        names = list(columns) if columns is not None else self._schema.names
+        extra = [ROW_ID] * row_id + [ROW_ADDRESS] * row_address
+        wanted = pc.drop_null(pc.unique(values))
+        if self._pays(column, len(wanted)):
+            parts = [
+                self.read(
+                    names,
+                    pc.field(column).isin(wanted.slice(start, LOOKUP_VALUES_MAX)),
+                    row_id=row_id,
+                    row_address=row_address,
+                    blobs=blobs,
+                )
+                for start in range(0, max(len(wanted), 1), LOOKUP_VALUES_MAX)
+            ]
+            return pa.concat_tables(parts)
+        hits = self._sieve(column, wanted)
+        if set(names) <= {column}:
+            return hits.select([*names, *extra])
+        return self.take(hits[ROW_ID].combine_chunks(), [*names, *extra], blobs=blobs)
+
+    def has_values(self, column: str) -> bool:
+        """Tell whether any row has a value there."""
+        return bool(self.read((column,), pc.field(column).is_valid(), limit=1).num_rows)
+
+    # ---- search
+
+    def nearest(
+        self,
+        column: str,
+        vector: pa.Array,
+        limit: int,
+        *,
+        columns: Sequence[str] | None = None,
+        filter: Filter | None = None,
+        row_id: bool = False,
+    ) -> pa.Table:
+        """Find the closest rows by squared L2 distance among those the filter lets through."""
+        names = list(columns) if columns is not None else self._schema.names
+        with faults(Doing.READ, self._place):
+            rows = search.nearest(
+                self._dataset, column, vector, limit, columns=names, filter=filter, row_id=row_id
+            )
+        record(Cost.TABLE_SCANS)
+        return self._as_shown(rows, BlobForm.DESCRIPTOR, row_id=row_id)
+
+    def match(
+        self,
+        column: str,
+        text: str,
+        *,
+        fuzziness: int = 0,
+        limit: int | None = None,
+        columns: Sequence[str] | None = None,
+        filter: Filter | None = None,
+        row_id: bool = False,
+    ) -> pa.Table:
+        """Search the text index only."""
+        names = list(columns) if columns is not None else self._schema.names
+        if len(self.uncovered(column, IndexKind.TEXT)) == len(self._dataset.get_fragments()):
+            empty = self.read(names, row_id=row_id, limit=0)
+            return empty.append_column(search.SCORE, pa.nulls(0, pa.float32()))
+        with faults(Doing.READ, self._place):
+            rows = search.match(
+                self._dataset,
+                column,
+                text,
+                fuzziness=fuzziness,
+                limit=limit,
+                columns=names,
+                filter=filter,
+                row_id=row_id,
+            )
+        record(Cost.TABLE_SCANS)
+        return self._as_shown(rows, BlobForm.DESCRIPTOR, row_id=row_id)
+
+    # ---- shape
+
+    def fragments(self) -> tuple[FragmentInfo, ...]:
+        """The fragments of this version, by id."""
+        with faults(Doing.READ, self._place):
+            return fragment_infos(self._dataset)
+
+    def indices(self) -> tuple[IndexInfo, ...]:
+        """The indices of this version, by name."""
+        with faults(Doing.READ, self._place):
+            return index_infos(self._dataset)
+
+    def uncovered(self, column: str, kind: IndexKind) -> tuple[int, ...]:
+        """Fragments that no index of that kind on the column covers."""
+        with faults(Doing.READ, self._place):
+            return uncovered(self._dataset, column, kind)
+
+    def auto_cleanup_keys(self) -> tuple[str, ...]:
+        """Config keys that would let Lance delete versions by itself."""
+        with faults(Doing.READ, self._place):
+            return auto_cleanup_keys(self._dataset)
+
+    def explain(self, filter: Filter) -> str:
+        """Lance's plan for a filter."""
+        with faults(Doing.READ, self._place):
+            return str(self._dataset.scanner(filter=filter).explain_plan(True))
+
+    # ---- blobs
+
+    def blob_descriptors(self, column: str, row_ids: pa.Array) -> tuple[BlobDescriptor | None, ...]:
+        """What each row's blob is, in the order asked."""
+        return descriptors(self.take(row_ids, (column,))[column].combine_chunks())
+
+    def blob_bytes(self, column: str, row_ids: pa.Array) -> tuple[bytes | None, ...]:
+        """Each row's blob content, in the order asked."""
+        return tuple(self.take(row_ids, (column,), blobs=BlobForm.BYTES)[column].to_pylist())
+
+    # ---- how it is done
+
+    def _scanner(
+        self,
+        columns: Sequence[str] | None,
+        filter: Filter | None,
+        *,
+        row_id: bool,
+        row_address: bool,
+        order_by_id: bool,
+        fragments: Sequence[int] | None,
+        blobs: BlobForm,
+        limit: int | None,
+        batch_rows: int | None = None,
+    ) -> Any:
+        names = list(columns) if columns is not None else self._schema.names
+        parts = None if fragments is None else [fragment_of(self._dataset, f) for f in fragments]
+        return self._dataset.scanner(
+            columns=names,
+            filter=filter,
+            with_row_id=row_id or self._needs_row_id(names, blobs),
+            with_row_address=row_address,
+            batch_size=batch_rows,
+            order_by=[ColumnOrdering("id")] if order_by_id else None,
+            fragments=parts,
+            limit=limit,
+            blob_handling="all_binary"
+            if blobs is BlobForm.BYTES and self._has_blob(names)
+            else None,
+        )
+
+    def _pays(self, column: str, values: int) -> bool:
+        """Whether the index answers faster than one pass over the column."""
+        indexed = any(i.column == column and i.kind is IndexKind.BTREE for i in self.indices())
+        return indexed and values * LOOKUP_ROWS_PER_VALUE <= self.count()
+
+    def _sieve(self, column: str, wanted: pa.Array) -> pa.Table:
+        source = self.scan((column,), row_id=True, row_address=True)
+        kept = [b.filter(pc.is_in(b.column(column), value_set=wanted)) for b in source]
+        return pa.Table.from_batches([b for b in kept if b.num_rows], source.schema)
+
+    def _has_blob(self, names: Sequence[str]) -> bool:
+        return not self._blobs.isdisjoint(names)
+
+    def _needs_row_id(self, names: Sequence[str], blobs: BlobForm) -> bool:
+        return blobs is not BlobForm.DESCRIPTOR and self._has_blob(names)
+
+    def _stream(
+        self, source: pa.RecordBatchReader, shown: pa.Schema, blobs: BlobForm
+    ) -> Iterator[pa.RecordBatch]:
+        while True:
+            with faults(Doing.READ, self._place):
+                batch = next(source, None)
+            if batch is None:
+                return
+            yield self._batch(batch, shown, blobs)
+
+    def _as_shown(
+        self, rows: pa.Table, blobs: BlobForm, *, row_id: bool, filled: bool = False
+    ) -> pa.Table:
+        if not self._has_blob(rows.column_names):
+            return rows
+        shown = self._shown(rows.schema, blobs, row_id=row_id, filled=filled)
+        batches = [self._batch(batch, shown, blobs, filled=filled) for batch in rows.to_batches()]
+        return pa.Table.from_batches(batches, shown)
+
+    def _shown(
+        self, stored: pa.Schema, blobs: BlobForm, *, row_id: bool, filled: bool = False
+    ) -> pa.Schema:
+        forms = {
+            BlobForm.DESCRIPTOR: BLOB_DESCRIPTOR,
+            BlobForm.BYTES: pa.large_binary(),
+            BlobForm.INPUT: BLOB_INPUT,
+        }
+        fields = [
+            pa.field(f.name, forms[blobs], nullable=True) if f.name in self._blobs else f
+            for f in stored
+            if row_id or f.name != ROW_ID
+        ]
+        return pa.schema(fields)
+
+    def _batch(
+        self, batch: pa.RecordBatch, shown: pa.Schema, blobs: BlobForm, *, filled: bool = False
+    ) -> pa.RecordBatch:
+        if not self._has_blob(batch.schema.names):
+            return batch
+        columns = [
+            self._blob(batch, f.name, blobs, filled=filled)
+            if f.name in self._blobs
+            else batch.column(f.name)
+            for f in shown
+        ]
+        return pa.record_batch(columns, schema=shown)
+
+    def _blob(self, batch: pa.RecordBatch, name: str, blobs: BlobForm, *, filled: bool) -> pa.Array:
+        stored = batch.column(name)
+        match blobs:
+            case BlobForm.DESCRIPTOR:
+                return as_descriptor(stored)
+            case BlobForm.BYTES if not filled:
+                return stored
+            case BlobForm.BYTES:
+                every = pa.array([True] * len(stored))
+                return pa.array(self._contents(batch, name, every), pa.large_binary())
+            case BlobForm.INPUT:
+                managed = pc.invert(pc.fill_null(is_external(stored), True))
+                return restaged(stored, self._contents(batch, name, managed))
+
+    def _contents(self, batch: pa.RecordBatch, name: str, which: pa.Array) -> list[bytes | None]:
+        positions = pc.indices_nonzero(which).to_pylist()
+        contents: list[bytes | None] = [None] * batch.num_rows
+        if positions:
+            row_ids = batch.column(ROW_ID).take(pa.array(positions)).to_pylist()
+            with faults(Doing.READ, self._place):
+                found = self._dataset.read_blobs(name, ids=row_ids)
+            for position, (_, content) in zip(positions, found, strict=True):
+                contents[position] = content
+        return contents
+
+
+def auto_cleanup_keys(dataset: LanceDataset) -> tuple[str, ...]:
+    """Config keys that would let Lance delete versions by itself."""
+    return tuple(sorted(k for k in dataset.config() if k.startswith(_AUTO_CLEANUP)))

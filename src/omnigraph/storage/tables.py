@@ -1,0 +1,442 @@
+"""The seam to node and edge tables: the values that cross it and the protocols behind it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Protocol, TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.ids import OperationId, Version
+from omnigraph.storage.blobs import BlobDescriptor, BlobForm
+from omnigraph.storage.refs import BranchRef
+
+Filter: TypeAlias = str | pc.Expression
+"""SQL text, or an Arrow expression, whose literals are typed and need no quoting."""
+
+Data: TypeAlias = pa.Table | pa.RecordBatchReader
+"""What a bulk stage call takes: rows in memory, or a stream that is read once."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableAt:
+    """One version of one table on one Lance branch; `branch=None` is the table's main line.
+
+    `path` is relative to the graph root, as in `nodes/0123456789abcdef`.
+    """
+
+    path: str
+    branch: str | None
+    version: Version
+
+    def __str__(self) -> str:
+        return f"{self.path}@{self.branch or 'main'}:{self.version}"
+
+
+class StagedKind(StrEnum):
+    """What a staged transaction does to its table."""
+
+    APPEND = "append"
+    MERGE = "merge"
+    OVERWRITE = "overwrite"
+    DELETE = "delete"
+    INDICES = "indices"
+    COMPACTION = "compaction"
+    COLUMNS = "columns"
+    SETTINGS = "settings"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Staged:
+    """Files written and a transaction described; no HEAD has moved.
+
+    `uuid` is the transaction's own: once it is found in the table's history, this very change landed.
+    `uncovered` names the indices that lose coverage of rewritten fragments when this lands.
+    """
+
+    at: TableAt
+    uuid: str
+    kind: StagedKind
+    rows_added: int = 0
+    rows_deleted: int = 0
+    fragments_added: int = 0
+    fragments_removed: int = 0
+    uncovered: tuple[str, ...] = ()
+    transaction: object = field(repr=False, compare=False)
+    """Private to storage: callers never look inside."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Landed:
+    """A staged change after its table's HEAD moved."""
+
+    at: TableAt
+    row_count: int
+    uuid: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransactionInfo:
+    """One entry of a table's own history; `operation` is None when it could not be read.
+
+    `operation` is Lance's name: Append, Update, Overwrite, Delete, CreateIndex, Rewrite, ReserveFragments,
+    Merge, Project, Restore, UpdateConfig.
+    """
+
+    version: Version
+    uuid: str | None
+    operation: str | None
+    operation_id: OperationId | None = None
+    actor: str | None = None
+
+
+class IndexKind(StrEnum):
+    """The index kinds a table may carry."""
+
+    BTREE = "btree"
+    TEXT = "fts"
+    VECTOR = "vector"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexSpec:
+    """An index to build: over `fragments`, or over those that no index of that kind on the column covers."""
+
+    column: str
+    kind: IndexKind
+    fragments: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexInfo:
+    """An index as the table knows it, all its segments together; `kind` is None for one we do not build.
+
+    `dead` segments cover nothing that is still there.
+    """
+
+    name: str
+    column: str
+    kind: IndexKind | None
+    fragments: frozenset[int]
+    segments: tuple[str, ...]
+    dead: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FragmentInfo:
+    """One fragment; two with equal `id`, `files` and `deletions` hold the same rows."""
+
+    id: int
+    files: tuple[str, ...]
+    deletions: str | None
+    physical_rows: int
+    deleted_rows: int
+
+    @property
+    def rows(self) -> int:
+        """Live rows."""
+        return self.physical_rows - self.deleted_rows
+
+
+@dataclass(frozen=True, slots=True)
+class AddColumn:
+    """A nullable column, null in every row; no data is written."""
+
+    field: pa.Field
+
+
+@dataclass(frozen=True, slots=True)
+class DropColumn:
+    """A column leaves the schema; its bytes stay until the next rewrite."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class RenameColumn:
+    """A column keeps its values, indices and identity under a new name."""
+
+    name: str
+    to: str
+
+
+ColumnChange = AddColumn | DropColumn | RenameColumn
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
+    """Fragments one worker wrote and nobody committed; picklable, so that it can travel to the driver."""
+
+    fragments: tuple[str, ...]
+    rows: int
+
+
+class CommitLock(Protocol):
+    """What `commit_staged` needs to know of a table lock (`storage.locks.TableLock` fits)."""
+
+    @property
+    def exclusive(self) -> bool:
+        """True for a kernel lock that no other process can hold at the same time."""
+        ...
+
+
+class Table(Protocol):
+    """One opened table version, for reading; safe to share between threads."""
+
+    @property
+    def at(self) -> TableAt:
+        """Which version this is."""
+        ...
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The logical Arrow schema: a Blob column is `large_binary`."""
+        ...
+
+    def count(self, filter: Filter | None = None) -> int:
+        """Count rows; without a filter nothing is scanned."""
+        ...
+
+    def scan(
+        self,
+        columns: Sequence[str] | None = None,
+        filter: Filter | None = None,
+        *,
+        row_id: bool = False,
+        row_address: bool = False,
+        batch_rows: int | None = None,
+        order_by_id: bool = False,
+        fragments: Sequence[int] | None = None,
+        blobs: BlobForm = BlobForm.DESCRIPTOR,
+        limit: int | None = None,
+    ) -> pa.RecordBatchReader:
+        """Stream rows. `columns=()` with `row_id` or `row_address` reads no column at all.
+
+        `_row_created_at_version` and `_row_last_updated_at_version` may be asked for by name.
+        """
+        ...
+
+    def read(
+        self,
+        columns: Sequence[str] | None = None,
+        filter: Filter | None = None,
+        *,
+        row_id: bool = False,
+        row_address: bool = False,
+        order_by_id: bool = False,
+        fragments: Sequence[int] | None = None,
+        blobs: BlobForm = BlobForm.DESCRIPTOR,
+        limit: int | None = None,
+    ) -> pa.Table:
+        """Read rows into memory; arguments as for `scan`."""
+        ...
+
+    def take(
+        self,
+        row_ids: pa.Array,
+        columns: Sequence[str] | None = None,
+        *,
+        blobs: BlobForm = BlobForm.DESCRIPTOR,
+    ) -> pa.Table:
+        """Fetch live rows by stable row id, in the order asked; unknown ids are left out."""
+        ...
+
+    def lookup(
+        self,
+        column: str,
+        values: pa.Array,
+        columns: Sequence[str] | None = None,
+        *,
+        row_id: bool = False,
+        row_address: bool = False,
+        blobs: BlobForm = BlobForm.DESCRIPTOR,
+    ) -> pa.Table:
+        """Find rows whose `column` is one of `values`; uses the index where there is one."""
+        ...
+
+    def nearest(
+        self,
+        column: str,
+        vector: pa.Array,
+        limit: int,
+        *,
+        columns: Sequence[str] | None = None,
+        filter: Filter | None = None,
+        row_id: bool = False,
+    ) -> pa.Table:
+        """Find the closest rows by squared L2 distance among those the filter lets through; adds `_distance`."""
+        ...
+
+    def match(
+        self,
+        column: str,
+        text: str,
+        *,
+        fuzziness: int = 0,
+        limit: int | None = None,
+        columns: Sequence[str] | None = None,
+        filter: Filter | None = None,
+        row_id: bool = False,
+    ) -> pa.Table:
+        """Search the text index only: rows that `uncovered` names are not looked at; adds `_score`.
+
+        Without an index Lance analyses text differently, and fuzzy search never sees uncovered rows, so those
+        are the caller's to evaluate with `storage.text.tokens`. Scores count indexed rows only.
+        """
+        ...
+
+    def fragments(self) -> tuple[FragmentInfo, ...]:
+        """The fragments of this version, by id."""
+        ...
+
+    def indices(self) -> tuple[IndexInfo, ...]:
+        """The indices of this version, by name."""
+        ...
+
+    def uncovered(self, column: str, kind: IndexKind) -> tuple[int, ...]:
+        """Fragments that no index of that kind on the column covers; all of them when there is none."""
+        ...
+
+    def has_values(self, column: str) -> bool:
+        """Tell whether any row has a value there: a vector index cannot be built over nulls alone."""
+        ...
+
+    def auto_cleanup_keys(self) -> tuple[str, ...]:
+        """Config keys that would let Lance delete versions by itself; ours never have any."""
+        ...
+
+    def explain(self, filter: Filter) -> str:
+        """Lance's plan for a filter; `ScalarIndexQuery` in it means that an index answers."""
+        ...
+
+    def blob_descriptors(self, column: str, row_ids: pa.Array) -> tuple[BlobDescriptor | None, ...]:
+        """What each row's blob is, in the order asked; None for a null blob."""
+        ...
+
+    def blob_bytes(self, column: str, row_ids: pa.Array) -> tuple[bytes | None, ...]:
+        """Each row's blob content, in the order asked; external URIs are read."""
+        ...
+
+
+class Tables(Protocol):
+    """Reads and staged writes of node and edge tables. Only `commit_staged` and `restore` move a HEAD."""
+
+    def create(self, path: str, schema: pa.Schema) -> TableAt:
+        """Create an empty table at version 1; `TableExists` when there is one."""
+        ...
+
+    def exists(self, path: str) -> bool:
+        """Tell whether a table is there; a failure to look is an error, not a no."""
+        ...
+
+    def delete_table(self, path: str) -> None:
+        """Remove a table with all its versions and branches; nothing to do when it is gone."""
+        ...
+
+    def head(self, path: str, branch: str | None) -> Version:
+        """Read the newest version; one cheap probe."""
+        ...
+
+    def open(self, at: TableAt) -> Table:
+        """Open one version; a version opened before costs nothing."""
+        ...
+
+    def forget(self, path: str | None = None, branch: str | None = None) -> None:
+        """Let go of opened versions: all, those of a path, those of a branch on any path, or of both."""
+        ...
+
+    def write(self, at: TableAt, data: Data) -> Written:
+        """Write fragments for a later `stage_written`; may run in any process."""
+        ...
+
+    def stage_written(
+        self, at: TableAt, written: Sequence[Written], *, overwrite: bool = False
+    ) -> Staged:
+        """Describe the append (or overwrite) of fragments that workers wrote."""
+        ...
+
+    def stage_append(self, at: TableAt, data: Data) -> Staged:
+        """Stage new rows; refuses none. Streams are not held in memory."""
+        ...
+
+    def stage_merge(self, at: TableAt, rows: pa.Table) -> Staged:
+        """Stage an upsert of whole rows by `id`; refuses none, null ids and repeated ids."""
+        ...
+
+    def stage_overwrite(self, at: TableAt, data: Data) -> Staged:
+        """Stage the replacement of all rows; the data's schema becomes the table's; none is valid."""
+        ...
+
+    def stage_delete(self, at: TableAt, ids: pa.Array) -> Staged | None:
+        """Stage the removal of rows by `id`; None when no row has one of them."""
+        ...
+
+    def stage_indices(self, at: TableAt, specs: Sequence[IndexSpec]) -> Staged | None:
+        """Stage one commit that builds all of them; None when there is nothing to build."""
+        ...
+
+    def stage_compaction(self, at: TableAt) -> Staged | None:
+        """Stage a rewrite of small and holey fragments; None when there is nothing to gain."""
+        ...
+
+    def stage_columns(self, at: TableAt, changes: Sequence[ColumnChange]) -> Staged:
+        """Stage added, dropped and renamed columns without rewriting data.
+
+        One step cannot add a column under a name that the base has, not even when it drops or renames that one.
+        """
+        ...
+
+    def stage_settings(self, at: TableAt) -> Staged | None:
+        """Stage the removal of auto-cleanup keys; None when there are none."""
+        ...
+
+    def commit_staged(
+        self,
+        staged: Staged,
+        *,
+        operation_id: OperationId,
+        actor: str | None = None,
+        lock: CommitLock | None,
+    ) -> Landed:
+        """Move HEAD from the staged base to the next version, or raise.
+
+        `HeadMoved`: HEAD was elsewhere, nothing landed. `Interleaved`: it landed on another commit than its base.
+        """
+        ...
+
+    def restore(
+        self,
+        path: str,
+        branch: str | None,
+        version: Version,
+        *,
+        expected_head: Version,
+        operation_id: OperationId,
+        actor: str | None = None,
+        lock: CommitLock | None,
+    ) -> Landed:
+        """Move HEAD forward to a copy of an earlier version, only if HEAD is exactly `expected_head`."""
+        ...
+
+    def fork(self, at: TableAt, branch: str) -> TableAt:
+        """Create a Lance branch at `at`; `ForkExists` tells a live ref from a leftover tree."""
+        ...
+
+    def forks(self, path: str) -> Mapping[str, BranchRef]:
+        """The Lance branches of a table, by name."""
+        ...
+
+    def drop_fork(self, path: str, branch: str) -> None:
+        """Remove a Lance branch, its ref first; nothing to do when it is gone."""
+        ...
+
+    def drop_tree(self, path: str, branch: str) -> None:
+        """Remove the files of a branch that has no ref; refuses when it has one."""
+        ...
+
+    def transactions(
+        self, path: str, branch: str | None, after: Version, upto: Version
+    ) -> tuple[TransactionInfo, ...]:
+        """The commits in (after, upto], oldest first."""
+        ...

@@ -1,0 +1,1 @@
+"""Surfaces translate requests and results; they decide nothing."""

@@ -1,0 +1,54 @@
+"""The `omnigraph` command: its tree of commands, and how errors become exit codes."""
+
+import os
+import sys
+
+import click
+import typer
+
+from omnigraph import __version__
+from omnigraph.errors import OmniError
+from omnigraph.surfaces.cli import texts
+from omnigraph.surfaces.cli.output import EXIT_INTERRUPTED, EXIT_USAGE, note, report, say
+
+app = typer.Typer(
+    name="omnigraph",
+    help="A typed, versioned property graph over the Lance columnar format.",
+    no_args_is_help=True,
+    add_completion=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+schema = typer.Typer(help="Show, plan and apply schemas.", no_args_is_help=True)
+app.add_typer(schema, name="schema")
+
+app.command("lint")(texts.lint)
+app.command("fmt")(texts.fmt)
+schema.command("plan")(texts.schema_plan)
+
+
+@app.command("version")
+def version() -> None:
+    """Print the version."""
+    say(f"omnigraph {__version__}")
+
+
+def main() -> None:
+    """Run the command line; errors are told in words and by exit code, never by a traceback."""
+    try:
+        code = app(standalone_mode=False)
+    except OmniError as error:
+        if os.environ.get("OMNIGRAPH_DEBUG"):
+            raise
+        code = report(error, as_json="--json" in sys.argv)
+    except click.ClickException as error:
+        error.show()
+        code = EXIT_USAGE
+    except (KeyboardInterrupt, click.Abort):
+        note("interrupted")
+        code = EXIT_INTERRUPTED
+    except BrokenPipeError:
+        # The reader of a pipe left; nothing more can be said.
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115
+        code = 0
+    sys.exit(code if isinstance(code, int) else 0)

@@ -1,0 +1,57 @@
+"""What the command line prints: results on stdout, everything else on stderr."""
+
+import json
+import sys
+from typing import Any
+
+from omnigraph.errors import (
+    AuthError,
+    ConfigError,
+    ConflictError,
+    FormatVersion,
+    OmniError,
+    PreconditionFailed,
+    TooManyRequests,
+)
+
+EXIT_FAILURE = 1
+EXIT_USAGE = 2
+EXIT_INTERRUPTED = 130
+_EXITS: tuple[tuple[type[OmniError], int], ...] = (
+    (PreconditionFailed, 4),
+    (TooManyRequests, 75),
+    (FormatVersion, EXIT_FAILURE),
+    (ConflictError, 3),
+    (ConfigError, EXIT_USAGE),
+    (AuthError, EXIT_FAILURE),
+)
+
+
+def exit_code(error: OmniError) -> int:
+    """The exit code of an error, by its class."""
+    return next((code for kind, code in _EXITS if isinstance(error, kind)), EXIT_FAILURE)
+
+
+def say(text: str) -> None:
+    """Print a result."""
+    sys.stdout.write(text + "\n")
+
+
+def note(text: str) -> None:
+    """Print something about the work, not its result."""
+    sys.stderr.write(text + "\n")
+
+
+def say_json(value: Any) -> None:
+    """Print a result as one JSON document."""
+    say(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def report(error: OmniError, *, as_json: bool) -> int:
+    """Print an error and give its exit code."""
+    if as_json:
+        say_json(error.to_dict())
+    note(f"error: {error}" if not str(error).startswith("error") else str(error))
+    if error.hint and error.hint not in str(error):
+        note(f"hint: {error.hint}")
+    return exit_code(error)

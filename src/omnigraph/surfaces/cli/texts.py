@@ -1,0 +1,110 @@
+"""Commands about schema and query files: lint, format, plan a migration. They need no graph."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from omnigraph.surfaces.cli.output import EXIT_FAILURE, note, say, say_json
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+
+
+def lint(
+    query: Annotated[
+        list[Path] | None, typer.Option("--query", "-q", help="Query file; may be repeated.")
+    ] = None,
+    schema: Annotated[Path | None, typer.Option("--schema", "-s", help="Schema file.")] = None,
+    json: Json = False,
+) -> None:
+    """Check query files against a schema, or a schema alone.
+
+    Example: omnigraph lint --schema people.pg --query people.gq
+    """
+    from omnigraph.api.texts import read_source
+    from omnigraph.catalog.resolve import compile_schema
+    from omnigraph.compile.lint import lint_report
+
+    if schema is None:
+        raise typer.BadParameter("give --schema FILE", param_hint="--schema")
+    catalog = compile_schema(read_source(schema))
+    origin = {"kind": "file", "path": str(schema)}
+    sources = [read_source(path) for path in query or ()]
+    reports = [lint_report(catalog, source, schema_source=origin) for source in sources]
+    if json:
+        documents = [report.to_dict() for report in reports]
+        say_json(documents[0] if len(documents) == 1 else documents)
+    elif not reports:
+        say(f"OK {schema}: {len(catalog.nodes)} node types, {len(catalog.edges)} edge types")
+    for source, report in zip(sources, reports, strict=True):
+        if not json:
+            for result in report.results:
+                say(f"{result.status.upper():5} {source.name} {result.name}")
+            for finding in report.findings:
+                note(source.render(finding))
+            say(f"{source.name}: {len(report.results)} queries, {report.status}")
+    if any(report.status == "error" for report in reports):
+        raise typer.Exit(EXIT_FAILURE)
+
+
+def fmt(
+    files: Annotated[list[Path], typer.Argument(help="Files ending in .pg or .gq.")],
+    check: Annotated[
+        bool, typer.Option("--check", help="Change nothing; fail if something would.")
+    ] = False,
+) -> None:
+    """Rewrite schema and query files in their canonical layout; comments stay.
+
+    Example: omnigraph fmt people.pg people.gq
+    """
+    from omnigraph.api.texts import read_source
+    from omnigraph.language.query.format import format_source as format_query
+    from omnigraph.language.schema.format import format_source as format_schema
+
+    formats = {".pg": format_schema, ".gq": format_query}
+    changed = []
+    for path in files:
+        if path.suffix not in formats:
+            raise typer.BadParameter(f"'{path}' ends neither in .pg nor in .gq")
+        source = read_source(path)
+        text = formats[path.suffix](source)
+        if text != source.text:
+            changed.append(path)
+            if not check:
+                path.write_text(text, encoding="utf-8")
+    verb = "would change" if check else "changed"
+    for path in changed:
+        say(f"{verb} {path}")
+    say(f"{len(files)} files, {len(changed)} {verb}")
+    if check and changed:
+        raise typer.Exit(EXIT_FAILURE)
+
+
+def schema_plan(
+    old: Annotated[Path, typer.Option("--from", help="The schema as it is.")],
+    new: Annotated[Path, typer.Option("--to", help="The schema as it shall be.")],
+    allow_data_loss: Annotated[
+        bool, typer.Option("--allow-data-loss", help="Make drops hard.")
+    ] = False,
+    check: Annotated[
+        bool, typer.Option("--check", help="Fail when the plan is not supported.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Show the steps from one schema to another, and what of it is not supported.
+
+    Example: omnigraph schema plan --from old.pg --to new.pg
+    """
+    from omnigraph.api.texts import read_source
+    from omnigraph.catalog.diff import plan
+    from omnigraph.catalog.resolve import compile_schema
+    from omnigraph.catalog.steps import render
+
+    accepted, desired = (compile_schema(read_source(path)) for path in (old, new))
+    found = plan(accepted, desired, allow_data_loss=allow_data_loss)
+    if json:
+        say_json(found.to_dict())
+    else:
+        say(render(found))
+    if check and not found.supported:
+        raise typer.Exit(EXIT_FAILURE)

@@ -1,0 +1,46 @@
+"""A manifest on every implementation of keyed rows."""
+
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from omnigraph.manifest.manifest import Manifest
+from omnigraph.manifest.records import KEY
+from omnigraph.storage.layout import MANIFEST
+from omnigraph.storage.objects import Objects
+from omnigraph.storage.rows import Rows
+from omnigraph.storage.store import Store, open_store
+from tests.support.manifests import new_manifest
+from tests.support.memory_rows import MemoryRows
+from tests.support.old_graphs import MakeRows, old_rows
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    """An empty graph root on disk."""
+    return open_store(tmp_path / "graph")
+
+
+@pytest.fixture(params=["memory", "lance"])
+def make_rows(request: pytest.FixtureRequest, store: Store) -> MakeRows:
+    """Makes rows that do not exist yet."""
+    return MemoryRows if request.param == "memory" else partial(old_rows, store)
+
+
+@pytest.fixture
+def rows(make_rows: MakeRows) -> Rows:
+    """The rows of a manifest that does not exist yet."""
+    return make_rows(MANIFEST, KEY)
+
+
+@pytest.fixture
+def manifest(rows: Rows) -> Manifest:
+    """A graph of two empty tables."""
+    return new_manifest(rows)
+
+
+@pytest.fixture
+def objects(store: Store) -> Objects:
+    """The texts of the graph root."""
+    return store.objects

@@ -1,0 +1,85 @@
+"""What holders of a turn do; importable, so that fresh processes can run it."""
+
+import os
+import signal
+import threading
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+
+from omnigraph.runtime import SYSTEM, Runtime
+from omnigraph.storage.leases import LeaseLocks
+from omnigraph.storage.locks import FileLocks, Locks, ProcessLocks
+from omnigraph.storage.objects import Objects
+from tests.support.places import Place
+
+LEASE, RENEW = 2.0, 0.4
+"""A lease short enough for a test to see it run out, long enough for a busy machine to renew it."""
+
+
+@dataclass(frozen=True, slots=True)
+class LockPlace:
+    """Turns of one kind at one place."""
+
+    kind: str
+    place: Place
+    lease_seconds: float = LEASE
+
+    @property
+    def is_lease(self) -> bool:
+        """Whether clocks decide about it."""
+        return self.kind == "lease"
+
+    def open(self, runtime: Runtime = SYSTEM, objects: Objects | None = None) -> Locks:
+        """Open a handle of its own."""
+        match self.kind:
+            case "file":
+                return FileLocks(self.place.root, runtime)
+            case "process":
+                return ProcessLocks(self.place.root, runtime)
+            case _:
+                return LeaseLocks(
+                    objects or self.place.open(),
+                    runtime,
+                    lease_seconds=self.lease_seconds,
+                    renew_seconds=RENEW,
+                )
+
+
+def add_slowly(where: LockPlace, key: str, times: int) -> None:
+    """Count up without any care, under the lock: every lost turn is a lost number."""
+    locks, objects = where.open(), where.place.open()
+    for _ in range(times):
+        lock = locks.acquire(key, wait=30)
+        assert lock is not None
+        try:
+            number = int(objects.read("counter") or 0)
+            threading.Event().wait(0.002)
+            objects.put("counter", str(number + 1))
+            assert lock.still_held()
+        finally:
+            locks.release(lock)
+
+
+def hold_and_answer(where: LockPlace, key: str, line: Connection) -> None:
+    """Take a turn, say its token, then answer every question with whether it is still held."""
+    locks = where.open()
+    lock = locks.acquire(key, wait=10)
+    assert lock is not None
+    line.send(lock.token)
+    while True:
+        if line.recv() == "release":
+            locks.release(lock)
+            line.send("released")
+        else:
+            line.send(lock.still_held())
+
+
+def hold_and_fork(where: LockPlace, key: str, line: Connection) -> None:
+    """Take a turn, fork a child that outlives us, and say its process id."""
+    lock = where.open().acquire(key, wait=10)
+    assert lock is not None
+    child = os.fork()
+    if child == 0:
+        signal.pause()
+    line.send(child)
+    signal.pause()

@@ -1,0 +1,150 @@
+"""Small manifests for tests: a clock that never waits, a graph of two tables, changes in one line."""
+
+import itertools
+import threading
+from collections.abc import Callable, Iterable
+
+from omnigraph.ids import MAIN, BranchName, CommitId, TableKey, Version
+from omnigraph.manifest.change import Change, Draft, Update
+from omnigraph.manifest.manifest import Manifest
+from omnigraph.manifest.publish import Published, publish
+from omnigraph.manifest.records import (
+    CommitKind,
+    GraphCommit,
+    GraphHead,
+    Record,
+    Registration,
+    TableVersion,
+    encode,
+    lance_branch,
+)
+from omnigraph.manifest.stamp import CURRENT, STAMP
+from omnigraph.storage.rows import Rows
+from omnigraph.storage.tables import TableAt
+
+PERSON, CITY, KNOWS = TableKey("node:Person"), TableKey("node:City"), TableKey("edge:Knows")
+PATHS = {PERSON: "nodes/person", CITY: "nodes/city", KNOWS: "edges/knows"}
+START_US = 1_700_000_000_000_000
+
+
+class StillRuntime:
+    """A clock that ticks one microsecond per look and remembers waits instead of waiting."""
+
+    def __init__(self) -> None:
+        self.waits: list[float] = []
+        self._lock = threading.Lock()
+        self._ticks = itertools.count(START_US)
+        self._ids = itertools.count(1)
+
+    def now_us(self) -> int:
+        with self._lock:
+            return next(self._ticks)
+
+    def monotonic(self) -> float:
+        return self.now_us() / 1e6
+
+    def new_id(self) -> str:
+        with self._lock:
+            return f"01TEST{next(self._ids):020d}"
+
+    def wait(self, seconds: float) -> None:
+        self.waits.append(seconds)
+
+    def jitter(self, seconds: float) -> float:
+        return seconds
+
+
+def first_records(tables: Iterable[TableKey], commit: str) -> list[Record]:
+    """What the creating commit of a graph with these tables holds."""
+    records: list[Record] = []
+    for table in sorted(tables):
+        path = PATHS[table]
+        records.append(Registration(table_key=table, path=path))
+        records.append(
+            TableVersion(table_key=table, path=path, version=Version(1), branch=None, row_count=0)
+        )
+    records.append(
+        GraphCommit(
+            id=CommitId(commit),
+            branch=MAIN,
+            manifest_version=Version(1),
+            created_at=START_US,
+            kind=CommitKind.INIT,
+            tables=tuple(sorted(tables)),
+        )
+    )
+    records.append(GraphHead(branch=MAIN, commit=CommitId(commit), parent=None))
+    return records
+
+
+def new_manifest(
+    rows: Rows, tables: Iterable[TableKey] = (PERSON, CITY), runtime: StillRuntime | None = None
+) -> Manifest:
+    """Create a manifest with empty tables and give a handle on it."""
+    clock = runtime or StillRuntime()
+    rows.create(
+        encode(first_records(tables, clock.new_id())),
+        metadata={STAMP: str(CURRENT)},
+        config={},
+    )
+    return Manifest(rows=rows, runtime=clock)
+
+
+def another_handle(manifest: Manifest) -> Manifest:
+    """A handle that shares nothing but the store, as another process would."""
+    return Manifest(rows=manifest.rows, runtime=manifest.runtime, legacy=manifest.legacy)
+
+
+def update(manifest: Manifest, table: TableKey, branch: BranchName = MAIN, rows: int = 1) -> Update:
+    """The next version of a table, as if a write had just landed on this branch's own fork."""
+    life = manifest.load(branch).lives.latest(table)
+    assert life is not None
+    at = TableAt(path=life.path, branch=lance_branch(branch), version=Version(life.pin + 1))
+    return Update(table_key=table, at=at, row_count=life.row_count + rows)
+
+
+def change(
+    manifest: Manifest,
+    *tables: TableKey,
+    branch: BranchName = MAIN,
+    actor: str | None = None,
+    kind: CommitKind = CommitKind.MUTATION,
+) -> Change:
+    """A commit that moves these tables by one version, with their pins expected."""
+    updates = tuple(update(manifest, table, branch) for table in tables)
+    return Change(
+        branch=branch,
+        updates=updates,
+        expected={u.table_key: Version(u.at.version - 1) for u in updates},
+        draft=Draft(commit=CommitId(manifest.runtime.new_id()), kind=kind, actor=actor),
+    )
+
+
+def write(
+    manifest: Manifest,
+    *tables: TableKey,
+    branch: BranchName = MAIN,
+    actor: str | None = None,
+) -> Published:
+    """Publish one such commit."""
+    return publish(manifest, change(manifest, *tables, branch=branch, actor=actor))
+
+
+def together(*calls: Callable[[], object]) -> list[object]:
+    """Run calls at the same moment in threads; give results, or what they raised, in order."""
+    barrier = threading.Barrier(len(calls))
+    results: list[object] = [None] * len(calls)
+
+    def run(place: int, call: Callable[[], object]) -> None:
+        barrier.wait()
+        try:
+            results[place] = call()
+        except Exception as error:
+            results[place] = error
+
+    threads = [threading.Thread(target=run, args=(i, call)) for i, call in enumerate(calls)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return results

@@ -1,0 +1,146 @@
+"""Graphs in the internal shapes 1, 2 and 3, as earlier releases left them."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from omnigraph.ids import MAIN, BranchName, Version
+from omnigraph.manifest.legacy import LegacyLineage
+from omnigraph.manifest.manifest import Manifest
+from omnigraph.manifest.records import (
+    KEY,
+    Registration,
+    TableVersion,
+    encode,
+    lance_branch,
+)
+from omnigraph.manifest.stamp import STAMP
+from omnigraph.storage.lance_rows import LanceRows
+from omnigraph.storage.layout import LEGACY_ACTORS, LEGACY_COMMITS, MANIFEST
+from omnigraph.storage.rows import Rows
+from omnigraph.storage.store import Store
+from tests.support.manifests import CITY, PATHS, PERSON, START_US, StillRuntime
+
+MakeRows = Callable[[str, str], Rows]
+"""Gives rows for a path and a key column."""
+
+
+class OldRows(LanceRows):
+    """Lance rows that are created as they come, without the primary-key mark unless the schema has it."""
+
+    def _keyed(self, schema: pa.Schema) -> pa.Schema:
+        return schema
+
+
+def old_rows(store: Store, path: str, key: str) -> Rows:
+    """Rows of a graph root in whatever shape they are created."""
+    return OldRows(store.internal, path, key, store.objects.read)
+
+
+COMMITS_SCHEMA = pa.schema(
+    [
+        pa.field("graph_commit_id", pa.string(), nullable=False),
+        pa.field("manifest_branch", pa.string()),
+        pa.field("manifest_version", pa.uint64(), nullable=False),
+        pa.field("parent_commit_id", pa.string()),
+        pa.field("merged_parent_commit_id", pa.string()),
+        pa.field("created_at", pa.timestamp("us"), nullable=False),
+    ]
+)
+ACTORS_SCHEMA = pa.schema(
+    [
+        pa.field("graph_commit_id", pa.string(), nullable=False),
+        pa.field("actor_id", pa.string(), nullable=False),
+        pa.field("created_at", pa.timestamp("us"), nullable=False),
+    ]
+)
+
+SIDE = BranchName("side")
+MAIN_COMMITS = ("01OLD00000000000000000MAIN1", "01OLD00000000000000000MAIN2")
+SIDE_COMMIT = "01OLD00000000000000000SIDE1"
+ACTORS = {MAIN_COMMITS[1]: "ann", SIDE_COMMIT: "bob"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class OldGraph:
+    """An old graph: two commits on main; a branch `side` made after the first, with one of its own."""
+
+    manifest: Manifest
+    commits: Rows
+    actors: Rows
+    stamp: int
+
+
+def old_graph(make: MakeRows, stamp: int, *, runs: Sequence[str] = ()) -> OldGraph:
+    """Build a graph with that stamp; `runs` are scratch branches, which shapes before 3 may have."""
+    rows, commits, actors = (
+        make(MANIFEST, KEY),
+        make(LEGACY_COMMITS, "graph_commit_id"),
+        make(LEGACY_ACTORS, "graph_commit_id"),
+    )
+    schema = _unmarked() if stamp < 2 else encode([]).schema
+    stamped = {} if stamp < 2 else {STAMP: str(stamp)}
+    first = encode([*_table(PERSON, 1), *_table(CITY, 1)]).cast(schema)
+    rows.create(first, metadata=stamped, config={})
+    commits.create(_commits([_commit(MAIN_COMMITS[0], None, 1, None)]), metadata={}, config={})
+    actors.create(_actors(ACTORS), metadata={}, config={})
+
+    for name in (SIDE, *runs):
+        rows.create_branch(name, None, Version(1))
+        commits.create_branch(name, None, Version(1))
+    _swap(rows, SIDE, encode([_version(PERSON, 2, SIDE)]).cast(schema))
+    _swap(commits, SIDE, _commits([_commit(SIDE_COMMIT, SIDE, 2, MAIN_COMMITS[0])]))
+    _swap(rows, MAIN, encode([_version(CITY, 2, None)]).cast(schema))
+    _swap(commits, MAIN, _commits([_commit(MAIN_COMMITS[1], None, 2, MAIN_COMMITS[0])]))
+
+    legacy = LegacyLineage(commits, actors)
+    manifest = Manifest(rows=rows, runtime=StillRuntime(), legacy=legacy)
+    return OldGraph(manifest=manifest, commits=commits, actors=actors, stamp=stamp)
+
+
+def _unmarked() -> pa.Schema:
+    """The manifest schema without the primary-key mark."""
+    return pa.schema([field.remove_metadata() for field in encode([]).schema])
+
+
+def _table(table: str, version: int) -> Iterable[Registration | TableVersion]:
+    return (Registration(table_key=table, path=PATHS[table]), _version(table, version, None))  # type: ignore[arg-type, index]
+
+
+def _version(table: str, version: int, branch: str | None) -> TableVersion:
+    return TableVersion(
+        table_key=table,  # type: ignore[arg-type]
+        path=PATHS[table],  # type: ignore[index]
+        version=Version(version),
+        branch=branch,
+        row_count=version * 10,
+    )
+
+
+def _commit(
+    name: str, branch: str | None, version: int, parent: str | None
+) -> Mapping[str, object]:
+    return {
+        "graph_commit_id": name,
+        "manifest_branch": branch,
+        "manifest_version": version,
+        "parent_commit_id": parent,
+        "created_at": START_US + version,
+    }
+
+
+def _commits(rows: Sequence[Mapping[str, object]]) -> pa.Table:
+    return pa.Table.from_pylist(list(rows), schema=COMMITS_SCHEMA)
+
+
+def _actors(actors: Mapping[str, str]) -> pa.Table:
+    rows = [
+        {"graph_commit_id": commit, "actor_id": actor, "created_at": START_US}
+        for commit, actor in actors.items()
+    ]
+    return pa.Table.from_pylist(rows, schema=ACTORS_SCHEMA)
+
+
+def _swap(rows: Rows, branch: BranchName, fresh: pa.Table) -> None:
+    rows.swap(rows.load(lance_branch(branch)), fresh)

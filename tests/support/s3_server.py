@@ -1,0 +1,193 @@
+"""The S3 server of the tests: ministack's S3 behind a layer that counts, delays and breaks requests.
+
+Run as a program with the number of an inherited listening socket; it ends when its standard input does.
+"""
+
+import asyncio
+import json
+import re
+import sys
+from collections.abc import Awaitable, Callable, MutableMapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import parse_qs, unquote
+
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+App = Callable[[Message, Receive, Send], Awaitable[None]]
+
+CONTROL = "/_control/"
+CONDITIONS = (b"if-none-match", b"if-match")
+
+_CLASSES = (
+    ("manifest", r"/_versions/|\.manifest$"),
+    ("txn", r"/_transactions/"),
+    ("index", r"/_indices/"),
+    ("ref", r"/_refs/"),
+    ("deletion", r"/_deletions/"),
+    ("data", r"/data/"),
+    ("sidecar", r"(^|/)__recovery(/|$)"),
+    ("lock", r"(^|/)__locks(/|$)"),
+    ("staging", r"(^|/)__staging(/|$)"),
+    ("schema", r"(^|/)(_schema\.pg|_schema\.ir\.json|__schema_state\.json)"),
+)
+
+
+def classify(key: str) -> str:
+    """Name the role a key plays in a graph."""
+    return next((name for name, pattern in _CLASSES if re.search(pattern, key)), "other")
+
+
+@dataclass
+class Behaviour:
+    """How the server treats requests; all of it can be changed while it runs."""
+
+    latency: float = 0.0
+    concurrency: int = 0
+    ignore_conditions: bool = False
+    # Each break: {"method", "key" (a pattern), "status", "after" (do it first), "times"}.
+    breaks: list[dict[str, Any]] = field(default_factory=list)
+
+
+class Counting:
+    """An ASGI layer that logs every S3 request before it passes it on."""
+
+    def __init__(self, app: App) -> None:
+        self._app = app
+        self._behaviour = Behaviour()
+        self._log: list[dict[str, Any]] = []
+        self._inflight = 0
+        self._turns = asyncio.Semaphore(10_000)
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await _answer_lifespan(receive, send)
+        elif scope["path"].startswith(CONTROL):
+            await self._control(scope["path"].removeprefix(CONTROL), receive, send)
+        else:
+            async with self._turns:
+                await self._serve(scope, receive, send)
+
+    async def _serve(self, scope: Message, receive: Receive, send: Send) -> None:
+        self._inflight += 1
+        entry = self._entry(scope)
+        self._log.append(entry)
+        try:
+            if self._behaviour.latency:
+                await asyncio.sleep(self._behaviour.latency)
+            if self._behaviour.ignore_conditions:
+                scope["headers"] = [h for h in scope["headers"] if h[0].lower() not in CONDITIONS]
+            await self._pass(scope, entry, receive, send)
+        finally:
+            self._inflight -= 1
+
+    async def _pass(
+        self, scope: Message, entry: dict[str, Any], receive: Receive, send: Send
+    ) -> None:
+        async def counted_receive() -> Message:
+            message = await receive()
+            entry["bytes_in"] += len(message.get("body", b""))
+            if entry["method"] == "DELETE" and not entry["key"]:
+                _name_by_first_key(entry, message.get("body", b""))
+            return message
+
+        async def counted_send(message: Message) -> None:
+            entry["bytes_out"] += len(message.get("body", b""))
+            entry["status"] = message.get("status", entry["status"])
+            await send(message)
+
+        async def swallow(message: Message) -> None:
+            return None
+
+        broken = self._break(entry)
+        if broken is None:
+            await self._app(scope, counted_receive, counted_send)
+            return
+        if broken["after"]:
+            await self._app(scope, counted_receive, swallow)
+        entry["status"] = broken["status"]
+        code = b"<Error><Code>InternalError</Code><Message>broken on purpose</Message></Error>"
+        await _respond(send, broken["status"], code)
+
+    def _break(self, entry: dict[str, Any]) -> dict[str, Any] | None:
+        for one in self._behaviour.breaks:
+            fits = one["method"] == entry["method"] and re.search(one["key"], entry["key"])
+            if fits and one["times"] > 0:
+                one["times"] -= 1
+                return one
+        return None
+
+    def _entry(self, scope: Message) -> dict[str, Any]:
+        bucket, _, key = unquote(scope["path"]).lstrip("/").partition("/")
+        query = parse_qs(scope["query_string"].decode(), keep_blank_values=True)
+        method = scope["method"]
+        if method == "GET" and (not key or "list-type" in query):
+            method, key = "LIST", query.get("prefix", [""])[0]
+        if method == "POST" and "delete" in query:
+            method = "DELETE"
+        headers = {name.lower() for name, _ in scope["headers"]}
+        return {
+            "method": method,
+            "bucket": bucket,
+            "key": key,
+            "class": classify(key),
+            "conditional": bool(headers.intersection(CONDITIONS)),
+            "inflight": self._inflight,
+            "bytes_in": 0,
+            "bytes_out": 0,
+            "status": 0,
+        }
+
+    async def _control(self, verb: str, receive: Receive, send: Send) -> None:
+        body = json.loads((await receive()).get("body") or b"{}")
+        if verb == "behave":
+            self._behaviour = Behaviour(**body)
+            self._turns = asyncio.Semaphore(self._behaviour.concurrency or 10_000)
+        elif verb == "reset":
+            self._log.clear()
+        await _respond(send, 200, json.dumps(self._log if verb == "log" else []).encode())
+
+
+def _name_by_first_key(entry: dict[str, Any], body: bytes) -> None:
+    # A bulk delete names its keys in the body only.
+    found = re.search(rb"<Key>(.*?)</Key>", body)
+    if found is not None:
+        entry["key"] = found[1].decode()
+        entry["class"] = classify(entry["key"])
+
+
+async def _answer_lifespan(receive: Receive, send: Send) -> None:
+    # Answered here instead of by ministack, whose start-up would bring up its other services.
+    while True:
+        message = await receive()
+        await send({"type": f"{message['type']}.complete"})
+        if message["type"] == "lifespan.shutdown":
+            return
+
+
+async def _respond(send: Send, status: int, body: bytes) -> None:
+    length = [(b"content-length", str(len(body)).encode())]
+    await send({"type": "http.response.start", "status": status, "headers": length})
+    await send({"type": "http.response.body", "body": body})
+
+
+async def _until_input_ends() -> None:
+    await asyncio.get_running_loop().run_in_executor(None, sys.stdin.buffer.read)
+
+
+def main(descriptor: int) -> None:
+    """Serve on an inherited socket until standard input ends."""
+    from hypercorn.asyncio import serve
+    from hypercorn.config import Config
+    from ministack.app import app
+
+    config = Config()
+    config.bind = [f"fd://{descriptor}"]
+    config.accesslog = config.errorlog = None
+    config.keep_alive_timeout = 75
+    asyncio.run(serve(Counting(app), config, shutdown_trigger=_until_input_ends))
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))
