@@ -189,6 +189,7 @@ def test_any_text_is_refused_inside_the_text_or_accepted(text: str) -> None:
 
 
 @pytest.mark.soak
+@pytest.mark.timeout(3_600)
 @settings(max_examples=20_000)
 @given(damaged())
 def test_much_damage_is_refused_inside_the_text_or_accepted(text: str) -> None:

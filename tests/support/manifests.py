@@ -2,8 +2,9 @@
 
 import itertools
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
+from omnigraph.errors import StorageError
 from omnigraph.ids import MAIN, BranchName, CommitId, TableKey, Version
 from omnigraph.manifest.change import Change, Draft, Update
 from omnigraph.manifest.manifest import Manifest
@@ -19,6 +20,7 @@ from omnigraph.manifest.records import (
     lance_branch,
 )
 from omnigraph.manifest.stamp import CURRENT, STAMP
+from omnigraph.storage.refs import BranchRef
 from omnigraph.storage.rows import Rows
 from omnigraph.storage.tables import TableAt
 
@@ -52,6 +54,35 @@ class StillRuntime:
 
     def jitter(self, seconds: float) -> float:
         return seconds
+
+
+class FakeForks:
+    """The Lance branches of tables, as names."""
+
+    def __init__(self) -> None:
+        self.refs: dict[str, dict[str, BranchRef]] = {}
+        self.trees_dropped: list[tuple[str, str]] = []
+        self.broken = False
+
+    def add(self, path: str, name: str, parent: str | None = None) -> None:
+        self.refs.setdefault(path, {})[name] = BranchRef(
+            name=name,
+            parent=parent,
+            parent_version=Version(1),
+            created_us=0,
+            incarnation=((1, name),),
+        )
+
+    def forks(self, path: str) -> Mapping[str, BranchRef]:
+        return self.refs.get(path, {})
+
+    def drop_fork(self, path: str, branch: str) -> None:
+        if self.broken:
+            raise StorageError("the store is away", storage_kind="transient")
+        self.refs.get(path, {}).pop(branch, None)
+
+    def drop_tree(self, path: str, branch: str) -> None:
+        self.trees_dropped.append((path, branch))
 
 
 def first_records(tables: Iterable[TableKey], commit: str) -> list[Record]:

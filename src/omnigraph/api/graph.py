@@ -26,6 +26,7 @@ from omnigraph.compile.plan import Plan
 from omnigraph.engine.engine import Engine
 from omnigraph.engine.open import init_graph, open_graph
 from omnigraph.engine.read.verbs import explain
+from omnigraph.engine.upkeep.doctor import Ailment, examine
 from omnigraph.engine.write.verbs import load, mutate
 from omnigraph.errors import AlreadyInitialized, UserInputError
 from omnigraph.ids import MAIN, BranchName, CommitId
@@ -309,6 +310,10 @@ class Graph:
             self._engine.recovery.settle()
         else:
             self._engine.recovery.refresh()
+
+    def doctor(self) -> list[Ailment]:
+        """Check every invariant that must hold between writes; an empty list is a settled graph."""
+        return examine(self._engine)
 
     def recoveries(self) -> list[RecoveryAudit]:
         """Operations that recovery settled, oldest first."""

@@ -160,7 +160,8 @@ class RecoverySidecar:
     def of(cls, sidecar: Sidecar) -> Self:
         """The public view of a sidecar."""
         keys = {pin.table_key for pin in sidecar.tables}
-        keys |= {one.table_key for one in (*sidecar.registrations, *sidecar.tombstones)}
+        keys |= {one.table_key for one in sidecar.registrations}
+        keys |= {one.table_key for one in sidecar.tombstones}
         return cls(
             operation_id=sidecar.operation_id,
             writer_kind=str(sidecar.writer_kind),

@@ -14,6 +14,7 @@ from omnigraph.errors import (
     ForkExists,
     OmniError,
     SchemaApplyConflict,
+    TableNotFound,
     UserInputError,
 )
 from omnigraph.failpoints import Failpoint, fail
@@ -199,9 +200,9 @@ def _reads_files_of(state: BranchState, branch: BranchName) -> bool:
 def _forked_from(tables: Forks, branch: BranchName, owned: tuple[Entry, ...]) -> Iterator[str]:
     """Branches whose own fork of a table stands on this branch's fork of it: they share its files."""
     for entry in owned:
-        yield from (
-            ref.name for ref in tables.forks(entry.at.path).values() if ref.parent == branch
-        )
+        with suppress(TableNotFound):
+            refs = tables.forks(entry.at.path).values()
+            yield from (ref.name for ref in refs if ref.parent == branch)
 
 
 def _reclaim(

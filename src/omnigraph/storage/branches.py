@@ -2,13 +2,14 @@
 
 import copy
 import json
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import quote
 
 from lance import LanceDataset
 
-from omnigraph.errors import BranchInUse, ForkExists, OmniError, TableNotFound
+from omnigraph.errors import BranchInUse, ForkExists, OmniError, TableNotFound, UserInputError
 from omnigraph.ids import Version
 from omnigraph.storage.datasets import Datasets
 from omnigraph.storage.faults import faults
@@ -16,6 +17,8 @@ from omnigraph.storage.layout import REFS, branch_path
 from omnigraph.storage.object_faults import Doing
 from omnigraph.storage.objects import Objects
 from omnigraph.storage.refs import MAIN_LINE, BranchRef, Incarnation
+
+_NAME: Final = re.compile(r"[\w.-]+(?:/[\w.-]+)*")
 
 _PARTS: Final = ("_versions", "_transactions", "_deletions", "_indices", "_refs", "data")
 """What Lance keeps in the directory of a branch, the manifests first: without them the rest is unreachable."""
@@ -29,17 +32,16 @@ def refs(datasets: Datasets, path: str) -> dict[str, BranchRef]:
     return {name: _ref(name, facts) for name, facts in sorted(listed.items())}
 
 
-def incarnation(
-    datasets: Datasets, path: str, branch: str | None, read: Callable[[str], str | None] | None
-) -> Incarnation:
+def incarnation(datasets: Datasets, objects: Objects, path: str, branch: str | None) -> Incarnation:
     """Read which life of a branch name this is: one small text where the store can read it, else a listing."""
     if branch is None:
         return MAIN_LINE
-    if read is None:
+    if datasets.root.is_memory:
+        # Lance keeps a memory of its own, which the object store cannot read.
         ref = refs(datasets, path).get(branch)
         found = ref.incarnation if ref is not None else None
     else:
-        text = read(f"{path}/{REFS}/{quote(branch, safe='')}.json")
+        text = objects.read(f"{path}/{REFS}/{quote(branch, safe='')}.json")
         found = _mapping(json.loads(text)["identifier"]["version_mapping"]) if text else None
     if found is None:
         raise TableNotFound(str(datasets.place(path, branch)), "branch")
@@ -54,6 +56,7 @@ def create(
     Lance answers an existing name with an opaque error, and files left behind would become the new branch's
     history, so that both are looked for first.
     """
+    _require_name(name)
     _require_free(datasets, path, name)
     place = datasets.place(path, name, version)
     try:
@@ -66,7 +69,7 @@ def create(
         raise
 
 
-def drop(datasets: Datasets, path: str, name: str) -> None:
+def drop(datasets: Datasets, objects: Objects, path: str, name: str) -> None:
     """Remove a branch and its files; nothing to do when there is no ref."""
     dataset = copy.copy(datasets.any(path, None))
     try:
@@ -81,6 +84,9 @@ def drop(datasets: Datasets, path: str, name: str) -> None:
         ) from error
     finally:
         datasets.forget(path, name)
+    # Lance keeps the files of a branch below whose name another one nests.
+    if datasets.exists(path, name):
+        drop_tree(datasets, objects, path, name)
 
 
 def drop_tree(datasets: Datasets, objects: Objects, path: str, name: str) -> None:
@@ -93,8 +99,9 @@ def drop_tree(datasets: Datasets, objects: Objects, path: str, name: str) -> Non
         for other in live
         if other.startswith(f"{name}/")
     }
-    parts = [part for part in _PARTS if part not in nested]
-    remove(datasets, objects, branch_path(path, name), parts)
+    if not (nested and datasets.root.is_memory):
+        parts = [part for part in _PARTS if part not in nested]
+        remove(datasets, objects, branch_path(path, name), parts)
     datasets.forget(path, name)
 
 
@@ -107,6 +114,16 @@ def remove(datasets: Datasets, objects: Objects, path: str, parts: Sequence[str]
         return
     for part in parts:
         objects.delete_prefix(f"{path}/{part}" if part else path)
+
+
+def _require_name(name: str) -> None:
+    """Refuse what Lance cannot keep, before any store is asked about a path made of it."""
+    plain = _NAME.fullmatch(name) and ".." not in name and not name.endswith(".lock")
+    if not plain or name == "main":
+        raise UserInputError(
+            f"'{name}' cannot be the name of a branch; no changes were made",
+            hint="use letters, digits, '.', '-' and '_', in segments separated by '/'",
+        )
 
 
 def _require_free(

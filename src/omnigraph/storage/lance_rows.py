@@ -1,7 +1,7 @@
 """Keyed rows on Lance: one table, loaded whole, changed by compare-and-swap on its key column."""
 
 import copy
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 import pyarrow as pa
@@ -19,6 +19,7 @@ from omnigraph.storage.datasets import Datasets
 from omnigraph.storage.faults import Place, faults
 from omnigraph.storage.inline import merge_rows
 from omnigraph.storage.object_faults import Doing
+from omnigraph.storage.objects import Objects
 from omnigraph.storage.recent import Recent
 from omnigraph.storage.refs import BranchRef, Incarnation
 from omnigraph.storage.rows import Image
@@ -34,17 +35,11 @@ _ImageKey = tuple[str | None, Version, Incarnation]
 class LanceRows:
     """One keyed table under a graph root; safe between threads."""
 
-    def __init__(
-        self,
-        datasets: Datasets,
-        path: str,
-        key: str,
-        read: Callable[[str], str | None] | None = None,
-    ) -> None:
+    def __init__(self, datasets: Datasets, objects: Objects, path: str, key: str) -> None:
         self._datasets = datasets
+        self._objects = objects
         self._path = path
         self._key = key
-        self._read = read
         self._images: Recent[_ImageKey, Image] = Recent(IMAGES_MAX)
         self._lives: dict[str, Incarnation] = {}
 
@@ -54,7 +49,7 @@ class LanceRows:
         self, rows: pa.Table, *, metadata: Mapping[str, str], config: Mapping[str, str]
     ) -> Image:
         """Create the table at version 1 with these rows; config entries, if any, are version 2."""
-        schema = self._keyed(rows.schema).with_metadata(dict(metadata))
+        schema = rows.schema.with_metadata(dict(metadata))
         uri, options = self._datasets.uri(self._path), self._datasets.options
         with faults(Doing.CREATE, self._datasets.place(self._path, None)):
             fragments = write_fragments(
@@ -88,7 +83,7 @@ class LanceRows:
 
     def incarnation(self, branch: str | None) -> Incarnation:
         """Read which life of the branch name this is; one small read, none for main."""
-        life = branches.incarnation(self._datasets, self._path, branch, self._read)
+        life = branches.incarnation(self._datasets, self._objects, self._path, branch)
         if branch is not None and self._lives.get(branch, life) != life:
             # What was opened under the same name and version belongs to another branch.
             self._datasets.forget(self._path, branch)
@@ -181,7 +176,7 @@ class LanceRows:
 
     def delete_branch(self, name: str) -> None:
         """Remove a branch; nothing to do when it is gone, `BranchInUse` when others fork from it."""
-        branches.drop(self._datasets, self._path, name)
+        branches.drop(self._datasets, self._objects, self._path, name)
         self._images.drop(lambda key: key[0] == name)
 
     # ---- how it is done
@@ -228,9 +223,3 @@ class LanceRows:
 
     def _contention(self, image: Image) -> RowContention:
         return RowContention(self._path, image.branch, image.version)
-
-    def _keyed(self, schema: pa.Schema) -> pa.Schema:
-        position = schema.get_field_index(self._key)
-        field = schema.field(position)
-        marked = field.with_metadata({**(field.metadata or {}), PRIMARY_KEY: "true"})
-        return schema.set(position, marked.with_nullable(False))

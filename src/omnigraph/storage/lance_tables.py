@@ -242,7 +242,7 @@ class LanceTables:
 
     def drop_fork(self, path: str, branch: str) -> None:
         """Remove a Lance branch, its ref first; nothing to do when it is gone."""
-        branches.drop(self._datasets, path, branch)
+        branches.drop(self._datasets, self._objects, path, branch)
         self.forget(path, branch)
 
     def drop_tree(self, path: str, branch: str) -> None:

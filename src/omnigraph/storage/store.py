@@ -1,7 +1,7 @@
 """A graph root opened: its texts, its tables, its manifest and its turns."""
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from lance.lance import _Session as Session
@@ -37,7 +37,7 @@ class Store:
 
     def keyed_rows(self, path: str, key: str) -> Rows:
         """Give another small keyed table of this root, such as the audit of recoveries."""
-        return LanceRows(self.internal, path, key, _reader(self.root, self.objects))
+        return LanceRows(self.internal, self.objects, path, key)
 
 
 def open_store(
@@ -62,12 +62,7 @@ def open_store(
         root=root,
         objects=objects,
         tables=LanceTables(Datasets(root, options, session, fsync=fsync), objects),
-        manifest=LanceRows(internal, MANIFEST, MANIFEST_KEY, _reader(root, objects)),
+        manifest=LanceRows(internal, objects, MANIFEST, MANIFEST_KEY),
         locks=open_locks(root, objects, runtime),
         internal=internal,
     )
-
-
-def _reader(root: Root, objects: Objects) -> Callable[[str], str | None] | None:
-    # Lance keeps a memory of its own, which the object store cannot read.
-    return None if root.is_memory else objects.read

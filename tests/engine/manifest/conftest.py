@@ -8,10 +8,9 @@ import pytest
 from omnigraph.manifest.manifest import Manifest
 from omnigraph.manifest.records import KEY
 from omnigraph.storage.layout import MANIFEST
-from omnigraph.storage.objects import Objects
 from omnigraph.storage.rows import Rows
 from omnigraph.storage.store import Store, open_store
-from tests.support.manifests import new_manifest
+from tests.support.manifests import FakeForks, new_manifest
 from tests.support.memory_rows import MemoryRows
 from tests.support.old_graphs import MakeRows, old_rows
 
@@ -41,6 +40,6 @@ def manifest(rows: Rows) -> Manifest:
 
 
 @pytest.fixture
-def objects(store: Store) -> Objects:
-    """The texts of the graph root."""
-    return store.objects
+def tables() -> FakeForks:
+    """The Lance branches of tables that are nothing but names."""
+    return FakeForks()

@@ -36,6 +36,7 @@ from tests.support.manifests import (
     CITY,
     PATHS,
     PERSON,
+    FakeForks,
     StillRuntime,
     another_handle,
     change,
@@ -46,40 +47,6 @@ from tests.support.manifests import (
 from tests.support.wrapped_rows import WrappedRows
 
 SPRING, APRIL = BranchName("spring"), BranchName("april")
-
-
-class FakeForks:
-    """The Lance branches of tables, as names."""
-
-    def __init__(self) -> None:
-        self.refs: dict[str, dict[str, BranchRef]] = {}
-        self.trees_dropped: list[tuple[str, str]] = []
-        self.broken = False
-
-    def add(self, path: str, name: str, parent: str | None = None) -> None:
-        self.refs.setdefault(path, {})[name] = BranchRef(
-            name=name,
-            parent=parent,
-            parent_version=Version(1),
-            created_us=0,
-            incarnation=((1, name),),
-        )
-
-    def forks(self, path: str) -> Mapping[str, BranchRef]:
-        return self.refs.get(path, {})
-
-    def drop_fork(self, path: str, branch: str) -> None:
-        if self.broken:
-            raise StorageError("the store is away", storage_kind="transient")
-        self.refs.get(path, {}).pop(branch, None)
-
-    def drop_tree(self, path: str, branch: str) -> None:
-        self.trees_dropped.append((path, branch))
-
-
-@pytest.fixture
-def tables() -> FakeForks:
-    return FakeForks()
 
 
 def names(manifest: Manifest) -> list[str]:

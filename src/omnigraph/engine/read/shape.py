@@ -171,8 +171,9 @@ def _rank(values: pa.Array) -> Numbers:
     """Equal values get equal ranks, in order; NULL the least."""
     if pa.types.is_boolean(values.type):
         values = values.cast(pa.int8())
-    ranks = pc.rank(_comparable(values), null_placement="at_start", tiebreaker="dense")
-    return np.asarray(ranks.to_numpy(zero_copy_only=False).astype(np.int64))
+    ranks = pc.rank(_comparable(values), tiebreaker="dense").to_numpy(zero_copy_only=False)
+    missing = pc.is_null(values).to_numpy(zero_copy_only=False)
+    return np.where(missing, 0, ranks).astype(np.int64)
 
 
 def cut(operator: Slice, rows: Rows, reader: Reader) -> Rows:

@@ -3,6 +3,7 @@
 import math
 import re
 from collections.abc import Callable, Iterator
+from itertools import islice
 
 from lark import Token
 
@@ -12,6 +13,7 @@ from omnigraph.language.query.place import Place
 from omnigraph.language.query.tokens import span_of
 from omnigraph.language.query.wording import line_with, shown
 from omnigraph.language.source import Diagnostic, Source, Span
+from omnigraph.limits import PROBLEMS_SHOWN_MAX
 
 HEADER = "use extensions"
 ANNOTATIONS = ("@description", "@instruction")
@@ -101,18 +103,18 @@ def _variable(source: Source, place: Place, token: Token) -> Findings:
 
 
 def _string(source: Source, place: Place, token: Token) -> Findings:
-    for found in _ESCAPE.finditer(token, 1):
-        if found[1] not in ESCAPES:
-            start = span_of(token).start + found.start()
-            escape = Span(start, start + 2)
-            yield finding(
-                QueryCode.ESCAPE,
-                escape,
-                f"unknown escape '{found[0]}' in a string",
-                label="a backslash itself is written twice",
-                expected=r"one of \" \\ \n \r \t",
-                fix=line_with(source, escape, "\\" + found[0]),
-            )
+    unknown = (found for found in _ESCAPE.finditer(token, 1) if found[1] not in ESCAPES)
+    for found in islice(unknown, PROBLEMS_SHOWN_MAX):
+        start = span_of(token).start + found.start()
+        escape = Span(start, start + 2)
+        yield finding(
+            QueryCode.ESCAPE,
+            escape,
+            f"unknown escape '{found[0]}' in a string",
+            label="a backslash itself is written twice",
+            expected=r"one of \" \\ \n \r \t",
+            fix=line_with(source, escape, "\\" + found[0]),
+        )
 
 
 def _integer(source: Source, place: Place, token: Token) -> Findings:

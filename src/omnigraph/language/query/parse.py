@@ -90,6 +90,8 @@ class _Segment:
             if problem is not None:
                 self._report(problem)
                 return self._resume(token, problem)
+            if len(self.findings) >= PROBLEMS_SHOWN_MAX:
+                return None
         return None
 
     def _step(self, token: Token, following: tuple[Token, Token]) -> Diagnostic | None:

@@ -150,6 +150,8 @@ class _Page:
     placed: int = 0
     fresh: bool = True
     """Whether the next line is the first of its block, so that no blank line belongs before it."""
+    full: bool = False
+    """Whether the last line ends with a line comment, so that nothing can follow on it."""
 
     def line(self, text: str, start: int, end: int, *, apart: bool = False) -> None:
         """Write a line, before it the comments that stand before its end."""
@@ -159,8 +161,7 @@ class _Page:
         self._own_lines(pending)
         if pending:
             self._blank(start)
-        self.lines.append(self.indent + text)
-        self.fresh = False
+        self._write(text)
 
     def extend(self, text: str) -> None:
         """Add to the last line."""
@@ -174,15 +175,16 @@ class _Page:
     def close_block(self, text: str) -> None:
         """End the block with a line."""
         self.indent, self.fresh = "", False
-        self.lines.append(text)
+        self._write(text)
 
     def trail(self, before: int) -> None:
         """Put the comments that follow on the line of the last thing behind it."""
-        while self.placed < len(self.tree.comments) and self.lines:
+        while self.placed < len(self.tree.comments) and self.lines and not self.full:
             comment = self.tree.comments[self.placed]
             if comment.own_line or comment.span.start >= before:
                 return
             self.extend(f" {comment.text}")
+            self.full = comment.text.startswith("//")
             self.placed += 1
 
     def comments_before(self, end: int) -> None:
@@ -207,6 +209,10 @@ class _Page:
         """The whole page."""
         return "".join(f"{line}\n" for line in self.lines)
 
+    def _write(self, text: str) -> None:
+        self.lines.append(self.indent + text)
+        self.fresh = self.full = False
+
     def _comments(self, end: int) -> Sequence[Comment]:
         comments = self.tree.comments
         stop = bisect_left(comments, end, self.placed, key=lambda comment: comment.span.start)
@@ -222,5 +228,4 @@ class _Page:
         for index, comment in enumerate(comments):
             if index:
                 self._blank(comment.span.start)
-            self.lines.append(self.indent + comment.text)
-            self.fresh = False
+            self._write(comment.text)

@@ -8,7 +8,7 @@ import typer
 
 from omnigraph import __version__
 from omnigraph.errors import OmniError
-from omnigraph.surfaces.cli import texts
+from omnigraph.surfaces.cli import care, data, demo, history, texts
 from omnigraph.surfaces.cli.output import EXIT_INTERRUPTED, EXIT_USAGE, note, report, say
 
 app = typer.Typer(
@@ -19,12 +19,37 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-schema = typer.Typer(help="Show, plan and apply schemas.", no_args_is_help=True)
-app.add_typer(schema, name="schema")
+schema = typer.Typer(help="Show and plan schemas.", no_args_is_help=True)
+branch = typer.Typer(help="Create, list and delete branches.", no_args_is_help=True)
+commit = typer.Typer(help="Look at the history.", no_args_is_help=True)
+recovery = typer.Typer(help="Look at and settle interrupted writes.", no_args_is_help=True)
+for group, name in (
+    (schema, "schema"),
+    (branch, "branch"),
+    (commit, "commit"),
+    (recovery, "recovery"),
+):
+    app.add_typer(group, name=name)
 
+app.command("init")(data.init)
+app.command("load")(data.load)
+app.command("query")(data.query)
+app.command("mutate")(data.mutate)
+app.command("export")(data.export)
+app.command("snapshot")(data.snapshot)
+app.command("doctor")(care.doctor)
+app.command("demo")(demo.demo)
 app.command("lint")(texts.lint)
 app.command("fmt")(texts.fmt)
+schema.command("show")(texts.schema_show)
 schema.command("plan")(texts.schema_plan)
+branch.command("create")(history.branch_create)
+branch.command("list")(history.branch_list)
+branch.command("delete")(history.branch_delete)
+commit.command("list")(history.commit_list)
+commit.command("show")(history.commit_show)
+recovery.command("list")(care.recovery_list)
+recovery.command("run")(care.recovery_run)
 
 
 @app.command("version")

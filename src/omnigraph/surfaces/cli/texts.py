@@ -5,9 +5,8 @@ from typing import Annotated
 
 import typer
 
+from omnigraph.surfaces.cli.address import Json, Store, Uri, opened, place
 from omnigraph.surfaces.cli.output import EXIT_FAILURE, note, say, say_json
-
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 
 
 def lint(
@@ -78,6 +77,18 @@ def fmt(
     say(f"{len(files)} files, {len(changed)} {verb}")
     if check and changed:
         raise typer.Exit(EXIT_FAILURE)
+
+
+def schema_show(uri: Uri = None, store: Store = None, json: Json = False) -> None:
+    """Print the schema of a graph as it was written.
+
+    Example: omnigraph schema show people.omni
+    """
+    with opened(place(uri, store)) as graph:
+        if json:
+            say_json({"schema_source": graph.schema_source})
+        else:
+            say(graph.schema_source.rstrip("\n"))
 
 
 def schema_plan(

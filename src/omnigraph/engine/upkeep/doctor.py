@@ -1,0 +1,187 @@
+"""Is the graph settled? Every invariant that must hold between writes, checked by looking."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.catalog.model import EdgeType
+from omnigraph.commit.changes import column
+from omnigraph.commit.sidecar import Sidecars
+from omnigraph.engine.engine import Engine
+from omnigraph.errors import OmniError, SidecarUnreadable
+from omnigraph.ids import MAIN, BranchName, TableKey, node_key
+from omnigraph.manifest.names import SCHEMA_APPLY_LOCK
+from omnigraph.manifest.records import lance_branch
+from omnigraph.manifest.snapshot import Entry, Snapshot
+from omnigraph.storage.layout import SCHEMA_FILES, staging_path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ailment:
+    """Something that should not be: what, where, and what to do about it."""
+
+    check: str
+    message: str
+    remedy: str
+    branch: str | None = None
+    table_key: TableKey | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The wire form."""
+        facts = {name: getattr(self, name) for name in self.__slots__}
+        return {name: value for name, value in facts.items() if value is not None}
+
+    def __str__(self) -> str:
+        where = "".join(f" [{one}]" for one in (self.branch, self.table_key) if one)
+        return f"{self.check}{where}: {self.message}; {self.remedy}"
+
+
+def examine(engine: Engine) -> list[Ailment]:
+    """Check everything; an empty list is a settled graph."""
+    found = [*_leftovers(engine), *_contract(engine)]
+    for name in (MAIN, *(BranchName(n) for n in sorted(engine.manifest.rows.branches()))):
+        if name != SCHEMA_APPLY_LOCK:
+            found += _branch(engine, name)
+    return [*found, *_orphan_forks(engine)]
+
+
+# ---- what a writer may have left
+
+
+def _leftovers(engine: Engine) -> Iterator[Ailment]:
+    for path in engine.desk.sidecars.names():
+        yield _pending(engine.desk.sidecars, path)
+    for name in SCHEMA_FILES:
+        if engine.store.objects.exists(staging_path(name)):
+            yield Ailment(
+                check="staging file",
+                message=f"'{staging_path(name)}' is left of a schema change",
+                remedy="reopen the graph read-write",
+            )
+    if SCHEMA_APPLY_LOCK in engine.manifest.rows.branches():
+        yield Ailment(
+            check="schema lock",
+            message="a schema change holds the graph",
+            remedy="reopen the graph read-write if it was killed",
+        )
+
+
+def _pending(sidecars: Sidecars, path: str) -> Ailment:
+    try:
+        found = sidecars.read(path)
+        what = (
+            "a finished write" if found is None else f"the {found.writer_kind} {found.operation_id}"
+        )
+    except SidecarUnreadable as error:
+        what = f"a write that cannot be read ({error.reason})"
+    return Ailment(
+        check="pending recovery",
+        message=f"'{path}' is the intent of {what}",
+        remedy="run `omnigraph recovery run`",
+    )
+
+
+def _contract(engine: Engine) -> Iterator[Ailment]:
+    try:
+        accepted = engine.contracts.current()
+    except OmniError as error:
+        yield Ailment(check="schema contract", message=str(error), remedy=error.hint or "see above")
+        return
+    declared, visible = (
+        set(accepted.catalog.tables),
+        set(engine.manifest.current(MAIN).snapshot.entries),
+    )
+    for table in sorted(declared ^ visible):
+        yield Ailment(
+            check="schema contract",
+            message="it is declared or visible, but not both",
+            remedy="reopen the graph read-write",
+            table_key=table,
+        )
+
+
+# ---- one branch
+
+
+def _branch(engine: Engine, branch: BranchName) -> list[Ailment]:
+    snapshot = engine.manifest.load(branch).snapshot
+    found: list[Ailment] = []
+    for entry in snapshot.entries.values():
+        if entry.at.branch == lance_branch(branch):
+            found += _drift(engine, branch, entry)
+        found += _duplicates(engine, branch, entry)
+        found += _dangling(engine, branch, entry, snapshot)
+    return found
+
+
+def _drift(engine: Engine, branch: BranchName, entry: Entry) -> Iterator[Ailment]:
+    head = engine.store.tables.head(entry.at.path, entry.at.branch)
+    if head != entry.version:
+        yield Ailment(
+            check="drift",
+            message=f"HEAD is {head}, the pin is {entry.version}",
+            remedy="run `omnigraph repair`",
+            branch=branch,
+            table_key=entry.table_key,
+        )
+
+
+def _ids(engine: Engine, entry: Entry) -> pa.Array:
+    return column(engine.store.tables.open(entry.at).read(["id"]), "id")
+
+
+def _duplicates(engine: Engine, branch: BranchName, entry: Entry) -> Iterator[Ailment]:
+    ids = _ids(engine, entry)
+    distinct = len(pc.unique(ids))
+    if distinct != len(ids) or len(ids) != entry.row_count:
+        yield Ailment(
+            check="identity",
+            message=f"{len(ids)} rows, {distinct} ids, {entry.row_count} in the manifest",
+            remedy="restore the table from an earlier commit",
+            branch=branch,
+            table_key=entry.table_key,
+        )
+
+
+def _dangling(
+    engine: Engine, branch: BranchName, entry: Entry, snapshot: Snapshot
+) -> Iterator[Ailment]:
+    edge = engine.contracts.current().catalog.tables.get(entry.table_key)
+    if not isinstance(edge, EdgeType):
+        return
+    rows = engine.store.tables.open(entry.at).read(["src", "dst"])
+    for side, node in (("src", edge.source), ("dst", edge.target)):
+        known = _ids(engine, snapshot.entry(node_key(node)))
+        lost = pc.sum(pc.invert(pc.is_in(rows[side], value_set=known))).as_py() or 0
+        if lost:
+            yield Ailment(
+                check="endpoints",
+                message=f"{lost} edges have a {side} that is no {node}",
+                remedy="delete those edges",
+                branch=branch,
+                table_key=entry.table_key,
+            )
+
+
+# ---- forks nobody owns
+
+
+def _orphan_forks(engine: Engine) -> Iterator[Ailment]:
+    live = {BranchName(n) for n in engine.manifest.rows.branches()}
+    owned = {
+        (entry.at.path, entry.at.branch)
+        for branch in live
+        for entry in engine.manifest.load(branch).snapshot.entries.values()
+    }
+    for entry in engine.manifest.load(MAIN).snapshot.entries.values():
+        for fork in engine.store.tables.forks(entry.at.path):
+            if (entry.at.path, fork) not in owned:
+                yield Ailment(
+                    check="orphan fork",
+                    message=f"no branch uses the fork '{fork}'",
+                    remedy="the next write there or `omnigraph cleanup` removes it",
+                    table_key=entry.table_key,
+                )

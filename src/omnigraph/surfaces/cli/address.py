@@ -1,0 +1,53 @@
+"""Which graph a command touches: exactly one of the ways to name it."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from omnigraph.surfaces.cli.output import note
+
+if TYPE_CHECKING:
+    from omnigraph.api.graph import Graph
+
+Uri = Annotated[
+    str | None, typer.Argument(help="Where the graph is: a path or s3://…", show_default=False)
+]
+Store = Annotated[str | None, typer.Option("--store", "--uri", help="Where the graph is.")]
+Branch = Annotated[str, typer.Option("--branch", "-b", help="The branch.")]
+Actor = Annotated[str | None, typer.Option("--as", envvar="OMNIGRAPH_ACTOR", help="Who writes.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Say less on stderr.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+SYSTEM_ACTORS = "omnigraph:"
+
+
+def place(*given: str | None) -> str:
+    """The one place that was named."""
+    named = [one for one in given if one]
+    if not named:
+        raise typer.BadParameter("name a graph: give its path or URI, or --store")
+    if len(named) > 1:
+        raise typer.BadParameter(
+            f"a graph was named twice: '{named[0]}' and '{named[1]}'; keep one"
+        )
+    if named[0].startswith(("http://", "https://")):
+        raise typer.BadParameter(
+            f"'{named[0]}' is a server; this command needs the graph's storage"
+        )
+    return str(Path(named[0]).expanduser()) if "://" not in named[0] else named[0]
+
+
+def opened(uri: str, *, read_only: bool = True, actor: str | None = None) -> "Graph":
+    """Open the graph a command works on."""
+    from omnigraph.api.graph import open as open_graph
+
+    if actor is not None and actor.startswith(SYSTEM_ACTORS):
+        raise typer.BadParameter(f"actors beginning with '{SYSTEM_ACTORS}' are the system's own")
+    return open_graph(uri, read_only=read_only, actor=actor)
+
+
+def announce(verb: str, graph: "Graph", *, quiet: bool) -> None:
+    """Say what will be written to, before it is."""
+    if not quiet:
+        kind = "direct, remote" if "://" in graph.uri else "direct, local"
+        note(f"omnigraph {verb} → {graph.uri} ({kind})")

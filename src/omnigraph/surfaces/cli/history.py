@@ -1,0 +1,147 @@
+"""Commands about branches and commits."""
+
+from datetime import datetime
+from typing import Annotated, Any
+
+import typer
+
+from omnigraph.surfaces.cli.address import (
+    Actor,
+    Branch,
+    Json,
+    Quiet,
+    Store,
+    Uri,
+    announce,
+    opened,
+    place,
+)
+from omnigraph.surfaces.cli.output import say, say_json
+
+Name = Annotated[str, typer.Argument(help="The branch.")]
+
+
+def branch_create(
+    name: Name,
+    base: Annotated[str, typer.Option("--from", help="The branch to start from.")] = "main",
+    at: Annotated[str | None, typer.Option("--at", help="A commit of that branch.")] = None,
+    actor: Actor = None,
+    store: Store = None,
+    quiet: Quiet = False,
+    json: Json = False,
+) -> None:
+    """Create a branch; nothing is copied.
+
+    Example: omnigraph branch create review --store people.omni
+    """
+    with opened(place(store), read_only=False, actor=actor) as graph:
+        announce("branch create", graph, quiet=quiet)
+        made = graph.branch_create(name, from_branch=base, at=at)
+        if json:
+            say_json({"uri": graph.uri, "from": base, "name": made.name, "actor_id": actor})
+        else:
+            say(f"created branch {made.name} from {base}")
+
+
+def branch_list(uri: Uri = None, store: Store = None, json: Json = False) -> None:
+    """List branches.
+
+    Example: omnigraph branch list people.omni
+    """
+    with opened(place(uri, store)) as graph:
+        names = [branch.name for branch in graph.branches()]
+        if json:
+            say_json({"branches": names})
+        else:
+            say("\n".join(names))
+
+
+def branch_delete(
+    name: Name, actor: Actor = None, store: Store = None, quiet: Quiet = False, json: Json = False
+) -> None:
+    """Delete a branch nothing depends on.
+
+    Example: omnigraph branch delete review --store people.omni
+    """
+    with opened(place(store), read_only=False, actor=actor) as graph:
+        announce("branch delete", graph, quiet=quiet)
+        graph.branch_delete(name)
+        if json:
+            say_json({"uri": graph.uri, "name": name, "actor_id": actor})
+        else:
+            say(f"deleted branch {name}")
+
+
+def commit_list(
+    uri: Uri = None,
+    branch: Branch = "main",
+    filters: Annotated[
+        list[str] | None,
+        typer.Option("--filter", help="actor=…, since=…, kind=…; may be repeated."),
+    ] = None,
+    limit: Annotated[int | None, typer.Option("--limit", "-n", help="At most this many.")] = None,
+    reverse: Annotated[bool, typer.Option("--reverse", help="Oldest first.")] = False,
+    store: Store = None,
+    json: Json = False,
+) -> None:
+    """List commits, newest first.
+
+    Example: omnigraph commit list people.omni --filter actor=omnigraph:recovery
+    """
+    wanted = _filters(filters)
+    with opened(place(uri, store)) as graph:
+        found = graph.commits(branch=branch, actor=wanted.get("actor"), since=wanted.get("since"))
+        if "kind" in wanted:
+            found = [commit for commit in found if commit.kind == wanted["kind"]]
+        found = found[:limit]
+        shown = list(reversed(found)) if reverse else found
+        if json:
+            say_json({"commits": [commit.to_dict() for commit in shown]})
+            return
+        for commit in shown:
+            actor = commit.actor or "-"
+            say(f"{commit.id}  {commit.created_at:%Y-%m-%d %H:%M:%S}  {commit.kind:14} {actor}")
+
+
+def commit_show(
+    commit: Annotated[str, typer.Argument(help="The commit, or the beginning of its id.")],
+    store: Store = None,
+    json: Json = False,
+) -> None:
+    """Show one commit.
+
+    Example: omnigraph commit show 01M7EQ3P4VK0 --store people.omni
+    """
+    with opened(place(store)) as graph:
+        found = graph.commit(commit)
+        body: dict[str, Any] = found.to_dict()
+        settled = [one for one in graph.recoveries() if one.commit == found.id]
+        if settled:
+            body["recovery"] = settled[0].to_dict()
+        if json:
+            say_json(body)
+            return
+        for name, value in body.items():
+            say(f"{name}: {value}")
+
+
+_FILTERS = ("actor", "since", "kind")
+
+
+def _filters(given: list[str] | None) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for pair in given or ():
+        key, equals, value = pair.partition("=")
+        if not equals or key not in _FILTERS:
+            raise typer.BadParameter(
+                f"'{pair}' is not one of {', '.join(f'{k}=…' for k in _FILTERS)}"
+            )
+        found[key] = _moment(value) if key == "since" else value
+    return found
+
+
+def _moment(text: str) -> str | datetime:
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        return text

@@ -1,0 +1,272 @@
+"""A view is captured once; the contract behind it is looked at every time and read only when it changed."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from omnigraph.catalog.contract import advance
+from omnigraph.catalog.resolve import compile_schema
+from omnigraph.errors import NotFound, SchemaContractError
+from omnigraph.failpoints import Failpoint, Injected, armed
+from omnigraph.ids import MAIN, BranchName, TableKey, Version
+from omnigraph.limits import CONTRACT_ROUNDS_MAX
+from omnigraph.manifest.branches import create_branch
+from omnigraph.manifest.change import Change, Draft, Update
+from omnigraph.manifest.contracts import Accepted, Contracts, bootstrap_contract, load_contract
+from omnigraph.manifest.manifest import Manifest
+from omnigraph.manifest.publish import Published, publish
+from omnigraph.manifest.records import CommitKind
+from omnigraph.manifest.view import capture
+from omnigraph.storage.counters import counting
+from omnigraph.storage.layout import SCHEMA_FILES, SCHEMA_IR, SCHEMA_PG, SCHEMA_STATE, staging_path
+from omnigraph.storage.store import Store, open_store
+from tests.engine.manifest.test_genesis import SCHEMA, init, manifest_of
+from tests.support.manifests import StillRuntime
+
+PERSON, CITY = TableKey("node:Person"), TableKey("node:City")
+
+
+@pytest.fixture
+def manifest(store: Store) -> Manifest:
+    """A graph of three tables, with its schema files."""
+    init(store)
+    return manifest_of(store)
+
+
+@pytest.fixture
+def contracts(store: Store, manifest: Manifest) -> Contracts:
+    return Contracts(store.objects, StillRuntime())
+
+
+def move(manifest: Manifest, table: TableKey) -> Published:
+    """Publish the next version of a table."""
+    entry = manifest.current(MAIN).snapshot.entries[table]
+    at = replace(entry.at, version=Version(entry.version + 1))
+    draft = Draft(commit=manifest.runtime.new_id(), kind=CommitKind.MUTATION)  # type: ignore[arg-type]
+    moved = Update(table_key=table, at=at, row_count=1)
+    return publish(manifest, Change(branch=MAIN, updates=(moved,), draft=draft))
+
+
+def next_schema(store: Store, text: str) -> Accepted:
+    stored = load_contract(store.objects)
+    return Accepted(source=text, contract=advance(stored.contract, compile_schema(text)))
+
+
+# ---- the view
+
+
+def test_a_view_holds_branch_head_catalog_and_snapshot_of_one_moment(
+    manifest: Manifest, contracts: Contracts
+) -> None:
+    view = capture(manifest, contracts)
+    published = move(manifest, PERSON)
+    assert (view.branch, view.snapshot.pins[PERSON]) == (MAIN, 1)
+    assert sorted(view.catalog.tables) == ["edge:Knows", "node:City", "node:Person"]
+    assert view.commit != published.version
+    later = capture(manifest, contracts)
+    assert (later.head, later.snapshot.pins[PERSON]) == (published.commit, 2)
+    assert len(later.lineage.commits) == len(view.lineage.commits) + 1
+    assert later.version == view.version + 1
+
+
+def test_a_view_of_the_past_has_the_catalog_of_today(
+    manifest: Manifest, contracts: Contracts
+) -> None:
+    genesis = manifest.current(MAIN).head
+    move(manifest, PERSON)
+    assert genesis is not None
+    view = capture(manifest, contracts, at=genesis.id)
+    assert (view.commit, view.snapshot.pins[PERSON]) == (genesis.id, 1)
+    assert PERSON in view.catalog.tables
+
+
+def test_a_view_of_an_unknown_branch_names_what_exists(
+    store: Store, manifest: Manifest, contracts: Contracts
+) -> None:
+    create_branch(manifest, store.tables, "review")
+    with pytest.raises(NotFound, match="did you mean 'review'"):
+        capture(manifest, contracts, BranchName("revieww"))
+
+
+def test_a_warm_view_costs_one_probe_and_one_listing(
+    manifest: Manifest, contracts: Contracts
+) -> None:
+    capture(manifest, contracts)
+    with counting() as costs:
+        capture(manifest, contracts)
+    assert costs.as_dict() == {"manifest_probes": 1, "object_lists": 1}
+
+
+# ---- the contract
+
+
+def test_an_unchanged_contract_is_compiled_once(store: Store, contracts: Contracts) -> None:
+    assert contracts.current() is contracts.current()
+    store.objects.put("unrelated.txt", "x")
+    assert contracts.current() is contracts.current()
+
+
+def test_a_comment_is_no_drift_and_is_noticed(store: Store, contracts: Contracts) -> None:
+    before = contracts.current()
+    store.objects.put(SCHEMA_PG, SCHEMA + "\n// a comment\n")
+    after = contracts.current()
+    assert after.source != before.source
+    assert after.contract.ir_hash == before.contract.ir_hash
+
+
+def broken_ir(text: str) -> str:
+    document = json.loads(text)
+    document["next_identity_id"] += 1
+    return json.dumps(document, indent=2) + "\n"
+
+
+DRIFTS = {
+    "another source": (SCHEMA_PG, lambda text: text + "\nnode Extra { a: I32 }\n"),
+    "a source that does not parse": (SCHEMA_PG, lambda text: "nonsense"),
+    "another contract": (SCHEMA_IR, broken_ir),
+    "a contract that is no JSON": (SCHEMA_IR, lambda text: "{"),
+    "another seal": (SCHEMA_STATE, lambda text: text.replace("sha256:", "sha256:0")),
+    "a later seal": (SCHEMA_STATE, lambda text: text.replace('_version": 1', '_version": 2')),
+}
+
+
+@pytest.mark.parametrize("drift", DRIFTS)
+def test_a_long_lived_handle_notices_drift_on_its_next_look(
+    store: Store, contracts: Contracts, drift: str
+) -> None:
+    contracts.current()
+    path, changed = DRIFTS[drift]
+    text = store.objects.read(path)
+    assert text is not None
+    store.objects.put(path, changed(text))
+    with pytest.raises(SchemaContractError):
+        contracts.current()
+    store.objects.put(path, text)
+    contracts.current()
+
+
+@pytest.mark.parametrize("gone", SCHEMA_FILES)
+def test_a_missing_file_is_drift(store: Store, contracts: Contracts, gone: str) -> None:
+    contracts.current()
+    store.objects.delete(gone)
+    with pytest.raises(SchemaContractError):
+        contracts.current()
+
+
+def test_a_failed_read_is_not_remembered(store: Store, contracts: Contracts) -> None:
+    with armed(Failpoint.CONTRACT_READ), pytest.raises(Injected):
+        contracts.current()
+    assert contracts.current().source == SCHEMA
+
+
+def test_another_handles_schema_change_is_seen(store: Store, contracts: Contracts) -> None:
+    contracts.current()
+    new = next_schema(store, SCHEMA + "node Pet { name: String @key }\n")
+    for path, text in new.texts.items():
+        store.objects.put(path, text)
+    seen = contracts.current()
+    assert TableKey("node:Pet") in seen.catalog.tables
+    assert not seen.is_staged
+
+
+class PromotingRuntime(StillRuntime):
+    """A clock during whose waits another process renames one more staged file."""
+
+    def __init__(self, store: Store) -> None:
+        super().__init__()
+        self.store = store
+
+    def wait(self, seconds: float) -> None:
+        super().wait(seconds)
+        for path in SCHEMA_FILES:
+            if self.store.objects.exists(staging_path(path)):
+                self.store.objects.rename(staging_path(path), path)
+                return
+
+
+def test_a_change_that_is_being_promoted_is_waited_for(store: Store, manifest: Manifest) -> None:
+    runtime = PromotingRuntime(store)
+    contracts = Contracts(store.objects, runtime)
+    contracts.current()
+    new = next_schema(store, SCHEMA + "node Pet { name: String @key }\n")
+    for path, text in new.texts.items():
+        store.objects.put(staging_path(path), text)
+    staged = contracts.current()
+    assert staged.is_staged
+    assert TableKey("node:Pet") not in staged.catalog.tables
+    store.objects.rename(staging_path(SCHEMA_PG), SCHEMA_PG)
+    seen = contracts.current()
+    assert TableKey("node:Pet") in seen.catalog.tables
+    assert 0 < len(runtime.waits) < CONTRACT_ROUNDS_MAX
+
+
+def test_a_promotion_that_died_is_reported_after_a_bounded_wait(
+    store: Store, contracts: Contracts
+) -> None:
+    new = next_schema(store, SCHEMA + "node Pet { name: String @key }\n")
+    for path in (SCHEMA_IR, SCHEMA_STATE):
+        store.objects.put(staging_path(path), new.texts[path])
+    store.objects.put(SCHEMA_PG, new.source)
+    with pytest.raises(SchemaContractError):
+        contracts.current()
+
+
+# ---- bootstrap
+
+
+def without_contract(store: Store) -> None:
+    for path in (SCHEMA_IR, SCHEMA_STATE):
+        store.objects.delete(path)
+
+
+def test_a_graph_without_contract_gets_one_from_its_text(store: Store, manifest: Manifest) -> None:
+    without_contract(store)
+    made = bootstrap_contract(store.objects, manifest, write=True)
+    assert made is not None
+    stored = load_contract(store.objects)
+    assert stored.contract.ir_hash == made.contract.ir_hash
+    assert {k: h.path for k, h in stored.contract.homes.items()} == {
+        key: entry.at.path for key, entry in manifest.current(MAIN).snapshot.entries.items()
+    }
+
+
+def test_a_read_only_open_bootstraps_in_memory_only(store: Store, manifest: Manifest) -> None:
+    without_contract(store)
+    assert bootstrap_contract(store.objects, manifest, write=False) is not None
+    assert not store.objects.exists(SCHEMA_IR)
+
+
+def test_a_graph_with_branches_is_not_bootstrapped(store: Store, manifest: Manifest) -> None:
+    create_branch(manifest, store.tables, "review")
+    without_contract(store)
+    with pytest.raises(SchemaContractError, match="review"):
+        bootstrap_contract(store.objects, manifest, write=True)
+
+
+@pytest.mark.parametrize("left", [SCHEMA_IR, SCHEMA_STATE])
+def test_exactly_one_missing_is_not_bootstrapped(
+    store: Store, manifest: Manifest, left: str
+) -> None:
+    text = store.objects.read(left)
+    without_contract(store)
+    store.objects.put(left, text or "")
+    assert bootstrap_contract(store.objects, manifest, write=True) is None
+    with pytest.raises(SchemaContractError):
+        load_contract(store.objects)
+
+
+@pytest.mark.parametrize("source", [SCHEMA + "node Pet { a: I32 }", "node lower {}"])
+def test_a_text_that_is_not_the_graphs_is_not_sealed(
+    store: Store, manifest: Manifest, source: str
+) -> None:
+    without_contract(store)
+    store.objects.put(SCHEMA_PG, source)
+    with pytest.raises(SchemaContractError):
+        bootstrap_contract(store.objects, manifest, write=True)
+    assert not store.objects.exists(SCHEMA_IR)
+
+
+def test_a_second_store_sees_the_same_contract(store: Store, contracts: Contracts) -> None:
+    other = Contracts(open_store(store.root.uri).objects, StillRuntime())
+    assert other.current().contract == contracts.current().contract

@@ -1,0 +1,427 @@
+"""The contract of `Rows`, on every kind of store and for the fake that stands in for it."""
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from omnigraph.errors import (
+    BranchInUse,
+    ForkExists,
+    InternalError,
+    RowContention,
+    TableExists,
+    TableNotFound,
+)
+from omnigraph.ids import Version
+from omnigraph.storage.counters import Cost, counting
+from omnigraph.storage.lance_rows import PRIMARY_KEY, LanceRows
+from omnigraph.storage.refs import MAIN_LINE
+from omnigraph.storage.rows import Image, Rows
+from tests.support.memory_rows import MemoryRows
+from tests.support.places import Place, in_processes, race_threads
+from tests.support.tables import (
+    MANIFEST_SCHEMA,
+    cells,
+    head_of,
+    keyed,
+    link,
+    open_place,
+    publish_each,
+)
+
+STORES = ["local", "memory", pytest.param("s3", marks=pytest.mark.s3)]
+
+
+@pytest.fixture(params=[*STORES, "fake"])
+def place(request: pytest.FixtureRequest, tmp_path: Any) -> Place:
+    if request.param == "s3":
+        bucket = request.getfixturevalue("bucket")
+        return Place(kind="s3", uri=f"{bucket.uri}/graph", options=bucket.storage_options)
+    if request.param == "memory":
+        return Place(kind="memory", uri=f"memory://{tmp_path.name}/graph")
+    return Place(kind=request.param, uri=str(tmp_path / "graph"))
+
+
+@pytest.fixture
+def rows(place: Place) -> Rows:
+    return MemoryRows() if place.kind == "fake" else open_place(place).manifest
+
+
+@pytest.fixture
+def first(rows: Rows) -> Image:
+    return rows.create(marked(link("genesis", None)), metadata={"stamp": "4"}, config={})
+
+
+@pytest.fixture
+def lance_only(place: Place) -> None:
+    if place.kind == "fake":
+        pytest.skip("the fake keeps no cache")
+
+
+def marked(table: pa.Table) -> pa.Table:
+    key = table.schema.field(0).with_metadata({PRIMARY_KEY: "true"})
+    return table.cast(table.schema.set(0, key))
+
+
+def same(one: Image, other: Image) -> bool:
+    """Whether two images show one state; row order means nothing."""
+    facts = [(i.branch, i.version, i.incarnation, dict(i.metadata)) for i in (one, other)]
+    tables = [i.rows.sort_by("object_id").combine_chunks() for i in (one, other)]
+    return facts[0] == facts[1] and tables[0].equals(tables[1], check_metadata=True)
+
+
+# ---- creating and loading
+
+
+def test_a_created_table_shows_its_rows_at_version_one(rows: Rows, first: Image) -> None:
+    assert rows.exists()
+    assert (first.version, first.branch, first.incarnation) == (1, None, MAIN_LINE)
+    assert dict(first.metadata) == {"stamp": "4"}
+    assert cells(first.rows) == {"genesis": None, "head": "genesis"}
+    assert rows.head(None) == 1
+    assert same(rows.load(None), first)
+    assert rows.fragment_count(first) == 1
+
+
+def test_a_table_is_created_once(rows: Rows, first: Image) -> None:
+    with pytest.raises(TableExists):
+        rows.create(keyed({"other": None}), metadata={}, config={})
+    assert cells(rows.load(None).rows) == cells(first.rows)
+
+
+def test_what_is_not_there_is_not_found(rows: Rows) -> None:
+    assert not rows.exists()
+    with pytest.raises(TableNotFound):
+        rows.load(None)
+    rows.create(marked(keyed({"a": None})), metadata={}, config={})
+    with pytest.raises(TableNotFound):
+        rows.load(None, Version(9))
+    with pytest.raises(TableNotFound):
+        rows.load("nowhere")
+    with pytest.raises(TableNotFound):
+        rows.incarnation("nowhere")
+
+
+@pytest.mark.usefixtures("lance_only")
+def test_config_entries_are_a_second_version_and_the_first_is_stamped(
+    rows: Rows, place: Place
+) -> None:
+    created = rows.create(marked(keyed({"a": "1"})), metadata={"stamp": "4"}, config={"k": "true"})
+    assert created.version == 2
+    genesis = rows.load(None, Version(1))
+    assert (dict(genesis.metadata), cells(genesis.rows)) == ({"stamp": "4"}, {"a": "1"})
+
+
+# ---- swapping
+
+
+def test_a_swap_replaces_equal_keys_and_adds_the_others(rows: Rows, first: Image) -> None:
+    version = rows.swap(first, link("c1", "genesis"))
+    assert version == 2
+    assert cells(rows.load(None).rows) == {"genesis": None, "c1": "genesis", "head": "c1"}
+    assert cells(rows.load(None, Version(1)).rows) == cells(first.rows)
+
+
+def test_the_same_key_from_the_same_version_has_one_winner(rows: Rows, first: Image) -> None:
+    rows.swap(first, keyed({"new": "mine"}))
+    with pytest.raises(RowContention) as caught:
+        rows.swap(first, keyed({"new": "theirs"}))
+    assert caught.value.version == first.version
+    assert cells(rows.load(None).rows)["new"] == "mine"
+    assert rows.head(None) == 2
+
+
+def test_the_same_existing_row_has_one_winner(rows: Rows, first: Image) -> None:
+    rows.swap(first, keyed({"head": "mine", "x": None}))
+    with pytest.raises(RowContention):
+        rows.swap(first, keyed({"head": "theirs", "y": None}))
+    found = cells(rows.load(None).rows)
+    assert (found["head"], "y" in found) == ("mine", False)
+
+
+def test_writers_of_other_rows_both_land(rows: Rows, first: Image) -> None:
+    rows.swap(first, keyed({"one": "1"}))
+    assert rows.swap(first, keyed({"two": "2"})) == 3
+    found = cells(rows.load(None).rows)
+    assert (found["one"], found["two"]) == ("1", "2")
+
+
+def test_writers_of_two_existing_rows_both_land(rows: Rows, first: Image) -> None:
+    rows.swap(first, keyed({"genesis": "g"}))
+    rows.swap(first, keyed({"head": "h"}))
+    assert cells(rows.load(None).rows) == {"genesis": "g", "head": "h"}
+
+
+@pytest.mark.usefixtures("lance_only")
+def test_rows_of_another_shape_are_refused(rows: Rows, first: Image) -> None:
+    for wrong in (
+        keyed({"a": None}).drop_columns(["metadata"]),
+        keyed({"a": None}).append_column("more", pa.array([1])),
+        keyed({"a": None}).set_column(2, "table_version", pa.array([1], pa.int32())),
+    ):
+        with pytest.raises(InternalError):
+            rows.swap(first, wrong)
+    assert rows.head(None) == 1
+
+
+def test_racing_threads_form_one_chain(rows: Rows, first: Image) -> None:
+    def publish(barrier: Any, me: int) -> int:
+        lost = 0
+        for number in range(5):
+            barrier.wait()
+            while True:
+                image = rows.load(None)
+                try:
+                    rows.swap(image, link(f"{me}-{number}", head_of(image.rows)))
+                    break
+                except RowContention:
+                    lost += 1
+        return lost
+
+    race_threads(publish, [(me,) for me in range(4)])
+    assert_chain(rows.load(None), 20)
+
+
+def assert_chain(image: Image, commits: int) -> None:
+    """One line from the head to the genesis that passes every commit once."""
+    found = cells(image.rows)
+    at, length = found.pop("head"), 0
+    while at != "genesis":
+        assert at is not None
+        at = found.pop(at)
+        length += 1
+    assert (length, set(found)) == (commits, {"genesis"})
+
+
+@pytest.mark.parametrize(
+    "place", ["local", pytest.param("s3", marks=pytest.mark.s3)], indirect=True
+)
+def test_racing_processes_form_one_chain(place: Place, rows: Rows, first: Image) -> None:
+    in_processes(publish_each, [(place, me, 8) for me in range(4)])
+    image = rows.load(None)
+    assert_chain(image, 32)
+    assert image.version == 33
+
+
+# ---- what is derived equals what is read
+
+
+@pytest.mark.usefixtures("lance_only")
+def test_the_next_image_is_derived_and_equals_a_fresh_read(
+    rows: Rows, place: Place, first: Image
+) -> None:
+    image = first
+    for number in range(40):
+        with counting() as costs:
+            version = rows.swap(image, keyed({"head": f"{number}", f"c{number % 7}": f"{number}"}))
+            image = rows.load(None, version)
+        assert costs[Cost.MANIFEST_SCANS] == 0
+        assert costs[Cost.MANIFEST_OPENS] == 0
+        if number % 8 == 0:
+            assert same(image, open_place(place).manifest.load(None, version))
+    assert same(image, open_place(place).manifest.load(None))
+
+
+@pytest.mark.usefixtures("lance_only")
+def test_a_swap_that_another_writer_preceded_is_read_again(
+    rows: Rows, place: Place, first: Image
+) -> None:
+    other = open_place(place).manifest
+    other.swap(other.load(None), keyed({"theirs": "1"}))
+    version = rows.swap(first, keyed({"mine": "1"}))
+    assert version == 3
+    with counting() as costs:
+        image = rows.load(None, version)
+    assert costs[Cost.MANIFEST_SCANS] == 1
+    assert set(cells(image.rows)) == {"genesis", "head", "theirs", "mine"}
+
+
+@pytest.mark.usefixtures("lance_only")
+def test_a_held_version_is_not_read_again(rows: Rows, first: Image) -> None:
+    with counting() as costs:
+        again = rows.load(None)
+    assert same(again, first)
+    assert costs.as_dict() == {Cost.MANIFEST_PROBES: 1}
+    with counting() as costs:
+        rows.load(None, first.version)
+    assert costs.as_dict() == {}
+
+
+# ---- metadata
+
+
+def test_metadata_is_set_and_contends_by_key(rows: Rows, first: Image) -> None:
+    stamped = rows.set_metadata(first, "stamp", "5")
+    assert (dict(stamped.metadata), stamped.version) == ({"stamp": "5"}, 2)
+    assert same(stamped, rows.load(None))
+    with pytest.raises(RowContention):
+        rows.set_metadata(first, "stamp", "6")
+    assert dict(rows.set_metadata(first, "other", "1").metadata) == {"stamp": "5", "other": "1"}
+
+
+def test_metadata_and_rows_do_not_contend(rows: Rows, first: Image) -> None:
+    rows.set_metadata(first, "stamp", "5")
+    version = rows.swap(first, keyed({"a": "1"}))
+    image = rows.load(None, version)
+    assert (dict(image.metadata), cells(image.rows)["a"]) == ({"stamp": "5"}, "1")
+
+
+def test_the_key_is_marked_once_and_swaps_contend_from_then_on(rows: Rows) -> None:
+    plain = rows.create(keyed({"a": "1"}), metadata={"stamp": "1"}, config={})
+    assert not plain.rows.schema.field(0).metadata
+    image = rows.annotate_key(plain)
+    assert (image.rows.schema.field(0).metadata or {})[PRIMARY_KEY.encode()] == b"true"
+    assert cells(image.rows) == {"a": "1"}
+    with pytest.raises(RowContention):
+        rows.annotate_key(plain)
+    rows.swap(image, keyed({"b": "mine"}))
+    with pytest.raises(RowContention):
+        rows.swap(image, keyed({"b": "theirs"}))
+
+
+# ---- folding
+
+
+def swapped_often(rows: Rows, image: Image, times: int) -> Image:
+    for number in range(times):
+        image = rows.load(None, rows.swap(image, link(f"c{number}", head_of(image.rows))))
+    return image
+
+
+def test_a_fold_keeps_rows_and_leaves_one_fragment(rows: Rows, first: Image, place: Place) -> None:
+    assert not rows.fold(None)
+    image = swapped_often(rows, first, 6)
+    assert rows.fragment_count(image) > 1
+    assert rows.fold(None)
+    folded = rows.load(None)
+    assert folded.version == image.version + 1
+    assert rows.fragment_count(folded) == 1
+    assert cells(folded.rows) == cells(image.rows)
+    if isinstance(rows, LanceRows):
+        assert same(folded, open_place(place).manifest.load(None))
+    assert not rows.fold(None)
+
+
+def test_a_swap_from_before_a_fold_contends(rows: Rows, first: Image) -> None:
+    image = swapped_often(rows, first, 3)
+    assert rows.fold(None)
+    with pytest.raises(RowContention):
+        rows.swap(image, link("late", head_of(image.rows)))
+    assert head_of(rows.load(None).rows) == "c2"
+
+
+@pytest.mark.usefixtures("lance_only")
+def test_a_fold_gives_way_to_a_swap(
+    rows: Rows, place: Place, first: Image, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    image = swapped_often(rows, first, 3)
+    rival = open_place(place).manifest
+
+    def interrupted(dataset: Any) -> Any:
+        rewritten = compact(dataset)
+        rival.swap(rival.load(None), link("rival", head_of(image.rows)))
+        return rewritten
+
+    from omnigraph.storage import lance_rows
+
+    compact = lance_rows.compact
+    monkeypatch.setattr(lance_rows, "compact", interrupted)
+    assert not rows.fold(None)
+    assert head_of(rows.load(None).rows) == "rival"
+
+
+@pytest.mark.usefixtures("lance_only")
+def test_a_fold_costs_one_commit_and_no_scan_afterwards(rows: Rows, first: Image) -> None:
+    swapped_often(rows, first, 3)
+    with counting() as costs:
+        rows.fold(None)
+        rows.load(None)
+    assert costs[Cost.MANIFEST_FOLDS] == 1
+    assert costs[Cost.MANIFEST_SCANS] == 0
+
+
+# ---- branches
+
+
+def test_a_branch_starts_from_its_source_and_goes_its_own_way(rows: Rows, first: Image) -> None:
+    ref = rows.create_branch("team/x", None, first.version)
+    assert (ref.name, ref.parent, ref.parent_version) == ("team/x", None, first.version)
+    assert rows.branches() == {"team/x": ref}
+    image = rows.load("team/x")
+    assert (image.branch, image.incarnation) == ("team/x", ref.incarnation)
+    assert cells(image.rows) == cells(first.rows)
+    rows.swap(image, keyed({"side": "1"}))
+    rows.swap(first, keyed({"main": "1"}))
+    assert "main" not in cells(rows.load("team/x").rows)
+    assert "side" not in cells(rows.load(None).rows)
+
+
+def test_the_same_key_contends_on_a_branch_too(rows: Rows, first: Image) -> None:
+    rows.create_branch("side", None, first.version)
+    image = rows.load("side")
+    rows.swap(image, keyed({"new": "mine"}))
+    with pytest.raises(RowContention):
+        rows.swap(image, keyed({"new": "theirs"}))
+
+
+def test_a_branch_name_is_taken_once(rows: Rows, first: Image) -> None:
+    rows.create_branch("side", None, first.version)
+    with pytest.raises(ForkExists) as caught:
+        rows.create_branch("side", None, first.version)
+    assert caught.value.has_ref
+
+
+def test_a_branch_with_children_stays(rows: Rows, first: Image) -> None:
+    rows.create_branch("parent", None, first.version)
+    child = rows.create_branch("child", "parent", first.version)
+    assert child.parent == "parent"
+    with pytest.raises(BranchInUse):
+        rows.delete_branch("parent")
+    rows.delete_branch("child")
+    rows.delete_branch("parent")
+    rows.delete_branch("parent")
+    assert rows.branches() == {}
+
+
+def test_a_recreated_branch_is_another_life(rows: Rows, first: Image) -> None:
+    rows.create_branch("side", None, first.version)
+    old = rows.load("side")
+    version = rows.swap(old, keyed({"old": "1"}))
+    assert "old" in cells(rows.load("side", version).rows)
+    rows.delete_branch("side")
+    with pytest.raises(TableNotFound):
+        rows.load("side")
+    rows.create_branch("side", None, first.version)
+    fresh = rows.load("side")
+    assert fresh.incarnation != old.incarnation
+    assert rows.swap(fresh, keyed({"new": "1"})) == version
+    assert set(cells(rows.load("side", version).rows)) == {"genesis", "head", "new"}
+
+
+@pytest.mark.usefixtures("lance_only")
+def test_another_handle_notices_the_new_life_by_itself(
+    rows: Rows, place: Place, first: Image
+) -> None:
+    other = open_place(place).manifest
+    rows.create_branch("side", None, first.version)
+    version = rows.swap(rows.load("side"), keyed({"old": "1"}))
+    assert "old" in cells(other.load("side").rows)
+    rows.delete_branch("side")
+    rows.create_branch("side", None, first.version)
+    assert rows.swap(rows.load("side"), keyed({"new": "1"})) == version
+    assert set(cells(other.load("side", version).rows)) == {"genesis", "head", "new"}
+
+
+@pytest.mark.usefixtures("lance_only")
+@pytest.mark.parametrize("name", ["a/b-c.d_e", "ä", "日本/x", "_x"])
+def test_the_life_of_any_name_can_be_read(rows: Rows, first: Image, name: str) -> None:
+    ref = rows.create_branch(name, None, first.version)
+    assert rows.incarnation(name) == ref.incarnation != MAIN_LINE
+
+
+def test_branching_writes_no_rows_and_moves_no_version(rows: Rows, first: Image) -> None:
+    rows.create_branch("side", None, first.version)
+    rows.delete_branch("side")
+    assert rows.head(None) == first.version
+    assert MANIFEST_SCHEMA.names == first.rows.column_names

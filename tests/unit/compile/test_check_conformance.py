@@ -1,0 +1,86 @@
+"""What the conformance files say of query texts holds before any graph is opened."""
+
+import re
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from omnigraph.catalog.model import Catalog
+from omnigraph.catalog.resolve import compile_schema
+from omnigraph.compile.arguments import arguments, assigned
+from omnigraph.compile.checked import CheckedMutation, CheckedRead
+from omnigraph.compile.query import checked_mutation, checked_read
+from omnigraph.errors import OmniError
+from omnigraph.language.source import Source
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "conformance"))
+import run
+
+COMPILED = re.compile(r"T\d+|P\d\d|Q\d+|QueryError|ParamError")
+"""Refusals that need no data; W codes may come from here or from the write itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One read or mutation of a case, with the schema it meets."""
+
+    id: str
+    catalog: Catalog
+    facts: dict[str, Any]
+
+
+def steps() -> Iterator[Step]:
+    for case in run.cases():
+        if case.file == "schema_text.yaml":
+            continue
+        catalog = compile_schema(case.schema)
+        for position, facts in enumerate(_flat(case.steps)):
+            if "schema_apply" in facts and "error" not in facts:
+                catalog = compile_schema(facts["schema_apply"])
+            if "query" in facts or "mutate" in facts:
+                yield Step(f"{case.id}-{position}", catalog, facts)
+
+
+def _flat(written: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    for facts in written:
+        yield from _flat(facts["concurrent"]) if "concurrent" in facts else [facts]
+
+
+def compiled(step: Step) -> CheckedRead | CheckedMutation:
+    facts = step.facts
+    name, params = facts.get("name"), facts.get("params")
+    if "query" in facts:
+        read = checked_read(Source(facts["query"]), step.catalog, name)
+        arguments(read, params)
+        return read
+    mutation = checked_mutation(Source(facts["mutate"]), step.catalog, name)
+    assigned(mutation, arguments(mutation, params), datetime(2026, 1, 1, tzinfo=UTC))
+    return mutation
+
+
+STEPS = list(steps())
+
+
+@pytest.mark.parametrize("step", [s for s in STEPS if "error" not in s.facts], ids=lambda s: s.id)
+def test_what_runs_compiles(step: Step) -> None:
+    checked = compiled(step)
+    if "columns" in step.facts and isinstance(checked, CheckedRead):
+        assert [column.name for column in checked.columns] == step.facts["columns"]
+
+
+@pytest.mark.parametrize(
+    "step", [s for s in STEPS if COMPILED.search(str(s.facts.get("error", "")))], ids=lambda s: s.id
+)
+def test_what_is_wrong_in_itself_is_refused_by_code_and_names(step: Step) -> None:
+    wanted = run._error_spec(step.facts["error"])
+    with pytest.raises(OmniError) as caught:
+        compiled(step)
+    error = caught.value
+    assert not wanted.get("code") or error.code in wanted["code"], error
+    told = f"{error} {error.to_dict()}"
+    assert [word for word in wanted.get("mentions") or () if str(word) not in told] == []
