@@ -1,6 +1,7 @@
 """Schema text: any tree survives its layout, any damage is answered with findings inside the text."""
 
 import random
+import re
 from typing import Any
 
 import pytest
@@ -38,18 +39,19 @@ def test_a_tree_survives_its_layout(tree: SchemaTree) -> None:
     assert format_schema(again) == text
 
 
+_NOISE = st.sampled_from(
+    ("", "", " // one\n", "/* two */", "\n\n\n", " /* 3\n lines */ // 4\n", "\r\n", "\t", "// \r\n")
+)
+
+
 @st.composite
 def commented(draw: st.DrawFn) -> str:
     """The text of a tree with comments, blank lines and line ends thrown in between its words."""
     text = format_schema(draw(trees))
-    noise = st.sampled_from(
-        (" // one\n", "/* two */", "\n\n\n", " /* three\n   lines */ // four\n", "\r\n", "\t", "// \r\n")
+    pieces = re.findall(r'"(?:[^"\\]|\\.)*"|[ \n]+|[{}():,]|[^ \n{}():,"]+', text)
+    return "".join(
+        piece + (draw(_NOISE) if re.fullmatch(r"[ \n{}():,]+", piece) else "") for piece in pieces
     )
-    pieces = [
-        piece + (draw(noise) if piece.endswith(("{", "}", " ")) and '"' not in text else "")
-        for piece in text.replace(" ", " \0").replace("\n", "\n\0").split("\0")
-    ]
-    return "".join(pieces)
 
 
 @given(commented())
@@ -81,7 +83,9 @@ def test_the_meaning_survives_the_contract(tree: SchemaTree) -> None:
 
 
 def _shuffled(tree: SchemaTree, chance: random.Random) -> SchemaTree:
-    found = [_with_members(one, lambda members: _mixed(members, chance)) for one in tree.declarations]
+    found = [
+        _with_members(one, lambda members: _mixed(members, chance)) for one in tree.declarations
+    ]
     return SchemaTree(_mixed(found, chance))
 
 
@@ -128,13 +132,12 @@ def _with_members(declaration: Any, change: Any) -> Any:
 
 # ---- damage
 
+_WORDS = (
+    '{ } ( ) [ ] " @ , ; : ? .. -> = // /* */ node edge interface implements enum( Vector( @key @key( '
+    "@card( @range( @check( @embed @rename_from @description String I32 0 -1 1.5 id src _rowid \\ é 😀"
+)
 _SPLINTERS = st.one_of(
-    st.sampled_from(
-        ("{", "}", "(", ")", "[", "]", '"', "@", ",", ";", ":", "?", "..", "->", "=", "//", "/*", "*/")
-        + ("node ", "edge ", "interface ", "implements ", "enum(", "Vector(", "@key", "@key(", "@card(")
-        + ("@range(", "@check(", "String", "I32", "0", "9" * 30, "-1", "1.5", "\\", "\n", "\r", "\0", "é")
-        + ("id", "src", "_rowid", "\ufeff", "\u2028", "😀", "@embed", "@rename_from", "@description")
-    ),
+    st.sampled_from([*_WORDS.split(), "node ", "9" * 30, "\n", "\r", "\0", "\ufeff", "\u2028"]),
     st.characters(),
 )
 
@@ -183,7 +186,9 @@ def test_damaged_text_is_refused_inside_the_text_or_accepted(text: str) -> None:
 
 
 @settings(max_examples=300)
-@given(st.text(max_size=200) | st.text(st.sampled_from('nodeAB{}:@()",/*\\ \n01.?[]->'), max_size=80))
+@given(
+    st.text(max_size=200) | st.text(st.sampled_from('nodeAB{}:@()",/*\\ \n01.?[]->'), max_size=80)
+)
 def test_any_text_is_refused_inside_the_text_or_accepted(text: str) -> None:
     _answer(text)
 

@@ -27,6 +27,7 @@ from omnigraph.storage.tables import TableAt
 PERSON, CITY, KNOWS = TableKey("node:Person"), TableKey("node:City"), TableKey("edge:Knows")
 PATHS = {PERSON: "nodes/person", CITY: "nodes/city", KNOWS: "edges/knows"}
 START_US = 1_700_000_000_000_000
+_ids = itertools.count(1)
 
 
 class StillRuntime:
@@ -36,7 +37,6 @@ class StillRuntime:
         self.waits: list[float] = []
         self._lock = threading.Lock()
         self._ticks = itertools.count(START_US)
-        self._ids = itertools.count(1)
 
     def now_us(self) -> int:
         with self._lock:
@@ -47,7 +47,7 @@ class StillRuntime:
 
     def new_id(self) -> str:
         with self._lock:
-            return f"01TEST{next(self._ids):020d}"
+            return f"01TEST{next(_ids):020d}"
 
     def wait(self, seconds: float) -> None:
         self.waits.append(seconds)

@@ -16,26 +16,12 @@ from omnigraph.manifest.records import (
     lance_branch,
 )
 from omnigraph.manifest.stamp import STAMP
-from omnigraph.storage.lance_rows import LanceRows
 from omnigraph.storage.layout import LEGACY_ACTORS, LEGACY_COMMITS, MANIFEST
 from omnigraph.storage.rows import Rows
-from omnigraph.storage.store import Store
 from tests.support.manifests import CITY, PATHS, PERSON, START_US, StillRuntime
 
 MakeRows = Callable[[str, str], Rows]
 """Gives rows for a path and a key column."""
-
-
-class OldRows(LanceRows):
-    """Lance rows that are created as they come, without the primary-key mark unless the schema has it."""
-
-    def _keyed(self, schema: pa.Schema) -> pa.Schema:
-        return schema
-
-
-def old_rows(store: Store, path: str, key: str) -> Rows:
-    """Rows of a graph root in whatever shape they are created."""
-    return OldRows(store.internal, path, key, store.objects.read)
 
 
 COMMITS_SCHEMA = pa.schema(

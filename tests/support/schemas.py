@@ -74,8 +74,22 @@ def _stripped(value: Any) -> Any:
 
 # ---- any tree the grammar can produce, sensible or not
 
-_WORDS = ("node", "edge", "interface", "implements", "enum", "true", "src", "a", "_x", "code", "nameX")
-identifiers = st.one_of(st.sampled_from(_WORDS), st.from_regex(r"[a-z_][A-Za-z0-9_]{0,6}", fullmatch=True))
+_WORDS = (
+    "node",
+    "edge",
+    "interface",
+    "implements",
+    "enum",
+    "true",
+    "src",
+    "a",
+    "_x",
+    "code",
+    "nameX",
+)
+identifiers = st.one_of(
+    st.sampled_from(_WORDS), st.from_regex(r"[a-z_][A-Za-z0-9_]{0,6}", fullmatch=True)
+)
 type_names = st.one_of(
     st.sampled_from(("Port", "Vessel", "String", "Vector")),
     st.from_regex(r"[A-Z][A-Za-z0-9_]{0,5}", fullmatch=True),
@@ -120,14 +134,14 @@ def annotations(draw: st.DrawFn) -> Annotation:
     value = draw(st.none() | arguments)
     keyword = identifiers.filter(lambda word: word not in ("true", "false"))
     pairs = st.lists(st.tuples(names(keyword), literals), max_size=2)
-    return Annotation(
-        name=draw(_labels), value=value, keywords=tuple(draw(pairs)) if value else ()
-    )
+    return Annotation(name=draw(_labels), value=value, keywords=tuple(draw(pairs)) if value else ())
 
 
 annotation_lists = st.lists(annotations(), max_size=2).map(tuple)
 type_expressions = st.one_of(
-    st.builds(TypeExpr, scalar=st.sampled_from(SCALARS), is_list=st.booleans(), nullable=st.booleans()),
+    st.builds(
+        TypeExpr, scalar=st.sampled_from(SCALARS), is_list=st.booleans(), nullable=st.booleans()
+    ),
     st.builds(
         TypeExpr,
         enum_values=st.lists(
@@ -145,9 +159,13 @@ _columns = st.lists(names(identifiers), min_size=1, max_size=3).map(tuple)
 _column = names(identifiers).map(lambda name: (name,))
 constraints = st.one_of(
     st.builds(Constraint, kind=st.sampled_from(("key", "unique", "index")), columns=_columns),
-    st.builds(Constraint, kind=st.just("range"), columns=_column, low=_bound, high=st.none() | _bound),
+    st.builds(
+        Constraint, kind=st.just("range"), columns=_column, low=_bound, high=st.none() | _bound
+    ),
     st.builds(Constraint, kind=st.just("range"), columns=_column, high=_bound),
-    st.builds(Constraint, kind=st.just("check"), columns=_column, pattern=_argument("string", texts)),
+    st.builds(
+        Constraint, kind=st.just("check"), columns=_column, pattern=_argument("string", texts)
+    ),
 )
 members = st.lists(st.one_of(properties, constraints), max_size=4).map(tuple)
 
@@ -161,8 +179,7 @@ def edges(draw: st.DrawFn) -> EdgeDecl:
         source=draw(names(type_names)),
         target=draw(names(type_names)),
         card=draw(
-            st.none()
-            | st.builds(Card, low=st.integers(0, 9), high=st.none() | st.integers(0, 9))
+            st.none() | st.builds(Card, low=st.integers(0, 9), high=st.none() | st.integers(0, 9))
         ),
         annotations=draw(annotation_lists),
         members=draw(members) if has_body else (),
@@ -172,7 +189,9 @@ def edges(draw: st.DrawFn) -> EdgeDecl:
 
 declarations = st.one_of(
     st.builds(
-        InterfaceDecl, name=names(type_names), properties=st.lists(properties, max_size=3).map(tuple)
+        InterfaceDecl,
+        name=names(type_names),
+        properties=st.lists(properties, max_size=3).map(tuple),
     ),
     st.builds(
         NodeDecl,
@@ -200,9 +219,7 @@ _opaque = st.sampled_from(
     )
 )
 _described = st.lists(
-    st.one_of(
-        _opaque, st.just(Annotation(name="description", value=_text("some words")))
-    ),
+    st.one_of(_opaque, st.just(Annotation(name="description", value=_text("some words")))),
     max_size=2,
     unique_by=lambda annotation: annotation.name,
 ).map(tuple)
@@ -223,7 +240,11 @@ def _valid_property(draw: st.DrawFn, name: str, unique: bool) -> Property:
 def _sound(type_: TypeExpr) -> bool:
     values = [value.text for value in type_.enum_values]
     in_bounds = type_.dimension is None or 1 <= type_.dimension < 2**31
-    return in_bounds and len(set(values)) == len(values) and not (type_.is_list and type_.scalar == "Blob")
+    return (
+        in_bounds
+        and len(set(values)) == len(values)
+        and not (type_.is_list and type_.scalar == "Blob")
+    )
 
 
 @st.composite
@@ -239,7 +260,9 @@ def _valid_body(draw: st.DrawFn, prefix: str, *, node: bool) -> tuple[Property |
         body.append(Constraint(kind=kind, columns=(plain[1].name, plain[0].name)))
     if node:
         body += [
-            Constraint(kind="range", columns=(p.name,), low=Number(text="-1.50"), high=Number(text="7"))
+            Constraint(
+                kind="range", columns=(p.name,), low=Number(text="-1.50"), high=Number(text="7")
+            )
             for p in owned
             if p.type.scalar in NUMBERS and not p.type.is_list and draw(st.booleans())
         ]
@@ -260,7 +283,8 @@ def valid_trees(draw: st.DrawFn) -> SchemaTree:
         InterfaceDecl(
             name=Name(f"Face{index}"),
             properties=tuple(
-                draw(_valid_property(f"face{index}_{n}", unique=False)) for n in range(draw(st.integers(0, 2)))
+                draw(_valid_property(f"face{index}_{n}", unique=False))
+                for n in range(draw(st.integers(0, 2)))
             ),
         )
         for index in range(draw(st.integers(0, 2)))
@@ -269,9 +293,7 @@ def valid_trees(draw: st.DrawFn) -> SchemaTree:
         NodeDecl(
             name=Name(f"Node{index}"),
             annotations=draw(_described),
-            implements=tuple(
-                Name(face.name.text) for face in interfaces if draw(st.booleans())
-            ),
+            implements=tuple(Name(face.name.text) for face in interfaces if draw(st.booleans())),
             members=draw(_valid_body("own", node=True)),
         )
         for index in range(draw(st.integers(1, 3)))

@@ -24,22 +24,24 @@ PREFIX_CHARS_MIN: Final = 8
 COMMIT_ID_CHARS: Final = 26
 """Length of a ULID."""
 
+_COLUMNS: Final = (KEY, "table_branch", "table_version", "metadata")
+
 
 # ---- from rows
 
 
 def commits_of(rows: pa.Table) -> tuple[GraphCommit, ...]:
     """Decode every commit row, in listing order."""
-    return _decoded(rows_of(rows, ObjectType.GRAPH_COMMIT))
+    return _decoded(rows_of(rows, ObjectType.GRAPH_COMMIT, _COLUMNS))
 
 
 def head_of(rows: pa.Table) -> GraphCommit | None:
     """Decode the head only: the commits of the newest manifest version, the others are not touched."""
-    commits = rows_of(rows, ObjectType.GRAPH_COMMIT)
-    if not commits.num_rows:
+    versions = rows_of(rows, ObjectType.GRAPH_COMMIT, ("table_version",))
+    if not versions.num_rows:
         return None
-    newest = pc.max(commits["table_version"])
-    return _decoded(commits.filter(pc.equal(commits["table_version"], newest)))[-1]
+    newest = rows.filter(pc.equal(rows["table_version"], pc.max(versions["table_version"])))
+    return _decoded(rows_of(newest, ObjectType.GRAPH_COMMIT, _COLUMNS))[-1]
 
 
 def find_commit(rows: pa.Table, commit: CommitId) -> GraphCommit | None:
@@ -47,7 +49,7 @@ def find_commit(rows: pa.Table, commit: CommitId) -> GraphCommit | None:
     at = pc.index(rows[KEY], commit).as_py()
     if at < 0:
         return None
-    decoded = _decoded(rows_of(rows.slice(at, 1), ObjectType.GRAPH_COMMIT))
+    decoded = _decoded(rows_of(rows.slice(at, 1), ObjectType.GRAPH_COMMIT, _COLUMNS))
     return decoded[0] if decoded else None
 
 

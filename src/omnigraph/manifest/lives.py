@@ -1,6 +1,6 @@
 """The lives of tables: where each table key lives or lived, which version is newest, and whether it was dropped."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Final
@@ -22,15 +22,13 @@ from omnigraph.manifest.records import (
     Tombstone,
 )
 
-_STATE_TYPES: Final = pa.array(
-    [ObjectType.TABLE, ObjectType.TABLE_VERSION, ObjectType.TOMBSTONE], pa.string()
-)
 _REQUIRED: Final = {
     ObjectType.TABLE: ("location", "table_key"),
     ObjectType.TABLE_VERSION: ("metadata", "table_key", "table_version", "row_count"),
     ObjectType.TOMBSTONE: ("table_key", "table_version"),
     ObjectType.GRAPH_COMMIT: ("metadata", "table_version"),
 }
+_VERSION_COLUMNS: Final = (KEY, "table_key", "table_version", "table_branch", "row_count")
 _LIFE: Final = r"#(?P<life>\d+)$"
 
 
@@ -124,14 +122,13 @@ def _settle(
 
 def lives_of(rows: pa.Table) -> Lives:
     """Reconstruct the lives from manifest rows; lineage rows and unknown types are never decoded."""
-    state = rows.filter(pc.is_in(rows["object_type"], value_set=_STATE_TYPES))
     found = {
         (life.table_key, life.incarnation): life
-        for life in _registered(rows_of(state, ObjectType.TABLE))
+        for life in _registered(rows_of(rows, ObjectType.TABLE, (KEY, "table_key", "location")))
     }
-    for row in _newest(rows_of(state, ObjectType.TABLE_VERSION)):
+    for row in _newest(rows_of(rows, ObjectType.TABLE_VERSION, _VERSION_COLUMNS)):
         found[row.table_key, row.incarnation] = _versioned(found, row)
-    for row in _newest(rows_of(state, ObjectType.TOMBSTONE)):
+    for row in _newest(rows_of(rows, ObjectType.TOMBSTONE, _VERSION_COLUMNS)):
         name = (row.table_key, row.incarnation)
         if name in found:
             found[name] = replace(found[name], tombstone=row.version)
@@ -141,17 +138,24 @@ def lives_of(rows: pa.Table) -> Lives:
     return Lives(grouped)
 
 
-def rows_of(rows: pa.Table, object_type: ObjectType) -> pa.Table:
-    """Pick the rows of one type; a required column that is null is a damaged manifest."""
-    picked = rows.filter(pc.equal(rows["object_type"], object_type.value))
+def rows_of(rows: pa.Table, object_type: ObjectType, columns: Sequence[str]) -> pa.Table:
+    """Pick columns of the rows of one type; a required column that is null is a damaged manifest."""
+    mask = pc.equal(rows["object_type"], object_type.value)
     for column in _REQUIRED.get(object_type, ()):
-        if picked[column].null_count:
-            broken = picked.filter(pc.is_null(picked[column]))[KEY][0].as_py()
-            raise InternalError(
-                f"the manifest row '{broken}' ({object_type}) has no {column}; "
-                "the manifest is damaged and nothing was read from it"
-            )
-    return picked
+        if rows[column].null_count:
+            _refuse_null(rows, object_type, column, pc.and_(mask, pc.is_null(rows[column])))
+    return rows.select(list(columns)).filter(mask)
+
+
+def _refuse_null(
+    rows: pa.Table, object_type: ObjectType, column: str, broken: pa.ChunkedArray
+) -> None:
+    if pc.any(broken).as_py():
+        name = rows[KEY].filter(broken)[0].as_py()
+        raise InternalError(
+            f"the manifest row '{name}' ({object_type}) has no {column}; "
+            "the manifest is damaged and nothing was read from it"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -70,12 +70,18 @@ class BranchState:
     def after(self, records: Iterable[Record], version: Version) -> "BranchState":
         """The state once these records were swapped in, without reading it back."""
         fresh = tuple(records)
-        return replace(
+        commits = [record for record in fresh if isinstance(record, GraphCommit)]
+        state = replace(
             self,
             image=swapped(self.image, encode(fresh), KEY, version),
             lives=self.lives.after(fresh),
             fragments=self.fragments + 1,
         )
+        # What is known already is not decoded again.
+        state.__dict__["head"] = commits[-1] if commits else self.head
+        if "lineage" in self.__dict__:
+            state.__dict__["lineage"] = self.lineage.with_commits(commits)
+        return state
 
 
 def decode(

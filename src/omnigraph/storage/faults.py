@@ -75,6 +75,7 @@ FAULTS: Final = (
     Row(trouble=Trouble.BAD_DATA, raised=OSError, text=r"marked non-null|declared as non-nullable"),
     Row(trouble=Trouble.BAD_DATA, raised=OSError, text=r"Blob v2 field"),
     Row(trouble=Trouble.BAD_REQUEST, raised=ValueError, text=r"Invalid user input"),
+    Row(trouble=Trouble.BAD_REQUEST, raised=ValueError, text=r"^No match for FieldRef"),
     Row(trouble=Trouble.EXHAUSTED, text=r"Resources exhausted"),
     Row(trouble=Trouble.STORE, raised=OSError),
     Row(trouble=Trouble.STORE, raised=ValueError),

@@ -120,7 +120,7 @@ class LanceRows:
         return version
 
     def set_metadata(self, image: Image, key: str, value: str) -> Image:
-        """Set one entry of the schema metadata; `RowContention` when another writer set it since."""
+        """Set one entry of the schema metadata; `RowContention` when another writer changed any since."""
         update = LanceOperation.UpdateMap({key: value})
         version = self._configure(
             image, LanceOperation.UpdateConfig(schema_metadata_updates=update)

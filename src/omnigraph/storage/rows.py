@@ -58,7 +58,7 @@ class Rows(Protocol):
         ...
 
     def set_metadata(self, image: Image, key: str, value: str) -> Image:
-        """Set one entry of the schema metadata; `RowContention` when another writer set it since."""
+        """Set one entry of the schema metadata; `RowContention` when another writer changed any since."""
         ...
 
     def annotate_key(self, image: Image) -> Image:

@@ -1,6 +1,6 @@
 """One opened table version, read through Lance."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import pyarrow as pa
@@ -36,7 +36,7 @@ _AUTO_CLEANUP: Final = "lance.auto_cleanup."
 class LanceTable:
     """A table version held open; safe to share between threads."""
 
-    __slots__ = ("_at", "_blobs", "_dataset", "_place", "_schema")
+    __slots__ = ("_at", "_blobs", "_dataset", "_field_ids", "_place", "_schema")
 
     def __init__(self, at: TableAt, dataset: LanceDataset, place: Place) -> None:
         self._at = at
@@ -44,6 +44,7 @@ class LanceTable:
         self._place = place
         self._schema = logical(dataset.schema)
         self._blobs = frozenset(blob_columns(self._schema))
+        self._field_ids = {field.name(): field.id() for field in dataset.lance_schema.fields()}
 
     @property
     def at(self) -> TableAt:
@@ -54,6 +55,11 @@ class LanceTable:
     def schema(self) -> pa.Schema:
         """The logical Arrow schema."""
         return self._schema
+
+    @property
+    def field_ids(self) -> Mapping[str, int]:
+        """The lasting number of every column."""
+        return self._field_ids
 
     # ---- rows
 
@@ -169,7 +175,8 @@ class LanceTable:
 
     def has_values(self, column: str) -> bool:
         """Tell whether any row has a value there."""
-        return bool(self.read((column,), pc.field(column).is_valid(), limit=1).num_rows)
+        # An expression cannot name a vector or blob column, text can.
+        return bool(self.read((), f"`{column}` IS NOT NULL", row_id=True, limit=1).num_rows)
 
     # ---- search
 

@@ -194,6 +194,11 @@ class Table(Protocol):
         """The logical Arrow schema: a Blob column is `large_binary`."""
         ...
 
+    @property
+    def field_ids(self) -> Mapping[str, int]:
+        """The lasting number of every column: a rename keeps it, a dropped and re-added name gets another."""
+        ...
+
     def count(self, filter: Filter | None = None) -> int:
         """Count rows; without a filter nothing is scanned."""
         ...

@@ -1,6 +1,5 @@
 """A manifest on every implementation of keyed rows."""
 
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,7 @@ from omnigraph.storage.rows import Rows
 from omnigraph.storage.store import Store, open_store
 from tests.support.manifests import FakeForks, new_manifest
 from tests.support.memory_rows import MemoryRows
-from tests.support.old_graphs import MakeRows, old_rows
+from tests.support.old_graphs import MakeRows
 
 
 @pytest.fixture
@@ -24,7 +23,7 @@ def store(tmp_path: Path) -> Store:
 @pytest.fixture(params=["memory", "lance"])
 def make_rows(request: pytest.FixtureRequest, store: Store) -> MakeRows:
     """Makes rows that do not exist yet."""
-    return MemoryRows if request.param == "memory" else partial(old_rows, store)
+    return MemoryRows if request.param == "memory" else store.keyed_rows
 
 
 @pytest.fixture

@@ -63,7 +63,8 @@ def test_a_view_holds_branch_head_catalog_and_snapshot_of_one_moment(
     published = move(manifest, PERSON)
     assert (view.branch, view.snapshot.pins[PERSON]) == (MAIN, 1)
     assert sorted(view.catalog.tables) == ["edge:Knows", "node:City", "node:Person"]
-    assert view.commit != published.version
+    assert published.commit is not None
+    assert view.commit == published.commit.parent
     later = capture(manifest, contracts)
     assert (later.head, later.snapshot.pins[PERSON]) == (published.commit, 2)
     assert len(later.lineage.commits) == len(view.lineage.commits) + 1

@@ -251,13 +251,13 @@ def test_a_held_version_is_not_read_again(rows: Rows, first: Image) -> None:
 # ---- metadata
 
 
-def test_metadata_is_set_and_contends_by_key(rows: Rows, first: Image) -> None:
+def test_metadata_is_set_and_contends(rows: Rows, first: Image) -> None:
     stamped = rows.set_metadata(first, "stamp", "5")
     assert (dict(stamped.metadata), stamped.version) == ({"stamp": "5"}, 2)
     assert same(stamped, rows.load(None))
     with pytest.raises(RowContention):
         rows.set_metadata(first, "stamp", "6")
-    assert dict(rows.set_metadata(first, "other", "1").metadata) == {"stamp": "5", "other": "1"}
+    assert dict(rows.set_metadata(stamped, "other", "1").metadata) == {"stamp": "5", "other": "1"}
 
 
 def test_metadata_and_rows_do_not_contend(rows: Rows, first: Image) -> None:

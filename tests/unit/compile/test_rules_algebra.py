@@ -1,7 +1,9 @@
 """Conditions keep their three-valued meaning when they are negated, combined, coerced and folded."""
 
+import itertools
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -33,12 +35,14 @@ from omnigraph.compile.checked import (
 from omnigraph.compile.plan import Slot
 from omnigraph.compile.rules.coerce_literals import coerced
 from omnigraph.compile.rules.fold_constants import folded
+from omnigraph.language.query.tree import Comparison
 from tests.support.query_model import Row, truth
 
 INTEGER = PropertyType(scalar=Scalar.I32, nullable=True)
 REQUIRED = PropertyType(scalar=Scalar.U32)
 TEXT = PropertyType(scalar=Scalar.STRING, nullable=True)
 NUMBERS = PropertyType(scalar=Scalar.F64, is_list=True, nullable=True)
+ORDERED: tuple[Comparison, ...] = ("=", "!=", "<", "<=", ">", ">=")
 SLOTS = {"v": Slot(name="v", kind=VariableKind.NODE, type_name="Vessel")}
 
 
@@ -64,7 +68,7 @@ leaves: st.SearchStrategy[Condition] = st.one_of(
     st.builds(
         Compare,
         left=either_number,
-        op=st.sampled_from(["=", "!=", "<", "<=", ">", ">="]),
+        op=st.sampled_from(ORDERED),
         right=either_number,
     ),
     st.builds(
@@ -98,6 +102,10 @@ rows: st.SearchStrategy[Row] = st.fixed_dictionaries(
         "marks": st.sampled_from([None, (), (0.0,), (-0.0, 1.0), (2.5,)]),
     }
 ).map(lambda entity: {"v": entity})
+
+
+VALUES = (None, 0, 1, 2, 1.0, 1.5, -0.5, -1, 2**40, -(2**40))
+STORED = (None, -1, 0, 1, 2, 5)
 
 
 def kept(test: Test, row: Row) -> bool:
@@ -134,6 +142,28 @@ def test_coercing_and_folding_keep_the_same_rows(condition: Condition, row: Row)
     assert kept(coerced(plain), row) is kept(condition, row)
     assert kept(folded(plain, SLOTS), row) is kept(condition, row)
     assert kept(folded(coerced(plain), SLOTS), row) is kept(condition, row)
+
+
+@pytest.mark.parametrize("negated", [False, True])
+@pytest.mark.parametrize("op", ORDERED)
+def test_a_comparison_may_be_written_either_way_round(op: Comparison, negated: bool) -> None:
+    dwt = column("dwt", INTEGER)
+    for value, stored in itertools.product(VALUES, STORED):
+        row: Row = {"v": {"dwt": stored}}
+        for left, right in ((dwt, constant(value)), (constant(value), dwt)):
+            leaf = Compare(left=left, op=op, right=right)
+            test = Not(part=leaf) if negated else leaf
+            assert kept(coerced(test), row) is kept(test, row)
+
+
+@pytest.mark.parametrize("negated", [False, True])
+def test_an_in_list_keeps_its_meaning_whatever_it_holds(negated: bool) -> None:
+    for stored, size in itertools.product(STORED, range(3)):
+        for values in itertools.product((None, 0, 1, 2.0, 2.5, 2**40), repeat=size):
+            leaf = Among(operand=column("dwt", INTEGER), choices=constant(values))
+            test = Not(part=leaf) if negated else leaf
+            row: Row = {"v": {"dwt": stored}}
+            assert kept(coerced(test), row) is kept(test, row)
 
 
 @given(conditions, rows)

@@ -1,15 +1,20 @@
 """A cache bounded by bytes: what is known of table versions, dropped oldest first."""
 
 import threading
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Hashable
 from typing import Any, TypeVar
+
+from omnigraph.limits import CACHE_NAMES_MAX
 
 T = TypeVar("T")
 
 
 class ByteCache:
-    """Values by key, each with its size; safe to share between threads. A value is loaded once at a time."""
+    """Values by key, each with its size; safe to share between threads. A value is loaded once at a time.
+
+    Values of one family follow one another: the last one kept is where the next may start from.
+    """
 
     def __init__(self, bytes_max: int) -> None:
         self.bytes_max = bytes_max
@@ -17,6 +22,9 @@ class ByteCache:
         self._values: OrderedDict[Hashable, tuple[Any, int]] = OrderedDict()
         self._loading: dict[Hashable, threading.Lock] = {}
         self._bytes = 0
+        self._latest: OrderedDict[Hashable, Hashable] = OrderedDict()
+        self._interned: OrderedDict[Hashable, Any] = OrderedDict()
+        self._uses: Counter[Hashable] = Counter()
 
     @property
     def bytes_held(self) -> int:
@@ -32,34 +40,77 @@ class ByteCache:
             self._values.move_to_end(key)
             return found[0]
 
-    def get(self, key: Hashable, load: Callable[[], T], size: Callable[[T], int]) -> T:
+    def get(
+        self,
+        key: Hashable,
+        load: Callable[[], T],
+        size: Callable[[T], int],
+        family: Hashable | None = None,
+    ) -> T:
         """Give what is there, or load it; two threads that want the same wait for one load."""
         found: T | None = self.peek(key)
         if found is not None:
             return found
         with self._lock:
             turn = self._loading.setdefault(key, threading.Lock())
-        with turn:
-            found = self.peek(key)
-            if found is None:
-                found = load()
-                self._keep(key, found, size(found))
-        with self._lock:
-            self._loading.pop(key, None)
+        try:
+            with turn:
+                found = self.peek(key)
+                if found is None:
+                    found = load()
+                    self._keep(key, found, size(found), family)
+        finally:
+            with self._lock:
+                self._loading.pop(key, None)
         return found
 
-    def _keep(self, key: Hashable, value: Any, size: int) -> None:
+    def latest(self, family: Hashable) -> Any | None:
+        """Give the value of a family that was kept last, if it is still held."""
         with self._lock:
-            if size > self.bytes_max:
-                return
-            self._values[key] = (value, size)
-            self._bytes += size
-            while self._bytes > self.bytes_max:
-                _, (_, gone) = self._values.popitem(last=False)
-                self._bytes -= gone
+            key = self._latest.get(family)
+        return None if key is None else self.peek(key)
+
+    def intern(self, name: Hashable, value: T) -> T:
+        """Give the one value that stands for a name: the first that was offered."""
+        with self._lock:
+            found: T = self._interned.setdefault(name, value)
+            self._interned.move_to_end(name)
+            _shrink(self._interned)
+            return found
+
+    def count(self, key: Hashable) -> int:
+        """Count one more use of something and say how many there were before."""
+        with self._lock:
+            if len(self._uses) > CACHE_NAMES_MAX:
+                self._uses.clear()
+            self._uses[key] += 1
+            return self._uses[key] - 1
 
     def clear(self) -> None:
         """Drop everything."""
         with self._lock:
             self._values.clear()
+            self._latest.clear()
+            self._interned.clear()
+            self._uses.clear()
             self._bytes = 0
+
+    def _keep(self, key: Hashable, value: Any, size: int, family: Hashable | None) -> None:
+        with self._lock:
+            if size > self.bytes_max:
+                return
+            replaced = self._values.pop(key, (None, 0))
+            self._values[key] = (value, size)
+            self._bytes += size - replaced[1]
+            if family is not None:
+                self._latest[family] = key
+                self._latest.move_to_end(family)
+                _shrink(self._latest)
+            while self._bytes > self.bytes_max:
+                _, (_, gone) = self._values.popitem(last=False)
+                self._bytes -= gone
+
+
+def _shrink(names: OrderedDict[Hashable, Any]) -> None:
+    while len(names) > CACHE_NAMES_MAX:
+        names.popitem(last=False)

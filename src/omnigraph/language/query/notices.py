@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 
 from lark import Token
@@ -25,8 +25,12 @@ Findings = Iterator[Diagnostic]
 Notice = Callable[[Source, Place, Token], Findings]
 
 
-def notices(source: Source, place: Place, token: Token, after: Token) -> Findings:
-    """Everything to say about a token that the parser is about to take."""
+def notices(source: Source, place: Place, token: Token, after: Token) -> Iterable[Diagnostic]:
+    """Everything to say about a token that the parser has just taken."""
+    return _all(source, place, token, after) if token.type in _WATCHED else ()
+
+
+def _all(source: Source, place: Place, token: Token, after: Token) -> Findings:
     if token.type in _NOTICES:
         yield from _NOTICES[token.type](source, place, token)
     used = None if place.extended else _extension(place, token, after)
@@ -164,3 +168,4 @@ _NOTICES: dict[str, Notice] = {
     "SIGNED": _signed,
     "ANNOTATION": _annotation,
 }
+_WATCHED = frozenset({*_NOTICES, *_KEYWORDS, "NOT", "NULL"})

@@ -2,8 +2,8 @@
 
 import os
 import sys
+from typing import Any
 
-import click
 import typer
 
 from omnigraph import __version__
@@ -58,6 +58,12 @@ def version() -> None:
     say(f"omnigraph {__version__}")
 
 
+def _wrong_call(error: Any) -> int:
+    """Tell what is wrong with a call, in typer's own words."""
+    error.show()
+    return EXIT_USAGE
+
+
 def main() -> None:
     """Run the command line; errors are told in words and by exit code, never by a traceback."""
     try:
@@ -66,10 +72,9 @@ def main() -> None:
         if os.environ.get("OMNIGRAPH_DEBUG"):
             raise
         code = report(error, as_json="--json" in sys.argv)
-    except click.ClickException as error:
-        error.show()
-        code = EXIT_USAGE
-    except (KeyboardInterrupt, click.Abort):
+    except typer.TyperException as error:
+        code = _wrong_call(error)
+    except (KeyboardInterrupt, typer.Abort):
         note("interrupted")
         code = EXIT_INTERRUPTED
     except BrokenPipeError:

@@ -1,0 +1,258 @@
+"""The canonical layout of query text; no comment is ever lost."""
+
+from bisect import bisect_left
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+
+from omnigraph.language.query.comments import Comment, Notes, core_count, notes_of
+from omnigraph.language.query.parse import parse_queries
+from omnigraph.language.query.spell import Speller, param, quoted, traversal
+from omnigraph.language.query.tree import (
+    Binding,
+    Clause,
+    Delete,
+    Filter,
+    Insert,
+    Negation,
+    Optional,
+    Query,
+    QueryFile,
+    Read,
+    Statement,
+    Traversal,
+    Update,
+)
+from omnigraph.language.source import Source
+
+LINE_CHARS_MAX = 100
+INDENT = "  "
+HEADER = "use extensions"
+
+
+def format_source(source: Source) -> str:
+    """Lay out a query file, its comments included; text that does not parse is `QueryError`."""
+    return format_queries(parse_queries(source), notes_of(source.text))
+
+
+def format_queries(file: QueryFile, notes: Notes | None = None) -> str:
+    """Lay out a tree, with the comments of the text it came from when they are given."""
+    known = notes or Notes()
+    layout = _Layout(file, known)
+    return "".join(f"{line}\n" for line in _weave(layout.lines, known))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Line:
+    """A line of the layout and how many core tokens it holds."""
+
+    depth: int
+    text: str
+    core: int
+
+    @property
+    def begins_query(self) -> bool:
+        return self.depth == 0 and self.text.startswith("query ")
+
+    @property
+    def opens(self) -> bool:
+        return self.text.endswith(("{", "("))
+
+    @property
+    def closes(self) -> bool:
+        return self.text.startswith(("}", ")"))
+
+    @property
+    def may_be_spaced(self) -> bool:
+        return not self.closes and not self.text.startswith(("{", "@"))
+
+
+class _Layout:
+    """Turns a file into lines; blocks stay on one line when they fit and hold no comment."""
+
+    def __init__(self, file: QueryFile, notes: Notes) -> None:
+        self.lines: list[_Line] = []
+        self._spell = Speller(file.extended)
+        self._indices = [one.index for one in notes.comments]
+        self._closing = {one.index for one in notes.comments if one.closes}
+        self._index = 0
+        if file.extended:
+            self._line(0, HEADER)
+        for query in file.queries:
+            self._query(query)
+
+    def _line(self, depth: int, text: str) -> None:
+        line = _Line(depth=depth, text=text, core=core_count(text))
+        self.lines.append(line)
+        self._index += line.core
+
+    def _fits(self, depth: int, text: str) -> bool:
+        if len(INDENT) * depth + len(text) > LINE_CHARS_MAX:
+            return False
+        return not self._commented(self._index + 1, self._index + core_count(text))
+
+    def _commented(self, start: int, end: int) -> bool:
+        """Whether a comment stands before a core token of this range."""
+        return bisect_left(self._indices, start) < bisect_left(self._indices, end)
+
+    def _block(self, depth: int, head: str, parts: Sequence[str], tail: str = "") -> None:
+        flat = f"{head} {{ {', '.join(parts)} }}{tail}"
+        if self._fits(depth, flat):
+            self._line(depth, flat)
+            return
+        self._line(depth, f"{head} {{")
+        for part in parts[:-1]:
+            self._line(depth + 1, f"{part},")
+        self._line(depth + 1, parts[-1])
+        self._line(depth, f"}}{tail}")
+
+    # ---- queries
+
+    def _query(self, query: Query) -> None:
+        told = (("description", query.description), ("instruction", query.instruction))
+        annotations = [f"@{name}({quoted(text)})" for name, text in told if text is not None]
+        self._head(query, "" if annotations else " {")
+        if annotations:
+            for annotation in annotations:
+                self._line(1, annotation)
+            self._line(0, "{")
+        if isinstance(query.body, Read):
+            self._read(query.body)
+        else:
+            for statement in query.body:
+                self._statement(statement)
+        self._line(0, "}")
+
+    def _head(self, query: Query, tail: str) -> None:
+        params = [param(one) for one in query.params]
+        flat = f"query {query.name.text}({', '.join(params)}){tail}"
+        if not params or (len(flat) <= LINE_CHARS_MAX and not self._commented_params(flat, tail)):
+            self._line(0, flat)
+            return
+        self._line(0, f"query {query.name.text}(")
+        for one in params[:-1]:
+            self._line(1, f"{one},")
+        self._line(1, params[-1])
+        self._line(0, f"){tail}")
+
+    def _commented_params(self, flat: str, tail: str) -> bool:
+        start = self._index + core_count("query name")
+        end = self._index + core_count(flat) - core_count(tail)
+        return self._commented(start, end) or end in self._closing
+
+    # ---- reading
+
+    def _read(self, read: Read) -> None:
+        self._clauses(1, "match", read.clauses)
+        self._block(1, "return", [self._spell.item(one) for one in read.items])
+        if read.order:
+            self._block(1, "order", [self._spell.key(one) for one in read.order])
+        for word, bound in (("offset", read.offset), ("limit", read.limit)):
+            if bound is not None:
+                self._line(1, f"{word} {self._spell.expr(bound)}")
+
+    def _clauses(self, depth: int, head: str, clauses: Sequence[Clause]) -> None:
+        only = self._flat(clauses[0]) if len(clauses) == 1 else None
+        if only is not None and self._fits(depth, f"{head} {{ {only} }}"):
+            self._line(depth, f"{head} {{ {only} }}")
+            return
+        self._line(depth, f"{head} {{")
+        for clause in clauses:
+            self._clause(depth + 1, clause)
+        self._line(depth, "}")
+
+    def _flat(self, clause: Clause) -> str | None:
+        """A clause that needs no lines of its own."""
+        match clause:
+            case Binding():
+                head = self._spell.binding_head(clause)
+                pairs = ", ".join(self._spell.pair(one) for one in clause.matches)
+                return f"{head} {{ {pairs} }}" if pairs else head
+            case Traversal():
+                return traversal(clause)
+            case Filter():
+                return self._spell.filter(clause.condition)
+            case Negation() | Optional():
+                return None
+
+    def _clause(self, depth: int, clause: Clause) -> None:
+        match clause:
+            case Binding() if clause.matches:
+                pairs = [self._spell.pair(one) for one in clause.matches]
+                self._block(depth, self._spell.binding_head(clause), pairs)
+            case Binding():
+                self._line(depth, self._spell.binding_head(clause))
+            case Traversal():
+                self._line(depth, traversal(clause))
+            case Filter():
+                self._line(depth, self._spell.filter(clause.condition))
+            case Negation():
+                self._clauses(depth, "not", clause.clauses)
+            case Optional():
+                self._clauses(depth, "optional", clause.clauses)
+
+    # ---- writing
+
+    def _statement(self, statement: Statement) -> None:
+        name = statement.type_name.text
+        match statement:
+            case Insert():
+                pairs = [self._spell.pair(one) for one in statement.assignments]
+                self._block(1, f"insert {name}", pairs)
+            case Update():
+                pairs = [self._spell.pair(one) for one in statement.assignments]
+                where = f" where {self._spell.predicate(statement.predicate)}"
+                self._block(1, f"update {name} set", pairs, where)
+            case Delete():
+                self._line(1, f"delete {name} where {self._spell.predicate(statement.predicate)}")
+
+
+# ---- comments
+
+
+def _weave(lines: Sequence[_Line], notes: Notes) -> Iterator[str]:
+    """Put every comment before the line that holds its token, or behind the line it ended."""
+    queue = deque(notes.comments)
+    index, opened = 0, True
+    for line, following in zip_longest(lines, lines[1:]):
+        end = index + line.core
+        own = _own_lines(queue, line, index)
+        if line.begins_query and index > 0:
+            yield ""
+            opened = True
+        for comment in own:
+            if comment.spaced and not opened:
+                yield ""
+            yield INDENT * (line.depth + line.closes) + comment.text
+            opened = False
+        if index in notes.spaced and line.may_be_spaced and not opened:
+            yield ""
+        before_parenthesis = following is not None and following.text.startswith(")")
+        tail = _tail(queue, end, before_parenthesis)
+        yield INDENT * line.depth + "  ".join([line.text, *tail])
+        index, opened = end, line.opens
+    for comment in queue:
+        if comment.spaced and not opened:
+            yield ""
+        yield comment.text
+        opened = False
+
+
+def _own_lines(queue: deque[Comment], line: _Line, index: int) -> list[Comment]:
+    """The comments that stand before a line, those from within it included."""
+    end = index + line.core
+    taken = []
+    while queue and (queue[0].index < end or (line.core == 0 and queue[0].closes)):
+        taken.append(queue.popleft())
+    return taken
+
+
+def _tail(queue: deque[Comment], end: int, before_parenthesis: bool) -> list[str]:
+    """The comments that end a line."""
+    taken = []
+    while queue and queue[0].trailing and queue[0].index == end:
+        if before_parenthesis and not queue[0].closes:
+            break
+        taken.append(queue.popleft().text)
+    return taken

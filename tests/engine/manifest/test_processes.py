@@ -1,0 +1,30 @@
+"""Publishers of different processes: one chain, nothing lost, and every budget kept."""
+
+from collections import Counter
+
+from omnigraph.ids import MAIN
+from omnigraph.manifest.manifest import Manifest
+from omnigraph.storage.store import Store, open_store
+from tests.support.manifests import CITY, PERSON, StillRuntime, new_manifest
+from tests.support.places import in_processes
+from tests.support.publishers import publish_many
+
+PUBLISHES = 15
+
+
+def test_publishers_of_three_processes_form_one_chain(store: Store) -> None:
+    new_manifest(store.manifest)
+    work = [(PERSON, "a"), (PERSON, "b"), (CITY, "c")]
+    lost = in_processes(
+        publish_many, [(store.root.uri, table, PUBLISHES, actor) for table, actor in work]
+    )
+    state = Manifest(rows=open_store(store.root.uri).manifest, runtime=StillRuntime()).load(MAIN)
+    commits = state.lineage.commits
+    assert len(commits) == 1 + 3 * PUBLISHES
+    assert [commit.parent for commit in commits] == [None, *(commit.id for commit in commits[:-1])]
+    assert Counter(commit.actor for commit in commits[1:]) == dict.fromkeys("abc", PUBLISHES)
+    assert state.snapshot.pins == {PERSON: 1 + 2 * PUBLISHES, CITY: 1 + PUBLISHES}
+    rows_of_the_head = [r for r in state.image.rows.to_pylist() if r["object_type"] == "graph_head"]
+    assert len(rows_of_the_head) == 1
+    # The writer of its own table is never refused for a pin; at most it waits for its turn.
+    assert lost[2][0] == 0

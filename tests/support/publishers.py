@@ -1,0 +1,42 @@
+"""What a process does that publishes beside others; importable, so that fresh processes can run it."""
+
+from omnigraph.errors import ManifestConflict, PublishContention
+from omnigraph.ids import MAIN, CommitId, TableKey, Version
+from omnigraph.manifest.change import Change, Draft, Update
+from omnigraph.manifest.manifest import Manifest
+from omnigraph.manifest.publish import publish
+from omnigraph.manifest.records import CommitKind
+from omnigraph.runtime import SYSTEM
+from omnigraph.storage.store import open_store
+from omnigraph.storage.tables import TableAt
+
+TRIES_MAX = 100
+
+
+def publish_many(uri: str, table: str, times: int, actor: str) -> tuple[int, int]:
+    """Move one table `times` versions on, re-reading after a conflict; give lost pins and lost budgets."""
+    manifest = Manifest(rows=open_store(uri).manifest, runtime=SYSTEM)
+    conflicts = contention = 0
+    for _ in range(times):
+        for _ in range(TRIES_MAX):
+            try:
+                publish(manifest, _next(manifest, TableKey(table), actor))
+                break
+            except ManifestConflict:
+                conflicts += 1
+            except PublishContention:
+                contention += 1
+        else:
+            raise AssertionError("never got through")
+    return conflicts, contention
+
+
+def _next(manifest: Manifest, table: TableKey, actor: str) -> Change:
+    entry = manifest.current(MAIN).snapshot.entries[table]
+    at = TableAt(path=entry.at.path, branch=None, version=Version(entry.version + 1))
+    return Change(
+        branch=MAIN,
+        updates=(Update(table_key=table, at=at, row_count=entry.row_count + 1),),
+        expected={table: entry.version},
+        draft=Draft(commit=CommitId(SYSTEM.new_id()), kind=CommitKind.MUTATION, actor=actor),
+    )

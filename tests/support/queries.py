@@ -1,0 +1,378 @@
+"""Query trees as Hypothesis strategies, and the query texts of the conformance files."""
+
+from collections.abc import Iterator
+from dataclasses import fields, is_dataclass, replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+import yaml
+from hypothesis import strategies as st
+
+from omnigraph.language.query.tree import (
+    AggregateExpr,
+    AliasExpr,
+    AllOf,
+    Among,
+    AnyOf,
+    Binding,
+    Bm25Expr,
+    Clause,
+    Compare,
+    Condition,
+    Delete,
+    Expr,
+    Filter,
+    Hops,
+    Insert,
+    IsNull,
+    Item,
+    LiteralExpr,
+    Name,
+    NearestExpr,
+    Negation,
+    Not,
+    NowExpr,
+    Optional,
+    OrderKey,
+    Param,
+    ParamType,
+    Predicate,
+    PropertyExpr,
+    PropertyMatch,
+    Query,
+    QueryFile,
+    Read,
+    RrfExpr,
+    Statement,
+    TextExpr,
+    Traversal,
+    Update,
+    VariableExpr,
+)
+from omnigraph.language.query.words import FUNCTIONS, KEYWORDS, SCALARS
+from omnigraph.language.source import NOWHERE
+
+T = TypeVar("T")
+
+CONFORMANCE = Path(__file__).parent.parent / "conformance"
+
+
+def without_places(tree: T) -> T:
+    """The same tree with every span forgotten."""
+    if isinstance(tree, tuple):
+        return tuple(without_places(one) for one in tree)  # type: ignore[return-value]
+    if not is_dataclass(tree) or isinstance(tree, type):
+        return tree
+    names = [field.name for field in fields(tree)]
+    values = {name: without_places(getattr(tree, name)) for name in names if name != "span"}
+    places = {"span": NOWHERE} if "span" in names else {}
+    return replace(tree, **values, **places)
+
+
+def conformance_texts() -> Iterator[tuple[str, str, bool]]:
+    """Every query text of the conformance files: where it stands, the text, whether it parses."""
+    for path in sorted(CONFORMANCE.glob("*.yaml")):
+        document = yaml.safe_load(path.read_text(encoding="utf-8"))
+        for number, (text, step) in enumerate(_steps(document)):
+            yield f"{path.stem}-{number}", text, step.get("error") != "QueryError"
+
+
+def _steps(node: Any) -> Iterator[tuple[str, dict[str, Any]]]:
+    if isinstance(node, dict):
+        for operation in ("query", "mutate", "lint"):
+            if isinstance(node.get(operation), str):
+                yield node[operation], node
+        node = list(node.values())
+    if isinstance(node, list):
+        for one in node:
+            yield from _steps(one)
+
+
+# ---- words
+
+PLAIN_WORDS = ("name", "notes", "true_total", "orders", "_x", "aB9", "null_count", "query_text")
+_WORDS = st.sampled_from(PLAIN_WORDS)
+_ANY_WORDS = st.one_of(
+    _WORDS,
+    st.sampled_from(sorted(KEYWORDS)),
+    st.sampled_from(sorted(FUNCTIONS)),
+    st.from_regex(r"[a-z_][A-Za-z0-9_]{0,5}", fullmatch=True),
+)
+_EDGE_WORDS = _ANY_WORDS.filter(lambda word: word != "not")
+_TYPES = st.one_of(
+    st.sampled_from(("Vessel", "Port", "Date", "Vector", "String", "MATCH")),
+    st.from_regex(r"[A-Z][A-Za-z0-9_]{0,5}", fullmatch=True),
+)
+_VARIABLES = st.one_of(st.sampled_from(("v", "p", "_", "count", "x1")), _ANY_WORDS)
+# The names of constants are read as the constants, except as order keys.
+_COLUMN_WORDS = _ANY_WORDS.filter(lambda word: word not in ("true", "false", "null"))
+
+words = _ANY_WORDS
+names = _ANY_WORDS.map(Name)
+edge_names = _EDGE_WORDS.map(Name)
+type_names = _TYPES.map(Name)
+variables = _VARIABLES.map(Name)
+
+
+# ---- literals
+
+
+def _literal(form: Any, values: st.SearchStrategy[Any]) -> st.SearchStrategy[LiteralExpr]:
+    return values.map(lambda value: LiteralExpr(form=form, value=value))
+
+
+def literals(*, extended: bool = False) -> st.SearchStrategy[LiteralExpr]:
+    """Literals, nested lists included; null, signs and exponents only where they are allowed."""
+    low = -(2**63) if extended else 0
+    floor = None if extended else 0.0
+    plain = st.one_of(
+        _literal("string", st.text(max_size=8)),
+        _literal("int", st.integers(low, 2**63 - 1)),
+        _literal("float", st.floats(floor, allow_nan=False, allow_infinity=False)),
+        _literal("bool", st.booleans()),
+        _literal("date", st.text(max_size=10)),
+        _literal("datetime", st.text(max_size=10)),
+        *([st.just(LiteralExpr(form="null", value=None))] if extended else []),
+    )
+    return st.recursive(
+        plain, lambda inner: _literal("list", st.lists(inner, max_size=3).map(tuple)), max_leaves=5
+    )
+
+
+def values(*, extended: bool = False) -> st.SearchStrategy[Expr]:
+    """What may stand in a block or behind `where`."""
+    return st.one_of(literals(extended=extended), _variable_exprs, st.just(NowExpr()))
+
+
+# ---- expressions
+
+_variable_exprs = _VARIABLES.map(lambda name: VariableExpr(name=name))
+_properties = st.builds(
+    PropertyExpr, variable=_VARIABLES, property=_ANY_WORDS, span=st.just(NOWHERE)
+)
+_aliases = _WORDS.map(lambda name: AliasExpr(name=name))
+
+
+def expressions(*, extended: bool = False) -> st.SearchStrategy[Expr]:
+    """Every kind of expression, calls inside calls included."""
+    simple: st.SearchStrategy[Expr] = st.one_of(values(extended=extended), _properties, _aliases)
+    return st.recursive(simple, _calls, max_leaves=6)
+
+
+def _calls(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    here = st.just(NOWHERE)
+    nearest = st.builds(NearestExpr, field=_properties, query=inner, span=here)
+    bm25 = st.builds(Bm25Expr, field=inner, query=inner, span=here)
+    ranking = st.one_of(nearest, bm25)
+    return st.one_of(
+        st.builds(
+            AggregateExpr,
+            function=st.sampled_from(("count", "sum", "avg", "min", "max")),
+            argument=inner,
+            span=here,
+        ),
+        text_calls(inner),
+        nearest,
+        bm25,
+        st.builds(RrfExpr, first=ranking, second=ranking, k=st.none() | inner, span=here),
+    )
+
+
+def text_calls(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[TextExpr]:
+    """`search`, `match_text` and `fuzzy`; only the last has a distance."""
+    here = st.just(NOWHERE)
+    plain = st.sampled_from(("search", "match_text"))
+    return st.one_of(
+        st.builds(TextExpr, function=plain, field=inner, query=inner, span=here),
+        st.builds(
+            TextExpr,
+            function=st.just("fuzzy"),
+            field=inner,
+            query=inner,
+            distance=st.none() | inner,
+            span=here,
+        ),
+    )
+
+
+# ---- conditions and clauses
+
+_COMPARISONS = st.sampled_from(("=", "!=", "<", "<=", ">", ">=", "contains", "starts_with"))
+
+
+def conditions(*, extended: bool = False) -> st.SearchStrategy[Condition]:
+    """Conditions; joined, negated and null tests only where they are allowed."""
+    here = st.just(NOWHERE)
+    operand = expressions(extended=extended)
+    compare = st.builds(Compare, left=operand, op=_COMPARISONS, right=operand, span=here)
+    searches = text_calls(operand)
+    if not extended:
+        return st.one_of(compare.filter(_is_no_traversal), searches)
+    lists = literals(extended=True).filter(lambda one: one.form == "list")
+    simple: st.SearchStrategy[Condition] = st.one_of(
+        compare,
+        searches,
+        st.builds(IsNull, operand=operand, negated=st.booleans(), span=here),
+        st.builds(Among, operand=operand, choices=st.one_of(lists, _variable_exprs), span=here),
+    )
+    return st.recursive(simple, _joined, max_leaves=5)
+
+
+def _joined(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    here = st.just(NOWHERE)
+    parts = st.lists(inner, min_size=2, max_size=3).map(tuple)
+    return st.one_of(
+        st.builds(AllOf, parts=parts, span=here),
+        st.builds(AnyOf, parts=parts, span=here),
+        st.builds(Not, part=inner, span=here),
+    )
+
+
+def _is_no_traversal(one: Compare) -> bool:
+    bare = isinstance(one.left, VariableExpr) and isinstance(one.right, VariableExpr)
+    return not (bare and one.op in ("contains", "starts_with"))
+
+
+def pairs(*, extended: bool = False) -> st.SearchStrategy[PropertyMatch]:
+    """`name: value`."""
+    return st.builds(
+        PropertyMatch, name=names, value=values(extended=extended), span=st.just(NOWHERE)
+    )
+
+
+def clauses(*, extended: bool = False) -> st.SearchStrategy[Clause]:
+    """Clauses of a match, blocks inside blocks included."""
+    here = st.just(NOWHERE)
+    small = st.integers(0, 12)
+    simple: st.SearchStrategy[Clause] = st.one_of(
+        st.builds(
+            Binding,
+            variable=variables,
+            type_name=type_names,
+            matches=st.lists(pairs(extended=extended), max_size=3).map(tuple),
+            span=here,
+        ),
+        st.builds(
+            Traversal,
+            left=variables,
+            edge=edge_names,
+            right=variables,
+            edge_variable=st.none() | variables,
+            undirected=st.booleans(),
+            hops=st.none() | st.builds(Hops, low=small, high=st.none() | small, span=here),
+            span=here,
+        ),
+        st.builds(Filter, condition=conditions(extended=extended), span=here),
+    )
+    kinds = (Negation, Optional) if extended else (Negation,)
+    return st.recursive(
+        simple,
+        lambda inner: st.one_of(
+            [
+                st.builds(
+                    kind, clauses=st.lists(inner, min_size=1, max_size=3).map(tuple), span=here
+                )
+                for kind in kinds
+            ]
+        ),
+        max_leaves=5,
+    )
+
+
+# ---- queries
+
+
+def _params() -> st.SearchStrategy[Param]:
+    here = st.just(NOWHERE)
+    scalars = st.sampled_from(sorted(SCALARS))
+    types = st.one_of(
+        st.builds(
+            ParamType, scalar=scalars, is_list=st.booleans(), nullable=st.booleans(), span=here
+        ),
+        st.builds(ParamType, dimension=st.integers(0, 4096), nullable=st.booleans(), span=here),
+    )
+    return st.builds(Param, name=variables, type=types, span=here)
+
+
+def reads(*, extended: bool = False) -> st.SearchStrategy[Read]:
+    """Bodies that read."""
+    here = st.just(NOWHERE)
+    anything = expressions(extended=extended)
+    items = st.builds(
+        Item,
+        expr=st.one_of(anything, _COLUMN_WORDS.map(lambda name: AliasExpr(name=name))),
+        alias=st.none() | names,
+        span=here,
+    )
+    directions = st.sampled_from((None, "asc", "desc"))
+    constants = ("bool", "null")
+    keys = st.one_of(
+        st.builds(
+            OrderKey,
+            expr=st.one_of(
+                anything.filter(lambda one: getattr(one, "form", None) not in constants),
+                _ANY_WORDS.map(lambda name: AliasExpr(name=name)),
+            ).filter(lambda one: not isinstance(one, NearestExpr)),
+            direction=directions,
+            span=here,
+        ),
+        st.builds(
+            OrderKey,
+            expr=st.builds(NearestExpr, field=_properties, query=anything, span=here),
+            span=here,
+        ),
+    )
+    counts = _literal("int", st.integers(0, 2**63 - 1))
+    bounds = st.one_of(st.none(), counts, *([_variable_exprs] if extended else []))
+    return st.builds(
+        Read,
+        clauses=st.lists(clauses(extended=extended), min_size=1, max_size=4).map(tuple),
+        items=st.lists(items, min_size=1, max_size=4).map(tuple),
+        order=st.lists(keys, max_size=3).map(tuple),
+        limit=bounds,
+        offset=bounds if extended else st.none(),
+    )
+
+
+def statements(*, extended: bool = False) -> st.SearchStrategy[Statement]:
+    """Statements that write."""
+    here = st.just(NOWHERE)
+    assignments = st.lists(pairs(extended=extended), min_size=1, max_size=3).map(tuple)
+    predicates = st.builds(
+        Predicate,
+        property=names,
+        op=st.sampled_from(("=", "!=", "<", "<=", ">", ">=")),
+        value=values(extended=extended),
+        span=here,
+    )
+    return st.one_of(
+        st.builds(Insert, type_name=type_names, assignments=assignments, span=here),
+        st.builds(
+            Update, type_name=type_names, assignments=assignments, predicate=predicates, span=here
+        ),
+        st.builds(Delete, type_name=type_names, predicate=predicates, span=here),
+    )
+
+
+def queries(*, extended: bool = False) -> st.SearchStrategy[Query]:
+    """Whole declarations, right in form only: no name need exist and no type need fit."""
+    writes = st.lists(statements(extended=extended), min_size=1, max_size=3).map(tuple)
+    return st.builds(
+        Query,
+        name=names,
+        params=st.lists(_params(), max_size=3).map(tuple),
+        description=st.none() | st.text(max_size=12),
+        instruction=st.none() | st.text(max_size=12),
+        body=st.one_of(reads(extended=extended), writes),
+        span=st.just(NOWHERE),
+    )
+
+
+def files(*, extended: bool = False) -> st.SearchStrategy[QueryFile]:
+    """Whole files."""
+    return st.lists(queries(extended=extended), max_size=3).map(
+        lambda some: QueryFile(tuple(some), extended=extended)
+    )
+
+
+any_files = st.one_of(files(extended=False), files(extended=True))

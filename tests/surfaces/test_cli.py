@@ -1,0 +1,258 @@
+"""The command line as its users meet it: what it prints where, and with which exit code."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from omnigraph.surfaces.cli.main import main
+
+SCHEMA = """\
+node Person { name: String @key  age: I32?  @range(age, 0..150) }
+edge Knows: Person -> Person
+"""
+QUERIES = """\
+query friends($who: String) { match { $p: Person { name: $who }  $p knows $f } return { $f.name as friend, $f.age } }
+query add($name: String, $age: I32?) { insert Person { name: $name, age: $age } }
+"""
+DATA = """\
+{"type": "Person", "data": {"name": "Ada", "age": 36}}
+{"type": "Person", "data": {"name": "Bo"}}
+{"edge": "Knows", "from": "Ada", "to": "Bo"}
+"""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one command did."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+
+Run = Callable[..., Outcome]
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Run commands in a folder with a schema, queries and data."""
+    monkeypatch.chdir(tmp_path)
+    for name, text in (("people.pg", SCHEMA), ("people.gq", QUERIES), ("people.jsonl", DATA)):
+        (tmp_path / name).write_text(text)
+
+    def invoke(*arguments: str) -> Outcome:
+        monkeypatch.setattr(sys, "argv", ["omnigraph", *arguments])
+        with pytest.raises(SystemExit) as stop:
+            main()
+        told = capsys.readouterr()
+        return Outcome(int(str(stop.value.code or 0)), told.out, told.err)
+
+    return invoke
+
+
+@pytest.fixture
+def people(run: Run) -> Run:
+    """A graph that is loaded."""
+    assert run("init", "g", "--schema", "people.pg").code == 0
+    assert run("load", "g", "--data", "people.jsonl", "--mode", "append").code == 0
+    return run
+
+
+def test_three_commands_make_load_and_ask(run: Run) -> None:
+    made = run("init", "g", "--schema", "people.pg")
+    assert made.out.startswith("initialized ")
+    loaded = run("load", "g", "--data", "people.jsonl", "--mode", "append")
+    assert "2 nodes across 1 node types, 1 edges across 1 edge types" in loaded.out
+    assert "direct, local" in loaded.err
+    asked = run("query", "friends", "--store", "g", "--query", "people.gq", "--param", "who=Ada")
+    assert asked.out.splitlines() == [
+        "1 rows from branch main via friends",
+        "friend | f.age",
+        "-------+------",
+        "Bo     | null",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("form", "expected"),
+    [
+        ("csv", "friend,f.age\nBo,\n"),
+        ("kv", "1 rows from branch main via friends\n\nrow 1\nfriend: Bo\nf.age: null\n"),
+        ("jsonl", None),
+        ("json", None),
+    ],
+)
+def test_rows_come_in_five_formats(people: Run, form: str, expected: str | None) -> None:
+    asked = people(
+        "query", "friends", "--store", "g", "--query", "people.gq", "--param", "who=Ada", "-f", form
+    )
+    if expected is not None:
+        assert asked.out == expected
+    elif form == "jsonl":
+        head, row = map(json.loads, asked.out.splitlines())
+        assert (head["row_count"], row) == (1, {"friend": "Bo", "f.age": None})
+    else:
+        assert asked.json["columns"] == ["friend", "f.age"]
+        assert asked.json["graph_commit_id"]
+
+
+def test_a_mutation_reports_what_it_changed(people: Run) -> None:
+    done = people(
+        "mutate", "add", "--store", "g", "--query", "people.gq", "--param", "name=Cy", "--as", "eve",
+        "--json",
+    )  # fmt: skip
+    assert (done.json["affected_nodes"], done.json["commit"]["actor_id"]) == (1, "eve")
+    listed = people("commit", "list", "g", "--filter", "actor=eve", "--json").json["commits"]
+    assert [commit["graph_commit_id"] for commit in listed] == [
+        done.json["commit"]["graph_commit_id"]
+    ]
+    shown = people("commit", "show", listed[0]["graph_commit_id"][:20], "--store", "g", "--json")
+    assert shown.json["kind"] == "mutation"
+
+
+def test_a_lost_compare_and_swap_exits_with_four(people: Run) -> None:
+    head = people("commit", "list", "g", "-n", "1", "--json").json["commits"][0]["graph_commit_id"]
+    arguments = ["mutate", "add", "--store", "g", "--query", "people.gq", "--if-commit", head]
+    assert people(*arguments, "--param", "name=Cy").code == 0
+    lost = people(*arguments, "--param", "name=Di", "--json")
+    assert lost.code == 4
+    assert lost.json["precondition_failure"]["expected"] == head
+
+
+def test_branches_are_made_listed_and_deleted(people: Run) -> None:
+    assert (
+        people("branch", "create", "side", "--store", "g").out == "created branch side from main\n"
+    )
+    assert people("branch", "create", "side", "--store", "g").code == 3
+    assert people("branch", "list", "g").out == "main\nside\n"
+    assert people("branch", "delete", "side", "--store", "g").code == 0
+    assert people("branch", "delete", "main", "--store", "g").code == 1
+    unknown = people("branch", "delete", "sid", "--store", "g", "--json")
+    assert unknown.code == 1
+    assert unknown.json["missing"]["name"] == "sid"
+
+
+def test_an_export_loads_into_an_equal_graph(people: Run, tmp_path: Path) -> None:
+    first = people("export", "g").out
+    (tmp_path / "copy.jsonl").write_text(first)
+    people("init", "copy", "--schema", "people.pg")
+    assert people("load", "copy", "--data", "copy.jsonl", "--mode", "overwrite").code == 0
+    assert people("export", "copy").out == first
+    people("export", "g", "--out", "file.jsonl")
+    assert (tmp_path / "file.jsonl").read_text() == first
+
+
+def test_a_bad_line_is_named_and_nothing_changes(people: Run, tmp_path: Path) -> None:
+    lines = [json.dumps({"type": "Person", "data": {"name": f"p{i}"}}) for i in range(99)]
+    lines[57] = '{"type": "Person", "data": {"name": "p57", "age": 999}}'
+    (tmp_path / "bad.jsonl").write_text("\n".join(lines))
+    before = people("snapshot", "g", "--json").json
+    refused = people("load", "g", "--data", "bad.jsonl", "--mode", "append")
+    assert refused.code == 1
+    assert all(
+        word in refused.err for word in ["line 58", "W10", "Person.age", "999", "no changes"]
+    )
+    assert people("snapshot", "g", "--json").json == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["query", "--store", "g", "-e", "query q() { match { $p: Persn } return { $p.name } }"], 1, ["Person"]),
+        (["query", "--store", "nowhere", "--query", "people.gq", "friends"], 1, ["nowhere", "__manifest"]),
+        (["query", "--store", "g", "--query", "people.gq"], 1, ["friends", "add"]),
+        (["query", "add", "--store", "g", "--query", "people.gq", "--param", "name=x"], 1, ["mutate"]),
+        (["mutate", "friends", "--store", "g", "--query", "people.gq"], 1, ["query"]),
+        (["query", "friends", "--store", "g", "--query", "people.gq"], 1, ["P06", "who"]),
+        (["query", "friends", "--store", "g", "--query", "absent.gq"], 1, ["absent.gq"]),
+        (["load", "g", "--data", "absent.jsonl", "--mode", "append"], 1, ["absent.jsonl"]),
+        (["load", "g", "--data", "people.jsonl", "--mode", "upsert"], 1, ["append, merge or overwrite"]),
+        (["load", "g", "--data", "people.jsonl", "--mode", "merge", "--branch", "typo"], 1, ["typo"]),
+        (["load", "g", "--data", "people.jsonl", "--mode", "append"], 3, ["W20", "Ada", "merge"]),
+        (["init", "g", "--schema", "people.pg"], 3, ["exists"]),
+        (["load", "g"], 2, ["--data"]),
+        (["query"], 2, ["--query"]),
+        (["query", "--store", "g", "-e", "x", "--params", "[1]"], 2, ["object"]),
+        (["mutate", "add", "--store", "g", "--query", "people.gq", "--as", "omnigraph:x"], 2, ["omnigraph:"]),
+        (["frobnicate"], 2, ["frobnicate"]),
+        (["export", "g", "--type", "Persn"], 1, ["Person"]),
+        (["commit", "show", "01ZZZZZZZZZZ", "--store", "g"], 1, ["01ZZZZZZZZZZ"]),
+    ],
+    ids=lambda value: " ".join(value[:3]) if isinstance(value, list) else None,
+)  # fmt: skip
+def test_a_wrong_call_is_told_in_words(
+    people: Run, arguments: list[str], code: int, words: list[str]
+) -> None:
+    told = people(*arguments)
+    text = told.out + told.err
+    assert told.code == code, text
+    assert all(word in text for word in words), text
+    assert "Traceback" not in text
+
+
+def test_lint_checks_every_query_and_fails_on_errors(run: Run, tmp_path: Path) -> None:
+    fine = run("lint", "--schema", "people.pg", "--query", "people.gq")
+    assert fine.code == 0
+    assert "2 queries, ok" in fine.out
+    (tmp_path / "bad.gq").write_text("query q() { match { $p: Person } return { $p.colour } }")
+    bad = run("lint", "--schema", "people.pg", "--query", "bad.gq", "--json")
+    assert bad.code == 1
+    assert [finding["code"] for finding in bad.json["findings"]] == ["T6"]
+    (tmp_path / "bad.pg").write_text("node A { k: String? @key }")
+    assert run("lint", "--schema", "bad.pg").code == 1
+
+
+def test_fmt_rewrites_files_once(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "ugly.pg").write_text("node   A{k:String@key // kept\n}")
+    assert run("fmt", "ugly.pg", "--check").code == 1
+    assert run("fmt", "ugly.pg").code == 0
+    assert "// kept" in (tmp_path / "ugly.pg").read_text()
+    assert run("fmt", "ugly.pg", "--check").code == 0
+
+
+def test_a_plan_shows_its_steps_and_refusals(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "new.pg").write_text(SCHEMA.replace("age: I32?", "age: I64?  nick: String?"))
+    shown = run("schema", "plan", "--from", "people.pg", "--to", "new.pg")
+    assert shown.code == 0
+    assert "supported: no" in shown.out
+    assert "OG-MF-106" in shown.out
+    assert run("schema", "plan", "--from", "people.pg", "--to", "new.pg", "--check").code == 1
+
+
+def test_doctor_finds_nothing_on_a_settled_graph(people: Run) -> None:
+    assert people("doctor", "g", "--json").json == {"settled": True, "findings": []}
+
+
+def test_schema_show_prints_the_schema_as_written(people: Run) -> None:
+    assert people("schema", "show", "g").out == SCHEMA
+
+
+def test_help_is_quick_and_loads_nothing_heavy() -> None:
+    program = (
+        "import sys; sys.argv = ['omnigraph', '--help']\n"
+        "from omnigraph.surfaces.cli.main import main\n"
+        "try: main()\nexcept SystemExit: pass\n"
+        "sys.exit(any(name in sys.modules for name in ('lance', 'pyspark', 'pandas', 'pyarrow')))"
+    )
+    assert subprocess.run([sys.executable, "-c", program], capture_output=True).returncode == 0
+
+
+def test_a_closed_pipe_ends_quietly(people: Run, tmp_path: Path) -> None:
+    command = f"{sys.executable} -m omnigraph export g | head -n 1"
+    done = subprocess.run(command, shell=True, capture_output=True, text=True, cwd=tmp_path)
+    assert "Traceback" not in done.stderr
+
+
+def test_import_omnigraph_loads_no_lance() -> None:
+    program = "import omnigraph, sys; sys.exit('lance' in sys.modules or 'pandas' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", program]).returncode == 0
