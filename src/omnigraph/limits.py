@@ -63,6 +63,9 @@ MANIFEST_FRAGMENTS_MAX = 32
 PUBLISH_BACKOFF_SECONDS = 0.02
 """First wait after a lost manifest swap, about one publish; doubled per round, shortened at random."""
 
+PUBLISH_TURN_SECONDS_MAX = 2.0
+"""A publisher that waited this long for its turn goes on without: a stopped process may hold it."""
+
 PUBLISH_TURNS = 64
 """Locks that publishers of one process take turns with; more than the branches written at one moment."""
 
@@ -119,6 +122,27 @@ LEASE_POLL_SECONDS = 0.25
 
 PRODUCT_ROWS_MAX = 200_000_000
 """Pairs of unconnected entities one query may form; more would not fit in memory."""
+
+CACHE_NAMES_MAX = 4_096
+"""Layouts, families and costs a read cache remembers by name; each is small."""
+
+HELD_PART = 4
+"""A column is held whole in memory only if it takes less than one in this many parts of the cache."""
+
+KEY_MAP_ROWS_MAX = 2_000_000
+"""Entities of a table whose ids are mapped in memory; larger tables are looked up in their index."""
+
+PATHS_MAX = 2**62
+"""Matches one row of a result may stand for: counts are 64 bits wide."""
+
+MORSEL_ROWS = 1 << 20
+"""Rows of bindings in flight between two operators: enough for NumPy's speed, little enough to hold many."""
+
+REACH_CELLS = 1 << 24
+"""Sources times nodes that one search with several hops marks at once, a byte each."""
+
+RESULT_BATCH_ROWS = 65_536
+"""Rows of one batch of a streamed result."""
 
 SCAN_BATCH_ROWS = 65_536
 """Rows per batch of a stream: large enough for Arrow's kernels, small enough to hold a few."""

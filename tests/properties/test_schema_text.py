@@ -54,6 +54,7 @@ def commented(draw: st.DrawFn) -> str:
     )
 
 
+@settings(max_examples=300)
 @given(commented())
 def test_comments_survive_the_layout_and_the_layout_is_stable(text: str) -> None:
     tree = parse_schema_text(Source(text))

@@ -9,9 +9,9 @@ import pytest
 from lance import LanceDataset
 from lance.commit import CommitConflictError
 from lance.dataset import Transaction
-from lance.fragment import write_fragments
 
 from tests.support.lance_bare import (
+    KEYED,
     SCHEMA,
     Op,
     append,
@@ -22,6 +22,7 @@ from tests.support.lance_bare import (
     fragments,
     ids,
     index,
+    keyed_table,
     replace_rows,
     rows,
     swap,
@@ -29,30 +30,10 @@ from tests.support.lance_bare import (
     upsert,
 )
 
-KEYED = pa.schema(
-    [
-        pa.field("id", pa.string(), nullable=False).with_metadata(
-            {"lance-schema:unenforced-primary-key": "true"}
-        ),
-        pa.field("n", pa.int64()),
-    ]
-)
-
-
-def keyed_table(path: Path, schema: pa.Schema = KEYED) -> LanceDataset:
-    written = write_fragments(
-        rows("head", "a").cast(schema), str(path), mode="create", data_storage_version="2.2"
-    )
-    return LanceDataset.commit(
-        str(path), Op.Overwrite(schema, written), enable_stable_row_ids=True, max_retries=0
-    )
-
 
 def two(dataset: LanceDataset) -> tuple[LanceDataset, LanceDataset]:
     """Two handles at the same version."""
-    return tuple(  # type: ignore[return-value]
-        LanceDataset(dataset.uri, version=dataset.version) for _ in range(2)
-    )
+    return tuple(LanceDataset(dataset.uri, version=dataset.version) for _ in range(2))
 
 
 # ---- compare-and-swap
@@ -261,7 +242,7 @@ def test_an_old_segment_claimed_for_new_fragments_answers_wrongly(tmp_path: Path
     dataset = commit(dataset, Op.CreateIndex([segment], []))
     dataset = commit(dataset, compaction(dataset))
     dataset = append(dataset, rows("late"))
-    claimed = replace(segment, fragment_ids=set(fragments(dataset)))  # type: ignore[arg-type]
+    claimed = replace(segment, fragment_ids=set(fragments(dataset)))
     wrong = commit(dataset, Op.CreateIndex([claimed], [segment]))
     assert wrong.to_table(filter="id = 'late'").num_rows == 0
 

@@ -14,6 +14,15 @@ from lance.optimize import Compaction
 Op = LanceOperation
 SCHEMA = pa.schema([pa.field("id", pa.string(), nullable=False), pa.field("n", pa.int64())])
 
+KEYED = pa.schema(
+    [
+        pa.field("id", pa.string(), nullable=False).with_metadata(
+            {"lance-schema:unenforced-primary-key": "true"}
+        ),
+        pa.field("n", pa.int64()),
+    ]
+)
+
 
 def rows(*ids: str, n: int = 0) -> pa.Table:
     """Rows of the bare table."""
@@ -134,3 +143,13 @@ def fence(expected: int) -> Callable[[int], AbstractContextManager[None]]:
         yield
 
     return lock
+
+
+def keyed_table(path: Path, schema: pa.Schema = KEYED) -> LanceDataset:
+    """A table created with rows and a marked key column."""
+    written = write_fragments(
+        rows("head", "a").cast(schema), str(path), mode="create", data_storage_version="2.2"
+    )
+    return LanceDataset.commit(
+        str(path), Op.Overwrite(schema, written), enable_stable_row_ids=True, max_retries=0
+    )

@@ -31,7 +31,7 @@ _ids = itertools.count(1)
 
 
 class StillRuntime:
-    """A clock that ticks one microsecond per look and remembers waits instead of waiting."""
+    """A clock that ticks one microsecond per look, and on which waiting takes no time."""
 
     def __init__(self) -> None:
         self.waits: list[float] = []
@@ -43,14 +43,15 @@ class StillRuntime:
             return next(self._ticks)
 
     def monotonic(self) -> float:
-        return self.now_us() / 1e6
+        return self.now_us() / 1e6 + sum(self.waits)
 
     def new_id(self) -> str:
         with self._lock:
             return f"01TEST{next(_ids):020d}"
 
     def wait(self, seconds: float) -> None:
-        self.waits.append(seconds)
+        with self._lock:
+            self.waits.append(seconds)
 
     def jitter(self, seconds: float) -> float:
         return seconds

@@ -99,7 +99,7 @@ class MemoryRows:
             self.lines[None] = _Line(incarnation=MAIN_LINE, commits={1: first})
             return self._image(None, self.lines[None], 1)
 
-    def swap(self, image: Image, rows: pa.Table) -> Version:
+    def swap(self, image: Image, rows: pa.Table, guard: str | None = None) -> Version:
         fresh = self._keyed(rows)
         with self._lock:
             line = self._line(image.branch)

@@ -22,6 +22,7 @@ from omnigraph.compile.operators import (
     Scan,
     Slice,
     Sort,
+    Window,
 )
 from omnigraph.compile.plan import Plan
 from tests.support.query_model import (
@@ -58,6 +59,9 @@ class Run:
 
     def passes(self, tests: Iterable[Test], row: Row) -> bool:
         return all(truth(test, row, self.params) is True for test in tests)
+
+    def end(self, window: Window | None) -> int | None:
+        return None if window is None else window_end(window.limit, window.offset, self.params)
 
     def nodes(self, variable: str) -> Mapping[str, Entity]:
         type_name = self.plan.by_name[variable].type_name
@@ -101,10 +105,8 @@ def _rows(operator: Operator, run: Run) -> list[Weighted]:
         case Group():
             return _grouped(operator, run)
         case Rank(input=below, ranking=ranking, ties=ties, depth=depth):
-            top = window_end(depth.limit, depth.offset, run.params) if depth is not None else None
-            return [
-                (row, 1) for row in ranked(_each(_rows(below, run)), ranking, ties, top, run.params)
-            ]
+            order = ranked(_each(_rows(below, run)), ranking, ties, run.end(depth), run.params)
+            return [(row, 1) for row in order][: run.end(operator.window)]
         case Sort():
             return _sorted(operator, run)
         case Slice(input=below, window=window):
@@ -215,4 +217,4 @@ def _sorted(sort: Sort, run: Run) -> list[Weighted]:
             key=lambda one, expr=key.expr: null_first(run.value(expr, one[0])),  # type: ignore[misc]
             reverse=key.descending,
         )
-    return rows
+    return rows[: run.end(sort.window)]

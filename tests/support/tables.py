@@ -136,7 +136,7 @@ def _turn(store: Store, *, locked: bool) -> Any:
         store.locks.release(lock)
 
 
-def publish_each(place: Place, me: int, times: int) -> int:
+def publish_each(place: Place, me: int, times: int, guard: str | None = None) -> int:
     """Advance the head row `times` times, each on top of the last; give the number of lost rounds."""
     rows = open_place(place).manifest
     lost = 0
@@ -145,7 +145,7 @@ def publish_each(place: Place, me: int, times: int) -> int:
             image = rows.load(None)
             commit = f"{me}-{number}"
             try:
-                rows.swap(image, link(commit, head_of(image.rows)))
+                rows.swap(image, link(commit, head_of(image.rows)), guard)
                 break
             except RowContention:
                 lost += 1

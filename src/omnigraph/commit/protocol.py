@@ -3,8 +3,6 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-import structlog
-
 from omnigraph.commit.forks import fork_table
 from omnigraph.commit.guard import StaleBase, require_base
 from omnigraph.commit.plan import TableWrite, WritePlan
@@ -27,6 +25,7 @@ from omnigraph.errors import (
 )
 from omnigraph.failpoints import Failpoint, fail
 from omnigraph.ids import TableKey, Version
+from omnigraph.logs import get_logger
 from omnigraph.manifest.change import Change, Draft, Update
 from omnigraph.manifest.manifest import Manifest
 from omnigraph.manifest.publish import Published, publish
@@ -35,7 +34,7 @@ from omnigraph.runtime import Runtime, datetime_of
 from omnigraph.storage.layout import Root
 from omnigraph.storage.tables import Landed, TableAt, Tables
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

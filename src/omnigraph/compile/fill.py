@@ -7,7 +7,7 @@ from omnigraph.compile.algebra import Test
 from omnigraph.compile.checked import Const, Now, ParamRef
 from omnigraph.compile.leaves import Change, Fixed
 from omnigraph.compile.plan import Plan
-from omnigraph.compile.rebuild import change_leaves, change_tests
+from omnigraph.compile.rebuild import change_leaves
 from omnigraph.compile.rules.coerce_literals import coerced
 from omnigraph.compile.rules.fold_constants import folded
 
@@ -27,11 +27,7 @@ def fill(plan: Plan, values: Mapping[str, object], now: datetime) -> Plan:
     def instant(leaf: Now) -> Const:
         return Const(value=now, type=leaf.type)
 
-    filled = change_leaves(plan, Change(fixed=fixed, now=instant))
-    if filled is plan:
-        return plan
-
     def settle(test: Test) -> Test:
         return folded(coerced(test), plan.by_name)
 
-    return change_tests(filled, settle)
+    return change_leaves(plan, Change(fixed=fixed, now=instant), settle)

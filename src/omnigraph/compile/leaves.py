@@ -92,31 +92,28 @@ def change_condition(condition: Condition, change: Change) -> Condition:
 
 def change_text(text: TextMatch, change: Change) -> TextMatch:
     """Change every leaf of a text search."""
-    new = TextMatch(
-        function=text.function,
-        field=change.field(text.field),
-        query=change.fixed(text.query),
-        distance=None if text.distance is None else change.fixed(text.distance),
-    )
-    return text if new == text else new
+    field, query = change.field(text.field), change.fixed(text.query)
+    distance = None if text.distance is None else change.fixed(text.distance)
+    if field is text.field and query is text.query and distance is text.distance:
+        return text
+    return TextMatch(function=text.function, field=field, query=query, distance=distance)
 
 
 def change_ranking(ranking: Ranking, change: Change) -> Ranking:
     """Change every leaf of a ranking."""
-    new = (
-        Rrf(
-            first=_change_arm(ranking.first, change),
-            second=_change_arm(ranking.second, change),
-            k=change.fixed(ranking.k),
-        )
-        if isinstance(ranking, Rrf)
-        else _change_arm(ranking, change)
-    )
-    return ranking if new == ranking else new
+    if not isinstance(ranking, Rrf):
+        return _change_arm(ranking, change)
+    first, second = _change_arm(ranking.first, change), _change_arm(ranking.second, change)
+    k = change.fixed(ranking.k)
+    if first is ranking.first and second is ranking.second and k is ranking.k:
+        return ranking
+    return Rrf(first=first, second=second, k=k)
 
 
 def _change_arm(arm: Nearest | Bm25, change: Change) -> Nearest | Bm25:
     field, query = change.field(arm.field), change.fixed(arm.query)
+    if field is arm.field and query is arm.query:
+        return arm
     return replace(arm, field=field, query=query, span=NOWHERE)
 
 
@@ -135,8 +132,10 @@ def change_item(expr: ItemExpr, change: Change) -> ItemExpr:
 
 def change_aggregate(aggregate: Aggregate, change: Change) -> Aggregate:
     """Change the argument of an aggregate."""
-    new = replace(aggregate, argument=change_argument(aggregate.argument, change), span=NOWHERE)
-    return aggregate if new == aggregate else new
+    argument = change_argument(aggregate.argument, change)
+    if argument is aggregate.argument:
+        return aggregate
+    return replace(aggregate, argument=argument, span=NOWHERE)
 
 
 def change_argument(argument: Reference | Fixed, change: Change) -> Reference | Fixed:

@@ -105,7 +105,11 @@ class Scan:
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """Give the distinct values that the enclosing operator's input has for these variables."""
+    """Give the distinct values that the enclosing operator's input has for these variables.
+
+    Rows with a NULL among them are left out: a missing entity matches nothing. Without variables it is
+    one row that binds nothing.
+    """
 
     variables: tuple[str, ...]
 

@@ -68,20 +68,26 @@ def _conjoined(tests: tuple[Test, ...], change: Callable[[Test], Test]) -> tuple
     return conjuncts(all_of(map(change, tests))) if tests else tests
 
 
-def change_leaves(plan: Plan, change: Change) -> Plan:
-    """Change every leaf of every expression of the plan."""
-    return plan.with_root(lambda root: rewrite(root, lambda one: _changed(one, change)))
+def _itself(test: Test) -> Test:
+    return test
 
 
-def _changed(operator: Operator, change: Change) -> Operator:
+def change_leaves(plan: Plan, change: Change, settle: Callable[[Test], Test] = _itself) -> Plan:
+    """Change every leaf of every expression of the plan, and settle the tests that this changes."""
+    return plan.with_root(lambda root: rewrite(root, lambda one: _changed(one, change, settle)))
+
+
+def _changed(operator: Operator, change: Change, settle: Callable[[Test], Test]) -> Operator:
     match operator:
         case Scan(filter=tests, search=search):
-            new = _each(tests, change, _test), _each(search, change, change_text)
+            new = _tests(tests, change, settle), _each(search, change, change_text)
             same = new[0] is tests and new[1] is search
             return operator if same else replace(operator, filter=new[0], search=new[1])
         case Filter(input=below, conditions=tests):
-            changed = _each(tests, change, _test)
-            return operator if changed is tests else Filter(below, changed)
+            changed = _tests(tests, change, settle)
+            if changed is tests:
+                return operator
+            return Filter(below, changed) if changed else below
         case Rank():
             return _changed_rank(operator, change)
         case Group(keys=keys, tallies=tallies):
@@ -107,6 +113,16 @@ def _changed(operator: Operator, change: Change) -> Operator:
 def _each(parts: tuple[T, ...], change: Change, apply: Callable[[T, Change], T]) -> tuple[T, ...]:
     new = tuple(apply(part, change) for part in parts)
     return parts if all(a is b for a, b in zip(new, parts, strict=True)) else new
+
+
+def _tests(
+    tests: tuple[Test, ...], change: Change, settle: Callable[[Test], Test]
+) -> tuple[Test, ...]:
+    changed = _each(tests, change, _test)
+    if changed is tests:
+        return tests
+    pairs = zip(changed, tests, strict=True)
+    return conjuncts(all_of(new if new is old else settle(new) for new, old in pairs))
 
 
 def _test(test: Test, change: Change) -> Test:

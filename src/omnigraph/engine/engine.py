@@ -1,6 +1,6 @@
 """One opened graph: its store, what is known of it, and how it commits and recovers."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from omnigraph.commit.protocol import Desk
@@ -12,6 +12,7 @@ from omnigraph.engine.settings import Settings
 from omnigraph.errors import ReadOnlyError
 from omnigraph.ids import MAIN, BranchName
 from omnigraph.manifest.contracts import Contracts
+from omnigraph.manifest.heads import Heads
 from omnigraph.manifest.legacy import LegacyLineage
 from omnigraph.manifest.manifest import Manifest
 from omnigraph.manifest.travel import At
@@ -68,7 +69,14 @@ def assemble(
         commits=store.keyed_rows(layout.LEGACY_COMMITS, "graph_commit_id"),
         actors=store.keyed_rows(layout.LEGACY_ACTORS, "graph_commit_id"),
     )
-    manifest = Manifest(rows=store.manifest, runtime=runtime, legacy=legacy)
+    manifest = Manifest(
+        rows=store.manifest,
+        runtime=runtime,
+        legacy=legacy,
+        heads=Heads(_forgetting(store)),
+        # A kernel lock costs microseconds; a lease would cost requests that a lost swap may never need.
+        turns=store.locks if store.root.is_local else None,
+    )
     desk = Desk(
         root=store.root,
         tables=store.tables,
@@ -90,3 +98,13 @@ def assemble(
         settings=settings,
         read_only=read_only,
     )
+
+
+def _forgetting(store: Store) -> Callable[[BranchName], None]:
+    """Drop opened table versions of a branch name that may have begun another life; main has only one."""
+
+    def forget(branch: BranchName) -> None:
+        if branch != MAIN:
+            store.tables.forget(branch=branch)
+
+    return forget

@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
-import structlog
-
 from omnigraph.errors import (
     BranchExists,
     BranchInUse,
@@ -20,6 +18,7 @@ from omnigraph.errors import (
 from omnigraph.failpoints import Failpoint, fail
 from omnigraph.ids import MAIN, BranchName
 from omnigraph.limits import BRANCH_CREATE_WAIT_SECONDS, BRANCH_CREATE_WAITS_MAX
+from omnigraph.logs import get_logger
 from omnigraph.manifest.manifest import Manifest
 from omnigraph.manifest.migrate import migrate, migrated
 from omnigraph.manifest.names import SCHEMA_APPLY_LOCK, branch_name, nesting, new_branch_name
@@ -29,9 +28,9 @@ from omnigraph.manifest.stamp import CURRENT
 from omnigraph.manifest.state import BranchState
 from omnigraph.manifest.travel import At, state_at
 from omnigraph.storage.layout import MANIFEST
-from omnigraph.storage.refs import MAIN_LINE, BranchRef
+from omnigraph.storage.refs import MAIN_LINE, BranchRef, Incarnation
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 class Forks(Protocol):
@@ -180,7 +179,7 @@ def _refuse_used(
     users = [
         other
         for other, line in lines.items()
-        if other != branch and _reads_files_of(manifest.current(other, line), branch)
+        if other != branch and _reads_files_of(manifest, other, line, branch)
     ]
     if users:
         raise BranchInUse(branch, users, f"{_quoted(users)} shows tables it owns")
@@ -193,8 +192,11 @@ def _quoted(names: list[str] | list[BranchName]) -> str:
     return ", ".join(f"'{name}'" for name in names)
 
 
-def _reads_files_of(state: BranchState, branch: BranchName) -> bool:
-    return any(entry.at.branch == branch for entry in state.snapshot.entries.values())
+def _reads_files_of(
+    manifest: Manifest, other: BranchName, line: Incarnation, branch: BranchName
+) -> bool:
+    entries = manifest.current(other, line, remember=False).snapshot.entries.values()
+    return any(entry.at.branch == branch for entry in entries)
 
 
 def _forked_from(tables: Forks, branch: BranchName, owned: tuple[Entry, ...]) -> Iterator[str]:

@@ -1,10 +1,12 @@
 """One graph's manifest: its rows, what is known of them, and fresh reads of a branch, now or in the past."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 
 from omnigraph.errors import HistoryReclaimed, NotFound, NotFoundError
 from omnigraph.ids import MAIN, BranchName, Version
+from omnigraph.limits import PUBLISH_TURN_SECONDS_MAX
 from omnigraph.manifest.heads import Heads
 from omnigraph.manifest.legacy import LegacyLineage
 from omnigraph.manifest.lineage import Lineage
@@ -13,30 +15,50 @@ from omnigraph.manifest.stamp import LINEAGE_IN_MANIFEST, stamp_of
 from omnigraph.manifest.state import BranchState, decode
 from omnigraph.runtime import Runtime
 from omnigraph.storage.layout import MANIFEST
+from omnigraph.storage.locks import Locks
 from omnigraph.storage.refs import MAIN_LINE, Incarnation
 from omnigraph.storage.rows import Image, Rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """The manifest of one graph. All handles of a process on one root share one, so that they take turns."""
+    """The manifest of one graph. All handles of a process on one root share one, so that they take turns.
+
+    `turns` are turns between processes, for stores that give them at no cost: a swap is safe without them, but a
+    process that always knows the newest state could win every round.
+    """
 
     rows: Rows
     runtime: Runtime
     legacy: LegacyLineage | None = None
     heads: Heads = field(default_factory=Heads)
+    turns: Locks | None = None
 
-    def current(self, branch: BranchName, line: Incarnation | None = None) -> BranchState:
+    @contextmanager
+    def turn(self, branch: BranchName) -> Iterator[None]:
+        """Publish in turn with the other publishers of a branch, as far as they can be waited for."""
+        with self.heads.turn(branch), ExitStack() as held:
+            if self.turns is not None:
+                lock = self.turns.acquire(f"__publish__@{branch}", wait=PUBLISH_TURN_SECONDS_MAX)
+                if lock is not None:
+                    held.callback(self.turns.release, lock)
+            yield
+
+    def current(
+        self, branch: BranchName, line: Incarnation | None = None, *, remember: bool = True
+    ) -> BranchState:
         """The branch as it is now: one probe, and a load only when somebody else moved it.
 
-        `line` spares the look at which life of the name this is, for a caller who just listed the branches.
+        `line` spares the look at which life of the name this is, for a caller who just listed the branches; one
+        who looks at all of them does not `remember`, so that those in use stay known.
         """
         known = self.heads.get(branch)
         alive = self.line(branch) if line is None else line
         version = self.rows.head(lance_branch(branch))
         if known is not None and known.version == version and known.line == alive:
             return known
-        return self.heads.keep(self.load(branch, version))
+        state = self.load(branch, version)
+        return self.heads.keep(state) if remember else state
 
     def load(self, branch: BranchName, version: Version | None = None) -> BranchState:
         """Read a state from the rows, whatever is known; it is not remembered."""

@@ -2,8 +2,6 @@
 
 from dataclasses import dataclass
 
-import structlog
-
 from omnigraph.errors import (
     InternalError,
     OmniError,
@@ -18,14 +16,15 @@ from omnigraph.limits import (
     PUBLISH_BACKOFF_SECONDS,
     PUBLISH_RETRIES_MAX,
 )
+from omnigraph.logs import get_logger
 from omnigraph.manifest.change import Change, records_for
 from omnigraph.manifest.manifest import Manifest
 from omnigraph.manifest.migrate import contend, migrated
-from omnigraph.manifest.records import GraphCommit, Record, encode, lance_branch
+from omnigraph.manifest.records import GraphCommit, Record, encode, head_row, lance_branch
 from omnigraph.manifest.stamp import CURRENT
 from omnigraph.manifest.state import BranchState
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 Records = tuple[Record, ...]
 
@@ -46,7 +45,7 @@ def publish(manifest: Manifest, change: Change) -> Published:
     `PublishContention`: other writers kept winning; nothing was written. A `StorageError` leaves the outcome
     open: recovery looks before anybody repeats the write.
     """
-    with manifest.heads.turn(change.branch):
+    with manifest.turn(change.branch):
         published = _rounds(manifest, change)
         _fold(manifest, change.branch, published.state.fragments)
     return published
@@ -79,7 +78,7 @@ def _attempt(manifest: Manifest, change: Change, round_: int) -> Published:
         return Published(version=state.version, commit=None, state=state)
     fail(Failpoint.PUBLISH_PREPARED)
     try:
-        version = manifest.rows.swap(state.image, encode(decided))
+        version = manifest.rows.swap(state.image, encode(decided), head_row(change.branch))
     except (StorageError, InternalError):
         # The answer may be what was lost, not the write.
         found = _look(manifest, change)

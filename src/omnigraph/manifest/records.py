@@ -155,7 +155,12 @@ def object_id(record: Record) -> str:
         case GraphCommit():
             return record.id
         case GraphHead():
-            return f"graph_head:{record.branch}"
+            return head_row(record.branch)
+
+
+def head_row(branch: BranchName) -> str:
+    """Name the row that every publish of a branch replaces."""
+    return f"graph_head:{branch}"
 
 
 def _life(incarnation: int) -> str:

@@ -10,6 +10,7 @@ from omnigraph.manifest.manifest import Manifest
 from omnigraph.manifest.records import GraphCommit
 from omnigraph.manifest.state import BranchState
 from omnigraph.storage.layout import MANIFEST
+from omnigraph.storage.refs import MAIN_LINE
 
 At = str | int | datetime
 """A point in the history of a branch: commit id or unique prefix, manifest version, or moment."""
@@ -51,8 +52,10 @@ def state_of(manifest: Manifest, branch: BranchName, commit: GraphCommit) -> Bra
 def find_commit(manifest: Manifest, name: str) -> GraphCommit:
     """Find a commit on any branch, by id or by a prefix that is unique among all of them."""
     found: dict[CommitId, GraphCommit] = {}
-    for branch in (MAIN, *map(BranchName, sorted(manifest.rows.branches()))):
-        commit = manifest.current(branch).lineage.find(name)
+    refs = manifest.rows.branches()
+    lines = {MAIN: MAIN_LINE} | {BranchName(ref): refs[ref].incarnation for ref in sorted(refs)}
+    for branch, line in lines.items():
+        commit = manifest.current(branch, line, remember=branch == MAIN).lineage.find(name)
         if commit is not None:
             found[commit.id] = commit
             if commit.id == name:

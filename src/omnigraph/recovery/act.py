@@ -3,14 +3,13 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-import structlog
-
 from omnigraph.commit.protocol import Desk
 from omnigraph.commit.queues import Hold, queue_key
 from omnigraph.commit.sidecar import Decided, Recorded, Sidecar
 from omnigraph.errors import ManifestConflict, RecoveryRequired
 from omnigraph.failpoints import Failpoint, fail
 from omnigraph.ids import MAIN, RECOVERY_ACTOR, BranchName, CommitId, TableKey, Version
+from omnigraph.logs import get_logger
 from omnigraph.manifest.change import Change, Draft, Update
 from omnigraph.manifest.publish import publish
 from omnigraph.manifest.records import CommitKind, GraphCommit, graph_branch
@@ -21,7 +20,7 @@ from omnigraph.recovery.classify import Finding, Observed, classify
 from omnigraph.recovery.observe import table_path
 from omnigraph.storage.tables import TableAt
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,11 +4,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-import structlog
-
 from omnigraph.commit.protocol import Desk
 from omnigraph.commit.queues import SCHEMA_APPLY, Hold, QueueKey, queue_key
 from omnigraph.commit.sidecar import Sidecar, WriterKind
+from omnigraph.logs import get_logger
 from omnigraph.manifest.records import graph_branch
 from omnigraph.recovery.act import (
     Case,
@@ -24,7 +23,7 @@ from omnigraph.recovery.audit import Audit
 from omnigraph.recovery.classify import Decision, Finding, classify, decide
 from omnigraph.recovery.observe import observe
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 class Power(StrEnum):

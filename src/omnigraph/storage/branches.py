@@ -32,40 +32,59 @@ def refs(datasets: Datasets, path: str) -> dict[str, BranchRef]:
     return {name: _ref(name, facts) for name, facts in sorted(listed.items())}
 
 
-def incarnation(datasets: Datasets, objects: Objects, path: str, branch: str | None) -> Incarnation:
-    """Read which life of a branch name this is: one small text where the store can read it, else a listing."""
-    if branch is None:
-        return MAIN_LINE
+def ref(datasets: Datasets, objects: Objects, path: str, branch: str) -> BranchRef | None:
+    """Read one branch, None when there is none: one small text where the store can read it, else a listing."""
     if datasets.root.is_memory:
         # Lance keeps a memory of its own, which the object store cannot read.
-        ref = refs(datasets, path).get(branch)
-        found = ref.incarnation if ref is not None else None
-    else:
-        text = objects.read(f"{path}/{REFS}/{quote(branch, safe='')}.json")
-        found = _mapping(json.loads(text)["identifier"]["version_mapping"]) if text else None
+        return refs(datasets, path).get(branch)
+    text = objects.read(f"{path}/{REFS}/{quote(branch, safe='')}.json")
+    if text is None:
+        return None
+    facts = json.loads(text)
+    return BranchRef(
+        name=branch,
+        parent=facts["parentBranch"],
+        parent_version=Version(facts["parentVersion"]),
+        created_us=int(facts["createAt"]) * 1_000_000,
+        incarnation=_mapping(facts["identifier"]["version_mapping"]),
+    )
+
+
+def incarnation(datasets: Datasets, objects: Objects, path: str, branch: str | None) -> Incarnation:
+    """Read which life of a branch name this is; the main line has only one."""
+    if branch is None:
+        return MAIN_LINE
+    found = ref(datasets, objects, path, branch)
     if found is None:
         raise TableNotFound(str(datasets.place(path, branch)), "branch")
-    return found
+    return found.incarnation
 
 
 def create(
-    datasets: Datasets, path: str, name: str, source: str | None, version: Version
+    datasets: Datasets,
+    objects: Objects,
+    path: str,
+    name: str,
+    *,
+    source: str | None,
+    version: Version,
 ) -> LanceDataset:
     """Create a branch; `ForkExists` tells a live ref from files that a former one left behind.
 
-    Lance answers an existing name with an opaque error, and files left behind would become the new branch's
-    history, so that both are looked for first.
+    Lance refuses both and changes nothing then, but does not say which it was.
     """
     _require_name(name)
-    _require_free(datasets, path, name)
-    place = datasets.place(path, name, version)
     try:
-        with faults(Doing.CREATE, place):
+        with faults(Doing.CREATE, datasets.place(path, name, version)):
             # A handle of its own: this call borrows it mutably, and a shared one would refuse other threads.
-            return copy.copy(datasets.any(path, None)).create_branch(name, (source, version))
+            own = copy.copy(datasets.any(path, None))
+            return own.create_branch(name, (source, version))
     except OmniError as error:
-        # A rival may have been faster between the look and the call.
-        _require_free(datasets, path, name, cause=error)
+        if ref(datasets, objects, path, name) is not None:
+            raise ForkExists(path, name, has_ref=True) from error
+        if datasets.exists(path, name):
+            datasets.forget(path, name)
+            raise ForkExists(path, name, has_ref=False) from error
         raise
 
 
@@ -124,16 +143,6 @@ def _require_name(name: str) -> None:
             f"'{name}' cannot be the name of a branch; no changes were made",
             hint="use letters, digits, '.', '-' and '_', in segments separated by '/'",
         )
-
-
-def _require_free(
-    datasets: Datasets, path: str, name: str, cause: BaseException | None = None
-) -> None:
-    if name in refs(datasets, path):
-        raise ForkExists(path, name, has_ref=True) from cause
-    if datasets.exists(path, name):
-        datasets.forget(path, name)
-        raise ForkExists(path, name, has_ref=False) from cause
 
 
 def _ref(name: str, facts: Mapping[str, Any]) -> BranchRef:

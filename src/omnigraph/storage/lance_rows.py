@@ -9,7 +9,7 @@ from lance import LanceDataset, LanceOperation
 from lance.dataset import Transaction
 from lance.fragment import write_fragments
 
-from omnigraph.errors import HeadMoved, InternalError, RowContention
+from omnigraph.errors import HeadMoved, InternalError, RowContention, TableNotFound
 from omnigraph.ids import Version
 from omnigraph.limits import IMAGE_ROUNDS_MAX, IMAGES_MAX
 from omnigraph.storage import branches, images
@@ -17,6 +17,13 @@ from omnigraph.storage.compaction import compact
 from omnigraph.storage.counters import Cost, record
 from omnigraph.storage.datasets import Datasets
 from omnigraph.storage.faults import Place, faults
+from omnigraph.storage.guarded import (
+    RowPlace,
+    find_row,
+    place_in_newest,
+    replaces_only,
+    swap_guarded,
+)
 from omnigraph.storage.inline import merge_rows
 from omnigraph.storage.object_faults import Doing
 from omnigraph.storage.objects import Objects
@@ -41,6 +48,7 @@ class LanceRows:
         self._path = path
         self._key = key
         self._images: Recent[_ImageKey, Image] = Recent(IMAGES_MAX)
+        self._guards: Recent[_ImageKey, tuple[str, RowPlace]] = Recent(IMAGES_MAX)
         self._lives: dict[str, Incarnation] = {}
 
     # ---- the table
@@ -106,18 +114,37 @@ class LanceRows:
                 return self._hold(image)
         raise InternalError(f"branch '{branch}' of {self._path} was recreated again and again")
 
-    def swap(self, image: Image, rows: pa.Table) -> Version:
+    def swap(self, image: Image, rows: pa.Table, guard: str | None = None) -> Version:
         """Insert or replace rows by key from the state of `image`; returns the version that shows them."""
         dataset = copy.copy(self._dataset(image))
         fresh = images.fitting(rows, image.rows.schema)
+        place = self._guard(image, dataset, fresh, guard) if guard is not None else None
         with faults(Doing.WRITE, self._place(image), contention=lambda: self._contention(image)):
-            merge_rows(dataset, self._key, fresh)
+            if place is None:
+                merge_rows(dataset, self._key, fresh)
+            else:
+                dataset = swap_guarded(dataset, place, fresh)
         self._datasets.settle(self._path)
         record(Cost.MANIFEST_SWAPS)
         version = self._opened(image.branch, dataset)
         if version == image.version + 1:
-            self._hold(images.swapped(image, rows, self._key, version))
+            held = self._hold(images.swapped(image, rows, self._key, version))
+            if place is not None and guard is not None:
+                after = place_in_newest(dataset, fresh, self._key, guard)
+                self._guards.put(self._name(held), (guard, after))
         return version
+
+    def _guard(
+        self, image: Image, dataset: LanceDataset, rows: pa.Table, guard: str
+    ) -> RowPlace | None:
+        """Where the guard row is, if replacing it is all that these rows replace."""
+        if not replaces_only(image.rows, rows, self._key, guard):
+            return None
+        known = self._guards.get(self._name(image))
+        if known is not None and known[0] == guard:
+            return known[1]
+        with faults(Doing.READ, self._place(image)):
+            return find_row(dataset, self._key, guard)
 
     def set_metadata(self, image: Image, key: str, value: str) -> Image:
         """Set one entry of the schema metadata; `RowContention` when another writer changed any since."""
@@ -171,8 +198,13 @@ class LanceRows:
     def create_branch(self, name: str, source: str | None, version: Version) -> BranchRef:
         """Create a branch at a version of another; `ForkExists` when the name is taken."""
         self._datasets.forget(self._path, name)
-        branches.create(self._datasets, self._path, name, source, version)
-        return self.branches()[name]
+        branches.create(
+            self._datasets, self._objects, self._path, name, source=source, version=version
+        )
+        created = branches.ref(self._datasets, self._objects, self._path, name)
+        if created is None:
+            raise TableNotFound(str(self._datasets.place(self._path, name)), "branch")
+        return created
 
     def delete_branch(self, name: str) -> None:
         """Remove a branch; nothing to do when it is gone, `BranchInUse` when others fork from it."""
@@ -212,7 +244,10 @@ class LanceRows:
         return version
 
     def _hold(self, image: Image) -> Image:
-        return self._images.put((image.branch, image.version, image.incarnation), image)
+        return self._images.put(self._name(image), image)
+
+    def _name(self, image: Image) -> _ImageKey:
+        return (image.branch, image.version, image.incarnation)
 
     def _dataset(self, image: Image) -> LanceDataset:
         at = TableAt(path=self._path, branch=image.branch, version=image.version)

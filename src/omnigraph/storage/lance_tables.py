@@ -95,10 +95,10 @@ class LanceTables:
 
     # ---- staged rows
 
-    def write(self, at: TableAt, data: Data) -> Written:
-        """Write fragments for a later `stage_written`; may run in any process."""
+    def write(self, at: TableAt, data: Data, *, row_ids: pa.Array | None = None) -> Written:
+        """Write fragments for a later `stage_written` or `stage_update`; may run in any process."""
         base = self._base(at)
-        return staging.receipt(staging.write(base, data, base.table.schema))
+        return staging.receipt(staging.write(base, data, base.table.schema, row_ids=row_ids))
 
     def stage_written(
         self, at: TableAt, written: Sequence[Written], *, overwrite: bool = False
@@ -107,6 +107,11 @@ class LanceTables:
         change = staging.written(self._base(at), written, replacing=overwrite)
         return _staged(at, StagedKind.OVERWRITE if overwrite else StagedKind.APPEND, change)
 
+    def stage_update(self, at: TableAt, written: Sequence[Written], addresses: pa.Array) -> Staged:
+        """Describe one commit in which rows at these addresses go and written ones come."""
+        change = staging.update(self._base(at), written, addresses)
+        return _staged(at, StagedKind.MERGE, change)
+
     def stage_append(self, at: TableAt, data: Data) -> Staged:
         """Stage new rows; refuses none."""
         change = staging.append(self._base(at), data)
@@ -114,9 +119,12 @@ class LanceTables:
         record(Cost.STAGE_APPEND_ROWS, change.added)
         return _staged(at, StagedKind.APPEND, change)
 
-    def stage_merge(self, at: TableAt, rows: pa.Table) -> Staged:
-        """Stage an upsert of whole rows by `id`; refuses none, null ids and repeated ids."""
-        change = staging.merge(self._base(at), rows)
+    def stage_merge(
+        self, at: TableAt, rows: pa.Table, *, deletes: pa.Array | None = None
+    ) -> Staged:
+        """Stage an upsert of whole rows by `id`, and in the same commit the removal of others."""
+        doomed = deletes if deletes is not None else pa.array([], pa.string())
+        change = staging.merge(self._base(at), rows, doomed)
         record(Cost.STAGE_MERGE)
         record(Cost.STAGE_MERGE_ROWS, change.added)
         return _staged(at, StagedKind.MERGE, change)
@@ -232,7 +240,9 @@ class LanceTables:
 
     def fork(self, at: TableAt, branch: str) -> TableAt:
         """Create a Lance branch at `at`; `ForkExists` tells a live ref from a leftover tree."""
-        forked = branches.create(self._datasets, at.path, branch, at.branch, at.version)
+        forked = branches.create(
+            self._datasets, self._objects, at.path, branch, source=at.branch, version=at.version
+        )
         record(Cost.FORKS)
         return TableAt(path=at.path, branch=branch, version=Version(forked.version))
 

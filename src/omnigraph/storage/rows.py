@@ -49,11 +49,13 @@ class Rows(Protocol):
         """Load all rows, at HEAD unless a version is named; a version held already is not read again."""
         ...
 
-    def swap(self, image: Image, rows: pa.Table) -> Version:
+    def swap(self, image: Image, rows: pa.Table, guard: str | None = None) -> Version:
         """Insert or replace rows by key from the state of `image`; returns the version that shows them.
 
         `RowContention` when another writer changed one of these rows since; nothing was written then.
         The version is `image.version + 1` unless a writer of other rows came between.
+        A `guard` is the key of a row among these that every rival replaces too: then it is enough to contend on
+        that row, and no other one is searched for.
         """
         ...
 

@@ -66,7 +66,7 @@ def overwrite(base: Base, data: Data) -> Change:
 
 def written(base: Base, parts: Sequence[Written], *, replacing: bool) -> Change:
     """Describe the append or overwrite of fragments that workers wrote."""
-    fragments = [FragmentMetadata.from_json(text) for part in parts for text in part.fragments]
+    fragments = _fragments(parts)
     if replacing:
         return _overwritten(base.dataset.lance_schema, fragments, base.table.count())
     if not fragments:
@@ -82,51 +82,51 @@ def receipt(fragments: Sequence[FragmentMetadata]) -> Written:
     )
 
 
-def merge(base: Base, rows: pa.Table) -> Change:
-    """Write an upsert by `id`: old copies are marked deleted, new ones keep their row ids.
+def merge(base: Base, rows: pa.Table, deletes: pa.Array) -> Change:
+    """Write an upsert by `id`: old copies are marked deleted, new ones keep their row ids; others just go.
 
     Matched rows come first and in row-id order, so that their ids take little room in the manifest, and new
     rows follow in the same fragment, which the commit numbers.
     """
     ids = _checked_ids(rows)
+    if pc.any(pc.is_in(deletes, value_set=ids)).as_py():
+        raise InternalError("an id is to be written and deleted in one upsert")
+    doomed = _addresses(base, deletes)
     hits = base.table.lookup(KEY, ids, (KEY,), row_id=True, row_address=True)
     position = pc.index_in(ids, value_set=hits[KEY].combine_chunks())
     matched = position.is_valid()
     row_ids = hits[ROW_ID].combine_chunks().take(position.drop_null())
     order = pc.sort_indices(row_ids)
     ordered = pa.concat_tables([rows.filter(matched).take(order), rows.filter(pc.invert(matched))])
-    fragments = write(base, ordered, base.table.schema)
-    if not hits.num_rows:
-        return Change(operation=LanceOperation.Append(fragments), added=rows.num_rows)
-    _keep_row_ids(fragments, row_ids.take(order))
-    updated, gone = _without(base, hits[ROW_ADDRESS].to_numpy())
-    operation = LanceOperation.Update(
-        removed_fragment_ids=gone,
-        updated_fragments=updated,
-        new_fragments=fragments,
-        # Any value may have changed, so that no index may count the new fragment as covered.
-        fields_for_preserving_frag_bitmap=[
-            field.id() for field in base.dataset.lance_schema.fields()
-        ],
-        update_mode="rewrite_rows",
-    )
-    return Change(operation=operation, added=rows.num_rows, deleted=hits.num_rows)
+    fragments = write(base, ordered, base.table.schema, row_ids=row_ids.take(order))
+    addresses = np.concatenate([hits[ROW_ADDRESS].to_numpy(), doomed])
+    return _replaced(base, fragments, addresses)
+
+
+def update(base: Base, parts: Sequence[Written], addresses: pa.Array) -> Change:
+    """Describe an update that workers wrote: rows at these addresses go, the written ones come."""
+    return _replaced(base, _fragments(parts), np.unique(addresses.to_numpy(zero_copy_only=False)))
 
 
 def delete(base: Base, ids: pa.Array) -> Change | None:
     """Mark the rows with these ids deleted; None when there is no such row."""
-    hits = base.table.lookup(KEY, ids, (), row_address=True)
-    if not hits.num_rows:
+    addresses = _addresses(base, ids)
+    if not len(addresses):
         return None
-    updated, gone = _without(base, hits[ROW_ADDRESS].to_numpy())
-    note = f"{hits.num_rows} rows by id"
-    return Change(operation=LanceOperation.Delete(updated, gone, note), deleted=hits.num_rows)
+    updated, gone = _without(base, addresses)
+    note = f"{len(addresses)} rows by id"
+    return Change(operation=LanceOperation.Delete(updated, gone, note), deleted=len(addresses))
 
 
 def write(
-    base: Base, data: Data, schema: pa.Schema, mode: str = "append"
+    base: Base,
+    data: Data,
+    schema: pa.Schema,
+    *,
+    mode: str = "append",
+    row_ids: pa.Array | None = None,
 ) -> list[FragmentMetadata]:
-    """Write fragments as the rows come in."""
+    """Write fragments as the rows come in; the leading rows keep the row ids that are given."""
     coming = data.num_rows if isinstance(data, pa.Table) else STREAM_ROWS
     source = Fitted(data, schema)
     with source.blamed(), faults(Doing.WRITE, base.place):
@@ -139,7 +139,10 @@ def write(
             data_storage_version=STORAGE_VERSION,
             allow_external_blob_outside_bases=True,
         )
-    return [fragment for fragment in fragments if fragment.physical_rows]
+    written = [fragment for fragment in fragments if fragment.physical_rows]
+    if row_ids is not None:
+        _keep_row_ids(written, row_ids)
+    return written
 
 
 def _checked_ids(rows: pa.Table) -> pa.Array:
@@ -154,6 +157,14 @@ def _checked_ids(rows: pa.Table) -> pa.Array:
         shown = ", ".join(shorten(value) for value in repeated.slice(0, 3).to_pylist())
         raise InternalError(f"{len(repeated)} ids come twice in one upsert: {shown}")
     return ids
+
+
+def _addresses(base: Base, ids: pa.Array) -> "np.ndarray[Any, Any]":
+    if not len(ids):
+        return np.empty(0, np.uint64)
+    found = base.table.lookup(KEY, ids, (), row_address=True)
+    addresses: np.ndarray[Any, Any] = found[ROW_ADDRESS].to_numpy()
+    return addresses
 
 
 def _keep_row_ids(fragments: Sequence[FragmentMetadata], row_ids: pa.Array) -> None:
@@ -184,6 +195,30 @@ def _without(
         else:
             updated.append(rest)
     return updated, gone
+
+
+def _replaced(
+    base: Base, fragments: list[FragmentMetadata], addresses: "np.ndarray[Any, Any]"
+) -> Change:
+    added = _rows(fragments)
+    if not len(addresses):
+        return Change(operation=LanceOperation.Append(fragments), added=added)
+    updated, gone = _without(base, addresses)
+    operation = LanceOperation.Update(
+        removed_fragment_ids=gone,
+        updated_fragments=updated,
+        new_fragments=fragments,
+        # Any value may have changed, so that no index may count the new fragments as covered.
+        fields_for_preserving_frag_bitmap=[
+            field.id() for field in base.dataset.lance_schema.fields()
+        ],
+        update_mode="rewrite_rows",
+    )
+    return Change(operation=operation, added=added, deleted=len(addresses))
+
+
+def _fragments(parts: Sequence[Written]) -> list[FragmentMetadata]:
+    return [FragmentMetadata.from_json(text) for part in parts for text in part.fragments]
 
 
 def _overwritten(schema: Any, fragments: list[FragmentMetadata], before: int) -> Change:

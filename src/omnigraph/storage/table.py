@@ -1,6 +1,6 @@
 """One opened table version, read through Lance."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import pyarrow as pa
@@ -10,22 +10,14 @@ from lance.dataset import ColumnOrdering
 
 from omnigraph.limits import LOOKUP_ROWS_PER_VALUE, LOOKUP_VALUES_MAX, SCAN_BATCH_ROWS
 from omnigraph.storage import search
-from omnigraph.storage.blobs import (
-    BLOB_DESCRIPTOR,
-    BLOB_INPUT,
-    BlobDescriptor,
-    BlobForm,
-    as_descriptor,
-    descriptors,
-    is_external,
-    restaged,
-)
+from omnigraph.storage.blob_reads import BlobReads
+from omnigraph.storage.blobs import BlobDescriptor, BlobForm, descriptors
 from omnigraph.storage.counters import Cost, record
 from omnigraph.storage.faults import Place, faults
 from omnigraph.storage.fragments import fragment_infos, fragment_of
 from omnigraph.storage.indices import index_infos, uncovered
 from omnigraph.storage.object_faults import Doing
-from omnigraph.storage.physical import blob_columns, logical
+from omnigraph.storage.physical import logical
 from omnigraph.storage.search import ROW_ID
 from omnigraph.storage.tables import Filter, FragmentInfo, IndexInfo, IndexKind, TableAt
 
@@ -43,7 +35,7 @@ class LanceTable:
         self._dataset = dataset
         self._place = place
         self._schema = logical(dataset.schema)
-        self._blobs = frozenset(blob_columns(self._schema))
+        self._blobs = BlobReads(dataset, self._schema, place)
         self._field_ids = {field.name(): field.id() for field in dataset.lance_schema.fields()}
 
     @property
@@ -95,8 +87,7 @@ class LanceTable:
                 limit=limit,
             ).to_reader()
         record(Cost.TABLE_SCANS)
-        shown = self._shown(source.schema, blobs, row_id=row_id)
-        return pa.RecordBatchReader.from_batches(shown, self._stream(source, shown, blobs))
+        return self._blobs.stream(source, blobs, row_id=row_id)
 
     def read(
         self,
@@ -123,7 +114,7 @@ class LanceTable:
                 limit=limit,
             ).to_table()
         record(Cost.TABLE_SCANS)
-        return self._as_shown(rows, blobs, row_id=row_id)
+        return self._blobs.table(rows, blobs, row_id=row_id)
 
     def take(
         self,
@@ -135,12 +126,13 @@ class LanceTable:
         """Fetch live rows by stable row id, in the order asked; unknown ids are left out."""
         names = list(columns) if columns is not None else self._schema.names
         shown_id = ROW_ID in names
-        stored = [*names, ROW_ID] if self._needs_row_id(names, blobs) and not shown_id else names
+        stored = (
+            [*names, ROW_ID] if self._blobs.needs_row_id(names, blobs) and not shown_id else names
+        )
         with faults(Doing.READ, self._place):
             rows = self._dataset._take_rows(row_ids.cast(pa.uint64()), columns=stored)
         record(Cost.TABLE_SCANS)
-        # A take knows no way to read bytes along, so `BYTES` is filled in like `INPUT`.
-        return self._as_shown(rows, blobs, row_id=shown_id, filled=True)
+        return self._blobs.table(rows, blobs, row_id=shown_id)
 
     def lookup(
         self,
@@ -156,6 +148,8 @@ class LanceTable:
         names = list(columns) if columns is not None else self._schema.names
         extra = [ROW_ID] * row_id + [ROW_ADDRESS] * row_address
         wanted = pc.drop_null(pc.unique(values))
+        if not len(wanted):
+            return self.read(names, row_id=row_id, row_address=row_address, blobs=blobs, limit=0)
         if self._pays(column, len(wanted)):
             parts = [
                 self.read(
@@ -165,7 +159,7 @@ class LanceTable:
                     row_address=row_address,
                     blobs=blobs,
                 )
-                for start in range(0, max(len(wanted), 1), LOOKUP_VALUES_MAX)
+                for start in range(0, len(wanted), LOOKUP_VALUES_MAX)
             ]
             return pa.concat_tables(parts)
         hits = self._sieve(column, wanted)
@@ -197,7 +191,7 @@ class LanceTable:
                 self._dataset, column, vector, limit, columns=names, filter=filter, row_id=row_id
             )
         record(Cost.TABLE_SCANS)
-        return self._as_shown(rows, BlobForm.DESCRIPTOR, row_id=row_id)
+        return self._blobs.table(rows, BlobForm.DESCRIPTOR, row_id=row_id)
 
     def match(
         self,
@@ -227,7 +221,7 @@ class LanceTable:
                 row_id=row_id,
             )
         record(Cost.TABLE_SCANS)
-        return self._as_shown(rows, BlobForm.DESCRIPTOR, row_id=row_id)
+        return self._blobs.table(rows, BlobForm.DESCRIPTOR, row_id=row_id)
 
     # ---- shape
 
@@ -286,15 +280,13 @@ class LanceTable:
         return self._dataset.scanner(
             columns=names,
             filter=filter,
-            with_row_id=row_id or self._needs_row_id(names, blobs),
+            with_row_id=row_id or self._blobs.needs_row_id(names, blobs),
             with_row_address=row_address,
             batch_size=batch_rows,
             order_by=[ColumnOrdering("id")] if order_by_id else None,
             fragments=parts,
             limit=limit,
-            blob_handling="all_binary"
-            if blobs is BlobForm.BYTES and self._has_blob(names)
-            else None,
+            blob_handling="all_binary" if blobs is BlobForm.BYTES else None,
         )
 
     def _pays(self, column: str, values: int) -> bool:
@@ -306,84 +298,6 @@ class LanceTable:
         source = self.scan((column,), row_id=True, row_address=True)
         kept = [b.filter(pc.is_in(b.column(column), value_set=wanted)) for b in source]
         return pa.Table.from_batches([b for b in kept if b.num_rows], source.schema)
-
-    def _has_blob(self, names: Sequence[str]) -> bool:
-        return not self._blobs.isdisjoint(names)
-
-    def _needs_row_id(self, names: Sequence[str], blobs: BlobForm) -> bool:
-        return blobs is not BlobForm.DESCRIPTOR and self._has_blob(names)
-
-    def _stream(
-        self, source: pa.RecordBatchReader, shown: pa.Schema, blobs: BlobForm
-    ) -> Iterator[pa.RecordBatch]:
-        while True:
-            with faults(Doing.READ, self._place):
-                batch = next(source, None)
-            if batch is None:
-                return
-            yield self._batch(batch, shown, blobs)
-
-    def _as_shown(
-        self, rows: pa.Table, blobs: BlobForm, *, row_id: bool, filled: bool = False
-    ) -> pa.Table:
-        if not self._has_blob(rows.column_names):
-            return rows
-        shown = self._shown(rows.schema, blobs, row_id=row_id, filled=filled)
-        batches = [self._batch(batch, shown, blobs, filled=filled) for batch in rows.to_batches()]
-        return pa.Table.from_batches(batches, shown)
-
-    def _shown(
-        self, stored: pa.Schema, blobs: BlobForm, *, row_id: bool, filled: bool = False
-    ) -> pa.Schema:
-        forms = {
-            BlobForm.DESCRIPTOR: BLOB_DESCRIPTOR,
-            BlobForm.BYTES: pa.large_binary(),
-            BlobForm.INPUT: BLOB_INPUT,
-        }
-        fields = [
-            pa.field(f.name, forms[blobs], nullable=True) if f.name in self._blobs else f
-            for f in stored
-            if row_id or f.name != ROW_ID
-        ]
-        return pa.schema(fields)
-
-    def _batch(
-        self, batch: pa.RecordBatch, shown: pa.Schema, blobs: BlobForm, *, filled: bool = False
-    ) -> pa.RecordBatch:
-        if not self._has_blob(batch.schema.names):
-            return batch
-        columns = [
-            self._blob(batch, f.name, blobs, filled=filled)
-            if f.name in self._blobs
-            else batch.column(f.name)
-            for f in shown
-        ]
-        return pa.record_batch(columns, schema=shown)
-
-    def _blob(self, batch: pa.RecordBatch, name: str, blobs: BlobForm, *, filled: bool) -> pa.Array:
-        stored = batch.column(name)
-        match blobs:
-            case BlobForm.DESCRIPTOR:
-                return as_descriptor(stored)
-            case BlobForm.BYTES if not filled:
-                return stored
-            case BlobForm.BYTES:
-                every = pa.array([True] * len(stored))
-                return pa.array(self._contents(batch, name, every), pa.large_binary())
-            case BlobForm.INPUT:
-                managed = pc.invert(pc.fill_null(is_external(stored), True))
-                return restaged(stored, self._contents(batch, name, managed))
-
-    def _contents(self, batch: pa.RecordBatch, name: str, which: pa.Array) -> list[bytes | None]:
-        positions = pc.indices_nonzero(which).to_pylist()
-        contents: list[bytes | None] = [None] * batch.num_rows
-        if positions:
-            row_ids = batch.column(ROW_ID).take(pa.array(positions)).to_pylist()
-            with faults(Doing.READ, self._place):
-                found = self._dataset.read_blobs(name, ids=row_ids)
-            for position, (_, content) in zip(positions, found, strict=True):
-                contents[position] = content
-        return contents
 
 
 def auto_cleanup_keys(dataset: LanceDataset) -> tuple[str, ...]:

@@ -351,8 +351,11 @@ class Tables(Protocol):
         """Let go of opened versions: all, those of a path, those of a branch on any path, or of both."""
         ...
 
-    def write(self, at: TableAt, data: Data) -> Written:
-        """Write fragments for a later `stage_written`; may run in any process."""
+    def write(self, at: TableAt, data: Data, *, row_ids: pa.Array | None = None) -> Written:
+        """Write fragments for a later `stage_written` or `stage_update`; may run in any process.
+
+        `row_ids` are those of the leading rows: new copies of rows that the same update removes.
+        """
         ...
 
     def stage_written(
@@ -361,12 +364,24 @@ class Tables(Protocol):
         """Describe the append (or overwrite) of fragments that workers wrote."""
         ...
 
+    def stage_update(self, at: TableAt, written: Sequence[Written], addresses: pa.Array) -> Staged:
+        """Describe one commit in which rows at these addresses go and written ones come.
+
+        The upsert of a source too large for one process: keys are joined with `_rowaddr` and `_rowid` elsewhere.
+        """
+        ...
+
     def stage_append(self, at: TableAt, data: Data) -> Staged:
         """Stage new rows; refuses none. Streams are not held in memory."""
         ...
 
-    def stage_merge(self, at: TableAt, rows: pa.Table) -> Staged:
-        """Stage an upsert of whole rows by `id`; refuses none, null ids and repeated ids."""
+    def stage_merge(
+        self, at: TableAt, rows: pa.Table, *, deletes: pa.Array | None = None
+    ) -> Staged:
+        """Stage an upsert of whole rows by `id`, and in the same commit the removal of others.
+
+        Refuses no rows, null ids and repeated ids; ids to delete that are not there are passed over.
+        """
         ...
 
     def stage_overwrite(self, at: TableAt, data: Data) -> Staged:

@@ -1,5 +1,6 @@
 """Text analysis: the one way in which text is cut into terms, with an index and without."""
 
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 import lance
@@ -15,7 +16,30 @@ ANALYZER: Final[dict[str, Any]] = {
 }
 """Lower case, English stems, no stop words, no accents; part of every text index that was ever built."""
 
+_JOINED_MAX: Final = 10_000
+"""Words that are analysed together."""
+
 
 def tokens(text: str) -> tuple[str, ...]:
     """Cut a text into terms exactly as the text index does."""
     return tuple(token.text for token in lance.tokenize(text, **ANALYZER))
+
+
+def tokens_of_each(pieces: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    """Cut many short texts into terms, as `tokens` would each of them.
+
+    Preparing the analyser costs far more than a word, so that single words go through it together: a word
+    that is all letters and digits is one position of the joined text, whether it leaves a term or not.
+    """
+    words = [number for number, piece in enumerate(pieces) if piece.isalnum()]
+    found: dict[int, tuple[str, ...]] = {}
+    for start in range(0, len(words), _JOINED_MAX):
+        chosen = words[start : start + _JOINED_MAX]
+        joined = " ".join(pieces[number] for number in chosen)
+        for token in lance.tokenize(joined, **ANALYZER):
+            found[chosen[token.position]] = (token.text,)
+    for number, piece in enumerate(pieces):
+        if number in found or piece.isalnum():
+            yield found.get(number, ())
+        else:
+            yield tokens(piece)

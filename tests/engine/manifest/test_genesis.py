@@ -1,19 +1,20 @@
 """The first moments of a graph: all of it, or nothing that looks like one."""
 
+import os
+import signal
+import subprocess
+import sys
 import threading
 from dataclasses import replace
 from functools import partial
 
 import pytest
 
-from omnigraph.catalog.contract import create_contract
-from omnigraph.catalog.resolve import compile_schema
 from omnigraph.errors import AlreadyInitialized, SchemaError, StorageError
 from omnigraph.failpoints import Failpoint, Injected, armed
 from omnigraph.ids import MAIN, TableKey
 from omnigraph.manifest.contracts import Accepted, load_contract
 from omnigraph.manifest.genesis import initialise
-from omnigraph.manifest.manifest import Manifest
 from omnigraph.manifest.records import CommitKind
 from omnigraph.manifest.stamp import CURRENT, STAMP
 from omnigraph.manifest.state import BranchState
@@ -26,34 +27,10 @@ from omnigraph.storage.layout import (
     key_path,
 )
 from omnigraph.storage.store import Store, open_store
-from tests.support.manifests import StillRuntime, together
+from tests.support.graphs import SCHEMA, accepted, init, manifest_of
+from tests.support.manifests import together
 
-SCHEMA = """
-node Person { name: String @key  age: I32? }
-node City { name: String @key }
-edge Knows: Person -> Person
-"""
 KEYS = [TableKey("edge:Knows"), TableKey("node:City"), TableKey("node:Person")]
-
-
-def accepted(source: str = SCHEMA) -> Accepted:
-    domain = "01ARZ3NDEKTSV4RRFFQ69G5FAV"
-    return Accepted(source=source, contract=create_contract(compile_schema(source), domain))
-
-
-def manifest_of(store: Store) -> Manifest:
-    return Manifest(rows=store.manifest, runtime=StillRuntime())
-
-
-def init(store: Store, source: str = SCHEMA, *, force: bool = False) -> BranchState:
-    return initialise(
-        store.objects,
-        store.tables,
-        manifest_of(store),
-        lambda: accepted(source),
-        uri=str(store.root),
-        force=force,
-    )
 
 
 def schema_files(store: Store) -> list[str]:
@@ -169,6 +146,37 @@ def test_an_init_that_fails_returns_its_error_and_leaves_no_schema_file(
     if at is not Failpoint.INIT_TABLES_CREATED:
         assert not store.manifest.exists()
         assert list(init(open_store(store.root.uri)).snapshot.entries) == KEYS
+
+
+@pytest.mark.parametrize("at", [Failpoint.INIT_SCHEMA_WRITTEN, Failpoint.INIT_CONTRACT_WRITTEN])
+def test_an_init_that_dies_leaves_a_claim_that_force_takes_over(
+    store: Store, at: Failpoint
+) -> None:
+    killed(store, at)
+    assert SCHEMA_PG in schema_files(store)
+    assert not store.manifest.exists()
+    with pytest.raises(AlreadyInitialized):
+        init(open_store(store.root.uri))
+    state = init(open_store(store.root.uri), force=True)
+    assert list(state.snapshot.entries) == KEYS
+    assert load_contract(store.objects).source == SCHEMA
+
+
+def test_an_init_that_dies_after_its_manifest_is_a_graph(store: Store) -> None:
+    killed(store, Failpoint.INIT_TABLES_CREATED)
+    assert load_contract(store.objects).source == SCHEMA
+    assert list(manifest_of(open_store(store.root.uri)).current(MAIN).snapshot.entries) == KEYS
+
+
+def killed(store: Store, at: Failpoint) -> None:
+    """Run an init in a process that dies there."""
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.support.graphs", store.root.uri],
+        env=os.environ | {"OMNIGRAPH_FAILPOINTS": f"{at}=exit"},
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode == -signal.SIGKILL
 
 
 class NoManifest:

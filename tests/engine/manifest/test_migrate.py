@@ -10,7 +10,7 @@ from omnigraph.errors import FormatVersion, InternalError, RowContention, Storag
 from omnigraph.failpoints import Failpoint, Injected, armed, parked
 from omnigraph.ids import MAIN, BranchName, Version
 from omnigraph.limits import MIGRATION_ROUNDS_MAX
-from omnigraph.manifest.branches import create_branch
+from omnigraph.manifest.branches import create_branch, delete_branch
 from omnigraph.manifest.lineage import commits_of, has_commits
 from omnigraph.manifest.manifest import Manifest
 from omnigraph.manifest.migrate import STEPS, Step, covers, migrate, migrated
@@ -23,6 +23,7 @@ from omnigraph.storage.store import Store
 from tests.support.manifests import (
     CITY,
     PERSON,
+    FakeForks,
     StillRuntime,
     another_handle,
     change,
@@ -307,6 +308,20 @@ def test_a_branch_made_at_an_old_commit_has_the_history_up_to_it(
     published = write(v3.manifest, PERSON, branch=then)
     assert published.commit is not None
     assert published.commit.parent == MAIN_COMMITS[0]
+
+
+def test_deleting_an_old_branch_drops_its_old_lineage_ref_as_far_as_it_can(
+    v3: OldGraph, store: Store
+) -> None:
+    migrate(v3.manifest, MAIN)
+    with armed(Failpoint.BRANCH_DROP_LINEAGE):
+        delete_branch(v3.manifest, FakeForks(), SIDE)
+    assert SIDE not in v3.manifest.rows.branches()
+    assert SIDE in v3.commits.branches()
+    create_branch(v3.manifest, store.tables, SIDE)
+    assert history(v3.manifest, SIDE) == OLD_MAIN
+    delete_branch(v3.manifest, FakeForks(), SIDE)
+    assert SIDE not in v3.commits.branches()
 
 
 # ---- the stamp

@@ -1,11 +1,13 @@
 """Publishers of different processes: one chain, nothing lost, and every budget kept."""
 
 from collections import Counter
+from dataclasses import replace
 
 from omnigraph.ids import MAIN
 from omnigraph.manifest.manifest import Manifest
+from omnigraph.storage.locks import open_locks
 from omnigraph.storage.store import Store, open_store
-from tests.support.manifests import CITY, PERSON, StillRuntime, new_manifest
+from tests.support.manifests import CITY, PERSON, StillRuntime, new_manifest, write
 from tests.support.places import in_processes
 from tests.support.publishers import publish_many
 
@@ -26,5 +28,18 @@ def test_publishers_of_three_processes_form_one_chain(store: Store) -> None:
     assert state.snapshot.pins == {PERSON: 1 + 2 * PUBLISHES, CITY: 1 + PUBLISHES}
     rows_of_the_head = [r for r in state.image.rows.to_pylist() if r["object_type"] == "graph_head"]
     assert len(rows_of_the_head) == 1
-    # The writer of its own table is never refused for a pin; at most it waits for its turn.
+    # The writer of its own table is never refused for a pin, and nobody runs out of rounds.
     assert lost[2][0] == 0
+    assert [contention for _, contention in lost] == [0, 0, 0]
+
+
+def test_a_turn_that_is_never_given_back_delays_a_publish_and_does_not_stop_it(
+    store: Store,
+) -> None:
+    manifest = replace(new_manifest(store.manifest), turns=store.locks)
+    stopped = store.locks.acquire(f"__publish__@{MAIN}", wait=0)
+    assert stopped is not None
+    quick = open_locks(store.root, store.objects, StillRuntime())
+    write(replace(manifest, turns=quick), PERSON)
+    store.locks.release(stopped)
+    assert manifest.current(MAIN).snapshot.pins == {PERSON: 2, CITY: 1}

@@ -517,12 +517,12 @@ class Unreliable(WrappedRows):
             raise StorageError("the store does not answer", storage_kind="transient")
         return self.inner.head(branch)
 
-    def swap(self, image: Image, rows: pa.Table) -> Version:
+    def swap(self, image: Image, rows: pa.Table, guard: str | None = None) -> Version:
         if not self.lose:
-            return self.inner.swap(image, rows)
+            return self.inner.swap(image, rows, guard)
         lands, error = self.lose.pop(0)
         if lands:
-            self.inner.swap(image, rows)
+            self.inner.swap(image, rows, guard)
         raise error()
 
 

@@ -21,7 +21,7 @@ from omnigraph.manifest.view import capture
 from omnigraph.storage.counters import counting
 from omnigraph.storage.layout import SCHEMA_FILES, SCHEMA_IR, SCHEMA_PG, SCHEMA_STATE, staging_path
 from omnigraph.storage.store import Store, open_store
-from tests.engine.manifest.test_genesis import SCHEMA, init, manifest_of
+from tests.support.graphs import SCHEMA, init, manifest_of
 from tests.support.manifests import StillRuntime
 
 PERSON, CITY = TableKey("node:Person"), TableKey("node:City")

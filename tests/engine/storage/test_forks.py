@@ -144,7 +144,7 @@ def test_of_many_forkers_one_wins(place: Place, tables: Tables) -> None:
     def fork(barrier: object, name: str) -> bool:
         mine = open_place(place).tables
         mine.open(at)
-        barrier.wait()  # type: ignore[attr-defined]
+        barrier.wait()
         try:
             mine.fork(at, name)
         except ForkExists:

@@ -214,7 +214,7 @@ def grown(tables: Tables, at: TableAt) -> TableAt:
 
 def near(table: Table, limit: int, **options: object) -> list[tuple[str, float]]:
     vector = pa.array([0, 0, 1, 0], pa.float32())
-    found = table.nearest("taste", vector, limit, columns=("id",), **options)  # type: ignore[arg-type]
+    found = table.nearest("taste", vector, limit, columns=("id",), **options)
     return [(r["id"], round(r["_distance"], 2)) for r in found.to_pylist()]
 
 

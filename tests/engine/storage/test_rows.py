@@ -198,10 +198,78 @@ def assert_chain(image: Image, commits: int) -> None:
     "place", ["local", pytest.param("s3", marks=pytest.mark.s3)], indirect=True
 )
 def test_racing_processes_form_one_chain(place: Place, rows: Rows, first: Image) -> None:
-    in_processes(publish_each, [(place, me, 8) for me in range(4)])
+    guards = (None, "head", "head", "head")
+    in_processes(publish_each, [(place, me, 8, guard) for me, guard in enumerate(guards)])
     image = rows.load(None)
     assert_chain(image, 32)
     assert image.version == 33
+
+
+# ---- guarded swaps
+
+GUARDS = [("head", "head"), ("head", None), (None, "head")]
+
+
+@pytest.mark.parametrize(("mine", "theirs"), GUARDS)
+@pytest.mark.parametrize("swaps", [0, 1, 3])
+def test_rivals_of_one_guard_have_one_winner(
+    rows: Rows, place: Place, first: Image, mine: str | None, theirs: str | None, swaps: int
+) -> None:
+    image = swapped_often(rows, first, swaps)
+    rows.swap(image, link("mine", head_of(image.rows)), mine)
+    with pytest.raises(RowContention):
+        rows.swap(image, link("theirs", head_of(image.rows)), theirs)
+    found = cells(rows.load(None).rows)
+    assert (found["head"], "theirs" in found) == ("mine", False)
+    if isinstance(rows, LanceRows):
+        assert same(rows.load(None), open_place(place).manifest.load(None))
+
+
+@pytest.mark.parametrize(("mine", "theirs"), GUARDS)
+def test_a_guard_row_alone_in_its_fragment_still_contends(
+    rows: Rows, first: Image, mine: str | None, theirs: str | None
+) -> None:
+    image = rows.load(None, rows.swap(first, keyed({"head": "alone"})))
+    rows.swap(image, keyed({"head": "mine", "a": None}), mine)
+    with pytest.raises(RowContention):
+        rows.swap(image, keyed({"head": "theirs", "b": None}), theirs)
+    assert cells(rows.load(None).rows) == {"genesis": None, "head": "mine", "a": None}
+
+
+def test_a_guarded_swap_from_before_a_fold_contends(rows: Rows, first: Image) -> None:
+    image = swapped_often(rows, first, 3)
+    assert rows.fold(None)
+    with pytest.raises(RowContention):
+        rows.swap(image, link("late", head_of(image.rows)), "head")
+    image = rows.load(None)
+    rows.swap(image, link("next", head_of(image.rows)), "head")
+    assert head_of(rows.load(None).rows) == "next"
+
+
+def test_a_guard_that_does_not_exist_yet_is_inserted_once(rows: Rows, first: Image) -> None:
+    rows.swap(first, keyed({"fresh": "mine", "a": None}), "fresh")
+    with pytest.raises(RowContention):
+        rows.swap(first, keyed({"fresh": "theirs", "b": None}), "fresh")
+    assert cells(rows.load(None).rows)["fresh"] == "mine"
+
+
+def test_a_guarded_swap_may_replace_other_rows_too(rows: Rows, first: Image) -> None:
+    version = rows.swap(first, keyed({"head": "h", "genesis": "g", "new": "n"}), "head")
+    assert cells(rows.load(None, version).rows) == {"head": "h", "genesis": "g", "new": "n"}
+
+
+@pytest.mark.usefixtures("lance_only")
+def test_a_guarded_swap_reads_nothing_and_derives_what_a_read_gives(
+    rows: Rows, place: Place, first: Image
+) -> None:
+    image = first
+    for number in range(12):
+        with counting() as costs:
+            parent = head_of(image.rows)
+            image = rows.load(None, rows.swap(image, link(f"c{number}", parent), "head"))
+        assert costs.as_dict() == {Cost.MANIFEST_SWAPS: 1}
+    assert same(image, open_place(place).manifest.load(None))
+    assert_chain(image, 12)
 
 
 # ---- what is derived equals what is read

@@ -1,6 +1,7 @@
 """The contract of `Tables`, on every kind of store: nothing moves a HEAD but `commit_staged` and `restore`."""
 
 from collections.abc import Callable, Iterator
+from copy import copy
 from typing import Any
 
 import pyarrow as pa
@@ -9,6 +10,7 @@ import pytest
 from omnigraph.errors import InternalError, TableExists, TableNotFound
 from omnigraph.ids import OperationId, Version
 from omnigraph.storage.counters import Cost, counting
+from omnigraph.storage.lance_tables import LanceTables
 from omnigraph.storage.store import Store
 from omnigraph.storage.tables import (
     AddColumn,
@@ -296,6 +298,46 @@ def test_fragments_of_workers_land_in_one_commit(tables: Tables, place: Place) -
     assert set(ages(tables, landed.at)) == {"a", "b", "w0", "w1", "w2"}
 
 
+def test_an_upsert_and_a_delete_fit_one_commit(tables: Tables) -> None:
+    at = filled(tables, "abcd")
+    before = identities(tables, at)
+    staged = tables.stage_merge(at, people("bx", 1), deletes=pa.array(["d", "nobody", None]))
+    assert (staged.rows_added, staged.rows_deleted) == (2, 2)
+    landed = land(tables, staged)
+    assert landed.at == next_of(at)
+    assert ages(tables, landed.at) == {"a": 30, "b": 1, "c": 30, "x": 1}
+    assert identities(tables, landed.at)["b"][:2] == before["b"][:2]
+    staged = tables.stage_merge(landed.at, people("y"), deletes=pa.array(["a"]))
+    assert set(ages(tables, land(tables, staged).at)) == {"b", "c", "x", "y"}
+
+
+def test_an_id_is_not_written_and_deleted_at_once(tables: Tables) -> None:
+    at = filled(tables, "ab")
+    with pytest.raises(InternalError, match="written and deleted"):
+        tables.stage_merge(at, people("ax"), deletes=pa.array(["a"]))
+
+
+def test_an_update_that_workers_wrote_lands_in_one_commit(tables: Tables, place: Place) -> None:
+    at = filled(tables, "abcd")
+    before = identities(tables, at)
+    found = tables.open(at).lookup(
+        "id", pa.array(["b", "d"]), ("id",), row_id=True, row_address=True
+    )
+    found = found.sort_by("_rowid")
+    worker = open_place(place).tables
+    written = [
+        worker.write(at, people("bd", 1), row_ids=found["_rowid"].combine_chunks()),
+        worker.write(at, people("x", 2)),
+    ]
+    staged = tables.stage_update(at, written, found["_rowaddr"].combine_chunks())
+    assert (staged.kind, staged.rows_added, staged.rows_deleted) == (StagedKind.MERGE, 3, 2)
+    landed = land(tables, staged)
+    assert landed.at == next_of(at)
+    assert ages(tables, landed.at) == {"a": 30, "b": 1, "c": 30, "d": 1, "x": 2}
+    after = identities(tables, landed.at)
+    assert [after[name][:2] for name in "abcd"] == [before[name][:2] for name in "abcd"]
+
+
 # ---- identity of rows
 
 
@@ -394,6 +436,39 @@ def test_a_column_dropped_and_added_again_starts_empty(tables: Tables) -> None:
     assert ages(tables, at) == {"a": None, "b": None}
     at = land(tables, tables.stage_merge(at, people("b", 5))).at
     assert ages(tables, at) == {"a": None, "b": 5}
+
+
+def test_the_number_of_a_column_outlives_its_name(tables: Tables) -> None:
+    at = filled(tables, "ab")
+    before = tables.open(at).field_ids
+    at = land(
+        tables, tables.stage_columns(at, [RenameColumn("age", "years"), DropColumn("bio")])
+    ).at
+    at = land(tables, tables.stage_columns(at, [AddColumn(pa.field("bio", pa.string()))])).at
+    after = tables.open(at).field_ids
+    assert after["years"] == before["age"]
+    assert after["bio"] not in before.values()
+
+
+def test_foreign_auto_cleanup_is_stripped_before_it_deletes(tables: LanceTables) -> None:
+    at = filled(tables, "ab")
+    assert tables.stage_settings(at) is None
+    keys = {"lance.auto_cleanup.interval": "1", "lance.auto_cleanup.older_than": "0s"}
+    foreign = copy(tables._datasets.at(at))
+    foreign.update_config(keys)
+    at = next_of(at)
+    assert tables.open(at).auto_cleanup_keys() == tuple(sorted(keys))
+    kept = [ref["version"] for ref in foreign.version_refs()]
+    staged = tables.stage_settings(at)
+    assert staged is not None
+    assert staged.kind is StagedKind.SETTINGS
+    at = land(tables, staged).at
+    assert tables.open(at).auto_cleanup_keys() == ()
+    for name in "cde":
+        at = land(tables, tables.stage_append(at, people(name))).at
+    tables.forget()
+    for version in (*kept, *range(at.version - 3, at.version + 1)):
+        tables.open(TableAt(path=PEOPLE, branch=None, version=Version(version)))
 
 
 def test_many_changes_in_one_step_never_share_a_column(tables: Tables) -> None:

@@ -1,5 +1,6 @@
 """Resolving a schema: what the catalog holds, what is inherited, what stored schemas may do."""
 
+import pickle
 import time
 
 import pyarrow as pa
@@ -60,6 +61,14 @@ def test_the_arrow_schema_has_the_id_and_then_properties_by_name() -> None:
         ]
     )
     assert catalog.edges["Feeds"].schema.names == ["id", "src", "dst", "weight"]
+
+
+def test_a_catalog_survives_the_trip_to_another_process() -> None:
+    catalog = compiled(
+        fixture("fleet.pg") + "node Bare {} edge Loop: Bare -> Bare interface None_ {}"
+    )
+    assert list(catalog.tables)
+    assert pickle.loads(pickle.dumps(catalog)) == catalog
 
 
 def test_every_type_of_the_language_is_resolved() -> None:

@@ -12,7 +12,6 @@ from omnigraph.language.source import Source
 from tests.support.compiling import harbour
 from tests.unit.compile.test_check_splices import assert_whole
 
-# Deferred strategies keep the description of a failing tree short.
 VARIABLES = st.sampled_from(["v", "p", "q", "c", "e", "k", "_", "_1", "ghost"])
 PROPERTIES = st.sampled_from(
     ["name", "imo", "code", "dwt", "kind", "built", "seen", "tags", "marks", "sig", "scan", "lat",
@@ -23,40 +22,49 @@ TYPES = st.sampled_from(
 )
 EDGES = st.sampled_from(["callsAt", "feeds", "ownedBy", "rated", "nope"])
 WORDS = st.sampled_from(["n", "m", "name", "count", "literal"])
-OPS = st.sampled_from(["=", "!=", "<", "<=", ">", ">=", "contains", "starts_with"])
+OPS: st.SearchStrategy[Any] = st.sampled_from(
+    ["=", "!=", "<", "<=", ">", ">=", "contains", "starts_with"]
+)
 
 
 def named(texts: st.SearchStrategy[str]) -> st.SearchStrategy[tree.Name]:
     return st.builds(tree.Name, texts)
 
 
-def literals() -> st.SearchStrategy[tree.LiteralExpr]:
-    def of(form: str, values: st.SearchStrategy[Any]) -> st.SearchStrategy[tree.LiteralExpr]:
-        return st.builds(tree.LiteralExpr, form=st.just(form), value=values)
+def one_of(*options: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    """A choice under a short name: the description of a nested one would grow with every level."""
+    strategy = st.one_of(*options)
 
-    plain = st.one_of(
-        of("string", st.sampled_from(["", "bulk", "tug", "2020-01-01"])),
-        of("int", st.sampled_from([0, 1, 2**31, 2**63 - 1])),
-        of("float", st.sampled_from([0.0, 2.5, 1e300])),
-        of("bool", st.booleans()),
-        of("date", st.sampled_from(["2020-01-01", "soon"])),
-        of("datetime", st.sampled_from(["2020-01-01T00:00:00Z", "noon"])),
-        of("null", st.none()),
-    )
-    return st.recursive(plain, lambda inner: of("list", st.lists(inner, max_size=4).map(tuple)), max_leaves=4)  # fmt: skip
+    @st.composite
+    def choice(draw: st.DrawFn) -> Any:
+        return draw(strategy)
+
+    return choice()
 
 
+def listed(items: st.SearchStrategy[Any], least: int, most: int) -> st.SearchStrategy[Any]:
+    return st.lists(items, min_size=least, max_size=most).map(tuple)
+
+
+def literal(form: str, values: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    return st.builds(tree.LiteralExpr, form=st.just(form), value=values)
+
+
+PLAIN = one_of(
+    literal("string", st.sampled_from(["", "bulk", "tug", "2020-01-01"])),
+    literal("int", st.sampled_from([0, 1, 2**31, 2**63 - 1])),
+    literal("float", st.sampled_from([0.0, 2.5, 1e300])),
+    literal("bool", st.booleans()),
+    literal("date", st.sampled_from(["2020-01-01", "soon"])),
+    literal("datetime", st.sampled_from(["2020-01-01T00:00:00Z", "noon"])),
+    literal("null", st.none()),
+)
+LIST = literal("list", listed(PLAIN, 0, 4))
+LITERAL = one_of(PLAIN, LIST, literal("list", listed(LIST, 1, 1)))
 PROPERTY = st.builds(tree.PropertyExpr, variable=VARIABLES, property=PROPERTIES)
 VARIABLE = st.builds(tree.VariableExpr, name=VARIABLES)
-SIMPLE: st.SearchStrategy[Any] = st.deferred(
-    lambda: st.one_of(
-        literals(),
-        VARIABLE,
-        PROPERTY,
-        st.builds(tree.NowExpr),
-        st.builds(tree.AliasExpr, name=WORDS),
-    )
-)
+WORD = st.builds(tree.AliasExpr, name=WORDS)
+SIMPLE = one_of(PROPERTY, VARIABLE, LITERAL, st.builds(tree.NowExpr), WORD)
 TEXT = st.builds(
     tree.TextExpr,
     function=st.sampled_from(["search", "fuzzy", "match_text"]),
@@ -64,107 +72,93 @@ TEXT = st.builds(
     query=SIMPLE,
     distance=st.none() | SIMPLE,
 )
-NEAREST = st.builds(tree.NearestExpr, field=PROPERTY, query=SIMPLE)
-BM25 = st.builds(tree.Bm25Expr, field=SIMPLE, query=SIMPLE)
-RRF = st.builds(tree.RrfExpr, first=NEAREST | BM25, second=NEAREST | BM25, k=st.none() | SIMPLE)
-FUNCTIONS: st.SearchStrategy[Any] = st.deferred(lambda: st.one_of(TEXT, NEAREST, BM25, RRF))
+ARM = one_of(
+    st.builds(tree.NearestExpr, field=PROPERTY, query=SIMPLE),
+    st.builds(tree.Bm25Expr, field=SIMPLE, query=SIMPLE),
+)
 AGGREGATE = st.builds(
     tree.AggregateExpr,
     function=st.sampled_from(["count", "sum", "avg", "min", "max"]),
-    argument=SIMPLE | FUNCTIONS,
+    argument=one_of(SIMPLE, ARM, TEXT),
 )
-EXPRESSION: st.SearchStrategy[Any] = st.deferred(lambda: st.one_of(SIMPLE, FUNCTIONS, AGGREGATE))
-COMPARE = st.builds(tree.Compare, left=EXPRESSION, op=OPS, right=EXPRESSION)
-CONDITION: st.SearchStrategy[Any] = st.deferred(
-    lambda: st.recursive(
-        st.one_of(
-            COMPARE,
-            TEXT,
-            st.builds(tree.IsNull, operand=EXPRESSION, negated=st.booleans()),
-            st.builds(tree.Among, operand=EXPRESSION, choices=EXPRESSION),
-        ),
-        lambda inner: st.one_of(
-            st.builds(tree.AllOf, parts=st.lists(inner, min_size=2, max_size=3).map(tuple)),
-            st.builds(tree.AnyOf, parts=st.lists(inner, min_size=2, max_size=3).map(tuple)),
-            st.builds(tree.Not, part=inner),
-        ),
-        max_leaves=4,
-    )
+FUSED = st.builds(tree.RrfExpr, first=ARM, second=ARM, k=st.none() | SIMPLE)
+EXPRESSION = one_of(SIMPLE, AGGREGATE, TEXT, ARM, FUSED)
+TEST = one_of(
+    st.builds(tree.Compare, left=EXPRESSION, op=OPS, right=EXPRESSION),
+    TEXT,
+    st.builds(tree.IsNull, operand=EXPRESSION, negated=st.booleans()),
+    st.builds(tree.Among, operand=EXPRESSION, choices=EXPRESSION),
 )
-MATCHES = st.lists(
-    st.builds(tree.PropertyMatch, name=named(PROPERTIES), value=EXPRESSION), max_size=3
-).map(tuple)
-CLAUSE: st.SearchStrategy[Any] = st.deferred(
-    lambda: st.recursive(
-        st.one_of(
-            st.builds(
-                tree.Binding, variable=named(VARIABLES), type_name=named(TYPES), matches=MATCHES
-            ),
-            st.builds(
-                tree.Traversal,
-                left=named(VARIABLES),
-                edge=named(EDGES),
-                right=named(VARIABLES),
-                edge_variable=st.none() | named(VARIABLES),
-                undirected=st.booleans(),
-                hops=st.none()
-                | st.builds(tree.Hops, low=st.integers(0, 3), high=st.none() | st.integers(0, 3)),
-            ),
-            st.builds(tree.Filter, condition=CONDITION),
-        ),
-        lambda inner: st.one_of(
-            st.builds(tree.Negation, clauses=st.lists(inner, min_size=1, max_size=3).map(tuple)),
-            st.builds(tree.Optional, clauses=st.lists(inner, min_size=1, max_size=3).map(tuple)),
-        ),
-        max_leaves=6,
+
+
+def combined(parts: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    return one_of(
+        parts,
+        st.builds(tree.AllOf, parts=listed(parts, 2, 3)),
+        st.builds(tree.AnyOf, parts=listed(parts, 2, 3)),
+        st.builds(tree.Not, part=parts),
     )
+
+
+CONDITION = combined(combined(TEST))
+MATCHES = listed(st.builds(tree.PropertyMatch, name=named(PROPERTIES), value=EXPRESSION), 0, 3)
+HOPS = st.builds(tree.Hops, low=st.integers(0, 3), high=st.none() | st.integers(0, 3))
+FLAT = one_of(
+    st.builds(tree.Binding, variable=named(VARIABLES), type_name=named(TYPES), matches=MATCHES),
+    st.builds(
+        tree.Traversal,
+        left=named(VARIABLES),
+        edge=named(EDGES),
+        right=named(VARIABLES),
+        edge_variable=st.none() | named(VARIABLES),
+        undirected=st.booleans(),
+        hops=st.none() | HOPS,
+    ),
+    st.builds(tree.Filter, condition=CONDITION),
 )
-BOUND = st.none() | literals() | VARIABLE
-READ: st.SearchStrategy[Any] = st.deferred(
-    lambda: st.builds(
-        tree.Read,
-        clauses=st.lists(CLAUSE, min_size=1, max_size=5).map(tuple),
-        items=st.lists(
-            st.builds(tree.Item, expr=EXPRESSION, alias=st.none() | named(WORDS)),
-            min_size=1,
-            max_size=4,
-        ).map(tuple),
-        order=st.lists(
-            st.builds(
-                tree.OrderKey, expr=EXPRESSION, direction=st.sampled_from([None, "asc", "desc"])
-            ),
-            max_size=2,
-        ).map(tuple),
-        limit=BOUND,
-        offset=BOUND,
-    )
+
+
+def nested(clauses: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    inside = listed(clauses, 1, 3)
+    blocks = st.builds(tree.Negation, clauses=inside), st.builds(tree.Optional, clauses=inside)
+    return one_of(clauses, clauses, *blocks)
+
+
+BOUND = one_of(st.none(), LITERAL, VARIABLE)
+READ = st.builds(
+    tree.Read,
+    clauses=listed(nested(nested(FLAT)), 1, 5),
+    items=listed(st.builds(tree.Item, expr=EXPRESSION, alias=st.none() | named(WORDS)), 1, 4),
+    order=listed(
+        st.builds(tree.OrderKey, expr=EXPRESSION, direction=st.sampled_from([None, "asc", "desc"])),
+        0,
+        2,
+    ),
+    limit=BOUND,
+    offset=BOUND,
 )
 PREDICATE = st.builds(tree.Predicate, property=named(PROPERTIES), op=OPS, value=EXPRESSION)
-STATEMENT: st.SearchStrategy[Any] = st.deferred(
-    lambda: st.one_of(
-        st.builds(tree.Insert, type_name=named(TYPES), assignments=MATCHES),
-        st.builds(tree.Update, type_name=named(TYPES), assignments=MATCHES, predicate=PREDICATE),
-        st.builds(tree.Delete, type_name=named(TYPES), predicate=PREDICATE),
-    )
+STATEMENT = one_of(
+    st.builds(tree.Insert, type_name=named(TYPES), assignments=MATCHES),
+    st.builds(tree.Update, type_name=named(TYPES), assignments=MATCHES, predicate=PREDICATE),
+    st.builds(tree.Delete, type_name=named(TYPES), predicate=PREDICATE),
 )
-PARAM: st.SearchStrategy[Any] = st.deferred(
-    lambda: st.builds(
-        tree.Param,
-        name=named(st.sampled_from(["k", "limit", "ghost", "__x"])),
-        type=st.builds(
-            tree.ParamType,
-            scalar=st.sampled_from(["String", "I32", "F64", "Date", "Blob", "Nope", None]),
-            is_list=st.booleans(),
-            dimension=st.sampled_from([None, None, 0, 3]),
-            nullable=st.booleans(),
-        ),
-    )
+PARAM = st.builds(
+    tree.Param,
+    name=named(st.sampled_from(["k", "ghost", "__x"])),
+    type=st.builds(
+        tree.ParamType,
+        scalar=st.sampled_from(["String", "I32", "F64", "Date", "Blob", "Nope", None]),
+        is_list=st.booleans(),
+        dimension=st.sampled_from([None, None, 0, 3]),
+        nullable=st.booleans(),
+    ),
 )
 QUERY = st.builds(
     tree.Query,
     name=named(st.just("q")),
-    params=st.lists(PARAM, max_size=2).map(tuple),
-    body=READ | st.lists(STATEMENT, max_size=3).map(tuple),
+    params=listed(PARAM, 0, 2),
+    body=one_of(READ, listed(STATEMENT, 0, 3)),
 )
 
 

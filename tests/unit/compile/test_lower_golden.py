@@ -10,7 +10,7 @@ CASES = cases()
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_a_query_comes_to_its_golden_plan(case: PlanCase) -> None:
-    assert case.rendered == case.golden
+    assert case.rendered == case.golden, "to accept: python -m tests.support.plan_fixtures"
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)

@@ -4,11 +4,13 @@ from functools import partial
 
 import pytest
 
+from omnigraph.errors import NotFound
 from omnigraph.ids import MAIN, BranchName
 from omnigraph.limits import BRANCH_STATES_MAX
-from omnigraph.manifest.branches import create_branch
+from omnigraph.manifest.branches import create_branch, delete_branch
 from omnigraph.manifest.heads import Heads
 from omnigraph.manifest.manifest import Manifest
+from omnigraph.manifest.travel import find_commit
 from tests.support.manifests import (
     CITY,
     PERSON,
@@ -47,6 +49,18 @@ def test_the_longest_unused_branch_is_forgotten_and_its_caches_told(manifest: Ma
     assert told == [names[1]]
     assert heads.get(names[1]) is None
     assert heads.get(names[0]) is not None
+
+
+def test_looking_at_all_branches_forgets_none_in_use(manifest: Manifest) -> None:
+    tables = FakeForks()
+    for number in range(BRANCH_STATES_MAX + 3):
+        create_branch(manifest, tables, f"b{number:02d}")
+    create_branch(manifest, tables, "gone")
+    used = manifest.current(BranchName("b00"))
+    delete_branch(manifest, tables, "gone")
+    with pytest.raises(NotFound):
+        find_commit(manifest, "01ARZ3NDEKTSV4RRFFQ69G5FAV")
+    assert manifest.heads.get(BranchName("b00")) is used
 
 
 def test_past_states_are_bounded(manifest: Manifest) -> None:

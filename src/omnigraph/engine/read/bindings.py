@@ -1,14 +1,13 @@
-"""A table of bindings: one column of dense numbers per variable, perhaps with a weight per row."""
+"""A table of bindings: one column of numbers per variable, perhaps with a weight per row."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
-from omnigraph.engine.read.entities import Numbers
-
-Mask = npt.NDArray[np.bool_]
+from omnigraph.engine.read.numbers import ABSENT, Mask, Numbers, counted, no_numbers
+from omnigraph.errors import EngineError
+from omnigraph.limits import PATHS_MAX
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,30 +30,97 @@ class Bindings:
         """Rows that are marked, in their order."""
         return self if mask.all() else self.take(np.flatnonzero(mask))
 
+    def slice(self, start: int, end: int) -> "Bindings":
+        """Rows from one place to another, without copying."""
+        return Bindings(
+            {name: numbers[start:end] for name, numbers in self.columns.items()},
+            max(min(end, self.rows) - start, 0),
+            None if self.weights is None else self.weights[start:end],
+        )
+
     def with_column(self, name: str, numbers: Numbers) -> "Bindings":
         """The same rows with one more variable."""
         return replace(self, columns={**self.columns, name: numbers})
 
-    def only(self, names: Iterable[str]) -> "Bindings":
-        """The same rows with fewer variables."""
+    def only(self, names: Iterable[str] | None) -> "Bindings":
+        """The same rows with fewer variables; None keeps all."""
+        if names is None:
+            return self
         kept = set(names)
         return replace(self, columns={n: c for n, c in self.columns.items() if n in kept})
 
     def weighted(self, factors: Numbers) -> "Bindings":
         """Multiply the weight of every row."""
-        weights = factors if self.weights is None else self.weights * factors
-        return replace(self, weights=weights)
+        if self.weights is None:
+            return replace(self, weights=factors)
+        if len(factors) and int(self.weights.max()) * int(factors.max()) > PATHS_MAX:
+            raise EngineError(
+                f"the query counts more than {PATHS_MAX} matches, which no number of its result can hold; "
+                "nothing was changed",
+                hint="make the pattern more selective",
+            )
+        return replace(self, weights=self.weights * factors)
 
     def unweighted(self) -> "Bindings":
         """Rows once per unit of weight."""
         if self.weights is None:
             return self
-        places = np.repeat(np.arange(self.rows, dtype=np.int64), self.weights)
+        places = np.repeat(counted(self.rows), self.weights)
         return replace(self, weights=None).take(places)
+
+    @property
+    def total(self) -> int:
+        """How many rows there are, by weight."""
+        return self.rows if self.weights is None else int(self.weights.sum())
+
+
+def concat(parts: Sequence[Bindings], names: Iterable[str] = ()) -> Bindings:
+    """Put tables of the same variables after one another; `names` say which when there is no table."""
+    if len(parts) == 1:
+        return parts[0]
+    if not parts:
+        return Bindings({name: no_numbers() for name in names}, 0)
+    columns = {
+        name: np.concatenate([one.columns[name] for one in parts]) for name in parts[0].columns
+    }
+    return Bindings(columns, sum(one.rows for one in parts), _weights(parts))
+
+
+def _weights(parts: Sequence[Bindings]) -> Numbers | None:
+    if all(one.weights is None for one in parts):
+        return None
+    return np.concatenate([weights_of(one) for one in parts])
+
+
+def weights_of(bindings: Bindings) -> Numbers:
+    """The weight of every row; one when there are none."""
+    return np.ones(bindings.rows, dtype=np.int64) if bindings.weights is None else bindings.weights
+
+
+def distinct(rows: Bindings, variables: tuple[str, ...]) -> Bindings:
+    """The values of some variables, each combination once; rows in which one has none are left out."""
+    if not variables:
+        return Bindings({}, min(rows.rows, 1))
+    narrow = Bindings({name: rows.columns[name] for name in variables}, rows.rows)
+    present = np.ones(rows.rows, dtype=bool)
+    for name in variables:
+        present &= narrow.columns[name] != ABSENT
+    narrow = narrow.keep(present)
+    if len(variables) == 1 and _ascends(narrow.columns[variables[0]]):
+        return narrow
+    _, firsts = np.unique(codes(narrow, variables), return_index=True)
+    return narrow.take(firsts)
+
+
+def _ascends(numbers: Numbers) -> bool:
+    return bool((numbers[1:] > numbers[:-1]).all())
 
 
 def codes(bindings: Bindings, names: Iterable[str]) -> Numbers:
     """One number per row that is equal exactly where the named columns are equal."""
+    names = tuple(names)
+    if len(names) == 1:
+        return bindings.columns[names[0]]
     found = np.zeros(bindings.rows, dtype=np.int64)
     for name in names:
         _, inverse = np.unique(bindings.columns[name], return_inverse=True)

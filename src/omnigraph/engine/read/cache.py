@@ -1,7 +1,7 @@
 """A cache bounded by bytes: what is known of table versions, dropped oldest first."""
 
 import threading
-from collections import Counter, OrderedDict
+from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from typing import Any, TypeVar
 
@@ -24,7 +24,7 @@ class ByteCache:
         self._bytes = 0
         self._latest: OrderedDict[Hashable, Hashable] = OrderedDict()
         self._interned: OrderedDict[Hashable, Any] = OrderedDict()
-        self._uses: Counter[Hashable] = Counter()
+        self._spent: dict[Hashable, float] = {}
 
     @property
     def bytes_held(self) -> int:
@@ -78,13 +78,14 @@ class ByteCache:
             _shrink(self._interned)
             return found
 
-    def count(self, key: Hashable) -> int:
-        """Count one more use of something and say how many there were before."""
+    def spend(self, key: Hashable, cost: float) -> float:
+        """Add to what was spent on doing without something, and say how much that was before."""
         with self._lock:
-            if len(self._uses) > CACHE_NAMES_MAX:
-                self._uses.clear()
-            self._uses[key] += 1
-            return self._uses[key] - 1
+            if len(self._spent) > CACHE_NAMES_MAX:
+                self._spent.clear()
+            before = self._spent.get(key, 0.0)
+            self._spent[key] = before + cost
+            return before
 
     def clear(self) -> None:
         """Drop everything."""
@@ -92,7 +93,7 @@ class ByteCache:
             self._values.clear()
             self._latest.clear()
             self._interned.clear()
-            self._uses.clear()
+            self._spent.clear()
             self._bytes = 0
 
     def _keep(self, key: Hashable, value: Any, size: int, family: Hashable | None) -> None:

@@ -1,4 +1,4 @@
-"""The entities of one table version, numbered: dense number ↔ id, and their property columns."""
+"""The entities of one table version: their numbers, ids and properties, read through a shared cache."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,137 +6,275 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.catalog.model import TableType
 from omnigraph.catalog.types import PropertyType
 from omnigraph.commit.changes import column
+from omnigraph.engine.read import costs
 from omnigraph.engine.read.cache import ByteCache
+from omnigraph.engine.read.columns import Held, held
+from omnigraph.engine.read.encode import codes_of
+from omnigraph.engine.read.keys import KeyMap, key_map
+from omnigraph.engine.read.layout import Layout, layout_of
+from omnigraph.engine.read.numbers import ABSENT, Numbers, counted, indices_of, no_numbers
+from omnigraph.engine.read.places import Places, places_of
+from omnigraph.limits import HELD_PART, KEY_MAP_ROWS_MAX, LOOKUP_VALUES_MAX
 from omnigraph.manifest.snapshot import Entry
-from omnigraph.storage.tables import Table, Tables
+from omnigraph.storage.tables import FragmentInfo, IndexKind, Table, Tables
 
-Numbers = npt.NDArray[np.int64]
-"""Dense numbers of entities; -1 is no entity."""
-
-ABSENT = -1
-WHOLE_COLUMN_ROWS = 100_000
-"""Columns of smaller tables are read whole at once: a take costs as much."""
-TAKE_FRACTION = 16
-"""A column is fetched row by row only when less than one in this many of its rows are wanted."""
+ID = "id"
+_ROW_ID = "_rowid"
+_CODED_PART = 4
+"""A property is encoded for all entities when at least one in this many of them is asked for."""
+_WIDTH_ROWS = 1_000
+"""Rows looked at to guess the width of a text column."""
 
 
-@dataclass(frozen=True)
-class Ids:
-    """The ids of a table version in its own order, and Lance's stable row id of each."""
-
-    texts: pa.Array
-    row_ids: npt.NDArray[np.uint64]
-
-    @property
-    def nbytes(self) -> int:
-        """How much memory this takes, the key map included once it is asked for."""
-        return int(self.texts.nbytes + self.row_ids.nbytes)
-
-    @cached_property
-    def numbers(self) -> dict[str, int]:
-        """The dense number of every id."""
-        return {text: number for number, text in enumerate(self.texts.to_pylist())}
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(eq=False)
 class Entities:
-    """One table version, read through a cache that several queries share."""
+    """One table version as one query reads it; without an entry there was no such table then."""
 
     type: TableType
-    entry: Entry
+    entry: Entry | None
     tables: Tables
     cache: ByteCache
 
-    @property
-    def table(self) -> Table:
-        """The opened version."""
-        return self.tables.open(self.entry.at)
-
-    def key(self, *parts: Any) -> tuple[Any, ...]:
-        """Name something about exactly this version of this life of the table."""
-        return (self.entry.at, self.entry.line, *parts)
-
-    @property
-    def ids(self) -> Ids:
-        """The ids, in the order that numbers the entities."""
-        return self.cache.get(self.key("ids"), self._read_ids, lambda ids: ids.nbytes)
-
-    def _read_ids(self) -> Ids:
-        rows = self.table.read(["id"], row_id=True)
-        row_ids = column(rows, "_rowid").to_numpy(zero_copy_only=False).astype(np.uint64)
-        return Ids(column(rows, "id"), row_ids)
+    # ---- which entities
 
     def __len__(self) -> int:
-        return self.entry.row_count
+        return 0 if self.entry is None else self.layout.rows
 
+    @cached_property
+    def table(self) -> Table:
+        """The opened version."""
+        assert self.entry is not None, "nothing is read of a table that was not there"
+        return self.tables.open(self.entry.at)
+
+    @cached_property
+    def layout(self) -> Layout:
+        """Which rows it holds."""
+        if self.entry is None:
+            return Layout("", ())
+        return layout_of(self.entry, self.tables, self.cache)
+
+    @cached_property
+    def places(self) -> Places:
+        """Where each entity is in a whole column."""
+        if not len(self):
+            return places_of(no_numbers())
+        return self.cache.get((self.layout, "places"), self._read_places, lambda one: one.nbytes)
+
+    def _read_places(self) -> Places:
+        rows = self.table.read((), row_id=True, fragments=[f.id for f in self.layout.fragments])
+        return places_of(column(rows, _ROW_ID).to_numpy(zero_copy_only=False).astype(np.int64))
+
+    @cached_property
     def all(self) -> Numbers:
-        """Every entity."""
-        return np.arange(len(self.ids.texts), dtype=np.int64)
+        """Every entity, in the order of whole columns."""
+        return self.places.all()
+
+    # ---- ids
+
+    def number_of(self, text: str) -> int:
+        """The entity with an id, or -1."""
+        keys = self._keys(1)
+        if keys is not None:
+            return keys.number(text)
+        return int(self._looked_up(pa.array([text], pa.string()))[0])
 
     def numbers_of(self, texts: pa.Array) -> Numbers:
-        """The dense numbers of ids; -1 for those that are not there."""
-        if len(texts) <= TAKE_FRACTION:
-            known = self.ids.numbers
-            return np.array([known.get(text, ABSENT) for text in texts.to_pylist()], dtype=np.int64)
-        found = pc.index_in(texts, value_set=self.ids.texts)
-        return np.asarray(
-            pc.fill_null(found, ABSENT).to_numpy(zero_copy_only=False), dtype=np.int64
+        """The entities with these ids; -1 for those that are not there."""
+        if not len(self) or not len(texts):
+            return np.full(len(texts), ABSENT, dtype=np.int64)
+        if len(texts) > LOOKUP_VALUES_MAX:
+            found = pc.fill_null(pc.index_in(texts, value_set=self.whole(ID)), ABSENT)
+            return self.places.at(found.to_numpy(zero_copy_only=False).astype(np.int64))
+        keys = self._keys(len(texts))
+        if keys is None:
+            return self._looked_up(texts)
+        return np.array([keys.number(text) for text in texts.to_pylist()], dtype=np.int64)
+
+    def _looked_up(self, texts: pa.Array) -> Numbers:
+        if not len(self):
+            return np.full(len(texts), ABSENT, dtype=np.int64)
+        rows = self.table.lookup(ID, texts, (ID,), row_id=True)
+        known = dict(zip(rows[ID].to_pylist(), rows[_ROW_ID].to_pylist(), strict=True))
+        return np.array([known.get(text, ABSENT) for text in texts.to_pylist()], dtype=np.int64)
+
+    def _keys(self, wanted: int) -> KeyMap | None:
+        """The key map, if there is one or it is worth having by now."""
+        found: KeyMap | None = self.cache.peek((self.layout, "keys"))
+        if found is not None or not len(self) or len(self) > KEY_MAP_ROWS_MAX:
+            return found
+        loose = self.loose_rows(ID, IndexKind.BTREE) * costs.SCANNED_ROW
+        cost = costs.LOOKUP + wanted * costs.LOOKUP_VALUE + loose
+        if self.cache.spend((self.layout, "keys"), cost) + cost < len(self) * costs.KEY_ROW:
+            return None
+        family = (self.layout.path, "keys")
+        previous = self.cache.latest(family)
+        return self.cache.get(
+            (self.layout, "keys"),
+            lambda: key_map(self.layout, self.places, self.whole(ID), previous),
+            lambda keys: keys.nbytes,
+            family,
         )
 
-    def id_texts(self, numbers: Numbers) -> pa.Array:
-        """The ids of entities; NULL for no entity."""
-        return self.ids.texts.take(_indices(numbers))
+    def _uncovered(self, name: str, kind: IndexKind) -> frozenset[int]:
+        key = (self.layout, self.table.at, "uncovered", name, kind)
+        return self.cache.get(
+            key, lambda: frozenset(self.table.uncovered(name, kind)), lambda found: 100 + len(found)
+        )
+
+    def uncovered_fragments(self, name: str, kind: IndexKind) -> tuple[FragmentInfo, ...]:
+        """The fragments that no index of that kind on a column covers."""
+        if not len(self):
+            return ()
+        uncovered = self._uncovered(name, kind)
+        return tuple(part for part in self.layout.fragments if part.id in uncovered)
+
+    def loose_rows(self, name: str, kind: IndexKind) -> int:
+        """How many rows no index of that kind on a column covers."""
+        return sum(part.rows for part in self.uncovered_fragments(name, kind))
+
+    def covered(self, name: str, kind: IndexKind) -> bool:
+        """Whether an index of that kind on a column covers every row."""
+        return len(self) > 0 and name in self.table.field_ids and not self._uncovered(name, kind)
+
+    # ---- properties
 
     def values(self, name: str, numbers: Numbers) -> pa.Array:
         """A property of entities; NULL for no entity, and for a property the version does not have."""
-        whole = self.cache.peek(self.key("column", name))
-        if whole is None and self._is_selective(len(numbers)):
-            return self._taken(name, numbers)
-        return (self.whole(name) if whole is None else whole).take(_indices(numbers))
+        return self.columns((name,), numbers)[name]
 
-    def _is_selective(self, wanted: int) -> bool:
-        return len(self) > WHOLE_COLUMN_ROWS and wanted * TAKE_FRACTION < len(self)
+    def columns(self, names: Sequence[str], numbers: Numbers) -> dict[str, pa.Array]:
+        """Several properties of entities; what must be fetched comes in one fetch."""
+        found: dict[str, pa.Array] = {}
+        for name in dict.fromkeys(names):
+            if not len(self) or name not in self.table.field_ids:
+                found[name] = pa.nulls(len(numbers), self.declared(name).arrow)
+            elif (whole := self._ready(name, len(numbers))) is not None:
+                found[name] = self._picked(whole, numbers)
+        missing = [name for name in names if name not in found]
+        return found | self._taken(missing, numbers) if missing else found
 
-    def whole(self, name: str) -> pa.Array:
-        """A property of all entities, in their order."""
-        return self.cache.get(
-            self.key("column", name),
-            lambda: self._read_column(name),
-            lambda values: int(values.nbytes),
+    def codes(self, name: str, numbers: Numbers) -> Numbers:
+        """Numbers that are equal where a property of entities is."""
+        if not len(self) or len(numbers) * _CODED_PART < len(self) or not self.fits(name):
+            return codes_of(self.values(name, numbers))
+        whole = self.cache.get(
+            (self.layout, "codes", self.table.field_ids.get(name)),
+            lambda: codes_of(self.whole(name)).astype(np.int32),
+            lambda codes: int(codes.nbytes),
         )
+        places = self.places.of(numbers)
+        return np.where(places < 0, ABSENT, whole[np.maximum(places, 0)])
 
-    def _read_column(self, name: str) -> pa.Array:
-        if name not in self.table.schema.names:
-            return pa.nulls(len(self.ids.texts), self.property_type(name).arrow)
-        return column(self.table.read([name]), name)
+    def _picked(self, whole: pa.Array, numbers: Numbers) -> pa.Array:
+        if numbers is self.__dict__.get("all"):
+            return whole
+        return whole.take(indices_of(self.places.of(numbers)))
 
-    def property_type(self, name: str) -> PropertyType:
+    def declared(self, name: str) -> PropertyType:
         """The declared type of a property."""
         return self.type.properties[name].type
 
-    def _taken(self, name: str, numbers: Numbers) -> pa.Array:
-        """Fetch some rows by row id; each wanted row once."""
-        if name not in self.table.schema.names:
-            return pa.nulls(len(numbers), self.property_type(name).arrow)
-        wanted, places = np.unique(numbers[numbers != ABSENT], return_inverse=True)
-        rows = self.table.take(pa.array(self.ids.row_ids[wanted]), [name])
+    def whole(self, name: str) -> pa.Array:
+        """A column of all entities, in their order."""
+        if not len(self):
+            kind = pa.string() if name in (ID, "src", "dst") else self.declared(name).arrow
+            return pa.array([], kind)
+        if name not in self.table.field_ids:
+            return pa.nulls(len(self), self.declared(name).arrow)
+        key, family = self._column_key(name)
+        previous = self.cache.latest(family)
+        found: Held = self.cache.get(
+            key,
+            lambda: held(self.layout, previous, lambda parts: self._read_column(name, parts)),
+            lambda column: column.nbytes,
+            family,
+        )
+        return found.values
+
+    def holds(self, name: str) -> bool:
+        """Whether a whole column is in memory."""
+        if not len(self) or name not in self.table.field_ids:
+            return True
+        return self.cache.peek(self._column_key(name)[0]) is not None
+
+    def _column_key(self, name: str) -> tuple[Any, Any]:
+        field = self.table.field_ids[name]
+        return (self.layout, "column", field), (self.layout.path, "column", field)
+
+    def _read_column(self, name: str, parts: Sequence[FragmentInfo]) -> pa.Array:
+        return column(self.table.read((name,), fragments=[part.id for part in parts]), name)
+
+    def _ready(self, name: str, wanted: int) -> pa.Array | None:
+        """A whole column, if it is held or worth holding by now."""
+        key, family = self._column_key(name)
+        found: Held | None = self.cache.peek(key)
+        if found is not None:
+            return found.values
+        cost = costs.TAKE + wanted * costs.TAKE_ROW
+        rows = self._rows_to_read(self.cache.latest(family))
+        if self.cache.spend(key, cost) + cost < rows * costs.SCANNED_ROW or not self.fits(name):
+            return None
+        return self.whole(name)
+
+    def _rows_to_read(self, previous: Held | None) -> float:
+        """How many rows a whole column costs; copying those of a previous one costs a tenth."""
+        if previous is None:
+            return len(self)
+        known = previous.layout.starts
+        return sum(f.rows * (0.1 if f in known else 1.0) for f in self.layout.fragments)
+
+    def fits(self, name: str) -> bool:
+        """Whether a whole column is small enough to be held beside others."""
+        return len(self) * self._width(name) <= self.cache.bytes_max // HELD_PART
+
+    def _width(self, name: str) -> int:
+        kind = self.table.schema.field(name).type
+        if pa.types.is_fixed_size_list(kind):
+            return int(kind.list_size) * 4 + 1
+        if pa.types.is_primitive(kind):
+            return 9
+        if len(self) * 64 <= self.cache.bytes_max // HELD_PART // 16:
+            return 64
+        return self.cache.get(
+            (self.layout, "width", self.table.field_ids[name]),
+            lambda: int(self.table.read((name,), limit=_WIDTH_ROWS).nbytes // _WIDTH_ROWS) + 1,
+            lambda _: 100,
+        )
+
+    def _taken(self, names: Sequence[str], numbers: Numbers) -> dict[str, pa.Array]:
+        """Fetch some rows by number; each wanted row once."""
+        present = numbers != ABSENT
+        wanted, places = np.unique(numbers[present], return_inverse=True)
+        rows = self.table.take(pa.array(wanted.astype(np.uint64)), list(names))
         spread = np.full(len(numbers), ABSENT, dtype=np.int64)
-        spread[numbers != ABSENT] = places
-        return column(rows, name).take(_indices(spread))
+        spread[present] = places
+        indices = indices_of(spread)
+        return {name: column(rows, name).take(indices) for name in names}
 
+    # ---- ids of entities
 
-def _indices(numbers: Numbers) -> pa.Array:
-    absent = numbers == ABSENT
-    return pa.array(numbers, mask=absent) if absent.any() else pa.array(numbers)
+    def id_texts(self, numbers: Numbers) -> pa.Array:
+        """The ids of entities; NULL for no entity."""
+        return self.values(ID, numbers) if len(self) else pa.nulls(len(numbers), pa.string())
 
+    def id_ranks(self, numbers: Numbers) -> Numbers:
+        """Numbers that order entities as their ids do; no entity is before all."""
+        if len(numbers) * 4 < len(self) or not self.fits(ID):
+            ranks = pc.rank(self.id_texts(numbers), null_placement="at_start", tiebreaker="dense")
+            return np.asarray(ranks.to_numpy(zero_copy_only=False).astype(np.int64))
+        places = self.places.of(numbers)
+        ranks = self.cache.get((self.layout, "ranks"), self._ranks, lambda one: int(one.nbytes))
+        return np.where(places < 0, ABSENT, ranks[np.maximum(places, 0)])
 
-def concat(parts: Sequence[Numbers]) -> Numbers:
-    """Put number columns after one another."""
-    return np.concatenate(parts) if parts else np.empty(0, dtype=np.int64)
+    def _ranks(self) -> Numbers:
+        texts = self.whole(ID)
+        if pc.all(pc.less(texts[:-1], texts[1:]), min_count=0).as_py():
+            return counted(len(texts))
+        ranks = pc.rank(texts, tiebreaker="dense")
+        return np.asarray(ranks.to_numpy(zero_copy_only=False).astype(np.int64))

@@ -1,158 +1,176 @@
-"""Walking edges: from rows of bindings to rows with one more variable, or to fewer rows."""
+"""Walking edges: from rows of bindings to rows with more variables, or to fewer rows."""
+
+from collections.abc import Iterator
 
 import numpy as np
-import pyarrow.compute as pc
 
 from omnigraph.compile.operators import Expand, Multiplicity
-from omnigraph.engine.read.bindings import Bindings
-from omnigraph.engine.read.entities import ABSENT, Numbers
+from omnigraph.engine.read import costs
+from omnigraph.engine.read.adjacency import Adjacency, Each
+from omnigraph.engine.read.bindings import Bindings, weights_of
+from omnigraph.engine.read.numbers import Numbers, counted, no_numbers
+from omnigraph.engine.read.reach import reach, reach_block
 from omnigraph.engine.read.reader import Reader
-from omnigraph.engine.read.topology import Adjacency, Topology
+from omnigraph.engine.read.topology import Topology
+from omnigraph.engine.read.traversal import Mode
+from omnigraph.limits import MORSEL_ROWS
+
+_MERGE_ROWS = 4_096
+"""Fewer rows are not worth merging."""
+_MERGE_SPARSE = 4
+"""Equal numbers are merged by counting when they lie within this many times their count."""
+_EXACT_MAX = 2**53
+"""Counting adds in floats, which are exact up to here."""
 
 
-def expand(operator: Expand, bindings: Bindings, reader: Reader) -> Bindings:
-    """Walk one operator's edges."""
+def expand(operator: Expand, bindings: Bindings, reader: Reader) -> Iterator[Bindings]:
+    """Walk one operator's edges; large results come in several tables."""
+    if not bindings.rows:
+        yield _nothing(operator, bindings)
+        return
     topology = reader.topology(operator.edge)
-    if operator.edge_variable is not None:
-        return _by_edge(operator, bindings, topology, reader)
-    if _is_single(operator, topology):
-        return _single(operator, bindings, topology)
-    return _reach(operator, bindings, topology, reader)
+    each = Each.PAIR if operator.edge_variable is None else Each.EDGE
+    for part, adjacency in _adjacencies(operator, topology, each, bindings, reader):
+        for block in _blocks(operator, adjacency, part):
+            yield _merged(operator, _walked(operator, adjacency, block))
 
 
-def _is_single(operator: Expand, topology: Topology) -> bool:
-    return operator.low <= 1 and operator.high == 1
+def _nothing(operator: Expand, bindings: Bindings) -> Bindings:
+    rows = bindings.only(operator.keep)
+    for name in operator.binds:
+        if operator.keep is None or name in operator.keep:
+            rows = rows.with_column(name, no_numbers())
+    return rows
 
 
-# ---- one hop
+# ---- which adjacency
 
 
-def _single(operator: Expand, bindings: Bindings, topology: Topology) -> Bindings:
-    adjacency = topology.pairs(operator.direction)
+def _adjacencies(
+    operator: Expand, topology: Topology, each: Each, bindings: Bindings, reader: Reader
+) -> Iterator[tuple[Bindings, Adjacency]]:
+    """The neighbours of the sources at any of the wanted distances."""
+
+    def step(nodes: Numbers) -> Adjacency:
+        if _is_indexed(operator, topology, each, len(nodes), reader):
+            reader.note("index hops")
+            return topology.local(nodes, operator.direction, each)
+        reader.note("adjacency in memory")
+        return topology.adjacency(operator.direction, each)
+
     sources = bindings.columns[operator.source]
+    if operator.high == 1 and operator.low <= 1:
+        yield bindings, step(sources)
+        return
+    size = reach_block(topology.near(operator.direction))
+    for start in range(0, max(bindings.rows, 1), size):
+        part = bindings.slice(start, start + size)
+        known = np.unique(part.columns[operator.source])
+        yield part, reach(step, known, operator.low, operator.high)
+
+
+def _is_indexed(
+    operator: Expand, topology: Topology, each: Each, frontier: int, reader: Reader
+) -> bool:
+    """Whether to ask the indexes of the edge table instead of having all its edges in memory."""
+    match reader.traversal.mode:
+        case Mode.CSR:
+            return False
+        case Mode.INDEXED:
+            return True
+        case Mode.AUTO:
+            pass
+    if frontier > reader.traversal.frontier_max or operator.high > reader.traversal.hops_max:
+        return False
+    if topology.is_near(operator.direction, each):
+        return False
+    cost = costs.HOP + frontier * costs.LOOKUP_VALUE + topology.loose(operator.direction)
+    key = (topology.edges.layout, "hops", operator.direction, each)
+    spent = topology.edges.cache.spend(key, cost)
+    return spent + cost < len(topology.edges) * costs.EDGE_ROW
+
+
+# ---- walking
+
+
+def _blocks(operator: Expand, adjacency: Adjacency, bindings: Bindings) -> Iterator[Bindings]:
+    """Parts of the rows that walk to about as many rows as should be in flight."""
+    if bindings.rows <= 1 or operator.closes and operator.edge_variable is None:
+        yield bindings
+        return
+    ends = np.cumsum(adjacency.degrees(bindings.columns[operator.source]))
+    if ends[-1] <= MORSEL_ROWS:
+        yield bindings
+        return
+    blocks = ends // MORSEL_ROWS
+    starts = np.flatnonzero(np.concatenate([[True], blocks[1:] != blocks[:-1]]))
+    for start, end in zip(starts, [*starts[1:], bindings.rows], strict=True):
+        yield bindings.slice(int(start), int(end))
+
+
+def _walked(operator: Expand, adjacency: Adjacency, bindings: Bindings) -> Bindings:
+    sources = bindings.columns[operator.source]
+    if operator.edge_variable is not None:
+        return _by_edge(operator, adjacency, bindings)
     if operator.closes:
-        return bindings.keep(_connected(adjacency, sources, bindings.columns[operator.target]))
+        targets = bindings.columns[operator.target]
+        return bindings.keep(adjacency.connected(sources, targets)).only(operator.keep)
     if operator.keep is not None and operator.target not in operator.keep:
-        degrees = adjacency.degrees(sources)
-        kept = bindings.keep(degrees > 0)
-        match operator.multiplicity:
-            case Multiplicity.ANY:
-                return kept
-            case Multiplicity.COUNTED:
-                return kept.weighted(degrees[degrees > 0])
-            case Multiplicity.EACH:
-                pass
-    rows, places = adjacency.expand(sources)
-    return bindings.take(rows).with_column(operator.target, adjacency.targets[places])
+        return _unseen(operator, adjacency.degrees(sources), bindings.only(operator.keep))
+    walk = adjacency.walk(sources)
+    rest = bindings.only(operator.keep)
+    return rest.take(walk.rows).with_column(operator.target, walk.targets)
 
 
-def _connected(adjacency: Adjacency, sources: Numbers, targets: Numbers) -> np.ndarray:
-    """Mark the rows whose pair is an edge: binary search inside each source's sorted neighbours."""
-    if not len(adjacency.targets):
-        return np.zeros(len(sources), dtype=bool)
-    safe = np.where(sources == ABSENT, 0, sources)
-    low, high = adjacency.offsets[safe].copy(), adjacency.offsets[safe + 1].copy()
-    end = high.copy()
-    while (low < high).any():
-        middle = (low + high) // 2
-        less = adjacency.targets[np.minimum(middle, len(adjacency.targets) - 1)] < targets
-        active = low < high
-        low = np.where(active & less, middle + 1, low)
-        high = np.where(active & ~less, middle, high)
-    hit = (low < end) & (adjacency.targets[np.minimum(low, len(adjacency.targets) - 1)] == targets)
-    return np.asarray(hit & (sources != ABSENT) & (targets != ABSENT))
+def _unseen(operator: Expand, degrees: Numbers, bindings: Bindings) -> Bindings:
+    """Rows whose target nobody looks at: its number of matches is all there is to it."""
+    match operator.multiplicity:
+        case Multiplicity.ANY:
+            return bindings.keep(degrees > 0)
+        case Multiplicity.COUNTED:
+            some = degrees > 0
+            return bindings.keep(some).weighted(degrees[some])
+        case Multiplicity.EACH:
+            return bindings.take(np.repeat(counted(bindings.rows), degrees))
 
 
-# ---- one row per edge
-
-
-def _by_edge(operator: Expand, bindings: Bindings, topology: Topology, reader: Reader) -> Bindings:
+def _by_edge(operator: Expand, adjacency: Adjacency, bindings: Bindings) -> Bindings:
+    walk = adjacency.walk(bindings.columns[operator.source])
+    rows, targets, edges = walk.rows, walk.targets, walk.edges
     assert operator.edge_variable is not None
-    adjacency = topology.by_edge(operator.direction)
-    rows, places = adjacency.expand(bindings.columns[operator.source])
-    targets, edges = adjacency.targets[places], adjacency.edges[places]
+    assert edges is not None
     if operator.closes:
         same = targets == bindings.columns[operator.target][rows]
         rows, targets, edges = rows[same], targets[same], edges[same]
-    order = _by_edge_id(rows, edges, operator.edge, reader)
-    rows, targets, edges = rows[order], targets[order], edges[order]
-    walked = bindings.take(rows)
-    if not operator.closes:
-        walked = walked.with_column(operator.target, targets)
-    return walked.with_column(operator.edge_variable, edges)
+    walked = bindings.only(operator.keep).take(rows)
+    fresh = {operator.edge_variable: edges} if operator.closes else {
+        operator.target: targets,
+        operator.edge_variable: edges,
+    }  # fmt: skip
+    for name, numbers in fresh.items():
+        if operator.keep is None or name in operator.keep:
+            walked = walked.with_column(name, numbers)
+    return walked
 
 
-def _by_edge_id(rows: Numbers, edges: Numbers, edge: str, reader: Reader) -> Numbers:
-    """The order of rows as they came, edges of one row by their id."""
-    wanted, places = np.unique(edges, return_inverse=True)
-    ids = reader.edges(edge).id_texts(wanted)
-    ranks = pc.rank(ids, tiebreaker="dense").to_numpy(zero_copy_only=False).astype(np.int64)
-    return np.lexsort((ranks[places] if len(ranks) else edges, rows)).astype(np.int64)
+# ---- rows that only count
 
 
-# ---- several hops
-
-
-def _reach(operator: Expand, bindings: Bindings, topology: Topology, reader: Reader) -> Bindings:
-    edge = reader.catalog.edges[operator.edge]
-    chains = edge.source == edge.target
-    if not chains and operator.low > 1:
-        return bindings.take(np.empty(0, dtype=np.int64)).with_column(
-            operator.target, np.empty(0, dtype=np.int64)
-        )
-    adjacency = topology.pairs(operator.direction)
-    sources, inverse = np.unique(bindings.columns[operator.source], return_inverse=True)
-    high = operator.high if chains else 1
-    starts, reached = reachable(
-        adjacency, sources, operator.low, high, len(topology.pairs_out.offsets)
-    )
-    if operator.closes:
-        width = max(topology.source_nodes, topology.target_nodes, 1)
-        wanted = inverse * width + bindings.columns[operator.target]
-        return bindings.keep(np.isin(wanted, starts * width + reached))
-    return _join_reached(operator, bindings, inverse, starts, reached, len(sources))
-
-
-def _join_reached(
-    operator: Expand,
-    bindings: Bindings,
-    inverse: Numbers,
-    starts: Numbers,
-    reached: Numbers,
-    distinct: int,
-) -> Bindings:
-    order = np.argsort(starts, kind="stable")
-    offsets = np.zeros(distinct + 1, dtype=np.int64)
-    np.cumsum(np.bincount(starts, minlength=distinct), out=offsets[1:])
-    found = Adjacency(offsets, reached[order], reached[order])
-    rows, places = found.expand(inverse.astype(np.int64))
-    return bindings.take(rows).with_column(operator.target, found.targets[places])
-
-
-def reachable(
-    adjacency: Adjacency, sources: Numbers, low: int, high: int, width: int
-) -> tuple[Numbers, Numbers]:
-    """Breadth first from every source at once: (place of source, node) at its shortest distance.
-
-    A node is met once; the source itself only through a loop of its own, at the first hop.
-    """
-    starts = np.flatnonzero(sources != ABSENT).astype(np.int64)
-    nodes = sources[starts]
-    visited = starts * width + nodes
-    found: list[Numbers] = []
-    for hop in range(1, high + 1):
-        rows, places = adjacency.expand(nodes)
-        keys = np.unique(starts[rows] * width + adjacency.targets[places])
-        if hop == 1:
-            loops = keys[np.isin(keys, visited)]
-            if low <= 1:
-                found.append(loops)
-        keys = keys[~np.isin(keys, visited)]
-        if not len(keys):
-            break
-        visited = np.concatenate([visited, keys])
-        if hop >= low:
-            found.append(keys)
-        starts, nodes = keys // width, keys % width
-    keys = np.concatenate(found) if found else np.empty(0, dtype=np.int64)
-    return keys // width, keys % width
+def _merged(operator: Expand, rows: Bindings) -> Bindings:
+    """One row with a weight for equal rows, where only their number matters and there are many."""
+    if operator.multiplicity is Multiplicity.EACH or rows.rows < _MERGE_ROWS:
+        return rows
+    if not rows.columns:
+        weight = 1 if operator.multiplicity is Multiplicity.ANY else rows.total
+        return Bindings({}, 1, np.array([weight], dtype=np.int64))
+    if len(rows.columns) > 1:
+        return rows
+    ((name, numbers),) = rows.columns.items()
+    low = int(numbers.min())
+    if int(numbers.max()) - low > _MERGE_SPARSE * rows.rows or rows.total > _EXACT_MAX:
+        return rows
+    counts = np.bincount(numbers - low, weights_of(rows) if rows.weights is not None else None)
+    found = np.flatnonzero(counts)
+    if operator.multiplicity is Multiplicity.ANY:
+        return Bindings({name: found + low}, len(found))
+    return Bindings({name: found + low}, len(found), counts[found].astype(np.int64))

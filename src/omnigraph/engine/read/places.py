@@ -43,7 +43,9 @@ class Places:
     def of(self, numbers: Numbers) -> Numbers:
         """The places of entities; -1 for no entity and for one that is not there."""
         if self.row_ids is None and self.low == 0:
-            return numbers if self._within(numbers) else np.where(numbers < self.rows, numbers, ABSENT)
+            return (
+                numbers if self._within(numbers) else np.where(numbers < self.rows, numbers, ABSENT)
+            )
         known = (numbers >= self.low) & (numbers <= self.high)
         if not self.rows:
             return np.full(len(numbers), ABSENT, dtype=np.int64)
@@ -62,6 +64,10 @@ class Places:
         ascending = self.row_ids[self.order]
         found = np.minimum(np.searchsorted(ascending, numbers), self.rows - 1)
         return np.where(ascending[found] == numbers, self.order[found], ABSENT)
+
+    def place(self, number: int) -> int:
+        """The place of one entity, or -1."""
+        return int(self.of(np.array([number], dtype=np.int64))[0])
 
     def at(self, places: Numbers) -> Numbers:
         """The entities at places; -1 for no place."""

@@ -1,9 +1,10 @@
 """Everything one query reads from: a snapshot, the caches of the graph, parameter values, one instant."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
+import numpy as np
 import pyarrow as pa
 
 from omnigraph.catalog.model import Catalog
@@ -16,16 +17,29 @@ from omnigraph.compile.checked import (
     Operand,
     ParamRef,
     PropertyRef,
+    Ranking,
     VariableKind,
 )
 from omnigraph.compile.plan import Plan
+from omnigraph.embedding.embedder import Embedder, NoEmbedder
 from omnigraph.engine.read.bindings import Bindings
 from omnigraph.engine.read.cache import ByteCache
-from omnigraph.engine.read.entities import Entities, Numbers
-from omnigraph.engine.read.topology import Topology, topology_of
-from omnigraph.ids import edge_key, node_key
+from omnigraph.engine.read.entities import Entities
+from omnigraph.engine.read.numbers import Numbers
+from omnigraph.engine.read.profile import Profile
+from omnigraph.engine.read.topology import Topology
+from omnigraph.engine.read.traversal import Traversal, traversal_of
+from omnigraph.ids import TableKey, edge_key, node_key
 from omnigraph.manifest.snapshot import Snapshot
 from omnigraph.storage.tables import Tables
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """Entities a ranking has put in order, with their scores."""
+
+    numbers: Numbers
+    scores: pa.Array
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,21 +53,41 @@ class Reader:
     cache: ByteCache
     params: Mapping[str, object]
     now: datetime
+    embedder: Embedder = field(default_factory=NoEmbedder)
+    traversal: Traversal = field(default_factory=traversal_of)
+    profile: Profile | None = None
+    scored: dict[Ranking, Scored] = field(default_factory=dict)
+    """What `Rank` found: a fused score cannot be told from the rows that are left."""
+    opened: dict[TableKey, Entities] = field(default_factory=dict)
 
     def nodes(self, type_name: str) -> Entities:
-        """The nodes of a type."""
-        entry = self.snapshot.entry(node_key(type_name))
-        return Entities(self.catalog.nodes[type_name], entry, self.tables, self.cache)
+        """The nodes of a type; none when the snapshot is older than the type."""
+        key = node_key(type_name)
+        found = self.opened.get(key)
+        if found is None:
+            entry = self.snapshot.entries.get(key)
+            found = Entities(self.catalog.nodes[type_name], entry, self.tables, self.cache)
+            self.opened[key] = found
+        return found
 
     def edges(self, edge_name: str) -> Entities:
-        """The edges of a type."""
-        entry = self.snapshot.entry(edge_key(edge_name))
-        return Entities(self.catalog.edges[edge_name], entry, self.tables, self.cache)
+        """The edges of a type; none when the snapshot is older than the type."""
+        key = edge_key(edge_name)
+        found = self.opened.get(key)
+        if found is None:
+            entry = self.snapshot.entries.get(key)
+            found = Entities(self.catalog.edges[edge_name], entry, self.tables, self.cache)
+            self.opened[key] = found
+        return found
 
     def topology(self, edge_name: str) -> Topology:
         """Who is connected by edges of a type."""
         edge = self.catalog.edges[edge_name]
-        return topology_of(self.edges(edge_name), self.nodes(edge.source), self.nodes(edge.target))
+        return Topology(
+            edges=self.edges(edge_name),
+            sources=self.nodes(edge.source),
+            targets=self.nodes(edge.target),
+        )
 
     def entities(self, variable: str) -> Entities:
         """What a variable ranges over."""
@@ -75,7 +109,7 @@ class Reader:
                 return self.now
 
     def integer(self, fixed: Const | ParamRef) -> int | None:
-        """The value of a limit or offset."""
+        """The value of a limit, an offset or a distance."""
         value = self.value(fixed)
         return value if isinstance(value, int) else None
 
@@ -89,12 +123,13 @@ class Reader:
             case Const() | ParamRef() | Now():
                 return repeated(self.value(operand), operand.type, bindings.rows)
 
-    def id_texts(self, variable: str, numbers: Numbers) -> pa.Array:
-        """The ids a variable is bound to."""
-        return self.entities(variable).id_texts(numbers)
+    def note(self, text: str) -> None:
+        """Say how the current operator went about its work, if anyone listens."""
+        if self.profile is not None:
+            self.profile.note(text)
 
 
 def repeated(value: object, type_: PropertyType, rows: int) -> pa.Array:
     """One value as a column."""
     one = to_arrow([value], type_)
-    return pa.nulls(rows, one.type) if one.null_count else pa.repeat(one[0], rows)
+    return one.take(pa.array(np.zeros(rows, dtype=np.int64)))

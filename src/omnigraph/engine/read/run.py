@@ -1,9 +1,9 @@
-"""Running a plan: each operator in turn, from bindings to rows."""
+"""Running a plan: each operator in turn, from bindings to rows, a table at a time."""
 
-from collections.abc import Sequence
-from typing import assert_never
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import TypeVar, assert_never
 
-import numpy as np
 import pyarrow as pa
 
 from omnigraph.compile.operators import (
@@ -20,76 +20,156 @@ from omnigraph.compile.operators import (
     Scan,
     Slice,
     Sort,
+    bound,
 )
-from omnigraph.engine.read.bindings import Bindings, codes
-from omnigraph.engine.read.evaluate import holds
+from omnigraph.engine.read.bindings import Bindings, concat, distinct
+from omnigraph.engine.read.evaluate import keep_all
 from omnigraph.engine.read.expand import expand
+from omnigraph.engine.read.group import group
 from omnigraph.engine.read.join import anti, optional, product
+from omnigraph.engine.read.order import bounds, cut, sort
+from omnigraph.engine.read.project import project, result_schema
 from omnigraph.engine.read.reader import Reader
+from omnigraph.engine.read.rows import Groups, Rows
 from omnigraph.engine.read.scan import scan
 from omnigraph.engine.read.search import rank
-from omnigraph.engine.read.shape import Groups, Rows, cut, group, project, sort
 from omnigraph.errors import InternalError
+from omnigraph.limits import RESULT_BATCH_ROWS
+
+T = TypeVar("T", bound=Rows)
 
 
 def run(reader: Reader) -> pa.Table:
-    """Run the reader's plan and give its result."""
-    root = reader.plan.root
-    return project(root.columns, _rows(root.input, reader, ()), reader)
+    """Run the reader's plan and give its whole result."""
+    schema, root = result_schema(reader.plan.columns), reader.plan.root
+    found = list(_projected(root, reader, schema, None))
+    return pa.Table.from_batches(found, schema)
 
 
-def _rows(operator: Operator, reader: Reader, outer: Sequence[Bindings]) -> Rows:
+def run_batches(reader: Reader, batch_rows: int = RESULT_BATCH_ROWS) -> pa.RecordBatchReader:
+    """Run the reader's plan as its result is asked for; values are fetched one batch at a time."""
+    schema = result_schema(reader.plan.columns)
+    found = _projected(reader.plan.root, reader, schema, batch_rows)
+    return pa.RecordBatchReader.from_batches(schema, found)
+
+
+def _projected(
+    root: Project, reader: Reader, schema: pa.Schema, batch_rows: int | None
+) -> Iterator[pa.RecordBatch]:
+    for rows in _watched(root.input, _Run(reader).rows(root.input), reader):
+        size = batch_rows or max(rows.rows, 1)
+        for start in range(0, rows.rows, size):
+            part = rows if size >= rows.rows else rows.slice(start, start + size)
+            if reader.profile is None:
+                yield project(root.columns, part, schema, reader)
+                continue
+            with reader.profile.running(root) as measured:
+                batch = project(root.columns, part, schema, reader)
+            measured.rows += batch.num_rows
+            yield batch
+
+
+def _watched(operator: Operator, tables: Iterator[T], reader: Reader) -> Iterator[T]:
+    return tables if reader.profile is None else reader.profile.watched(operator, tables)
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """Operators at work: `around` are the rows a nested block is for, `wanted` how many rows may be enough."""
+
+    reader: Reader
+    around: Bindings = field(default_factory=lambda: Bindings({}, 1))
+    wanted: int | None = None
+
+    # ---- rows of any kind
+
+    def rows(self, operator: Operator) -> Iterator[Rows]:
+        """The rows of an operator."""
+        match operator:
+            case Group():
+                tables = replace(self, wanted=None).bindings(operator.input)
+                yield group(operator, tables, self.reader)
+            case Sort(input=below):
+                rows = replace(self, wanted=None)._all(below)
+                yield sort(operator, rows, sorted(bound(below)), self.reader)
+            case Slice(input=below, window=window):
+                _, end = bounds(window, self.reader)
+                yield from cut(operator, replace(self, wanted=end)._all(below), self.reader)
+            case Project():
+                raise InternalError("a projection is only at the top of a plan; nothing was read")
+            case _:
+                yield from self._bindings(operator)
+
+    def _all(self, operator: Operator) -> Iterator[Rows]:
+        return _watched(operator, self.rows(operator), self.reader)
+
+    # ---- bindings
+
+    def bindings(self, operator: Operator) -> Iterator[Bindings]:
+        """The bindings of an operator, measured if anyone asked for that."""
+        return _watched(operator, self._bindings(operator), self.reader)
+
+    def _bindings(self, operator: Operator) -> Iterator[Bindings]:
+        match operator:
+            case Scan():
+                yield from scan(operator, self.reader, self.wanted)
+            case Argument(variables=variables):
+                yield distinct(self.around, variables)
+            case Expand():
+                for rows in self.bindings(operator.input):
+                    yield from expand(operator, rows, self.reader)
+            case Filter(conditions=conditions):
+                for rows in self.bindings(operator.input):
+                    yield keep_all(conditions, rows, self.reader)
+            case Product(left=left, right=right):
+                others = replace(self, wanted=None).whole(right)
+                for rows in self.bindings(left):
+                    yield from product(operator, rows, others, self.reader)
+            case Anti() | OptionalJoin():
+                yield from self._nested(operator)
+            case Rank(input=below):
+                yield rank(operator, replace(self, wanted=None).whole(below), self.reader)
+            case Sort() | Slice():
+                for found in self.rows(operator):
+                    if isinstance(found, Groups):
+                        raise InternalError("groups cannot be bound again; nothing was changed")
+                    yield found
+            case Group() | Project():
+                raise InternalError(
+                    f"{type(operator).__name__} gives no bindings; nothing was read"
+                )
+            case _:
+                assert_never(operator)
+
+    def whole(self, operator: Operator) -> Bindings:
+        """All bindings of an operator in one table."""
+        return concat(list(self.bindings(operator)), sorted(bound(operator)))
+
+    def _nested(self, operator: Anti | OptionalJoin) -> Iterator[Bindings]:
+        """Rows with what a nested block says of them; a block that does not look at them runs once."""
+        inner = None if _looks_around(operator.inner) else self._inside(operator.inner, None)
+        for rows in self.bindings(operator.input):
+            found = inner if inner is not None else self._inside(operator.inner, rows)
+            match operator:
+                case Anti():
+                    yield anti(operator, rows, found)
+                case OptionalJoin():
+                    yield optional(operator, rows, found)
+
+    def _inside(self, inner: Operator, rows: Bindings | None) -> Bindings:
+        around = self.around if rows is None else rows
+        return replace(self, around=around, wanted=None).whole(inner)
+
+
+def _looks_around(operator: Operator) -> bool:
+    """Whether a nested block starts from the rows it is for."""
     match operator:
-        case Group():
-            return group(operator, _bindings(operator.input, reader, outer), reader)
-        case Sort():
-            return sort(operator, _rows(operator.input, reader, outer), reader)
-        case Slice():
-            return cut(operator, _rows(operator.input, reader, outer), reader)
-        case Project():
-            raise InternalError("a projection is only at the top of a plan")
-        case _:
-            return _bindings(operator, reader, outer)
-
-
-def _bindings(operator: Operator, reader: Reader, outer: Sequence[Bindings]) -> Bindings:
-    match operator:
+        case Argument():
+            return True
         case Scan():
-            return scan(operator, reader)
-        case Argument(variables=variables):
-            return _distinct(outer[-1], variables)
-        case Expand():
-            return expand(operator, _bindings(operator.input, reader, outer), reader)
-        case Filter(conditions=conditions):
-            rows = _bindings(operator.input, reader, outer)
-            for condition in conditions:
-                rows = rows.keep(holds(condition, rows, reader))
-            return rows
-        case Product():
-            left = _bindings(operator.left, reader, outer)
-            return product(operator, left, _bindings(operator.right, reader, outer), reader)
-        case Anti():
-            rows = _bindings(operator.input, reader, outer)
-            return anti(operator, rows, _bindings(operator.inner, reader, (*outer, rows)))
-        case OptionalJoin():
-            rows = _bindings(operator.input, reader, outer)
-            return optional(operator, rows, _bindings(operator.inner, reader, (*outer, rows)))
-        case Rank():
-            return rank(operator, _bindings(operator.input, reader, outer), reader)
-        case Sort() | Slice():
-            found = _rows(operator, reader, outer)
-            if isinstance(found, Groups):
-                raise InternalError("groups cannot be bound again")
-            return found
-        case Group() | Project():
-            raise InternalError(f"{type(operator).__name__} gives no bindings")
+            return False
+        case Product(left=left, right=right):
+            return _looks_around(left) or _looks_around(right)
         case _:
-            assert_never(operator)
-
-
-def _distinct(rows: Bindings, variables: tuple[str, ...]) -> Bindings:
-    """The values of some variables, each combination once."""
-    if not variables:
-        return Bindings({}, min(rows.rows, 1))
-    _, firsts = np.unique(codes(rows, variables), return_index=True)
-    return Bindings({name: rows.columns[name] for name in variables}, rows.rows).take(firsts)
+            # A block nested deeper looks at the rows of this one, not at those around it.
+            return _looks_around(operator.input)

@@ -1,40 +1,196 @@
 """Binding a variable: every node of a type that passes its tests."""
 
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
 import numpy as np
 import pyarrow as pa
 
-from omnigraph.compile.algebra import Test
-from omnigraph.compile.checked import Compare, Const, EntityRef, ParamRef
+from omnigraph.catalog.types import PropertyType, Scalar
+from omnigraph.commit.changes import column
+from omnigraph.compile.algebra import Always, Test, operands
+from omnigraph.compile.checked import (
+    Among,
+    Compare,
+    Const,
+    EntityRef,
+    IsNull,
+    Now,
+    ParamRef,
+    PropertyRef,
+)
 from omnigraph.compile.operators import Scan
+from omnigraph.engine.read import costs
 from omnigraph.engine.read.bindings import Bindings
-from omnigraph.engine.read.entities import ABSENT, Numbers
-from omnigraph.engine.read.evaluate import holds
+from omnigraph.engine.read.entities import Entities
+from omnigraph.engine.read.evaluate import keep_all
+from omnigraph.engine.read.numbers import ABSENT, Numbers, no_numbers
+from omnigraph.engine.read.pushdown import column_name, sql
 from omnigraph.engine.read.reader import Reader
-from omnigraph.engine.read.search import text_mask
+from omnigraph.limits import MORSEL_ROWS
+from omnigraph.storage.tables import IndexKind
+
+_ROW_ID = "_rowid"
+_FIRST_PART = 4
+"""A scan that may stop early begins with this many times the rows that are wanted, then takes ever more."""
 
 
-def scan(operator: Scan, reader: Reader) -> Bindings:
-    """Bind the variable; an equality on the id goes through the key map, other tests over columns."""
-    numbers, rest = _start(operator, reader)
-    rows = Bindings({operator.variable: numbers}, len(numbers))
-    for test in rest:
-        rows = rows.keep(holds(test, rows, reader))
-    for search in operator.search:
-        rows = rows.keep(text_mask(search, rows, reader))
-    return rows
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Access:
+    """How a scan finds its entities: by `ids`, by a `filter` that storage answers, or by reading columns."""
+
+    ids: tuple[str, ...] | None = None
+    filter: str | None = None
+    rest: tuple[Test, ...] = ()
+    note: str = "every row"
 
 
-def _start(operator: Scan, reader: Reader) -> tuple[Numbers, tuple[Test, ...]]:
+def scan(operator: Scan, reader: Reader, wanted: int | None = None) -> Iterator[Bindings]:
+    """Bind the variable; `wanted` rows may be enough, so that the first table is small then."""
+    found = _matching(operator, reader)
+    first = MORSEL_ROWS if wanted is None else min(max(wanted * _FIRST_PART, 64), MORSEL_ROWS)
+    start, size = 0, first
+    while start < found.rows or start == 0:
+        yield found if size >= found.rows and start == 0 else found.slice(start, start + size)
+        start, size = start + size, min(size * _FIRST_PART, MORSEL_ROWS)
+
+
+def _matching(operator: Scan, reader: Reader) -> Bindings:
     nodes = reader.nodes(operator.type_name)
-    for test in operator.filter:
-        if (
-            isinstance(test, Compare)
-            and test.op == "="
-            and isinstance(test.left, EntityRef)
-            and isinstance(test.right, Const | ParamRef)
-        ):
-            text = reader.value(test.right)
-            numbers = nodes.numbers_of(pa.array([text], pa.string()))
-            rest = tuple(one for one in operator.filter if one is not test)
-            return np.asarray(numbers[numbers != ABSENT], dtype=np.int64), rest
-    return nodes.all(), operator.filter
+    if not len(nodes):
+        return Bindings({operator.variable: no_numbers()}, 0)
+    access = access_of(operator, reader)
+    reader.note(access.note)
+    numbers = _start(access, nodes)
+    rows = Bindings({operator.variable: numbers}, len(numbers))
+    return keep_all((*access.rest, *operator.search), rows, reader)
+
+
+def _start(access: Access, nodes: Entities) -> Numbers:
+    if access.ids is not None and len(access.ids) == 1:
+        number = nodes.number_of(access.ids[0])
+        return no_numbers() if number == ABSENT else np.array([number], dtype=np.int64)
+    if access.ids is not None:
+        found = nodes.numbers_of(pa.array(access.ids, pa.string()))
+        return found[found != ABSENT]
+    if access.filter is not None:
+        rows = nodes.table.read((), access.filter, row_id=True)
+        return np.asarray(column(rows, _ROW_ID).to_numpy(zero_copy_only=False), dtype=np.int64)
+    return nodes.all
+
+
+def access_of(operator: Scan, reader: Reader) -> Access:
+    """Choose how a scan finds its entities."""
+    tests, nodes = operator.filter, reader.nodes(operator.type_name)
+    if any(test == Always(False) for test in tests):
+        return Access(ids=(), note="nothing can match")
+    for test in tests:
+        ids = _ids(test, reader)
+        if ids is not None:
+            rest = tuple(one for one in tests if one is not test)
+            return Access(ids=ids, rest=rest, note="id lookup")
+    return _by_index(tests, nodes, reader) or _by_column(tests, nodes, reader)
+
+
+def _ids(test: Test, reader: Reader) -> tuple[str, ...] | None:
+    match test:
+        case Compare(left=EntityRef(), op="=", right=Const() | ParamRef() as fixed):
+            text = reader.value(fixed)
+            return (text,) if isinstance(text, str) else ()
+        case Among(operand=EntityRef(), choices=choices):
+            values = reader.value(choices)
+            texts = values if isinstance(values, list | tuple) else ()
+            return tuple(dict.fromkeys(text for text in texts if isinstance(text, str)))
+        case _:
+            return None
+
+
+# ---- an index, when a column is not in memory
+
+
+def _by_index(tests: Sequence[Test], nodes: Entities, reader: Reader) -> Access | None:
+    """Let an index find few entities instead of reading the column it is on."""
+    pushed = [test for test in tests if _is_served(test, nodes)]
+    if not pushed:
+        return None
+    spent = costs.LOOKUP
+    needed = len(nodes) * costs.SCANNED_ROW * len(_names(pushed))
+    if (
+        nodes.cache.spend((nodes.layout, "filter", *sorted(_names(pushed))), spent) + spent
+        >= needed
+    ):
+        return None
+    written = [(test, text) for test in pushed if (text := sql(test, reader.value)) is not None]
+    if not written:
+        return None
+    texts = [text for _, text in written]
+    done = {id(test) for test, _ in written}
+    rest = tuple(test for test in tests if id(test) not in done)
+    return Access(filter=" and ".join(texts), rest=rest, note=f"index on {_shown(written)}")
+
+
+def _shown(written: Sequence[tuple[Test, str]]) -> str:
+    return ", ".join(sorted(_names([test for test, _ in written])))
+
+
+def _is_served(test: Test, nodes: Entities) -> bool:
+    """Whether an index covers a column that is compared with a value, and the column is not in memory."""
+    name = _served_column(test)
+    return name is not None and not nodes.holds(name) and nodes.covered(name, IndexKind.BTREE)
+
+
+def _served_column(test: Test) -> str | None:
+    match test:
+        case Compare(left=(PropertyRef() | EntityRef()) as one, op=op, right=right) if op not in (
+            "!=",
+            "contains",
+            "starts_with",
+        ) and _is_fixed(right):
+            return column_name(one) if _is_narrow(one.type) else None
+        case Compare(left=left, op=op, right=(PropertyRef() | EntityRef()) as one) if op not in (
+            "!=",
+            "contains",
+            "starts_with",
+        ) and _is_fixed(left):
+            return column_name(one) if _is_narrow(one.type) else None
+        case Among(operand=(PropertyRef() | EntityRef()) as one):
+            return column_name(one)
+        case IsNull(operand=(PropertyRef() | EntityRef()) as one, negated=False):
+            return column_name(one)
+        case _:
+            return None
+
+
+def _is_fixed(operand: object) -> bool:
+    return isinstance(operand, Const | ParamRef | Now)
+
+
+def _is_narrow(type_: PropertyType) -> bool:
+    """Two values divide nothing well; everything else may be rare."""
+    return type_.scalar is not Scalar.BOOL
+
+
+def _names(tests: Sequence[Test]) -> set[str]:
+    return {
+        column_name(one)
+        for test in tests
+        if not isinstance(test, Always)
+        for one in operands(test)
+        if isinstance(one, PropertyRef | EntityRef)
+    }
+
+
+# ---- columns
+
+
+def _by_column(tests: Sequence[Test], nodes: Entities, reader: Reader) -> Access:
+    """Read the tested columns, or let storage do it where they would not fit in memory."""
+    large = [name for name in _names(tests) if not nodes.holds(name) and not nodes.fits(name)]
+    if large:
+        pairs = [(test, sql(test, reader.value)) for test in tests]
+        texts = [text for _, text in pairs if text is not None]
+        if texts:
+            rest = tuple(test for test, text in pairs if text is None)
+            return Access(filter=" and ".join(texts), rest=rest, note="filter in storage")
+    note = f"columns {', '.join(sorted(_names(tests)))}" if tests else "every row"
+    return Access(rest=tuple(tests), note=note)

@@ -1,144 +1,209 @@
-"""Who is connected to whom: the edges of one table version over dense node numbers, both ways."""
+"""Topology: one edge table with the nodes at both ends, and the adjacencies that are made from it."""
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.commit.changes import column
 from omnigraph.compile.checked import Direction
-from omnigraph.engine.read.entities import ABSENT, Entities, Numbers
+from omnigraph.engine.read import costs
+from omnigraph.engine.read.adjacency import (
+    Adjacency,
+    Each,
+    Ends,
+    Slots,
+    added,
+    compress,
+    none_absent,
+    slots_of,
+)
+from omnigraph.engine.read.columns import Held
+from omnigraph.engine.read.entities import ID, Entities
+from omnigraph.engine.read.layout import Layout
+from omnigraph.engine.read.numbers import ABSENT, Numbers, indices_of
+from omnigraph.engine.read.places import Places
+from omnigraph.storage.tables import FragmentInfo, IndexKind
 
-Offsets = npt.NDArray[np.int64]
-
-
-@dataclass(frozen=True, slots=True)
-class Adjacency:
-    """Compressed rows: the neighbours of node n are `targets[offsets[n]:offsets[n + 1]]`."""
-
-    offsets: Offsets
-    targets: Numbers
-    edges: Numbers
-
-    @property
-    def nbytes(self) -> int:
-        """How much memory this takes."""
-        return self.offsets.nbytes + self.targets.nbytes + self.edges.nbytes
-
-    def degrees(self, nodes: Numbers) -> Numbers:
-        """How many neighbours each node has; none for no node."""
-        safe = np.where(nodes == ABSENT, 0, nodes)
-        counts = self.offsets[safe + 1] - self.offsets[safe]
-        return np.where(nodes == ABSENT, 0, counts)
-
-    def expand(self, nodes: Numbers) -> tuple[Numbers, Numbers]:
-        """For every node its neighbours: the place of the node in the input, and where in `targets`."""
-        counts = self.degrees(nodes)
-        rows = np.repeat(np.arange(len(nodes), dtype=np.int64), counts)
-        starts = self.offsets[np.where(nodes == ABSENT, 0, nodes)]
-        ends = np.cumsum(counts)
-        places = np.arange(len(rows), dtype=np.int64) + np.repeat(starts - (ends - counts), counts)
-        return rows, places
+SOURCE, TARGET = "src", "dst"
+_ROW_ID = "_rowid"
+_PATCH_PART = 16
+"""Edges are added to what is there while they are fewer than one in this many of it."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kept:
+    """An adjacency and what it was made from; `dangling` when an edge had an end that was not there."""
+
+    adjacency: Adjacency
+    edges: Layout
+    sources: Layout
+    targets: Layout
+    dangling: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Topology:
-    """One edge table: each edge as it is (`edges…`) and pairs of nodes once (`pairs…`)."""
+    """One edge table; each adjacency is made when it is first walked."""
 
-    source_nodes: int
-    target_nodes: int
-    edges_out: Adjacency
-    edges_in: Adjacency
-    pairs_out: Adjacency
-    pairs_in: Adjacency
+    edges: Entities
+    sources: Entities
+    targets: Entities
 
-    @property
-    def nbytes(self) -> int:
-        """How much memory this takes."""
-        kept = (self.edges_out, self.edges_in, self.pairs_out, self.pairs_in)
-        return sum(one.nbytes for one in kept)
+    def adjacency(self, direction: Direction, each: Each) -> Adjacency:
+        """The neighbours of all nodes in a direction."""
+        key, family = self._names(direction, each)
+        previous = self.edges.cache.latest(family)
+        kept: Kept = self.edges.cache.get(
+            key,
+            lambda: self._patched(previous, direction, each) or self._built(direction, each),
+            lambda one: one.adjacency.nbytes,
+            family,
+        )
+        return kept.adjacency
 
-    def pairs(self, direction: Direction) -> Adjacency:
-        """Neighbours, each once."""
-        match direction:
-            case Direction.OUT:
-                return self.pairs_out
-            case Direction.IN:
-                return self.pairs_in
-            case Direction.BOTH:
-                return self._both(self.pairs_out, self.pairs_in, distinct=True)
+    def is_near(self, direction: Direction, each: Each) -> bool:
+        """Whether an adjacency is in memory, or one that it differs little from."""
+        key, family = self._names(direction, each)
+        if self.edges.cache.peek(key) is not None:
+            return True
+        previous = self.edges.cache.latest(family)
+        return previous is not None and self._can_patch(previous)
 
-    def by_edge(self, direction: Direction) -> Adjacency:
-        """Neighbours once per edge, with the edge; a loop once even when both ways are walked."""
-        match direction:
-            case Direction.OUT:
-                return self.edges_out
-            case Direction.IN:
-                return self.edges_in
-            case Direction.BOTH:
-                return self._both(self.edges_out, self.edges_in, distinct=False)
+    def _names(self, direction: Direction, each: Each) -> tuple[object, object]:
+        kind = ("adjacency", direction, each)
+        layouts = (self.edges.layout, self.sources.layout, self.targets.layout)
+        return (*layouts, *kind), (self.edges.layout.path, *kind)
 
-    def _both(self, out: Adjacency, back: Adjacency, *, distinct: bool) -> Adjacency:
-        n = self.source_nodes
-        sources = np.concatenate([_rows(out, n), _rows(back, n)])
-        targets = np.concatenate([out.targets, back.targets])
-        edges = np.concatenate([out.edges, back.edges])
-        # A loop is in both directions; it is met once.
-        repeated = (sources == targets) & (np.arange(len(sources)) >= len(out.targets))
-        kept = ~repeated
-        return compress(sources[kept], targets[kept], edges[kept], n, distinct=distinct)
+    # ---- from the whole table
+
+    def _built(self, direction: Direction, each: Each) -> Kept:
+        ends, dangling = none_absent(self._ends(self.edges.layout.fragments))
+        return self._kept(compress(self._slots(direction), ends.turned(direction), each), dangling)
+
+    def _kept(self, adjacency: Adjacency, dangling: bool) -> Kept:
+        return Kept(
+            adjacency=adjacency,
+            edges=self.edges.layout,
+            sources=self.sources.layout,
+            targets=self.targets.layout,
+            dangling=dangling,
+        )
+
+    def _slots(self, direction: Direction) -> Slots:
+        return slots_of(self.near(direction).places)
+
+    def near(self, direction: Direction) -> Entities:
+        """The nodes a walk in a direction comes from."""
+        return self.targets if direction is Direction.IN else self.sources
+
+    def far(self, direction: Direction) -> Entities:
+        """The nodes a walk in a direction leads to."""
+        return self.sources if direction is Direction.IN else self.targets
+
+    def _ends(self, fragments: tuple[FragmentInfo, ...]) -> Ends:
+        if not fragments:
+            nothing = np.empty(0, dtype=np.int64)
+            return Ends(near=nothing, far=nothing, edges=nothing)
+        parts = [fragment.id for fragment in fragments]
+        rows = self.edges.table.read((SOURCE, TARGET), row_id=True, fragments=parts)
+        with ThreadPoolExecutor(2) as both:
+            near = both.submit(self.sources.numbers_of, column(rows, SOURCE))
+            far = both.submit(self.targets.numbers_of, column(rows, TARGET))
+            edges = column(rows, _ROW_ID).to_numpy(zero_copy_only=False).astype(np.int64)
+            return Ends(near=near.result(), far=far.result(), edges=edges)
+
+    # ---- from the adjacency of an earlier version
+
+    def _patched(self, previous: Kept | None, direction: Direction, each: Each) -> Kept | None:
+        if previous is None or not self._can_patch(previous):
+            return None
+        fresh = tuple(f for f in self.edges.layout.fragments if f not in previous.edges.starts)
+        if not fresh:
+            return self._kept(previous.adjacency, dangling=False)
+        slots = self._slots(direction)
+        if not slots.extends(previous.adjacency.slots):
+            return None
+        ends, dangling = none_absent(self._ends(fresh))
+        return self._kept(added(previous.adjacency, slots, ends.turned(direction)), dangling)
+
+    def _can_patch(self, previous: Kept) -> bool:
+        now = self.edges.layout
+        return (
+            not previous.dangling
+            and all(fragment in now.starts for fragment in previous.edges.fragments)
+            and (now.rows - previous.edges.rows) * _PATCH_PART <= now.rows
+            and keeps(self.sources, previous.sources)
+            and keeps(self.targets, previous.targets)
+        )
+
+    # ---- for a few nodes only
+
+    def loose(self, direction: Direction) -> float:
+        """What rows without an index add to the cost of looking up edges."""
+        names = {SOURCE, TARGET} if direction is Direction.BOTH else {self._name(direction)}
+        rows = sum(self.edges.loose_rows(name, IndexKind.BTREE) for name in names)
+        return rows * costs.SCANNED_ROW
+
+    @staticmethod
+    def _name(direction: Direction) -> str:
+        return TARGET if direction is Direction.IN else SOURCE
+
+    def local(self, nodes: Numbers, direction: Direction, each: Each) -> Adjacency:
+        """The neighbours of some nodes, found through the indexes of the edge table."""
+        known = np.unique(nodes[nodes != ABSENT])
+        slots = Slots(0, len(known), known)
+        parts = [self._edges_of(known, one) for one in _one_way(direction)]
+        ends, _ = none_absent(_joined(parts))
+        return compress(slots, ends, each)
+
+    def _edges_of(self, known: Numbers, direction: Direction) -> Ends:
+        name, other = (TARGET, SOURCE) if direction is Direction.IN else (SOURCE, TARGET)
+        texts = self.near(direction).id_texts(known)
+        if not len(self.edges) or not len(known):
+            nothing = np.empty(0, dtype=np.int64)
+            return Ends(near=nothing, far=nothing, edges=nothing)
+        rows = self.edges.table.lookup(name, texts, (SOURCE, TARGET), row_id=True)
+        places = pc.index_in(column(rows, name), value_set=texts).to_numpy(zero_copy_only=False)
+        return Ends(
+            near=known[places.astype(np.int64)],
+            far=self.far(direction).numbers_of(column(rows, other)),
+            edges=column(rows, _ROW_ID).to_numpy(zero_copy_only=False).astype(np.int64),
+        )
 
 
-def _rows(adjacency: Adjacency, n: int) -> Numbers:
-    return np.repeat(np.arange(n, dtype=np.int64), np.diff(adjacency.offsets))
+def _one_way(direction: Direction) -> tuple[Direction, ...]:
+    return (Direction.OUT, Direction.IN) if direction is Direction.BOTH else (direction,)
 
 
-def compress(
-    sources: Numbers, targets: Numbers, edges: Numbers, nodes: int, *, distinct: bool
-) -> Adjacency:
-    """Sort edges by source, then target; keep pairs once when asked."""
-    order = np.lexsort((targets, sources))
-    sources, targets, edges = sources[order], targets[order], edges[order]
-    if distinct and len(sources):
-        fresh = np.ones(len(sources), dtype=bool)
-        fresh[1:] = (sources[1:] != sources[:-1]) | (targets[1:] != targets[:-1])
-        sources, targets, edges = sources[fresh], targets[fresh], edges[fresh]
-    offsets = np.zeros(nodes + 1, dtype=np.int64)
-    np.cumsum(np.bincount(sources, minlength=nodes), out=offsets[1:])
-    return Adjacency(offsets, targets, edges)
-
-
-def topology_of(edges: Entities, sources: Entities, targets: Entities) -> Topology:
-    """The topology of an edge table version, built once while it is held."""
-    key = edges.key("topology", sources.key(), targets.key())
-    return edges.cache.get(
-        key, lambda: _build(edges, sources, targets), lambda topology: topology.nbytes
+def _joined(parts: list[Ends]) -> Ends:
+    if len(parts) == 1:
+        return parts[0]
+    out, back = parts
+    back = back.keep(back.near != back.far)
+    return Ends(
+        near=np.concatenate([out.near, back.near]),
+        far=np.concatenate([out.far, back.far]),
+        edges=np.concatenate([out.edges, back.edges]),
     )
 
 
-def _build(edges: Entities, sources: Entities, targets: Entities) -> Topology:
-    rows = edges.table.read(["src", "dst"])
-    src = _encode(column(rows, "src"), sources)
-    dst = _encode(column(rows, "dst"), targets)
-    numbers = np.arange(len(src), dtype=np.int64)
-    n, m = len(sources.ids.texts), len(targets.ids.texts)
-    whole = (src != ABSENT) & (dst != ABSENT)
-    src, dst, numbers = src[whole], dst[whole], numbers[whole]
-    return Topology(
-        source_nodes=n,
-        target_nodes=m,
-        edges_out=compress(src, dst, numbers, n, distinct=False),
-        edges_in=compress(dst, src, numbers, m, distinct=False),
-        pairs_out=compress(src, dst, numbers, n, distinct=True),
-        pairs_in=compress(dst, src, numbers, m, distinct=True),
+def keeps(nodes: Entities, before: Layout) -> bool:
+    """Whether every node of an earlier layout is still there, with the number and the id it had."""
+    now = nodes.layout
+    gone = [fragment for fragment in before.fragments if fragment not in now.starts]
+    if not gone:
+        return True
+    places: Places | None = nodes.cache.peek((before, "places"))
+    ids: Held | None = nodes.cache.peek((before, "column", nodes.table.field_ids[ID]))
+    if places is None or ids is None:
+        return False
+    spots = np.concatenate(
+        [np.arange(before.starts[f], before.starts[f] + f.rows, dtype=np.int64) for f in gone]
     )
-
-
-def _encode(texts: pa.Array, nodes: Entities) -> Numbers:
-    """Ids as dense numbers; each distinct id is looked up once."""
-    encoded = texts.dictionary_encode()
-    numbers = nodes.numbers_of(encoded.dictionary)
-    codes = pc.fill_null(encoded.indices, 0).to_numpy(zero_copy_only=False)
-    return numbers[codes] if len(numbers) else np.full(len(texts), ABSENT, dtype=np.int64)
+    found = nodes.places.of(places.at(spots))
+    if (found == ABSENT).any():
+        return False
+    same = pc.equal(ids.values.take(indices_of(spots)), nodes.whole(ID).take(indices_of(found)))
+    return bool(pc.all(same, min_count=0).as_py())

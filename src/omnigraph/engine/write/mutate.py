@@ -26,7 +26,7 @@ from omnigraph.compile.checked import (
     Where,
 )
 from omnigraph.compile.coerce import coerce
-from omnigraph.engine.read.evaluate import compare_column
+from omnigraph.engine.read.compare import compare_value
 from omnigraph.engine.write.committed import SnapshotRows
 from omnigraph.errors import Problem, data_error
 from omnigraph.pipeline.columns import blob
@@ -226,7 +226,7 @@ def _is_identity(type_: TableType, name: str) -> bool:
 
 
 def _holds(rows: pa.Table, where: Where, value: object) -> pa.Array:
-    truth = compare_column(
+    truth = compare_value(
         column(rows, where.column), where.type, coerce(where.op, value, where.type)
     )
     return pc.fill_null(truth, False)

@@ -60,6 +60,8 @@ def notes_of(text: str) -> Notes:
             if breaks > 1:
                 spaced.add(index)
             index, on_line = index + 1, True
+        else:
+            on_line = on_line and breaks == 0
         end = token.end_pos or 0
     return Notes(tuple(comments), frozenset(spaced))
 

@@ -2,13 +2,13 @@
 
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 
 from omnigraph.language.query.comments import Comment, Notes, core_count, notes_of
 from omnigraph.language.query.parse import parse_queries
-from omnigraph.language.query.spell import Speller, param, quoted, traversal
+from omnigraph.language.query.spell import Speller, binding, param, quoted, traversal
 from omnigraph.language.query.tree import (
     Binding,
     Clause,
@@ -17,6 +17,7 @@ from omnigraph.language.query.tree import (
     Insert,
     Negation,
     Optional,
+    PropertyMatch,
     Query,
     QueryFile,
     Read,
@@ -87,10 +88,11 @@ class _Layout:
         self.lines.append(line)
         self._index += line.core
 
-    def _fits(self, depth: int, text: str) -> bool:
-        if len(INDENT) * depth + len(text) > LINE_CHARS_MAX:
-            return False
-        return not self._commented(self._index + 1, self._index + core_count(text))
+    def _fits(self, depth: int, head: str, text: str) -> bool:
+        """Whether a block fits on a line; a comment behind its brace asks for lines."""
+        start, end = core_count(f"{head} {{"), core_count(text)
+        short = len(INDENT) * depth + len(text) <= LINE_CHARS_MAX
+        return short and not self._commented(self._index + start, self._index + end)
 
     def _commented(self, start: int, end: int) -> bool:
         """Whether a comment stands before a core token of this range."""
@@ -98,7 +100,7 @@ class _Layout:
 
     def _block(self, depth: int, head: str, parts: Sequence[str], tail: str = "") -> None:
         flat = f"{head} {{ {', '.join(parts)} }}{tail}"
-        if self._fits(depth, flat):
+        if self._fits(depth, head, flat):
             self._line(depth, flat)
             return
         self._line(depth, f"{head} {{")
@@ -154,8 +156,9 @@ class _Layout:
 
     def _clauses(self, depth: int, head: str, clauses: Sequence[Clause]) -> None:
         only = self._flat(clauses[0]) if len(clauses) == 1 else None
-        if only is not None and self._fits(depth, f"{head} {{ {only} }}"):
-            self._line(depth, f"{head} {{ {only} }}")
+        flat = f"{head} {{ {only} }}"
+        if only is not None and self._fits(depth, head, flat):
+            self._line(depth, flat)
             return
         self._line(depth, f"{head} {{")
         for clause in clauses:
@@ -163,12 +166,11 @@ class _Layout:
         self._line(depth, "}")
 
     def _flat(self, clause: Clause) -> str | None:
-        """A clause that needs no lines of its own."""
+        """A clause on one line, unless it is a block of clauses itself."""
         match clause:
             case Binding():
-                head = self._spell.binding_head(clause)
-                pairs = ", ".join(self._spell.pair(one) for one in clause.matches)
-                return f"{head} {{ {pairs} }}" if pairs else head
+                pairs = ", ".join(self._pairs(clause.matches))
+                return binding(clause) + (f" {{ {pairs} }}" if pairs else "")
             case Traversal():
                 return traversal(clause)
             case Filter():
@@ -179,10 +181,9 @@ class _Layout:
     def _clause(self, depth: int, clause: Clause) -> None:
         match clause:
             case Binding() if clause.matches:
-                pairs = [self._spell.pair(one) for one in clause.matches]
-                self._block(depth, self._spell.binding_head(clause), pairs)
+                self._block(depth, binding(clause), self._pairs(clause.matches))
             case Binding():
-                self._line(depth, self._spell.binding_head(clause))
+                self._line(depth, binding(clause))
             case Traversal():
                 self._line(depth, traversal(clause))
             case Filter():
@@ -192,18 +193,19 @@ class _Layout:
             case Optional():
                 self._clauses(depth, "optional", clause.clauses)
 
+    def _pairs(self, pairs: Iterable[PropertyMatch]) -> list[str]:
+        return [self._spell.pair(one) for one in pairs]
+
     # ---- writing
 
     def _statement(self, statement: Statement) -> None:
         name = statement.type_name.text
         match statement:
             case Insert():
-                pairs = [self._spell.pair(one) for one in statement.assignments]
-                self._block(1, f"insert {name}", pairs)
+                self._block(1, f"insert {name}", self._pairs(statement.assignments))
             case Update():
-                pairs = [self._spell.pair(one) for one in statement.assignments]
                 where = f" where {self._spell.predicate(statement.predicate)}"
-                self._block(1, f"update {name} set", pairs, where)
+                self._block(1, f"update {name} set", self._pairs(statement.assignments), where)
             case Delete():
                 self._line(1, f"delete {name} where {self._spell.predicate(statement.predicate)}")
 

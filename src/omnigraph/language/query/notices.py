@@ -11,7 +11,7 @@ from omnigraph.language.query.build import ESCAPES
 from omnigraph.language.query.codes import QueryCode, finding
 from omnigraph.language.query.place import Place
 from omnigraph.language.query.tokens import span_of
-from omnigraph.language.query.wording import line_with, shown
+from omnigraph.language.query.wording import brief, line_with, shown
 from omnigraph.language.source import Diagnostic, Source, Span
 from omnigraph.limits import PROBLEMS_SHOWN_MAX
 
@@ -101,7 +101,7 @@ def _variable(source: Source, place: Place, token: Token) -> Findings:
         span_of(token),
         f"variable {shown(token)} starts with an upper-case letter",
         label="variables start with a lower-case letter or '_'",
-        expected=lower,
+        expected=brief(lower),
         fix=line_with(source, span_of(token), lower),
     )
 

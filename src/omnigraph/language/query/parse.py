@@ -12,8 +12,9 @@ from omnigraph.language.query.build import TreeBuilder
 from omnigraph.language.query.codes import QueryCode, finding
 from omnigraph.language.query.notices import notices
 from omnigraph.language.query.place import Place
-from omnigraph.language.query.refusals import Stuck, explain, is_call, too_deep
+from omnigraph.language.query.refusals import explain, too_deep
 from omnigraph.language.query.repairs import Slip, repair
+from omnigraph.language.query.stuck import Stuck, is_call
 from omnigraph.language.query.tokens import OPEN_COMMENT, span_of, words
 from omnigraph.language.query.tree import QueryFile
 from omnigraph.language.query.words import KEYWORDS, terminal
@@ -98,7 +99,7 @@ class _Segment:
         """Take a token, or say why reading cannot go on."""
         choices = self._choices()
         kind = terminal(token, following, choices)
-        if kind == "WORD" and self._is_unknown_call(token, following[0]):
+        if kind == "WORD" in choices and self._is_unknown_call(token, following[0]):
             return self._explain(token, kind, following)
         if self._begins_inside(token, following) and "QUERY" not in choices:
             return self._explain(token, "QUERY", following)

@@ -4,6 +4,8 @@ from dataclasses import dataclass, field
 
 from lark import Token
 
+from omnigraph.errors import shorten
+
 _OPENING = frozenset({"LBRACE", "_LPAREN", "GROUP", "LBRACKET"})
 _CLOSING = frozenset({"RBRACE", "RPAREN", "RBRACKET"})
 HOPS = "hop bounds"
@@ -66,7 +68,9 @@ class Place:
         return self.depth + self._nots
 
     def _open(self, token: Token) -> None:
-        opened = Opened(token=token, owner=self._owner(token), weight=1 + self._nots)
+        # The `not` of `not {` is the block itself; before a condition it is a level of its own.
+        nots = 0 if token.type == "LBRACE" else self._nots
+        opened = Opened(token=token, owner=self._owner(token), weight=1 + nots)
         self.opened.append(opened)
         self.depth += opened.weight
 
@@ -81,7 +85,7 @@ class Place:
         if token.type in ("GROUP", "LBRACKET"):
             return str(token)
         if not self.opened and self.previous.type != "ANNOTATION":
-            return f"query {self.query}"
+            return f"query {shorten(str(self.query))}"
         if token.type == "LBRACE" and self.previous.type in ("WORD", "GREATER"):
             return HOPS
-        return str(self.previous)
+        return shorten(str(self.previous))

@@ -9,7 +9,7 @@ from omnigraph.errors import did_you_mean, suggestion
 from omnigraph.language.query.codes import QueryCode, finding
 from omnigraph.language.query.place import Place
 from omnigraph.language.query.tokens import BAD_NUMBER, STRAY, span_of
-from omnigraph.language.query.wording import line_with, shown
+from omnigraph.language.query.wording import brief, line_with, shown
 from omnigraph.language.query.words import SCALARS, terminal
 from omnigraph.language.source import Diagnostic, Source, Span
 
@@ -62,7 +62,7 @@ def _missing_parameters(slip: Slip) -> Repair | None:
         finding(
             QueryCode.PARAMETER_LIST,
             span_of(token),
-            f"expected '(' after the query name '{name}'",
+            f"expected '(' after the query name {shown(name)}",
             label="a query declares its parameters even when there are none",
             expected="'('",
             fix=line_with(slip.source, Span(end, end), "()"),
@@ -80,7 +80,7 @@ def _missing_colon(slip: Slip) -> Repair | None:
         finding(
             QueryCode.UNEXPECTED,
             span_of(token),
-            f"expected ':' between '{previous}' and its type '{token}'",
+            f"expected ':' between {shown(previous)} and its type {shown(token)}",
             expected="':'",
             fix=line_with(slip.source, span_of(previous), f"{previous}:"),
         ),
@@ -95,7 +95,7 @@ def _equals_for_colon(slip: Slip) -> Repair | None:
         finding(
             QueryCode.UNEXPECTED,
             span_of(slip.token),
-            f"a property in a block is written '{slip.place.previous}: value'",
+            f"a property in a block is written '{brief(slip.place.previous)}: value'",
             expected="':'",
             fix=slip.fixed(":"),
         ),
@@ -144,7 +144,7 @@ def _upper_keyword(slip: Slip) -> Repair | None:
             QueryCode.KEYWORD_CASE,
             span_of(slip.token),
             f"the keyword {shown(slip.token)} is written in lower case",
-            expected=f"'{lower}'",
+            expected=f"'{brief(lower)}'",
             fix=slip.fixed(lower),
         ),
         (slip.meant(kind, lower),),
@@ -162,7 +162,7 @@ def _upper_name(slip: Slip) -> Repair | None:
             span_of(slip.token),
             f"{shown(slip.token)} starts with an upper-case letter, as only types do",
             label=f"{role} is written with a lower-case first letter",
-            expected=f"'{lower}'",
+            expected=f"'{brief(lower)}'",
             fix=slip.fixed(lower),
         ),
         (slip.meant("WORD", lower),),
@@ -180,7 +180,7 @@ def _lower_type(slip: Slip) -> Repair | None:
             span_of(token),
             f"type name {shown(token)} starts with a lower-case letter",
             label="type names start with an upper-case letter",
-            expected=f"'{upper}'",
+            expected=f"'{brief(upper)}'",
             fix=slip.fixed(upper),
         ),
         (slip.meant("TYPE", upper),),
@@ -261,7 +261,7 @@ def _single_quotes(slip: Slip) -> Repair | None:
             QueryCode.CHARACTER,
             span_of(slip.token),
             "a string is written in double quotes",
-            expected=quoted,
+            expected=brief(quoted),
             fix=slip.fixed(quoted),
         ),
         (slip.meant("STRING", quoted),),

@@ -53,6 +53,11 @@ def _param_type(type_: ParamType) -> str:
     return f"[{type_.scalar}]{mark}" if type_.is_list else f"{type_.scalar}{mark}"
 
 
+def binding(one: Binding) -> str:
+    """`$v: Type`, without its block."""
+    return f"${one.variable.text}: {one.type_name.text}"
+
+
 def traversal(one: Traversal) -> str:
     """`$a $e:edge{1,3} $b`."""
     edge = f"<{one.edge.text}>" if one.undirected else one.edge.text
@@ -158,10 +163,6 @@ class Speller:
         return f"({text})" if isinstance(part, weaker) else text
 
     # ---- pieces of blocks
-
-    def binding_head(self, one: Binding) -> str:
-        """`$v: Type`."""
-        return f"${one.variable.text}: {one.type_name.text}"
 
     def pair(self, one: PropertyMatch) -> str:
         """`name: value`."""

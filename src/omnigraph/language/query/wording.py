@@ -62,9 +62,14 @@ _UNSAID = frozenset(
 )
 
 
+def brief(text: str) -> str:
+    """Text of the user, cut to a bound."""
+    return shorten(str(text)).replace('\\"', '"')
+
+
 def shown(token: Token) -> str:
     """A token for a message, quoted and cut to a bound."""
-    return "the end of the text" if token.type == END else f"'{shorten(str(token))}'"
+    return "the end of the text" if token.type == END else f"'{brief(token)}'"
 
 
 def either(words: Sequence[str]) -> str:
@@ -98,4 +103,5 @@ def line_with(source: Source, span: Span, replacement: str) -> str:
     before = text[start : span.start].lstrip()
     after = text[span.end : end if end >= 0 else len(text)].rstrip()
     fixed = before + replacement + after
-    return fixed if len(fixed) <= LINE_SHOWN_CHARS_MAX and "\n" not in fixed else replacement
+    copied = len(fixed) <= LINE_SHOWN_CHARS_MAX and "\n" not in fixed
+    return fixed if copied else brief(replacement)

@@ -58,6 +58,9 @@ FUNCTIONS = {
 # Operators that are edge words in `$a in $b`: both readings fit after a bare variable.
 _EDGE_LIKE = frozenset({"_IN", "_IS", "CONTAINS", "STARTS_WITH"})
 
+# Words between conditions; a name in their place could only be a slip.
+_JOINS = frozenset({"_AND", "_OR"})
+
 # Nothing is ordered by a constant, but a column may be called `null`.
 _CONSTANTS = frozenset({"TRUE", "FALSE", "NULL"})
 
@@ -87,7 +90,9 @@ def _word(token: Token, following: tuple[Token, Token], choices: Container[str])
     keyword = called or KEYWORDS.get(token.value)
     if keyword is None or ("key" in choices and keyword in _CONSTANTS):
         return "WORD"
-    if "edge_word" in choices and keyword == "NOT":
+    if ("edge_word" in choices and keyword == "NOT") or (
+        "condition" in choices and keyword in _JOINS
+    ):
         return keyword
     if "edge_word" in choices and keyword in _EDGE_LIKE and _ends_a_traversal(after, later):
         return "WORD"

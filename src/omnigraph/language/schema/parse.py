@@ -1,6 +1,7 @@
 """From schema text to its tree, or to an error that lists what is wrong with it."""
 
 import re
+from codecs import BOM_UTF8
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cache
@@ -40,19 +41,20 @@ _RESUME = re.compile(
 
 
 def decode_schema(data: bytes, name: str = "<text>") -> Source:
-    """Read the bytes of a schema file, which are UTF-8."""
+    """Read the bytes of a schema file, which are UTF-8, perhaps with a byte-order mark."""
+    bare = data.removeprefix(BOM_UTF8)
     try:
-        return Source(data.decode("utf-8-sig"), name)
+        return Source(bare.decode("utf-8"), name)
     except UnicodeDecodeError as error:
-        source = Source(data.decode("utf-8-sig", "replace"), name)
-        start = len(data[: error.start].decode("utf-8-sig"))
+        start = len(bare[: error.start].decode("utf-8"))
         finding = Diagnostic(
             code="S001",
-            message=f"byte {error.start} is not UTF-8 ({error.reason}); a schema is UTF-8 text",
+            message=f"byte {len(data) - len(bare) + error.start} is not UTF-8 ({error.reason}); "
+            "a schema is UTF-8 text",
             fix="save the file as UTF-8",
             span=Span(start, start + 1),
         )
-        raise schema_error(source, [finding]) from error
+        raise schema_error(Source(bare.decode("utf-8", "replace"), name), [finding]) from error
 
 
 def parse_schema_text(source: Source) -> SchemaTree:

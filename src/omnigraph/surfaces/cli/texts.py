@@ -57,10 +57,11 @@ def fmt(
     Example: omnigraph fmt people.pg people.gq
     """
     from omnigraph.api.texts import read_source
-    from omnigraph.language.query.format import format_source as format_query
-    from omnigraph.language.schema.format import format_source as format_schema
+    from omnigraph.language.query.format import format_source
+    from omnigraph.language.schema.format import format_schema
+    from omnigraph.language.schema.parse import parse_schema_text
 
-    formats = {".pg": format_schema, ".gq": format_query}
+    formats = {".pg": lambda source: format_schema(parse_schema_text(source)), ".gq": format_source}
     changed = []
     for path in files:
         if path.suffix not in formats:

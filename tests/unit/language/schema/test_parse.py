@@ -209,6 +209,12 @@ def test_bytes_that_are_not_utf_8_are_refused_at_their_place() -> None:
     assert finding["source_name"] == "x.pg"
 
 
+def test_bytes_behind_a_mark_are_refused_at_their_place() -> None:
+    error = refusal(lambda: decode_schema("\ufeff// é\n".encode() + b"\xff", "x.pg"))
+    assert error.details["diagnostic"]["position"]["line"] == 2
+    assert "byte 9 " in error.details["diagnostic"]["message"]
+
+
 def test_half_a_surrogate_pair_is_refused_at_its_place() -> None:
     finding = refusal(lambda: parse("node P {} \ud800")).details["diagnostic"]
     assert (finding["code"], finding["span"]["start"]) == ("S001", 10)

@@ -1,0 +1,260 @@
+"""Adjacency: the neighbours of every node as compressed rows, walked with NumPy alone."""
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from omnigraph.compile.checked import Direction
+from omnigraph.engine.read.numbers import ABSENT, Mask, Numbers, counted, spread
+from omnigraph.engine.read.places import Places
+
+Small = npt.NDArray[Any]
+"""Integers in four bytes while they fit, else in eight."""
+
+_SMALL_MAX = np.iinfo(np.int32).max
+_DIGIT_BITS = 16
+
+
+class Each(StrEnum):
+    """What counts as a neighbour."""
+
+    PAIR = "pair"
+    """A node, however many edges lead there; neighbours ascend within a row."""
+    EDGE = "edge"
+    """Every edge, in the order of the table."""
+
+
+@dataclass(frozen=True, slots=True)
+class Walk:
+    """Steps along edges: the place of the source among those asked for, the target, the edge if it counts."""
+
+    rows: Numbers
+    targets: Numbers
+    edges: Numbers | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ends:
+    """Edges by their two ends: where a walk comes from, where it leads."""
+
+    near: Numbers
+    far: Numbers
+    edges: Numbers
+
+    def turned(self, direction: Direction) -> "Ends":
+        """The same edges as a walk in a direction sees them; both ways meet a loop once."""
+        match direction:
+            case Direction.OUT:
+                return self
+            case Direction.IN:
+                return Ends(near=self.far, far=self.near, edges=self.edges)
+            case Direction.BOTH:
+                loose = self.near != self.far
+                return Ends(
+                    near=np.concatenate([self.near, self.far[loose]]),
+                    far=np.concatenate([self.far, self.near[loose]]),
+                    edges=np.concatenate([self.edges, self.edges[loose]]),
+                )
+
+    def keep(self, mask: Mask | Numbers) -> "Ends":
+        """Some of the edges."""
+        return Ends(near=self.near[mask], far=self.far[mask], edges=self.edges[mask])
+
+    def __len__(self) -> int:
+        return len(self.near)
+
+
+@dataclass(frozen=True, slots=True)
+class Slots:
+    """Consecutive slots for the nodes at the near end; `known` lists them when their numbers are far apart."""
+
+    low: int
+    size: int
+    known: Numbers | None = None
+
+    def of(self, nodes: Numbers) -> Numbers:
+        """The slots of nodes; the one past the end for no node and for a node that is not among them."""
+        if self.known is None:
+            found = nodes - self.low if self.low else nodes
+            outside = (found < 0) | (found >= self.size)
+            return np.where(outside, self.size, found) if outside.any() else found
+        if not self.size:
+            return np.zeros(len(nodes), dtype=np.int64)
+        found = np.minimum(np.searchsorted(self.known, nodes), self.size - 1)
+        return np.where(self.known[found] == nodes, found, self.size)
+
+    def extends(self, other: "Slots") -> bool:
+        """Whether every slot of another is the same slot here."""
+        if self.known is None or other.known is None:
+            return self.known is other.known and self.low == other.low and self.size >= other.size
+        return np.array_equal(self.known[: other.size], other.known)
+
+
+def slots_of(places: Places) -> Slots:
+    """Slots for the nodes of a table version."""
+    if places.is_dense:
+        return Slots(places.low, places.high - places.low + 1)
+    return Slots(0, places.rows, np.sort(places.all()))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Adjacency:
+    """Compressed rows: the neighbours of slot s are `targets[offsets[s]:offsets[s + 1]]`.
+
+    One more slot at the end stands for nodes that have none.
+    """
+
+    slots: Slots
+    offsets: Small
+    targets: Small
+    edges: Small | None = None
+
+    @property
+    def nbytes(self) -> int:
+        """How much memory this takes."""
+        held = (self.offsets, self.targets, self.edges, self.slots.known)
+        return sum(part.nbytes for part in held if part is not None)
+
+    def degrees(self, nodes: Numbers) -> Numbers:
+        """How many neighbours each node has."""
+        slots = self.slots.of(nodes)
+        return np.asarray(self.offsets[slots + 1] - self.offsets[slots], dtype=np.int64)
+
+    def walk(self, nodes: Numbers) -> Walk:
+        """Step from every node to all its neighbours, in the order of the nodes."""
+        slots = self.slots.of(nodes)
+        if len(slots) == 1:
+            start, end = int(self.offsets[slots[0]]), int(self.offsets[slots[0] + 1])
+            return self._walk(np.zeros(end - start, dtype=np.int64), slice(start, end))
+        starts = self.offsets[slots].astype(np.int64)
+        counts = self.offsets[slots + 1] - starts
+        if len(slots) == self.slots.size and np.array_equal(slots, counted(len(slots))):
+            return self._walk(np.repeat(counted(len(counts)), counts), slice(None))
+        return self._walk(*spread(starts, counts))
+
+    def _walk(self, rows: Numbers, places: slice | Numbers) -> Walk:
+        edges = None if self.edges is None else self.edges[places].astype(np.int64)
+        return Walk(rows, self.targets[places].astype(np.int64), edges)
+
+    def connected(self, sources: Numbers, targets: Numbers) -> Mask:
+        """Mark the pairs that are neighbours; rows must ascend."""
+        slots = self.slots.of(sources)
+        found = self.position(slots, targets)
+        within = found < self.offsets[slots + 1]
+        if not len(self.targets):
+            return within
+        return np.asarray(within & (self.targets[np.where(within, found, 0)] == targets))
+
+    def position(self, slots: Numbers, targets: Numbers) -> Numbers:
+        """Where each target is, or would be, in its ascending row: a binary search in all rows at once."""
+        low = self.offsets[slots].astype(np.int64)
+        high = self.offsets[slots + 1].astype(np.int64)
+        while (active := low < high).any():
+            middle = (low + high) // 2
+            less = active & (self.targets[np.where(active, middle, 0)] < targets)
+            low = np.where(less, middle + 1, low)
+            high = np.where(active & ~less, middle, high)
+        return low
+
+
+# ---- making
+
+
+def small(numbers: npt.NDArray[Any]) -> Small:
+    """Numbers in as few bytes as they need."""
+    fits = not len(numbers) or int(numbers.max()) <= _SMALL_MAX
+    return numbers.astype(np.int32 if fits else np.int64)
+
+
+def compress(slots: Slots, ends: Ends, each: Each) -> Adjacency:
+    """Group edges by their near end."""
+    match each:
+        case Each.EDGE:
+            found = slots.of(ends.near)
+            order = stable_order(found, slots.size)
+            ends = ends.keep(order)
+            return Adjacency(
+                slots=slots,
+                offsets=_offsets(found, slots.size),
+                targets=small(ends.far),
+                edges=small(ends.edges),
+            )
+        case Each.PAIR:
+            found, far = _pairs(slots.of(ends.near), ends.far)
+            return Adjacency(slots=slots, offsets=_offsets(found, slots.size), targets=small(far))
+
+
+def _pairs(found: Numbers, far: Numbers) -> tuple[Numbers, Numbers]:
+    """Pairs in order, each once."""
+    if not len(found):
+        return found, far
+    width = int(far.max()) + 1
+    keys = np.sort(found * width + far)
+    keys = keys[np.concatenate([[True], keys[1:] != keys[:-1]])]
+    return keys // width, keys % width
+
+
+def _offsets(found: Numbers, size: int) -> Small:
+    offsets = np.zeros(size + 2, dtype=np.int64)
+    np.cumsum(np.bincount(found, minlength=size)[:size], out=offsets[1:-1])
+    offsets[-1] = offsets[-2]
+    return small(offsets)
+
+
+def stable_order(keys: Numbers, size: int) -> Numbers:
+    """The stable order of keys below `size`: NumPy sorts short integers by digits, far faster than long ones."""
+    order = np.argsort((keys & 0xFFFF).astype(np.uint16), kind="stable")
+    for shift in range(_DIGIT_BITS, size.bit_length(), _DIGIT_BITS):
+        digits = ((keys >> shift) & 0xFFFF)[order]
+        short = digits.astype(np.uint8 if size >> shift < 256 else np.uint16)
+        order = order[np.argsort(short, kind="stable")]
+    return np.asarray(order, dtype=np.int64)
+
+
+def added(adjacency: Adjacency, slots: Slots, ends: Ends) -> Adjacency:
+    """Put more edges into an adjacency whose slots the given ones extend."""
+    offsets = np.full(slots.size + 2, adjacency.offsets[-1], dtype=np.int64)
+    offsets[: adjacency.slots.size + 1] = adjacency.offsets[:-1]
+    grown = replace(adjacency, slots=slots, offsets=offsets)
+    if grown.edges is None:
+        return _with_pairs(grown, ends)
+    found = slots.of(ends.near)
+    order = stable_order(found, slots.size)
+    return _inserted(grown, found[order], offsets[found[order] + 1], ends.keep(order))
+
+
+def _with_pairs(grown: Adjacency, ends: Ends) -> Adjacency:
+    fresh = ends.keep(~grown.connected(ends.near, ends.far))
+    found, far = _pairs(grown.slots.of(fresh.near), fresh.far)
+    return _inserted(
+        grown, found, grown.position(found, far), Ends(near=found, far=far, edges=found)
+    )
+
+
+def _inserted(grown: Adjacency, found: Numbers, positions: Numbers, ends: Ends) -> Adjacency:
+    counts = np.bincount(found, minlength=grown.slots.size + 1)
+    offsets = grown.offsets.copy()
+    offsets[1:] += np.cumsum(counts)
+    return Adjacency(
+        slots=grown.slots,
+        offsets=small(offsets),
+        targets=_insert(grown.targets, positions, ends.far),
+        edges=None if grown.edges is None else _insert(grown.edges, positions, ends.edges),
+    )
+
+
+def _insert(values: Small, positions: Numbers, more: Numbers) -> Small:
+    small_more = small(more)
+    wide = (
+        values.astype(small_more.dtype) if small_more.dtype.itemsize > values.itemsize else values
+    )
+    return np.insert(wide, positions, small_more)
+
+
+def none_absent(ends: Ends) -> tuple[Ends, bool]:
+    """The edges whose two ends are there, and whether some are not."""
+    whole = (ends.near != ABSENT) & (ends.far != ABSENT)
+    return (ends, False) if whole.all() else (ends.keep(whole), True)

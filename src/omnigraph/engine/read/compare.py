@@ -1,0 +1,163 @@
+"""Comparing columns: with one value, with a set of values, and with one another; NULL is unknown."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, assert_never
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.catalog.types import FLOATS, INTEGERS, PropertyType, Scalar
+from omnigraph.catalog.values import item_type, to_arrow
+from omnigraph.compile.coerce import Coerced, Either, Exact, Settled, coerce_choices
+from omnigraph.language.query.tree import Comparison
+
+_KERNELS: dict[Comparison, Callable[[Any, Any], pa.Array]] = {
+    "=": pc.equal,
+    "!=": pc.not_equal,
+    "<": pc.less,
+    "<=": pc.less_equal,
+    ">": pc.greater,
+    ">=": pc.greater_equal,
+}
+_FLOAT_EXACT = 2**53
+"""Integers beyond this have no float of their own."""
+
+UNKNOWN = pa.scalar(None, pa.bool_())
+
+
+def where_present(column: pa.Array, answer: pa.Array | pa.Scalar) -> pa.Array:
+    """An answer for the rows that have a value, unknown for the others."""
+    if column.null_count:
+        return pc.if_else(pc.is_valid(column), answer, UNKNOWN)
+    return pa.repeat(answer, len(column)) if isinstance(answer, pa.Scalar) else answer
+
+
+# ---- a column and one value
+
+
+def compare_value(column: pa.Array, type_: PropertyType, coerced: Coerced) -> pa.Array:
+    """Compare a column with a value that was coerced to its type."""
+    match coerced:
+        case Settled.UNKNOWN:
+            return pa.nulls(len(column), pa.bool_())
+        case Settled.TRUE | Settled.FALSE:
+            return where_present(column, pa.scalar(coerced is Settled.TRUE))
+        case Either(first=first, second=second):
+            one, other = (compare_value(column, type_, part) for part in (first, second))
+            return pc.or_kleene(one, other)
+        case Exact(op=op, value=value):
+            return _exact(column, type_, op, value)
+        case _:
+            assert_never(coerced)
+
+
+def _exact(column: pa.Array, type_: PropertyType, op: Comparison, value: object) -> pa.Array:
+    if op == "contains" and type_.is_list:
+        return has_item(column, typed(value, item_type(type_)))
+    if op == "contains":
+        return pc.match_substring(column, str(value))
+    if op == "starts_with":
+        return pc.starts_with(column, str(value))
+    return _KERNELS[op](_orderable(column), _orderable(typed(value, type_)))
+
+
+def _orderable(values: pa.Array | pa.Scalar) -> pa.Array | pa.Scalar:
+    """Booleans compare as numbers; Arrow orders everything else itself."""
+    return values.cast(pa.int8()) if pa.types.is_boolean(values.type) else values
+
+
+def typed(value: object, type_: PropertyType) -> pa.Scalar:
+    """A Python value as an Arrow scalar of exactly a column's type."""
+    return to_arrow([value], type_)[0]
+
+
+def has_item(lists: pa.Array, item: pa.Array | pa.Scalar) -> pa.Array:
+    """Whether each list has an item: one for all of them, or one of its own."""
+    parents = pc.list_parent_indices(lists)
+    sought = item if isinstance(item, pa.Scalar) else item.take(parents)
+    hit = pc.fill_null(pc.equal(pc.list_flatten(lists), sought), False)
+    found = np.zeros(len(lists), dtype=bool)
+    found[parents.filter(hit).to_numpy(zero_copy_only=False)] = True
+    return where_present(lists, pa.array(found))
+
+
+# ---- a column and a set of values
+
+
+def among(column: pa.Array, type_: PropertyType, choices: Sequence[object] | None) -> pa.Array:
+    """Whether each value is one of the choices; unknown when it is not and one of them is NULL."""
+    if choices is None:
+        return pa.nulls(len(column), pa.bool_())
+    known = to_arrow(list(coerce_choices(choices, type_)), item_type(type_))
+    found = pc.is_in(column, value_set=known.cast(column.type))
+    answer = pc.if_else(found, pa.scalar(True), UNKNOWN) if None in choices else found
+    return where_present(column, answer)
+
+
+# ---- two columns
+
+
+def compare_columns(
+    left: pa.Array,
+    left_type: PropertyType,
+    op: Comparison,
+    right: pa.Array,
+    right_type: PropertyType,
+) -> pa.Array:
+    """Compare two columns row by row."""
+    if op == "contains" and left_type.is_list:
+        return _with_item(left, left_type, right, right_type)
+    if op in ("contains", "starts_with"):
+        return _texts(left, op, right)
+    kinds = {left_type.scalar, right_type.scalar}
+    if kinds & FLOATS and kinds & INTEGERS:
+        return _mixed(left, left_type, op, right)
+    if kinds >= {Scalar.U64, Scalar.I64} or kinds >= {Scalar.U64, Scalar.I32}:
+        # No integer type holds both; twenty digits do.
+        left, right = left.cast(pa.decimal128(20, 0)), right.cast(pa.decimal128(20, 0))
+    return _KERNELS[op](_orderable(left), _orderable(right))
+
+
+def _texts(left: pa.Array, op: Comparison, right: pa.Array) -> pa.Array:
+    """A text and a part of it, both different in every row: Arrow has no kernel for that, NumPy has."""
+    dtype = np.dtypes.StringDType()
+    whole = np.asarray(pc.fill_null(left, "").to_numpy(zero_copy_only=False), dtype=dtype)
+    part = np.asarray(pc.fill_null(right, "").to_numpy(zero_copy_only=False), dtype=dtype)
+    found = (
+        np.strings.startswith(whole, part)
+        if op == "starts_with"
+        else np.strings.find(whole, part) >= 0
+    )
+    return where_present(right, where_present(left, pa.array(found)))
+
+
+def _with_item(
+    lists: pa.Array, list_type: PropertyType, items: pa.Array, item_of: PropertyType
+) -> pa.Array:
+    parents = pc.list_parent_indices(lists)
+    sought = items.take(parents)
+    hit = compare_columns(pc.list_flatten(lists), item_type(list_type), "=", sought, item_of)
+    found = np.zeros(len(lists), dtype=bool)
+    found[parents.filter(pc.fill_null(hit, False)).to_numpy(zero_copy_only=False)] = True
+    return where_present(items, where_present(lists, pa.array(found)))
+
+
+def _mixed(left: pa.Array, left_type: PropertyType, op: Comparison, right: pa.Array) -> pa.Array:
+    """Compare integers with floats as numbers: no rounding decides."""
+    floats = left_type.scalar in FLOATS
+    whole, broken = (right, left) if floats else (left, right)
+    rounded = whole.cast(pa.float64(), safe=False)
+    broken = broken.cast(pa.float64())
+    answer = _KERNELS[op](*((broken, rounded) if floats else (rounded, broken)))
+    close = pc.and_(pc.equal(rounded, broken), pc.greater_equal(pc.abs(rounded), _FLOAT_EXACT))
+    doubtful = pc.fill_null(close, False)
+    if not pc.any(doubtful).as_py():
+        return answer
+    pairs = zip(
+        whole.filter(doubtful).to_pylist(), broken.filter(doubtful).to_pylist(), strict=True
+    )
+    # Python compares an integer and a float exactly; few rows are this large and this close.
+    order = [(a > b) - (a < b) for a, b in pairs]
+    signs = pa.array([-one if floats else one for one in order], pa.int8())
+    return pc.replace_with_mask(answer, doubtful, _KERNELS[op](signs, pa.scalar(0, pa.int8())))

@@ -1,0 +1,115 @@
+"""What running a plan was like: rows, milliseconds and the way taken, per operator."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Protocol, TypeVar
+
+from omnigraph.compile.explain import line
+from omnigraph.compile.operators import Operator, Project, inputs
+
+
+class Counted(Protocol):
+    """A table of rows between two operators."""
+
+    @property
+    def rows(self) -> int: ...
+
+
+T = TypeVar("T", bound=Counted)
+
+
+@dataclass(slots=True)
+class Measured:
+    """What one operator did: the rows it gave, the time it took with what is below it, and how it went about it."""
+
+    rows: int = 0
+    seconds: float = 0.0
+    notes: dict[str, None] = field(default_factory=dict)
+
+
+class Profile:
+    """Collects what the operators of one run do; an operator that runs several times adds up."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._measured: dict[int, Measured] = {}
+        self._running: list[Measured] = []
+
+    def of(self, operator: Operator) -> Measured:
+        """What is known of an operator."""
+        return self._measured.setdefault(id(operator), Measured())
+
+    def note(self, text: str) -> None:
+        """Add a word about the operator that is running."""
+        if self._running:
+            self._running[-1].notes[text] = None
+
+    @contextmanager
+    def running(self, operator: Operator) -> Iterator[Measured]:
+        """Time what happens inside the block for an operator."""
+        measured = self.of(operator)
+        self._running.append(measured)
+        start = self._clock()
+        try:
+            yield measured
+        finally:
+            measured.seconds += self._clock() - start
+            self._running.pop()
+
+    def watched(self, operator: Operator, tables: Iterator[T]) -> Iterator[T]:
+        """Count and time the tables of an operator as they are asked for."""
+        while True:
+            with self.running(operator) as measured:
+                table = next(tables, None)
+            if table is None:
+                return
+            measured.rows += table.rows
+            yield table
+
+    def own_seconds(self, operator: Operator) -> float:
+        """The time of an operator without what is below it."""
+        below = sum(self.of(one).seconds for one in inputs(operator))
+        return max(self.of(operator).seconds - below, 0.0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One line of a profiled plan."""
+
+    operator: str
+    depth: int
+    rows: int
+    milliseconds: float
+    notes: tuple[str, ...] = ()
+
+
+def steps_of(root: Project, profile: Profile) -> tuple[Step, ...]:
+    """The operators of a plan from the result down, each with what it did."""
+    return tuple(_steps(root, profile, 0))
+
+
+def _steps(operator: Operator, profile: Profile, depth: int) -> Iterator[Step]:
+    measured = profile.of(operator)
+    yield Step(
+        operator=line(operator),
+        depth=depth,
+        rows=measured.rows,
+        milliseconds=profile.own_seconds(operator) * 1000,
+        notes=tuple(measured.notes),
+    )
+    for below in inputs(operator):
+        yield from _steps(below, profile, depth + 1)
+
+
+def render(steps: tuple[Step, ...]) -> str:
+    """Draw profiled steps as a tree with rows and milliseconds."""
+    return "\n".join(map(_drawn, steps))
+
+
+def _drawn(step: Step) -> str:
+    notes = f"; {', '.join(step.notes)}" if step.notes else ""
+    measured = f"[{step.rows} rows, {step.milliseconds:.2f} ms{notes}]"
+    return (
+        f"{'   ' * max(step.depth - 1, 0)}{'└─ ' if step.depth else ''}{step.operator}  {measured}"
+    )

@@ -1,0 +1,29 @@
+"""The result: the values of its columns, fetched for the rows that survived."""
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from omnigraph.compile.operators import Output
+from omnigraph.engine.read.bindings import Bindings
+from omnigraph.engine.read.reader import Reader
+from omnigraph.engine.read.rows import Rows, value_columns
+
+
+def result_schema(columns: Sequence[Output]) -> pa.Schema:
+    """The declared types of a result, whatever its rows."""
+    return pa.schema([pa.field(one.name, one.type.arrow) for one in columns])
+
+
+def project(
+    columns: Sequence[Output], rows: Rows, schema: pa.Schema, reader: Reader
+) -> pa.RecordBatch:
+    """Fetch the values of the result, typed as declared even when there are none."""
+    if isinstance(rows, Bindings):
+        rows = rows.unweighted()
+    arrays = value_columns((one.expr for one in columns), rows, reader)
+    typed = [
+        values if values.type == field.type else values.cast(field.type)
+        for values, field in zip(arrays, schema, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(typed, schema=schema)

@@ -1,0 +1,67 @@
+"""How edges are walked: through an adjacency in memory, or hop by hop through the indexes of the table."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from omnigraph.errors import ConfigError
+
+MODE = "OMNIGRAPH_TRAVERSAL_MODE"
+FRONTIER = "OMNIGRAPH_EXPAND_INDEXED_MAX_FRONTIER"
+HOPS = "OMNIGRAPH_EXPAND_INDEXED_MAX_HOPS"
+
+
+class Mode(StrEnum):
+    """Which way is taken."""
+
+    AUTO = "auto"
+    INDEXED = "indexed"
+    CSR = "csr"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Traversal:
+    """What a read may choose between; the bounds say up to where indexes are worth asking."""
+
+    mode: Mode = Mode.AUTO
+    frontier_max: int = 1_024
+    hops_max: int = 6
+
+
+def traversal_of(environment: Mapping[str, str] | None = None) -> Traversal:
+    """Read the choice from the environment; a wrong value is refused by name."""
+    given = os.environ if environment is None else environment
+    if MODE not in given and FRONTIER not in given and HOPS not in given:
+        return _DEFAULT
+    default = Traversal()
+    return Traversal(
+        mode=_mode(given.get(MODE, default.mode)),
+        frontier_max=_bound(FRONTIER, given.get(FRONTIER), default.frontier_max),
+        hops_max=_bound(HOPS, given.get(HOPS), default.hops_max),
+    )
+
+
+_DEFAULT = Traversal()
+
+
+def _mode(text: str) -> Mode:
+    try:
+        return Mode(text.strip().lower() or Mode.AUTO)
+    except ValueError:
+        known = ", ".join(Mode)
+        raise ConfigError(
+            f"{MODE} is '{text}', expected one of {known}; nothing was read"
+        ) from None
+
+
+def _bound(name: str, text: str | None, default: int) -> int:
+    if text is None or not text.strip():
+        return default
+    try:
+        found = int(text)
+    except ValueError:
+        found = -1
+    if found < 0:
+        raise ConfigError(f"{name} is '{text}', expected a whole number from 0; nothing was read")
+    return found

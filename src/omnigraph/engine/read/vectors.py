@@ -1,0 +1,127 @@
+"""Vectors: squared distances to a query, and the entities that are closest to it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from omnigraph.engine.read import costs
+from omnigraph.engine.read.entities import Entities
+from omnigraph.engine.read.numbers import Numbers, no_numbers
+from omnigraph.storage.tables import IndexKind
+
+Distances = npt.NDArray[np.float64]
+Matrix = npt.NDArray[np.float32]
+
+_BLOCK_CELLS = 1 << 22
+"""Vector items whose differences are computed at once."""
+_MORE = 2
+"""Times as many rows are asked for when the first ones were not enough."""
+_FILTERED_PART = 8
+"""An index is asked only when at least one in this many of its rows is a candidate."""
+_SLACK = 8
+"""Rows asked for beyond those wanted, so that equal distances at the end are seen."""
+_ROUNDING = 1e-5
+"""How far, in relation, a distance computed in single precision may be off."""
+_ROW_ID = "_rowid"
+
+
+@dataclass(frozen=True, slots=True)
+class Vectors:
+    """One vector property of one table version."""
+
+    entities: Entities
+    name: str
+    note: Callable[[str], None]
+
+    def distances(self, numbers: Numbers, query: Matrix) -> pa.Array:
+        """The squared distance of every entity; NULL for one without a vector."""
+        known, inverse = np.unique(numbers, return_inverse=True)
+        found, mask = self._measured(known, query)
+        return pa.array(found[inverse], mask=mask[inverse])
+
+    def closest(self, numbers: Numbers, query: Matrix, count: int) -> tuple[Numbers, Distances]:
+        """The candidates nearest to a query, by distance, then by id; `numbers` ascend and differ."""
+        if not len(numbers) or not count or not self._is_stored:
+            return no_numbers(), np.empty(0, dtype=np.float64)
+        found = self._indexed(numbers, query, count) if self._asks_index(len(numbers)) else None
+        if found is None:
+            self.note(f"vectors of {self.name} compared one by one")
+            found = numbers
+        else:
+            self.note(f"vector index on {self.name}")
+        return self._sorted(found, query, count)
+
+    @property
+    def _is_stored(self) -> bool:
+        return len(self.entities) > 0 and self.name in self.entities.table.field_ids
+
+    def _sorted(self, numbers: Numbers, query: Matrix, count: int) -> tuple[Numbers, Distances]:
+        distances, mask = self._measured(numbers, query)
+        numbers, distances = numbers[~mask], distances[~mask]
+        if count < len(numbers):
+            last = np.partition(distances, count - 1)[count - 1]
+            within = distances <= last
+            numbers, distances = numbers[within], distances[within]
+        order = np.lexsort((self.entities.id_ranks(numbers), distances))[:count]
+        return numbers[order], distances[order]
+
+    # ---- measuring
+
+    def _measured(self, numbers: Numbers, query: Matrix) -> tuple[Distances, npt.NDArray[np.bool_]]:
+        """Distances in double precision, and where there is none."""
+        size = max(1, _BLOCK_CELLS // len(query))
+        found = np.empty(len(numbers), dtype=np.float64)
+        mask = np.zeros(len(numbers), dtype=bool)
+        for start in range(0, len(numbers), size):
+            part = slice(start, start + size)
+            vectors = self.entities.values(self.name, numbers[part])
+            difference = _matrix(vectors, len(query)).astype(np.float64) - query
+            found[part] = np.einsum("ij,ij->i", difference, difference)
+            mask[part] = ~_valid(vectors) | np.isnan(found[part])
+        return found, mask
+
+    # ---- the index of the table
+
+    def _asks_index(self, candidates: int) -> bool:
+        """Whether the index finds the closest faster than comparing all candidates."""
+        entities = self.entities
+        rows = len(entities)
+        loose = entities.loose_rows(self.name, IndexKind.VECTOR)
+        if loose == rows or candidates * _FILTERED_PART < rows:
+            return False
+        return rows * costs.SCANNED_ROW > costs.LOOKUP + loose * costs.SCANNED_ROW
+
+    def _indexed(self, numbers: Numbers, query: Matrix, count: int) -> Numbers | None:
+        """Candidates that surely hold the closest ones; None when the index is no help."""
+        rows = len(self.entities)
+        wanted = (count * rows) // len(numbers) + _SLACK
+        while wanted < rows // 2:
+            hits = self.entities.table.nearest(
+                self.name, pa.array(query), wanted, columns=(), row_id=True
+            )
+            found = hits[_ROW_ID].to_numpy().astype(np.int64)
+            distances = hits["_distance"].to_numpy().astype(np.float64)
+            kept = np.isin(found, numbers, assume_unique=True)
+            if len(found) < wanted:
+                return np.sort(found[kept])
+            if kept.sum() >= count:
+                last = np.sort(distances[kept])[count - 1]
+                if distances.max() > last * (1 + _ROUNDING) + _ROUNDING * 1e-3:
+                    return np.sort(found[kept])
+            wanted *= _MORE
+        return None
+
+
+def _matrix(vectors: pa.Array, dimension: int) -> Matrix:
+    """The items of vectors, one row each; rows without a vector hold anything."""
+    start = vectors.offset * dimension
+    items = vectors.values.slice(start, len(vectors) * dimension)
+    numbers = items.to_numpy(zero_copy_only=False).astype(np.float32, copy=False)
+    return np.asarray(numbers).reshape(len(vectors), dimension)
+
+
+def _valid(vectors: pa.Array) -> npt.NDArray[np.bool_]:
+    return np.asarray(vectors.is_valid().to_numpy(zero_copy_only=False), dtype=bool)

@@ -1,0 +1,208 @@
+"""Why text around and between the parts of a query is refused: characters, declarations, open ends."""
+
+import unicodedata
+
+from omnigraph.errors import did_you_mean, suggestion
+from omnigraph.language.query.codes import QueryCode, finding
+from omnigraph.language.query.notices import HEADER
+from omnigraph.language.query.place import HOPS, Opened
+from omnigraph.language.query.stuck import Stuck
+from omnigraph.language.query.tokens import END, OPEN_COMMENT, OPEN_STRING, STRAY, span_of
+from omnigraph.language.query.wording import brief, line_with, shown
+from omnigraph.language.source import Diagnostic, Source, Span
+
+OPENED_SHOWN_MAX = 3
+
+
+# ---- strings, comments, characters
+
+
+def open_string(stuck: Stuck) -> Diagnostic | None:
+    """A string without its closing quote."""
+    # A quote that was forgotten closes at the next one, lines later; what follows makes no sense.
+    runaway = next(
+        (t for t in (stuck.token, stuck.place.previous) if t.startswith('"') and "\n" in t), None
+    )
+    string = runaway or (stuck.token if stuck.token.type == OPEN_STRING else None)
+    if string is None:
+        return None
+    start = span_of(string).start
+    return finding(
+        QueryCode.OPEN_STRING,
+        Span(start, start + len(string.split("\n", 1)[0])),
+        "the string that starts here is not closed on its line",
+        label="the closing '\"' is missing",
+        expected="'\"'",
+    )
+
+
+def open_comment(stuck: Stuck) -> Diagnostic | None:
+    """A comment without its end."""
+    if stuck.token.type != OPEN_COMMENT:
+        return None
+    start = span_of(stuck.token).start
+    return finding(
+        QueryCode.OPEN_COMMENT,
+        Span(start, start + 2),
+        "the comment that starts here is not closed",
+        expected="'*/'",
+    )
+
+
+_CHARACTERS = {
+    "#": "a comment starts with '//'",
+    "*": "a property is named: $v.name; count($v) counts rows",
+    "!": "the opposite of a pattern is not { … }",
+    "+": "there is no arithmetic",
+    "-": "there is no arithmetic, and a traversal is $a edge $b",
+    "/": "a comment starts with '//'",
+    "%": "there is no arithmetic",
+    "--": "a comment starts with '//'",
+    "->": "a traversal is $a edge $b",
+    "=>": "'greater or equal' is written '>='",
+    "$": "a variable is '$' and a name that starts with a lower-case letter or '_'",
+}
+
+
+def character(stuck: Stuck) -> Diagnostic | None:
+    """A character that no rule uses."""
+    token = stuck.token
+    if token.type != STRAY or stuck.outside:
+        return None
+    name = unicodedata.name(token, "") if len(token) == 1 and not token.isascii() else ""
+    return stuck.refuse(
+        QueryCode.CHARACTER,
+        f"{shown(token)}{f' ({name})' if name else ''} is not part of the language",
+        label=_character_hint(stuck),
+        expected=stuck.expected(),
+    )
+
+
+def _character_hint(stuck: Stuck) -> str | None:
+    if stuck.token == "!" and "QUESTION" in stuck.accepted:
+        return "parameters are required; '?' makes one optional"
+    return _CHARACTERS.get(stuck.token[:2] if stuck.token.startswith("--") else stuck.token)
+
+
+# ---- between queries
+
+_READS = "a read is query name() { match { … } return { … } }"
+_WRITES = "there is no wrapper: a write is query name() { insert Type { … } }"
+_FOREIGN = {
+    "mutation": ("there is no 'mutation' block", _WRITES),
+    "insert": ("a statement stands inside of a query", _WRITES),
+    "update": ("a statement stands inside of a query", _WRITES),
+    "delete": ("a statement stands inside of a query", _WRITES),
+    "match": ("a match stands inside of a query", _READS),
+    "return": ("a return stands inside of a query", _READS),
+    "create": ("this looks like Cypher or SQL", _WRITES),
+    "merge": ("this looks like Cypher", _WRITES),
+    "select": ("this looks like SQL", _READS),
+    "with": ("this looks like SQL or Cypher", _READS),
+    "subscription": ("this looks like GraphQL", _READS),
+    "fragment": ("this looks like GraphQL", _READS),
+    "{": ("a query has a keyword, a name and a parameter list", _READS),
+    "}": ("one '}' too many", "every '{' before it is closed already"),
+    "node": ("this looks like schema text", "schema text belongs in a .pg file"),
+    "edge": ("this looks like schema text", "schema text belongs in a .pg file"),
+    "interface": ("this looks like schema text", "schema text belongs in a .pg file"),
+}
+
+
+def header(stuck: Stuck) -> Diagnostic | None:
+    """A header that is unknown or misplaced."""
+    if stuck.accepted == {"EXTENSIONS"}:
+        message = f"unknown header, 'use' before {shown(stuck.token)}"
+    elif stuck.outside and stuck.token == "use":
+        message = "a header stands before the first query, once"
+    else:
+        return None
+    return stuck.refuse(
+        QueryCode.HEADER, message, expected=f"'{HEADER}' as the first line of the file", fix=HEADER
+    )
+
+
+def outside(stuck: Stuck) -> Diagnostic | None:
+    """Text where only a query may begin."""
+    if not stuck.outside:
+        return None
+    word = stuck.token.lower()
+    near = [] if word in _FOREIGN else did_you_mean(word, ["query"])
+    plain = f"expected a query declaration, found {shown(stuck.token)}{suggestion(near)}"
+    hint = _character_hint(stuck) if stuck.token.type == STRAY else None
+    message, label = _FOREIGN.get(word, (plain, hint or _READS))
+    return stuck.refuse(
+        QueryCode.OUTSIDE,
+        message,
+        label=label,
+        expected="query name(…) { … }",
+        fix=line_with(stuck.source, span_of(stuck.token), "query") if near else None,
+    )
+
+
+def query_head(stuck: Stuck) -> Diagnostic | None:
+    """A query without its name or its parameter list."""
+    previous = stuck.place.previous
+    if previous.type == "QUERY":
+        fix = "query name() {" if stuck.token in ("{", "(") else None
+        return stuck.refuse(
+            QueryCode.UNEXPECTED,
+            f"expected a name after 'query', found {shown(stuck.token)}",
+            label="a query is addressed by its name",
+            expected="a query name",
+            fix=fix,
+        )
+    if stuck.place.before.type == "QUERY":
+        return stuck.refuse(
+            QueryCode.PARAMETER_LIST,
+            f"expected '(' after the query name {shown(previous)}, found {shown(stuck.token)}",
+            label="a query declares its parameters even when there are none",
+            expected="'('",
+            fix=f"query {brief(previous)}() {{",
+        )
+    return None
+
+
+def still_open(stuck: Stuck) -> Diagnostic | None:
+    """The end of the text, the next query or the next part of a read inside something."""
+    opened, previous = stuck.place.opened, stuck.place.previous
+    if stuck.token.type == END:
+        last = span_of(previous).end
+        return _unclosed(stuck, opened, Span(last, last), "the text ends")
+    named = stuck.following[0].type in ("WORD", "TYPE")
+    if stuck.kind == "QUERY" and named and stuck.place.query is not None:
+        what = f"query {shown(stuck.following[0])} begins"
+        return _unclosed(stuck, opened, span_of(stuck.token), what)
+    if stuck.token == "{" and previous.type == "WORD" and previous in ("match", "return", "order"):
+        return _unclosed(stuck, opened[-1:], span_of(previous), f"'{previous} {{' begins")
+    return None
+
+
+def _unclosed(stuck: Stuck, opened: list[Opened], span: Span, what: str) -> Diagnostic:
+    names = [_opened(stuck.source, one) for one in reversed(opened[-OPENED_SHOWN_MAX:])]
+    verb = "is" if len(names) == 1 else "are"
+    inside = f"inside {', inside '.join(names)}, which {verb} not closed"
+    after = f"after {shown(stuck.place.previous)}, where more is needed"
+    return finding(
+        QueryCode.STILL_OPEN,
+        span,
+        f"{what} {inside if names else after}",
+        expected=stuck.expected(),
+        fix=_closing(stuck, opened),
+    )
+
+
+def _opened(source: Source, one: Opened) -> str:
+    line = source.position(span_of(one.token).start).line
+    owner = "" if one.owner in (HOPS, str(one.token)) else f"{one.owner} "
+    return f"'{owner}{one.token}' of line {line}"
+
+
+_PARTNERS = {"{": "}", "(": ")", "[": "]"}
+_PARTNER_TERMINALS = {"}": "RBRACE", ")": "RPAREN", "]": "RBRACKET"}
+
+
+def _closing(stuck: Stuck, opened: list[Opened]) -> str | None:
+    closing = [_PARTNERS[str(one.token)] for one in reversed(opened)]
+    complete = closing and _PARTNER_TERMINALS[closing[0]] in stuck.accepted
+    return " ".join(closing) if complete else None

@@ -1,0 +1,252 @@
+"""Why text within a query is refused: bodies, clauses, lists, calls, statements."""
+
+from omnigraph.errors import did_you_mean, suggestion
+from omnigraph.language.query.codes import QueryCode
+from omnigraph.language.query.place import HOPS
+from omnigraph.language.query.stuck import Stuck, is_call
+from omnigraph.language.query.tokens import span_of
+from omnigraph.language.query.wording import brief, line_with, shown
+from omnigraph.language.query.words import FUNCTIONS
+from omnigraph.language.source import Diagnostic
+
+# ---- bodies
+
+
+def body(stuck: Stuck) -> Diagnostic | None:
+    """A body that is empty, begins wrongly, or both reads and writes."""
+    if "_MATCH" in stuck.accepted and "INSERT" in stuck.accepted:
+        what = "is empty" if stuck.token == "}" else f"cannot begin with {shown(stuck.token)}"
+        return stuck.refuse(
+            QueryCode.BODY,
+            f"the body of query '{brief(stuck.place.query or '')}' {what}",
+            label="a query reads (match, return) or writes (insert, update, delete)",
+            expected="'match', 'insert', 'update' or 'delete'",
+        )
+    reads_then_writes = stuck.kind in ("INSERT", "UPDATE", "DELETE")
+    writes_then_reads = stuck.kind in ("_MATCH", "_RETURN") and "INSERT" in stuck.accepted
+    if not reads_then_writes and not writes_then_reads:
+        return None
+    return stuck.refuse(
+        QueryCode.BODY,
+        f"query '{brief(stuck.place.query or '')}' both reads and writes, at {shown(stuck.token)}",
+        label="a query reads or writes, never both: make two queries",
+        expected=stuck.expected(),
+    )
+
+
+_BLOCKS = {
+    "match": "a match needs at least one clause",
+    "return": "a return needs at least one item",
+    "order": "an order needs at least one key; leave it out to have none",
+    "not": "a not block needs at least one clause",
+    "optional": "an optional block needs at least one clause",
+    "set": "an update assigns at least one property",
+}
+
+
+def empty_block(stuck: Stuck) -> Diagnostic | None:
+    """A block that must hold something."""
+    if stuck.token != "}" or stuck.place.previous != "{" or stuck.owner == HOPS:
+        return None
+    label = _BLOCKS.get(stuck.owner, "an insert assigns at least one property")
+    return stuck.refuse(
+        QueryCode.EMPTY_BLOCK,
+        f"the block of '{stuck.owner}' is empty",
+        label=label,
+        expected=stuck.expected(),
+    )
+
+
+_PARTS = {"_MATCH", "_RETURN", "_ORDER", "_LIMIT", "_OFFSET"}
+
+
+def clause_order(stuck: Stuck) -> Diagnostic | None:
+    """A part of a read that is missing, repeated or misplaced."""
+    if stuck.accepted == {"_RETURN"}:
+        message = f"expected 'return {{ … }}' after the match block, found {shown(stuck.token)}"
+    elif stuck.kind in _PARTS and stuck.place.previous.type != "LBRACE":
+        message = f"{shown(stuck.token)} cannot stand here"
+    else:
+        return None
+    return stuck.refuse(
+        QueryCode.CLAUSE_ORDER,
+        message,
+        label="match, return, order, limit: in this order, each at most once",
+        expected=stuck.expected(),
+    )
+
+
+# ---- pieces
+
+
+def nearest_direction(stuck: Stuck) -> Diagnostic | None:
+    """`nearest(…) desc`."""
+    closed = stuck.place.closed
+    if stuck.kind not in ("ASC", "DESC") or stuck.place.previous.type != "RPAREN":
+        return None
+    if closed is None or closed.owner != "nearest":
+        return None
+    return stuck.refuse(
+        QueryCode.NEAREST_DIRECTION,
+        f"nearest(…) takes no direction, found {shown(stuck.token)}",
+        label="the nearest always comes first",
+        expected=stuck.expected(),
+        fix=line_with(stuck.source, span_of(stuck.token), "").rstrip() or None,
+    )
+
+
+def list_item(stuck: Stuck) -> Diagnostic | None:
+    """A list with something else than literals."""
+    if stuck.owner != "[" or "SCALAR" in stuck.accepted or stuck.place.query is None:
+        return None
+    if stuck.token.type not in ("VARIABLE", "WORD", "TYPE"):
+        return None
+    return stuck.refuse(
+        QueryCode.LIST_ITEM,
+        f"a list holds literals only, found {shown(stuck.token)}",
+        label="pass the whole list as a parameter, such as ($values: [String])",
+        expected=stuck.expected(),
+    )
+
+
+def vector_list(stuck: Stuck) -> Diagnostic | None:
+    """A parameter that is a list of vectors."""
+    if stuck.token != "Vector" or stuck.owner != "[":
+        return None
+    return stuck.refuse(
+        QueryCode.PARAMETER_TYPE,
+        "there is no list of vectors",
+        expected="a list of scalars such as [String], or one Vector(n)",
+    )
+
+
+def among(stuck: Stuck) -> Diagnostic | None:
+    """`in` with a property on its right."""
+    if stuck.kind != "_DOT" or stuck.place.before.type != "_IN":
+        return None
+    variable, name = stuck.place.previous, stuck.following[0]
+    return stuck.refuse(
+        QueryCode.UNEXPECTED,
+        "'in' takes a list of literals or a parameter, not a property",
+        label=f"membership in a property is {brief(variable)}.{brief(name)} contains …",
+        expected="a list such as [1, 2], or a parameter",
+    )
+
+
+def where(stuck: Stuck) -> Diagnostic | None:
+    """A `where` that is missing or more than one comparison."""
+    place, token = stuck.place, stuck.token
+    if "_WHERE" in stuck.accepted:
+        message, label = "a 'where' is needed", "it says which entities are meant"
+    elif place.before.type == "_WHERE" and "EQUAL" in stuck.accepted:
+        message = f"'where' takes one comparison, found {shown(token)}"
+        label = "contains and starts_with belong to match"
+    elif place.previous.type == "_WHERE":
+        message = f"expected a property name after 'where', found {shown(token)}"
+        label = "the property stands alone: where name = …"
+    elif "INSERT" in stuck.accepted and stuck.kind in ("_AND", "_OR", "_COMMA"):
+        message = f"'where' takes exactly one comparison, found {shown(token)}"
+        label = "make one statement per condition, or select with a read first"
+    else:
+        return None
+    return stuck.refuse(
+        QueryCode.WHERE, message, label=label, expected="'where property = value', once"
+    )
+
+
+_SIGNATURES = {
+    "now": "now()",
+    "count": "count($v) or count($v.property)",
+    "sum": "sum($v.property)",
+    "avg": "avg($v.property)",
+    "min": "min($v.property)",
+    "max": "max($v.property)",
+    "search": 'search($v.property, "text")',
+    "match_text": 'match_text($v.property, "text")',
+    "fuzzy": 'fuzzy($v.property, "text") or fuzzy($v.property, "text", 1)',
+    "nearest": "nearest($v.property, $query)",
+    "bm25": 'bm25($v.property, "text")',
+    "rrf": "rrf(a, b) or rrf(a, b, 60), where a and b are nearest(…) or bm25(…)",
+    "date": 'date("2026-02-14")',
+    "datetime": 'datetime("2026-02-14T08:00:00Z")',
+}
+
+
+def unknown_function(stuck: Stuck) -> Diagnostic | None:
+    """A call of a function that does not exist."""
+    token = stuck.token
+    if not is_call(token, stuck.following[0]) or stuck.kind != "WORD":
+        return None
+    near = did_you_mean(token, FUNCTIONS)
+    return stuck.refuse(
+        QueryCode.FUNCTION,
+        f"there is no function {shown(token)}{suggestion(near)}",
+        expected=f"one of {', '.join(FUNCTIONS)}",
+    )
+
+
+def arguments(stuck: Stuck) -> Diagnostic | None:
+    """An argument that a function does not take."""
+    if stuck.owner not in FUNCTIONS:
+        return None
+    return stuck.refuse(
+        QueryCode.FUNCTION,
+        f"unexpected {shown(stuck.token)} in the arguments of {stuck.owner}(…)",
+        expected=stuck.expected(),
+        fix=_SIGNATURES[stuck.owner],
+    )
+
+
+def hops(stuck: Stuck) -> Diagnostic | None:
+    """Hop bounds that are not two numbers."""
+    if stuck.owner != HOPS:
+        return None
+    low = brief(stuck.place.previous) if stuck.place.previous.type == "INT" else "1"
+    return stuck.refuse(
+        QueryCode.HOPS,
+        f"hop bounds are written {{min,max}}, found {shown(stuck.token)}",
+        label="two whole numbers, the first at least 1",
+        expected=stuck.expected(),
+        fix=f"{{{low},{low}}}",
+    )
+
+
+def block_value(stuck: Stuck) -> Diagnostic | None:
+    """A property of another variable inside a block."""
+    if stuck.token != "." or stuck.place.previous.type != "VARIABLE" or stuck.owner in FUNCTIONS:
+        return None
+    if not {"_COMMA", "RBRACE"} <= stuck.accepted:
+        return None
+    return stuck.refuse(
+        QueryCode.UNEXPECTED,
+        "a property of a variable cannot stand in a block",
+        label="compare two properties in a filter of their own: $a.x = $b.y",
+        expected="a literal, a parameter or now()",
+    )
+
+
+def pattern_in_condition(stuck: Stuck) -> Diagnostic | None:
+    """A traversal inside of a condition."""
+    place = stuck.place
+    if stuck.kind != "WORD" or place.previous.type != "VARIABLE":
+        return None
+    if place.before.type not in ("NOT", "_AND", "_OR", "GROUP"):
+        return None
+    return stuck.refuse(
+        QueryCode.UNEXPECTED,
+        f"a condition compares values, and {shown(stuck.token)} begins a traversal",
+        label="a traversal is a clause of its own; without a match of it: not { … }",
+        expected=stuck.expected(),
+    )
+
+
+def edge_not(stuck: Stuck) -> Diagnostic | None:
+    """`not` where an edge word is needed."""
+    if stuck.kind != "NOT" or stuck.place.previous.type not in ("VARIABLE", "EDGE_OPEN", "_COLON"):
+        return None
+    return stuck.refuse(
+        QueryCode.UNEXPECTED,
+        "'not' cannot be an edge word",
+        label="a pattern that must not match is not { … }",
+        expected=stuck.expected(),
+    )

@@ -1,0 +1,154 @@
+"""What tables and keyed rows ask of an object store, request by request; none of it grows with history."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from omnigraph.storage.lance_rows import PRIMARY_KEY
+from omnigraph.storage.rows import Image
+from omnigraph.storage.store import Store, open_store
+from tests.support.s3_counting import CountingBucket, Requests
+from tests.support.tables import (
+    ID_INDEX,
+    MANIFEST_SCHEMA,
+    PEOPLE,
+    SCHEMA,
+    filled,
+    head_of,
+    land,
+    link,
+    people,
+)
+
+pytestmark = pytest.mark.s3
+
+Asked = Callable[[Callable[[], Any]], tuple[Any, Requests]]
+
+
+@pytest.fixture
+def store(counting_bucket: CountingBucket) -> Store:
+    return open_store(f"{counting_bucket.uri}/graph", counting_bucket.storage_options)
+
+
+@pytest.fixture
+def asked(counting_bucket: CountingBucket) -> Asked:
+    def run(work: Callable[[], Any]) -> tuple[Any, Requests]:
+        counting_bucket.reset()
+        return work(), counting_bucket.requests()
+
+    return run
+
+
+def opened(store: Store) -> Image:
+    key = MANIFEST_SCHEMA.field(0).with_metadata({PRIMARY_KEY: "true"})
+    rows = link("genesis", None).cast(MANIFEST_SCHEMA.set(0, key))
+    return store.manifest.create(rows, metadata={"stamp": "4"}, config={})
+
+
+# ---- tables
+
+
+def test_a_warm_append_is_one_put_and_its_commit_four_requests(store: Store, asked: Asked) -> None:
+    at = filled(store.tables, "ab")
+    for number in range(6):
+        staged, requests = asked(
+            lambda at=at, n=number: store.tables.stage_append(at, people([f"{n}"]))
+        )
+        assert requests.counts() == {"PUT data": 1}
+        landed, requests = asked(lambda staged=staged: land(store.tables, staged))
+        assert requests.counts() == {
+            "GET manifest": 1,
+            "LIST manifest": 1,
+            "PUT manifest": 1,
+            "PUT txn": 1,
+        }
+        at = landed.at
+
+
+def test_probes_and_warm_opens_cost_what_they_should(store: Store, asked: Asked) -> None:
+    at = filled(store.tables, "ab")
+    _, requests = asked(lambda: store.tables.head(PEOPLE, None))
+    assert requests.counts() == {"LIST manifest": 1}
+    _, requests = asked(lambda: store.tables.open(at))
+    assert len(requests) == 0
+
+
+def test_a_pinned_open_never_lists(
+    store: Store, asked: Asked, counting_bucket: CountingBucket
+) -> None:
+    at = filled(store.tables, "ab")
+    other = open_store(f"{counting_bucket.uri}/graph", counting_bucket.storage_options).tables
+    _, requests = asked(lambda: other.open(at))
+    assert requests.counts() == {"GET manifest": 1, "HEAD manifest": 1}
+
+
+def test_a_repeated_lookup_reads_what_it_read_before_from_memory(
+    store: Store, asked: Asked
+) -> None:
+    at = land(store.tables, store.tables.stage_indices(filled(store.tables, "abc"), [ID_INDEX])).at
+    table = store.tables.open(at)
+    wanted = pa.array(["a"])
+    asked(lambda: table.lookup("id", wanted, ("id", "age")))
+    _, requests = asked(lambda: table.lookup("id", wanted, ("id", "age")))
+    assert requests.of("LIST") == 0
+    assert len(requests) <= 2
+
+
+def test_a_fork_costs_the_same_whatever_the_table_holds(store: Store, asked: Asked) -> None:
+    at = filled(store.tables, "ab")
+    store.tables.open(at)
+    counts = []
+    for number in range(3):
+        _, requests = asked(lambda n=number: store.tables.fork(at, f"side{n}"))
+        counts.append(len(requests))
+    assert counts == [8, 8, 8]
+
+
+# ---- keyed rows
+
+
+def test_a_guarded_swap_asks_five_times_and_reads_no_rows(store: Store, asked: Asked) -> None:
+    image = opened(store)
+    rows = store.manifest
+    for number in range(40):
+        fresh = link(f"c{number}", head_of(image.rows))
+        version, requests = asked(lambda i=image, f=fresh: rows.swap(i, f, "head"))
+        if number > 0:
+            assert requests.counts() == {
+                "LIST manifest": 1,
+                "PUT data": 1,
+                "PUT deletion": 1,
+                "PUT manifest": 1,
+                "PUT txn": 1,
+            }
+        image, requests = asked(lambda v=version: rows.load(None, v))
+        assert len(requests) == 0
+
+
+def test_a_warm_load_is_one_probe_and_on_a_branch_one_read_more(store: Store, asked: Asked) -> None:
+    image = opened(store)
+    rows = store.manifest
+    _, requests = asked(lambda: rows.load(None))
+    assert requests.counts() == {"LIST manifest": 1}
+    _, requests = asked(lambda: rows.create_branch("side", None, image.version))
+    assert len(requests) <= 10
+    rows.load("side")
+    _, requests = asked(lambda: rows.load("side"))
+    assert requests.counts() == {"GET ref": 1, "LIST manifest": 1}
+
+
+def test_the_life_of_a_branch_is_one_read_whatever_the_number_of_branches(
+    store: Store, asked: Asked
+) -> None:
+    image = opened(store)
+    for number in range(5):
+        store.manifest.create_branch(f"b{number}", None, image.version)
+    _, requests = asked(lambda: store.manifest.incarnation("b3"))
+    assert requests.counts() == {"GET ref": 1}
+
+
+def test_an_empty_table_costs_four_requests(store: Store, asked: Asked) -> None:
+    _, requests = asked(lambda: store.tables.create(PEOPLE, SCHEMA))
+    assert len(requests) <= 4

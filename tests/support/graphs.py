@@ -1,0 +1,45 @@
+"""A small graph on disk, made through the first moments of a graph; also a program, for tests that kill it."""
+
+import sys
+
+from omnigraph.catalog.contract import create_contract
+from omnigraph.catalog.resolve import compile_schema
+from omnigraph.manifest.contracts import Accepted
+from omnigraph.manifest.genesis import initialise
+from omnigraph.manifest.manifest import Manifest
+from omnigraph.manifest.state import BranchState
+from omnigraph.storage.store import Store, open_store
+from tests.support.manifests import StillRuntime
+
+SCHEMA = """
+node Person { name: String @key  age: I32? }
+node City { name: String @key }
+edge Knows: Person -> Person
+"""
+
+
+def accepted(source: str = SCHEMA) -> Accepted:
+    """Accept a schema as the first of a graph."""
+    domain = "01ARZ3NDEKTSV4RRFFQ69G5FAV"
+    return Accepted(source=source, contract=create_contract(compile_schema(source), domain))
+
+
+def manifest_of(store: Store) -> Manifest:
+    """A handle on the manifest of a root."""
+    return Manifest(rows=store.manifest, runtime=StillRuntime())
+
+
+def init(store: Store, source: str = SCHEMA, *, force: bool = False) -> BranchState:
+    """Create a graph."""
+    return initialise(
+        store.objects,
+        store.tables,
+        manifest_of(store),
+        lambda: accepted(source),
+        uri=str(store.root),
+        force=force,
+    )
+
+
+if __name__ == "__main__":
+    init(open_store(sys.argv[1]))

@@ -1,0 +1,170 @@
+"""Who may touch Lance: a reading of the source tree, so that a HEAD never moves where no one looks for it."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import omnigraph
+
+ROOT = Path(omnigraph.__file__).parent
+STORAGE = ROOT / "storage"
+FOREIGN = frozenset({"lance", "obstore"})
+
+MOVING = frozenset(
+    {
+        "add_columns",
+        "alter_columns",
+        "cleanup_old_versions",
+        "commit_batch",
+        "commit_existing_index_segments",
+        "compact_files",
+        "create_index",
+        "create_scalar_index",
+        "delete_config_keys",
+        "drop_columns",
+        "drop_index",
+        "initialize_mem_wal",
+        "migrate_manifest_paths_v2",
+        "optimize_indices",
+        "replace_field_metadata",
+        "replace_schema",
+        "truncate_table",
+        "update_config",
+        "update_field_metadata",
+        "update_metadata",
+        "update_schema_metadata",
+        "write_dataset",
+    }
+)
+"""Methods of a dataset that commit, or delete versions, by themselves."""
+
+MOVING_ON_DATASETS = frozenset(
+    {"commit", "delete", "insert", "merge", "replace_schema_metadata", "restore", "update"}
+)
+"""Names that other objects have too: they count on what is called a dataset, or on Lance's own class."""
+
+DOORS = frozenset(
+    {
+        ("commits.py", "commit"),
+        ("guarded.py", "swap_guarded"),
+        ("inline.py", "merge_rows"),
+        ("lance_rows.py", "LanceRows._configure"),
+        ("lance_rows.py", "LanceRows.create"),
+        ("lance_rows.py", "LanceRows.fold"),
+        ("lance_tables.py", "LanceTables.create"),
+    }
+)
+"""Behind `commit_staged` and `restore`, behind `Rows`, and the named door."""
+
+ALLOWED = re.compile(r"# moves HEAD: \S.{9,}")
+"""A line may exempt itself, with a reason."""
+
+
+def imported(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """Every imported top-level package, wherever the import stands."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name.partition(".")[0]) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            yield node.lineno, node.module.partition(".")[0]
+
+
+def moves(source: str) -> Iterator[tuple[int, str, str]]:
+    """Every call that moves a HEAD: its line, its name, the function it stands in."""
+    lines = source.splitlines()
+    for scope, call in calls(ast.parse(source)):
+        name = moving_name(call)
+        if name and not ALLOWED.search(lines[call.lineno - 1]):
+            yield call.lineno, name, scope
+
+
+def calls(node: ast.AST, scope: str = "") -> Iterator[tuple[str, ast.Call]]:
+    for child in ast.iter_child_nodes(node):
+        inner = scope
+        if isinstance(child, ast.FunctionDef | ast.ClassDef | ast.AsyncFunctionDef):
+            inner = f"{scope}.{child.name}" if scope else child.name
+        if isinstance(child, ast.Call):
+            yield inner, child
+        yield from calls(child, inner)
+
+
+def moving_name(call: ast.Call) -> str | None:
+    function = call.func
+    if isinstance(function, ast.Name):
+        return function.id if function.id in MOVING else None
+    if not isinstance(function, ast.Attribute):
+        return None
+    receiver = ast.unparse(function.value)
+    if function.attr in MOVING:
+        return function.attr
+    if function.attr == "execute" and "merge_insert(" in receiver:
+        return "merge_insert.execute"
+    of_dataset = re.search(
+        r"(?:^|\.)(?:LanceDataset|\w*dataset|Compaction|(?:any|at|latest)\(.*\))$", receiver, re.I
+    )
+    return function.attr if function.attr in MOVING_ON_DATASETS and of_dataset else None
+
+
+def modules(root: Path = ROOT) -> list[Path]:
+    return sorted(root.rglob("*.py"))
+
+
+@pytest.mark.parametrize("path", [p for p in modules() if STORAGE not in p.parents], ids=str)
+def test_only_storage_imports_lance_or_the_object_store(path: Path) -> None:
+    found = [
+        (line, name) for line, name in imported(ast.parse(path.read_text())) if name in FOREIGN
+    ]
+    assert not found, f"{path.relative_to(ROOT)}: {found}"
+
+
+@pytest.mark.parametrize("path", modules(STORAGE), ids=lambda p: p.name)
+def test_heads_move_behind_the_known_doors_only(path: Path) -> None:
+    outside = [m for m in moves(path.read_text()) if (path.name, m[2]) not in DOORS]
+    assert not outside, f"{path.name}: {outside}; add a door, or say why on the line"
+
+
+def test_every_door_is_still_there() -> None:
+    found = {(p.name, scope) for p in modules(STORAGE) for _, _, scope in moves(p.read_text())}
+    assert found == DOORS
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "dataset.delete('age > 90')",
+        "self._dataset.update({'a': '1'})",
+        "LanceDataset.commit(uri, operation)",
+        "lance.write_dataset(rows, uri)",
+        "write_dataset(rows, uri)",
+        "dataset.create_scalar_index('id', 'BTREE')",
+        "dataset.optimize.compact_files()",
+        "Compaction.commit(dataset, results)",
+        "datasets.at(at).restore()",
+        "ds.merge_insert('id').when_matched_update_all().execute(rows)",
+        "dataset.update_config({'a': 'b'})",
+        "dataset.cleanup_old_versions()",
+    ],
+)
+def test_the_reading_knows_a_moving_call(line: str) -> None:
+    assert list(moves(f"def f():\n    {line}\n"))
+    assert not list(moves(f"def f():\n    {line}  # moves HEAD: because a test says so\n"))
+    assert list(moves(f"def f():\n    {line}  # moves HEAD:\n"))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "dataset.branches.delete('side')",
+        "objects.delete(path)",
+        "names.update(more)",
+        "tables.restore(path, None, version)",
+        "dataset.merge_insert('id').when_matched_update_all().execute_uncommitted(rows)",
+        "dataset.create_index_uncommitted('id', 'BTREE')",
+        "task.execute(dataset)",
+    ],
+)
+def test_the_reading_leaves_other_calls_alone(line: str) -> None:
+    assert not list(moves(line))
