@@ -204,6 +204,18 @@ def test_a_handle_sees_later_versions_without_moving(base: LanceDataset) -> None
     assert ids(base) == ["a", "b", "c"]
 
 
+@pytest.mark.parametrize("text", ['{"version":1}', '{"version":99}', "{", None])
+def test_a_wrong_hint_of_the_newest_version_misleads_nobody(
+    base: LanceDataset, text: str | None
+) -> None:
+    hint = Path(base.uri, "_versions", "latest_version_hint.json")
+    hint.unlink()
+    if text is not None:
+        hint.write_text(text)
+    assert base.latest_version == LanceDataset(base.uri).version == base.version
+    assert append(base, rows("x")).version == base.version + 1
+
+
 def test_a_commit_triggers_auto_cleanup_only_where_it_is_configured(tmp_path: Path) -> None:
     def grown(**config: str) -> list[int]:
         dataset = table_of(tmp_path / f"t{len(config)}", rows("a"))

@@ -13,6 +13,7 @@ from omnigraph.errors import ReadOnlyError
 from omnigraph.ids import MAIN, BranchName
 from omnigraph.manifest.contracts import Contracts
 from omnigraph.manifest.heads import Heads
+from omnigraph.manifest.heads import Heads
 from omnigraph.manifest.legacy import LegacyLineage
 from omnigraph.manifest.manifest import Manifest
 from omnigraph.manifest.travel import At

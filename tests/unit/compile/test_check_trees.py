@@ -10,6 +10,7 @@ from omnigraph.errors import DataError, QueryError
 from omnigraph.language.query import tree
 from omnigraph.language.source import Source
 from tests.support.compiling import harbour
+from tests.support.queries import files
 from tests.unit.compile.test_check_splices import assert_whole
 
 VARIABLES = st.sampled_from(["v", "p", "q", "c", "e", "k", "_", "_1", "ghost"])
@@ -170,3 +171,14 @@ def test_any_tree_is_checked_or_refused(query: tree.Query, extended: bool) -> No
         assert isinstance(check_error(found, harbour(), source), QueryError | DataError)
     else:
         assert_whole(checked)
+
+
+@given(st.booleans().flatmap(lambda extended: files(extended=extended)))
+def test_any_file_of_any_words_is_checked_or_refused(file: tree.QueryFile) -> None:
+    source = Source("")
+    found = [findings(query, harbour(), source, extended=file.extended) for query in file.queries]
+    wrong = [diagnostic for _, diagnostics in found for diagnostic in diagnostics]
+    if wrong:
+        assert isinstance(check_error(wrong, harbour(), source), QueryError | DataError)
+    else:
+        assert all(checked is not None for checked, _ in found)

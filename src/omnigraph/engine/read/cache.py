@@ -64,6 +64,11 @@ class ByteCache:
                 self._loading.pop(key, None)
         return found
 
+    def keep(self, key: Hashable, value: T, size: int) -> T:
+        """Hold a value that is there already."""
+        self._keep(key, value, size, None)
+        return value
+
     def latest(self, family: Hashable) -> Any | None:
         """Give the value of a family that was kept last, if it is still held."""
         with self._lock:

@@ -95,7 +95,7 @@ def _is_indexed(
 
 def _blocks(operator: Expand, adjacency: Adjacency, bindings: Bindings) -> Iterator[Bindings]:
     """Parts of the rows that walk to about as many rows as should be in flight."""
-    if bindings.rows <= 1 or operator.closes and operator.edge_variable is None:
+    if bindings.rows <= 1 or (operator.closes and operator.edge_variable is None):
         yield bindings
         return
     ends = np.cumsum(adjacency.degrees(bindings.columns[operator.source]))

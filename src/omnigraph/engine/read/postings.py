@@ -1,7 +1,7 @@
 """Postings: for every term of a fragment the rows that have it, how often, and how long their texts are."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -10,6 +10,9 @@ import pyarrow as pa
 from omnigraph.engine.read.adjacency import Small, small, stable_order
 from omnigraph.engine.read.numbers import Numbers, no_numbers
 from omnigraph.engine.read.vocabulary import Vocabulary, terms_of
+
+_TERM_BYTES = 120
+"""About what a term takes in a vocabulary."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,14 +26,16 @@ class Postings:
     counts: Small
     lengths: Small
     """How many terms each row has; 0 for no text too."""
-    texts: int
+    texts: int = 0
     """How many rows have a text."""
+    added: int = 0
+    """How many terms it brought into the vocabulary."""
 
     @property
     def nbytes(self) -> int:
-        """How much memory this takes, without the vocabulary."""
+        """How much memory this takes, with its share of the vocabulary."""
         parts = (self.terms, self.offsets, self.rows, self.counts, self.lengths)
-        return 200 + sum(part.nbytes for part in parts)
+        return 200 + _TERM_BYTES * self.added + sum(part.nbytes for part in parts)
 
     def of(self, term: int) -> tuple[Small, Small]:
         """The rows that have a term, ascending, and how often."""
@@ -45,25 +50,20 @@ def postings_of(
     texts: pa.Array, sizes: Sequence[int], vocabulary: Vocabulary
 ) -> Iterator[Postings]:
     """Analyse the texts of several fragments, which follow one another with these sizes."""
+    known = len(vocabulary)
     places, terms = terms_of(texts, vocabulary)
+    added = len(vocabulary) - known
     ends = np.cumsum(np.array(sizes, dtype=np.int64))
     cuts = np.searchsorted(places, ends)
     start = cut = 0
     for end, stop in zip(ends.tolist(), cuts.tolist(), strict=True):
         part = texts.slice(start, end - start)
-        yield _postings(
-            places[cut:stop] - start,
-            terms[cut:stop],
-            end - start,
-            len(part) - part.null_count,
-            vocabulary,
-        )
-        start, cut = end, stop
+        found = _postings(places[cut:stop] - start, terms[cut:stop], len(part), vocabulary)
+        yield replace(found, texts=len(part) - part.null_count, added=added)
+        start, cut, added = end, stop, 0
 
 
-def _postings(
-    rows: Numbers, terms: Numbers, size: int, texts: int, vocabulary: Vocabulary
-) -> Postings:
+def _postings(rows: Numbers, terms: Numbers, size: int, vocabulary: Vocabulary) -> Postings:
     order = stable_order(terms, len(vocabulary))
     ordered, in_rows = terms[order], rows[order]
     fresh = np.ones(len(order), dtype=bool)
@@ -78,7 +78,6 @@ def _postings(
         rows=small(in_rows[firsts]),
         counts=small(counts),
         lengths=small(np.bincount(rows, minlength=size)),
-        texts=texts,
     )
 
 

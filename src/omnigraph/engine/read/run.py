@@ -27,12 +27,13 @@ from omnigraph.engine.read.evaluate import keep_all
 from omnigraph.engine.read.expand import expand
 from omnigraph.engine.read.group import group
 from omnigraph.engine.read.join import anti, optional, product
-from omnigraph.engine.read.order import bounds, cut, sort
+from omnigraph.engine.read.order import cut, sort
 from omnigraph.engine.read.project import project, result_schema
 from omnigraph.engine.read.reader import Reader
 from omnigraph.engine.read.rows import Groups, Rows
 from omnigraph.engine.read.scan import scan
 from omnigraph.engine.read.search import rank
+from omnigraph.engine.read.sorting import bounds
 from omnigraph.errors import InternalError
 from omnigraph.limits import RESULT_BATCH_ROWS
 

@@ -72,7 +72,7 @@ def _start(access: Access, nodes: Entities) -> Numbers:
         return no_numbers() if number == ABSENT else np.array([number], dtype=np.int64)
     if access.ids is not None:
         found = nodes.numbers_of(pa.array(access.ids, pa.string()))
-        return found[found != ABSENT]
+        return np.asarray(found[found != ABSENT])
     if access.filter is not None:
         rows = nodes.table.read((), access.filter, row_id=True)
         return np.asarray(column(rows, _ROW_ID).to_numpy(zero_copy_only=False), dtype=np.int64)

@@ -10,8 +10,8 @@ from omnigraph.compile.checked import Bm25, Const, Nearest, ParamRef, PropertyRe
 from omnigraph.compile.operators import Rank, Window
 from omnigraph.engine.read.bindings import Bindings
 from omnigraph.engine.read.numbers import ABSENT, Mask, Numbers, counted
-from omnigraph.engine.read.order import bounds, id_order, selected, sorted_places
 from omnigraph.engine.read.reader import Reader, Scored
+from omnigraph.engine.read.sorting import bounds, id_order, selected, sorted_places
 from omnigraph.engine.read.texts import Texts, places_in
 from omnigraph.engine.read.vectors import Matrix, Vectors
 from omnigraph.errors import EmbeddingError, ParamError, QueryError
@@ -181,7 +181,7 @@ def _entities(numbers: Numbers) -> Numbers:
     if bool((numbers[1:] > numbers[:-1]).all()) and not (len(numbers) and numbers[0] == ABSENT):
         return numbers
     found = np.unique(numbers)
-    return found[found != ABSENT]
+    return np.asarray(found[found != ABSENT])
 
 
 def _best(operator: Rank, numbers: Numbers, end: int | None, reader: Reader) -> Scored:

@@ -18,8 +18,6 @@ from omnigraph.storage.text import tokens
 _BLOCK_ROWS = 1 << 18
 """Texts that are analysed together."""
 _ROW_ID = "_rowid"
-_TERM_BYTES = 120
-"""About what a term takes in a vocabulary."""
 
 Scores = tuple[Numbers, npt.NDArray[np.float64]]
 
@@ -129,16 +127,12 @@ class Texts:
         texts = column(rows, self.name)
         made = postings_of(texts, [part.rows for part in block], self._vocabulary())
         for part, postings in zip(block, made, strict=True):
-            kept = self.entities.cache.get(
-                self._key(part),
-                lambda one=postings: one,
-                lambda one: one.nbytes,  # type: ignore[misc]
-            )
+            kept = self.entities.cache.keep(self._key(part), postings, postings.nbytes)
             yield self.entities.layout.starts[part], kept
 
     def _vocabulary(self) -> Vocabulary:
         key = ("vocabulary", self.entities.layout.path, self._field)
-        return self.entities.cache.get(key, Vocabulary, lambda one: _TERM_BYTES * (1 + len(one)))
+        return self.entities.cache.get(key, Vocabulary, lambda _: 100)
 
 
 def places_in(numbers: Numbers, among: Numbers) -> Numbers:

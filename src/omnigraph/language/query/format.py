@@ -3,7 +3,7 @@
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import zip_longest
 
 from omnigraph.language.query.comments import Comment, Notes, core_count, notes_of
@@ -63,6 +63,10 @@ class _Line:
     @property
     def closes(self) -> bool:
         return self.text.startswith(("}", ")"))
+
+    @property
+    def is_parenthesis(self) -> bool:
+        return self.text.startswith(")")
 
     @property
     def may_be_spaced(self) -> bool:
@@ -213,48 +217,62 @@ class _Layout:
 # ---- comments
 
 
-def _weave(lines: Sequence[_Line], notes: Notes) -> Iterator[str]:
+def _weave(lines: Sequence[_Line], notes: Notes) -> list[str]:
     """Put every comment before the line that holds its token, or behind the line it ended."""
-    queue = deque(notes.comments)
-    index, opened = 0, True
+    page, queue, start = _Page(), deque(notes.comments), 0
     for line, following in zip_longest(lines, lines[1:]):
-        end = index + line.core
-        own = _own_lines(queue, line, index)
-        if line.begins_query and index > 0:
-            yield ""
-            opened = True
-        for comment in own:
-            if comment.spaced and not opened:
-                yield ""
-            yield INDENT * (line.depth + line.closes) + comment.text
-            opened = False
-        if index in notes.spaced and line.may_be_spaced and not opened:
-            yield ""
-        before_parenthesis = following is not None and following.text.startswith(")")
-        tail = _tail(queue, end, before_parenthesis)
-        yield INDENT * line.depth + "  ".join([line.text, *tail])
-        index, opened = end, line.opens
+        end = start + line.core
+        indent = INDENT * (line.depth + line.closes)
+        if line.begins_query and start > 0:
+            page.section()
+        for comment in _before(queue, line, start):
+            page.write(indent + comment.text, spaced=comment.spaced)
+        spaced = start in notes.spaced and line.may_be_spaced
+        for comment in _within(queue, end):
+            page.write(indent + comment.text, spaced=spaced)
+            spaced = False
+        tail = _behind(queue, end, closing=following is not None and following.is_parenthesis)
+        page.write(INDENT * line.depth + "  ".join([line.text, *tail]), spaced=spaced)
+        page.fresh = line.opens
+        start = end
     for comment in queue:
-        if comment.spaced and not opened:
-            yield ""
-        yield comment.text
-        opened = False
+        page.write(comment.text, spaced=comment.spaced)
+    return page.lines
 
 
-def _own_lines(queue: deque[Comment], line: _Line, index: int) -> list[Comment]:
-    """The comments that stand before a line, those from within it included."""
-    end = index + line.core
-    taken = []
-    while queue and (queue[0].index < end or (line.core == 0 and queue[0].closes)):
-        taken.append(queue.popleft())
-    return taken
+@dataclass(slots=True)
+class _Page:
+    """The lines written so far; where nothing stands above, no blank line is due."""
+
+    lines: list[str] = field(default_factory=list)
+    fresh: bool = True
+
+    def section(self) -> None:
+        self.lines.append("")
+        self.fresh = True
+
+    def write(self, text: str, *, spaced: bool) -> None:
+        if spaced and not self.fresh:
+            self.lines.append("")
+        self.lines.append(text)
+        self.fresh = False
 
 
-def _tail(queue: deque[Comment], end: int, before_parenthesis: bool) -> list[str]:
-    """The comments that end a line."""
-    taken = []
+def _before(queue: deque[Comment], line: _Line, start: int) -> Iterator[Comment]:
+    """The comments above a line; a lone `)` has only those that stood before it."""
+    while queue and queue[0].index == start and (line.core > 0 or queue[0].closes):
+        yield queue.popleft()
+
+
+def _within(queue: deque[Comment], end: int) -> Iterator[Comment]:
+    """The comments between the words of a line."""
+    while queue and queue[0].index < end:
+        yield queue.popleft()
+
+
+def _behind(queue: deque[Comment], end: int, *, closing: bool) -> Iterator[str]:
+    """The comments at the end of a line; before a lone `)` only those that stood before it."""
     while queue and queue[0].trailing and queue[0].index == end:
-        if before_parenthesis and not queue[0].closes:
-            break
-        taken.append(queue.popleft().text)
-    return taken
+        if closing and not queue[0].closes:
+            return
+        yield queue.popleft().text

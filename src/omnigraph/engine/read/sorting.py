@@ -1,0 +1,86 @@
+"""Sorting: places in order by several columns, the first of them without sorting all, and windows."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.compile.operators import Window
+from omnigraph.engine.read.bindings import Bindings
+from omnigraph.engine.read.encode import one_zero
+from omnigraph.engine.read.numbers import Numbers, counted
+from omnigraph.engine.read.reader import Reader
+
+
+def bounds(window: Window | None, reader: Reader) -> tuple[int, int | None]:
+    """Where the wanted rows begin and end; None is no end."""
+    if window is None:
+        return 0, None
+    offset = 0 if window.offset is None else max(reader.integer(window.offset) or 0, 0)
+    limit = None if window.limit is None else reader.integer(window.limit)
+    return offset, None if limit is None else offset + max(limit, 0)
+
+
+Column = tuple[pa.Array, bool]
+"""Values, and whether they descend."""
+
+
+def sorted_places(columns: Sequence[Column], rows: int) -> Numbers:
+    """The stable order of rows by several columns."""
+    if not columns or rows < 2:
+        return counted(rows)
+    keys: dict[str, tuple[pa.Array, str]] = {}
+    for number, (values, descending) in enumerate(columns):
+        way = "descending" if descending else "ascending"
+        if values.null_count:
+            keys[f"present{number}"] = pc.is_valid(values).cast(pa.int8()), way
+        keys[f"value{number}"] = _sortable(values), way
+    table = pa.table({name: values for name, (values, _) in keys.items()})
+    found = pc.sort_indices(table, sort_keys=[(name, way) for name, (_, way) in keys.items()])
+    return np.asarray(found.to_numpy(zero_copy_only=False), dtype=np.int64)
+
+
+def _sortable(values: pa.Array) -> pa.Array:
+    return values.cast(pa.int8()) if pa.types.is_boolean(values.type) else one_zero(values)
+
+
+def id_order(variable: str, rows: Bindings, reader: Reader) -> pa.Array:
+    """Numbers that order rows as the ids of a variable do."""
+    return pa.array(reader.entities(variable).id_ranks(rows.columns[variable]))
+
+
+def selected(values: pa.Array, descending: bool, count: int) -> Numbers | None:
+    """The places of the first `count` values in order and of all equal to the last of them; None for all."""
+    missing = values.null_count
+    if count == 0:
+        return counted(0)
+    if not descending and missing >= count:
+        return _marked(pc.is_null(values))
+    wanted = count if descending else count - missing
+    if wanted >= len(values) - missing:
+        return None
+    last = _nth(values.drop_null(), descending, wanted)
+    if last is None:
+        return None
+    within = pc.greater_equal(values, last) if descending else pc.less_equal(values, last)
+    return _marked(pc.fill_null(within, not descending))
+
+
+def _nth(values: pa.Array, descending: bool, place: int) -> pa.Scalar | None:
+    """The value at a place of the order; None when there is none to compare with."""
+    if pa.types.is_boolean(values.type):
+        return None
+    if pa.types.is_integer(values.type) or pa.types.is_floating(values.type):
+        numbers = values.to_numpy(zero_copy_only=False)
+        if np.isnan(numbers).any():
+            return None
+        at = len(numbers) - place if descending else place - 1
+        return pa.scalar(np.partition(numbers, at)[at], values.type)
+    way = "descending" if descending else "ascending"
+    best = pc.select_k_unstable(pa.table({"v": values}), place, [("v", way)])
+    return values[best[-1].as_py()]
+
+
+def _marked(mask: pa.Array) -> Numbers:
+    return np.flatnonzero(mask.to_numpy(zero_copy_only=False)).astype(np.int64)
