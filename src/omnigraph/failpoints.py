@@ -37,6 +37,8 @@ class Failpoint(StrEnum):
     ROLLBACK_RESTORED = "recovery.post_table_restore_pre_publish"
     ROLLBACK_PUBLISHED = "recovery.post_rollback_publish_pre_audit"
     AUDIT = "recovery.record_audit"
+    ORPHAN_AUDIT = "recovery.orphan_discard_audit_append"
+    SWEEP_LISTED = "recovery.post_list_pre_gates"
 
     PUBLISH_LOAD = "publish.load_state_retryable_contention"
     PUBLISH_PREPARED = "graph_publish.before_commit_append"
@@ -49,6 +51,16 @@ class Failpoint(StrEnum):
     BRANCH_DROP_FORKS = "branch_delete.before_table_cleanup"
     FORK_CLASSIFY_READ = "classify.fresh_read"
     CONTRACT_READ = "open.before_schema_contract_read"
+
+    SCHEMA_LOCKED = "schema_apply.post_lock"
+    SCHEMA_ARMED = "schema_apply.post_sidecar_pre_effect"
+    SCHEMA_TABLE_COMMITTED = "schema_apply.post_table_commit"
+    SCHEMA_UNSTAGED = "schema_apply.before_staging_write"
+    SCHEMA_HALF_STAGED = "schema_apply.mid_staging_write"
+    SCHEMA_STAGED = "schema_apply.after_staging_write"
+    SCHEMA_PUBLISHED = "schema_apply.after_manifest_commit"
+    SCHEMA_SOURCE_PLACED = "schema_apply.after_rename_source"
+    SCHEMA_IR_PLACED = "schema_apply.after_rename_ir"
 
 
 class Injected(InternalError):

@@ -63,6 +63,12 @@ MANIFEST_FRAGMENTS_MAX = 32
 PUBLISH_BACKOFF_SECONDS = 0.02
 """First wait after a lost manifest swap, about one publish; doubled per round, shortened at random."""
 
+PUBLISH_PATIENCE = 8
+"""Publishes tried again where processes cannot take turns: a write whose HEADs moved should not be given up."""
+
+PUBLISH_BACKOFF_SECONDS_MAX = 2.0
+"""Longest wait between two such tries, shortened at random: about a dozen publishes on an object store."""
+
 PUBLISH_TURN_SECONDS_MAX = 2.0
 """A publisher that waited this long for its turn goes on without: a stopped process may hold it."""
 
@@ -153,6 +159,12 @@ LOOKUP_VALUES_MAX = 8_192
 LOOKUP_ROWS_PER_VALUE = 500
 """An index finds a value in the time a scan passes this many rows; past it one scan is faster."""
 
+KNOWN_IDS_SMALL = 16_384
+"""Ids of a table this small are read whole at the first lookup; a larger one must have cost as much in lookups."""
+
+KNOWN_ID_BYTES = 1_024
+"""Cache bytes that allow a writer to remember one id: an eighth of them is what it takes."""
+
 FRAGMENT_ROWS_MIN = 65_536
 """Rows of a full fragment of a small table: committing an update costs 40 ns per row of the fragment it touches."""
 
@@ -188,3 +200,15 @@ METADATA_CACHE_BYTES = 256 * 1024 * 1024
 
 PLANS_MAX = 1_024
 """Compiled queries kept per graph."""
+
+COMPARE_ROWS_MAX = 8_192
+"""Whole rows of one side that a comparison, or one upsert of a merge, holds at once."""
+
+COMPARE_BYTES_MAX = 32 * 1024 * 1024
+"""Bytes of those rows, as far as their types tell: wide vectors make the chunks shorter."""
+
+MERGE_COMMITS_MAX = 1_024
+"""Upserts one merge makes on one table; more rows make them larger, not more."""
+
+CHANGES_PAGE = 1_000
+"""Changes after which a page of the feed ends with its commit."""

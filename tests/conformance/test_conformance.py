@@ -19,7 +19,7 @@ FEATURE_OF_STEP = {
     "maintain": "maintenance",
 }
 FEATURE_OF_FILE = {"search": "search"}
-BUILT: frozenset[str] = frozenset({"recovery"})
+BUILT: frozenset[str] = frozenset({"recovery", "schema apply", "search"})
 
 
 def features(case: run.Case) -> set[str]:

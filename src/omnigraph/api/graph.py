@@ -16,16 +16,19 @@ from omnigraph.api.results import (
     QueryResult,
     RecoveryAudit,
     RecoverySidecar,
+    SchemaApplyResult,
 )
 from omnigraph.api.snapshot import Snapshot, name_and_params
 from omnigraph.api.texts import source_of
 from omnigraph.catalog.model import Catalog
 from omnigraph.catalog.resolve import compile_schema
 from omnigraph.catalog.shape import shape_hash
+from omnigraph.catalog.steps import SchemaPlan
 from omnigraph.compile.plan import Plan
 from omnigraph.engine.engine import Engine
 from omnigraph.engine.open import init_graph, open_graph
 from omnigraph.engine.read.verbs import explain
+from omnigraph.engine.schema.apply import apply_schema, plan_schema
 from omnigraph.engine.upkeep.doctor import Ailment, examine
 from omnigraph.engine.write.verbs import load, mutate
 from omnigraph.errors import AlreadyInitialized, UserInputError
@@ -236,6 +239,34 @@ class Graph:
             actor=writer,
             commit=_commit(done.commit),
             notes=notes,
+        )
+
+    # ---- schema
+
+    def schema_plan(self, schema: str | Path, *, allow_data_loss: bool = False) -> SchemaPlan:
+        """Say what applying a schema would do; changes nothing."""
+        text = source_of(schema, "<schema>")
+        return plan_schema(self._engine, text, allow_data_loss=allow_data_loss)
+
+    def schema_apply(
+        self, schema: str | Path, *, allow_data_loss: bool = False, actor: str | None = None
+    ) -> SchemaApplyResult:
+        """Change the schema in one commit; `allow_data_loss` takes what is dropped out of history too."""
+        writer = actor or self._actor
+        done = apply_schema(
+            self._engine,
+            source_of(schema, "<schema>"),
+            allow_data_loss=allow_data_loss,
+            actor=writer,
+        )
+        return SchemaApplyResult(
+            uri=self.uri,
+            steps=done.plan.steps,
+            manifest_version=done.version,
+            actor=writer,
+            commit=_commit(done.commit),
+            warnings=done.plan.warnings,
+            pending_indexes=done.pending_indexes,
         )
 
     # ---- branches and history

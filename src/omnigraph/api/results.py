@@ -8,6 +8,7 @@ from typing import Any, Self
 
 import pyarrow as pa
 
+from omnigraph.catalog.steps import Step
 from omnigraph.catalog.types import PropertyType
 from omnigraph.catalog.values import json_column
 from omnigraph.commit.sidecar import Sidecar
@@ -141,6 +142,45 @@ class LoadResult:
             "engine": self.engine,
             "pending_indexes": list(self.pending_indexes),
             "notes": list(self.notes),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchemaApplyResult:
+    """What applying a schema did; `commit` is None when there was nothing to change."""
+
+    uri: str
+    steps: tuple[Step, ...]
+    manifest_version: int
+    actor: str | None
+    commit: Commit | None
+    supported: bool = True
+    warnings: tuple[str, ...] = ()
+    pending_indexes: tuple[str, ...] = ()
+
+    @property
+    def applied(self) -> bool:
+        """Whether the schema changed."""
+        return self.commit is not None
+
+    @property
+    def step_count(self) -> int:
+        """How many steps were taken."""
+        return len(self.steps)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The wire form."""
+        return {
+            "uri": self.uri,
+            "supported": self.supported,
+            "applied": self.applied,
+            "step_count": self.step_count,
+            "manifest_version": self.manifest_version,
+            "steps": [step.to_dict() for step in self.steps],
+            "actor_id": self.actor,
+            "commit": None if self.commit is None else self.commit.to_dict(),
+            "warnings": list(self.warnings),
+            "pending_indexes": list(self.pending_indexes),
         }
 
 

@@ -117,11 +117,19 @@ def last_of_each_id(rows: pa.Table) -> pa.Array:
     return column(grouped.sort_by("n_min"), "n_max")
 
 
+def require_mutation_bytes(held: int) -> None:
+    """Refuse a mutation that holds more than one may: nothing was written yet."""
+    if held > MUTATION_BYTES_MAX:
+        raise ResourceLimit(
+            "pending bytes of one mutation", MUTATION_BYTES_MAX, held, "use load for bulk writes"
+        )
+
+
 class Accumulator:
     """Pending writes of one mutation: statements add to it, later statements read through it."""
 
     def __init__(self) -> None:
-        self._rows: dict[TableKey, pa.Table] = {}
+        self._rows: dict[TableKey, list[pa.Table]] = {}
         self._types: dict[TableKey, TableType] = {}
         self._kinds: dict[TableKey, ChangeKind] = {}
         self._deleted: dict[TableKey, pa.Array] = {}
@@ -133,16 +141,8 @@ class Accumulator:
             return
         self._touch(type_, kind)
         self._bytes += rows.nbytes
-        if self._bytes > MUTATION_BYTES_MAX:
-            raise ResourceLimit(
-                "pending bytes of one mutation",
-                MUTATION_BYTES_MAX,
-                self._bytes,
-                "use load for bulk writes",
-            )
-        before = self._rows.get(type_.table_key)
-        both = rows if before is None else pa.concat_tables([before, rows])
-        self._rows[type_.table_key] = both.take(last_of_each_id(both))
+        require_mutation_bytes(self._bytes)
+        self._rows.setdefault(type_.table_key, []).append(rows)
 
     def delete(self, type_: TableType, ids: pa.Array) -> int:
         """Remove ids; says how many were not removed by an earlier statement."""
@@ -160,8 +160,16 @@ class Accumulator:
         self._kinds[type_.table_key] = max(before, kind, key=order.index)
 
     def rows(self, type_: TableType) -> pa.Table:
-        """What earlier statements put into a table."""
-        return self._rows.get(type_.table_key, type_.schema.empty_table())
+        """What earlier statements put into a table, the last image of every id."""
+        parts = self._rows.get(type_.table_key)
+        if not parts:
+            return type_.schema.empty_table()
+        if len(parts) > 1:
+            before = sum(part.nbytes for part in parts)
+            both = pa.concat_tables(parts).combine_chunks()
+            parts[:] = [both.take(last_of_each_id(both))]
+            self._bytes -= before - parts[0].nbytes
+        return parts[0]
 
     def deleted(self, type_: TableType) -> pa.Array:
         """What earlier statements removed from a table."""

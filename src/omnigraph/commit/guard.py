@@ -1,7 +1,8 @@
 """The last look before effects: is everything a plan relies on still where it was prepared?"""
 
 from omnigraph.commit.plan import TableWrite, WritePlan
-from omnigraph.commit.sidecar import Sidecar, Sidecars
+from omnigraph.commit.sidecar import Sidecar
+from omnigraph.commit.sidecars import Sidecars
 from omnigraph.errors import (
     DriftError,
     InternalError,
@@ -14,6 +15,7 @@ from omnigraph.errors import (
 from omnigraph.ids import TableKey, Version
 from omnigraph.manifest.manifest import Manifest
 from omnigraph.manifest.snapshot import Snapshot
+from omnigraph.manifest.state import BranchState
 from omnigraph.storage.tables import Tables
 
 
@@ -21,21 +23,31 @@ class StaleBase(ManifestConflict):
     """The base of a re-basable write moved before its first effect: prepare it again."""
 
 
-def require_base(tables: Tables, manifest: Manifest, sidecars: Sidecars, plan: WritePlan) -> None:
-    """Raise unless the head, every pin and every HEAD are what the plan was prepared on."""
+class Blocked(RecoveryRequired):
+    """A pending operation stands in the way of a write that has not begun."""
+
+
+def require_base(
+    tables: Tables, manifest: Manifest, sidecars: Sidecars, plan: WritePlan
+) -> BranchState:
+    """Give the state of the branch; raise unless head, pins and HEADs are what the plan was prepared on."""
     state = manifest.current(plan.branch)
     head = state.head.id if state.head else None
     if plan.if_commit is not None and head != plan.if_commit:
         raise PreconditionFailed(plan.if_commit, head)
     for write in plan.tables:
-        _require_pin(write, state.snapshot)
+        require_pin(write, state.snapshot)
     _require_read_set(plan, state.snapshot)
     for write in plan.tables:
         if write.fork is None:
-            require_no_drift(tables, sidecars, write.table_key, write)
+            _require_no_drift(tables, sidecars, write)
+        else:
+            _require_no_rival(sidecars, write, write.fork)
+    return state
 
 
-def _require_pin(write: TableWrite, snapshot: Snapshot) -> None:
+def require_pin(write: TableWrite, snapshot: Snapshot) -> None:
+    """Raise unless a table is visible exactly where its write was prepared."""
     entry = snapshot.entries.get(write.table_key)
     actual = entry.version if entry is not None else Version(0)
     if entry is not None and entry.at == write.base:
@@ -54,17 +66,29 @@ def _require_read_set(plan: WritePlan, snapshot: Snapshot) -> None:
             raise StaleBase(table, expected, actual)
 
 
-def require_no_drift(
-    tables: Tables, sidecars: Sidecars, table: TableKey, write: TableWrite
-) -> None:
+# ---- HEADs
+
+
+def _require_no_drift(tables: Tables, sidecars: Sidecars, write: TableWrite) -> None:
     """Raise when a HEAD is not at its pin, with the advice that fits."""
     head = tables.head(write.base.path, write.branch)
     pin = write.base.version
     if head == pin:
         return
     if head < pin:
-        raise InternalError(f"{table} is pinned at {pin}, its newest version is {head}")
-    raise drift(sidecars, table, write.branch, pin, head)
+        raise InternalError(f"{write.table_key} is pinned at {pin}, its newest version is {head}")
+    raise drift(sidecars, write.table_key, write.branch, pin, head)
+
+
+def _require_no_rival(sidecars: Sidecars, write: TableWrite, fork: str) -> None:
+    """Raise when a pending operation may own the fork that this write is about to make."""
+    rival = covered_by(sidecars, write.table_key, fork)
+    if rival is not None:
+        raise Blocked(
+            rival.operation_id,
+            f"branch '{fork}' of {write.table_key} belongs to the interrupted {rival.writer_kind} "
+            f"{rival.operation_id}; nothing was written, reopen the graph read-write",
+        )
 
 
 def drift(
@@ -81,7 +105,7 @@ def drift(
         return DriftError(table, pin, head, advice)
     if covering is None:
         return DriftError(table, pin, head, "run `omnigraph repair`")
-    return RecoveryRequired(
+    return Blocked(
         covering.operation_id,
         f"{table} is at version {head}, the graph pins {pin}: the interrupted {covering.writer_kind} "
         f"{covering.operation_id} must be rolled back first; nothing was written, reopen the graph read-write",

@@ -46,11 +46,15 @@ class TableWrite:
 
 
 class Creation(Protocol):
-    """Makes a dataset that a registration names; runs after the sidecar is armed."""
+    """Makes a table that a registration names, or finds the one it takes over; runs after the sidecar is armed."""
 
     def __call__(self, tables: Tables) -> TableAt:
-        """Create it and say at which version it is."""
+        """Say at which version it is."""
         ...
+
+
+def nothing() -> None:
+    """Do nothing at this point of the walk."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +77,10 @@ class WritePlan:
     if_commit: CommitId | None = None
     batch_id: str | None = None
     maintenance: bool = False
+    before_publish: Callable[[], None] = nothing
+    """Runs when every table landed; a conflict it raises refuses the publish."""
+    after_publish: Callable[[], None] = nothing
+    """Runs when the graph moved; until it is done the sidecar stays."""
 
     @property
     def is_strict(self) -> bool:
@@ -80,10 +88,16 @@ class WritePlan:
         return any(write.strict for write in self.tables)
 
     @property
+    def renames(self) -> Mapping[TableKey, TableKey]:
+        """Written tables that a registration takes over: the key they had, the key they are published under."""
+        taken = {one.table_path: one.table_key for one in self.registrations if not one.created}
+        return {w.table_key: taken[w.base.path] for w in self.tables if w.base.path in taken}
+
+    @property
     def queues(self) -> frozenset[QueueKey]:
-        """The turns it needs: of the tables it writes, and of those its checks relied on."""
+        """The turns it needs: of the tables it writes or points elsewhere, and of those its checks relied on."""
         written = {write.queue for write in self.tables}
         branch = None if self.branch == "main" else str(self.branch)
-        read = {queue_key(table, branch) for table in self.read_set}
+        named = (*self.read_set, *(pointer.table_key for pointer in self.pointer_updates))
         schema = {SCHEMA_APPLY} if self.kind is WriterKind.SCHEMA_APPLY else set()
-        return frozenset(written | read | schema)
+        return frozenset(written | {queue_key(table, branch) for table in named} | schema)

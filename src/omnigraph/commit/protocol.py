@@ -1,30 +1,27 @@
 """Phases A to D: the one way from a prepared write to a visible one."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from omnigraph.commit.forks import fork_table
+from omnigraph.commit.forks import drop_forks, fork_table
 from omnigraph.commit.guard import StaleBase, require_base
-from omnigraph.commit.plan import TableWrite, WritePlan
-from omnigraph.commit.queues import Hold, Queues, queue_key
-from omnigraph.commit.sidecar import (
-    Decided,
-    Pin,
-    Recorded,
-    Sidecar,
-    Sidecars,
-    WriterKind,
-)
+from omnigraph.commit.plan import Creation, TableWrite, WritePlan
+from omnigraph.commit.queues import Hold, Queues
+from omnigraph.commit.sidecar import Decided, Pin, Recorded, Sidecar, WriterKind
+from omnigraph.commit.sidecars import Sidecars
 from omnigraph.errors import (
     ConflictError,
     HeadMoved,
     InternalError,
+    ManifestConflict,
     OmniError,
     PublishContention,
     RecoveryRequired,
 )
 from omnigraph.failpoints import Failpoint, fail
-from omnigraph.ids import TableKey, Version
+from omnigraph.ids import OperationId, TableKey, Version
+from omnigraph.limits import PUBLISH_BACKOFF_SECONDS_MAX, PUBLISH_PATIENCE
 from omnigraph.logs import get_logger
 from omnigraph.manifest.change import Change, Draft, Update
 from omnigraph.manifest.manifest import Manifest
@@ -32,6 +29,7 @@ from omnigraph.manifest.publish import Published, publish
 from omnigraph.manifest.records import lance_branch
 from omnigraph.runtime import Runtime, datetime_of
 from omnigraph.storage.layout import Root
+from omnigraph.storage.refs import Incarnation
 from omnigraph.storage.tables import Landed, TableAt, Tables
 
 _log = get_logger(__name__)
@@ -48,50 +46,72 @@ class Desk:
     queues: Queues
     runtime: Runtime
 
+    def publish(self, change: Change) -> Published:
+        """Publish; where the store gives processes no turns, lost rounds are tried again with more patience."""
+        for round_ in range(0 if self.manifest.turns is not None else PUBLISH_PATIENCE):
+            try:
+                return publish(self.manifest, change)
+            except PublishContention:
+                longest = PUBLISH_BACKOFF_SECONDS_MAX * (1 + round_) / PUBLISH_PATIENCE
+                self.runtime.wait(self.runtime.jitter(longest))
+        return publish(self.manifest, change)
 
-def commit(desk: Desk, plan: WritePlan, held: Hold | None = None) -> Published:
+
+class Refused(ConflictError):
+    """HEADs moved and the publish was refused: what landed must be taken back while the turns are held."""
+
+    def __init__(self, conflict: ConflictError) -> None:
+        super().__init__(str(conflict))
+        self.conflict = conflict
+
+
+def commit(desk: Desk, plan: WritePlan, hold: Hold) -> Published:
     """Make a plan visible, or leave it to recovery, or leave no trace.
 
-    `StaleBase`: what a re-basable plan was prepared on moved; nothing was written, prepare it again.
+    `StaleBase` and other conflicts: nothing was written. `Refused`: take it back. `RecoveryRequired`: it was
+    written and recovery decides.
     """
-    if held is not None:
-        if not held.covers(plan.queues):
-            raise InternalError("a write would be committed without all of its queues")
-        return _walk(desk, plan, held)
-    with desk.queues.hold(plan.queues) as fresh:
-        return _walk(desk, plan, fresh)
-
-
-def _walk(desk: Desk, plan: WritePlan, hold: Hold) -> Published:
-    require_base(desk.tables, desk.manifest, desk.sidecars, plan)  # the last look before effects
+    if not hold.covers(plan.queues):
+        raise InternalError("a write would be committed without all of its queues")
+    state = require_base(desk.tables, desk.manifest, desk.sidecars, plan)  # the last look
     fail(Failpoint.STAGED)
-    sidecar = intent(desk, plan, hold)
+    sidecar = intent(desk, plan, hold, state.line)
     desk.sidecars.arm(sidecar)  # A: the intent is durable
     fail(_ARMED[plan.kind])
-    plan, sidecar = _stand(desk, plan, sidecar)
-    landed = _land(desk, plan, hold)  # B: HEADs move
+    plan, sidecar, created = _stand(desk, plan, sidecar)
+    landed = created | _land(desk, plan, sidecar, hold)  # B: HEADs move
     if plan.kind is WriterKind.BRANCH_MERGE:
         sidecar = sidecar.confirm({table: one.at.version for table, one in landed.items()})
         desk.sidecars.confirm(sidecar)  # B': and so is the outcome
     fail(_COMMITTED[plan.kind])
+    _require_turns(desk, sidecar, hold)
     published = _publish(desk, plan, sidecar, landed)  # C: the graph moves
-    _disarm(desk, plan)  # D: the intent is spent
+    plan.after_publish()
+    _disarm(desk, plan.operation_id)  # D: the intent is spent
     return published
 
 
-_ARMED: Mapping[WriterKind, Failpoint] = dict.fromkeys(WriterKind, Failpoint.ARMED)
+_ARMED: Mapping[WriterKind, Failpoint] = {
+    **dict.fromkeys(WriterKind, Failpoint.ARMED),
+    WriterKind.SCHEMA_APPLY: Failpoint.SCHEMA_ARMED,
+}
+_LANDED: Mapping[WriterKind, Failpoint] = {
+    **dict.fromkeys(WriterKind, Failpoint.TABLE_COMMITTED),
+    WriterKind.SCHEMA_APPLY: Failpoint.SCHEMA_TABLE_COMMITTED,
+}
 _COMMITTED: Mapping[WriterKind, Failpoint] = dict.fromkeys(WriterKind, Failpoint.TABLES_COMMITTED)
 
 
 # ---- A
 
 
-def intent(desk: Desk, plan: WritePlan, hold: Hold) -> Sidecar:
+def intent(desk: Desk, plan: WritePlan, hold: Hold, line: Incarnation) -> Sidecar:
     """The sidecar of a plan."""
     return Sidecar(
         operation_id=plan.operation_id,
         writer_kind=plan.kind,
         branch=lance_branch(plan.branch),
+        line=line,
         actor=plan.actor,
         started_at=datetime_of(desk.runtime.now_us()).isoformat(),
         tables=tuple(_pin(write, hold) for write in plan.tables),
@@ -105,7 +125,6 @@ def intent(desk: Desk, plan: WritePlan, hold: Hold) -> Sidecar:
 
 
 def _pin(write: TableWrite, hold: Hold) -> Pin:
-    lock = hold.lock(queue_key(write.table_key, write.branch))
     return Pin(
         table_key=write.table_key,
         table_path=write.base.path,
@@ -114,54 +133,69 @@ def _pin(write: TableWrite, hold: Hold) -> Pin:
         post_commit=Version(write.base.version + write.commits),
         uuids=() if write.staged is None else (write.staged.uuid,),
         forked=write.fork is not None,
-        token=lock.token,
+        token=hold.lock(write.queue).token,
     )
 
 
 # ---- B
 
 
-def _stand(desk: Desk, plan: WritePlan, sidecar: Sidecar) -> tuple[WritePlan, Sidecar]:
-    """Fork what the branch does not own yet, and stage what could not be staged before that."""
+def _stand(
+    desk: Desk, plan: WritePlan, sidecar: Sidecar
+) -> tuple[WritePlan, Sidecar, dict[TableKey, Landed]]:
+    """Make what the commits stand on: new tables, forks, and what could not be staged before those."""
+    created = {key: _created(desk, plan, create) for key, create in plan.creations.items()}
     if all(write.staged is not None for write in plan.tables):
-        return plan, sidecar
-    writes = tuple(_staged(desk, plan, write) for write in plan.tables)
-    uuids = {write.table_key: write.staged.uuid for write in writes if write.staged is not None}
-    pins = tuple(
-        replace(pin, uuids=(uuids[pin.table_key],)) if pin.table_key in uuids else pin
-        for pin in sidecar.tables
-    )
-    sidecar = replace(sidecar, tables=pins)
+        return plan, sidecar, created
+    forks: list[TableAt] = []
+    try:
+        writes = tuple(_staged(desk, write, forks) for write in plan.tables)
+    except ConflictError:
+        _withdraw(desk, plan.operation_id, forks)
+        raise
+    uuids = {write.table_key: (write.staged.uuid,) for write in writes if write.staged is not None}
+    pins = (replace(pin, uuids=uuids.get(pin.table_key, ())) for pin in sidecar.tables)
+    sidecar = replace(sidecar, tables=tuple(pins))
     # Which transactions are ours is on disk before any of them lands.
     desk.sidecars.record(sidecar)
-    return replace(plan, tables=writes), sidecar
+    return replace(plan, tables=writes), sidecar, created
 
 
-def _staged(desk: Desk, plan: WritePlan, write: TableWrite) -> TableWrite:
+def _created(desk: Desk, plan: WritePlan, create: Creation) -> Landed:
+    at = create(desk.tables)
+    fail(_LANDED[plan.kind])
+    return Landed(at=at, row_count=desk.tables.open(at).count(), uuid="")
+
+
+def _staged(desk: Desk, write: TableWrite, forks: list[TableAt]) -> TableWrite:
     if write.staged is not None:
         return write
     at = write.base
     if write.fork is not None:
-        at = fork_table(desk.tables, desk.manifest, desk.sidecars, write, plan)
+        at = fork_table(desk.tables, desk.manifest, write)
+        forks.append(at)
     first, *rest = write.steps
     return replace(write, base=at, staged=first(desk.tables, at), steps=tuple(rest), fork=None)
 
 
-def _land(desk: Desk, plan: WritePlan, hold: Hold) -> dict[TableKey, Landed]:
+def _land(desk: Desk, plan: WritePlan, sidecar: Sidecar, hold: Hold) -> dict[TableKey, Landed]:
     landed: dict[TableKey, Landed] = {}
     for write in plan.tables:
+        _require_turns(desk, sidecar, hold)
         try:
             found = _land_table(desk, plan, write, hold)
         except HeadMoved as error:
             if landed:
                 raise
-            # Nothing of this operation moved a HEAD: the intent can go with it.
-            desk.sidecars.disarm(plan.operation_id)
+            forked = {pin.table_key for pin in sidecar.tables if pin.forked}
+            _withdraw(
+                desk, plan.operation_id, (w.base for w in plan.tables if w.table_key in forked)
+            )
             actual = Version(error.actual or write.base.version)
             raise StaleBase(write.table_key, write.base.version, actual) from error
         if found is not None:
             landed[write.table_key] = found
-        fail(Failpoint.TABLE_COMMITTED)
+        fail(_LANDED[plan.kind])
     return landed
 
 
@@ -183,6 +217,28 @@ def _land_table(desk: Desk, plan: WritePlan, write: TableWrite, hold: Hold) -> L
     return landed
 
 
+def _require_turns(desk: Desk, sidecar: Sidecar, hold: Hold) -> None:
+    """Stop when a turn was lost: a rival may have settled this operation, and would not see what came after."""
+    lost = hold.lost()
+    if lost is None:
+        return
+    desk.sidecars.rearm(sidecar)
+    raise RecoveryRequired(
+        sidecar.operation_id,
+        f"the {sidecar.writer_kind} {sidecar.operation_id} lost its turn on {lost.name} while it ran; recovery "
+        "completes it or takes it back, look before repeating it",
+    )
+
+
+def _withdraw(desk: Desk, operation_id: OperationId, forks: Iterable[TableAt]) -> None:
+    """Leave no trace of a write that moved no HEAD; what cannot be removed now is recovery's."""
+    try:
+        drop_forks(desk.tables, forks)
+        desk.sidecars.disarm(operation_id)
+    except OmniError as error:
+        _log.warning("sidecar.withdraw_failed", operation=operation_id, reason=str(error))
+
+
 # ---- C
 
 
@@ -190,22 +246,36 @@ def _publish(
     desk: Desk, plan: WritePlan, sidecar: Sidecar, landed: Mapping[TableKey, Landed]
 ) -> Published:
     try:
-        return publish(desk.manifest, change_of(plan, landed))
+        plan.before_publish()
+        return desk.publish(change_of(plan, landed))
     except PublishContention as error:
         raise RecoveryRequired(
             plan.operation_id,
             f"operation {plan.operation_id} is written but not visible yet: other writers of branch "
             f"'{plan.branch}' kept winning; recovery will complete it, do not repeat it",
         ) from error
-    except ConflictError:
-        # Nobody may complete a write that was refused: the decision is on disk before the turns are free.
-        desk.sidecars.record(replace(sidecar, recorded=Recorded(decision=Decided.ROLL_BACK)))
-        raise
+    except ConflictError as error:
+        _refuse(desk, sidecar, error)
+        raise Refused(error) from error
+
+
+def _refuse(desk: Desk, sidecar: Sidecar, error: ConflictError) -> None:
+    """Write down that a refused operation must not be completed, before its turns are free.
+
+    A moved pin of its own shows by itself, and then what is visible decides; a moved read set and a lost head
+    do not show.
+    """
+    pinned = {pin.table_key for pin in sidecar.tables}
+    if isinstance(error, ManifestConflict) and error.table_key in pinned:
+        return
+    with suppress(RecoveryRequired):
+        desk.sidecars.record(sidecar.decided(Recorded(decision=Decided.ROLL_BACK)))
 
 
 def change_of(plan: WritePlan, landed: Mapping[TableKey, Landed]) -> Change:
     """The publish of a plan whose tables landed."""
-    updates = [Update(table_key=k, at=one.at, row_count=one.row_count) for k, one in landed.items()]
+    shown = {plan.renames.get(key, key): one for key, one in landed.items()}
+    updates = [Update(table_key=k, at=one.at, row_count=one.row_count) for k, one in shown.items()]
     updates += [
         Update(
             table_key=p.table_key,
@@ -243,9 +313,9 @@ def _draft(plan: WritePlan) -> Draft:
 # ---- D
 
 
-def _disarm(desk: Desk, plan: WritePlan) -> None:
+def _disarm(desk: Desk, operation_id: OperationId) -> None:
     try:
-        desk.sidecars.disarm(plan.operation_id)
+        desk.sidecars.disarm(operation_id)
     except OmniError as error:
         # The write is visible; a sidecar that stays is recognised as spent by the next heal.
-        _log.warning("sidecar.disarm_failed", operation=plan.operation_id, reason=str(error))
+        _log.warning("sidecar.disarm_failed", operation=operation_id, reason=str(error))

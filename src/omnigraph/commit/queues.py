@@ -49,6 +49,10 @@ class Hold:
             raise InternalError(f"{key.name} would be committed without its queue")
         return self.locks[key]
 
+    def lost(self) -> QueueKey | None:
+        """A turn that is no longer ours, because the process slept longer than its lease; None when all are."""
+        return next((key for key, lock in self.locks.items() if not lock.still_held()), None)
+
 
 class _Turns:
     """In-process turns of one graph root."""

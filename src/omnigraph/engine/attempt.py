@@ -2,11 +2,13 @@
 
 from collections.abc import Callable
 
-from omnigraph.commit.guard import StaleBase
+from omnigraph.commit.guard import Blocked, StaleBase
 from omnigraph.commit.plan import WritePlan
-from omnigraph.commit.protocol import commit
-from omnigraph.commit.queues import QueueKey
+from omnigraph.commit.protocol import Refused, commit
+from omnigraph.commit.queues import Hold, QueueKey
 from omnigraph.engine.engine import Engine
+from omnigraph.engine.schema.lock import wait_for_schema_change
+from omnigraph.errors import ConflictError, ReadSetConflict
 from omnigraph.ids import BranchName
 from omnigraph.limits import PREPARE_ROUNDS_MAX
 from omnigraph.manifest.publish import Published
@@ -16,14 +18,28 @@ Prepare = Callable[[View], WritePlan | None]
 """A writer: from a view to a plan, or to nothing to do."""
 
 
-def attempt(engine: Engine, branch: BranchName, prepare: Prepare) -> Published | None:
+def attempt(
+    engine: Engine, branch: BranchName, prepare: Prepare, operation: str = "this write"
+) -> Published | None:
     """Run a writer; None when it had nothing to write."""
     engine.recovery.heal()
+    wait_for_schema_change(engine, operation)
+    try:
+        return _prepared(engine, branch, prepare)
+    except Blocked:
+        # Its owner was alive at the heal above and has died since; what it left may be complete.
+        if not any(outcome.is_settled for outcome in engine.recovery.heal()):
+            raise
+    return _prepared(engine, branch, prepare)
+
+
+def _prepared(engine: Engine, branch: BranchName, prepare: Prepare) -> Published | None:
     plan = prepare(engine.view(branch))
     if plan is None:
         return None
     try:
-        return commit(engine.desk, plan)
+        with engine.desk.queues.hold(plan.queues) as hold:
+            return commit_held(engine, plan, hold)
     except StaleBase:
         if plan.is_strict:
             raise
@@ -34,7 +50,7 @@ def _under_queues(
     engine: Engine, branch: BranchName, prepare: Prepare, keys: frozenset[QueueKey]
 ) -> Published | None:
     """Prepare again while holding the turns, so that nobody can move the base a second time."""
-    last: StaleBase | None = None
+    last: ConflictError = ReadSetConflict("the set of tables this write touches")
     for _ in range(PREPARE_ROUNDS_MAX):
         with engine.desk.queues.hold(keys) as held:
             plan = prepare(engine.view(branch))
@@ -42,10 +58,18 @@ def _under_queues(
                 return None
             if held.covers(plan.queues):
                 try:
-                    return commit(engine.desk, plan, held)
+                    return commit_held(engine, plan, held)
                 except StaleBase as error:
                     # A process that does not take turns moved a table; look again.
                     last = error
             keys = keys | plan.queues
-    assert last is not None, "a plan that needs more turns in every round"
     raise last
+
+
+def commit_held(engine: Engine, plan: WritePlan, hold: Hold) -> Published:
+    """Commit a plan under its turns; what was refused after HEADs moved is taken back before they are free."""
+    try:
+        return commit(engine.desk, plan, hold)
+    except Refused as refused:
+        engine.recovery.take_back(plan.operation_id, hold)
+        raise refused.conflict from None

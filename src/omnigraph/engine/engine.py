@@ -1,18 +1,20 @@
 """One opened graph: its store, what is known of it, and how it commits and recovers."""
 
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from omnigraph.commit.protocol import Desk
 from omnigraph.commit.queues import Queues
-from omnigraph.commit.sidecar import Sidecars
+from omnigraph.commit.sidecars import Sidecars
 from omnigraph.engine.plans import Plans
 from omnigraph.engine.read.cache import ByteCache
 from omnigraph.engine.settings import Settings
+from omnigraph.engine.write.known import KnownIds
 from omnigraph.errors import ReadOnlyError
 from omnigraph.ids import MAIN, BranchName
+from omnigraph.limits import KNOWN_ID_BYTES
 from omnigraph.manifest.contracts import Contracts
-from omnigraph.manifest.heads import Heads
 from omnigraph.manifest.heads import Heads
 from omnigraph.manifest.legacy import LegacyLineage
 from omnigraph.manifest.manifest import Manifest
@@ -37,6 +39,9 @@ class Engine:
     recovery: Recovery
     plans: Plans
     cache: ByteCache
+    known: KnownIds
+    hands: ThreadPoolExecutor
+    """Threads that stage tables at the same time; they end with the handle."""
     runtime: Runtime
     settings: Settings
     read_only: bool = False
@@ -95,6 +100,8 @@ def assemble(
         recovery=Recovery(desk, audit),
         plans=Plans(),
         cache=ByteCache(settings.cache_bytes),
+        known=KnownIds(settings.cache_bytes // KNOWN_ID_BYTES),
+        hands=ThreadPoolExecutor(settings.load_concurrency, "omnigraph-stage"),
         runtime=runtime,
         settings=settings,
         read_only=read_only,

@@ -62,7 +62,9 @@ def open_graph(
         )
     if not read_only:
         migrated(engine.manifest, MAIN)
-        engine.recovery.settle()
+        engine.recovery.sweep()
+    else:
+        engine.recovery.require_readable()
     bootstrap_contract(engine.store.objects, engine.manifest, write=not read_only)
     engine.contracts.current()
     return engine

@@ -12,6 +12,7 @@ from omnigraph.compile.query import checked_mutation, checked_read
 from omnigraph.compile.rules import optimize
 from omnigraph.language.source import Source
 from omnigraph.limits import PLANS_MAX
+from omnigraph.manifest.contracts import Accepted
 from omnigraph.manifest.view import View
 
 T = TypeVar("T")
@@ -33,10 +34,10 @@ class Plans:
 
         return self._get(("read", view.contract.ir_hash, source.text, name), compiled)
 
-    def mutation(self, view: View, source: Source, name: str | None) -> CheckedMutation:
+    def mutation(self, accepted: Accepted, source: Source, name: str | None) -> CheckedMutation:
         """The checked mutation."""
-        key = ("mutation", view.contract.ir_hash, source.text, name)
-        return self._get(key, lambda: checked_mutation(source, view.catalog, name))
+        key = ("mutation", accepted.contract.ir_hash, source.text, name)
+        return self._get(key, lambda: checked_mutation(source, accepted.catalog, name))
 
     def _get(self, key: Hashable, compiled: Callable[[], T]) -> T:
         with self._lock:

@@ -10,6 +10,7 @@ from omnigraph.errors import (
     BranchExists,
     BranchInUse,
     ForkExists,
+    NotFoundError,
     OmniError,
     SchemaApplyConflict,
     TableNotFound,
@@ -80,6 +81,34 @@ def refuse_during_schema_apply(refs: Mapping[str, BranchRef], operation: str) ->
         )
 
 
+def is_schema_locked(manifest: Manifest) -> bool:
+    """Whether a schema change holds the graph; one small read."""
+    try:
+        manifest.rows.incarnation(SCHEMA_APPLY_LOCK)
+    except NotFoundError:
+        return False
+    return True
+
+
+def lock_schema(manifest: Manifest, tables: Forks) -> None:
+    """Keep every other operation away from the graph; only one caller at a time can."""
+    try:
+        _forked(manifest, tables, SCHEMA_APPLY_LOCK, manifest.current(MAIN))
+    except BranchExists as error:
+        raise SchemaApplyConflict(
+            "schema apply: another schema change is already in progress; no changes were made",
+            hint="retry when it is done; reopen the graph read-write if it was killed",
+        ) from error
+
+
+def unlock_schema(manifest: Manifest) -> None:
+    """Let the others in again; a lock that cannot be removed now goes when the graph is opened read-write."""
+    try:
+        manifest.rows.delete_branch(SCHEMA_APPLY_LOCK)
+    except OmniError as error:
+        _log.warning("schema.lock_kept", reason=str(error))
+
+
 # ---- create
 
 
@@ -101,6 +130,9 @@ def create_branch(
         ref = _forked(manifest, tables, chosen, base)
         with _undone(lambda: manifest.rows.delete_branch(chosen)):
             fail(Failpoint.BRANCH_CREATED)
+            # A schema change that locked meanwhile may have looked before this branch was there.
+            if is_schema_locked(manifest):
+                refuse_during_schema_apply(manifest.rows.branches(), "branch create")
             if base.stamp < CURRENT:
                 migrate(manifest, chosen, lambda: base.lineage.commits)
     return _branch(ref)

@@ -83,6 +83,11 @@ class Contracts:
             self._runtime.wait(CONTRACT_WAIT_SECONDS)
         return load_contract(self._objects)
 
+    @property
+    def held(self) -> Accepted | None:
+        """What the last look found; it may be stale."""
+        return None if self._held is None else self._held[1]
+
     def forget(self) -> None:
         """Read everything again at the next look."""
         self._held = None

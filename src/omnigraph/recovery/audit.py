@@ -4,10 +4,20 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Protocol
 
-from omnigraph.commit.sidecar import Sidecar
+from omnigraph.commit.sidecar import Sidecar, TableOutcome
 from omnigraph.ids import CommitId, OperationId, TableKey, Version
+
+__all__ = [
+    "Audit",
+    "AuditRow",
+    "RecoveryKind",
+    "TableOutcome",
+    "outcomes_json",
+    "outcomes_of",
+    "row_of",
+]
 
 
 class RecoveryKind(StrEnum):
@@ -17,23 +27,7 @@ class RecoveryKind(StrEnum):
     ROLLED_BACK = "RolledBack"
     ORPHANED_BRANCH_DISCARDED = "OrphanedBranchDiscarded"
     DISCARDED = "Discarded"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TableOutcome:
-    """What a recovery did to one table."""
-
-    table_key: TableKey
-    from_version: Version
-    to_version: Version
-
-    def to_dict(self) -> dict[str, Any]:
-        """The stored and the wire form."""
-        return {
-            "table_key": self.table_key,
-            "from_version": self.from_version,
-            "to_version": self.to_version,
-        }
+    """An operator gave it up."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

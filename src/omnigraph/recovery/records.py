@@ -8,6 +8,7 @@ import pyarrow as pa
 from omnigraph.errors import RowContention, TableExists
 from omnigraph.ids import CommitId, OperationId
 from omnigraph.limits import PUBLISH_RETRIES_MAX
+from omnigraph.manifest.records import PRIMARY_KEY
 from omnigraph.recovery.audit import AuditRow, RecoveryKind, outcomes_json, outcomes_of
 from omnigraph.storage.rows import Rows
 
@@ -17,7 +18,7 @@ SCHEMA: Final = pa.schema(
         pa.field("graph_commit_id", pa.string(), nullable=False),
         pa.field("recovery_kind", pa.string(), nullable=False),
         pa.field("recovery_for_actor", pa.string()),
-        pa.field(KEY, pa.string(), nullable=False),
+        pa.field(KEY, pa.string(), nullable=False, metadata={PRIMARY_KEY: b"true"}),
         pa.field("sidecar_writer_kind", pa.string(), nullable=False),
         pa.field("per_table_outcomes_json", pa.string(), nullable=False),
         pa.field("created_at", pa.timestamp("us"), nullable=False),
@@ -47,8 +48,12 @@ class StoredAudit:
         rows = pa.Table.from_pylist([_encoded(row)], schema=SCHEMA)
         if not self.table.exists():
             self.table.create(rows, metadata={}, config={})
-        else:
-            self.table.swap(self.table.load(None), rows)
+            return
+        image = self.table.load(None)
+        if PRIMARY_KEY not in (image.rows.schema.field(KEY).metadata or {}):
+            # Made by an earlier release; without the mark two recoverers could leave two rows.
+            image = self.table.annotate_key(image)
+        self.table.swap(image, rows)
 
     def rows(self) -> tuple[AuditRow, ...]:
         """Every row, oldest first."""

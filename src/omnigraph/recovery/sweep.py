@@ -1,27 +1,24 @@
 """Entry points: settle every pending operation that can be settled here and now."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 
 from omnigraph.commit.protocol import Desk
-from omnigraph.commit.queues import SCHEMA_APPLY, Hold, QueueKey, queue_key
+from omnigraph.commit.queues import SCHEMA_APPLY, Hold
 from omnigraph.commit.sidecar import Sidecar, WriterKind
+from omnigraph.errors import ConflictError, OmniError, RecoveryRequired, SidecarUnreadable
+from omnigraph.failpoints import Failpoint, fail
+from omnigraph.ids import MAIN, OperationId
 from omnigraph.logs import get_logger
-from omnigraph.manifest.records import graph_branch
-from omnigraph.recovery.act import (
-    Case,
-    aborted,
-    discard_effect_free,
-    discard_orphan,
-    moved_elsewhere,
-    roll_back,
-    roll_forward,
-    settle_stale,
-)
-from omnigraph.recovery.audit import Audit
-from omnigraph.recovery.classify import Decision, Finding, classify, decide
-from omnigraph.recovery.observe import observe
+from omnigraph.manifest.names import SCHEMA_APPLY_LOCK
+from omnigraph.recovery.audit import Audit, RecoveryKind
+from omnigraph.recovery.back import roll_back
+from omnigraph.recovery.case import Case
+from omnigraph.recovery.classify import Verdict, judge
+from omnigraph.recovery.forward import roll_forward
+from omnigraph.recovery.look import look
+from omnigraph.recovery.spent import discard, discard_orphan, settle_stale
+from omnigraph.recovery.staging import has_files, reconcile, require_readable
 
 _log = get_logger(__name__)
 
@@ -36,10 +33,17 @@ class Power(StrEnum):
 class Outcome(StrEnum):
     """What became of a pending operation."""
 
-    SETTLED = "settled"
+    ROLLED_FORWARD = "rolled_forward"
+    ROLLED_BACK = "rolled_back"
+    DISCARDED = "discarded"
     DEFERRED = "deferred"
     ALIVE = "alive"
     GONE = "gone"
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether this recoverer ended it."""
+        return self in (Outcome.ROLLED_FORWARD, Outcome.ROLLED_BACK, Outcome.DISCARDED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +52,8 @@ class Recovery:
 
     desk: Desk
     audit: Audit
+
+    # ---- who calls
 
     def heal(self) -> tuple[Outcome, ...]:
         """Roll forward what is complete; a live owner is not waited for. Runs at every write entry."""
@@ -61,84 +67,144 @@ class Recovery:
         """Settle everything whose owner is dead: whoever can take all turns of an operation proves that."""
         return self._each(Power.FULL, wait=False)
 
+    def sweep(self) -> tuple[Outcome, ...]:
+        """Settle everything a read-write open must not leave behind, schema files and schema lock included."""
+        self._reconcile_schema_files()
+        outcomes = self.settle()
+        self.drop_dead_schema_lock()
+        return outcomes
+
+    def require_readable(self) -> None:
+        """Refuse a read-only open that would show new tables through the old schema; changes nothing."""
+        require_readable(self.desk.sidecars.objects, self.desk.manifest.current(MAIN).snapshot)
+
+    def take_back(self, operation_id: OperationId, hold: Hold) -> None:
+        """Settle a refused write of one's own, whose turns are held; raise unless nothing of it is left."""
+        try:
+            outcome = self._again(operation_id, hold)
+        except OmniError as error:
+            raise RecoveryRequired(
+                operation_id,
+                f"operation {operation_id} was refused after its tables were written, and could not be taken back "
+                f"({error}); recovery will, nothing of it is visible",
+            ) from error
+        if outcome is Outcome.ROLLED_FORWARD:
+            raise RecoveryRequired(
+                operation_id,
+                f"operation {operation_id} is visible: another process published a part of it, and recovery the rest; "
+                "do not repeat it",
+            )
+
+    def _again(self, operation_id: OperationId, hold: Hold) -> Outcome:
+        sidecar = self.desk.sidecars.find(operation_id)
+        if sidecar is not None:
+            return self._under(sidecar, hold, Power.FULL)
+        kinds = {row.operation_id: row.kind for row in self.audit.rows()}
+        forward = kinds.get(operation_id) is RecoveryKind.ROLLED_FORWARD
+        return Outcome.ROLLED_FORWARD if forward else Outcome.GONE
+
+    # ---- looking ahead
+
+    def forecast(self) -> tuple[tuple[Sidecar, Verdict] | SidecarUnreadable, ...]:
+        """What would become of every pending operation; changes nothing, takes no turn."""
+        return tuple(
+            (one, judge(look(self.desk, self.audit, one, Hold({})).facts))
+            if isinstance(one, Sidecar)
+            else one
+            for one in self.desk.sidecars.inventory()
+        )
+
+    # ---- one after the other
+
     def _each(self, power: Power, *, wait: bool) -> tuple[Outcome, ...]:
         """Oldest first, each on a fresh look, because settling one moves pins of the next."""
-        return tuple(
-            self._one(sidecar, power, wait=wait) for sidecar in self.desk.sidecars.pending()
-        )
+        pending = self.desk.sidecars.pending()
+        if pending:
+            fail(Failpoint.SWEEP_LISTED)
+        return tuple(self._one(sidecar, power, wait=wait) for sidecar in pending)
 
     def _one(self, sidecar: Sidecar, power: Power, *, wait: bool) -> Outcome:
         if wait:
-            with self.desk.queues.hold(queues_of(sidecar)) as hold:
+            with self.desk.queues.hold(sidecar.queues) as hold:
                 return self._under(sidecar, hold, power)
-        with self.desk.queues.try_hold(queues_of(sidecar)) as tried:
+        with self.desk.queues.try_hold(sidecar.queues) as tried:
             return Outcome.ALIVE if tried is None else self._under(sidecar, tried, power)
 
     def _under(self, sidecar: Sidecar, hold: Hold, power: Power) -> Outcome:
-        """Settle one operation whose turns are all held."""
-        fresh = self.desk.sidecars.read(sidecar.path)
+        """Settle one operation whose turns are all held; a lost race is looked at once more."""
+        try:
+            return self._settled(sidecar, hold, power)
+        except ConflictError as error:
+            _log.warning("recovery.lost_race", operation=sidecar.operation_id, reason=str(error))
+        return self._settled(sidecar, hold, power)
+
+    def _settled(self, sidecar: Sidecar, hold: Hold, power: Power) -> Outcome:
+        fresh = self.desk.sidecars.find(sidecar.operation_id)
         if fresh is None:
             return Outcome.GONE
-        branch = graph_branch(fresh.branch)
-        if fresh.branch is not None and fresh.branch not in self.desk.manifest.rows.branches():
-            main = self.desk.manifest.current(graph_branch(None))
-            discard_orphan(
-                Case(desk=self.desk, audit=self.audit, sidecar=fresh, hold=hold, state=main)
-            )
-            return Outcome.SETTLED
-        state = self.desk.manifest.current(branch)
-        case = Case(desk=self.desk, audit=self.audit, sidecar=fresh, hold=hold, state=state)
-        outcome = process(
-            replace(case, seen=observe(fresh, state.snapshot, self.desk.tables)), power
-        )
+        outcome = act(look(self.desk, self.audit, fresh, hold), power)
         if outcome is Outcome.DEFERRED:
             _log.warning("recovery.deferred", operation=fresh.operation_id, power=str(power))
         return outcome
 
+    # ---- what a schema change may have left
 
-def queues_of(sidecar: Sidecar) -> Iterable[QueueKey]:
-    """The turns that prove an operation has no live owner."""
-    keys = {queue_key(pin.table_key, pin.table_branch) for pin in sidecar.tables}
-    return keys | {SCHEMA_APPLY} if sidecar.writer_kind is WriterKind.SCHEMA_APPLY else keys
+    def _reconcile_schema_files(self) -> None:
+        """Settle staged schema files that no pending schema change names."""
+        objects = self.desk.sidecars.objects
+        if not has_files(objects):
+            return
+        with self.desk.queues.try_hold([SCHEMA_APPLY]) as tried:
+            if tried is not None and not self._is_schema_apply_pending():
+                reconcile(objects, self.desk.manifest.current(MAIN).snapshot)
 
+    def drop_dead_schema_lock(self) -> None:
+        """Remove the lock of a schema change that was killed: a live one holds its turn."""
+        if SCHEMA_APPLY_LOCK not in self.desk.manifest.rows.branches():
+            return
+        with self.desk.queues.try_hold([SCHEMA_APPLY]) as tried:
+            if tried is not None and not self._is_schema_apply_pending():
+                self.desk.manifest.rows.delete_branch(SCHEMA_APPLY_LOCK)
+                _log.warning("schema.dead_lock_removed")
 
-def process(case: Case, power: Power) -> Outcome:
-    """Decide one operation and act on the decision, as far as the power goes."""
-    sidecar = case.sidecar
-    if sidecar.recorded is not None:
-        return _back(case, power)
-    own = None if sidecar.commit_id is None else case.state.shows(sidecar.commit_id)
-    if own is not None:
-        settle_stale(case, own)
-        return Outcome.SETTLED
-    findings = [classify(seen, sidecar.mode) for seen in case.seen]
-    decision = decide(findings)
-    if decision is Decision.ABORT:
-        if power is Power.FULL:
-            raise aborted(case)
-        return Outcome.DEFERRED
-    if decision is Decision.ROLL_FORWARD and not moved_elsewhere(case):
-        roll_forward(case)
-        return Outcome.SETTLED
-    if all(finding is Finding.NO_MOVEMENT for finding in findings):
-        return _unmoved(case)
-    return _back(case, power)
+    def _is_schema_apply_pending(self) -> bool:
+        kinds = {sidecar.writer_kind for sidecar in self.desk.sidecars.pending()}
+        return WriterKind.SCHEMA_APPLY in kinds
 
 
-def _unmoved(case: Case) -> Outcome:
-    """No HEAD is past its pin: the operation never began, or, when pins are past it, it is long done."""
-    passed = [seen for seen in case.seen if seen.visible > seen.pin.expected]
-    if passed and case.sidecar.commit_id is None:
-        settle_stale(case, None)
-    else:
-        discard_effect_free(case)
-    return Outcome.SETTLED
-
-
-def _back(case: Case, power: Power) -> Outcome:
-    match power:
-        case Power.FORWARD_ONLY:
+def act(case: Case, power: Power) -> Outcome:
+    """Carry out the verdict on an operation, as far as the power goes."""
+    match judge(case.facts):
+        case Verdict.ABORT:
+            if power is Power.FULL:
+                raise _aborted(case)
             return Outcome.DEFERRED
-        case Power.FULL:
+        case Verdict.ROLL_FORWARD:
+            return Outcome.ROLLED_FORWARD if roll_forward(case) else Outcome.DEFERRED
+        case Verdict.ROLL_BACK:
+            if power is Power.FORWARD_ONLY:
+                return Outcome.DEFERRED
             roll_back(case)
-            return Outcome.SETTLED
+            return Outcome.ROLLED_BACK
+        case Verdict.DISCARD:
+            discard(case)
+            return Outcome.ROLLED_BACK
+        case Verdict.STALE:
+            settle_stale(case)
+            return Outcome.ROLLED_FORWARD
+        case Verdict.ORPHAN:
+            discard_orphan(case)
+            return Outcome.DISCARDED
+
+
+def _aborted(case: Case) -> RecoveryRequired:
+    """The error of an operation whose tables stand where no writer can have left them."""
+    seen = ", ".join(
+        f"{s.pin.table_key} HEAD {s.head} pin {s.visible}: {finding}"
+        for s, finding in zip(case.facts.seen, case.facts.findings, strict=True)
+    )
+    return RecoveryRequired(
+        case.sidecar.operation_id,
+        f"operation {case.sidecar.operation_id} ('{case.sidecar.path}') cannot be settled: {seen}; nothing was "
+        "changed, restore the missing table versions or discard the operation",
+    )

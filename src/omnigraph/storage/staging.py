@@ -93,12 +93,8 @@ def merge(base: Base, rows: pa.Table, deletes: pa.Array) -> Change:
         raise InternalError("an id is to be written and deleted in one upsert")
     doomed = _addresses(base, deletes)
     hits = base.table.lookup(KEY, ids, (KEY,), row_id=True, row_address=True)
-    position = pc.index_in(ids, value_set=hits[KEY].combine_chunks())
-    matched = position.is_valid()
-    row_ids = hits[ROW_ID].combine_chunks().take(position.drop_null())
-    order = pc.sort_indices(row_ids)
-    ordered = pa.concat_tables([rows.filter(matched).take(order), rows.filter(pc.invert(matched))])
-    fragments = write(base, ordered, base.table.schema, row_ids=row_ids.take(order))
+    ordered, row_ids = _ordered(rows, ids, hits) if hits.num_rows else (rows, None)
+    fragments = write(base, ordered, base.table.schema, row_ids=row_ids)
     addresses = np.concatenate([hits[ROW_ADDRESS].to_numpy(), doomed])
     return _replaced(base, fragments, addresses)
 
@@ -157,6 +153,16 @@ def _checked_ids(rows: pa.Table) -> pa.Array:
         shown = ", ".join(shorten(value) for value in repeated.slice(0, 3).to_pylist())
         raise InternalError(f"{len(repeated)} ids come twice in one upsert: {shown}")
     return ids
+
+
+def _ordered(rows: pa.Table, ids: pa.Array, hits: pa.Table) -> tuple[pa.Table, pa.Array]:
+    """Put matched rows first, by row id, and give their row ids."""
+    position = pc.index_in(ids, value_set=hits[KEY].combine_chunks())
+    matched = position.is_valid()
+    row_ids = hits[ROW_ID].combine_chunks().take(position.drop_null())
+    order = pc.sort_indices(row_ids)
+    ordered = pa.concat_tables([rows.filter(matched).take(order), rows.filter(pc.invert(matched))])
+    return ordered, row_ids.take(order)
 
 
 def _addresses(base: Base, ids: pa.Array) -> "np.ndarray[Any, Any]":

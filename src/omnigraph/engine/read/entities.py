@@ -266,8 +266,8 @@ class Entities:
     def id_ranks(self, numbers: Numbers) -> Numbers:
         """Numbers that order entities as their ids do; no entity is before all."""
         if len(numbers) * 4 < len(self) or not self.fits(ID):
-            ranks = pc.rank(self.id_texts(numbers), null_placement="at_start", tiebreaker="dense")
-            return np.asarray(ranks.to_numpy(zero_copy_only=False).astype(np.int64))
+            ranks = pc.rank(self.id_texts(numbers), tiebreaker="dense")
+            return np.where(numbers == ABSENT, ABSENT, ranks.to_numpy(zero_copy_only=False))
         places = self.places.of(numbers)
         ranks = self.cache.get((self.layout, "ranks"), self._ranks, lambda one: int(one.nbytes))
         return np.where(places < 0, ABSENT, ranks[np.maximum(places, 0)])
@@ -276,5 +276,9 @@ class Entities:
         texts = self.whole(ID)
         if pc.all(pc.less(texts[:-1], texts[1:]), min_count=0).as_py():
             return counted(len(texts))
-        ranks = pc.rank(texts, tiebreaker="dense")
-        return np.asarray(ranks.to_numpy(zero_copy_only=False).astype(np.int64))
+        return _ranked(texts)
+
+
+def _ranked(texts: pa.Array) -> Numbers:
+    ranks = pc.rank(texts, tiebreaker="dense")
+    return np.asarray(ranks.to_numpy(zero_copy_only=False).astype(np.int64))

@@ -21,7 +21,8 @@ from omnigraph.compile.checked import (
     VariableKind,
 )
 from omnigraph.compile.plan import Plan
-from omnigraph.embedding.embedder import Embedder, NoEmbedder
+from omnigraph.embedding.embedder import Embedder
+from omnigraph.embedding.lazy import LazyEmbedder
 from omnigraph.engine.read.bindings import Bindings
 from omnigraph.engine.read.cache import ByteCache
 from omnigraph.engine.read.entities import Entities
@@ -53,7 +54,7 @@ class Reader:
     cache: ByteCache
     params: Mapping[str, object]
     now: datetime
-    embedder: Embedder = field(default_factory=NoEmbedder)
+    embedder: Embedder = field(default_factory=LazyEmbedder)
     traversal: Traversal = field(default_factory=traversal_of)
     profile: Profile | None = None
     scored: dict[Ranking, Scored] = field(default_factory=dict)

@@ -14,10 +14,9 @@ from omnigraph.engine.read.reader import Reader, Scored
 from omnigraph.engine.read.sorting import bounds, id_order, selected, sorted_places
 from omnigraph.engine.read.texts import Texts, places_in
 from omnigraph.engine.read.vectors import Matrix, Vectors
-from omnigraph.errors import EmbeddingError, ParamError, QueryError
+from omnigraph.errors import EmbeddingError
 
 FUZZY_DISTANCE = 2
-RRF_K = 60
 
 Floats = npt.NDArray[np.float64]
 
@@ -59,33 +58,13 @@ def _texts(field: PropertyRef, reader: Reader) -> Texts:
 
 def _text(fixed: Const | ParamRef, reader: Reader) -> str:
     value = reader.value(fixed)
-    if isinstance(value, str):
-        return value
-    raise _missing(fixed, "a text to search for")
-
-
-def _missing(fixed: Const | ParamRef, wanted: str) -> ParamError:
-    name = fixed.name if isinstance(fixed, ParamRef) else "literal"
-    return ParamError(
-        name,
-        "P05",
-        f"parameter '{name}' is null, expected {wanted}; nothing was read",
-        expected=wanted,
-        got="null",
-    )
+    assert isinstance(value, str), "binding refuses a query text that is not there"
+    return value
 
 
 def _distance(fixed: Const | ParamRef | None, reader: Reader) -> int:
-    if fixed is None:
-        return FUZZY_DISTANCE
-    distance = reader.integer(fixed)
-    if distance is None:
-        raise _missing(fixed, "an edit distance")
-    if distance < 0:
-        raise QueryError(
-            f"fuzzy needs an edit distance of 0 or more, not {distance}; nothing was read",
-            code="T19",
-        )
+    distance = FUZZY_DISTANCE if fixed is None else reader.integer(fixed)
+    assert distance is not None, "binding refuses a distance that is not there"
     return distance
 
 
@@ -130,8 +109,6 @@ def _vectors(field: PropertyRef, reader: Reader) -> Vectors:
 def _vector(ranking: Nearest, reader: Reader) -> Matrix:
     """The query as a vector; a text is embedded, in the space the property says it is in."""
     value = reader.value(ranking.query)
-    if value is None:
-        raise _missing(ranking.query, "a vector or a text")
     if isinstance(value, str):
         _require_space(ranking, reader)
         value = reader.embedder.embed(value, ranking.field.type.dimension or 0)
@@ -220,8 +197,7 @@ def _by_score(
 def _fused(ranking: Rrf, numbers: Numbers, depth: Window | None, reader: Reader) -> Scored:
     """Reciprocal rank fusion: ties keep the order of the first arm, then of the second."""
     k = reader.integer(ranking.k)
-    if k is None or k <= 0:
-        raise QueryError(f"rrf needs a k of 1 or more, not {k}; nothing was read", code="T21")
+    assert k is not None, "binding refuses a constant that is not there"
     _, top = bounds(depth, reader)
     arms = [
         _ranked(arm, numbers, top if isinstance(arm, Nearest) else None, reader).numbers

@@ -9,7 +9,7 @@ import pyarrow as pa
 from omnigraph.catalog.model import EdgeType, TableType
 from omnigraph.catalog.types import PropertyType
 from omnigraph.catalog.values import json_column
-from omnigraph.compile.params import bind
+from omnigraph.compile.arguments import arguments
 from omnigraph.compile.plan import Plan
 from omnigraph.engine.engine import Engine
 from omnigraph.engine.read.reader import Reader
@@ -39,7 +39,7 @@ def query(
         snapshot=view.snapshot,
         tables=engine.store.tables,
         cache=engine.cache,
-        params=bind(checked.params, params),
+        params=arguments(checked, params),
         now=datetime_of(engine.runtime.now_us() // 1000 * 1000),
     )
     return Answer(

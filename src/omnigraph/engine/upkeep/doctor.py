@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from omnigraph.catalog.model import EdgeType
 from omnigraph.commit.changes import column
-from omnigraph.commit.sidecar import Sidecars
+from omnigraph.commit.sidecars import Sidecars
 from omnigraph.engine.engine import Engine
 from omnigraph.errors import OmniError, SidecarUnreadable
 from omnigraph.ids import MAIN, BranchName, TableKey, node_key

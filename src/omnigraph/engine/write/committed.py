@@ -5,18 +5,21 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
+from omnigraph.commit.changes import require_mutation_bytes
+from omnigraph.engine.write.known import KnownIds
 from omnigraph.ids import TableKey, Version
 from omnigraph.manifest.snapshot import Snapshot
 from omnigraph.storage.blobs import BlobForm
 from omnigraph.storage.tables import Table, Tables
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotRows:
     """The rows a write is judged against; every table it looks into is noted."""
 
     snapshot: Snapshot
     tables: Tables
+    known: KnownIds
     consulted: set[TableKey] = field(default_factory=set)
 
     def table(self, table: TableKey) -> Table:
@@ -28,11 +31,33 @@ class SnapshotRows:
         self, table: TableKey, name: str, values: pa.Array, columns: Sequence[str]
     ) -> pa.Table:
         """Rows whose column holds one of the values."""
+        if name == "id" and list(columns) == ["id"]:
+            found = self._present(table, values)
+            if found is not None:
+                return pa.table({"id": found})
         return self.table(table).lookup(name, values, list(columns))
 
     def all(self, table: TableKey, columns: Sequence[str]) -> pa.Table:
         """Every row."""
         return self.table(table).read(list(columns))
+
+    def holds_none_of(self, table: TableKey, ids: pa.Array) -> bool:
+        """Whether a table is known to hold none of the ids; nothing is looked up to find out."""
+        found = self._present(table, ids)
+        return found is not None and not len(found)
+
+    def matching(
+        self, table: TableKey, columns: Sequence[str], filter: str | None = None
+    ) -> pa.Table:
+        """Rows that a filter lets through, as many as one mutation may hold."""
+        source = self.table(table).scan(list(columns), filter, blobs=BlobForm.BYTES)
+        found: list[pa.RecordBatch] = []
+        held = 0
+        for batch in source:
+            found.append(batch)
+            held += batch.nbytes
+            require_mutation_bytes(held)
+        return pa.Table.from_batches(found, source.schema)
 
     def whole(self, table: TableKey, ids: pa.Array) -> pa.Table:
         """Whole rows by id, blobs included."""
@@ -41,3 +66,7 @@ class SnapshotRows:
     def read_set(self) -> dict[TableKey, Version]:
         """The version of every table that was consulted."""
         return {table: self.snapshot.entry(table).version for table in sorted(self.consulted)}
+
+    def _present(self, table: TableKey, ids: pa.Array) -> pa.Array | None:
+        self.consulted.add(table)
+        return self.known.among(self.snapshot.entry(table), self.tables, ids)

@@ -19,14 +19,17 @@ from omnigraph.compile.checked import (
     CheckedInsert,
     CheckedMutation,
     CheckedUpdate,
+    Compare,
     Const,
     Now,
     ParamRef,
+    PropertyRef,
     VariableKind,
     Where,
 )
 from omnigraph.compile.coerce import coerce
 from omnigraph.engine.read.compare import compare_value
+from omnigraph.engine.read.pushdown import sql
 from omnigraph.engine.write.committed import SnapshotRows
 from omnigraph.errors import Problem, data_error
 from omnigraph.pipeline.columns import blob
@@ -210,13 +213,38 @@ def _committed_ids(type_: TableType, where: Where, mutating: Mutating) -> pa.Arr
     if value is None:
         return pa.array([], pa.string())
     if where.op == "=" and _is_identity(type_, where.column):
-        found = mutating.committed.where(
-            type_.table_key, "id", pa.array([value], pa.string()), ["id"]
-        )
-        return column(found, "id")
-    names = list(dict.fromkeys(["id", where.column]))
-    rows = mutating.committed.all(type_.table_key, names)
-    return column(rows.filter(_holds(rows, where, value)), "id")
+        wanted = pa.array([value], pa.string())
+        return column(mutating.committed.where(type_.table_key, "id", wanted, ["id"]), "id")
+    return column(_satisfying(type_, where, value, ["id"], mutating), "id")
+
+
+def _committed_rows(type_: NodeType, where: Where, mutating: Mutating) -> pa.Table:
+    """Whole committed rows that satisfy a predicate."""
+    value = _value(where.value, mutating)
+    if value is None:
+        return type_.schema.empty_table()
+    if where.op == "=" and _is_identity(type_, where.column):
+        found = mutating.committed.whole(type_.table_key, pa.array([value], pa.string()))
+    else:
+        found = _satisfying(type_, where, value, type_.schema.names, mutating)
+    return found.select(type_.schema.names).cast(type_.schema)
+
+
+def _satisfying(
+    type_: TableType, where: Where, value: object, names: Sequence[str], mutating: Mutating
+) -> pa.Table:
+    """Columns of the rows that satisfy a predicate; storage filters where it compares as we do."""
+    test = Compare(
+        left=PropertyRef(variable="", property=where.column, type=where.type),
+        op=where.op,
+        right=Const(value=value, type=where.type),
+    )
+    filter = sql(test, lambda _: value)
+    if filter is not None:
+        return mutating.committed.matching(type_.table_key, names, filter)
+    wanted = list(dict.fromkeys([*names, where.column]))
+    rows = mutating.committed.matching(type_.table_key, wanted)
+    return rows.filter(_holds(rows, where, value)).select(list(names))
 
 
 def _is_identity(type_: TableType, name: str) -> bool:
@@ -234,20 +262,11 @@ def _holds(rows: pa.Table, where: Where, value: object) -> pa.Array:
 
 def _matching_rows(type_: NodeType, where: Where, mutating: Mutating) -> pa.Table:
     """Whole rows that satisfy a predicate: pending ones, and committed ones they do not hide."""
+    committed = _committed_rows(type_, where, mutating)
     pending = mutating.pending.rows(type_)
     value = _value(where.value, mutating)
-    ids = _committed_ids(type_, where, mutating)
-    if pending.num_rows:
-        ids = ids.filter(pc.invert(pc.is_in(ids, value_set=column(pending, "id"))))
-    found = (
-        [pending.filter(_holds(pending, where, value))]
-        if pending.num_rows and value is not None
-        else []
-    )
-    if len(ids):
-        found.append(
-            mutating.committed.whole(type_.table_key, ids)
-            .select(type_.schema.names)
-            .cast(type_.schema)
-        )
-    return pa.concat_tables(found) if found else type_.schema.empty_table()
+    if not pending.num_rows or value is None:
+        return committed
+    hidden = pc.is_in(committed["id"], value_set=column(pending, "id"))
+    visible = committed.filter(pc.invert(hidden))
+    return pa.concat_tables([pending.filter(_holds(pending, where, value)), visible])

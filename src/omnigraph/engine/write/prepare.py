@@ -1,18 +1,18 @@
 """From changes to a plan: check every rule, stage every table."""
 
 from concurrent.futures import ThreadPoolExecutor
-from contextvars import copy_context
 from dataclasses import dataclass
 
 from omnigraph.commit.changes import ChangeKind, Changes, TableChange
 from omnigraph.commit.constraints import violations
-from omnigraph.commit.plan import Step, TableWrite, WritePlan
+from omnigraph.commit.plan import TableWrite, WritePlan
 from omnigraph.commit.sidecar import WriterKind
 from omnigraph.engine.write.committed import SnapshotRows
 from omnigraph.ids import CommitId, OperationId
-from omnigraph.limits import LOAD_CONCURRENCY
 from omnigraph.manifest.records import CommitKind, lance_branch
+from omnigraph.manifest.snapshot import Entry
 from omnigraph.manifest.view import View
+from omnigraph.storage.counters import carried
 from omnigraph.storage.tables import Staged, TableAt, Tables
 
 
@@ -29,7 +29,7 @@ class Header:
 
 
 def prepare(
-    view: View, changes: Changes, committed: SnapshotRows, tables: Tables, header: Header
+    view: View, changes: Changes, committed: SnapshotRows, hands: ThreadPoolExecutor, header: Header
 ) -> WritePlan | None:
     """Check the final image and stage it; None when there is nothing to write."""
     if changes.is_empty:
@@ -37,7 +37,7 @@ def prepare(
     found = violations(changes, committed, view.catalog)
     if found:
         raise found.error()
-    writes = _stage_all(view, changes, tables)
+    writes = _stage_all(view, changes, committed, hands)
     if not writes:
         return None
     written = {write.table_key for write in writes}
@@ -54,30 +54,34 @@ def prepare(
     )
 
 
-def _stage_all(view: View, changes: Changes, tables: Tables) -> tuple[TableWrite, ...]:
+def _stage_all(
+    view: View, changes: Changes, committed: SnapshotRows, hands: ThreadPoolExecutor
+) -> tuple[TableWrite, ...]:
     """Stage tables at once; a table that must fork first is staged when its turn comes."""
-    found = list(changes)
-    if len(found) == 1:
-        return tuple(w for w in [_table_write(view, found[0], tables)] if w is not None)
-    with ThreadPoolExecutor(min(LOAD_CONCURRENCY, len(found))) as pool:
-        # Each thread works in a copy of the caller's context, so that its costs are counted there.
-        futures = [pool.submit(copy_context().run, _table_write, view, c, tables) for c in found]
-        writes = [future.result() for future in futures]
+
+    def stage(change: TableChange) -> TableWrite | None:
+        return _table_write(view, change, committed)
+
+    *others, own = changes
+    waiting = [hands.submit(carried(stage), change) for change in others]
+    last = stage(own)
+    writes = [*(future.result() for future in waiting), last]
     return tuple(write for write in writes if write is not None)
 
 
-def _table_write(view: View, change: TableChange, tables: Tables) -> TableWrite | None:
+def _table_write(view: View, change: TableChange, committed: SnapshotRows) -> TableWrite | None:
     entry = view.snapshot.entry(change.type.table_key)
     branch = lance_branch(view.branch)
+    kind = _staged_as(change, entry, committed)
     if entry.at.branch != branch:
         return TableWrite(
             table_key=entry.table_key,
             base=entry.at,
             strict=change.kind.is_strict,
-            steps=(_step(change),),
+            steps=(lambda tables, at: _stage(change, kind, tables, at),),
             fork=branch,
         )
-    staged = _stage(change, tables, entry.at)
+    staged = _stage(change, kind, committed.tables, entry.at)
     if staged is None:
         return None
     return TableWrite(
@@ -85,12 +89,15 @@ def _table_write(view: View, change: TableChange, tables: Tables) -> TableWrite 
     )
 
 
-def _step(change: TableChange) -> Step:
-    return lambda tables, at: _stage(change, tables, at)
+def _staged_as(change: TableChange, entry: Entry, committed: SnapshotRows) -> ChangeKind:
+    """An upsert that meets none of its ids is an append: nothing is looked up, nothing is marked deleted."""
+    if change.kind is ChangeKind.MERGE and committed.holds_none_of(entry.table_key, change.ids):
+        return ChangeKind.APPEND
+    return change.kind
 
 
-def _stage(change: TableChange, tables: Tables, at: TableAt) -> Staged | None:
-    match change.kind:
+def _stage(change: TableChange, kind: ChangeKind, tables: Tables, at: TableAt) -> Staged | None:
+    match kind:
         case ChangeKind.INSERT | ChangeKind.APPEND:
             return tables.stage_append(at, change.rows)
         case ChangeKind.MERGE | ChangeKind.UPDATE:

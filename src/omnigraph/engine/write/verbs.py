@@ -1,24 +1,27 @@
 """The writing verbs: mutate and load."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from omnigraph.commit.changes import ChangeKind
+from omnigraph.commit.changes import ChangeKind, Changes
 from omnigraph.commit.plan import WritePlan
 from omnigraph.commit.sidecar import WriterKind
-from omnigraph.compile.params import bind
+from omnigraph.compile.arguments import arguments
+from omnigraph.compile.checked import CheckedMutation
 from omnigraph.engine.attempt import attempt
 from omnigraph.engine.engine import Engine
 from omnigraph.engine.write.committed import SnapshotRows
 from omnigraph.engine.write.load import Input, change_kind, read_input
 from omnigraph.engine.write.mutate import Counts, Mutating, run_statements
 from omnigraph.engine.write.prepare import Header, prepare
-from omnigraph.errors import ReadSetConflict, UserInputError
+from omnigraph.errors import QueryError, ReadSetConflict, UserInputError
 from omnigraph.ids import MAIN, BranchName, CommitId, OperationId
 from omnigraph.language.source import Source
 from omnigraph.manifest.branches import create_branch
 from omnigraph.manifest.names import branch_name
+from omnigraph.manifest.publish import Published
 from omnigraph.manifest.records import CommitKind, GraphCommit
 from omnigraph.manifest.view import View
 from omnigraph.runtime import datetime_of
@@ -75,16 +78,15 @@ def mutate(
     """Run a mutation: all of its statements in one commit, or none."""
     engine.require_writable("mutate")
     target = branch_name(branch, "mutate")
-    compiled = engine.plans.mutation(engine.view(target), source, name)
-    values = bind(compiled.params, params)
+    compiled = _compiled(engine, source, name)
+    values = arguments(compiled, params)
     now = datetime_of(engine.runtime.now_us() // 1000 * 1000)
     write = header(engine, WriterKind.MUTATION, CommitKind.MUTATION, actor, if_commit)
+    writing = Writing(engine, write)
     counts = Counts()
 
-    def prepared(view: View) -> WritePlan | None:
+    def changes(view: View, committed: SnapshotRows) -> Changes:
         nonlocal counts
-        checked = engine.plans.mutation(view, source, name)
-        committed = SnapshotRows(view.snapshot, engine.store.tables)
         mutating = Mutating(
             catalog=view.catalog,
             committed=committed,
@@ -92,17 +94,60 @@ def mutate(
             now=now,
             runtime=engine.runtime,
         )
-        changes = run_statements(checked, mutating)
+        found = run_statements(engine.plans.mutation(view.accepted, source, name), mutating)
         counts = mutating.counts
-        return prepare(view, changes, committed, engine.store.tables, write)
+        return found
 
-    published = attempt(engine, target, prepared)
-    return Mutated(
-        query_name=compiled.name,
-        branch=target,
-        counts=counts,
-        commit=None if published is None else published.commit,
-    )
+    commit = writing.run(target, changes)
+    return Mutated(query_name=compiled.name, branch=target, counts=counts, commit=commit)
+
+
+def _compiled(engine: Engine, source: Source, name: str | None) -> CheckedMutation:
+    """Compile against the schema that is known: a bad mutation is refused before anything is asked of the store."""
+    held = engine.contracts.held
+    if held is not None:
+        # A schema that changed meanwhile decides anew.
+        with suppress(QueryError):
+            return engine.plans.mutation(held, source, name)
+    return engine.plans.mutation(engine.contracts.current(), source, name)
+
+
+@dataclass(slots=True)
+class Writing:
+    """One write over all its attempts; what it made true is remembered for the next one."""
+
+    engine: Engine
+    header: Header
+    prepared: tuple[View, Changes] | None = None
+
+    def run(
+        self, branch: BranchName, changes: Callable[[View, SnapshotRows], Changes]
+    ) -> GraphCommit | None:
+        """Prepare and commit; None when there was nothing to write."""
+
+        def prepared(view: View) -> WritePlan | None:
+            committed = SnapshotRows(
+                snapshot=view.snapshot, tables=self.engine.store.tables, known=self.engine.known
+            )
+            found = changes(view, committed)
+            self.prepared = (view, found)
+            return prepare(view, found, committed, self.engine.hands, self.header)
+
+        published = attempt(self.engine, branch, prepared)
+        if published is None:
+            return None
+        self._remember(published)
+        return published.commit
+
+    def _remember(self, published: Published) -> None:
+        assert self.prepared is not None, "a write is prepared before it is published"
+        view, changes = self.prepared
+        after = published.state.snapshot.entries
+        for change in changes:
+            table = change.type.table_key
+            base = view.snapshot.entry(table)
+            if after[table].version == base.version + 1:
+                self.engine.known.advance(base, after[table], change)
 
 
 def load(
@@ -127,19 +172,13 @@ def load(
     write = header(engine, WriterKind.LOAD, CommitKind.LOAD, actor)
     created = from_branch is not None and _create_missing(engine, target, from_branch)
 
-    def prepared(view: View) -> WritePlan | None:
+    def changes(view: View, committed: SnapshotRows) -> Changes:
         if view.contract.ir_hash != contract.ir_hash:
             raise ReadSetConflict("the schema", contract.ir_hash, view.contract.ir_hash)
-        committed = SnapshotRows(view.snapshot, engine.store.tables)
-        return prepare(view, brought.changes, committed, engine.store.tables, write)
+        return brought.changes
 
-    published = attempt(engine, target, prepared)
-    return Loaded(
-        branch=target,
-        branch_created=created,
-        input=brought,
-        commit=None if published is None else published.commit,
-    )
+    commit = Writing(engine, write).run(target, changes)
+    return Loaded(branch=target, branch_created=created, input=brought, commit=commit)
 
 
 def _refuse_empty(brought: Input, kind: ChangeKind, allow_empty: bool) -> None:

@@ -4,11 +4,11 @@ import unicodedata
 
 from omnigraph.errors import did_you_mean, suggestion
 from omnigraph.language.query.codes import QueryCode, finding
-from omnigraph.language.query.notices import HEADER
 from omnigraph.language.query.place import HOPS, Opened
 from omnigraph.language.query.stuck import Stuck
 from omnigraph.language.query.tokens import END, OPEN_COMMENT, OPEN_STRING, STRAY, span_of
 from omnigraph.language.query.wording import brief, line_with, shown
+from omnigraph.language.query.words import HEADER
 from omnigraph.language.source import Diagnostic, Source, Span
 
 OPENED_SHOWN_MAX = 3

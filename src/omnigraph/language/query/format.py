@@ -25,11 +25,11 @@ from omnigraph.language.query.tree import (
     Traversal,
     Update,
 )
+from omnigraph.language.query.words import HEADER
 from omnigraph.language.source import Source
 
 LINE_CHARS_MAX = 100
 INDENT = "  "
-HEADER = "use extensions"
 
 
 def format_source(source: Source) -> str:

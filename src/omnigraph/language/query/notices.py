@@ -12,10 +12,10 @@ from omnigraph.language.query.codes import QueryCode, finding
 from omnigraph.language.query.place import Place
 from omnigraph.language.query.tokens import span_of
 from omnigraph.language.query.wording import brief, line_with, shown
+from omnigraph.language.query.words import HEADER
 from omnigraph.language.source import Diagnostic, Source, Span
 from omnigraph.limits import PROBLEMS_SHOWN_MAX
 
-HEADER = "use extensions"
 ANNOTATIONS = ("@description", "@instruction")
 INTEGER_MAX = 2**63 - 1
 _INTEGER_DIGITS_MAX = len(str(INTEGER_MAX))

@@ -17,6 +17,7 @@ from omnigraph.language.query.repairs import Slip, repair
 from omnigraph.language.query.stuck import Stuck, is_call
 from omnigraph.language.query.tokens import OPEN_COMMENT, span_of, words
 from omnigraph.language.query.tree import QueryFile
+from omnigraph.language.query.wording import brief
 from omnigraph.language.query.words import KEYWORDS, terminal
 from omnigraph.language.source import Diagnostic, Source, Span, query_error
 from omnigraph.limits import NESTING_MAX, PROBLEMS_SHOWN_MAX, SOURCE_BYTES_MAX
@@ -46,7 +47,12 @@ def parse_findings(source: Source) -> tuple[QueryFile | None, tuple[Diagnostic, 
 def grammar() -> Lark:
     """The parser, built at the first text it reads."""
     return Lark.open(
-        "query.lark", rel_to=__file__, parser="lalr", start="file", transformer=TreeBuilder()
+        "query.lark",
+        rel_to=__file__,
+        parser="lalr",
+        lexer="basic",
+        start="file",
+        transformer=TreeBuilder(),
     )
 
 
@@ -99,7 +105,7 @@ class _Segment:
         """Take a token, or say why reading cannot go on."""
         choices = self._choices()
         kind = terminal(token, following, choices)
-        if kind == "WORD" in choices and self._is_unknown_call(token, following[0]):
+        if kind == "WORD" and kind in choices and self._is_unknown_call(token, following[0]):
             return self._explain(token, kind, following)
         if self._begins_inside(token, following) and "QUERY" not in choices:
             return self._explain(token, "QUERY", following)
@@ -159,12 +165,14 @@ class _Segment:
         return choices
 
     def _report(self, found: Diagnostic) -> None:
-        named = str(self.place.query) if self.place.query else None
+        named = brief(self.place.query) if self.place.query else None
         self.findings.append(replace(found, query_name=named))
 
     def _resume(self, token: Token, problem: Diagnostic) -> int | None:
         if token.type == OPEN_COMMENT:
             return None
+        if token.value == "query" and problem.code == QueryCode.STILL_OPEN:
+            return span_of(token).start
         # A runaway string is blamed at its start; the queries it swallowed are worth reading.
         start = min(span_of(token).start, problem.span.end)
         found = _DECLARATION.search(self.source.text, start)

@@ -34,7 +34,7 @@ class Stuck:
 
     def expected(self) -> str:
         """What would fit, in words."""
-        return described(self.accepted, self.place.previous)
+        return described(self.accepted, self.place.previous, extended=self.place.extended)
 
     def refuse(
         self,

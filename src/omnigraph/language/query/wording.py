@@ -56,10 +56,7 @@ _NAMES_AFTER = {
     "VARIABLE": "an edge word",
     "EDGE_OPEN": "an edge word",
 }
-# Accepted almost everywhere or only with the header; naming them would hide what is meant.
-_UNSAID = frozenset(
-    {"GROUP", "_AND", "_OR", "_IS", "_IN", "OPTIONAL", "_OFFSET", "USE", "QUESTION"}
-)
+_EXTENSIONS = frozenset({"GROUP", "_AND", "_OR", "_IS", "_IN", "OPTIONAL", "_OFFSET"})
 
 
 def brief(text: str) -> str:
@@ -77,15 +74,17 @@ def either(words: Sequence[str]) -> str:
     return " or ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
 
 
-def described(accepted: Iterable[str], previous: Token) -> str:
+def described(accepted: Iterable[str], previous: Token, *, extended: bool) -> str:
     """What the parser could take, in the words of a person."""
     left, words = set(accepted), []
+    if not extended:
+        left -= _EXTENSIONS
+        left -= {"VARIABLE"} if previous.type == "_LIMIT" else set()
     for sign, group, name in _GROUPS:
         if sign <= left:
             words.append(name)
             left -= group
-    said = left - _UNSAID or left
-    words += sorted(_named(one, previous) for one in said)
+    words += sorted(_named(one, previous) for one in left)
     return either(words[:EXPECTED_SHOWN_MAX])
 
 

@@ -8,6 +8,8 @@ SCALARS = frozenset(
     {"String", "Blob", "Bool", "I32", "I64", "U32", "U64", "F32", "F64", "Date", "DateTime"}
 )
 
+HEADER = "use extensions"
+
 KEYWORDS = {
     "use": "USE",
     "extensions": "EXTENSIONS",

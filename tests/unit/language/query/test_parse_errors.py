@@ -233,6 +233,17 @@ def test_the_next_query_inside_an_open_block_is_where_the_brace_is_missing() -> 
     assert "query 'b' begins inside 'query a {' of line 1" in found.message
 
 
+def test_reading_goes_on_at_an_indented_query_and_on_the_same_line() -> None:
+    text = (
+        "query a() { match { $p: T } return { $p }\n  query b() { delete T } query c() { delete T }"
+    )
+    assert [(one.code, one.query_name) for one in findings(text)] == [
+        ("Q003", "a"),
+        ("Q020", "b"),
+        ("Q020", "c"),
+    ]
+
+
 def test_a_forgotten_quote_is_blamed_where_it_was_forgotten() -> None:
     text = 'query a() { match { $p: T { x: "abc } }\n return { $p } }\nquery b() { match { $p: T { x: "y" } } return { $p } }'
     (found,) = findings(text)
@@ -352,6 +363,7 @@ HOSTILE = {
     "fraction": in_match("$a.x = 1." + "3" * SIZE),
     "upper case": in_match("$a X $b " * (SIZE // 8)),
     "a long word": in_match("$a " + "X" * SIZE + " $b"),
+    "a long name": "query " + "q" * SIZE + "() { match { $A: t $B T } }",
     "a long line": "query q() { " + " " * SIZE + "}",
 }
 

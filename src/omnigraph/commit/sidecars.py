@@ -1,0 +1,102 @@
+"""The folder of pending operations: a sidecar is armed, confirmed, decided, disarmed."""
+
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from omnigraph.commit.sidecar import Sidecar
+from omnigraph.commit.sidecar_json import decode, encode
+from omnigraph.errors import OmniError, RecoveryRequired, SidecarUnreadable
+from omnigraph.failpoints import Failpoint, fail
+from omnigraph.ids import OperationId
+from omnigraph.storage import layout
+from omnigraph.storage.objects import Objects
+
+_SUFFIX = ".json"
+
+
+@dataclass(frozen=True, slots=True)
+class Sidecars:
+    """The sidecars of one graph."""
+
+    objects: Objects
+    root: layout.Root
+
+    def arm(self, sidecar: Sidecar) -> None:
+        """Make the intent durable; when this fails nothing has moved and no intent is left."""
+        fail(Failpoint.SIDECAR_WRITE)
+        try:
+            self.objects.put(sidecar.path, encode(sidecar, self.root))
+        except OmniError:
+            # The answer may be what was lost. Nothing moved, so the intent may go; if it stays, it is harmless.
+            with suppress(OmniError):
+                self.objects.delete(sidecar.path)
+            raise
+
+    def confirm(self, sidecar: Sidecar) -> None:
+        """Make the outcome of a merge durable."""
+        fail(Failpoint.SIDECAR_CONFIRM)
+        self.record(sidecar)
+
+    def record(self, sidecar: Sidecar) -> None:
+        """Replace what is on disk; one that somebody else settled meanwhile is not brought back, but refused."""
+        seen = self.objects.read_versioned(sidecar.path)
+        text = encode(sidecar, self.root)
+        if seen is None or self.objects.put_if_match(sidecar.path, text, seen.token) is None:
+            raise RecoveryRequired(
+                sidecar.operation_id,
+                f"the {sidecar.writer_kind} {sidecar.operation_id} was settled by another process while it ran; "
+                "`omnigraph recovery list` tells how, look before repeating it",
+            )
+
+    def rearm(self, sidecar: Sidecar) -> None:
+        """Bring an intent back that was settled while its owner still made effects."""
+        self.objects.put_if_absent(sidecar.path, encode(sidecar, self.root))
+
+    def disarm(self, operation_id: OperationId) -> None:
+        """Remove a spent intent."""
+        fail(Failpoint.SIDECAR_DELETE)
+        self.objects.delete(layout.sidecar_path(operation_id))
+
+    # ---- looking
+
+    def names(self) -> tuple[str, ...]:
+        """Paths of all pending sidecars, oldest first; other files are ignored."""
+        fail(Failpoint.SIDECAR_LIST)
+        return tuple(path for path in self.objects.list(layout.RECOVERY) if path.endswith(_SUFFIX))
+
+    def read(self, path: str) -> Sidecar | None:
+        """Read one; None when its owner finished meanwhile."""
+        text = self.objects.read(path)
+        return None if text is None else decode(path, text)
+
+    def find(self, operation_id: OperationId) -> Sidecar | None:
+        """Read the one of an operation."""
+        return self.read(layout.sidecar_path(operation_id))
+
+    def pending(self) -> tuple[Sidecar, ...]:
+        """Every pending operation, oldest first; an unreadable file is refused, loudly."""
+        found = (self.read(path) for path in self._listed())
+        return tuple(sidecar for sidecar in found if sidecar is not None)
+
+    def inventory(self) -> tuple[Sidecar | SidecarUnreadable, ...]:
+        """Every pending operation, oldest first; an unreadable file is shown as the refusal it causes."""
+        found = (self._readable(path) for path in self._listed())
+        return tuple(one for one in found if one is not None)
+
+    def _listed(self) -> tuple[str, ...]:
+        names = self.names()
+        if names:
+            fail(Failpoint.SIDECAR_LISTED)
+        return names
+
+    def _readable(self, path: str) -> Sidecar | SidecarUnreadable | None:
+        try:
+            return self.read(path)
+        except SidecarUnreadable as error:
+            return error
+
+
+def operation_of(path: str) -> OperationId:
+    """The operation a sidecar file is named after, whatever is in it."""
+    return OperationId(PurePosixPath(path).name.removesuffix(_SUFFIX))

@@ -1,0 +1,86 @@
+"""Whether two values of one column are the same: typed, with NULL and NaN equal to themselves only."""
+
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+Mask: TypeAlias = "np.ndarray[Any, np.dtype[np.bool_]]"
+
+
+def differs(left: pa.Array, right: pa.Array) -> Mask:
+    """Mark the positions where two columns of one type hold different values."""
+    return ~same(left, right)
+
+
+def same(left: pa.Array, right: pa.Array) -> Mask:
+    """Mark the positions where two columns of one type hold the same value."""
+    there, also = _mask(left.is_valid()), _mask(right.is_valid())
+    both = there & also
+    if not both.any():
+        return there == also
+    return (there == also) & (~both | _same_values(left, right, both))
+
+
+def _same_values(left: pa.Array, right: pa.Array, both: Mask) -> Mask:
+    """As `same`, for positions where both have a value; the others may come out either way."""
+    kind = left.type
+    if pa.types.is_fixed_size_list(kind) and not _has_null_items(left, right):
+        return _same_bits(left, right)
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+        return _same_items(left, right, both)
+    if pa.types.is_struct(kind):
+        parts = [same(_part(left, f.name), _part(right, f.name)) for f in kind]
+        return np.logical_and.reduce(parts)
+    equal = pc.equal(left, right)
+    if pa.types.is_floating(kind):
+        equal = pc.or_(equal, pc.and_(pc.is_nan(left), pc.is_nan(right)))
+    return _mask(pc.fill_null(equal, False))
+
+
+def _part(values: pa.StructArray, name: str) -> pa.Array:
+    return pc.struct_field(values, name)
+
+
+def _has_null_items(*columns: pa.FixedSizeListArray) -> bool:
+    return any(_items(column).null_count for column in columns)
+
+
+def _items(column: pa.FixedSizeListArray) -> pa.Array:
+    """The items of every list, those of null lists too."""
+    size = column.type.list_size
+    return column.values.slice(column.offset * size, len(column) * size)
+
+
+def _same_bits(left: pa.FixedSizeListArray, right: pa.FixedSizeListArray) -> Mask:
+    size = left.type.list_size
+    if size == 0:
+        return np.ones(len(left), dtype=bool)
+    rows = [
+        _items(column).to_numpy(zero_copy_only=False).view(np.uint8).reshape(len(column), -1)
+        for column in (left, right)
+    ]
+    found: Mask = (rows[0] == rows[1]).all(axis=1)
+    return found
+
+
+def _same_items(left: pa.Array, right: pa.Array, both: Mask) -> Mask:
+    lengths = [
+        pc.fill_null(pc.list_value_length(c), 0).to_numpy(zero_copy_only=False)
+        for c in (left, right)
+    ]
+    found: Mask = lengths[0] == lengths[1]
+    aligned = found & both
+    rows = np.flatnonzero(aligned)
+    items = [pc.list_flatten(column.take(pa.array(rows))) for column in (left, right)]
+    if len(items[0]):
+        owner = np.repeat(rows, lengths[0][rows])
+        found = found.copy()
+        found[owner[differs(*items)]] = False
+    return found
+
+
+def _mask(values: pa.Array) -> Mask:
+    found: Mask = values.to_numpy(zero_copy_only=False).astype(bool)
+    return found

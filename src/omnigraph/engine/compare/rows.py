@@ -1,0 +1,163 @@
+"""Reading rows of both sides a bounded chunk at a time, and comparing them column by column."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.commit.changes import column
+from omnigraph.engine.compare.candidates import candidates
+from omnigraph.engine.compare.equality import Mask, differs
+from omnigraph.limits import COMPARE_BYTES_MAX, COMPARE_ROWS_MAX
+from omnigraph.storage.blobs import BlobForm, BlobKind, is_blob
+from omnigraph.storage.tables import Table, TableAt, Tables
+
+_NARROW_BYTES = 32
+"""What a value takes whose type does not say."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """One column under the names it has on both sides; None where it is not there."""
+
+    left: str | None
+    right: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compared:
+    """Two versions of one table and the columns they are compared in."""
+
+    left: Table
+    right: Table
+    pairs: tuple[Pair, ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The compared columns by their newer name."""
+        return tuple(pair.right or pair.left or "" for pair in self.pairs)
+
+    def matrix(self, left_rows: pa.Array, right_rows: pa.Array) -> Mask:
+        """Compare rows by row id, one line per pair of rows, one column per compared column: True differs."""
+        found = np.zeros((len(left_rows), len(self.pairs)), dtype=bool)
+        for start in range(0, len(left_rows), step := chunk_rows(self.right.schema)):
+            part = slice(start, start + step)
+            found[part] = self._chunk(left_rows.slice(start, step), right_rows.slice(start, step))
+        return found
+
+    def _chunk(self, left_rows: pa.Array, right_rows: pa.Array) -> Mask:
+        left = self.left.take(left_rows, [p.left for p in self.pairs if p.left])
+        right = self.right.take(right_rows, [p.right for p in self.pairs if p.right])
+        found = np.zeros((len(left_rows), len(self.pairs)), dtype=bool)
+        for number, pair in enumerate(self.pairs):
+            if pair.left is None or pair.right is None:
+                there = left[pair.left] if pair.left else right[pair.right]
+                found[:, number] = there.is_valid().to_numpy()
+                continue
+            one, other = column(left, pair.left), column(right, pair.right)
+            found[:, number] = differs(one, other)
+            if is_blob(self.right.schema.field(pair.right).type):
+                found[:, number] |= self._contents(
+                    pair, one, ~found[:, number], left_rows, right_rows
+                )
+        return found
+
+    def _contents(
+        self, pair: Pair, shown: pa.Array, alike: Mask, left_rows: pa.Array, right_rows: pa.Array
+    ) -> Mask:
+        """Compare the bytes of blobs that have the same size."""
+        managed = pc.equal(pc.struct_field(shown, "kind"), BlobKind.MANAGED.value)
+        sized = pc.greater(pc.struct_field(shown, "size"), 0)
+        inside = pc.fill_null(pc.and_(managed, sized), False).to_numpy(zero_copy_only=False)
+        found = np.zeros(len(shown), dtype=bool)
+        for row in np.flatnonzero(alike & inside).tolist():
+            # One at a time: a single blob may be as large as memory allows.
+            one = self.left.blob_bytes(pair.left or "", left_rows.slice(row, 1))
+            other = self.right.blob_bytes(pair.right or "", right_rows.slice(row, 1))
+            found[row] = one != other
+        return found
+
+
+def compared(left: Table, right: Table) -> Compared:
+    """Pair the columns of two versions by their lasting numbers, else by name.
+
+    A column that only the left has was dropped: a change of the schema, not of any row.
+    """
+    by_number = {number: name for name, number in left.field_ids.items()}
+    partner = {name: by_number.get(number) for name, number in right.field_ids.items()}
+    taken = {name for name in partner.values() if name is not None}
+    pairs = []
+    for name in right.schema.names:
+        old = partner.get(name)
+        if old is None and name in left.schema.names and name not in taken:
+            old = name
+        if name != "id":
+            pairs.append(Pair(old, name))
+    return Compared(left=left, right=right, pairs=tuple(pairs))
+
+
+def chunk_rows(schema: pa.Schema) -> int:
+    """How many whole rows of a table are held at once."""
+    width = sum(_width(field.type) for field in schema)
+    return max(1, min(COMPARE_ROWS_MAX, COMPARE_BYTES_MAX // width))
+
+
+def _width(kind: pa.DataType) -> int:
+    if pa.types.is_fixed_size_list(kind):
+        return int(kind.list_size) * max(1, kind.value_type.bit_width // 8)
+    return _NARROW_BYTES
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """Some rows that differ, by id; `properties` marks the columns in which rows of both sides differ."""
+
+    moves: pa.Table
+    properties: Mask
+
+
+def changed_steps(
+    tables: Tables, before: TableAt | None, after: TableAt | None
+) -> Iterator[tuple[Step, tuple[str, ...]]]:
+    """Find the rows that really differ, a bounded number at a time, by id."""
+    moves = candidates(tables, before, after)
+    if before is None or after is None:
+        yield from _one_sided(moves)
+        return
+    both = compared(tables.open(before), tables.open(after))
+    for start in range(0, moves.num_rows, COMPARE_ROWS_MAX):
+        step = _real(moves.slice(start, COMPARE_ROWS_MAX), both)
+        if step.moves.num_rows:
+            yield step, both.names
+
+
+def _one_sided(moves: pa.Table) -> Iterator[tuple[Step, tuple[str, ...]]]:
+    for start in range(0, moves.num_rows, COMPARE_ROWS_MAX):
+        part = moves.slice(start, COMPARE_ROWS_MAX)
+        yield Step(part, np.zeros((part.num_rows, 0), dtype=bool)), ()
+
+
+def _real(moves: pa.Table, both: Compared) -> Step:
+    """Drop the rows that are equal on both sides."""
+    shared = pc.and_(pc.is_valid(moves["before"]), pc.is_valid(moves["after"])).to_numpy()
+    matrix = np.zeros((moves.num_rows, len(both.pairs)), dtype=bool)
+    if shared.any():
+        pairs = moves.filter(pa.array(shared))
+        matrix[shared] = both.matrix(column(pairs, "before"), column(pairs, "after"))
+    kept = ~shared | matrix.any(axis=1)
+    return Step(moves.filter(pa.array(kept)), matrix[kept])
+
+
+def changed(tables: Tables, before: TableAt | None, after: TableAt | None) -> pa.Table:
+    """Every row that differs, as `MOVES`, by id: ids and row ids only."""
+    parts = [step.moves for step, _ in changed_steps(tables, before, after)]
+    return pa.concat_tables(parts) if parts else candidates(tables, after, after)
+
+
+def whole_rows(table: Table, rows: pa.Array, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """Give whole rows by row id, fit to be staged, a bounded number at a time."""
+    for start in range(0, len(rows), step := chunk_rows(table.schema)):
+        found = table.take(rows.slice(start, step), names, blobs=BlobForm.INPUT)
+        yield from found.to_batches()

@@ -1,0 +1,1 @@
+"""Branch merge: base, plan per table, row comparison, conflicts, one commit."""

@@ -1,0 +1,162 @@
+"""What two sides of a merge cannot agree on: kind, place, what each side did, and the three rows."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+import pyarrow as pa
+
+from omnigraph.catalog.model import TableType
+from omnigraph.catalog.values import json_column
+from omnigraph.errors import Problem, shorten
+from omnigraph.ids import TableKey
+from omnigraph.storage.blobs import is_blob
+from omnigraph.storage.tables import Table
+
+Row = dict[str, Any]
+
+
+class ConflictKind(StrEnum):
+    """The closed set of conflict kinds."""
+
+    DIVERGENT_INSERT = "divergent_insert"
+    DIVERGENT_UPDATE = "divergent_update"
+    DELETE_VS_UPDATE = "delete_vs_update"
+    ORPHAN_EDGE = "orphan_edge"
+    UNIQUE_VIOLATION = "unique_violation"
+    CARDINALITY_VIOLATION = "cardinality_violation"
+    VALUE_CONSTRAINT_VIOLATION = "value_constraint_violation"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conflict:
+    """One of them; `base`, `source` and `target` are the rows of the three sides, None where there is none."""
+
+    table_key: str
+    row_id: str | None
+    kind: ConflictKind
+    message: str
+    base: Row | None = None
+    source: Row | None = None
+    target: Row | None = None
+    properties: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """The wire form."""
+        return {
+            "table_key": self.table_key,
+            "row_id": self.row_id,
+            "kind": str(self.kind),
+            "message": self.message,
+            "base": self.base,
+            "source": self.source,
+            "target": self.target,
+            "properties": list(self.properties),
+        }
+
+    def __str__(self) -> str:
+        return f"{self.table_key} {self.row_id} {self.kind}: {self.message}"
+
+
+_KIND_OF_RULE: Mapping[str, ConflictKind] = {
+    "W13": ConflictKind.UNIQUE_VIOLATION,
+    "W14": ConflictKind.CARDINALITY_VIOLATION,
+    "W15": ConflictKind.ORPHAN_EDGE,
+    "W16": ConflictKind.ORPHAN_EDGE,
+}
+
+
+def kind_of(problem: Problem) -> ConflictKind:
+    """The kind of a rule that the merged graph would break."""
+    return _KIND_OF_RULE.get(problem.rule, ConflictKind.VALUE_CONSTRAINT_VIOLATION)
+
+
+def in_order(conflicts: Iterable[Conflict]) -> tuple[Conflict, ...]:
+    """By table key, then id, then kind."""
+    return tuple(sorted(conflicts, key=lambda c: (c.table_key, c.row_id or "", c.kind)))
+
+
+# ---- rows
+
+
+def rows_at(table: Table | None, rows: pa.Array, type_: TableType) -> list[Row | None]:
+    """Rows by row id, spelled as in query results; a null row id gives None."""
+    if table is None or rows.null_count == len(rows):
+        return [None] * len(rows)
+    found = iter(spelled_rows(table.take(rows.drop_null(), _shown(table)), type_))
+    return [next(found) if there else None for there in rows.is_valid().to_pylist()]
+
+
+def rows_of(table: Table | None, ids: Sequence[str], type_: TableType) -> dict[str, Row]:
+    """Rows by id."""
+    if table is None or not ids:
+        return {}
+    found = table.lookup("id", pa.array(ids, pa.string()), _shown(table))
+    return {row["id"]: row for row in spelled_rows(found, type_)}
+
+
+def spelled_rows(rows: pa.Table, type_: TableType) -> list[Row]:
+    """Rows as JSON-shaped values."""
+    names = rows.column_names
+    columns = [
+        json_column(rows[name], type_.properties[name].type)
+        if name in type_.properties
+        else rows[name].to_pylist()
+        for name in names
+    ]
+    return [dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True)]
+
+
+def _shown(table: Table) -> list[str]:
+    return [field.name for field in table.schema if not is_blob(field.type)]
+
+
+# ---- words
+
+
+def row_message(
+    table_key: TableKey,
+    kind: ConflictKind,
+    row_id: str,
+    rows: tuple[Row | None, Row | None, Row | None],
+    properties: Sequence[str],
+) -> str:
+    """Say what each side did to a row; `rows` are base, source and target."""
+    base, source, target = rows
+    name = f"{table_key} '{shorten(row_id)}'"
+    match kind:
+        case ConflictKind.DIVERGENT_INSERT:
+            told = "; ".join(_values(p, (None, source, target)) for p in properties[:_TOLD_MAX])
+            return f"{name} was inserted on both sides with different values: {told}"
+        case ConflictKind.DELETE_VS_UPDATE if source is None:
+            return f"{name} was deleted by the source and updated by the target: {_moves(base, target)}"
+        case ConflictKind.DELETE_VS_UPDATE:
+            return f"{name} was updated by the source and deleted by the target: {_moves(base, source)}"
+        case _:
+            told = "; ".join(_values(p, rows) for p in properties[:_TOLD_MAX])
+            return f"{name} was updated on both sides in different ways: {told}"
+
+
+_TOLD_MAX = 3
+"""Properties told in one message; the rows carry all of them."""
+
+
+def _values(name: str, rows: tuple[Row | None, Row | None, Row | None]) -> str:
+    base, source, target = rows
+    if source is None or name not in source:
+        return f"{name} (a blob) differs"
+    before = f"base {_text(base[name])}, " if base is not None and name in base else ""
+    return f"{name}: {before}source {_text(source[name])}, target {_text((target or {}).get(name))}"
+
+
+def _moves(base: Row | None, now: Row | None) -> str:
+    if base is None or now is None:
+        return "its blob changed"
+    moved = [n for n in now if now[n] != base.get(n)]
+    told = ", ".join(f"{n} {_text(base.get(n))} to {_text(now[n])}" for n in moved[:_TOLD_MAX])
+    return told or "its blob changed"
+
+
+def _text(value: object) -> str:
+    return "NULL" if value is None else f"'{shorten(value)}'"

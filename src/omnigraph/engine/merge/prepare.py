@@ -1,0 +1,207 @@
+"""From a relation to a plan: decide every table, collect every conflict, judge the merged graph, stage."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from omnigraph.catalog.model import Catalog
+from omnigraph.commit.changes import Changes, changes_of
+from omnigraph.commit.constraints import violations
+from omnigraph.commit.plan import WritePlan
+from omnigraph.commit.sidecar import PointerUpdate
+from omnigraph.engine.merge.apply import TableMerge, change_of, table_write
+from omnigraph.engine.merge.conflicts import (
+    Conflict,
+    in_order,
+    kind_of,
+    row_message,
+    rows_at,
+    rows_of,
+)
+from omnigraph.engine.merge.relate import Relation, Way, relate_tables
+from omnigraph.engine.merge.resolve import Clash, Granularity, Resolved, adopt, three_way
+from omnigraph.engine.write.committed import SnapshotRows
+from omnigraph.engine.write.prepare import Header
+from omnigraph.errors import MergeConflicts, Problem
+from omnigraph.ids import TableKey, Version
+from omnigraph.manifest.snapshot import Entry
+from omnigraph.storage.tables import Table, Tables
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judged:
+    """A merge that is decided but not written."""
+
+    relation: Relation
+    tables: tuple[TableMerge, ...]
+    conflicts: tuple[Conflict, ...]
+    read_set: Mapping[TableKey, Version]
+
+    @property
+    def counts(self) -> dict[TableKey, tuple[int, int, int]]:
+        """Inserts, updates and deletes of every table that changes."""
+        return {
+            one.relation.table_key: one.resolved.counts
+            for one in self.tables
+            if not one.resolved.is_empty
+        }
+
+
+def judge(
+    relation: Relation, catalog: Catalog, tables: Tables, granularity: Granularity
+) -> Judged:
+    """Decide a merge: rows first, then, when no row is in conflict, the rules over the merged graph."""
+    merges = tuple(_merges(relation, catalog, tables, granularity))
+    looked_at = {m.relation.table_key: m.relation.target.version for m in merges}
+    conflicts = in_order(c for merge in merges for c in _row_conflicts(merge, tables))
+    if not conflicts:
+        committed = SnapshotRows(relation.target.snapshot, tables)
+        conflicts = in_order(_broken_rules(merges, committed, catalog, tables))
+        looked_at |= committed.read_set()
+    return Judged(relation=relation, tables=merges, conflicts=conflicts, read_set=looked_at)
+
+
+def _merges(
+    relation: Relation, catalog: Catalog, tables: Tables, granularity: Granularity
+) -> Iterator[TableMerge]:
+    assert relation.base is not None, "an up-to-date merge has nothing to judge"
+    related = relate_tables(
+        relation.base.snapshot, relation.source.snapshot, relation.target.snapshot
+    )
+    for one in related:
+        base = None if one.base is None else one.base.at
+        match one.way:
+            case Way.SAME:
+                continue
+            case Way.POINT | Way.ADOPT:
+                resolved = adopt(tables, base, one.source.at)
+            case Way.THREE_WAY:
+                resolved = three_way(tables, base, one.source.at, one.target.at, granularity)
+        yield TableMerge(type=catalog.tables[one.table_key], relation=one, resolved=resolved)
+
+
+# ---- conflicts
+
+
+def _row_conflicts(merge: TableMerge, tables: Tables) -> Iterator[Conflict]:
+    for clash in merge.resolved.clashes:
+        yield from _clash_conflicts(merge, clash, tables)
+
+
+def _clash_conflicts(merge: TableMerge, clash: Clash, tables: Tables) -> Iterator[Conflict]:
+    sides = [
+        rows_at(table, clash.rows[side].combine_chunks(), merge.type)
+        for side, table in _opened(merge, tables).items()
+    ]
+    for number, row_id in enumerate(clash.rows["id"].to_pylist()):
+        rows = (sides[0][number], sides[1][number], sides[2][number])
+        marked = clash.properties[number]
+        properties = tuple(n for n, there in zip(clash.names, marked, strict=True) if there)
+        yield Conflict(
+            table_key=merge.relation.table_key,
+            row_id=row_id,
+            kind=clash.kind,
+            message=row_message(merge.relation.table_key, clash.kind, row_id, rows, properties),
+            base=rows[0],
+            source=rows[1],
+            target=rows[2],
+            properties=properties,
+        )
+
+
+def _opened(merge: TableMerge, tables: Tables) -> dict[str, Table | None]:
+    relation = merge.relation
+    entries: dict[str, Entry | None] = {
+        "base": relation.base,
+        "source": relation.source,
+        "target": relation.target,
+    }
+    return {side: None if e is None else tables.open(e.at) for side, e in entries.items()}
+
+
+def _broken_rules(
+    merges: Iterable[TableMerge], committed: SnapshotRows, catalog: Catalog, tables: Tables
+) -> Iterator[Conflict]:
+    """What the one evaluator of rules says of the target with the merge's changes."""
+    merges = tuple(merges)
+    changes = _changes(merges, tables)
+    found = violations(changes, committed, catalog)
+    by_table: dict[str, list[Problem]] = {}
+    for problem in found.problems:
+        by_table.setdefault(problem.table_key or "", []).append(problem)
+    opened = {merge.relation.table_key: merge for merge in merges}
+    for key, problems in by_table.items():
+        merge = opened.get(TableKey(key))
+        yield from _rule_conflicts(TableKey(key), problems, merge, catalog, committed, tables)
+
+
+def _changes(merges: Iterable[TableMerge], tables: Tables) -> Changes:
+    return changes_of({m.relation.table_key: change_of(m, tables) for m in merges})
+
+
+def _rule_conflicts(
+    key: TableKey,
+    problems: list[Problem],
+    merge: TableMerge | None,
+    catalog: Catalog,
+    committed: SnapshotRows,
+    tables: Tables,
+) -> Iterator[Conflict]:
+    type_ = catalog.tables[key]
+    ids = sorted({problem.row_id for problem in problems if problem.row_id is not None})
+    target = committed.table(key)
+    sides: dict[str, Table | None] = dict.fromkeys(("base", "source", "target"), target)
+    if merge is not None:
+        sides = _opened(merge, tables)
+    rows = {side: rows_of(table, ids, type_) for side, table in sides.items()}
+    for problem in problems:
+        row_id = problem.row_id
+        yield Conflict(
+            table_key=key,
+            row_id=row_id,
+            kind=kind_of(problem),
+            message=problem.message,
+            properties=tuple(problem.property.split(", ")) if problem.property else (),
+            **{side: found.get(row_id or "") for side, found in rows.items()},
+        )
+
+
+# ---- the plan
+
+
+def plan_merge(judged: Judged, tables: Tables, header: Header) -> WritePlan:
+    """Stage a judged merge; conflicts are raised, all of them."""
+    if judged.conflicts:
+        raise MergeConflicts(judged.conflicts)
+    branch = judged.relation.target.branch
+    moving = [one for one in judged.tables if not one.resolved.is_empty]
+    writes = tuple(
+        table_write(one, tables, branch) for one in moving if one.relation.way is not Way.POINT
+    )
+    written = {write.table_key for write in writes}
+    return WritePlan(
+        kind=header.kind,
+        commit_kind=header.commit_kind,
+        branch=branch,
+        actor=header.actor,
+        operation_id=header.operation_id,
+        commit_id=header.commit_id,
+        tables=writes,
+        read_set={k: v for k, v in judged.read_set.items() if k not in written},
+        pointer_updates=tuple(
+            _pointer(one.relation.source) for one in moving if one.relation.way is Way.POINT
+        ),
+        merge_source=judged.relation.source_commit,
+        if_commit=header.if_commit,
+    )
+
+
+def _pointer(entry: Entry) -> PointerUpdate:
+    return PointerUpdate(
+        table_key=entry.table_key,
+        version=entry.version,
+        branch=entry.at.branch,
+        row_count=entry.row_count,
+        path=entry.at.path,
+    )

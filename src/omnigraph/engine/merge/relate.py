@@ -1,0 +1,125 @@
+"""How two branches relate: their base, the outcome, and per table what there is to do."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from omnigraph.errors import UserInputError
+from omnigraph.ids import MAIN, BranchName, CommitId, TableKey
+from omnigraph.manifest.lineage import merge_base
+from omnigraph.manifest.manifest import Manifest
+from omnigraph.manifest.records import GraphCommit, lance_branch
+from omnigraph.manifest.snapshot import Entry, Snapshot
+from omnigraph.manifest.state import BranchState
+from omnigraph.manifest.travel import state_of
+
+
+class Outcome(StrEnum):
+    """What a merge comes to."""
+
+    ALREADY_UP_TO_DATE = "already_up_to_date"
+    FAST_FORWARD = "fast_forward"
+    MERGED = "merged"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Relation:
+    """Source and target as they were captured, and the newest state they share; None when there is nothing to do."""
+
+    source: BranchState
+    target: BranchState
+    base: BranchState | None
+    outcome: Outcome
+
+    @property
+    def source_commit(self) -> CommitId:
+        """The commit that is merged."""
+        assert self.source.head is not None, "a branch without commits has no merge base"
+        return self.source.head.id
+
+
+def relate(manifest: Manifest, source: BranchState, target: BranchState) -> Relation:
+    """Find the merge base of two branches and what follows from it."""
+    base = _base(source, target)
+    ours, theirs = source.head, target.head
+    if ours is not None and theirs is not None and base is not None:
+        if ours.id == theirs.id or base.id == ours.id:
+            return Relation(
+                source=source, target=target, base=None, outcome=Outcome.ALREADY_UP_TO_DATE
+            )
+        forward = base.id == theirs.id
+        return Relation(
+            source=source,
+            target=target,
+            base=state_of(manifest, base.branch, base),
+            outcome=Outcome.FAST_FORWARD if forward else Outcome.MERGED,
+        )
+    raise UserInputError(
+        f"branches '{source.branch}' and '{target.branch}' have no common ancestor and cannot be merged; "
+        "nothing was written",
+        hint="export one of them and load it into the other",
+    )
+
+
+def _base(source: BranchState, target: BranchState) -> GraphCommit | None:
+    if source.head is None or target.head is None:
+        return None
+    commits = {**source.lineage.by_id, **target.lineage.by_id}
+    return merge_base(commits, source.head.id, target.head.id)
+
+
+# ---- per table
+
+
+class Way(StrEnum):
+    """How a table gets from the target's state to the merged one."""
+
+    SAME = "same"
+    POINT = "point"
+    """The rows are those of the source, on a line that outlives it: only the pin moves."""
+    ADOPT = "adopt"
+    """The target did not touch it: what the source did is done again on the target's line."""
+    THREE_WAY = "three_way"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableRelation:
+    """One table on the three sides."""
+
+    table_key: TableKey
+    way: Way
+    base: Entry | None
+    source: Entry
+    target: Entry
+
+    def fork(self, branch: BranchName) -> str | None:
+        """The Lance branch to give the target before it can write, if it has none of its own."""
+        own = lance_branch(branch)
+        return own if self.target.at.branch != own else None
+
+
+def relate_tables(
+    base: Snapshot, source: Snapshot, target: Snapshot
+) -> tuple[TableRelation, ...]:
+    """Relate every table of the target, by key."""
+    return tuple(
+        TableRelation(
+            table_key=key,
+            way=_way(base.entries.get(key), source.entry(key), entry, target.branch),
+            base=base.entries.get(key),
+            source=source.entry(key),
+            target=entry,
+        )
+        for key, entry in target.entries.items()
+    )
+
+
+def _way(base: Entry | None, source: Entry, target: Entry, branch: BranchName) -> Way:
+    if source.at == target.at or (base is not None and base.at == source.at):
+        return Way.SAME
+    if base is None or base.at != target.at:
+        return Way.THREE_WAY
+    owned = branch != MAIN and target.at.branch == branch
+    # A pin only moves up, and only to main's line: a fork of the source would keep the source from being deleted.
+    if source.at.branch is None and not owned and source.version > target.version:
+        return Way.POINT
+    return Way.ADOPT

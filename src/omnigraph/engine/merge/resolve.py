@@ -1,0 +1,209 @@
+"""Three rows of one id become one, or a conflict: the truth table, over whole columns."""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.commit.changes import column
+from omnigraph.engine.compare.candidates import candidates
+from omnigraph.engine.compare.equality import Mask
+from omnigraph.engine.compare.rows import Compared, changed, compared
+from omnigraph.engine.merge.conflicts import ConflictKind
+from omnigraph.storage.tables import TableAt, Tables
+
+TRIPLES = pa.schema(
+    [pa.field("id", pa.string()), *(pa.field(side, pa.uint64()) for side in ("base", "source", "target"))]
+)
+"""One id and its row ids on the three sides, null where there is no row."""
+
+_NOTHING = pa.array([], pa.uint64())
+_NO_IDS = pa.array([], pa.string())
+
+
+class Granularity(StrEnum):
+    """What must not be changed on both sides: the row, or one property of it."""
+
+    ROW = "row"
+    PROPERTY = "property"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Clash:
+    """Rows that both sides changed in ways that do not fit; `properties` marks in which columns."""
+
+    kind: ConflictKind
+    rows: pa.Table
+    properties: Mask
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resolved:
+    """What a merge does to one table: row ids of source rows that come, of mixed ones, and ids that go."""
+
+    new: pa.Array = field(default_factory=lambda: _NOTHING)
+    changed: pa.Array = field(default_factory=lambda: _NOTHING)
+    mixed: pa.Table = field(default_factory=TRIPLES.empty_table)
+    removed: pa.Array = field(default_factory=lambda: _NO_IDS)
+    clashes: tuple[Clash, ...] = ()
+
+    @property
+    def counts(self) -> tuple[int, int, int]:
+        """Inserts, updates, deletes."""
+        return len(self.new), len(self.changed) + self.mixed.num_rows, len(self.removed)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the target stays as it is."""
+        return not any(self.counts)
+
+
+def adopt(tables: Tables, base: TableAt | None, source: TableAt) -> Resolved:
+    """Take everything the source did: the target still is the base."""
+    moves = changed(tables, base, source)
+    return _taken(moves)
+
+
+def _taken(moves: pa.Table) -> Resolved:
+    fresh, gone = pc.is_null(moves["before"]), pc.is_null(moves["after"])
+    kept = pc.and_(pc.invert(fresh), pc.invert(gone))
+    return Resolved(
+        new=column(moves.filter(fresh), "after"),
+        changed=column(moves.filter(kept), "after"),
+        removed=column(moves.filter(gone), "id"),
+    )
+
+
+def three_way(
+    tables: Tables,
+    base: TableAt | None,
+    source: TableAt,
+    target: TableAt,
+    granularity: Granularity,
+) -> Resolved:
+    """Combine what both sides did since the base; rows the source left alone stay as the target has them."""
+    moves = changed(tables, base, source)
+    touched = _touched(tables, base, target, moves)
+    met = pc.is_in(moves["id"], value_set=column(touched, "id"))
+    alone = _taken(moves.filter(pc.invert(met)))
+    if not touched.num_rows:
+        return alone
+    sides = _Sides(tables, base, source, target)
+    return _together(alone, _triples(moves.filter(met), touched), sides, granularity)
+
+
+def _touched(tables: Tables, base: TableAt | None, target: TableAt, moves: pa.Table) -> pa.Table:
+    """Rows the target may have changed, among those the source changed."""
+    theirs = candidates(tables, base, target)
+    return theirs.filter(pc.is_in(theirs["id"], value_set=column(moves, "id")))
+
+
+def _triples(ours: pa.Table, theirs: pa.Table) -> pa.Table:
+    place = pc.index_in(column(ours, "id"), value_set=column(theirs, "id"))
+    found = column(theirs, "after").take(place)
+    return pa.table([ours["id"], ours["before"], ours["after"], found], schema=TRIPLES)
+
+
+class _Sides:
+    """The three versions, and how rows of two of them are compared."""
+
+    def __init__(
+        self, tables: Tables, base: TableAt | None, source: TableAt, target: TableAt
+    ) -> None:
+        self._source, self._target = tables.open(source), tables.open(target)
+        self._base = self._target if base is None else tables.open(base)
+
+    def by_target(self) -> Compared:
+        """Base against target."""
+        return compared(self._base, self._target)
+
+    def by_source(self) -> Compared:
+        """Base against source."""
+        return compared(self._base, self._source)
+
+    def across(self) -> Compared:
+        """Source against target."""
+        return compared(self._source, self._target)
+
+
+def _together(
+    alone: Resolved, triples: pa.Table, sides: _Sides, granularity: Granularity
+) -> Resolved:
+    """Decide the ids that both sides may have changed, case by case."""
+    there = {n: triples[n].is_valid().to_numpy() for n in ("base", "source", "target")}
+    both_new = ~there["base"] & there["source"] & there["target"]
+    source_gone = there["base"] & ~there["source"] & there["target"]
+    target_gone = there["base"] & there["source"] & ~there["target"]
+    all_there = there["base"] & there["source"] & there["target"]
+    doomed, clash_gone = _deleted_by_source(_pick(triples, source_gone), sides.by_target())
+    updates = _updated_on_both(_pick(triples, all_there), sides, granularity)
+    clashes = (
+        _inserted_on_both(_pick(triples, both_new), sides.across()),
+        clash_gone,
+        _clash(ConflictKind.DELETE_VS_UPDATE, _pick(triples, target_gone)),
+        *updates.clashes,
+    )
+    return Resolved(
+        new=alone.new,
+        changed=pa.concat_arrays([alone.changed, updates.changed]),
+        mixed=updates.mixed,
+        removed=pa.concat_arrays([alone.removed, doomed]),
+        clashes=tuple(clash for clash in clashes if clash.rows.num_rows),
+    )
+
+
+def _pick(rows: pa.Table, mask: Any) -> pa.Table:
+    return rows.filter(pa.array(mask))
+
+
+def _clash(kind: ConflictKind, rows: pa.Table) -> Clash:
+    return Clash(kind=kind, rows=rows, properties=np.zeros((rows.num_rows, 0), bool), names=())
+
+
+def _inserted_on_both(rows: pa.Table, both: Compared) -> Clash:
+    matrix = both.matrix(column(rows, "source"), column(rows, "target"))
+    apart = matrix.any(axis=1)
+    return Clash(
+        kind=ConflictKind.DIVERGENT_INSERT,
+        rows=_pick(rows, apart),
+        properties=matrix[apart],
+        names=both.names,
+    )
+
+
+def _deleted_by_source(rows: pa.Table, both: Compared) -> tuple[pa.Array, Clash]:
+    """Rows the target only carried along go; rows it changed are in conflict."""
+    touched = both.matrix(column(rows, "base"), column(rows, "target")).any(axis=1)
+    doomed = column(_pick(rows, ~touched), "id")
+    return doomed, _clash(ConflictKind.DELETE_VS_UPDATE, _pick(rows, touched))
+
+
+def _updated_on_both(rows: pa.Table, sides: _Sides, granularity: Granularity) -> Resolved:
+    theirs = sides.by_target().matrix(column(rows, "base"), column(rows, "target"))
+    untouched = ~theirs.any(axis=1)
+    carried = column(_pick(rows, untouched), "source")
+    rows, theirs = _pick(rows, ~untouched), theirs[~untouched]
+    across = sides.across()
+    apart = across.matrix(column(rows, "source"), column(rows, "target"))
+    differing = apart.any(axis=1)
+    rows, theirs, apart = _pick(rows, differing), theirs[differing], apart[differing]
+    ours = np.ones_like(apart)
+    if granularity is Granularity.PROPERTY:
+        ours = sides.by_source().matrix(column(rows, "base"), column(rows, "source"))
+        theirs = theirs & apart
+    else:
+        theirs = apart
+    clashing = (ours & theirs).any(axis=1)
+    clash = Clash(
+        kind=ConflictKind.DIVERGENT_UPDATE,
+        rows=_pick(rows, clashing),
+        properties=(ours & theirs)[clashing],
+        names=across.names,
+    )
+    # Where all that the source did is there already, the target's row is the merged one.
+    mixed = ~clashing & (ours & apart).any(axis=1)
+    return Resolved(changed=carried, mixed=_pick(rows, mixed), clashes=(clash,))

@@ -1,0 +1,112 @@
+"""The merging verb: bring what one branch did into another, in one commit, or say why not."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from omnigraph.commit.plan import WritePlan
+from omnigraph.commit.sidecar import WriterKind
+from omnigraph.engine.attempt import attempt
+from omnigraph.engine.engine import Engine
+from omnigraph.engine.merge.conflicts import Conflict
+from omnigraph.engine.merge.prepare import Judged, judge, plan_merge
+from omnigraph.engine.merge.relate import Outcome, Relation, relate
+from omnigraph.engine.merge.resolve import Granularity
+from omnigraph.engine.write.verbs import header
+from omnigraph.errors import UserInputError
+from omnigraph.ids import BranchName, TableKey
+from omnigraph.manifest.names import branch_name
+from omnigraph.manifest.records import CommitKind, GraphCommit
+from omnigraph.manifest.state import BranchState
+from omnigraph.manifest.view import View
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Merged:
+    """What a merge did, or would do."""
+
+    source: BranchName
+    target: BranchName
+    outcome: Outcome
+    tables: Mapping[TableKey, tuple[int, int, int]]
+    commit: GraphCommit | None = None
+    conflicts: tuple[Conflict, ...] = ()
+
+
+def merge(
+    engine: Engine,
+    source: str,
+    target: str,
+    *,
+    granularity: str = Granularity.ROW,
+    actor: str | None = None,
+    dry_run: bool = False,
+) -> Merged:
+    """Merge one branch into another; conflicts are collected completely before anything is written."""
+    ours, theirs = _names(source, target)
+    chosen = _granularity(granularity)
+    if dry_run:
+        return _preview(engine, ours, theirs, chosen)
+    engine.require_writable("merge")
+    write = header(engine, WriterKind.BRANCH_MERGE, CommitKind.BRANCH_MERGE, actor)
+    captured: list[BranchState] = []
+    judged: list[Judged] = []
+
+    def prepared(view: View) -> WritePlan | None:
+        if not captured:
+            # Once, whatever happens to the target: commits the source gets meanwhile are not part of this merge.
+            captured.append(engine.manifest.current(ours))
+        found = _judged(engine, relate(engine.manifest, captured[0], view.state), view, chosen)
+        judged[:] = [found]
+        if found.relation.base is None:
+            return None
+        return plan_merge(found, engine.store.tables, write)
+
+    published = attempt(engine, theirs, prepared)
+    return Merged(
+        source=ours,
+        target=theirs,
+        outcome=judged[0].relation.outcome,
+        tables=judged[0].counts,
+        commit=None if published is None else published.commit,
+    )
+
+
+def _preview(
+    engine: Engine, source: BranchName, target: BranchName, granularity: Granularity
+) -> Merged:
+    view = engine.view(target)
+    relation = relate(engine.manifest, engine.manifest.current(source), view.state)
+    judged = _judged(engine, relation, view, granularity)
+    return Merged(
+        source=source,
+        target=target,
+        outcome=relation.outcome,
+        tables=judged.counts,
+        conflicts=judged.conflicts,
+    )
+
+
+def _judged(engine: Engine, relation: Relation, view: View, granularity: Granularity) -> Judged:
+    if relation.base is None:
+        return Judged(relation=relation, tables=(), conflicts=(), read_set={})
+    return judge(relation, view.catalog, engine.store.tables, granularity)
+
+
+def _names(source: str, target: str) -> tuple[BranchName, BranchName]:
+    ours, theirs = branch_name(source, "merge"), branch_name(target, "merge")
+    if ours == theirs:
+        raise UserInputError(
+            f"merge: source and target are the same branch '{ours}'; nothing was written",
+            hint="name the branch to merge from, and with `into` the one to merge into",
+        )
+    return ours, theirs
+
+
+def _granularity(text: str) -> Granularity:
+    try:
+        return Granularity(text)
+    except ValueError as error:
+        allowed = ", ".join(Granularity)
+        raise UserInputError(
+            f"merge: granularity '{text}' is unknown, it is one of {allowed}; nothing was written"
+        ) from error

@@ -1,0 +1,1 @@
+"""Schema changes: planned, then applied as one commit."""

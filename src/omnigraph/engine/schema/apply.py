@@ -1,0 +1,256 @@
+"""Applying a schema: plan, lock, change tables, publish once, put the new schema files in place."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from omnigraph.catalog import diff
+from omnigraph.catalog.model import Catalog
+from omnigraph.catalog.resolve import compile_schema
+from omnigraph.catalog.steps import SchemaPlan, first_refusal
+from omnigraph.commit.guard import drift
+from omnigraph.commit.plan import Creation, TableWrite, WritePlan
+from omnigraph.commit.queues import Hold, queue_key
+from omnigraph.commit.sidecar import Registration, Tombstone, WriterKind
+from omnigraph.engine.attempt import commit_held
+from omnigraph.engine.engine import Engine
+from omnigraph.engine.schema.files import place_files, stage_files
+from omnigraph.engine.schema.lock import schema_lock
+from omnigraph.engine.schema.work import NewTable, Work, work_of
+from omnigraph.engine.upkeep.indices import IndexState, ensure_indices, index_status
+from omnigraph.errors import (
+    InternalError,
+    OmniError,
+    PreconditionFailed,
+    RecoveryRequired,
+    SchemaApplyConflict,
+    TableExists,
+)
+from omnigraph.ids import MAIN, CommitId, OperationId, TableKey, Version
+from omnigraph.language.source import Source
+from omnigraph.logs import get_logger
+from omnigraph.manifest.contracts import Accepted
+from omnigraph.manifest.publish import Published
+from omnigraph.manifest.records import CommitKind, GraphCommit
+from omnigraph.manifest.snapshot import Entry
+from omnigraph.manifest.view import View
+from omnigraph.storage.tables import TableAt, Tables
+
+_log = get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Applied:
+    """What applying a schema did; `commit` is None when there was nothing to change."""
+
+    plan: SchemaPlan
+    version: Version
+    commit: GraphCommit | None = None
+    pending_indexes: tuple[str, ...] = ()
+
+
+def plan_schema(engine: Engine, source: Source, *, allow_data_loss: bool = False) -> SchemaPlan:
+    """Say what applying a schema would do; reads no data and changes nothing."""
+    accepted = engine.contracts.current().catalog
+    return diff.plan(accepted, compile_schema(source), allow_data_loss=allow_data_loss)
+
+
+def apply_schema(
+    engine: Engine,
+    source: Source,
+    *,
+    allow_data_loss: bool = False,
+    actor: str | None = None,
+) -> Applied:
+    """Change the schema of the graph in one commit; what is not supported is refused as a whole."""
+    engine.require_writable("schema apply")
+    desired = compile_schema(source)
+    engine.recovery.heal()
+    with schema_lock(engine) as lock, _all_turns(engine, lock) as hold:
+        view = engine.view(MAIN)
+        plan = _supported(view, desired, allow_data_loss)
+        if not plan.steps:
+            return Applied(plan=plan, version=view.version)
+        _refuse_pending(engine)
+        change = _Change(engine, view, source.text, work_of(view.contract, desired), actor)
+        published = change.commit(hold)
+    return Applied(
+        plan=plan,
+        version=published.version,
+        commit=published.commit,
+        pending_indexes=_indexed(engine, actor),
+    )
+
+
+def _indexed(engine: Engine, actor: str | None) -> tuple[str, ...]:
+    """Build what the new schema asks for, as an operation of its own; what is missing afterwards is pending."""
+    try:
+        report = ensure_indices(engine, actor=actor)
+    except OmniError as error:
+        _log.warning("schema.indexes_pending", reason=str(error))
+        report = index_status(engine)
+    missing = (one for one in report.indexes if one.state is IndexState.PENDING and one.rows)
+    return tuple(f"{one.table_key}.{one.column}" for one in missing)
+
+
+def _supported(view: View, desired: Catalog, allow_data_loss: bool) -> SchemaPlan:
+    plan = diff.plan(view.catalog, desired, allow_data_loss=allow_data_loss)
+    if not plan.supported:
+        rows = {key: entry.row_count for key, entry in view.snapshot.entries.items()}
+        raise first_refusal(plan, rows)
+    return plan
+
+
+@contextmanager
+def _all_turns(engine: Engine, lock: Hold) -> Iterator[Hold]:
+    """Hold the turns of all tables of main: writers that are under way end first, new ones wait.
+
+    The schema's own turn sorts before every table, so the order in which turns are taken stays the same.
+    """
+    tables = engine.manifest.current(MAIN).snapshot.entries
+    with engine.desk.queues.hold(queue_key(key, None) for key in tables) as hold:
+        yield Hold({**lock.locks, **hold.locks})
+
+
+def _refuse_pending(engine: Engine) -> None:
+    """With every turn held, whatever is pending has no owner left: recovery goes first."""
+    for sidecar in engine.desk.sidecars.pending():
+        raise RecoveryRequired(
+            sidecar.operation_id,
+            f"schema apply: the interrupted {sidecar.writer_kind} {sidecar.operation_id} must be settled first; "
+            "no changes were made",
+        )
+
+
+# ---- one commit
+
+
+class _Change:
+    """One schema change on its way from a view to a commit."""
+
+    def __init__(
+        self, engine: Engine, view: View, source: str, work: Work, actor: str | None
+    ) -> None:
+        self._engine = engine
+        self._view = view
+        self._actor = actor
+        self.work = work
+        self._accepted = Accepted(source=source, contract=work.contract)
+        self._operation = OperationId(engine.runtime.new_id())
+
+    def commit(self, hold: Hold) -> Published:
+        """Make it visible, or leave it to recovery, or leave no trace."""
+        self._require_no_drift()
+        try:
+            return commit_held(self._engine, self._plan(), hold)
+        except PreconditionFailed as error:
+            raise self._lost_lease() from error
+        finally:
+            self._engine.contracts.forget()
+
+    def _plan(self) -> WritePlan:
+        work, commit = self.work, self._view.commit
+        written = work.reshaped.keys()
+        return WritePlan(
+            kind=WriterKind.SCHEMA_APPLY,
+            commit_kind=CommitKind.SCHEMA_APPLY,
+            branch=MAIN,
+            actor=self._actor,
+            operation_id=self._operation,
+            commit_id=CommitId(self._engine.runtime.new_id()),
+            tables=tuple(self._write(key) for key in sorted(written)),
+            read_set={k: v for k, v in self._view.snapshot.pins.items() if k not in written},
+            registrations=tuple(self._registrations()),
+            creations=dict(self._creations()),
+            tombstones=tuple(self._tombstones()),
+            if_commit=commit,
+            before_publish=self._stage_files,
+            after_publish=self._place_files,
+        )
+
+    # ---- tables
+
+    def _entry(self, key: TableKey) -> Entry:
+        return self._view.snapshot.entry(key)
+
+    def _write(self, key: TableKey) -> TableWrite:
+        base = self._entry(key).at
+        staged = self._engine.store.tables.stage_columns(base, self.work.reshaped[key])
+        return TableWrite(table_key=key, base=base, strict=True, staged=staged)
+
+    def _registrations(self) -> Iterator[Registration]:
+        for key, new in self.work.created.items():
+            yield Registration(table_key=key, table_path=new.path)
+        for old, renamed in self.work.renamed.items():
+            yield Registration(
+                table_key=renamed, table_path=self._entry(old).at.path, created=False
+            )
+
+    def _creations(self) -> Iterator[tuple[TableKey, Creation]]:
+        for key, new in self.work.created.items():
+            yield key, self._create(new)
+        for old, renamed in self.work.renamed.items():
+            yield renamed, _taken_over(self._entry(old).at)
+
+    def _tombstones(self) -> Iterator[Tombstone]:
+        for key in sorted((*self.work.dropped, *self.work.renamed)):
+            yield Tombstone(key, Version(self._entry(key).version + 1))
+
+    def _create(self, new: NewTable) -> Creation:
+        def create(tables: Tables) -> TableAt:
+            try:
+                return tables.create(new.path, new.schema)
+            except TableExists:
+                self._require_nobodys(new.path)
+                tables.delete_table(new.path)
+                return tables.create(new.path, new.schema)
+
+        return create
+
+    def _require_nobodys(self, path: str) -> None:
+        """Refuse to replace a table that any history of main names; all other branches are gone."""
+        lives = self._engine.manifest.current(MAIN).lives.by_key.values()
+        if any(life.path == path for named in lives for life in named):
+            raise InternalError(
+                f"a new table would replace the one at '{path}', which history names; recovery takes "
+                "this schema change back"
+            )
+
+    def _require_no_drift(self) -> None:
+        """A renamed or dropped table is not written, so nobody else looks whether its HEAD is at its pin."""
+        for key in sorted((*self.work.dropped, *self.work.renamed)):
+            entry = self._entry(key)
+            head = self._engine.store.tables.head(entry.at.path, None)
+            if head != entry.version:
+                raise drift(self._engine.desk.sidecars, key, None, entry.version, head)
+
+    # ---- files
+
+    def _stage_files(self) -> None:
+        self._require_lease()
+        stage_files(self._engine.store.objects, self._accepted)
+
+    def _place_files(self) -> None:
+        try:
+            place_files(self._engine.store.objects)
+        except OmniError as error:
+            raise RecoveryRequired(
+                self._operation,
+                f"schema apply {self._operation} is published, but its schema files could not be put in place "
+                f"({error}); recovery does that, do not repeat it",
+            ) from error
+
+    def _require_lease(self) -> None:
+        state = self._engine.manifest.current(MAIN)
+        if (state.head.id if state.head else None) != self._view.commit:
+            raise self._lost_lease()
+
+    def _lost_lease(self) -> SchemaApplyConflict:
+        return SchemaApplyConflict(
+            "schema apply lost its lease: main advanced while tables were changed; the change was taken back",
+            hint="retry",
+        )
+
+
+def _taken_over(at: TableAt) -> Creation:
+    return lambda tables: at

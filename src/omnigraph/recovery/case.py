@@ -1,0 +1,111 @@
+"""One pending operation under its turns: what was seen of it, and how its settling ends."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from omnigraph.commit.protocol import Desk
+from omnigraph.commit.queues import Hold
+from omnigraph.commit.sidecar import Sidecar, TableOutcome, WriterKind
+from omnigraph.failpoints import Failpoint, fail
+from omnigraph.ids import RECOVERY_ACTOR, BranchName, CommitId, OperationId
+from omnigraph.logs import get_logger
+from omnigraph.manifest.change import Change, Draft
+from omnigraph.manifest.records import CommitKind, graph_branch
+from omnigraph.manifest.snapshot import Snapshot
+from omnigraph.manifest.state import BranchState
+from omnigraph.recovery.audit import Audit, RecoveryKind, row_of
+from omnigraph.recovery.classify import Facts
+from omnigraph.recovery.staging import StagingAction
+from omnigraph.storage.objects import Objects
+
+_log = get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """A pending operation and the state it was judged on; main's when its own branch is gone."""
+
+    desk: Desk
+    audit: Audit
+    sidecar: Sidecar
+    hold: Hold
+    state: BranchState
+    facts: Facts
+    staging: StagingAction = StagingAction.NOTHING
+
+    @property
+    def id(self) -> OperationId:
+        """The operation."""
+        return self.sidecar.operation_id
+
+    @property
+    def branch(self) -> BranchName:
+        """The graph branch it writes."""
+        return graph_branch(self.sidecar.branch)
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """What is visible there."""
+        return self.state.snapshot
+
+    @property
+    def objects(self) -> Objects:
+        """The texts of the graph."""
+        return self.desk.sidecars.objects
+
+    @property
+    def is_schema_apply(self) -> bool:
+        """Whether schema files are part of it."""
+        return self.sidecar.writer_kind is WriterKind.SCHEMA_APPLY
+
+
+def draft(desk: Desk, operation_id: OperationId, merged: CommitId | None = None) -> Draft:
+    """The commit of a recovery; it names the operation it settles."""
+    return Draft(
+        commit=CommitId(desk.runtime.new_id()),
+        kind=CommitKind.RECOVERY,
+        actor=RECOVERY_ACTOR,
+        merged_parent=merged,
+        operation_id=operation_id,
+    )
+
+
+def recovery_commit(state: BranchState, operation_id: OperationId) -> CommitId | None:
+    """The commit by which an earlier attempt settled this operation."""
+    for commit in state.lineage.listed(actor=RECOVERY_ACTOR):
+        if commit.operation_id == operation_id:
+            return commit.id
+    return None
+
+
+def published(desk: Desk, change: Change) -> CommitId:
+    """Publish a change that makes a commit."""
+    done = desk.publish(change)
+    assert done.commit is not None, "a draft always makes a commit"
+    return done.commit.id
+
+
+def lineage_only(
+    desk: Desk, operation_id: OperationId, branch: BranchName, merged: CommitId | None = None
+) -> CommitId:
+    """A recovery commit without table changes; an earlier attempt's is taken when there is one."""
+    found = recovery_commit(desk.manifest.current(branch), operation_id)
+    if found is not None:
+        return found
+    return published(desk, Change(branch=branch, draft=draft(desk, operation_id, merged)))
+
+
+def finish(
+    case: Case, commit: CommitId, kind: RecoveryKind, outcomes: Sequence[TableOutcome] = ()
+) -> None:
+    """Record the outcome once, then disarm."""
+    fail(Failpoint.AUDIT)
+    row = row_of(case.sidecar, commit, kind, outcomes, case.desk.runtime.now_us())
+    case.audit.record(row)
+    _log.info(
+        "recovery.settled",
+        operation=case.id,
+        kind=str(kind),
+        tables={o.table_key: (o.from_version, o.to_version) for o in outcomes},
+    )
+    case.desk.sidecars.disarm(case.id)

@@ -1,0 +1,110 @@
+"""The operator's way out: give a pending operation up, on the record, saying what it leaves."""
+
+from dataclasses import dataclass
+
+from omnigraph.commit.protocol import Desk
+from omnigraph.commit.queues import Hold
+from omnigraph.commit.sidecar import Sidecar
+from omnigraph.commit.sidecars import operation_of
+from omnigraph.errors import NotFound, OmniError, RecoveryRequired, SidecarUnreadable
+from omnigraph.ids import MAIN, BranchName, CommitId, OperationId
+from omnigraph.recovery.audit import Audit, AuditRow, RecoveryKind
+from omnigraph.recovery.case import Case, lineage_only
+from omnigraph.recovery.classify import Finding
+from omnigraph.recovery.look import look
+from omnigraph.storage.layout import sidecar_path
+
+UNKNOWN = "Unknown"
+"""The writer of a sidecar that cannot be read."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GivenUp:
+    """An operation that was given up: the commit that says so, and what it leaves for somebody to look at."""
+
+    operation_id: OperationId
+    writer_kind: str
+    commit: CommitId
+    leaves: tuple[str, ...]
+
+
+def give_up(desk: Desk, audit: Audit, operation_id: OperationId) -> GivenUp:
+    """Remove a pending operation without completing it or taking it back; what it wrote stays where it is."""
+    names = desk.sidecars.names()
+    if sidecar_path(operation_id) not in names:
+        raise NotFound("pending operation", operation_id, known=map(operation_of, names))
+    try:
+        sidecar = desk.sidecars.find(operation_id)
+    except SidecarUnreadable as error:
+        unknown = (f"nobody knows which tables it moved ({error.reason}); run `omnigraph doctor`",)
+        return _recorded(desk, audit, operation_id, None, unknown)
+    if sidecar is None:
+        raise NotFound("pending operation", operation_id, hint="its writer has just finished it")
+    with desk.queues.try_hold(sidecar.queues) as hold:
+        if hold is None:
+            raise RecoveryRequired(
+                operation_id,
+                f"operation {operation_id} has a live writer, which will finish it; nothing was changed",
+            )
+        left = _leaves(desk, audit, sidecar, hold)
+        return _recorded(desk, audit, operation_id, sidecar, left)
+
+
+def _recorded(
+    desk: Desk,
+    audit: Audit,
+    operation_id: OperationId,
+    sidecar: Sidecar | None,
+    leaves: tuple[str, ...],
+) -> GivenUp:
+    commit = lineage_only(desk, operation_id, _branch(desk, sidecar))
+    row = AuditRow(
+        commit=commit,
+        kind=RecoveryKind.DISCARDED,
+        for_actor=None if sidecar is None else sidecar.actor,
+        operation_id=operation_id,
+        writer_kind=UNKNOWN if sidecar is None else str(sidecar.writer_kind),
+        tables=(),
+        created_at=desk.runtime.now_us(),
+    )
+    audit.record(row)
+    desk.sidecars.disarm(operation_id)
+    return GivenUp(
+        operation_id=operation_id, writer_kind=row.writer_kind, commit=commit, leaves=leaves
+    )
+
+
+def _branch(desk: Desk, sidecar: Sidecar | None) -> BranchName:
+    """Where the commit goes: the branch of the operation, while there is one."""
+    branch = None if sidecar is None else sidecar.branch
+    return BranchName(branch) if branch in desk.manifest.rows.branches() and branch else MAIN
+
+
+# ---- what stays
+
+
+def _leaves(desk: Desk, audit: Audit, sidecar: Sidecar, hold: Hold) -> tuple[str, ...]:
+    try:
+        case = look(desk, audit, sidecar, hold)
+    except OmniError as error:
+        return (f"its tables cannot be looked at ({error}); run `omnigraph doctor`",)
+    return (*_drifted(case), *_made(case))
+
+
+def _drifted(case: Case) -> list[str]:
+    return [
+        f"{seen.pin.table_key} at version {seen.head}, pinned at {seen.visible}: run `omnigraph repair`"
+        for seen, finding in zip(case.facts.seen, case.facts.findings, strict=True)
+        if seen.head != seen.visible and finding is not Finding.FOREIGN
+    ]
+
+
+def _made(case: Case) -> list[str]:
+    forks = [
+        f"the fork '{seen.pin.table_branch}' of {seen.pin.table_key}: the next write there removes it"
+        for seen in case.facts.seen
+        if seen.is_fork
+    ]
+    if case.facts.has_leftovers:
+        forks.append("tables or schema files of an unfinished schema change")
+    return forks

@@ -1,0 +1,74 @@
+"""Gathering the facts of one pending operation."""
+
+from omnigraph.commit.protocol import Desk
+from omnigraph.commit.queues import Hold
+from omnigraph.commit.sidecar import Sidecar, WriterKind
+from omnigraph.ids import MAIN
+from omnigraph.manifest.records import graph_branch
+from omnigraph.manifest.snapshot import Snapshot
+from omnigraph.recovery.audit import Audit
+from omnigraph.recovery.case import Case
+from omnigraph.recovery.classify import Facts
+from omnigraph.recovery.forward import is_reached
+from omnigraph.recovery.observe import observe
+from omnigraph.recovery.staging import StagingAction, judge_staging, read_staging
+
+
+def look(desk: Desk, audit: Audit, sidecar: Sidecar, hold: Hold) -> Case:
+    """Read everything a verdict depends on, fresh, changing nothing."""
+    alive = _is_alive(desk, sidecar)
+    state = desk.manifest.current(graph_branch(sidecar.branch) if alive else MAIN)
+    staging = _staging(desk, sidecar, state.snapshot) if alive else StagingAction.NOTHING
+    facts = Facts(sidecar=sidecar, is_alive=False)
+    if alive:
+        facts = Facts(
+            sidecar=sidecar,
+            seen=observe(sidecar, state.snapshot, desk.tables),
+            is_published=sidecar.commit_id is not None
+            and state.shows(sidecar.commit_id) is not None,
+            is_reached=is_reached(sidecar, state.snapshot),
+            relies=_relies(sidecar, state.snapshot),
+            has_leftovers=_has_leftovers(desk, sidecar, state.snapshot, staging),
+            may_complete=sidecar.writer_kind is not WriterKind.SCHEMA_APPLY
+            or staging is StagingAction.PROMOTE,
+        )
+    return Case(
+        desk=desk,
+        audit=audit,
+        sidecar=sidecar,
+        hold=hold,
+        state=state,
+        facts=facts,
+        staging=staging,
+    )
+
+
+def _is_alive(desk: Desk, sidecar: Sidecar) -> bool:
+    """Whether the branch is there, in the life the operation wrote; the list decides, never a failed open."""
+    if sidecar.branch is None:
+        return True
+    ref = desk.manifest.rows.branches().get(sidecar.branch)
+    return ref is not None and (sidecar.line is None or ref.incarnation == sidecar.line)
+
+
+def _relies(sidecar: Sidecar, snapshot: Snapshot) -> bool:
+    pins = snapshot.pins
+    return all(pins.get(table) == expected for table, expected in sidecar.read_set.items())
+
+
+def _staging(desk: Desk, sidecar: Sidecar, snapshot: Snapshot) -> StagingAction:
+    if sidecar.writer_kind is not WriterKind.SCHEMA_APPLY:
+        return StagingAction.NOTHING
+    return judge_staging(read_staging(desk.sidecars.objects, snapshot, is_covered=True))
+
+
+def _has_leftovers(
+    desk: Desk, sidecar: Sidecar, snapshot: Snapshot, staging: StagingAction
+) -> bool:
+    """Whether tables or schema files that only this operation made are there."""
+    made = (
+        registration.table_path
+        for registration in sidecar.registrations
+        if registration.created and registration.table_key not in snapshot.entries
+    )
+    return staging is not StagingAction.NOTHING or any(desk.tables.exists(path) for path in made)

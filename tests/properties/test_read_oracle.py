@@ -1,0 +1,118 @@
+"""Reading gives the rows a query means: on any graph, in any layout, whichever way it goes about it."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from omnigraph.compile.checked import Bm25, CheckedRead, Rrf
+from omnigraph.compile.fill import fill
+from omnigraph.engine.read import costs, expand, join, order, reach, scan
+from omnigraph.engine.read.cache import ByteCache
+from omnigraph.engine.read.run import run, run_batches
+from omnigraph.engine.read.traversal import Mode, Traversal
+from tests.support.plan_fixtures import PlanCase, cases, harbour
+from tests.support.query_model import NOW, ModelGraph, meaning
+from tests.support.read_world import INSTANT, World, plan_of, table_rows
+from tests.unit.compile.test_rules_meaning import graphs, parameter, same
+
+RELEVANCE = {"bm25", "rrf", "rrf_page", "rrf_short"}
+"""The model's relevance is a plain count; `test_search` has one of its own."""
+
+
+@dataclass(frozen=True)
+class Way:
+    """One way of going about a read."""
+
+    name: str
+    traversal: Traversal = Traversal()
+    cache_bytes: int = 1 << 26
+    indexed: bool = False
+    thrifty: bool = False
+    small: bool = False
+
+
+WAYS = (
+    Way("plain"),
+    Way("csr with indexes", Traversal(mode=Mode.CSR), indexed=True),
+    Way("indexed hops", Traversal(mode=Mode.INDEXED), indexed=True),
+    Way("indexed hops without an index", Traversal(mode=Mode.INDEXED)),
+    Way("nothing fits in memory", cache_bytes=0),
+    Way("memory is dear", thrifty=True, indexed=True),
+    Way("a few rows at a time", small=True),
+    Way("a few rows at a time, memory is dear", thrifty=True, small=True, indexed=True),
+)
+
+
+@contextmanager
+def tuned(way: Way) -> Iterator[None]:
+    """Change what things are said to cost and how many rows are in flight."""
+    patch = pytest.MonkeyPatch()
+    if way.thrifty:
+        for name in ("SCANNED_ROW", "KEY_ROW", "EDGE_ROW", "TEXT_ROW"):
+            patch.setattr(costs, name, 1e9)
+    if way.small:
+        for module in (scan, expand, join):
+            patch.setattr(module, "MORSEL_ROWS", 2)
+        patch.setattr(expand, "_MERGE_ROWS", 1)
+        patch.setattr(reach, "REACH_CELLS", 3)
+        patch.setattr(order, "_SELECT_PART", 0)
+    try:
+        yield
+    finally:
+        patch.undo()
+
+
+@st.composite
+def worlds(draw: st.DrawFn, graph: ModelGraph) -> World:
+    """Lay a graph out: several fragments, rows written again, rows that were there for a while."""
+    world = World.of(harbour())
+    for name, rows in (*graph.nodes.items(), *graph.edges.items()):
+        cut = draw(st.integers(0, len(rows)))
+        gone = [dict(row) | {"id": f"gone-{row['id']}"} for row in rows[:cut]]
+        world.append(name, [*gone, *rows[:cut]])
+        world.append(name, rows[cut:])
+        if gone and draw(st.booleans()):
+            world.index(name)
+        if gone:
+            world.delete(name, [row["id"] for row in gone])
+        if rows and draw(st.booleans()):
+            world.merge(name, [draw(st.sampled_from(rows))])
+    return world
+
+
+def check(read: CheckedRead, world: World, params: dict[str, Any], expected: list[Any]) -> None:
+    plan = plan_of(read, harbour())
+    for way in WAYS:
+        if way.indexed:
+            world.index_all()
+        world.cache = ByteCache(way.cache_bytes)
+        with tuned(way):
+            for round in ("cold", "warm"):
+                reader = world.reader(plan, params, traversal=way.traversal)
+                assert same(read, table_rows(run(reader)), expected), f"{way.name}, {round}"
+            whole = run_batches(world.reader(plan, params, traversal=way.traversal), 2).read_all()
+            assert same(read, table_rows(whole), expected), f"{way.name}, streamed"
+    filled = run(world.reader(fill(plan, params, INSTANT)))
+    assert same(read, table_rows(filled), expected), "filled"
+
+
+def fused(read: CheckedRead) -> bool:
+    return any(isinstance(key.key, Bm25 | Rrf) for key in read.order)
+
+
+@pytest.mark.parametrize(
+    "case", [case for case in cases() if case.name not in RELEVANCE], ids=lambda case: case.name
+)
+@settings(max_examples=8)
+@given(data=st.data())
+def test_every_query_gives_the_rows_it_means(case: PlanCase, data: st.DataObject) -> None:
+    read, graph = case.read, data.draw(graphs())
+    params = {one.name: data.draw(parameter(one.type)) for one in read.params.values()}
+    expected = meaning(read, graph, params | {NOW: INSTANT})
+    world = data.draw(worlds(graph))
+    check(read, world, params, expected)

@@ -1,0 +1,203 @@
+"""A graph for reading: tables laid out as asked from plain rows, and queries run over them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from itertools import count
+from typing import Any
+
+import pyarrow as pa
+
+from omnigraph.catalog.model import Catalog, EdgeType, TableType
+from omnigraph.catalog.resolve import compile_schema
+from omnigraph.catalog.types import Scalar
+from omnigraph.catalog.values import to_arrow
+from omnigraph.compile.checked import CheckedRead
+from omnigraph.compile.lower import lower
+from omnigraph.compile.plan import Plan
+from omnigraph.compile.query import checked_read
+from omnigraph.compile.rules import optimize
+from omnigraph.embedding.embedder import Embedder
+from omnigraph.embedding.mock import MockEmbedder
+from omnigraph.engine.read.cache import ByteCache
+from omnigraph.engine.read.profile import Profile
+from omnigraph.engine.read.reader import Reader
+from omnigraph.engine.read.run import run
+from omnigraph.engine.read.traversal import Traversal
+from omnigraph.ids import MAIN, OperationId, TableKey, Version
+from omnigraph.language.source import Source
+from omnigraph.manifest.snapshot import Entry, Snapshot
+from omnigraph.storage.layout import table_path
+from omnigraph.storage.refs import MAIN_LINE
+from omnigraph.storage.store import Store, open_store
+from omnigraph.storage.tables import IndexKind, IndexSpec, Staged, TableAt
+
+Row = Mapping[str, Any]
+
+INSTANT = datetime(2026, 2, 1, tzinfo=UTC)
+CACHE_BYTES = 64 * 1024 * 1024
+
+_numbers = count()
+
+
+@dataclass(repr=False)
+class World:
+    """Tables of one schema in memory, with the version of each that is read."""
+
+    catalog: Catalog
+    store: Store = field(
+        default_factory=lambda: open_store(f"memory://read-world-{next(_numbers)}")
+    )
+    at: dict[TableKey, TableAt] = field(default_factory=dict)
+    cache: ByteCache = field(default_factory=lambda: ByteCache(CACHE_BYTES))
+
+    @classmethod
+    def of(cls, schema: str | Catalog, uri: str | None = None) -> "World":
+        """Create every table of a schema, empty."""
+        catalog = compile_schema(schema) if isinstance(schema, str) else schema
+        world = cls(catalog) if uri is None else cls(catalog, store=open_store(uri))
+        for key, kind in catalog.tables.items():
+            path = table_path("edge" if isinstance(kind, EdgeType) else "node", kind.name)
+            world.at[key] = world.store.tables.create(path, kind.schema)
+        return world
+
+    # ---- changes
+
+    def land(self, key: TableKey, staged: Staged | None) -> None:
+        """Commit a staged change and read its version from now on."""
+        if staged is not None:
+            operation = OperationId("01J0000000000000000000TEST")
+            landed = self.store.tables.commit_staged(staged, operation_id=operation, lock=None)
+            self.at[key] = landed.at
+
+    def append(self, name: str, rows: Sequence[Row]) -> None:
+        """Add rows as a fragment of their own."""
+        kind = self.catalog.table(name)
+        if rows:
+            data = arrow_rows(kind, rows)
+            self.land(kind.table_key, self.store.tables.stage_append(self.at[kind.table_key], data))
+
+    def merge(self, name: str, rows: Sequence[Row]) -> None:
+        """Replace rows by id."""
+        kind = self.catalog.table(name)
+        data = arrow_rows(kind, rows)
+        self.land(kind.table_key, self.store.tables.stage_merge(self.at[kind.table_key], data))
+
+    def delete(self, name: str, ids: Sequence[str]) -> None:
+        """Remove rows by id."""
+        key = self.catalog.table(name).table_key
+        found = self.store.tables.stage_delete(self.at[key], pa.array(ids, pa.string()))
+        self.land(key, found)
+
+    def index(self, name: str) -> None:
+        """Build every index the type may have."""
+        kind = self.catalog.table(name)
+        table = self.store.tables.open(self.at[kind.table_key])
+        if table.count():
+            specs = [one for one in specs_of(kind) if table.has_values(one.column)]
+            staged = self.store.tables.stage_indices(self.at[kind.table_key], specs)
+            self.land(kind.table_key, staged)
+
+    def index_all(self) -> None:
+        """Build every index of every table."""
+        for kind in self.catalog.tables.values():
+            self.index(kind.name)
+
+    # ---- reading
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The versions that are read."""
+        entries = {key: self._entry(key, at) for key, at in sorted(self.at.items())}
+        return Snapshot(branch=MAIN, version=Version(1), line=MAIN_LINE, entries=entries)
+
+    def _entry(self, key: TableKey, at: TableAt) -> Entry:
+        return Entry(table_key=key, at=at, row_count=self.store.tables.open(at).count())
+
+    def forget(self) -> None:
+        """Forget everything that was read."""
+        self.cache = ByteCache(self.cache.bytes_max)
+
+    def reader(
+        self,
+        plan: Plan,
+        params: Mapping[str, object] | None = None,
+        *,
+        traversal: Traversal | None = None,
+        profile: Profile | None = None,
+        embedder: Embedder | None = None,
+    ) -> Reader:
+        """What a query is run with."""
+        found = Reader(
+            plan=plan,
+            catalog=self.catalog,
+            snapshot=self.snapshot,
+            tables=self.store.tables,
+            cache=self.cache,
+            params=params or {},
+            now=INSTANT,
+            profile=profile,
+            embedder=embedder or MockEmbedder(),
+        )
+        return found if traversal is None else replace(found, traversal=traversal)
+
+    def rows(
+        self, query: str, params: Mapping[str, object] | None = None, **reading: Any
+    ) -> list[tuple[Any, ...]]:
+        """The rows of a query as Python values."""
+        return table_rows(self.table(query, params, **reading))
+
+    def table(
+        self, query: str, params: Mapping[str, object] | None = None, **reading: Any
+    ) -> pa.Table:
+        """The result of a query."""
+        return run(self.reader(self.plan(query), params, **reading))
+
+    def plan(self, query: str) -> Plan:
+        """The plan of the only query of a text."""
+        return plan_of(checked_read(Source(query), self.catalog), self.catalog)
+
+
+def plan_of(read: CheckedRead, catalog: Catalog) -> Plan:
+    """The plan a graph would run for a checked query."""
+    return optimize(lower(read, catalog))
+
+
+def arrow_rows(kind: TableType, rows: Sequence[Row]) -> pa.Table:
+    """Plain rows as the table of a type; a vector or list may be a tuple."""
+    columns = [
+        to_arrow([row.get(field.name) for row in rows], kind.properties[field.name].type)
+        if field.name in kind.properties
+        else pa.array([row[field.name] for row in rows], pa.string())
+        for field in kind.schema
+    ]
+    return pa.Table.from_arrays(columns, schema=kind.schema)
+
+
+def specs_of(kind: TableType) -> list[IndexSpec]:
+    """Every index a type may carry: on ids and ends, on each scalar, text and vector."""
+    ends = ["id", "src", "dst"] if isinstance(kind, EdgeType) else ["id"]
+    specs = [IndexSpec(column=name, kind=IndexKind.BTREE) for name in ends]
+    if isinstance(kind, EdgeType):
+        return specs
+    for name, one in kind.properties.items():
+        if one.type.is_vector:
+            specs.append(IndexSpec(column=name, kind=IndexKind.VECTOR))
+        elif one.type.is_text and not one.type.is_enum:
+            specs.append(IndexSpec(column=name, kind=IndexKind.TEXT))
+        elif one.type.is_plain and one.type.scalar is not Scalar.BLOB:
+            specs.append(IndexSpec(column=name, kind=IndexKind.BTREE))
+    return specs
+
+
+def table_rows(table: pa.Table) -> list[tuple[Any, ...]]:
+    """The rows of a result as Python values."""
+    columns = [_python(column) for column in table.columns]
+    return list(zip(*columns, strict=True)) if columns else [()] * table.num_rows
+
+
+def _python(column: pa.ChunkedArray) -> list[Any]:
+    if pa.types.is_date64(column.type):
+        whole = column.cast(pa.timestamp("ms", tz="UTC")).to_pylist()
+        return [None if value is None else value.replace(tzinfo=UTC) for value in whole]
+    return [tuple(value) if isinstance(value, list) else value for value in column.to_pylist()]
