@@ -45,6 +45,12 @@ SCHEMA_PROPERTIES_MAX = 100_000
 NESTING_MAX = 64
 """Depth of nested blocks in a query; deeper text is refused before the stack is."""
 
+RECORDS_TYPED = 16_384
+"""Records from memory that are held before they become columns."""
+
+BLOCK_BYTES = 8 * 1024 * 1024
+"""Lines of a load file that are held before they become columns."""
+
 JSONL_LINE_BYTES_MAX = 32 * 1024 * 1024
 """One record of a load file."""
 
@@ -207,8 +213,32 @@ COMPARE_ROWS_MAX = 8_192
 COMPARE_BYTES_MAX = 32 * 1024 * 1024
 """Bytes of those rows, as far as their types tell: wide vectors make the chunks shorter."""
 
+ADDRESSES_MAX = 1_024
+"""Row addresses of one read; more become several, since each is parsed as text."""
+
 MERGE_COMMITS_MAX = 1_024
 """Upserts one merge makes on one table; more rows make them larger, not more."""
 
 CHANGES_PAGE = 1_000
 """Changes after which a page of the feed ends with its commit."""
+
+SMALL_FRAGMENTS_MAX = 16
+"""Small fragments a table gathers before a writer merges them: every one costs each cold read about 0.3 ms."""
+
+LIGHT_ROWS_MAX = 4_096
+"""Rows of a fragment that light upkeep still rewrites, and leaves without an index: they are scanned in no time."""
+
+LIGHT_BYTES_MAX = 8 * 1024 * 1024
+"""Bytes that light upkeep rewrites at most in one go: a few milliseconds of a writer's time."""
+
+INDEX_ROWS_MIN = 1_000
+"""Rows from which on a load builds indexes by itself: below, a scan is as fast and a build costs more than the load."""
+
+LIGHT_INDEX_ROWS_MAX = 262_144
+"""Rows of a table whose missing indexes light upkeep still builds; larger ones are left to load and optimize."""
+
+LIGHT_SEGMENTS_MAX = 32
+"""Segments of one index that light upkeep adds to before it leaves the rest to optimize."""
+
+CLEANUP_KEEP_WARN = 3
+"""Fewer kept versions than this leave recovery little to look at."""

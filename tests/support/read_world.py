@@ -61,6 +61,11 @@ class World:
             world.at[key] = world.store.tables.create(path, kind.schema)
         return world
 
+    def close(self) -> None:
+        """Give back the memory of all tables."""
+        for at in self.at.values():
+            self.store.tables.delete_table(at.path)
+
     # ---- changes
 
     def land(self, key: TableKey, staged: Staged | None) -> None:

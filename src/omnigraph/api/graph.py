@@ -2,12 +2,15 @@
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
+from enum import StrEnum
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import pyarrow as pa
 
+from omnigraph.api.comparisons import ChangeBlock, ChangePage, Diff, MergeResult, changes_of
+from omnigraph.api.reports import CleanupReport, IndexReport, OptimizeReport, RepairReport
 from omnigraph.api.results import (
     Branch,
     Commit,
@@ -26,10 +29,18 @@ from omnigraph.catalog.shape import shape_hash
 from omnigraph.catalog.steps import SchemaPlan
 from omnigraph.compile.plan import Plan
 from omnigraph.engine.engine import Engine
+from omnigraph.engine.history.diff import EntityKind, Op, Wanted, differences, state_named
+from omnigraph.engine.history.feed import commit_changes, page
+from omnigraph.engine.merge.verbs import merge
 from omnigraph.engine.open import init_graph, open_graph
 from omnigraph.engine.read.verbs import explain
 from omnigraph.engine.schema.apply import apply_schema, plan_schema
+from omnigraph.engine.upkeep.cleanup import cleanup
 from omnigraph.engine.upkeep.doctor import Ailment, examine
+from omnigraph.engine.upkeep.indices import ensure_indices, index_status, indexed_after
+from omnigraph.engine.upkeep.light import tend
+from omnigraph.engine.upkeep.optimize import optimize
+from omnigraph.engine.upkeep.repair import repair
 from omnigraph.engine.write.verbs import load, mutate
 from omnigraph.errors import AlreadyInitialized, UserInputError
 from omnigraph.ids import MAIN, BranchName, CommitId
@@ -197,6 +208,8 @@ class Graph:
             actor=writer,
             if_commit=None if if_commit is None else CommitId(str(if_commit)),
         )
+        if done.commit is not None:
+            tend(self._engine, done.branch, done.commit.tables)
         return MutationResult(
             branch=done.branch,
             query_name=done.query_name,
@@ -229,6 +242,10 @@ class Graph:
             allow_empty=allow_empty,
         )
         notes = () if done.input.records else ("the input has 0 records; nothing was written",)
+        pending: tuple[str, ...] = ()
+        if done.commit is not None:
+            pending = indexed_after(self._engine, done.branch, done.commit.tables, writer)
+            tend(self._engine, done.branch, done.commit.tables)
         return LoadResult(
             uri=self.uri,
             branch=done.branch,
@@ -238,6 +255,7 @@ class Graph:
             tables={str(key): n for key, n in done.input.records.items()},
             actor=writer,
             commit=_commit(done.commit),
+            pending_indexes=pending,
             notes=notes,
         )
 
@@ -265,7 +283,7 @@ class Graph:
             manifest_version=done.version,
             actor=writer,
             commit=_commit(done.commit),
-            warnings=done.plan.warnings,
+            warnings=(*done.plan.warnings, *done.notes),
             pending_indexes=done.pending_indexes,
         )
 
@@ -329,7 +347,136 @@ class Graph:
         """One commit of any branch, by id or unique prefix."""
         return Commit.of(find_commit(self._engine.manifest, str(id)))
 
+    # ---- merge, diff, changes
+
+    def merge(
+        self,
+        source: str | Branch,
+        *,
+        into: str = MAIN,
+        granularity: str = "row",
+        actor: str | None = None,
+        dry_run: bool = False,
+    ) -> MergeResult:
+        """Bring what one branch did into another, in one commit; conflicts write nothing and raise together."""
+        writer = actor or self._actor
+        done = merge(
+            self._engine,
+            str(source),
+            into,
+            granularity=granularity,
+            actor=writer,
+            dry_run=dry_run,
+        )
+        return MergeResult.of(done, writer, dry_run=dry_run)
+
+    def diff(
+        self,
+        base: Reference,
+        head: Reference,
+        *,
+        types: Sequence[str] | None = None,
+        kinds: Sequence[str] | None = None,
+        ops: Sequence[str] | None = None,
+    ) -> Diff:
+        """Entities that differ between two branches, commits or manifest versions, by table key, then id."""
+        branch = branch_name(self._branch, "diff")
+        before = state_named(self._engine, _named(base), branch)
+        after = state_named(self._engine, _named(head), branch)
+        wanted = self._wanted(types=types, kinds=kinds, ops=ops)
+        found = differences(self._engine.store.tables, before, after, wanted)
+        return Diff(
+            base=None if before.head is None else before.head.id,
+            head=None if after.head is None else after.head.id,
+            changes=changes_of(found),
+        )
+
+    def changes(
+        self,
+        *,
+        branch: str | None = None,
+        since: str | Commit | None = None,
+        limit: int | None = None,
+        types: Sequence[str] | None = None,
+        kinds: Sequence[str] | None = None,
+        ops: Sequence[str] | None = None,
+    ) -> ChangePage:
+        """Read the change feed: whole commits, oldest first, after a cursor or commit; `limit` counts changes."""
+        target = branch_name(branch or self._branch, "changes")
+        start = None if since is None else str(since)
+        wanted = self._wanted(types=types, kinds=kinds, ops=ops)
+        return ChangePage.of(page(self._engine, target, start, limit, wanted))
+
+    def commit_changes(
+        self,
+        id: str | Commit,
+        *,
+        types: Sequence[str] | None = None,
+        kinds: Sequence[str] | None = None,
+        ops: Sequence[str] | None = None,
+    ) -> ChangeBlock:
+        """What one commit changed against its first parent."""
+        wanted = self._wanted(types=types, kinds=kinds, ops=ops)
+        commit, found = commit_changes(self._engine, str(id), wanted)
+        return ChangeBlock(commit=Commit.of(commit), changes=changes_of(found))
+
+    def _wanted(
+        self,
+        *,
+        types: Sequence[str] | None,
+        kinds: Sequence[str] | None,
+        ops: Sequence[str] | None,
+    ) -> Wanted:
+        return Wanted(
+            tables=None if types is None else {self.catalog.table(t).table_key for t in types},
+            kinds=None if kinds is None else {_one_of(EntityKind, kind) for kind in kinds},
+            ops=None if ops is None else {_one_of(Op, op) for op in ops},
+        )
+
     # ---- upkeep
+
+    def ensure_indices(
+        self, *, branch: str | None = None, actor: str | None = None
+    ) -> IndexReport:
+        """Build every index the schema asks for and that is missing; no row and no history changes."""
+        target = BranchName(branch or self._branch)
+        return ensure_indices(self._engine, target, actor=actor or self._actor)
+
+    def index_status(self, *, branch: str | None = None) -> IndexReport:
+        """Say how far every index is."""
+        return index_status(self._engine, BranchName(branch or self._branch))
+
+    def optimize(self, *, actor: str | None = None) -> OptimizeReport:
+        """Compact the tables of main and bring their indexes up to date; no row and no history changes."""
+        done = optimize(self._engine, actor=actor or self._actor)
+        return OptimizeReport(uri=self.uri, tables=done)
+
+    def cleanup(
+        self,
+        *,
+        keep: int | None = None,
+        older_than: timedelta | None = None,
+        confirm: bool = False,
+        actor: str | None = None,
+    ) -> CleanupReport:
+        """Remove table versions that are neither among the newest `keep` nor younger than `older_than`.
+
+        What a branch shows stays readable; without `confirm` nothing is removed and the report is a preview.
+        """
+        done = cleanup(self._engine, keep=keep, older_than=older_than, confirm=confirm)
+        return CleanupReport(uri=self.uri, tables=done, confirmed=confirm)
+
+    def repair(
+        self, *, confirm: bool = False, force: bool = False, actor: str | None = None
+    ) -> RepairReport:
+        """Look at table commits that no write of the graph explains; with `confirm` adopt the harmless ones.
+
+        `force` adopts the others too: their rows become visible as they are.
+        """
+        found, commit = repair(
+            self._engine, confirm=confirm, force=force, actor=actor or self._actor
+        )
+        return RepairReport(uri=self.uri, tables=found, commit=_commit(commit))
 
     def refresh(self, *, settle: bool = False) -> None:
         """Look at the graph anew; complete what was interrupted, and with `settle` undo what cannot be."""
@@ -379,6 +526,22 @@ def _at(at: Reference | None) -> At | None:
     raise UserInputError(
         f"'at' is a commit, a manifest version or a datetime, not {type(at).__name__}"
     )
+
+
+def _named(reference: Reference) -> At:
+    found = _at(reference)
+    assert found is not None, "a reference is not optional here"
+    return found
+
+
+_Word = TypeVar("_Word", bound=StrEnum)
+
+
+def _one_of(words: type[_Word], text: str) -> _Word:
+    try:
+        return words(text)
+    except ValueError as error:
+        raise UserInputError(f"'{text}' is unknown, it is one of {', '.join(words)}") from error
 
 
 def _commit(commit: GraphCommit | None) -> Commit | None:

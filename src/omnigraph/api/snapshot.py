@@ -12,6 +12,7 @@ from omnigraph.engine.engine import Engine
 from omnigraph.engine.history.export import export
 from omnigraph.engine.read.verbs import entity, query
 from omnigraph.errors import NotFound, UserInputError
+from omnigraph.ids import TableKey
 from omnigraph.manifest.view import View
 from omnigraph.storage.blobs import BlobForm
 from omnigraph.storage.tables import Table
@@ -69,8 +70,8 @@ class Snapshot:
         return self._open(type_name).scan(list(columns) if columns else None, filter)
 
     def entity(self, type_name: str, id: str) -> dict[str, Any] | None:
-        """One entity by id, or None."""
-        return entity(self._engine, self._view, self._view.catalog.table(type_name), id)
+        """One entity by id, or None, with the properties it had then; a type may be named as it was then."""
+        return entity(self._engine, self._view, self._key(type_name), id)
 
     def export(self, types: Sequence[str] | None = None) -> Iterator[dict[str, Any]]:
         """Every entity in the load format."""
@@ -99,11 +100,24 @@ class Snapshot:
         }
 
     def _open(self, type_name: str) -> Table:
-        type_ = self._view.catalog.table(type_name)
-        entry = self._view.snapshot.entries.get(type_.table_key)
+        key = self._key(type_name)
+        entry = self._view.snapshot.entries.get(key)
         if entry is None:
-            raise NotFound("table", type_.table_key, hint="the type did not exist yet")
+            raise NotFound("table", key, hint="the type did not exist yet")
         return self._engine.store.tables.open(entry.at)
+
+    def _key(self, type_name: str) -> TableKey:
+        """The table key of a type by the name it has now, else by the name it had then."""
+        then = self._view.state.snapshot.entries
+        try:
+            return self._view.catalog.table(type_name).table_key
+        except NotFound:
+            names = map(TableKey, (type_name, f"node:{type_name}", f"edge:{type_name}"))
+            old = next((key for key in names if key in then), None)
+            if old is None:
+                raise
+        shown = self._view.snapshot.entries.values()
+        return next((e.table_key for e in shown if e.at.path == then[old].at.path), old)
 
     def close(self) -> None:
         """Let go of the table versions; nothing else is held."""

@@ -10,9 +10,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.catalog.model import TableType
+from omnigraph.commit.origins import Origin, Origins
 from omnigraph.errors import ResourceLimit
 from omnigraph.ids import TableKey
-from omnigraph.limits import MUTATION_BYTES_MAX
+from omnigraph.limits import MUTATION_BYTES_MAX, PROBLEMS_SHOWN_MAX
 
 NO_IDS = pa.array([], pa.string())
 
@@ -43,8 +44,9 @@ class TableChange:
     kind: ChangeKind
     rows: pa.Table
     deleted: pa.Array = field(default_factory=lambda: NO_IDS)
-    lines: pa.Array | None = None
-    file: str | None = None
+    origins: Origins | None = None
+    shown_max: int = PROBLEMS_SHOWN_MAX
+    """Problems of one rule that are described; the others are counted."""
 
     @property
     def ids(self) -> pa.Array:
@@ -66,9 +68,9 @@ class TableChange:
         """Whether committing this would change nothing."""
         return not self.replaces and not self.rows.num_rows and not len(self.deleted)
 
-    def line_of(self, row: int) -> int | None:
-        """The input line a row came from, when it came from a file."""
-        return None if self.lines is None else self.lines[row].as_py()
+    def origin(self, row: int) -> Origin:
+        """Where a row came from, as far as that is known."""
+        return Origin() if self.origins is None else self.origins.of(row)
 
 
 @dataclass(frozen=True, slots=True)

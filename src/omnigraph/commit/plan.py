@@ -77,6 +77,7 @@ class WritePlan:
     if_commit: CommitId | None = None
     batch_id: str | None = None
     maintenance: bool = False
+    schema_hash: str | None = None
     before_publish: Callable[[], None] = nothing
     """Runs when every table landed; a conflict it raises refuses the publish."""
     after_publish: Callable[[], None] = nothing

@@ -81,6 +81,7 @@ def commit(desk: Desk, plan: WritePlan, hold: Hold) -> Published:
     plan, sidecar, created = _stand(desk, plan, sidecar)
     landed = created | _land(desk, plan, sidecar, hold)  # B: HEADs move
     if plan.kind is WriterKind.BRANCH_MERGE:
+        fail(Failpoint.MERGE_EFFECTS_DONE)
         sidecar = sidecar.confirm({table: one.at.version for table, one in landed.items()})
         desk.sidecars.confirm(sidecar)  # B': and so is the outcome
     fail(_COMMITTED[plan.kind])
@@ -94,12 +95,23 @@ def commit(desk: Desk, plan: WritePlan, hold: Hold) -> Published:
 _ARMED: Mapping[WriterKind, Failpoint] = {
     **dict.fromkeys(WriterKind, Failpoint.ARMED),
     WriterKind.SCHEMA_APPLY: Failpoint.SCHEMA_ARMED,
+    WriterKind.BRANCH_MERGE: Failpoint.MERGE_ARMED,
+    WriterKind.ENSURE_INDICES: Failpoint.INDICES_ARMED,
+    WriterKind.OPTIMIZE: Failpoint.OPTIMIZE_ARMED,
 }
 _LANDED: Mapping[WriterKind, Failpoint] = {
     **dict.fromkeys(WriterKind, Failpoint.TABLE_COMMITTED),
     WriterKind.SCHEMA_APPLY: Failpoint.SCHEMA_TABLE_COMMITTED,
+    WriterKind.BRANCH_MERGE: Failpoint.MERGE_TABLE_COMMITTED,
+    WriterKind.ENSURE_INDICES: Failpoint.INDICES_TABLE_COMMITTED,
+    WriterKind.OPTIMIZE: Failpoint.OPTIMIZE_TABLE_COMMITTED,
 }
-_COMMITTED: Mapping[WriterKind, Failpoint] = dict.fromkeys(WriterKind, Failpoint.TABLES_COMMITTED)
+_COMMITTED: Mapping[WriterKind, Failpoint] = {
+    **dict.fromkeys(WriterKind, Failpoint.TABLES_COMMITTED),
+    WriterKind.BRANCH_MERGE: Failpoint.MERGE_CONFIRMED,
+    WriterKind.ENSURE_INDICES: Failpoint.INDICES_COMMITTED,
+    WriterKind.OPTIMIZE: Failpoint.OPTIMIZE_COMMITTED,
+}
 
 
 # ---- A
@@ -121,6 +133,7 @@ def intent(desk: Desk, plan: WritePlan, hold: Hold, line: Incarnation) -> Sideca
         read_set=plan.read_set,
         merge_source=plan.merge_source,
         commit_id=None if plan.maintenance else plan.commit_id,
+        schema_hash=plan.schema_hash,
     )
 
 

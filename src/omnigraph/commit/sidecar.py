@@ -146,6 +146,8 @@ class Sidecar:
     read_set: Mapping[TableKey, Version] = field(default_factory=dict)
     merge_source: CommitId | None = None
     commit_id: CommitId | None = None
+    schema_hash: str | None = None
+    """The hash of the schema IR that a schema change puts in place."""
     recorded: Recorded | None = None
     schema_version: int = SCHEMA_VERSION
 

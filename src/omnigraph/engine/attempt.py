@@ -5,12 +5,12 @@ from collections.abc import Callable
 from omnigraph.commit.guard import Blocked, StaleBase
 from omnigraph.commit.plan import WritePlan
 from omnigraph.commit.protocol import Refused, commit
-from omnigraph.commit.queues import Hold, QueueKey
+from omnigraph.commit.queues import SCHEMA_APPLY, Hold, QueueKey
 from omnigraph.engine.engine import Engine
-from omnigraph.engine.schema.lock import wait_for_schema_change
 from omnigraph.errors import ConflictError, ReadSetConflict
 from omnigraph.ids import BranchName
 from omnigraph.limits import PREPARE_ROUNDS_MAX
+from omnigraph.manifest.branches import is_schema_locked, refuse_during_schema_apply
 from omnigraph.manifest.publish import Published
 from omnigraph.manifest.view import View
 
@@ -18,12 +18,32 @@ Prepare = Callable[[View], WritePlan | None]
 """A writer: from a view to a plan, or to nothing to do."""
 
 
+def enter(engine: Engine, operation: str) -> None:
+    """Complete what was interrupted and let a running schema change finish, before anything is looked at."""
+    engine.recovery.heal()
+    _wait_for_schema_change(engine, operation)
+
+
+def _wait_for_schema_change(engine: Engine, operation: str) -> None:
+    """Let a running schema change finish before an operation begins; one that was killed refuses it.
+
+    A live schema change holds its turn to the end, so waiting for that turn is waiting for the change.
+    """
+    if not is_schema_locked(engine.manifest):
+        return
+    with engine.desk.queues.hold([SCHEMA_APPLY]):
+        pass
+    if is_schema_locked(engine.manifest):
+        engine.recovery.heal()
+        engine.recovery.drop_dead_schema_lock()
+        refuse_during_schema_apply(engine.manifest.rows.branches(), operation)
+
+
 def attempt(
     engine: Engine, branch: BranchName, prepare: Prepare, operation: str = "this write"
 ) -> Published | None:
     """Run a writer; None when it had nothing to write."""
-    engine.recovery.heal()
-    wait_for_schema_change(engine, operation)
+    enter(engine, operation)
     try:
         return _prepared(engine, branch, prepare)
     except Blocked:

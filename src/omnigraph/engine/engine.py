@@ -10,6 +10,7 @@ from omnigraph.commit.sidecars import Sidecars
 from omnigraph.engine.plans import Plans
 from omnigraph.engine.read.cache import ByteCache
 from omnigraph.engine.settings import Settings
+from omnigraph.engine.upkeep.watch import Watch
 from omnigraph.engine.write.known import KnownIds
 from omnigraph.errors import ReadOnlyError
 from omnigraph.ids import MAIN, BranchName
@@ -41,6 +42,7 @@ class Engine:
     cache: ByteCache
     known: KnownIds
     hands: ThreadPoolExecutor
+    watch: Watch
     """Threads that stage tables at the same time; they end with the handle."""
     runtime: Runtime
     settings: Settings
@@ -102,6 +104,7 @@ def assemble(
         cache=ByteCache(settings.cache_bytes),
         known=KnownIds(settings.cache_bytes // KNOWN_ID_BYTES),
         hands=ThreadPoolExecutor(settings.load_concurrency, "omnigraph-stage"),
+        watch=Watch(),
         runtime=runtime,
         settings=settings,
         read_only=read_only,

@@ -17,10 +17,18 @@ class Settings:
     durability: str = "none"
     cache_bytes: int = 1024 * MIB
     load_concurrency: int = 8
+    maintenance_concurrency: int = 8
+    upkeep: str = "auto"
 
 
-_READERS = {"durability": str, "cache_bytes": int, "load_concurrency": int}
-_DURABILITIES = ("none", "fsync")
+_READERS = {
+    "durability": str,
+    "cache_bytes": int,
+    "load_concurrency": int,
+    "maintenance_concurrency": int,
+    "upkeep": str,
+}
+_CHOICES = {"durability": ("none", "fsync"), "upkeep": ("auto", "off")}
 
 
 def settings_of(config: Mapping[str, Any] | None) -> Settings:
@@ -35,8 +43,9 @@ def settings_of(config: Mapping[str, Any] | None) -> Settings:
         found = given.get(name, os.environ.get(f"OMNIGRAPH_{name.upper()}"))
         if found is not None:
             values[name] = _read(name, found, read)
-    if values.get("durability", "none") not in _DURABILITIES:
-        raise ConfigError(f"setting 'durability' is one of {', '.join(_DURABILITIES)}")
+    for name, choices in _CHOICES.items():
+        if values.get(name, choices[0]) not in choices:
+            raise ConfigError(f"setting '{name}' is one of {', '.join(choices)}")
     return Settings(**values)
 
 

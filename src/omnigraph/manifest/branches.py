@@ -150,7 +150,24 @@ def _base(manifest: Manifest, source: BranchName, at: At | None) -> BranchState:
     """Where to fork. A source is brought to the current shape first: an older one keeps its history elsewhere,
     under its own name, and a branch made from it would have none."""
     state = migrated(manifest, source)
-    return state if at is None else state_at(manifest, source, at)
+    if at is None:
+        return state
+    past = state_at(manifest, source, at)
+    _refuse_older_schema(past, state)
+    return past
+
+
+def _refuse_older_schema(past: BranchState, now: BranchState) -> None:
+    """Refuse a branch of tables that the schema no longer describes: all branches share one schema."""
+    since = None if past.head is None else past.head.id
+    for commit in now.lineage.listed(since=since):
+        if commit.kind is CommitKind.SCHEMA_APPLY:
+            raise UserInputError(
+                f"branch create: the schema changed in commit {commit.id}, after the point to start from; "
+                "no changes were made",
+                details={"schema_commit": commit.id},
+                hint=f"start from commit {commit.id} or a later one; read earlier ones with `at`",
+            )
 
 
 def _forked(manifest: Manifest, tables: Forks, name: BranchName, base: BranchState) -> BranchRef:

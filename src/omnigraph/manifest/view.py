@@ -1,14 +1,16 @@
 """A view: branch, head, catalog and snapshot, captured once and used for the whole of one operation."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from omnigraph.catalog.contract import Contract
 from omnigraph.catalog.model import Catalog
+from omnigraph.errors import RecoveryRequired
 from omnigraph.ids import MAIN, BranchName, CommitId, Version
+from omnigraph.limits import CONTRACT_ROUNDS_MAX, CONTRACT_WAIT_SECONDS
 from omnigraph.manifest.contracts import Accepted, Contracts
 from omnigraph.manifest.lineage import Lineage
 from omnigraph.manifest.manifest import Manifest
-from omnigraph.manifest.records import GraphCommit
+from omnigraph.manifest.records import CommitKind, GraphCommit
 from omnigraph.manifest.snapshot import Snapshot
 from omnigraph.manifest.state import BranchState
 from omnigraph.manifest.travel import At, state_at
@@ -21,6 +23,8 @@ class View:
     branch: BranchName
     accepted: Accepted
     state: BranchState
+    renamed: Snapshot | None = None
+    """What is visible under the keys types have now, for a view of a time when some were called otherwise."""
 
     @property
     def catalog(self) -> Catalog:
@@ -35,7 +39,7 @@ class View:
     @property
     def snapshot(self) -> Snapshot:
         """The visible table versions."""
-        return self.state.snapshot
+        return self.state.snapshot if self.renamed is None else self.renamed
 
     @property
     def head(self) -> GraphCommit | None:
@@ -62,6 +66,63 @@ def capture(
     manifest: Manifest, contracts: Contracts, branch: BranchName = MAIN, at: At | None = None
 ) -> View:
     """Capture a branch as it is now, or as it was at a point of its history."""
+    if at is None:
+        return _now(manifest, contracts, branch)
     accepted = contracts.current()
-    state = manifest.current(branch) if at is None else state_at(manifest, branch, at)
-    return View(branch=branch, accepted=accepted, state=state)
+    state = state_at(manifest, branch, at)
+    renamed = by_identity(state.snapshot, accepted.contract)
+    return View(branch=branch, accepted=accepted, state=state, renamed=renamed)
+
+
+def _now(manifest: Manifest, contracts: Contracts, branch: BranchName) -> View:
+    """Take schema and tables of one moment: between the publish of a schema change and its files, wait a little."""
+    for _ in range(CONTRACT_ROUNDS_MAX):
+        view = View(branch=branch, accepted=contracts.current(), state=manifest.current(branch))
+        if not _may_be_amid_change(view) or _is_steady(view, contracts):
+            break
+        manifest.runtime.wait(CONTRACT_WAIT_SECONDS)
+    if not _belong_together(view):
+        raise RecoveryRequired(
+            "unknown",
+            f"the tables of branch '{branch}' are not those of the schema: a schema change is published and its "
+            "schema files are not in place; nothing was changed, open the graph read-write once",
+        )
+    return view
+
+
+def _may_be_amid_change(view: View) -> bool:
+    """Only a schema change, or the recovery of one, can be the head while the files of another schema stand."""
+    changed = view.head is not None and view.head.kind in _SCHEMA_COMMITS
+    return changed or not _belong_together(view)
+
+
+_SCHEMA_COMMITS = frozenset({CommitKind.SCHEMA_APPLY, CommitKind.RECOVERY})
+
+
+def _is_steady(view: View, contracts: Contracts) -> bool:
+    """Whether the schema that was read before the tables is still the one, and no other is about to follow."""
+    return contracts.current() is view.accepted and not view.accepted.is_staged
+
+
+def _belong_together(view: View) -> bool:
+    return view.state.snapshot.entries.keys() == view.contract.homes.keys()
+
+
+def by_identity(snapshot: Snapshot, contract: Contract) -> Snapshot:
+    """Show every table under the key its type has now: a type is its table, whatever it was called.
+
+    A table whose key belongs to another type by now is not shown; one that no type has now keeps its key.
+    """
+    now = {home.path: key for key, home in contract.homes.items()}
+    if all(
+        now.get(entry.at.path, key if key not in contract.homes else None) == key
+        for key, entry in snapshot.entries.items()
+    ):
+        return snapshot
+    found = {
+        now.get(entry.at.path, key): entry
+        for key, entry in snapshot.entries.items()
+        if entry.at.path in now or key not in contract.homes
+    }
+    entries = {key: replace(found[key], table_key=key) for key in sorted(found)}
+    return replace(snapshot, entries=entries)

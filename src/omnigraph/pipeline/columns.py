@@ -19,7 +19,7 @@ from omnigraph.errors import shorten
 
 BLOB_PREFIX = "base64:"
 _DAY_BOUNDS = INTEGER_BOUNDS[Scalar.I32]
-_INSTANT_BOUNDS = (-62135596800000, 253402300799999)
+INSTANTS = (-62135596800000, 253402300799999)
 """Years 1 to 9999, what RFC 3339 text can spell."""
 
 
@@ -89,10 +89,21 @@ def _scalar(value: Any, target: PropertyType) -> object | Misfit:
         case Scalar.F32 | Scalar.F64:
             if type(value) not in (int, float):
                 return _wrong(value, target)
+        case Scalar.STRING if isinstance(value, str) and not is_storable(value):
+            return _wrong(value, target, " (text in which every surrogate has its pair)")
         case Scalar.STRING | Scalar.BOOL:
             pass
     found = fit(value, target)
     return Misfit("J07", found.reason) if isinstance(found, Misfit) else found
+
+
+def is_storable(text: str) -> bool:
+    """Whether a text has a UTF-8 form: JSON escapes can spell half a surrogate pair."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _wrong(value: Any, target: PropertyType, accepted: str = "") -> Misfit:
@@ -123,7 +134,7 @@ def _date(value: Any, target: PropertyType) -> object | Misfit:
 
 def _datetime(value: Any, target: PropertyType) -> object | Misfit:
     accepted = " (RFC 3339 text or epoch milliseconds)"
-    if type(value) is int and _INSTANT_BOUNDS[0] <= value <= _INSTANT_BOUNDS[1]:
+    if type(value) is int and INSTANTS[0] <= value <= INSTANTS[1]:
         return value
     if isinstance(value, datetime):
         return to_utc(value)
@@ -169,6 +180,78 @@ def blob(value: Any) -> object | Misfit:
         return Misfit("W24", f"the text after '{BLOB_PREFIX}' is not base64 ({error})")
 
 
+# ---- whole columns as Arrow reads them from JSON
+
+_INSTANT = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,3})?Z$"
+
+
+def shape_arrow(values: pa.Array, target: PropertyType) -> pa.Array | None:
+    """Turn values as JSON spells them into the column of a property; None unless all are plainly right."""
+    if values.null_count and not target.nullable:
+        return None
+    try:
+        if target.is_vector:
+            return _vectors(values, target)
+        if target.is_list:
+            return _lists(values, target)
+        return _items(values, target)
+    except pa.ArrowInvalid:
+        return None
+
+
+def _items(values: pa.Array, target: PropertyType) -> pa.Array | None:
+    match target.scalar:
+        case Scalar.DATE:
+            return _padded_dates(values)
+        case Scalar.DATETIME:
+            return _instants(values)
+        case Scalar.F32 | Scalar.F64:
+            return _finite(values.cast(target.arrow, safe=False))
+        case Scalar.BLOB:
+            shaped = _careful(values.to_pylist(), target)
+            return None if shaped.misplaced else shaped.values
+        case _:
+            return values
+
+
+def _lists(values: pa.Array, target: PropertyType) -> pa.Array | None:
+    items = values.flatten()
+    found = None if items.null_count else _items(items, PropertyType(scalar=target.scalar))
+    if found is None:
+        return None
+    lengths = pc.fill_null(pc.list_value_length(values), 0).to_numpy(zero_copy_only=False)
+    offsets = pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int32())
+    return pa.ListArray.from_arrays(offsets, found, mask=pc.is_null(values)).cast(target.arrow)
+
+
+def _vectors(values: pa.Array, target: PropertyType) -> pa.Array | None:
+    items = values.flatten()
+    lengths = pc.list_value_length(values)
+    if items.null_count or not pc.all(pc.equal(lengths, target.dimension), min_count=0).as_py():
+        return None
+    flat = _finite(items.cast(pa.float32(), safe=False))
+    if flat is None:
+        return None
+    return _packed(flat, values, target)
+
+
+def _packed(flat: pa.Array, values: pa.Array, target: PropertyType) -> pa.Array:
+    """Vectors from their numbers, one after the other; NULL where there is none."""
+    packed = pa.FixedSizeListArray.from_arrays(flat, target.dimension).cast(target.arrow)
+    if not values.null_count:
+        return packed
+    present = values.is_valid().to_numpy(zero_copy_only=False)
+    places = pa.array(np.cumsum(present) - 1, pa.int64(), mask=~present)
+    return packed.take(places)
+
+
+def _instants(texts: pa.Array) -> pa.Array | None:
+    """Instants in UTC as they are mostly spelled; other spellings are read one by one."""
+    if not pc.all(pc.match_substring_regex(texts, _INSTANT), min_count=0).as_py():
+        return None
+    return texts.cast(pa.timestamp("ms", "UTC")).cast(pa.int64()).cast(pa.date64())
+
+
 # ---- whole columns of clean values
 
 _Fast = Callable[[Sequence[Any], PropertyType], "pa.Array | None"]
@@ -197,14 +280,15 @@ def _fast_scalars(values: Sequence[Any], target: PropertyType, kinds: set[type])
         if target.scalar in FLOATS and kinds <= {int, float}:
             return _finite(pa.array(values, pa.float64()).cast(target.arrow))
         if target.scalar is Scalar.DATE and kinds == {str}:
-            return _padded_dates(values)
+            return _padded_dates(pa.array(values, pa.string()))
+        if target.scalar is Scalar.DATETIME and kinds == {str}:
+            return _instants(pa.array(values, pa.string()))
     except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, UnicodeEncodeError):
         return None
     return None
 
 
-def _padded_dates(values: Sequence[Any]) -> pa.Array | None:
-    texts = pa.array(values, pa.string())
+def _padded_dates(texts: pa.Array) -> pa.Array | None:
     exact = pc.all(pc.equal(pc.utf8_length(texts), 10), min_count=0).as_py()
     return texts.cast(pa.date32()) if exact else None
 

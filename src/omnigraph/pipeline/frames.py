@@ -1,4 +1,4 @@
-"""Frames of one type → the change of its table: Arrow, pandas and polars tables, Parquet and CSV files."""
+"""Frames of one type: Arrow, pandas and polars tables, Parquet, CSV and JSONL files, typed column by column."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,110 +10,157 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet
 
-from omnigraph.catalog.model import EdgeType, NodeType, TableType
+from omnigraph.catalog.model import EdgeType, TableType
 from omnigraph.catalog.types import FLOATS, INTEGERS, PropertyType, Scalar
-from omnigraph.commit.changes import ChangeKind, TableChange
 from omnigraph.commit.changes import column as whole
-from omnigraph.errors import UserInputError, did_you_mean, suggestion
-from omnigraph.pipeline.columns import Shaped, shape
-from omnigraph.pipeline.entities import conforming, keyed_change
-from omnigraph.pipeline.identity import fresh_ids, key_ids
-from omnigraph.pipeline.records import Records
-from omnigraph.runtime import Runtime
+from omnigraph.commit.origins import Origins
+from omnigraph.errors import Problem, UserInputError, did_you_mean, suggestion
+from omnigraph.pipeline.columns import INSTANTS, Shaped, shape
+from omnigraph.pipeline.intake import Intake, Part
 
 _ENDS = {"from": "src", "to": "dst"}
+_TEXT = PropertyType(scalar=Scalar.STRING)
+_AS_TEXT = frozenset({Scalar.DATE, Scalar.DATETIME, Scalar.BLOB})
+"""Types whose spelling in a text table is ours to read."""
 
 
-def read_frame(frame: Any, name: str) -> pa.Table:
+def read_frame(frame: Any, type_: TableType) -> pa.Table:
     """Bring a frame of any kind into Arrow."""
     if isinstance(frame, pa.Table):
         return frame
-    if isinstance(frame, pa.RecordBatchReader):
-        return frame.read_all()
     if isinstance(frame, pa.RecordBatch):
         return pa.Table.from_batches([frame])
-    if isinstance(frame, str | Path):
-        return _read_file(Path(frame))
-    if hasattr(frame, "__arrow_c_stream__"):
-        return pa.table(frame)
+    try:
+        if isinstance(frame, pa.RecordBatchReader):
+            return frame.read_all()
+        if isinstance(frame, str | Path):
+            return _read_file(Path(frame), type_)
+        if type(frame).__module__.partition(".")[0] == "pandas" and hasattr(frame, "columns"):
+            # The index of a frame is no column of the graph.
+            return pa.Table.from_pandas(frame, preserve_index=False)
+        if hasattr(frame, "__arrow_c_stream__"):
+            return pa.table(frame)
+    except (OSError, pa.ArrowException, TypeError, ValueError) as error:
+        where = f"'{frame}'" if isinstance(frame, str | Path) else f"the frame of '{type_.name}'"
+        raise UserInputError(f"{where} cannot be read: {error}; no changes were made") from error
     raise UserInputError(
-        f"the frame of '{name}' is a {type(frame).__name__}; expected an Arrow, pandas or polars table, "
-        "or the path of a Parquet or CSV file; no changes were made"
+        f"the frame of '{type_.name}' is a {type(frame).__name__}; expected an Arrow, pandas or polars table, "
+        "or the path of a Parquet, CSV or JSONL file; no changes were made"
     )
 
 
-def _read_file(path: Path) -> pa.Table:
-    readers = {".parquet": pyarrow.parquet.read_table, ".csv": pyarrow.csv.read_csv}
-    reader = readers.get(path.suffix)
-    if reader is None:
-        raise UserInputError(
-            f"'{path}' is no frame: expected a .parquet or .csv file; no changes were made",
-            hint="records of several types in one .jsonl file are loaded without naming a type",
-        )
-    try:
-        return reader(path)
-    except (OSError, pa.ArrowInvalid) as error:
-        raise UserInputError(f"'{path}' cannot be read: {error}; no changes were made") from error
+def _read_file(path: Path, type_: TableType) -> pa.Table:
+    if path.suffix == ".parquet":
+        return pyarrow.parquet.read_table(path)
+    if path.suffix == ".csv":
+        return _read_csv(path, type_)
+    raise UserInputError(
+        f"'{path}' is no frame: expected a .parquet, .csv, .jsonl or .ndjson file; no changes were made",
+        hint="records of several types in one .jsonl file are loaded without naming a type",
+    )
 
 
-def frame_change(
-    type_: TableType, frame: pa.Table, kind: ChangeKind, records: Records, runtime: Runtime
-) -> TableChange | None:
-    """Type the columns of a frame; None, with the problems noted, when some values are wrong."""
-    before = records.problems.total
+def _read_csv(path: Path, type_: TableType) -> pa.Table:
+    """Read a text table: an empty cell is NULL, a quoted empty one is the empty text; texts stay texts."""
+    texts = [name for name, target in _wanted(type_).items() if pa.types.is_string(target.arrow)]
+    spelled = [name for name, target in _wanted(type_).items() if target.scalar in _AS_TEXT]
+    names = ["id", "from", "to", *texts, *spelled]
+    options = pyarrow.csv.ConvertOptions(
+        column_types=dict.fromkeys(names, pa.string()),
+        null_values=[""],
+        strings_can_be_null=True,
+        quoted_strings_can_be_null=False,
+    )
+    return pyarrow.csv.read_csv(path, convert_options=options)
+
+
+def take_frame(type_: TableType, frame: pa.Table, intake: Intake) -> None:
+    """Take in the rows of a frame, or note what is wrong with them."""
     named = frame.rename_columns([_column_name(type_, name) for name in frame.column_names])
-    _refuse_unknown(type_, named, records)
-    columns = _columns(type_, named, records)
-    if records.problems.total > before:
-        return None
-    ids = _frame_ids(type_, named, pa.table(columns), records, runtime)
-    if records.problems.total > before:
-        return None
-    numbers = np.arange(1, named.num_rows + 1, dtype=np.int64)
-    rows = conforming(type_, {"id": ids} | columns)
-    return keyed_change(type_, rows, kind, records, lines=numbers)
+    problems = _misnamed(type_, named)
+    if problems:
+        intake.refuse(problems)
+        return
+    origins = Origins(np.arange(1, named.num_rows + 1, dtype=np.int64))
+    columns = {
+        name: _column(type_, name, named, target, origins, intake)
+        for name, target in _wanted(type_).items()
+    }
+    intake.add(
+        type_, Part(columns=columns, given=_given(type_, named, origins, intake), origins=origins)
+    )
 
 
 def _column_name(type_: TableType, name: str) -> str:
     return _ENDS.get(name, name) if isinstance(type_, EdgeType) else name
 
 
-def _refuse_unknown(type_: TableType, frame: pa.Table, records: Records) -> None:
+def _misnamed(type_: TableType, frame: pa.Table) -> list[Problem]:
+    """Columns that the type has not, has twice, or lacks."""
+    table = type_.table_key
     ends = ("src", "dst") if isinstance(type_, EdgeType) else ()
     known = ["id", *ends, *type_.properties]
-    for name in frame.column_names:
+    found = []
+    for place, name in enumerate(frame.column_names):
         if name not in known:
             near = suggestion(did_you_mean(name, known))
             message = f"unknown column '{name}' of {type_.name}{near}"
-            records.refuse(0, "J05", message, table=type_.table_key, property=name)
+            found.append(Problem(rule="J05", message=message, table_key=table, property=name))
+        elif name in frame.column_names[:place]:
+            message = f"column '{name}' of {type_.name} is given twice"
+            found.append(Problem(rule="J06", message=message, table_key=table, property=name))
     for end in ends:
         if end not in frame.column_names:
             message = (
                 f"an edge frame of {type_.name} needs the columns src and dst (or from and to)"
             )
-            records.refuse(0, "J04", message, table=type_.table_key, property=end)
+            found.append(Problem(rule="J04", message=message, table_key=table, property=end))
+    return found
 
 
-def _columns(type_: TableType, frame: pa.Table, records: Records) -> dict[str, pa.Array]:
-    text = PropertyType(scalar=Scalar.STRING)
-    wanted: dict[str, PropertyType] = {}
-    if isinstance(type_, EdgeType):
-        wanted = {"src": text, "dst": text}
-    wanted |= {name: type_.properties[name].type for name in sorted(type_.properties)}
-    return {name: _column(type_, name, frame, target, records) for name, target in wanted.items()}
+def _wanted(type_: TableType) -> dict[str, PropertyType]:
+    ends = {"src": _TEXT, "dst": _TEXT} if isinstance(type_, EdgeType) else {}
+    return ends | {name: type_.properties[name].type for name in sorted(type_.properties)}
 
 
 def _column(
-    type_: TableType, name: str, frame: pa.Table, target: PropertyType, records: Records
+    type_: TableType,
+    name: str,
+    frame: pa.Table,
+    target: PropertyType,
+    origins: Origins,
+    intake: Intake,
 ) -> pa.Array:
     if name not in frame.column_names:
         shaped = shape([None] * frame.num_rows, target)
     else:
         shaped = shape_column(whole(frame, name), target)
-    for wrong in shaped.misplaced:
-        rule = "J04" if name in ("src", "dst") and wrong.rule == "J14" else wrong.rule
-        message = f"column '{name}' of {type_.name}: {wrong.reason}"
-        records.refuse(wrong.index + 1, rule, message, table=type_.table_key, property=name)
+    intake.refuse(
+        origins.of(wrong.index).problem(
+            "J04" if name in ("src", "dst") and wrong.rule == "J14" else wrong.rule,
+            f"column '{name}' of {type_.name}: {wrong.reason}",
+            table_key=type_.table_key,
+            property=name,
+        )
+        for wrong in shaped.misplaced
+    )
+    return shaped.values
+
+
+def _given(type_: TableType, frame: pa.Table, origins: Origins, intake: Intake) -> pa.Array:
+    """Ids that the frame brings; only texts are ids."""
+    if "id" not in frame.column_names:
+        return pa.nulls(frame.num_rows, pa.string())
+    shaped = shape_column(whole(frame, "id"), PropertyType(scalar=Scalar.STRING, nullable=True))
+    intake.refuse(
+        origins.of(wrong.index).problem(
+            "J09",
+            f"the id of {type_.name} is text: {wrong.reason}",
+            table_key=type_.table_key,
+            property="id",
+        )
+        for wrong in shaped.misplaced
+    )
     return shaped.values
 
 
@@ -125,10 +172,26 @@ def shape_column(values: pa.Array, target: PropertyType) -> Shaped:
         try:
             cast = _cast(values, target)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-            return shape(values.to_pylist(), target)
-        if (target.nullable or cast.null_count == 0) and _all_finite(cast, target):
+            return shape(_python_values(values), target)
+        if (target.nullable or cast.null_count == 0) and _is_plain(cast, target):
             return Shaped(cast)
-    return shape(values.to_pylist(), target)
+    return shape(_python_values(values), target)
+
+
+def _python_values(values: pa.Array) -> list[Any]:
+    """Values one by one; instants as milliseconds, since Python's do not reach as far as Arrow's."""
+    if pa.types.is_timestamp(values.type):
+        values = values.cast(pa.timestamp("ms", values.type.tz), safe=False).cast(pa.int64())
+    elif _is_list(values.type) and pa.types.is_timestamp(values.type.value_type):
+        instants = pa.list_(pa.timestamp("ms", values.type.value_type.tz))
+        values = values.cast(instants, safe=False).cast(pa.list_(pa.int64()))
+    found: list[Any] = values.to_pylist()
+    return found
+
+
+def _is_list(found: pa.DataType) -> bool:
+    kinds = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
+    return any(test(found) for test in kinds)
 
 
 def _cast(values: pa.Array, target: PropertyType) -> pa.Array:
@@ -141,12 +204,19 @@ def _cast(values: pa.Array, target: PropertyType) -> pa.Array:
     return values.cast(target.arrow)
 
 
-def _all_finite(values: pa.Array, target: PropertyType) -> bool:
-    if target.scalar not in FLOATS:
-        return True
-    flat = values.flatten() if target.is_vector or target.is_list else values
-    items_known = flat.null_count == 0 or not (target.is_vector or target.is_list)
-    return items_known and bool(pc.all(pc.is_finite(flat), min_count=0).as_py())
+def _is_plain(values: pa.Array, target: PropertyType) -> bool:
+    """Whether every number is finite, every instant one that text can spell, and no item is missing."""
+    flat = values
+    if target.is_vector or target.is_list:
+        flat = values.flatten()
+        if flat.null_count:
+            return False
+    if target.scalar in FLOATS:
+        return bool(pc.all(pc.is_finite(flat), min_count=0).as_py())
+    if target.scalar is Scalar.DATETIME and len(flat):
+        ends = pc.min_max(flat.cast(pa.int64())).as_py()
+        return ends["min"] is None or INSTANTS[0] <= ends["min"] <= ends["max"] <= INSTANTS[1]
+    return True
 
 
 _FAMILIES: Mapping[Scalar, tuple[Any, ...]] = {
@@ -163,34 +233,12 @@ def _casts_cleanly(found: pa.DataType, target: PropertyType) -> bool:
     if pa.types.is_null(found):
         return True
     if target.is_vector or target.is_list:
-        is_list = (
-            pa.types.is_list(found)
-            or pa.types.is_large_list(found)
-            or pa.types.is_fixed_size_list(found)
-        )
-        return is_list and _casts_cleanly(found.value_type, PropertyType(scalar=target.scalar))
+        if not _is_list(found) or pa.types.is_timestamp(found.value_type):
+            # A cast would cut instants inside lists to their days.
+            return False
+        return _casts_cleanly(found.value_type, PropertyType(scalar=target.scalar))
     if target.scalar in INTEGERS:
         return bool(pa.types.is_integer(found))
     if target.scalar in FLOATS:
         return bool(pa.types.is_floating(found) or pa.types.is_integer(found))
     return any(test(found) for test in _FAMILIES[target.scalar])
-
-
-def _frame_ids(
-    type_: TableType, frame: pa.Table, rows: pa.Table, records: Records, runtime: Runtime
-) -> pa.Array:
-    given = whole(frame, "id").cast(pa.string()) if "id" in frame.column_names else None
-    if isinstance(type_, NodeType) and type_.key is not None:
-        ids = key_ids(type_, rows)
-        for row in pc.indices_nonzero(pc.is_null(ids)).to_pylist():
-            message = f"the key of {type_.name} has no finite value"
-            records.refuse(row + 1, "W04", message, table=type_.table_key)
-        if given is not None:
-            for row in pc.indices_nonzero(
-                pc.fill_null(pc.not_equal(given, ids), False)
-            ).to_pylist():
-                message = f"id '{given[row]}' of {type_.name} contradicts its key, whose id is '{ids[row]}'"
-                records.refuse(row + 1, "J10", message, table=type_.table_key, property="id")
-        return ids
-    fresh = fresh_ids(runtime.new_id(), frame.num_rows)
-    return fresh if given is None else pc.coalesce(given, fresh)

@@ -6,12 +6,13 @@ from omnigraph.commit.sidecar import Sidecar, WriterKind
 from omnigraph.ids import MAIN
 from omnigraph.manifest.records import graph_branch
 from omnigraph.manifest.snapshot import Snapshot
+from omnigraph.manifest.state import BranchState
 from omnigraph.recovery.audit import Audit
 from omnigraph.recovery.case import Case
 from omnigraph.recovery.classify import Facts
 from omnigraph.recovery.forward import is_reached
 from omnigraph.recovery.observe import observe
-from omnigraph.recovery.staging import StagingAction, judge_staging, read_staging
+from omnigraph.recovery.staging import StagingAction, is_placed, judge_staging, read_staging
 
 
 def look(desk: Desk, audit: Audit, sidecar: Sidecar, hold: Hold) -> Case:
@@ -24,8 +25,7 @@ def look(desk: Desk, audit: Audit, sidecar: Sidecar, hold: Hold) -> Case:
         facts = Facts(
             sidecar=sidecar,
             seen=observe(sidecar, state.snapshot, desk.tables),
-            is_published=sidecar.commit_id is not None
-            and state.shows(sidecar.commit_id) is not None,
+            is_published=_is_published(desk, sidecar, state),
             is_reached=is_reached(sidecar, state.snapshot),
             relies=_relies(sidecar, state.snapshot),
             has_leftovers=_has_leftovers(desk, sidecar, state.snapshot, staging),
@@ -41,6 +41,14 @@ def look(desk: Desk, audit: Audit, sidecar: Sidecar, hold: Hold) -> Case:
         facts=facts,
         staging=staging,
     )
+
+
+def _is_published(desk: Desk, sidecar: Sidecar, state: BranchState) -> bool:
+    """Whether its own commit is visible, or the schema it brings is in place, which comes after any publish."""
+    if sidecar.commit_id is not None and state.shows(sidecar.commit_id) is not None:
+        return True
+    hash_ = sidecar.schema_hash
+    return hash_ is not None and is_placed(desk.sidecars.objects, hash_)
 
 
 def _is_alive(desk: Desk, sidecar: Sidecar) -> bool:
@@ -59,7 +67,9 @@ def _relies(sidecar: Sidecar, snapshot: Snapshot) -> bool:
 def _staging(desk: Desk, sidecar: Sidecar, snapshot: Snapshot) -> StagingAction:
     if sidecar.writer_kind is not WriterKind.SCHEMA_APPLY:
         return StagingAction.NOTHING
-    return judge_staging(read_staging(desk.sidecars.objects, snapshot, is_covered=True))
+    seen = read_staging(desk.sidecars.objects, snapshot, is_covered=True)
+    foreign = seen.staged is not None and sidecar.schema_hash not in (None, seen.staged.hash)
+    return StagingAction.HOLD_BACK if foreign else judge_staging(seen)
 
 
 def _has_leftovers(

@@ -4,14 +4,14 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from omnigraph.catalog.contract import Contract
-from omnigraph.catalog.state import open_contract
+from omnigraph.catalog.state import SchemaState, open_contract
 from omnigraph.errors import RecoveryRequired, SchemaContractError
 from omnigraph.failpoints import Failpoint, fail
 from omnigraph.ids import TableKey
 from omnigraph.language.source import Source
 from omnigraph.logs import get_logger
 from omnigraph.manifest.snapshot import Snapshot
-from omnigraph.storage.layout import SCHEMA_FILES, SCHEMA_IR, SCHEMA_PG, staging_path
+from omnigraph.storage.layout import SCHEMA_FILES, SCHEMA_IR, SCHEMA_PG, SCHEMA_STATE, staging_path
 from omnigraph.storage.objects import Objects
 
 _log = get_logger(__name__)
@@ -84,6 +84,15 @@ def _by_tables(seen: Staging) -> StagingAction:
 
 
 # ---- reading and moving the files
+
+
+def is_placed(objects: Objects, schema_hash: str) -> bool:
+    """Whether the schema of that hash is in place; its state is put there last."""
+    text = objects.read(SCHEMA_STATE)
+    try:
+        return text is not None and SchemaState.from_json(text).schema_ir_hash == schema_hash
+    except SchemaContractError:
+        return False
 
 
 def has_files(objects: Objects) -> bool:

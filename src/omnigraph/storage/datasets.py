@@ -7,7 +7,7 @@ from typing import Any, Final
 import lance
 from lance import LanceDataset
 
-from omnigraph.errors import TableNotFound
+from omnigraph.errors import HistoryReclaimed, TableNotFound
 from omnigraph.ids import Version
 from omnigraph.limits import TABLE_HANDLES_MAX
 from omnigraph.storage.counters import Cost, record
@@ -64,8 +64,17 @@ class Datasets:
         held = self._held.get(at)
         if held is not None:
             return held
-        with faults(Doing.OPEN, self.place(at.path, at.branch, at.version)):
-            return self.hold(at, self._open(at.path, at.branch, at.version))
+        try:
+            with faults(Doing.OPEN, self.place(at.path, at.branch, at.version)):
+                return self.hold(at, self._open(at.path, at.branch, at.version))
+        except TableNotFound as error:
+            self._explain(at, error)
+            raise
+
+    def _explain(self, at: TableAt, error: TableNotFound) -> None:
+        """Tell a version that cleanup removed from one that never was: later ones are there."""
+        if self.head(at.path, at.branch) > at.version:
+            raise HistoryReclaimed(at.path, at.version) from error
 
     def hold(self, at: TableAt, dataset: LanceDataset) -> LanceDataset:
         """Keep an opened version."""

@@ -40,8 +40,10 @@ def _info(fragment: Any) -> FragmentInfo:
     deleted = fragment.deletion_file
     return FragmentInfo(
         id=fragment.id,
-        files=tuple(file.path for file in fragment.files),
+        # The public property defines a class on every call, which costs more than reading the manifest.
+        files=tuple(file._path for file in fragment.files),
         deletions=None if deleted is None else deleted.path(fragment.id),
         physical_rows=fragment.physical_rows,
         deleted_rows=fragment.num_deletions,
+        bytes=sum(file.file_size_bytes or 0 for file in fragment.files),
     )

@@ -72,6 +72,26 @@ def build(dataset: LanceDataset, specs: Sequence[IndexSpec]) -> Segments:
     return Segments(tuple(added), tuple(removed))
 
 
+def segment_fragments(dataset: LanceDataset) -> dict[str, frozenset[int]]:
+    """The fragments of this version that each index segment covers, by the segment's uuid."""
+    present = fragment_ids(dataset)
+    return {
+        segment.uuid: frozenset(present & set(segment.fragment_ids))
+        for described in dataset.describe_indices()
+        for segment in described.segments
+    }
+
+
+def references(dataset: LanceDataset, uuids: Sequence[str]) -> tuple[Index, ...]:
+    """Name segments so that a commit can remove them."""
+    return tuple(
+        _reference(described.name, segment.uuid)
+        for described in dataset.describe_indices()
+        for segment in described.segments
+        if segment.uuid in uuids
+    )
+
+
 def losing(dataset: LanceDataset, rewritten: set[int]) -> tuple[str, ...]:
     """Name the indices that cover a fragment which is about to be rewritten."""
     return tuple(i.name for i in index_infos(dataset) if not i.fragments.isdisjoint(rewritten))

@@ -11,8 +11,8 @@ from lance.dataset import Transaction
 from omnigraph.errors import HeadMoved
 from omnigraph.ids import OperationId, Version
 from omnigraph.limits import TABLE_HANDLES_MAX
-from omnigraph.storage import branches, columns, commits, indices, staging
-from omnigraph.storage.compaction import compact
+from omnigraph.storage import branches, columns, commits, indices, reclaim, staging
+from omnigraph.storage.compaction import compact, releasable
 from omnigraph.storage.counters import Cost, record
 from omnigraph.storage.datasets import Datasets
 from omnigraph.storage.faults import faults
@@ -29,10 +29,12 @@ from omnigraph.storage.tables import (
     IndexKind,
     IndexSpec,
     Landed,
+    Reclaimed,
     Staged,
     StagedKind,
     TableAt,
     TransactionInfo,
+    VersionInfo,
     Written,
 )
 
@@ -92,6 +94,18 @@ class LanceTables:
     ) -> tuple[TransactionInfo, ...]:
         """The commits in (after, upto], oldest first."""
         return commits.transaction_infos(self._datasets, path, branch, after, upto)
+
+    def versions(self, path: str) -> tuple[VersionInfo, ...]:
+        """The versions of a table's main line that can still be read, oldest first."""
+        return reclaim.versions(self._datasets, path)
+
+    def reclaim(self, path: str, versions: Sequence[Version], *, dry_run: bool) -> Reclaimed:
+        """Remove versions of a table's main line and the files only they use."""
+        found = reclaim.reclaim(self._datasets, path, versions, dry_run=dry_run)
+        if not dry_run:
+            # Handles of removed versions would fail late and unclear.
+            self.forget(path)
+        return found
 
     # ---- staged rows
 
@@ -156,10 +170,20 @@ class LanceTables:
         operation = LanceOperation.CreateIndex(list(segments.added), list(segments.removed))
         return _staged(at, StagedKind.INDICES, staging.Change(operation=operation))
 
-    def stage_compaction(self, at: TableAt) -> Staged | None:
+    def stage_release(self, at: TableAt) -> Staged | None:
+        """Stage the removal of index segments that keep small fragments apart."""
+        with self._writing(at):
+            dataset = self._datasets.at(at)
+            removed = indices.references(dataset, releasable(dataset))
+        if not removed:
+            return None
+        operation = LanceOperation.CreateIndex([], list(removed))
+        return _staged(at, StagedKind.INDICES, staging.Change(operation=operation))
+
+    def stage_compaction(self, at: TableAt, rows_max: int | None = None) -> Staged | None:
         """Stage a rewrite of small and holey fragments; None when there is nothing to gain."""
         with self._writing(at):
-            rewritten = compact(self._datasets.at(at))
+            rewritten = compact(self._datasets.at(at), rows_max)
         if rewritten is None:
             return None
         record(Cost.STAGE_COMPACTION)

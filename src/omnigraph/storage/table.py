@@ -167,10 +167,11 @@ class LanceTable:
             return hits.select([*names, *extra])
         return self.take(hits[ROW_ID].combine_chunks(), [*names, *extra], blobs=blobs)
 
-    def has_values(self, column: str) -> bool:
-        """Tell whether any row has a value there."""
+    def has_values(self, column: str, fragments: Sequence[int] | None = None) -> bool:
+        """Tell whether any row, or any of some fragments, has a value."""
         # An expression cannot name a vector or blob column, text can.
-        return bool(self.read((), f"`{column}` IS NOT NULL", row_id=True, limit=1).num_rows)
+        present = f"`{column}` IS NOT NULL"
+        return bool(self.read((), present, row_id=True, limit=1, fragments=fragments).num_rows)
 
     # ---- search
 
@@ -229,6 +230,10 @@ class LanceTable:
         """The fragments of this version, by id."""
         with faults(Doing.READ, self._place):
             return fragment_infos(self._dataset)
+
+    def fragment_count(self) -> int:
+        """How many fragments there are."""
+        return len(self._dataset.fragment_ids())
 
     def indices(self) -> tuple[IndexInfo, ...]:
         """The indices of this version, by name."""

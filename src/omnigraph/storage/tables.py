@@ -91,6 +91,22 @@ class TransactionInfo:
     actor: str | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VersionInfo:
+    """One version of a table and when it was made, in microseconds since the epoch."""
+
+    version: Version
+    created_us: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reclaimed:
+    """What was removed, or would be."""
+
+    versions: int
+    bytes: int
+
+
 class IndexKind(StrEnum):
     """The index kinds a table may carry."""
 
@@ -132,6 +148,8 @@ class FragmentInfo:
     deletions: str | None
     physical_rows: int
     deleted_rows: int
+    bytes: int = 0
+    """Of its data files; 0 when the table does not tell."""
 
     @property
     def rows(self) -> int:
@@ -295,6 +313,10 @@ class Table(Protocol):
         """The fragments of this version, by id."""
         ...
 
+    def fragment_count(self) -> int:
+        """How many fragments there are; asks nothing of the store."""
+        ...
+
     def indices(self) -> tuple[IndexInfo, ...]:
         """The indices of this version, by name."""
         ...
@@ -303,8 +325,8 @@ class Table(Protocol):
         """Fragments that no index of that kind on the column covers; all of them when there is none."""
         ...
 
-    def has_values(self, column: str) -> bool:
-        """Tell whether any row has a value there: a vector index cannot be built over nulls alone."""
+    def has_values(self, column: str, fragments: Sequence[int] | None = None) -> bool:
+        """Tell whether any row, or any of some fragments, has a value: vectors are not learnt from nulls alone."""
         ...
 
     def auto_cleanup_keys(self) -> tuple[str, ...]:
@@ -396,8 +418,19 @@ class Tables(Protocol):
         """Stage one commit that builds all of them; None when there is nothing to build."""
         ...
 
-    def stage_compaction(self, at: TableAt) -> Staged | None:
-        """Stage a rewrite of small and holey fragments; None when there is nothing to gain."""
+    def stage_release(self, at: TableAt) -> Staged | None:
+        """Stage the removal of index segments that keep small fragments apart; None when nothing is gained by it.
+
+        Fragments under different segments are never rewritten together. A segment goes only when all it covers
+        will be rewritten, and so indexed anew, anyway.
+        """
+        ...
+
+    def stage_compaction(self, at: TableAt, rows_max: int | None = None) -> Staged | None:
+        """Stage a rewrite of small and holey fragments; None when there is nothing to gain.
+
+        With `rows_max` only fragments smaller than that are rewritten, and holes in others are left.
+        """
         ...
 
     def stage_columns(self, at: TableAt, changes: Sequence[ColumnChange]) -> Staged:
@@ -459,4 +492,15 @@ class Tables(Protocol):
         self, path: str, branch: str | None, after: Version, upto: Version
     ) -> tuple[TransactionInfo, ...]:
         """The commits in (after, upto], oldest first."""
+        ...
+
+    def versions(self, path: str) -> tuple[VersionInfo, ...]:
+        """The versions of a table's main line that can still be read, oldest first."""
+        ...
+
+    def reclaim(self, path: str, versions: Sequence[Version], *, dry_run: bool) -> Reclaimed:
+        """Remove versions of a table's main line and the files only they use; with `dry_run`, say what would go.
+
+        HEAD and versions that forks stand on are kept, and so are files of no version that are younger than a week.
+        """
         ...

@@ -7,8 +7,8 @@ from omnigraph.catalog.model import EdgeType
 from omnigraph.commit.changes import Changes, TableChange, column
 from omnigraph.commit.constraints.committed import Final
 from omnigraph.commit.constraints.report import Violations
+from omnigraph.commit.origins import Origin
 from omnigraph.errors import Problem, shorten
-from omnigraph.limits import PROBLEMS_SHOWN_MAX
 
 
 def cardinality(changes: Changes, final: Final) -> Violations:
@@ -56,7 +56,7 @@ def _outside(edge: EdgeType, counts: pa.Table, change: TableChange) -> Violation
     if bounds.high is not None:
         bad = pc.or_(bad, pc.greater(counts["n"], bounds.high))
     wrong = counts.filter(bad).sort_by("src")
-    shown = wrong.slice(0, PROBLEMS_SHOWN_MAX)
+    shown = wrong.slice(0, change.shown_max)
     problems = tuple(
         _problem(edge, source, n, change)
         for source, n in zip(shown["src"].to_pylist(), shown["n"].to_pylist(), strict=True)
@@ -68,12 +68,11 @@ def _problem(edge: EdgeType, source: str, n: int, change: TableChange) -> Proble
     bounds = edge.cardinality
     limit = f"min {bounds.low}" if n < bounds.low else f"max {bounds.high}"
     rows = pc.indices_nonzero(pc.equal(column(change.rows, "src"), source))
-    return Problem(
-        rule="W14",
-        message=f"@card violation on edge {edge.name}: source '{shorten(source)}' would have {n} "
+    origin = change.origin(rows[-1].as_py()) if len(rows) else Origin()
+    return origin.problem(
+        "W14",
+        f"@card violation on edge {edge.name}: source '{shorten(source)}' would have {n} "
         f"edges, {limit}",
-        line=change.line_of(rows[-1].as_py()) if len(rows) else None,
-        file=change.file,
         table_key=edge.table_key,
         row_id=source,
     )

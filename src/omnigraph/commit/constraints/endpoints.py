@@ -10,7 +10,6 @@ from omnigraph.commit.changes import Changes, TableChange, column
 from omnigraph.commit.constraints.committed import Final
 from omnigraph.commit.constraints.report import Violations, of_rows
 from omnigraph.errors import Problem, shorten
-from omnigraph.limits import PROBLEMS_SHOWN_MAX
 
 SIDES = (("src", "from"), ("dst", "to"))
 
@@ -72,7 +71,7 @@ def _orphans(change: TableChange, edge: EdgeType, side: str, final: Final) -> Vi
     gone = _gone(change, edge, side, final)
     if not gone.num_rows:
         return Violations()
-    shown = gone.sort_by("id").slice(0, PROBLEMS_SHOWN_MAX)
+    shown = gone.sort_by("id").slice(0, change.shown_max)
     problems = tuple(
         Problem(
             rule="W16",

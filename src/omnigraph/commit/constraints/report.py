@@ -19,15 +19,14 @@ class Violations:
     total: int = 0
 
     def __add__(self, other: "Violations") -> "Violations":
-        both = (self.problems + other.problems)[:PROBLEMS_SHOWN_MAX]
-        return Violations(both, self.total + other.total)
+        return Violations(self.problems + other.problems, self.total + other.total)
 
     def __bool__(self) -> bool:
         return self.total > 0
 
     def error(self) -> OmniError:
         """The error these violations deserve."""
-        return data_error(self.problems, total=self.total)
+        return data_error(self.problems[:PROBLEMS_SHOWN_MAX], total=self.total)
 
 
 def of_rows(
@@ -44,13 +43,11 @@ def of_indices(
     """One violation per row number of a change, by id; only those shown are described."""
     if len(rows) == 0:
         return Violations()
-    shown = by_id(change, rows)[:PROBLEMS_SHOWN_MAX]
+    shown = by_id(change, rows)[: change.shown_max]
     problems = tuple(
-        Problem(
-            rule=rule,
-            message=describe(row),
-            line=change.line_of(row),
-            file=change.file,
+        change.origin(row).problem(
+            rule,
+            describe(row),
             table_key=change.type.table_key,
             row_id=change.ids[row].as_py(),
             property=name,

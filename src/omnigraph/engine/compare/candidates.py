@@ -8,13 +8,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.commit.changes import column
+from omnigraph.engine.compare.fetch import ROW_ADDRESS, rows_at
 from omnigraph.ids import Version
 from omnigraph.storage.refs import BranchRef
 from omnigraph.storage.tables import FragmentInfo, Table, TableAt, Tables
 
 ROW_ID: Final = "_rowid"
-ROW_ADDRESS: Final = "_rowaddr"
 LAST_UPDATED: Final = "_row_last_updated_at_version"
 
 MOVES: Final = pa.schema(
@@ -25,9 +24,11 @@ MOVES: Final = pa.schema(
         pa.field("version", pa.uint64()),
     ]
 )
-"""A row that may differ: its row ids on both sides, null where it is not, and the version that wrote it last."""
+"""A row that may differ: its addresses on both sides, null where it is not, and the version that wrote it last."""
 
-_SIDE: Final = pa.schema([MOVES.field("id"), pa.field("row", pa.uint64()), MOVES.field("version")])
+_SIDE: Final = pa.schema(
+    [MOVES.field("id"), *(pa.field(name, pa.uint64()) for name in ("row", "row_id", "version"))]
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +59,7 @@ def _sides(left: Table | None, right: Table | None) -> tuple[pa.Table, pa.Table]
         return _all(left), _all(right)
     here, there = left.fragments(), right.fragments()
     gone, come = _apart(here, there), _apart(there, here)
-    lost, gained = _pruned_rows(left, right, [part.id for part in gone.pruned], here)
+    lost, gained = _pruned_rows(left, right, gone.pruned, come.pruned)
     return _side(left, gone.whole, lost), _side(right, come.whole, gained)
 
 
@@ -76,32 +77,36 @@ def _apart(own: Sequence[FragmentInfo], other: Sequence[FragmentInfo]) -> _Apart
 
 
 def _pruned_rows(
-    left: Table, right: Table, shared: Sequence[int], infos: Sequence[FragmentInfo]
+    left: Table, right: Table, here: Sequence[FragmentInfo], there: Sequence[FragmentInfo]
 ) -> tuple[pa.Array, pa.Array]:
-    """Row ids that are live in one version of the same fragments only; no column is read."""
-    if not shared:
+    """Addresses that are live in one version of the same fragments only; no column is read."""
+    if not here:
         return pa.array([], pa.uint64()), pa.array([], pa.uint64())
-    sizes = {part.id: part.physical_rows for part in infos}
-    numbers = np.array(sorted(shared), dtype=np.uint64)
-    starts = np.concatenate([[0], np.cumsum([sizes[int(n)] for n in numbers])])
-    rows = [
-        t.read((), row_id=True, row_address=True, fragments=list(shared)) for t in (left, right)
-    ]
-    places = [_places(r, numbers, starts) for r in rows]
-    return _only(rows[0], *places, int(starts[-1])), _only(rows[1], *places[::-1], int(starts[-1]))
+    starts = np.concatenate([[0], np.cumsum([part.physical_rows for part in here])])
+    numbers = np.array([part.id for part in here], dtype=np.uint64)
+    before, after = _live(left, here, numbers, starts), _live(right, there, numbers, starts)
+    lost, gained = np.flatnonzero(before & ~after), np.flatnonzero(after & ~before)
+    return _addresses(lost, numbers, starts), _addresses(gained, numbers, starts)
 
 
-def _places(rows: pa.Table, numbers: Any, starts: Any) -> Any:
-    """Number live rows through, over the physical rows of all these fragments."""
-    addresses = rows[ROW_ADDRESS].to_numpy()
-    fragment = np.searchsorted(numbers, addresses >> np.uint64(32))
-    return starts[fragment] + (addresses & np.uint64(0xFFFFFFFF)).astype(np.int64)
+def _live(table: Table, parts: Sequence[FragmentInfo], numbers: Any, starts: Any) -> Any:
+    """Mark the live rows among the physical rows of these fragments, numbered through."""
+    live = np.ones(int(starts[-1]), dtype=bool)
+    holey = [part.id for part in parts if part.deletions is not None]
+    if holey:
+        rows = table.read((), row_address=True, fragments=holey)[ROW_ADDRESS].to_numpy()
+        for number in holey:
+            place = int(np.searchsorted(numbers, number))
+            live[starts[place] : starts[place + 1]] = False
+        place = np.searchsorted(numbers, rows >> np.uint64(32))
+        live[starts[place] + (rows & np.uint64(0xFFFFFFFF)).astype(np.int64)] = True
+    return live
 
 
-def _only(rows: pa.Table, own: Any, other: Any, total: int) -> pa.Array:
-    seen = np.zeros(total, dtype=bool)
-    seen[other] = True
-    return column(rows, ROW_ID).filter(pa.array(~seen[own]))
+def _addresses(places: Any, numbers: Any, starts: Any) -> pa.Array:
+    fragment = np.searchsorted(starts, places, side="right") - 1
+    offsets = (places - starts[fragment]).astype(np.uint64)
+    return pa.array((numbers[fragment] << np.uint64(32)) | offsets, pa.uint64())
 
 
 def _side(table: Table, whole: Sequence[int], single: pa.Array) -> pa.Table:
@@ -109,21 +114,22 @@ def _side(table: Table, whole: Sequence[int], single: pa.Array) -> pa.Table:
     if whole:
         parts.append(_whole(table, whole))
     if len(single):
-        found = table.take(single, ["id", ROW_ID])
-        unknown = pa.nulls(found.num_rows, pa.uint64())
-        parts.append(pa.table([found["id"], found[ROW_ID], unknown], schema=_SIDE))
+        unknown = pa.nulls(len(single), pa.uint64())
+        parts.append(
+            pa.table([rows_at(table, single, ["id"])["id"], single, unknown, unknown], schema=_SIDE)
+        )
     return pa.concat_tables(parts)
 
 
 def _whole(table: Table, fragments: Sequence[int] | None) -> pa.Table:
-    rows = table.read(["id", LAST_UPDATED], row_id=True, fragments=fragments)
+    rows = table.read(["id", LAST_UPDATED], row_id=True, row_address=True, fragments=fragments)
     versions = rows[LAST_UPDATED].cast(pa.uint64())
-    return pa.table([rows["id"], rows[ROW_ID], versions], schema=_SIDE)
+    return pa.table([rows["id"], rows[ROW_ADDRESS], rows[ROW_ID], versions], schema=_SIDE)
 
 
 def _joined(left: pa.Table, right: pa.Table) -> pa.Table:
-    before = left.rename_columns(["id", "before", "old_version"])
-    after = right.rename_columns(["id", "after", "version"])
+    before = left.rename_columns(["id", "before", "old_row_id", "old_version"])
+    after = right.rename_columns(["id", "after", "row_id", "version"])
     return before.join(after, "id", join_type="full outer")
 
 
@@ -135,7 +141,8 @@ def _without_untouched(
 ) -> pa.Table:
     """Leave out rows that a rewrite only carried along: same row, last written before the lines parted."""
     carried = pc.and_(
-        pc.equal(moves["before"], moves["after"]), pc.equal(moves["old_version"], moves["version"])
+        pc.equal(moves["old_row_id"], moves["row_id"]),
+        pc.equal(moves["old_version"], moves["version"]),
     )
     if not pc.any(carried, min_count=0).as_py():
         return moves

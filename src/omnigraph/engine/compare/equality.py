@@ -19,8 +19,8 @@ def same(left: pa.Array, right: pa.Array) -> Mask:
     there, also = _mask(left.is_valid()), _mask(right.is_valid())
     both = there & also
     if not both.any():
-        return there == also
-    return (there == also) & (~both | _same_values(left, right, both))
+        return np.equal(there, also)
+    return np.equal(there, also) & (~both | _same_values(left, right, both))
 
 
 def _same_values(left: pa.Array, right: pa.Array, both: Mask) -> Mask:
@@ -32,7 +32,7 @@ def _same_values(left: pa.Array, right: pa.Array, both: Mask) -> Mask:
         return _same_items(left, right, both)
     if pa.types.is_struct(kind):
         parts = [same(_part(left, f.name), _part(right, f.name)) for f in kind]
-        return np.logical_and.reduce(parts)
+        return np.asarray(np.all(np.stack(parts), axis=0), dtype=bool)
     equal = pc.equal(left, right)
     if pa.types.is_floating(kind):
         equal = pc.or_(equal, pc.and_(pc.is_nan(left), pc.is_nan(right)))

@@ -1,6 +1,6 @@
 """Reading rows of both sides a bounded chunk at a time, and comparing them column by column."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,12 +10,10 @@ import pyarrow.compute as pc
 from omnigraph.commit.changes import column
 from omnigraph.engine.compare.candidates import candidates
 from omnigraph.engine.compare.equality import Mask, differs
-from omnigraph.limits import COMPARE_BYTES_MAX, COMPARE_ROWS_MAX
+from omnigraph.engine.compare.fetch import chunk_rows, rows_at
+from omnigraph.limits import COMPARE_ROWS_MAX
 from omnigraph.storage.blobs import BlobForm, BlobKind, is_blob
 from omnigraph.storage.tables import Table, TableAt, Tables
-
-_NARROW_BYTES = 32
-"""What a value takes whose type does not say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +38,7 @@ class Compared:
         return tuple(pair.right or pair.left or "" for pair in self.pairs)
 
     def matrix(self, left_rows: pa.Array, right_rows: pa.Array) -> Mask:
-        """Compare rows by row id, one line per pair of rows, one column per compared column: True differs."""
+        """Compare rows by address, one line per pair of rows, one column per compared column: True differs."""
         found = np.zeros((len(left_rows), len(self.pairs)), dtype=bool)
         for start in range(0, len(left_rows), step := chunk_rows(self.right.schema)):
             part = slice(start, start + step)
@@ -48,8 +46,8 @@ class Compared:
         return found
 
     def _chunk(self, left_rows: pa.Array, right_rows: pa.Array) -> Mask:
-        left = self.left.take(left_rows, [p.left for p in self.pairs if p.left])
-        right = self.right.take(right_rows, [p.right for p in self.pairs if p.right])
+        left = rows_at(self.left, left_rows, [p.left for p in self.pairs if p.left])
+        right = rows_at(self.right, right_rows, [p.right for p in self.pairs if p.right])
         found = np.zeros((len(left_rows), len(self.pairs)), dtype=bool)
         for number, pair in enumerate(self.pairs):
             if pair.left is None or pair.right is None:
@@ -74,10 +72,13 @@ class Compared:
         found = np.zeros(len(shown), dtype=bool)
         for row in np.flatnonzero(alike & inside).tolist():
             # One at a time: a single blob may be as large as memory allows.
-            one = self.left.blob_bytes(pair.left or "", left_rows.slice(row, 1))
-            other = self.right.blob_bytes(pair.right or "", right_rows.slice(row, 1))
-            found[row] = one != other
+            one = _blob(self.left, pair.left, left_rows.slice(row, 1))
+            found[row] = one != _blob(self.right, pair.right, right_rows.slice(row, 1))
         return found
+
+
+def _blob(table: Table, name: str | None, address: pa.Array) -> pa.Array:
+    return column(rows_at(table, address, [name or ""], BlobForm.BYTES), name or "")
 
 
 def compared(left: Table, right: Table) -> Compared:
@@ -96,18 +97,6 @@ def compared(left: Table, right: Table) -> Compared:
         if name != "id":
             pairs.append(Pair(old, name))
     return Compared(left=left, right=right, pairs=tuple(pairs))
-
-
-def chunk_rows(schema: pa.Schema) -> int:
-    """How many whole rows of a table are held at once."""
-    width = sum(_width(field.type) for field in schema)
-    return max(1, min(COMPARE_ROWS_MAX, COMPARE_BYTES_MAX // width))
-
-
-def _width(kind: pa.DataType) -> int:
-    if pa.types.is_fixed_size_list(kind):
-        return int(kind.list_size) * max(1, kind.value_type.bit_width // 8)
-    return _NARROW_BYTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,13 +140,6 @@ def _real(moves: pa.Table, both: Compared) -> Step:
 
 
 def changed(tables: Tables, before: TableAt | None, after: TableAt | None) -> pa.Table:
-    """Every row that differs, as `MOVES`, by id: ids and row ids only."""
+    """Every row that differs, as `MOVES`, by id: ids and addresses only."""
     parts = [step.moves for step, _ in changed_steps(tables, before, after)]
     return pa.concat_tables(parts) if parts else candidates(tables, after, after)
-
-
-def whole_rows(table: Table, rows: pa.Array, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """Give whole rows by row id, fit to be staged, a bounded number at a time."""
-    for start in range(0, len(rows), step := chunk_rows(table.schema)):
-        found = table.take(rows.slice(start, step), names, blobs=BlobForm.INPUT)
-        yield from found.to_batches()

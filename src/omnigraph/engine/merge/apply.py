@@ -9,7 +9,8 @@ import pyarrow as pa
 from omnigraph.catalog.model import EdgeType, NodeType, TableType
 from omnigraph.commit.changes import ChangeKind, TableChange, column
 from omnigraph.commit.plan import Step, TableWrite
-from omnigraph.engine.compare.rows import chunk_rows, compared, whole_rows
+from omnigraph.engine.compare.fetch import chunk_rows, rows_at, stream_at
+from omnigraph.engine.compare.rows import compared
 from omnigraph.engine.merge.relate import TableRelation, Way
 from omnigraph.engine.merge.resolve import Resolved
 from omnigraph.failpoints import Failpoint, fail
@@ -18,6 +19,9 @@ from omnigraph.limits import MERGE_COMMITS_MAX
 from omnigraph.storage.blobs import BlobForm
 from omnigraph.storage.counters import Cost, record
 from omnigraph.storage.tables import Staged, Table, TableAt, Tables
+
+EVERY_PROBLEM = 2**62
+"""A merge reports all conflicts at once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +42,7 @@ def change_of(merge: TableMerge, tables: Tables) -> TableChange:
     names = _judged(type_)
     source = tables.open(merge.relation.source.at)
     rows = pa.concat_arrays([resolved.new, resolved.changed])
-    parts = [source.take(rows, names)] if len(rows) else []
+    parts = [pa.Table.from_batches([batch]) for batch in stream_at(source, rows, names)]
     parts += [pa.Table.from_batches([b]).select(names) for b in _mixed_rows(merge, tables, names)]
     found = pa.concat_tables(parts) if parts else type_.schema.empty_table().select(names)
     return TableChange(
@@ -46,7 +50,7 @@ def change_of(merge: TableMerge, tables: Tables) -> TableChange:
         kind=ChangeKind.MERGE,
         rows=_stood_in(found, type_),
         deleted=resolved.removed,
-        shown_max=found.num_rows + len(resolved.removed) + 1,
+        shown_max=EVERY_PROBLEM,
     )
 
 
@@ -54,7 +58,7 @@ def _judged(type_: TableType) -> list[str]:
     ends = ["src", "dst"] if isinstance(type_, EdgeType) else []
     ruled = {name for group in type_.unique for name in group.columns}
     if isinstance(type_, NodeType):
-        ruled |= {rule.property for rule in (*type_.ranges, *type_.checks)}
+        ruled |= {rule.property for rule in type_.ranges} | {c.property for c in type_.checks}
     properties = type_.properties
     ruled |= {n for n, p in properties.items() if p.type.is_enum or not p.type.nullable}
     narrow = {n for n in ruled if n in properties and not _is_wide(type_, n)}
@@ -117,7 +121,7 @@ def _steps(merge: TableMerge, tables: Tables) -> Iterator[Step]:
 
 def _append(source: Table, rows: pa.Array, names: Sequence[str]) -> Step:
     def step(tables: Tables, at: TableAt) -> Staged:
-        return tables.stage_append(at, _stream(whole_rows(source, rows, names)))
+        return tables.stage_append(at, _stream(stream_at(source, rows, names)))
 
     return step
 
@@ -139,7 +143,7 @@ def _upsert(
         if first and merge.relation.way is not Way.THREE_WAY:
             fail(Failpoint.MERGE_APPENDED)
         record(Cost.DELTA_MATERIALISATIONS)
-        return tables.stage_merge(at, source.take(rows, names, blobs=BlobForm.INPUT))
+        return tables.stage_merge(at, rows_at(source, rows, names, BlobForm.INPUT))
 
     return step
 
@@ -190,9 +194,7 @@ def _mixed_rows(
         yield from _mixed(merge, tables, triples, names).to_batches()
 
 
-def _mixed(
-    merge: TableMerge, tables: Tables, triples: pa.Table, names: Sequence[str]
-) -> pa.Table:
+def _mixed(merge: TableMerge, tables: Tables, triples: pa.Table, names: Sequence[str]) -> pa.Table:
     """Take every property from the side that changed it; the target's where neither or both did."""
     relation = merge.relation
     assert relation.base is not None, "rows are mixed only where there was a base"
@@ -201,8 +203,8 @@ def _mixed(
     )
     both = compared(base, source)
     ours = both.matrix(column(triples, "base"), column(triples, "source"))
-    left = source.take(column(triples, "source"), names, blobs=BlobForm.INPUT)
-    right = target.take(column(triples, "target"), names, blobs=BlobForm.INPUT)
+    left = rows_at(source, column(triples, "source"), names, BlobForm.INPUT)
+    right = rows_at(target, column(triples, "target"), names, BlobForm.INPUT)
     changed = dict(zip(both.names, ours.T, strict=True))
     count = triples.num_rows
     columns = []
@@ -210,4 +212,4 @@ def _mixed(
         mine = changed.get(name, np.zeros(count, dtype=bool))
         picked = pa.array(np.where(mine, np.arange(count), count + np.arange(count)))
         columns.append(pa.concat_arrays([column(left, name), column(right, name)]).take(picked))
-    return pa.table(columns, names=left.column_names)
+    return pa.table(columns, schema=left.schema)

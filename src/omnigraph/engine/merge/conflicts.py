@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from omnigraph.catalog.model import TableType
 from omnigraph.catalog.values import json_column
+from omnigraph.engine.compare.fetch import rows_at
 from omnigraph.errors import Problem, shorten
 from omnigraph.ids import TableKey
 from omnigraph.storage.blobs import is_blob
@@ -80,11 +81,11 @@ def in_order(conflicts: Iterable[Conflict]) -> tuple[Conflict, ...]:
 # ---- rows
 
 
-def rows_at(table: Table | None, rows: pa.Array, type_: TableType) -> list[Row | None]:
-    """Rows by row id, spelled as in query results; a null row id gives None."""
+def spelled_at(table: Table | None, rows: pa.Array, type_: TableType) -> list[Row | None]:
+    """Rows by address, spelled as in query results; a null address gives None."""
     if table is None or rows.null_count == len(rows):
         return [None] * len(rows)
-    found = iter(spelled_rows(table.take(rows.drop_null(), _shown(table)), type_))
+    found = iter(spelled_rows(rows_at(table, rows.drop_null(), _shown(table)), type_))
     return [next(found) if there else None for there in rows.is_valid().to_pylist()]
 
 

@@ -1,9 +1,7 @@
 """From a relation to a plan: decide every table, collect every conflict, judge the merged graph, stage."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
-
-import pyarrow as pa
+from dataclasses import dataclass
 
 from omnigraph.catalog.model import Catalog
 from omnigraph.commit.changes import Changes, changes_of
@@ -16,12 +14,12 @@ from omnigraph.engine.merge.conflicts import (
     in_order,
     kind_of,
     row_message,
-    rows_at,
     rows_of,
+    spelled_at,
 )
-from omnigraph.engine.merge.relate import Relation, Way, relate_tables
+from omnigraph.engine.merge.relate import Relation, TableRelation, Way, relate_tables
 from omnigraph.engine.merge.resolve import Clash, Granularity, Resolved, adopt, three_way
-from omnigraph.engine.write.committed import SnapshotRows
+from omnigraph.engine.merge.target import TargetRows
 from omnigraph.engine.write.prepare import Header
 from omnigraph.errors import MergeConflicts, Problem
 from omnigraph.ids import TableKey, Version
@@ -48,15 +46,13 @@ class Judged:
         }
 
 
-def judge(
-    relation: Relation, catalog: Catalog, tables: Tables, granularity: Granularity
-) -> Judged:
+def judge(relation: Relation, catalog: Catalog, tables: Tables, granularity: Granularity) -> Judged:
     """Decide a merge: rows first, then, when no row is in conflict, the rules over the merged graph."""
     merges = tuple(_merges(relation, catalog, tables, granularity))
     looked_at = {m.relation.table_key: m.relation.target.version for m in merges}
     conflicts = in_order(c for merge in merges for c in _row_conflicts(merge, tables))
     if not conflicts:
-        committed = SnapshotRows(relation.target.snapshot, tables)
+        committed = TargetRows(relation.target.snapshot, tables)
         conflicts = in_order(_broken_rules(merges, committed, catalog, tables))
         looked_at |= committed.read_set()
     return Judged(relation=relation, tables=merges, conflicts=conflicts, read_set=looked_at)
@@ -70,15 +66,20 @@ def _merges(
         relation.base.snapshot, relation.source.snapshot, relation.target.snapshot
     )
     for one in related:
-        base = None if one.base is None else one.base.at
-        match one.way:
-            case Way.SAME:
-                continue
-            case Way.POINT | Way.ADOPT:
-                resolved = adopt(tables, base, one.source.at)
-            case Way.THREE_WAY:
-                resolved = three_way(tables, base, one.source.at, one.target.at, granularity)
-        yield TableMerge(type=catalog.tables[one.table_key], relation=one, resolved=resolved)
+        if one.way is not Way.SAME:
+            resolved = _resolved(one, tables, granularity)
+            yield TableMerge(type=catalog.tables[one.table_key], relation=one, resolved=resolved)
+
+
+def _resolved(one: TableRelation, tables: Tables, granularity: Granularity) -> Resolved:
+    base = None if one.base is None else one.base.at
+    match one.way:
+        case Way.SAME:
+            return Resolved()
+        case Way.POINT | Way.ADOPT:
+            return adopt(tables, base, one.source.at)
+        case Way.THREE_WAY:
+            return three_way(tables, base, one.source.at, one.target.at, granularity)
 
 
 # ---- conflicts
@@ -91,7 +92,7 @@ def _row_conflicts(merge: TableMerge, tables: Tables) -> Iterator[Conflict]:
 
 def _clash_conflicts(merge: TableMerge, clash: Clash, tables: Tables) -> Iterator[Conflict]:
     sides = [
-        rows_at(table, clash.rows[side].combine_chunks(), merge.type)
+        spelled_at(table, clash.rows[side].combine_chunks(), merge.type)
         for side, table in _opened(merge, tables).items()
     ]
     for number, row_id in enumerate(clash.rows["id"].to_pylist()):
@@ -121,7 +122,7 @@ def _opened(merge: TableMerge, tables: Tables) -> dict[str, Table | None]:
 
 
 def _broken_rules(
-    merges: Iterable[TableMerge], committed: SnapshotRows, catalog: Catalog, tables: Tables
+    merges: Iterable[TableMerge], committed: TargetRows, catalog: Catalog, tables: Tables
 ) -> Iterator[Conflict]:
     """What the one evaluator of rules says of the target with the merge's changes."""
     merges = tuple(merges)
@@ -145,7 +146,7 @@ def _rule_conflicts(
     problems: list[Problem],
     merge: TableMerge | None,
     catalog: Catalog,
-    committed: SnapshotRows,
+    committed: TargetRows,
     tables: Tables,
 ) -> Iterator[Conflict]:
     type_ = catalog.tables[key]

@@ -1,10 +1,13 @@
 """How two branches relate: their base, the outcome, and per table what there is to do."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import islice
 
 from omnigraph.errors import UserInputError
 from omnigraph.ids import MAIN, BranchName, CommitId, TableKey
+from omnigraph.limits import BRANCH_STATES_MAX
 from omnigraph.manifest.lineage import merge_base
 from omnigraph.manifest.manifest import Manifest
 from omnigraph.manifest.records import GraphCommit, lance_branch
@@ -39,7 +42,7 @@ class Relation:
 
 def relate(manifest: Manifest, source: BranchState, target: BranchState) -> Relation:
     """Find the merge base of two branches and what follows from it."""
-    base = _base(source, target)
+    base = _base(manifest, source, target)
     ours, theirs = source.head, target.head
     if ours is not None and theirs is not None and base is not None:
         if ours.id == theirs.id or base.id == ours.id:
@@ -60,11 +63,36 @@ def relate(manifest: Manifest, source: BranchState, target: BranchState) -> Rela
     )
 
 
-def _base(source: BranchState, target: BranchState) -> GraphCommit | None:
+def _base(manifest: Manifest, source: BranchState, target: BranchState) -> GraphCommit | None:
     if source.head is None or target.head is None:
         return None
-    commits = {**source.lineage.by_id, **target.lineage.by_id}
-    return merge_base(commits, source.head.id, target.head.id)
+    return merge_base(_known(manifest, source, target), source.head.id, target.head.id)
+
+
+def _known(
+    manifest: Manifest, source: BranchState, target: BranchState
+) -> Mapping[CommitId, GraphCommit]:
+    """The commits both sides show, and those of other live branches that were merged into them.
+
+    Work that reached both sides through a third branch is shared work, although neither side shows its commits.
+    """
+    known = {**source.lineage.by_id, **target.lineage.by_id}
+    seen = {source.branch, target.branch}
+    missing = _unknown_parents(known)
+    others = (BranchName(name) for name in manifest.rows.branches()) if missing else ()
+    for branch in islice((b for b in others if b not in seen), BRANCH_STATES_MAX):
+        shown = manifest.current(branch).lineage.by_id
+        if missing & shown.keys():
+            known |= shown
+            missing = _unknown_parents(known)
+            if not missing:
+                break
+    return known
+
+
+def _unknown_parents(known: Mapping[CommitId, GraphCommit]) -> set[CommitId]:
+    merged = {commit.merged_parent for commit in known.values() if commit.merged_parent}
+    return merged - known.keys()
 
 
 # ---- per table
@@ -97,9 +125,7 @@ class TableRelation:
         return own if self.target.at.branch != own else None
 
 
-def relate_tables(
-    base: Snapshot, source: Snapshot, target: Snapshot
-) -> tuple[TableRelation, ...]:
+def relate_tables(base: Snapshot, source: Snapshot, target: Snapshot) -> tuple[TableRelation, ...]:
     """Relate every table of the target, by key."""
     return tuple(
         TableRelation(

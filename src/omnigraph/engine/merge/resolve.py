@@ -16,9 +16,12 @@ from omnigraph.engine.merge.conflicts import ConflictKind
 from omnigraph.storage.tables import TableAt, Tables
 
 TRIPLES = pa.schema(
-    [pa.field("id", pa.string()), *(pa.field(side, pa.uint64()) for side in ("base", "source", "target"))]
+    [
+        pa.field("id", pa.string()),
+        *(pa.field(side, pa.uint64()) for side in ("base", "source", "target")),
+    ]
 )
-"""One id and its row ids on the three sides, null where there is no row."""
+"""One id and its row addresses on the three sides, null where there is no row."""
 
 _NOTHING = pa.array([], pa.uint64())
 _NO_IDS = pa.array([], pa.string())
@@ -43,7 +46,7 @@ class Clash:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resolved:
-    """What a merge does to one table: row ids of source rows that come, of mixed ones, and ids that go."""
+    """What a merge does to one table: addresses of source rows that come, of mixed ones, and ids that go."""
 
     new: pa.Array = field(default_factory=lambda: _NOTHING)
     changed: pa.Array = field(default_factory=lambda: _NOTHING)

@@ -13,6 +13,7 @@ from omnigraph.engine.merge.relate import Outcome, Relation, relate
 from omnigraph.engine.merge.resolve import Granularity
 from omnigraph.engine.write.verbs import header
 from omnigraph.errors import UserInputError
+from omnigraph.failpoints import Failpoint, fail
 from omnigraph.ids import BranchName, TableKey
 from omnigraph.manifest.names import branch_name
 from omnigraph.manifest.records import CommitKind, GraphCommit
@@ -59,9 +60,11 @@ def merge(
         judged[:] = [found]
         if found.relation.base is None:
             return None
-        return plan_merge(found, engine.store.tables, write)
+        plan = plan_merge(found, engine.store.tables, write)
+        fail(Failpoint.MERGE_PLANNED)
+        return plan
 
-    published = attempt(engine, theirs, prepared)
+    published = attempt(engine, theirs, prepared, "merge")
     return Merged(
         source=ours,
         target=theirs,

@@ -14,6 +14,7 @@ from omnigraph.compile.plan import Plan
 from omnigraph.engine.engine import Engine
 from omnigraph.engine.read.reader import Reader
 from omnigraph.engine.read.run import run
+from omnigraph.ids import TableKey
 from omnigraph.language.source import Source
 from omnigraph.manifest.view import View
 from omnigraph.runtime import datetime_of
@@ -54,9 +55,10 @@ def explain(engine: Engine, view: View, source: Source, name: str | None) -> Pla
     return engine.plans.read(view, source, name)[1]
 
 
-def entity(engine: Engine, view: View, type_: TableType, identity: str) -> dict[str, Any] | None:
+def entity(engine: Engine, view: View, key: TableKey, identity: str) -> dict[str, Any] | None:
     """One entity with every property it had then, spelled as in query results; None when it is not there."""
-    entry = view.snapshot.entries.get(type_.table_key)
+    type_ = view.catalog.tables.get(key)
+    entry = view.snapshot.entries.get(key)
     if entry is None:
         return None
     table = engine.store.tables.open(entry.at)
@@ -71,8 +73,8 @@ def entity(engine: Engine, view: View, type_: TableType, identity: str) -> dict[
     return {name: _spelled(rows, name, type_) for name in shown}
 
 
-def _spelled(rows: pa.Table, name: str, type_: TableType) -> Any:
-    if name in type_.properties:
+def _spelled(rows: pa.Table, name: str, type_: TableType | None) -> Any:
+    if type_ is not None and name in type_.properties:
         return json_column(rows[name], type_.properties[name].type)[0]
     return rows[name][0].as_py()
 

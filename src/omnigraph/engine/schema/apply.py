@@ -1,6 +1,6 @@
 """Applying a schema: plan, lock, change tables, publish once, put the new schema files in place."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -16,8 +16,10 @@ from omnigraph.engine.attempt import commit_held
 from omnigraph.engine.engine import Engine
 from omnigraph.engine.schema.files import place_files, stage_files
 from omnigraph.engine.schema.lock import schema_lock
+from omnigraph.engine.schema.loss import forget_dropped, rewrite
 from omnigraph.engine.schema.work import NewTable, Work, work_of
 from omnigraph.engine.upkeep.indices import IndexState, ensure_indices, index_status
+from omnigraph.engine.upkeep.refusals import refuse_pending
 from omnigraph.errors import (
     InternalError,
     OmniError,
@@ -47,6 +49,7 @@ class Applied:
     version: Version
     commit: GraphCommit | None = None
     pending_indexes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 def plan_schema(engine: Engine, source: Source, *, allow_data_loss: bool = False) -> SchemaPlan:
@@ -71,14 +74,26 @@ def apply_schema(
         plan = _supported(view, desired, allow_data_loss)
         if not plan.steps:
             return Applied(plan=plan, version=view.version)
-        _refuse_pending(engine)
-        change = _Change(engine, view, source.text, work_of(view.contract, desired), actor)
+        # With every turn held, whatever is pending has no owner left: recovery goes first.
+        refuse_pending(engine, "schema apply")
+        work = work_of(view.contract, desired)
+        change = _Change(
+            engine=engine,
+            view=view,
+            accepted=Accepted(source=source.text, contract=work.contract),
+            work=work,
+            actor=actor,
+            operation=OperationId(engine.runtime.new_id()),
+            forgets=allow_data_loss,
+        )
         published = change.commit(hold)
+        kept = forget_dropped(engine, view.snapshot, work) if allow_data_loss else ()
     return Applied(
         plan=plan,
         version=published.version,
         commit=published.commit,
         pending_indexes=_indexed(engine, actor),
+        notes=kept,
     )
 
 
@@ -112,58 +127,48 @@ def _all_turns(engine: Engine, lock: Hold) -> Iterator[Hold]:
         yield Hold({**lock.locks, **hold.locks})
 
 
-def _refuse_pending(engine: Engine) -> None:
-    """With every turn held, whatever is pending has no owner left: recovery goes first."""
-    for sidecar in engine.desk.sidecars.pending():
-        raise RecoveryRequired(
-            sidecar.operation_id,
-            f"schema apply: the interrupted {sidecar.writer_kind} {sidecar.operation_id} must be settled first; "
-            "no changes were made",
-        )
-
-
 # ---- one commit
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Change:
-    """One schema change on its way from a view to a commit."""
+    """One schema change on its way from a view to a commit; `forgets` takes dropped columns out of the files too."""
 
-    def __init__(
-        self, engine: Engine, view: View, source: str, work: Work, actor: str | None
-    ) -> None:
-        self._engine = engine
-        self._view = view
-        self._actor = actor
-        self.work = work
-        self._accepted = Accepted(source=source, contract=work.contract)
-        self._operation = OperationId(engine.runtime.new_id())
+    engine: Engine
+    view: View
+    accepted: Accepted
+    work: Work
+    actor: str | None
+    operation: OperationId
+    forgets: bool
 
     def commit(self, hold: Hold) -> Published:
         """Make it visible, or leave it to recovery, or leave no trace."""
         self._require_no_drift()
         try:
-            return commit_held(self._engine, self._plan(), hold)
+            return commit_held(self.engine, self._plan(), hold)
         except PreconditionFailed as error:
             raise self._lost_lease() from error
         finally:
-            self._engine.contracts.forget()
+            self.engine.contracts.forget()
 
     def _plan(self) -> WritePlan:
-        work, commit = self.work, self._view.commit
+        work, commit = self.work, self.view.commit
         written = work.reshaped.keys()
         return WritePlan(
             kind=WriterKind.SCHEMA_APPLY,
             commit_kind=CommitKind.SCHEMA_APPLY,
             branch=MAIN,
-            actor=self._actor,
-            operation_id=self._operation,
-            commit_id=CommitId(self._engine.runtime.new_id()),
+            actor=self.actor,
+            operation_id=self.operation,
+            commit_id=CommitId(self.engine.runtime.new_id()),
             tables=tuple(self._write(key) for key in sorted(written)),
-            read_set={k: v for k, v in self._view.snapshot.pins.items() if k not in written},
+            read_set={k: v for k, v in self.view.snapshot.pins.items() if k not in written},
             registrations=tuple(self._registrations()),
             creations=dict(self._creations()),
             tombstones=tuple(self._tombstones()),
             if_commit=commit,
+            schema_hash=work.contract.ir_hash,
             before_publish=self._stage_files,
             after_publish=self._place_files,
         )
@@ -171,12 +176,13 @@ class _Change:
     # ---- tables
 
     def _entry(self, key: TableKey) -> Entry:
-        return self._view.snapshot.entry(key)
+        return self.view.snapshot.entry(key)
 
     def _write(self, key: TableKey) -> TableWrite:
         base = self._entry(key).at
-        staged = self._engine.store.tables.stage_columns(base, self.work.reshaped[key])
-        return TableWrite(table_key=key, base=base, strict=True, staged=staged)
+        staged = self.engine.store.tables.stage_columns(base, self.work.reshaped[key])
+        steps = (rewrite,) if self.forgets and key in self.work.stripped else ()
+        return TableWrite(table_key=key, base=base, strict=True, staged=staged, steps=steps)
 
     def _registrations(self) -> Iterator[Registration]:
         for key, new in self.work.created.items():
@@ -209,7 +215,7 @@ class _Change:
 
     def _require_nobodys(self, path: str) -> None:
         """Refuse to replace a table that any history of main names; all other branches are gone."""
-        lives = self._engine.manifest.current(MAIN).lives.by_key.values()
+        lives = self.engine.manifest.current(MAIN).lives.by_key.values()
         if any(life.path == path for named in lives for life in named):
             raise InternalError(
                 f"a new table would replace the one at '{path}', which history names; recovery takes "
@@ -220,29 +226,29 @@ class _Change:
         """A renamed or dropped table is not written, so nobody else looks whether its HEAD is at its pin."""
         for key in sorted((*self.work.dropped, *self.work.renamed)):
             entry = self._entry(key)
-            head = self._engine.store.tables.head(entry.at.path, None)
+            head = self.engine.store.tables.head(entry.at.path, None)
             if head != entry.version:
-                raise drift(self._engine.desk.sidecars, key, None, entry.version, head)
+                raise drift(self.engine.desk.sidecars, key, None, entry.version, head)
 
     # ---- files
 
     def _stage_files(self) -> None:
         self._require_lease()
-        stage_files(self._engine.store.objects, self._accepted)
+        stage_files(self.engine.store.objects, self.accepted)
 
     def _place_files(self) -> None:
         try:
-            place_files(self._engine.store.objects)
+            place_files(self.engine.store.objects)
         except OmniError as error:
             raise RecoveryRequired(
-                self._operation,
-                f"schema apply {self._operation} is published, but its schema files could not be put in place "
+                self.operation,
+                f"schema apply {self.operation} is published, but its schema files could not be put in place "
                 f"({error}); recovery does that, do not repeat it",
             ) from error
 
     def _require_lease(self) -> None:
-        state = self._engine.manifest.current(MAIN)
-        if (state.head.id if state.head else None) != self._view.commit:
+        state = self.engine.manifest.current(MAIN)
+        if (state.head.id if state.head else None) != self.view.commit:
             raise self._lost_lease()
 
     def _lost_lease(self) -> SchemaApplyConflict:

@@ -45,18 +45,3 @@ def _refuse_branches(engine: Engine) -> None:
             details={"branches": names},
             hint="merge or delete them first",
         )
-
-
-def wait_for_schema_change(engine: Engine, operation: str) -> None:
-    """Let a running schema change finish before an operation begins; one that was killed refuses it.
-
-    A live schema change holds its turn to the end, so waiting for that turn is waiting for the change.
-    """
-    if not is_schema_locked(engine.manifest):
-        return
-    with engine.desk.queues.hold([SCHEMA_APPLY]):
-        pass
-    if is_schema_locked(engine.manifest):
-        engine.recovery.heal()
-        engine.recovery.drop_dead_schema_lock()
-        refuse_during_schema_apply(engine.manifest.rows.branches(), operation)

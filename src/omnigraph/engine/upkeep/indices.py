@@ -1,22 +1,26 @@
-"""Indexes: which ones the schema asks for, which are there, and building what is missing."""
+"""Indexes: how far each one is, and building those that are missing."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from omnigraph.catalog.model import EdgeType, NodeType, TableType
-from omnigraph.catalog.types import PropertyType, Scalar
-from omnigraph.commit.plan import Step, TableWrite, WritePlan
+from omnigraph.commit.plan import Step, TableWrite
 from omnigraph.commit.sidecar import WriterKind
-from omnigraph.engine.attempt import attempt
 from omnigraph.engine.engine import Engine
-from omnigraph.ids import MAIN, BranchName, CommitId, OperationId, TableKey
+from omnigraph.engine.upkeep.wanted import absent, missing, presence, untrainable, wanted
+from omnigraph.engine.upkeep.work import Writes, each, maintenance
+from omnigraph.errors import OmniError
+from omnigraph.ids import MAIN, BranchName, TableKey
+from omnigraph.limits import INDEX_ROWS_MIN
+from omnigraph.logs import get_logger
 from omnigraph.manifest.names import branch_name
 from omnigraph.manifest.records import CommitKind, lance_branch
 from omnigraph.manifest.snapshot import Entry
 from omnigraph.manifest.view import View
 from omnigraph.storage.tables import IndexKind, IndexSpec, Table
+
+_log = get_logger(__name__)
 
 
 class IndexState(StrEnum):
@@ -29,7 +33,7 @@ class IndexState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexStatus:
-    """One index the schema asks for."""
+    """One index the schema asks for: which rows it covers, and why not all of them."""
 
     table_key: TableKey
     column: str
@@ -57,87 +61,57 @@ class IndexReport:
         return {"indexes": [one.to_dict() for one in self.indexes], "built": self.built}
 
 
-# ---- which
-
-
-def wanted(type_: TableType) -> tuple[IndexSpec, ...]:
-    """The indexes of a type: ids and ends always, single-column intents of nodes by their type."""
-    ends = ("src", "dst") if isinstance(type_, EdgeType) else ()
-    found = dict.fromkeys(("id", *ends), IndexKind.BTREE)
-    if isinstance(type_, NodeType):
-        for group in type_.indices:
-            kind = kind_of(type_.properties[group.columns[0]].type)
-            if len(group.columns) == 1 and kind is not None:
-                found[group.columns[0]] = kind
-    return tuple(IndexSpec(column=c, kind=k) for c, k in found.items())
-
-
-def kind_of(type_: PropertyType) -> IndexKind | None:
-    """The index a property type can have."""
-    if type_.is_vector:
-        return IndexKind.VECTOR
-    if not type_.is_plain:
-        return None
-    free_text = type_.scalar is Scalar.STRING and not type_.is_enum
-    return IndexKind.TEXT if free_text else IndexKind.BTREE
-
-
-def missing(type_: TableType, table: Table) -> tuple[IndexSpec, ...]:
-    """The indexes that can be built now and are not there."""
-    return tuple(
-        spec
-        for spec in wanted(type_)
-        if not is_present(spec, table) and untrainable(spec, table) is None
-    )
-
-
-def is_present(spec: IndexSpec, table: Table) -> bool:
-    """Whether there is such an index, whatever it covers."""
-    return any((one.column, one.kind) == (spec.column, spec.kind) for one in table.indices())
-
-
-def untrainable(spec: IndexSpec, table: Table) -> str | None:
-    """Why an index cannot be built yet: a vector index needs a vector to learn from."""
-    if spec.kind is not IndexKind.VECTOR or table.has_values(spec.column):
-        return None
-    return "no row has a vector yet"
-
-
 # ---- status
 
 
 def index_status(engine: Engine, branch: BranchName = MAIN) -> IndexReport:
     """Say how far every index is, without building any."""
-    return IndexReport(
-        indexes=tuple(_status(engine, engine.view(branch_name(branch, "index status"))))
-    )
+    view = engine.view(branch_name(branch, "index status"))
+    return IndexReport(indexes=tuple(_statuses(engine, view)))
 
 
-def _status(engine: Engine, view: View) -> Iterator[IndexStatus]:
+def pending(engine: Engine, view: View, tables: Sequence[TableKey]) -> tuple[IndexStatus, ...]:
+    """The indexes of tables with rows that are not there."""
+    found = _statuses(engine, view, tables)
+    return tuple(one for one in found if one.state is IndexState.PENDING and one.rows)
+
+
+def _statuses(
+    engine: Engine, view: View, tables: Sequence[TableKey] | None = None
+) -> Iterator[IndexStatus]:
     for key, type_ in view.catalog.tables.items():
-        entry = view.snapshot.entry(key)
+        entry = view.snapshot.entries.get(key)
+        if entry is None or (tables is not None and key not in tables):
+            continue
         table = engine.store.tables.open(entry.at)
+        present = presence(table)
         for spec in wanted(type_):
-            yield _one(spec, key, table, entry.row_count)
+            yield _status(spec, entry, table, is_there=(spec.column, spec.kind) in present)
 
 
-def _one(spec: IndexSpec, key: TableKey, table: Table, rows: int) -> IndexStatus:
+def _status(spec: IndexSpec, entry: Entry, table: Table, *, is_there: bool) -> IndexStatus:
     uncovered = set(table.uncovered(spec.column, spec.kind))
     indexed = sum(one.rows for one in table.fragments() if one.id not in uncovered)
     state, reason = IndexState.READY, None
-    if not is_present(spec, table):
-        state, reason, indexed = IndexState.PENDING, untrainable(spec, table), 0
+    if not is_there:
+        state, reason, indexed = IndexState.PENDING, _why(spec, entry, table), 0
     elif uncovered:
         state, reason = IndexState.PARTIAL, f"{len(uncovered)} fragments are newer than the index"
     return IndexStatus(
-        table_key=key,
+        table_key=entry.table_key,
         column=spec.column,
         kind=spec.kind,
         state=state,
         rows_indexed=indexed,
-        rows=rows,
+        rows=entry.row_count,
         reason=reason,
     )
+
+
+def _why(spec: IndexSpec, entry: Entry, table: Table) -> str:
+    if not entry.row_count:
+        return "the table is empty"
+    return untrainable(spec, table) or "it was not built yet"
 
 
 # ---- build
@@ -148,49 +122,86 @@ def ensure_indices(
     branch: BranchName = MAIN,
     *,
     actor: str | None = None,
-    tables: Sequence[TableKey] | None = None,
 ) -> IndexReport:
     """Build every missing index, all of one table in one commit, all tables in one publish."""
     engine.require_writable("ensure indices")
     target = branch_name(branch, "ensure indices")
-    operation, commit = OperationId(engine.runtime.new_id()), CommitId(engine.runtime.new_id())
-    built = 0
-
-    def prepared(view: View) -> WritePlan | None:
-        nonlocal built
-        work = list(_work(engine, view, tables))
-        built = sum(len(specs) for _, specs in work)
-        if not work:
-            return None
-        return WritePlan(
-            kind=WriterKind.ENSURE_INDICES,
-            commit_kind=CommitKind.ENSURE_INDICES,
-            branch=target,
-            actor=actor,
-            operation_id=operation,
-            commit_id=commit,
-            tables=tuple(_write(entry, specs) for entry, specs in work),
-            maintenance=True,
-        )
-
-    attempt(engine, target, prepared)
+    built = _ensure(engine, target, actor, None)
     return IndexReport(indexes=index_status(engine, target).indexes, built=built)
 
 
+def indexed_after(
+    engine: Engine, branch: BranchName, tables: Sequence[TableKey], actor: str | None
+) -> tuple[str, ...]:
+    """Build what a bulk write left missing, and name what still is: a failure here never fails the write.
+
+    Small tables are left out: an index is never asked there, and building ten of them takes longer than the write.
+    """
+    try:
+        large = _lacking(engine, branch, tables)
+        if large and _ensure(engine, branch, actor, large):
+            large = _lacking(engine, branch, tables)
+    except OmniError as error:
+        _log.warning("indices.pending", branch=branch, tables=list(tables), reason=str(error))
+        return tuple(f"{table}.id" for table in tables)
+    return tuple(f"{table}.{spec.column}" for table, specs in large.items() for spec in specs)
+
+
+def _lacking(
+    engine: Engine, branch: BranchName, tables: Sequence[TableKey]
+) -> dict[TableKey, tuple[IndexSpec, ...]]:
+    """The indexes that large tables do not have, trainable or not."""
+    known = engine.manifest.heads.get(branch) or engine.manifest.current(branch)
+    catalog = engine.contracts.current().catalog
+    found: dict[TableKey, tuple[IndexSpec, ...]] = {}
+    for key in tables:
+        entry = known.snapshot.entry(key)
+        if entry.row_count >= INDEX_ROWS_MIN:
+            specs = absent(catalog.tables[key], engine.store.tables.open(entry.at))
+            found |= {key: specs} if specs else {}
+    return found
+
+
+def _ensure(
+    engine: Engine, target: BranchName, actor: str | None, tables: Collection[TableKey] | None
+) -> int:
+    operation = maintenance(
+        engine, WriterKind.ENSURE_INDICES, CommitKind.ENSURE_INDICES, target, actor
+    )
+    built = 0
+
+    def prepared(view: View) -> Writes:
+        nonlocal built
+        work = list(_work(engine, view, tables))
+        built = sum(len(specs) for _, specs in work)
+        return tuple(each(engine, lambda one: _write(engine, view, *one), work))
+
+    operation.run(prepared, "ensure indices")
+    return built
+
+
 def _work(
-    engine: Engine, view: View, tables: Sequence[TableKey] | None
+    engine: Engine, view: View, tables: Collection[TableKey] | None
 ) -> Iterator[tuple[Entry, tuple[IndexSpec, ...]]]:
-    """Tables with rows that miss an index; those a branch inherits keep using their owner's."""
+    """Tables with rows that miss an index; those that a branch shows of main keep using main's."""
     for key, type_ in view.catalog.tables.items():
-        entry = view.snapshot.entry(key)
-        is_own = entry.at.branch == lance_branch(view.branch)
-        if not entry.row_count or not is_own or (tables is not None and key not in tables):
+        entry = view.snapshot.entries.get(key)
+        if entry is None or not entry.row_count or (tables is not None and key not in tables):
+            continue
+        if entry.at.branch is None and lance_branch(view.branch) is not None:
             continue
         specs = missing(type_, engine.store.tables.open(entry.at))
         if specs:
             yield entry, specs
 
 
-def _write(entry: Entry, specs: tuple[IndexSpec, ...]) -> TableWrite:
-    step: Step = lambda tables, at: tables.stage_indices(at, specs)  # noqa: E731 - a step is a function
-    return TableWrite(table_key=entry.table_key, base=entry.at, strict=False, steps=(step,))
+def _write(engine: Engine, view: View, entry: Entry, specs: tuple[IndexSpec, ...]) -> TableWrite:
+    """Build outside the turns; a table of another branch is forked first, and built on then."""
+    branch = lance_branch(view.branch)
+    if entry.at.branch == branch:
+        staged = engine.store.tables.stage_indices(entry.at, specs)
+        return TableWrite(table_key=entry.table_key, base=entry.at, strict=False, staged=staged)
+    build: Step = lambda tables, at: tables.stage_indices(at, specs)  # noqa: E731 - a step is a function
+    return TableWrite(
+        table_key=entry.table_key, base=entry.at, strict=False, steps=(build,), fork=branch
+    )

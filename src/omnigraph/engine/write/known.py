@@ -76,6 +76,12 @@ class KnownIds:
         if few and (known is not None or change.replaces):
             self._keep(after, (Ids(frozenset()) if known is None else known).after(change))
 
+    def carry(self, before: Entry, after: Entry) -> None:
+        """Follow a version that holds the rows of another: an index build, a compaction."""
+        known = self._of(before)
+        if known is not None:
+            self._keep(after, known)
+
     def clear(self) -> None:
         """Forget everything."""
         with self._lock:

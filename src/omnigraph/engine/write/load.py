@@ -5,13 +5,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from omnigraph.catalog.model import Catalog
-from omnigraph.commit.changes import ChangeKind, Changes, changes_of
-from omnigraph.errors import UserInputError, data_error
+from omnigraph.catalog.model import Catalog, TableType
+from omnigraph.commit.changes import ChangeKind, Changes
+from omnigraph.errors import UserInputError
 from omnigraph.ids import TableKey
-from omnigraph.pipeline.entities import table_change
-from omnigraph.pipeline.frames import frame_change, read_frame
-from omnigraph.pipeline.records import Records, open_lines, read_lines, read_records
+from omnigraph.pipeline.frames import read_frame, take_frame
+from omnigraph.pipeline.intake import Intake
+from omnigraph.pipeline.lines import take_file, take_row_file
+from omnigraph.pipeline.records import as_record, take_records
 from omnigraph.runtime import Runtime
 
 KINDS = {
@@ -19,15 +20,16 @@ KINDS = {
     "merge": ChangeKind.MERGE,
     "overwrite": ChangeKind.REPLACE,
 }
-JSONL_SUFFIXES = (".jsonl", ".ndjson", ".json", ".jsonl.gz", ".ndjson.gz", ".json.gz")
+RECORD_SUFFIXES = (".jsonl", ".ndjson", ".json", ".jsonl.gz", ".ndjson.gz", ".json.gz")
 
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """What a load brings: the changes, and how many records came for each table."""
+    """What a load brings: the changes, how many records came for each table, and what it was called."""
 
     changes: Changes
     records: Mapping[TableKey, int]
+    name: str
 
 
 def change_kind(mode: str) -> ChangeKind:
@@ -41,64 +43,62 @@ def change_kind(mode: str) -> ChangeKind:
 
 def read_input(source: Any, kind: ChangeKind, catalog: Catalog, runtime: Runtime) -> Input:
     """Read, type and identify everything a source brings; raise with all that is wrong."""
+    intake = Intake(catalog)
+    name = "the input"
     if isinstance(source, Mapping):
-        return _from_frames(source, kind, catalog, runtime)
-    if isinstance(source, str | Path):
-        return _from_files(Path(source), kind, catalog, runtime)
-    if isinstance(source, Iterable):
-        return _from_records(read_records(source, catalog), kind, runtime)
-    raise UserInputError(
-        f"cannot load from a {type(source).__name__}: give a path, records, or a mapping of type names to "
-        "frames; no changes were made"
-    )
-
-
-def _from_records(records: Records, kind: ChangeKind, runtime: Runtime) -> Input:
-    changes = {
-        key: table_change(records.tables[key], kind, records, runtime)
-        for key in sorted(records.tables)
-    }
-    if records.problems.total:
-        raise data_error(records.problems.kept, total=records.problems.total)
-    kept = {key: change for key, change in changes.items() if change is not None}
-    counts = {key: len(records.tables[key].data) for key in sorted(records.tables)}
-    return Input(changes_of(kept), counts)
-
-
-def _from_files(path: Path, kind: ChangeKind, catalog: Catalog, runtime: Runtime) -> Input:
-    files = _files(path)
-    if len(files) != 1:
+        for type_name, frame in source.items():
+            _take_frame(catalog.table(str(type_name)), frame, intake)
+    elif isinstance(source, str | Path):
+        name = f"'{source}'"
+        for file in _files(_local(source)):
+            take_file(file, intake)
+    elif isinstance(source, Iterable) and not isinstance(source, bytes | bytearray):
+        take_records(source, intake)
+    else:
         raise UserInputError(
-            f"'{path}' holds {len(files)} record files; one file is one load; no changes were made"
+            f"cannot load from a {type(source).__name__}: give a path, records, or a mapping of type names "
+            "to frames; no changes were made"
         )
-    try:
-        records = read_lines(open_lines(files[0]), catalog, str(files[0]))
-    except (OSError, EOFError) as error:
+    return Input(intake.changes(kind, runtime), intake.records, name)
+
+
+# ---- files
+
+
+def _local(source: str | Path) -> Path:
+    text = str(source)
+    if text.startswith("file://"):
+        text = text.removeprefix("file://")
+    if "://" in text:
         raise UserInputError(
-            f"'{files[0]}' cannot be read: {error}; no changes were made"
-        ) from error
-    return _from_records(records, kind, runtime)
+            f"'{text}' is not a local file; no changes were made",
+            hint="copy the file to this machine, or load it as a frame that reads it",
+        )
+    return Path(text).expanduser()
 
 
 def _files(path: Path) -> list[Path]:
     if not path.is_dir():
         return [path]
-    return sorted(p for p in path.iterdir() if p.name.endswith(JSONL_SUFFIXES))
+    found = sorted(one for one in path.iterdir() if one.name.endswith(RECORD_SUFFIXES))
+    if not found:
+        raise UserInputError(
+            f"'{path}' holds no record file ({', '.join(RECORD_SUFFIXES)}); no changes were made"
+        )
+    return found
 
 
-def _from_frames(
-    source: Mapping[Any, Any], kind: ChangeKind, catalog: Catalog, runtime: Runtime
-) -> Input:
-    records = Records()
-    kept = {}
-    counts: dict[TableKey, int] = {}
-    for name, frame in source.items():
-        type_ = catalog.table(str(name))
-        rows = read_frame(frame, type_.name)
-        counts[type_.table_key] = rows.num_rows
-        change = frame_change(type_, rows, kind, records, runtime)
-        if change is not None:
-            kept[type_.table_key] = change
-    if records.problems.total:
-        raise data_error(records.problems.kept, total=records.problems.total)
-    return Input(changes_of(kept), dict(sorted(counts.items())))
+# ---- frames
+
+
+def _take_frame(type_: TableType, frame: Any, intake: Intake) -> None:
+    if isinstance(frame, str | Path):
+        path = _local(frame)
+        if path.name.endswith(RECORD_SUFFIXES):
+            take_row_file(path, type_, intake)
+            return
+        frame = path
+    elif isinstance(frame, list | tuple):
+        take_records((as_record(type_, row) for row in frame), intake)
+        return
+    take_frame(type_, read_frame(frame, type_), intake)

@@ -1,16 +1,16 @@
 """The writing verbs: mutate and load."""
 
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 from omnigraph.commit.changes import ChangeKind, Changes
+from omnigraph.commit.constraints import violations
 from omnigraph.commit.plan import WritePlan
 from omnigraph.commit.sidecar import WriterKind
 from omnigraph.compile.arguments import arguments
 from omnigraph.compile.checked import CheckedMutation
-from omnigraph.engine.attempt import attempt
+from omnigraph.engine.attempt import attempt, enter
 from omnigraph.engine.engine import Engine
 from omnigraph.engine.write.committed import SnapshotRows
 from omnigraph.engine.write.load import Input, change_kind, read_input
@@ -25,6 +25,9 @@ from omnigraph.manifest.publish import Published
 from omnigraph.manifest.records import CommitKind, GraphCommit
 from omnigraph.manifest.view import View
 from omnigraph.runtime import datetime_of
+
+MIXED_WRITES = "T29"
+"""Inserts or updates beside deletes; no schema changes that."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,9 +109,13 @@ def _compiled(engine: Engine, source: Source, name: str | None) -> CheckedMutati
     """Compile against the schema that is known: a bad mutation is refused before anything is asked of the store."""
     held = engine.contracts.held
     if held is not None:
-        # A schema that changed meanwhile decides anew.
-        with suppress(QueryError):
+        try:
             return engine.plans.mutation(held, source, name)
+        except QueryError as error:
+            if error.code == MIXED_WRITES:
+                raise
+            # A schema that changed meanwhile decides anew.
+    enter(engine, "mutation")
     return engine.plans.mutation(engine.contracts.current(), source, name)
 
 
@@ -126,14 +133,12 @@ class Writing:
         """Prepare and commit; None when there was nothing to write."""
 
         def prepared(view: View) -> WritePlan | None:
-            committed = SnapshotRows(
-                snapshot=view.snapshot, tables=self.engine.store.tables, known=self.engine.known
-            )
+            committed = _committed(self.engine, view)
             found = changes(view, committed)
             self.prepared = (view, found)
             return prepare(view, found, committed, self.engine.hands, self.header)
 
-        published = attempt(self.engine, branch, prepared)
+        published = attempt(self.engine, branch, prepared, str(self.header.commit_kind))
         if published is None:
             return None
         self._remember(published)
@@ -164,13 +169,14 @@ def load(
     engine.require_writable("load")
     target = branch_name(branch, "load")
     kind = change_kind(mode)
+    enter(engine, "load")
     contract = engine.contracts.current().contract
     if from_branch is None:
         engine.manifest.line(target)
     brought = read_input(source, kind, contract.catalog, engine.runtime)
     _refuse_empty(brought, kind, allow_empty)
     write = header(engine, WriterKind.LOAD, CommitKind.LOAD, actor)
-    created = from_branch is not None and _create_missing(engine, target, from_branch)
+    created = from_branch is not None and _create_missing(engine, target, from_branch, brought)
 
     def changes(view: View, committed: SnapshotRows) -> Changes:
         if view.contract.ir_hash != contract.ir_hash:
@@ -184,14 +190,22 @@ def load(
 def _refuse_empty(brought: Input, kind: ChangeKind, allow_empty: bool) -> None:
     if kind is ChangeKind.REPLACE and not brought.records and not allow_empty:
         raise UserInputError(
-            "the input has 0 records, and mode overwrite would replace nothing; no changes were made",
+            f"{brought.name} has 0 records, and mode overwrite would replace nothing; no changes were made",
             hint="check the path, or pass allow_empty",
         )
 
 
-def _create_missing(engine: Engine, target: BranchName, base: BranchName) -> bool:
-    """Fork the target from its base when it is not there yet."""
+def _create_missing(engine: Engine, target: BranchName, base: BranchName, brought: Input) -> bool:
+    """Fork the target from its base when it is not there yet and the load will fit there."""
     if target == MAIN or target in engine.manifest.rows.branches():
         return False
+    view = engine.view(branch_name(base, "load"))
+    found = violations(brought.changes, _committed(engine, view), view.catalog)
+    if found:
+        raise found.error()
     create_branch(engine.manifest, engine.store.tables, target, source=base)
     return True
+
+
+def _committed(engine: Engine, view: View) -> SnapshotRows:
+    return SnapshotRows(snapshot=view.snapshot, tables=engine.store.tables, known=engine.known)

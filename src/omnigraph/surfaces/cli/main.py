@@ -8,7 +8,7 @@ import typer
 
 from omnigraph import __version__
 from omnigraph.errors import OmniError
-from omnigraph.surfaces.cli import care, data, demo, history, texts
+from omnigraph.surfaces.cli import care, data, demo, history, schemas, texts
 from omnigraph.surfaces.cli.output import EXIT_INTERRUPTED, EXIT_USAGE, note, report, say
 
 app = typer.Typer(
@@ -19,7 +19,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-schema = typer.Typer(help="Show and plan schemas.", no_args_is_help=True)
+schema = typer.Typer(help="Show, plan and change schemas.", no_args_is_help=True)
 branch = typer.Typer(help="Create, list and delete branches.", no_args_is_help=True)
 commit = typer.Typer(help="Look at the history.", no_args_is_help=True)
 recovery = typer.Typer(help="Look at and settle interrupted writes.", no_args_is_help=True)
@@ -41,8 +41,9 @@ app.command("doctor")(care.doctor)
 app.command("demo")(demo.demo)
 app.command("lint")(texts.lint)
 app.command("fmt")(texts.fmt)
-schema.command("show")(texts.schema_show)
-schema.command("plan")(texts.schema_plan)
+schema.command("show")(schemas.show)
+schema.command("plan")(schemas.plan)
+schema.command("apply")(schemas.apply)
 branch.command("create")(history.branch_create)
 branch.command("list")(history.branch_list)
 branch.command("delete")(history.branch_delete)

@@ -1,11 +1,11 @@
-"""Commands about schema and query files: lint, format, plan a migration. They need no graph."""
+"""Commands about schema and query files: lint, format. They need no graph."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from omnigraph.surfaces.cli.address import Json, Store, Uri, opened, place
+from omnigraph.surfaces.cli.address import Json
 from omnigraph.surfaces.cli.output import EXIT_FAILURE, note, say, say_json
 
 
@@ -77,46 +77,4 @@ def fmt(
         say(f"{verb} {path}")
     say(f"{len(files)} files, {len(changed)} {verb}")
     if check and changed:
-        raise typer.Exit(EXIT_FAILURE)
-
-
-def schema_show(uri: Uri = None, store: Store = None, json: Json = False) -> None:
-    """Print the schema of a graph as it was written.
-
-    Example: omnigraph schema show people.omni
-    """
-    with opened(place(uri, store)) as graph:
-        if json:
-            say_json({"schema_source": graph.schema_source})
-        else:
-            say(graph.schema_source.rstrip("\n"))
-
-
-def schema_plan(
-    old: Annotated[Path, typer.Option("--from", help="The schema as it is.")],
-    new: Annotated[Path, typer.Option("--to", help="The schema as it shall be.")],
-    allow_data_loss: Annotated[
-        bool, typer.Option("--allow-data-loss", help="Make drops hard.")
-    ] = False,
-    check: Annotated[
-        bool, typer.Option("--check", help="Fail when the plan is not supported.")
-    ] = False,
-    json: Json = False,
-) -> None:
-    """Show the steps from one schema to another, and what of it is not supported.
-
-    Example: omnigraph schema plan --from old.pg --to new.pg
-    """
-    from omnigraph.api.texts import read_source
-    from omnigraph.catalog.diff import plan
-    from omnigraph.catalog.resolve import compile_schema
-    from omnigraph.catalog.steps import render
-
-    accepted, desired = (compile_schema(read_source(path)) for path in (old, new))
-    found = plan(accepted, desired, allow_data_loss=allow_data_loss)
-    if json:
-        say_json(found.to_dict())
-    else:
-        say(render(found))
-    if check and not found.supported:
         raise typer.Exit(EXIT_FAILURE)

@@ -1,0 +1,78 @@
+"""What upkeep reports: frozen values with a wire form."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from omnigraph.api.results import Commit
+from omnigraph.engine.upkeep.cleanup import TableCleaned
+from omnigraph.engine.upkeep.indices import IndexReport, IndexState, IndexStatus
+from omnigraph.engine.upkeep.optimize import Skipped, TableOptimized
+from omnigraph.engine.upkeep.repair import Action, Classification, TableRepaired
+from omnigraph.storage.tables import IndexKind
+
+__all__ = [
+    "Action",
+    "Classification",
+    "CleanupReport",
+    "IndexKind",
+    "IndexReport",
+    "IndexState",
+    "IndexStatus",
+    "OptimizeReport",
+    "RepairReport",
+    "Skipped",
+    "TableCleaned",
+    "TableOptimized",
+    "TableRepaired",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OptimizeReport:
+    """What optimising did, by table; it changes no row, so that `commit` is None."""
+
+    uri: str
+    tables: tuple[TableOptimized, ...]
+    commit: Commit | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The wire form."""
+        return {
+            "uri": self.uri,
+            "tables": [one.to_dict() for one in self.tables],
+            "commit": None if self.commit is None else self.commit.to_dict(),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CleanupReport:
+    """What cleanup removed, by table, or what it would remove when it was not confirmed."""
+
+    uri: str
+    tables: tuple[TableCleaned, ...]
+    confirmed: bool
+
+    def to_dict(self) -> dict[str, Any]:
+        """The wire form."""
+        return {
+            "uri": self.uri,
+            "tables": [one.to_dict() for one in self.tables],
+            "confirmed": self.confirmed,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RepairReport:
+    """What repair found, by table, and the commit that adopted it."""
+
+    uri: str
+    tables: tuple[TableRepaired, ...]
+    commit: Commit | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The wire form."""
+        return {
+            "uri": self.uri,
+            "tables": [one.to_dict() for one in self.tables],
+            "commit": None if self.commit is None else self.commit.to_dict(),
+        }

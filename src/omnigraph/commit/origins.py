@@ -1,0 +1,91 @@
+"""Where rows were given: lines of files, or records one after the other."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from omnigraph.errors import Problem
+from omnigraph.ids import TableKey
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """Where a row was given: in the line of a file, or as one of several records."""
+
+    file: str | None = None
+    line: int | None = None
+    record: int | None = None
+
+    def __str__(self) -> str:
+        number = f"record {self.record}" if self.line is None else f"line {self.line}"
+        return number if self.file is None else f"{self.file}, {number}"
+
+    def problem(
+        self,
+        rule: str,
+        message: str,
+        *,
+        table_key: TableKey | None = None,
+        row_id: str | None = None,
+        property: str | None = None,
+    ) -> Problem:
+        """A problem with what was given here."""
+        return Problem(
+            rule=rule,
+            message=message,
+            file=self.file,
+            line=self.line,
+            record=self.record,
+            table_key=table_key,
+            row_id=row_id,
+            property=property,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Origins:
+    """Where many rows were given: a number each, and the file it counts lines of."""
+
+    numbers: "np.ndarray[Any, np.dtype[np.int64]]"
+    files: tuple[str | None, ...] = (None,)
+    file_numbers: "np.ndarray[Any, np.dtype[np.int64]] | None" = None
+
+    def of(self, row: int) -> Origin:
+        """The origin of one row."""
+        number = int(self.numbers[row])
+        file = self.files[0 if self.file_numbers is None else int(self.file_numbers[row])]
+        return Origin(record=number) if file is None else Origin(file=file, line=number)
+
+    @property
+    def order(self) -> "np.ndarray[Any, Any] | None":
+        """How to put the rows into the order they were given in; None when they are."""
+        steps = np.diff(self.numbers) > 0
+        if self.file_numbers is None:
+            return None if steps.all() else np.argsort(self.numbers, kind="stable")
+        turns = np.diff(self.file_numbers)
+        if np.all((turns > 0) | ((turns == 0) & steps)):
+            return None
+        return np.lexsort((self.numbers, self.file_numbers))
+
+    def take(self, rows: "np.ndarray[Any, Any]") -> "Origins":
+        """The origins of chosen rows."""
+        files = None if self.file_numbers is None else self.file_numbers[rows]
+        return Origins(self.numbers[rows], self.files, files)
+
+
+def joined_origins(parts: Sequence[Origins]) -> Origins:
+    """The origins of rows that are put one after the other."""
+    names = tuple(dict.fromkeys(name for part in parts for name in part.files))
+    places = [_file_numbers(part, names) for part in parts]
+    numbers = np.concatenate([part.numbers for part in parts])
+    return Origins(numbers, names, np.concatenate(places) if len(names) > 1 else None)
+
+
+def _file_numbers(part: Origins, names: tuple[str | None, ...]) -> "np.ndarray[Any, Any]":
+    places = np.array([names.index(name) for name in part.files], dtype=np.int64)
+    if part.file_numbers is None:
+        return np.full(len(part.numbers), places[0], dtype=np.int64)
+    found: np.ndarray[Any, Any] = places[part.file_numbers]
+    return found

@@ -1,0 +1,99 @@
+"""Rows of one table version by address: a few from anywhere, or many as a stream."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.commit.changes import column
+from omnigraph.limits import ADDRESSES_MAX, COMPARE_BYTES_MAX, COMPARE_ROWS_MAX
+from omnigraph.storage.blobs import BlobForm
+from omnigraph.storage.tables import Table
+
+ROW_ADDRESS: Final = "_rowaddr"
+_NARROW_BYTES: Final = 32
+"""What a value takes whose type does not say."""
+_SCAN_PART: Final = 4
+"""A fragment is read whole when at least one in this many of its rows is wanted."""
+
+Addresses = Any
+"""A NumPy array of row addresses: fragment number in the upper half, place in the lower."""
+
+
+def rows_at(
+    table: Table,
+    addresses: pa.Array,
+    names: Sequence[str] | None = None,
+    blobs: BlobForm = BlobForm.DESCRIPTOR,
+) -> pa.Table:
+    """Fetch rows by address, in the order asked; no index of row ids has to be built for it."""
+    wanted = _numbers(addresses)
+    shown = list(table.schema.names if names is None else names)
+    if not len(wanted):
+        return table.read(shown, blobs=blobs, limit=0)
+    parts = [part for part in _fetched(table, np.sort(wanted), shown, blobs) if part.num_rows]
+    found = pa.concat_tables(parts)
+    place = pc.index_in(pa.array(wanted), value_set=column(found, ROW_ADDRESS))
+    return found.take(place).select(shown)
+
+
+def _fetched(
+    table: Table, wanted: Addresses, names: list[str], blobs: BlobForm
+) -> Iterator[pa.Table]:
+    dense, sparse = _split(table, wanted)
+    if dense:
+        rows = table.read(names, row_address=True, fragments=dense, blobs=blobs)
+        yield rows.filter(pc.is_in(rows[ROW_ADDRESS], value_set=pa.array(wanted)))
+    for start in range(0, len(sparse), ADDRESSES_MAX):
+        listed = ", ".join(map(str, sparse[start : start + ADDRESSES_MAX].tolist()))
+        yield table.read(names, f"{ROW_ADDRESS} IN ({listed})", row_address=True, blobs=blobs)
+
+
+def stream_at(table: Table, addresses: pa.Array, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """Give whole rows, fit to be staged, in the order they lie in; a bounded number is held."""
+    step = chunk_rows(table.schema, names)
+    dense, sparse = _split(table, np.sort(_numbers(addresses)))
+    if dense:
+        wanted = pa.array(np.sort(_numbers(addresses)))
+        source = table.scan(
+            list(names), row_address=True, fragments=dense, blobs=BlobForm.INPUT, batch_rows=step
+        )
+        for batch in source:
+            kept = batch.filter(pc.is_in(batch.column(ROW_ADDRESS), value_set=wanted))
+            if kept.num_rows:
+                yield kept.select(list(names))
+    for start in range(0, len(sparse), step):
+        part = pa.array(sparse[start : start + step])
+        yield from rows_at(table, part, names, BlobForm.INPUT).to_batches()
+
+
+def _split(table: Table, wanted: Addresses) -> tuple[list[int], Addresses]:
+    """Fragments worth reading whole, and the addresses in the others."""
+    numbers, counts = np.unique(wanted >> np.uint64(32), return_counts=True)
+    sizes = {part.id: part.physical_rows for part in table.fragments()}
+    dense = [
+        int(number)
+        for number, count in zip(numbers.tolist(), counts.tolist(), strict=True)
+        if count * _SCAN_PART >= sizes.get(number, 0)
+    ]
+    sparse = wanted[~np.isin(wanted >> np.uint64(32), np.array(dense, dtype=np.uint64))]
+    return dense, sparse
+
+
+def chunk_rows(schema: pa.Schema, names: Sequence[str] | None = None) -> int:
+    """How many whole rows of a table are held at once."""
+    shown = [field for field in schema if names is None or field.name in names]
+    width = max(1, sum(_width(field.type) for field in shown))
+    return max(1, min(COMPARE_ROWS_MAX, COMPARE_BYTES_MAX // width))
+
+
+def _width(kind: pa.DataType) -> int:
+    if pa.types.is_fixed_size_list(kind):
+        return int(kind.list_size * max(1, kind.value_type.bit_width // 8))
+    return _NARROW_BYTES
+
+
+def _numbers(addresses: pa.Array) -> Addresses:
+    return addresses.to_numpy(zero_copy_only=False).astype(np.uint64)

@@ -1,0 +1,190 @@
+"""The change feed: what each commit of a branch changed, oldest first, with a cursor to go on from."""
+
+import base64
+import binascii
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, Final
+
+from omnigraph.engine.engine import Engine
+from omnigraph.engine.history.diff import EVERYTHING, EntityChange, Wanted, differences
+from omnigraph.errors import (
+    ChangeDiffRefused,
+    ChangeFeedGap,
+    CursorRejected,
+    HistoryReclaimed,
+    TableNotFound,
+)
+from omnigraph.failpoints import Failpoint, fail
+from omnigraph.ids import BranchName, CommitId
+from omnigraph.limits import CHANGES_PAGE
+from omnigraph.manifest.records import GraphCommit
+from omnigraph.manifest.state import BranchState
+from omnigraph.manifest.travel import find_commit, state_of
+
+_PREFIX: Final = "og1."
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """One commit and everything it changed."""
+
+    commit: GraphCommit
+    changes: tuple[EntityChange, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """Whole commits in order; `cursor` goes on after the last of them."""
+
+    blocks: tuple[Block, ...]
+    cursor: str
+    caught_up: bool
+
+
+def page(
+    engine: Engine,
+    branch: BranchName,
+    since: str | None = None,
+    limit: int | None = None,
+    wanted: Wanted = EVERYTHING,
+) -> Page:
+    """Read the feed from a cursor, after a commit, or from the beginning.
+
+    A page holds whole commits and ends with the one that brings it to `limit` changes.
+    """
+    state = engine.manifest.current(branch)
+    fail(Failpoint.FEED_CAPTURED)
+    chain = _first_parents(state)
+    waiting = _after(chain, since, state)
+    blocks: list[Block] = []
+    room = CHANGES_PAGE if limit is None else limit
+    for commit in waiting:
+        block = Block(commit, _changed(engine, state, commit, since, wanted))
+        blocks.append(block)
+        room -= len(block.changes)
+        if room <= 0:
+            break
+    last = blocks[-1].commit.id if blocks else _resumed(chain, since, state)
+    return Page(
+        blocks=tuple(blocks),
+        cursor=_cursor(state, last),
+        caught_up=len(blocks) == len(waiting),
+    )
+
+
+def commit_changes(
+    engine: Engine, name: str, wanted: Wanted = EVERYTHING
+) -> tuple[GraphCommit, Iterator[EntityChange]]:
+    """What one commit changed against its first parent."""
+    commit = find_commit(engine.manifest, name)
+    if commit.parent is None:
+        raise ChangeDiffRefused(
+            f"commit {commit.id} made the graph and has nothing to be compared with",
+            details={
+                "change_diff_refusal": {
+                    "reason": "parentless_commit",
+                    "graph_commit_id": commit.id,
+                }
+            },
+        )
+    parent = find_commit(engine.manifest, commit.parent)
+    return commit, _between(engine, parent, commit, wanted)
+
+
+def _between(
+    engine: Engine, parent: GraphCommit, commit: GraphCommit, wanted: Wanted
+) -> Iterator[EntityChange]:
+    base = state_of(engine.manifest, parent.branch, parent)
+    head = state_of(engine.manifest, commit.branch, commit)
+    fail(Failpoint.FEED_OPENING)
+    return differences(engine.store.tables, base, head, wanted)
+
+
+def _changed(
+    engine: Engine, state: BranchState, commit: GraphCommit, since: str | None, wanted: Wanted
+) -> tuple[EntityChange, ...]:
+    parent = state.lineage.by_id[commit.parent or CommitId("")]
+    try:
+        return tuple(_between(engine, parent, commit, wanted))
+    except (HistoryReclaimed, TableNotFound) as error:
+        raise ChangeFeedGap(commit.id, since) from error
+
+
+def _first_parents(state: BranchState) -> list[GraphCommit]:
+    """The commits that led to the head along first parents, oldest first, without the one that made the graph."""
+    by_id = state.lineage.by_id
+    commit, found = state.head, []
+    while commit is not None and commit.parent is not None and commit.parent in by_id:
+        found.append(commit)
+        commit = by_id[commit.parent]
+    return found[::-1]
+
+
+def _after(chain: list[GraphCommit], since: str | None, state: BranchState) -> list[GraphCommit]:
+    if since is None:
+        return chain
+    start = _resumed(chain, since, state)
+    place = next((n for n, commit in enumerate(chain) if commit.id == start), -1)
+    return list(islice(chain, place + 1, None))
+
+
+def _resumed(chain: list[GraphCommit], since: str | None, state: BranchState) -> CommitId | None:
+    """The commit a feed goes on after; None before the first."""
+    if since is None:
+        return None
+    if since.startswith(_PREFIX):
+        return _place(since, chain, state)
+    commit = state.lineage.find(since)
+    if commit is None:
+        raise CursorRejected(
+            f"'{since}' is neither a cursor nor a commit of branch '{state.branch}'"
+        )
+    if commit.parent is None:
+        return None
+    return _on_chain(commit.id, chain, state)
+
+
+def _on_chain(commit: CommitId, chain: list[GraphCommit], state: BranchState) -> CommitId:
+    if all(one.id != commit for one in chain):
+        raise CursorRejected(
+            f"commit {commit} came to branch '{state.branch}' through a merge, the feed follows first parents"
+        )
+    return commit
+
+
+# ---- cursors
+
+
+def _cursor(state: BranchState, commit: CommitId | None) -> str:
+    body = {"branch": state.branch, "line": _line(state), "after": commit}
+    packed = base64.urlsafe_b64encode(json.dumps(body, separators=(",", ":")).encode())
+    return _PREFIX + packed.decode().rstrip("=")
+
+
+def _place(cursor: str, chain: list[GraphCommit], state: BranchState) -> CommitId | None:
+    body = _unpacked(cursor)
+    if body["branch"] != state.branch:
+        raise CursorRejected(f"it belongs to branch '{body['branch']}', not to '{state.branch}'")
+    if body["line"] != _line(state):
+        raise CursorRejected(
+            f"branch '{state.branch}' was deleted and made again since; begin its feed anew"
+        )
+    return None if body["after"] is None else _on_chain(body["after"], chain, state)
+
+
+def _line(state: BranchState) -> list[list[Any]]:
+    return [list(part) for part in state.line]
+
+
+def _unpacked(cursor: str) -> dict[str, Any]:
+    text = cursor.removeprefix(_PREFIX)
+    try:
+        body = json.loads(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
+    except (ValueError, binascii.Error) as error:
+        raise CursorRejected("it is damaged") from error
+    if not isinstance(body, dict) or not {"branch", "line", "after"} <= body.keys():
+        raise CursorRejected("it is damaged")
+    return body

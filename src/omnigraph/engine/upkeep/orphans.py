@@ -1,0 +1,68 @@
+"""Forks nobody owns: what an interrupted first write or branch delete left on a table."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from omnigraph.commit.queues import queue_key
+from omnigraph.engine.engine import Engine
+from omnigraph.errors import OmniError, StorageError
+from omnigraph.failpoints import Failpoint, fail
+from omnigraph.ids import BranchName, TableKey
+from omnigraph.manifest.forks import ForkStatus, fork_status
+from omnigraph.manifest.names import SCHEMA_APPLY_LOCK
+from omnigraph.manifest.records import graph_branch
+from omnigraph.manifest.snapshot import Snapshot
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Swept:
+    """The forks of one table that went, or would go, and what stood in the way of others."""
+
+    forks: tuple[str, ...] = ()
+    errors: tuple[str, ...] = ()
+
+
+def sweep_forks(
+    engine: Engine,
+    table_key: TableKey,
+    path: str,
+    live: Mapping[BranchName, Snapshot],
+    *,
+    dry_run: bool,
+) -> Swept:
+    """Drop the forks of a table that no live branch places it on; a failure spares the others."""
+    gone: list[str] = []
+    errors: list[str] = []
+    try:
+        for branch in _candidates(engine, path, live):
+            try:
+                if dry_run or _dropped(engine, table_key, path, branch):
+                    gone.append(branch)
+            except OmniError as error:
+                errors.append(f"fork '{branch}': {error}")
+    except OmniError as error:
+        errors.append(f"its forks could not be listed: {error}")
+    return Swept(forks=tuple(gone), errors=tuple(errors))
+
+
+def _candidates(engine: Engine, path: str, live: Mapping[BranchName, Snapshot]) -> Iterator[str]:
+    """Forks that no live branch owns, children before their parents."""
+    for name in sorted(engine.store.tables.forks(path), key=lambda one: (-len(one), one)):
+        snapshot = live.get(graph_branch(name))
+        owned = snapshot is not None and any(e.at.path == path for e in snapshot.owned())
+        if name != SCHEMA_APPLY_LOCK and not owned:
+            yield name
+
+
+def _dropped(engine: Engine, table_key: TableKey, path: str, branch: str) -> bool:
+    """Judge a fork once more, under its turn and from a fresh read, and drop it only as an orphan."""
+    with engine.desk.queues.hold([queue_key(table_key, branch)]):
+        fail(Failpoint.CLEANUP_FORK)
+        match fork_status(engine.manifest, path, graph_branch(branch)):
+            case ForkStatus.ORPHAN:
+                engine.store.tables.drop_fork(path, branch)
+                return True
+            case ForkStatus.LEGITIMATE:
+                return False
+            case ForkStatus.INDETERMINATE:
+                raise StorageError("whose it is could not be read; it was kept")

@@ -1,0 +1,161 @@
+"""Repair: adopt table commits that no write of ours explains; rows are never rewritten."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final
+
+from omnigraph.commit.queues import queue_key
+from omnigraph.engine.engine import Engine
+from omnigraph.engine.upkeep.refusals import refuse_pending
+from omnigraph.errors import UserInputError
+from omnigraph.ids import MAIN, CommitId, OperationId, TableKey
+from omnigraph.manifest.change import Change, Draft, Update
+from omnigraph.manifest.records import CommitKind, GraphCommit
+from omnigraph.manifest.snapshot import Entry
+from omnigraph.storage.tables import TableAt, TransactionInfo
+
+_MAINTENANCE: Final = frozenset({"ReserveFragments", "Rewrite", "CreateIndex"})
+"""Operations that change no row."""
+
+
+class Classification(StrEnum):
+    """What the commits past a pin are."""
+
+    NO_DRIFT = "no_drift"
+    VERIFIED_MAINTENANCE = "verified_maintenance"
+    SUSPICIOUS = "suspicious"
+    UNVERIFIABLE = "unverifiable"
+
+
+class Action(StrEnum):
+    """What was done about them."""
+
+    NO_OP = "no_op"
+    PREVIEW = "preview"
+    HEALED = "healed"
+    FORCED = "forced"
+    REFUSED = "refused"
+
+    @property
+    def moves_the_pin(self) -> bool:
+        """Whether the table is published at its HEAD."""
+        return self in (Action.HEALED, Action.FORCED)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableRepaired:
+    """One table of main: where it stands, why, and what was done."""
+
+    table_key: TableKey
+    classification: Classification
+    action: Action
+    manifest_version: int
+    head_version: int
+    operations: tuple[str, ...] = ()
+    error: str | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The wire form."""
+        facts = {name: getattr(self, name) for name in self.__slots__}
+        facts["operations"] = list(self.operations)
+        return {name: value for name, value in facts.items() if value is not None}
+
+
+def classify(past_pin: Sequence[TransactionInfo]) -> Classification:
+    """Judge the commits past a pin by their operations."""
+    if not past_pin:
+        return Classification.NO_DRIFT
+    if any(one.operation is None for one in past_pin):
+        return Classification.UNVERIFIABLE
+    if all(one.operation in _MAINTENANCE for one in past_pin):
+        return Classification.VERIFIED_MAINTENANCE
+    return Classification.SUSPICIOUS
+
+
+def choose(classification: Classification, *, confirm: bool, force: bool) -> Action:
+    """What to do with a table so classified."""
+    match classification:
+        case Classification.NO_DRIFT:
+            return Action.NO_OP
+        case Classification.VERIFIED_MAINTENANCE:
+            return Action.HEALED if confirm else Action.PREVIEW
+        case Classification.SUSPICIOUS | Classification.UNVERIFIABLE:
+            if not confirm:
+                return Action.PREVIEW
+            return Action.FORCED if force else Action.REFUSED
+
+
+def repair(
+    engine: Engine, *, confirm: bool = False, force: bool = False, actor: str | None = None
+) -> tuple[tuple[TableRepaired, ...], GraphCommit | None]:
+    """Look at every table of main whose HEAD is past its pin, and with `confirm` make the HEAD visible."""
+    engine.require_writable("repair")
+    if force and not confirm:
+        raise UserInputError(
+            "repair: force needs confirm; nothing was changed",
+            hint="look at the preview first, then pass both",
+        )
+    refuse_pending(engine, "repair")
+    keys = [queue_key(table, None) for table in engine.manifest.load(MAIN).snapshot.entries]
+    with engine.desk.queues.hold(keys):
+        # A writer may have died while its turns were waited for.
+        refuse_pending(engine, "repair")
+        entries = engine.manifest.load(MAIN).snapshot.entries.values()
+        found = tuple(_judged(engine, entry, confirm=confirm, force=force) for entry in entries)
+        commit = _published(engine, {e.table_key: e for e in entries}, found, actor)
+    return found, commit
+
+
+def _judged(engine: Engine, entry: Entry, *, confirm: bool, force: bool) -> TableRepaired:
+    tables, at = engine.store.tables, entry.at
+    head = tables.head(at.path, at.branch)
+    if head < at.version:
+        return TableRepaired(
+            table_key=entry.table_key,
+            classification=Classification.UNVERIFIABLE,
+            action=Action.REFUSED if confirm else Action.PREVIEW,
+            manifest_version=at.version,
+            head_version=head,
+            error=f"the graph pins version {at.version}, which is not there",
+        )
+    past_pin = tables.transactions(at.path, at.branch, at.version, head)
+    classification = classify(past_pin)
+    return TableRepaired(
+        table_key=entry.table_key,
+        classification=classification,
+        action=choose(classification, confirm=confirm, force=force),
+        manifest_version=at.version,
+        head_version=head,
+        operations=tuple(one.operation or "unreadable" for one in past_pin),
+    )
+
+
+def _published(
+    engine: Engine,
+    entries: dict[TableKey, Entry],
+    found: Sequence[TableRepaired],
+    actor: str | None,
+) -> GraphCommit | None:
+    """Make the HEADs of what was healed or forced visible, all in one publish, if no pin moved meanwhile."""
+    moved = [one for one in found if one.action.moves_the_pin]
+    if not moved:
+        return None
+    change = Change(
+        branch=MAIN,
+        updates=tuple(_update(engine, entries[one.table_key], one) for one in moved),
+        expected={one.table_key: entries[one.table_key].version for one in moved},
+        draft=Draft(
+            commit=CommitId(engine.runtime.new_id()),
+            kind=CommitKind.REPAIR,
+            actor=actor,
+            operation_id=OperationId(engine.runtime.new_id()),
+        ),
+    )
+    return engine.desk.publish(change).commit
+
+
+def _update(engine: Engine, entry: Entry, found: TableRepaired) -> Update:
+    head = engine.store.tables.head(entry.at.path, entry.at.branch)
+    at = TableAt(path=entry.at.path, branch=entry.at.branch, version=head)
+    return Update(table_key=found.table_key, at=at, row_count=engine.store.tables.open(at).count())

@@ -1,0 +1,247 @@
+"""Files of records: blocks of lines, read by Arrow where every line is plainly right, else one by one."""
+
+import gzip
+import io
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.json
+
+from omnigraph.catalog.model import Catalog, EdgeType, TableType
+from omnigraph.catalog.types import PropertyType, Scalar
+from omnigraph.commit.changes import column
+from omnigraph.commit.origins import Origins
+from omnigraph.errors import UserInputError, shorten
+from omnigraph.limits import BLOCK_BYTES, JSONL_LINE_BYTES_MAX, RECORD_SHOWN_CHARS_MAX
+from omnigraph.pipeline.columns import shape_arrow
+from omnigraph.pipeline.intake import Intake, Part
+from omnigraph.pipeline.records import Batch, Given, as_record
+
+_HEAD = re.compile(rb'\s*\{\s*"(type|edge)"\s*:\s*"([^"\\]*)"')
+"""How a record begins that the fast way can sort without reading the rest of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Lines of a file that follow one another, and the number of the first."""
+
+    texts: Sequence[bytes]
+    first: int = 1
+    file: str | None = None
+
+
+def take_file(path: Path, intake: Intake) -> None:
+    """Take in the records of a file; no more than one block of it is held at a time."""
+    for block in _blocks(path):
+        take_block(block, intake)
+
+
+def take_row_file(path: Path, type_: TableType, intake: Intake) -> None:
+    """Take in a file of rows of one type: objects of property values, without envelope."""
+    for block in _blocks(path):
+        _take_carefully(block, range(len(block.texts)), intake, type_)
+
+
+def _blocks(path: Path) -> Iterator[Block]:
+    """Some lines of a file at a time; unpacked when it is compressed."""
+    first = 1
+    try:
+        with open(path, "rb") as raw:
+            stream: Any = gzip.GzipFile(fileobj=raw) if path.suffix == ".gz" else raw
+            with io.BufferedReader(stream, 1 << 20) as lines:
+                while texts := lines.readlines(BLOCK_BYTES):
+                    yield Block(texts, first, str(path))
+                    first += len(texts)
+    except (OSError, EOFError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise UserInputError(f"'{path}' cannot be read: {reason}; no changes were made") from error
+
+
+def take_block(block: Block, intake: Intake) -> None:
+    """Take in lines: whole columns at once where Arrow reads exactly what we would, the rest with care."""
+    tables, doubtful = _sorted(block.texts, intake.catalog)
+    for type_, places in tables:
+        part = _read(type_, block, places)
+        if part is None:
+            doubtful += places
+        else:
+            intake.add(type_, part)
+    if doubtful:
+        _take_carefully(block, sorted(doubtful), intake)
+
+
+# ---- the fast way
+
+Places = list[int]
+"""Lines of a block, counted from 0."""
+
+
+def _sorted(
+    texts: Sequence[bytes], catalog: Catalog
+) -> tuple[list[tuple[TableType, Places]], Places]:
+    """Sort lines by type, as far as their beginnings tell it; the others are doubtful."""
+    tables: dict[str, tuple[TableType, Places]] = {}
+    doubtful: Places = []
+    homes: dict[bytes, Places] = {}
+    match = _HEAD.match
+    for place, text in enumerate(texts):
+        head = match(text)
+        # A line that ends inside a record, or is too long, is for the careful way to refuse.
+        if head is None or not _is_whole(text) or len(text) > JSONL_LINE_BYTES_MAX:
+            doubtful.append(place)
+            continue
+        home = homes.get(head[0])
+        if home is None:
+            home = homes[head[0]] = _home(head, catalog, tables, doubtful)
+        home.append(place)
+    return list(tables.values()), doubtful
+
+
+def _is_whole(text: bytes) -> bool:
+    return text.endswith(b"}\n") or text.rstrip().endswith(b"}")
+
+
+def _home(
+    head: re.Match[bytes],
+    catalog: Catalog,
+    tables: dict[str, tuple[TableType, Places]],
+    doubtful: Places,
+) -> Places:
+    name = head[2].decode(errors="replace")
+    type_ = catalog.nodes.get(name) if head[1] == b"type" else catalog.edge(name)
+    if type_ is None:
+        return doubtful
+    return tables.setdefault(type_.table_key, (type_, []))[1]
+
+
+def _read(type_: TableType, block: Block, places: Places) -> Part | None:
+    """Read lines of one type; None when anything about them is not plainly right."""
+    text = b"\n".join([block.texts[place] for place in places])
+    try:
+        text.decode()
+        rows = pyarrow.json.read_json(
+            io.BytesIO(text),
+            read_options=pyarrow.json.ReadOptions(use_threads=False, block_size=len(text) + 1),
+            parse_options=pyarrow.json.ParseOptions(
+                explicit_schema=_envelope(type_), unexpected_field_behavior="error"
+            ),
+        )
+    except (pa.ArrowException, UnicodeDecodeError):
+        return None
+    columns = _columns(type_, rows) if rows.num_rows == len(places) else None
+    if columns is None:
+        return None
+    numbers = np.array(places, dtype=np.int64) + block.first
+    given = columns.pop("id")
+    return Part(columns=columns, given=given, origins=Origins(numbers, (block.file,)))
+
+
+def _columns(type_: TableType, rows: pa.Table) -> dict[str, pa.Array] | None:
+    data = column(rows, "data")
+    members = dict(zip(data.type.names, data.flatten(), strict=True))
+    found = {"id": members["id"]}
+    if isinstance(type_, EdgeType):
+        found |= {"src": column(rows, "from"), "dst": column(rows, "to")}
+        if found["src"].null_count or found["dst"].null_count:
+            return None
+    for name in sorted(type_.properties):
+        shaped = shape_arrow(members[name], type_.properties[name].type)
+        if shaped is None:
+            return None
+        found[name] = shaped
+    return found
+
+
+@lru_cache(maxsize=1024)
+def _envelope_of(kind: str, properties: tuple[tuple[str, PropertyType], ...]) -> pa.Schema:
+    members = [pa.field("id", pa.string()), *(pa.field(n, _spelling(t)) for n, t in properties)]
+    data = pa.field("data", pa.struct(members))
+    if kind == "type":
+        return pa.schema([pa.field("type", pa.string()), data])
+    return pa.schema([pa.field(name, pa.string()) for name in ("edge", "from", "to")] + [data])
+
+
+def _envelope(type_: TableType) -> pa.Schema:
+    properties = tuple((name, type_.properties[name].type) for name in sorted(type_.properties))
+    return _envelope_of("edge" if isinstance(type_, EdgeType) else "type", properties)
+
+
+_SPELLED: Mapping[Scalar, pa.DataType] = {
+    Scalar.DATE: pa.string(),
+    Scalar.DATETIME: pa.string(),
+    Scalar.BLOB: pa.string(),
+    Scalar.F32: pa.float64(),
+}
+
+
+def _spelling(target: PropertyType) -> pa.DataType:
+    """How JSON spells a property: days, instants and bytes are texts there."""
+    item = _SPELLED.get(target.scalar, PropertyType(scalar=target.scalar).arrow)
+    return pa.list_(item) if target.is_list or target.is_vector else item
+
+
+# ---- the careful way
+
+
+class _Duplicate(ValueError):
+    """A JSON object names a member twice."""
+
+
+def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        names = [name for name, _ in pairs]
+        raise _Duplicate(next(name for name in names if names.count(name) > 1))
+    return found
+
+
+def _no_constant(text: str) -> Any:
+    raise ValueError(f"{text} is not JSON")
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_members, parse_constant=_no_constant)
+
+
+def _take_carefully(
+    block: Block, places: Iterable[int], intake: Intake, type_: TableType | None = None
+) -> None:
+    batch = Batch(intake.catalog, block.file)
+    decoded = (
+        _decoded(block.texts[place], block.first + place, batch)
+        for place in places
+        if block.texts[place].strip()
+    )
+    given = [one for one in decoded if one is not None]
+    if type_ is not None:
+        given = [Given(one.number, as_record(type_, one.record)) for one in given]
+    batch.take(given, intake)
+
+
+def _decoded(line: bytes, number: int, batch: Batch) -> Given | None:
+    """Read one line; None, with the reason noted, when it is no JSON value."""
+    if len(line) > JSONL_LINE_BYTES_MAX:
+        message = f"the line has {len(line)} bytes, at most {JSONL_LINE_BYTES_MAX} are read"
+        batch.refuse(number, "J01", message)
+        return None
+    try:
+        text = line.decode("utf-8-sig" if number == 1 else "utf-8")
+        return Given(number, _DECODER.decode(text.strip()))
+    except _Duplicate as error:
+        batch.refuse(number, "J06", f"member '{shorten(str(error))}' is given twice")
+    except UnicodeDecodeError as error:
+        message = f"not UTF-8 text ({error.reason} at byte {error.start})"
+        batch.refuse(number, "J01", message)
+    except json.JSONDecodeError as error:
+        shown = shorten(error.doc, RECORD_SHOWN_CHARS_MAX)
+        message = f"not JSON at column {error.colno} ({error.msg}): {shown}"
+        batch.refuse(number, "J01", message)
+    except (ValueError, RecursionError) as error:
+        batch.refuse(number, "J01", f"not JSON ({shorten(str(error))})")
+    return None

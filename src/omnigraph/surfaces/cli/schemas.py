@@ -1,0 +1,121 @@
+"""Commands about the schema of a graph: show it, plan a change, apply it."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from omnigraph.surfaces.cli.address import (
+    Actor,
+    Json,
+    Quiet,
+    Store,
+    Uri,
+    announce,
+    opened,
+    place,
+)
+from omnigraph.surfaces.cli.output import EXIT_FAILURE, note, say, say_json
+
+if TYPE_CHECKING:
+    from omnigraph.catalog.steps import SchemaPlan
+
+DataLoss = Annotated[
+    bool,
+    typer.Option("--allow-data-loss", help="Make drops hard: history loses what is dropped."),
+]
+SchemaFile = Annotated[
+    str | None, typer.Option("--schema", "-s", help="The schema as it shall be; - is stdin.")
+]
+
+
+def show(uri: Uri = None, store: Store = None, json: Json = False) -> None:
+    """Print the schema of a graph as it was written.
+
+    Example: omnigraph schema show people.omni
+    """
+    with opened(place(uri, store)) as graph:
+        if json:
+            say_json({"schema_source": graph.schema_source})
+        else:
+            say(graph.schema_source.rstrip("\n"))
+
+
+def plan(
+    uri: Uri = None,
+    schema: SchemaFile = None,
+    old: Annotated[
+        Path | None, typer.Option("--from", help="Without a graph: the schema as it is.")
+    ] = None,
+    new: Annotated[
+        Path | None, typer.Option("--to", help="Without a graph: the schema as it shall be.")
+    ] = None,
+    allow_data_loss: DataLoss = False,
+    check: Annotated[
+        bool, typer.Option("--check", help="Fail when the plan is not supported.")
+    ] = False,
+    store: Store = None,
+    json: Json = False,
+) -> None:
+    """Show the steps to another schema, and what of it is not supported; changes nothing.
+
+    Example: omnigraph schema plan people.omni --schema new.pg
+    """
+    if old is not None and new is not None:
+        found = _plan_of_files(old, new, allow_data_loss)
+    elif old is None and new is None:
+        with opened(place(uri, store)) as graph:
+            found = graph.schema_plan(_text(schema), allow_data_loss=allow_data_loss)
+    else:
+        raise typer.BadParameter("give both --from and --to, or a graph and --schema")
+    if json:
+        say_json(found.to_dict())
+    else:
+        say(str(found))
+    if check and not found.supported:
+        raise typer.Exit(EXIT_FAILURE)
+
+
+def _plan_of_files(old: Path, new: Path, allow_data_loss: bool) -> "SchemaPlan":
+    from omnigraph.api.texts import read_source
+    from omnigraph.catalog import diff
+    from omnigraph.catalog.resolve import compile_schema
+
+    accepted, desired = (compile_schema(read_source(path)) for path in (old, new))
+    return diff.plan(accepted, desired, allow_data_loss=allow_data_loss)
+
+
+def apply(
+    uri: Uri = None,
+    schema: SchemaFile = None,
+    allow_data_loss: DataLoss = False,
+    actor: Actor = None,
+    store: Store = None,
+    quiet: Quiet = False,
+    json: Json = False,
+) -> None:
+    """Change the schema of a graph in one commit, or not at all.
+
+    Example: omnigraph schema apply people.omni --schema new.pg
+    """
+    text = _text(schema)
+    with opened(place(uri, store), read_only=False, actor=actor) as graph:
+        announce("schema apply", graph, quiet=quiet)
+        done = graph.schema_apply(text, allow_data_loss=allow_data_loss)
+        if json:
+            say_json(done.to_dict())
+            return
+        say(f"applied: {'yes' if done.applied else 'no'}")
+        for step in done.steps:
+            say(f"  {step}")
+        for warning in (*done.warnings, *(f"index pending: {i}" for i in done.pending_indexes)):
+            note(f"warning: {warning}")
+        if done.commit is not None:
+            say(f"commit {done.commit}")
+
+
+def _text(schema: str | None) -> str | Path:
+    if schema is None:
+        raise typer.BadParameter("give --schema FILE", param_hint="--schema")
+    return sys.stdin.read() if schema == "-" else Path(schema)

@@ -1,0 +1,234 @@
+"""The tables of the reference pages that are made from the code; run as a module to write them anew."""
+
+import ast
+import inspect
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import fields, is_dataclass
+from importlib import import_module
+from itertools import pairwise
+from pathlib import Path
+from pkgutil import iter_modules
+from typing import Any
+
+import typer
+
+from omnigraph import api, errors, limits
+from omnigraph.api import graph, snapshot
+from omnigraph.catalog.codes import REGISTRY
+from omnigraph.language.query.codes import MEANINGS
+from omnigraph.surfaces.cli.main import app
+from omnigraph.surfaces.cli.output import exit_code
+
+ROOT = Path(__file__).parents[2]
+REFERENCE = ROOT / "docs" / "reference"
+REGION = re.compile(r"(<!-- made from the code: ([^>]+) -->\n).*?(<!-- end -->)", re.S)
+
+Row = tuple[str, ...]
+
+
+def table(head: Row, rows: Iterator[Row]) -> str:
+    """Draw a Markdown table."""
+    drawn = [head, tuple("---" for _ in head), *(tuple(map(_cell, row)) for row in rows)]
+    return "".join(f"| {' | '.join(row)} |\n" for row in drawn)
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|")
+
+
+def _first_sentence(thing: object) -> str:
+    return (inspect.getdoc(thing) or "").split("\n\n")[0]
+
+
+# ---- errors
+
+
+def error_classes(group: type[errors.OmniError]) -> list[type[errors.OmniError]]:
+    """The public classes of a group, the group itself first."""
+    found = [
+        one
+        for _, one in inspect.getmembers(errors, inspect.isclass)
+        if issubclass(one, group) and not one.__name__.startswith("_")
+    ]
+    return sorted(found, key=lambda one: (one is not group, one.__name__))
+
+
+def _errors(group: str) -> str:
+    def rows() -> Iterator[Row]:
+        for one in error_classes(getattr(errors, group)):
+            code = exit_code(one.__new__(one))
+            yield f"`{one.__name__}`", f"`{one.kind}`", str(code), _first_sentence(one)
+
+    return table(("Class", "`kind`", "Exit", "Meaning"), rows())
+
+
+def _query_codes() -> str:
+    return table(("Code", "Meaning"), ((f"`{code}`", text) for code, text in MEANINGS.items()))
+
+
+def _migration_codes() -> str:
+    rows = ((f"`{one.code}`", str(one.tier), one.meaning, one.instead) for one in REGISTRY.values())
+    return table(("Code", "Tier", "Change", "Instead"), rows)
+
+
+# ---- limits
+
+
+def limit_reasons() -> dict[str, str]:
+    """Every limit with the text below it."""
+    body = ast.parse(Path(limits.__file__).read_text(encoding="utf-8")).body
+    return {
+        ast.unparse(value.targets[0]): ast.literal_eval(reason.value)
+        for value, reason in pairwise(body)
+        if isinstance(value, ast.Assign) and isinstance(reason, ast.Expr)
+    }
+
+
+def _limits() -> str:
+    rows = (
+        (f"`{name}`", f"{getattr(limits, name):,}", reason)
+        for name, reason in limit_reasons().items()
+    )
+    return table(("Limit", "Value", "Reason"), rows)
+
+
+# ---- Python
+
+
+def _call(function: Callable[..., Any]) -> str:
+    """A call as it is written: names and defaults, without types."""
+    given = inspect.signature(function).parameters.values()
+    bare = [one.replace(annotation=inspect.Parameter.empty) for one in given if one.name != "self"]
+    return f"`{function.__name__}{inspect.Signature(bare)}`"
+
+
+def public_members(holder: type) -> dict[str, Any]:
+    """The public methods and properties of a class, as they stand in it."""
+    return {
+        name: member
+        for name, member in vars(holder).items()
+        if not name.startswith("_") and (inspect.isfunction(member) or isinstance(member, property))
+    }
+
+
+def _members(holder: type) -> str:
+    rows = (
+        (f"`{name}`" if isinstance(member, property) else _call(member), _first_sentence(member))
+        for name, member in public_members(holder).items()
+    )
+    return table(("Call", "Meaning"), rows)
+
+
+def _functions(*functions: Callable[..., Any]) -> str:
+    return table(("Call", "Meaning"), ((_call(one), _first_sentence(one)) for one in functions))
+
+
+def result_classes() -> list[type]:
+    """The values that calls return: the dataclasses of the package that holds the handle."""
+    found = {}
+    for info in iter_modules(api.__path__, f"{api.__name__}."):
+        module = import_module(info.name)
+        found |= {
+            one.__name__: one
+            for one in vars(module).values()
+            if is_dataclass(one) and inspect.isclass(one) and one.__module__ == info.name
+        }
+    return [one for name, one in found.items() if not name.startswith("_")]
+
+
+def _results() -> str:
+    rows = (
+        (
+            f"`{one.__name__}`",
+            ", ".join(f"`{part.name}`" for part in fields(one)),
+            _first_sentence(one),
+        )
+        for one in result_classes()
+    )
+    return table(("Class", "Fields", "Meaning"), rows)
+
+
+# ---- command line
+
+
+def commands() -> dict[str, Any]:
+    """Every command by the words that call it."""
+    return dict(_below(typer.main.get_command(app), ()))
+
+
+def _below(command: Any, words: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
+    inner: Mapping[str, Any] | None = getattr(command, "commands", None)
+    if inner is None:
+        yield " ".join(words), command
+        return
+    for name, one in inner.items():
+        yield from _below(one, (*words, name))
+
+
+def _commands() -> str:
+    return "\n".join(_command(words, command) for words, command in commands().items())
+
+
+def _command(words: str, command: Any) -> str:
+    meaning, _, example = (command.help or "").partition("Example:")
+    text = f"### omnigraph {words}\n\n{' '.join(meaning.split())}\n"
+    shown = [one for one in command.params if one.name != "help"]
+    if shown:
+        rows = ((_names(one), _default(one), str(one.help or "")) for one in shown)
+        text += "\n" + table(("Option", "Default", "Meaning"), rows)
+    if example:
+        text += f"\n```\n{' '.join(example.split())}\n```\n"
+    return text
+
+
+def _names(parameter: Any) -> str:
+    if parameter.param_type_name == "argument":
+        return f"`{parameter.name.upper()}`"
+    return ", ".join(f"`{one}`" for one in (*parameter.opts, *parameter.secondary_opts))
+
+
+def _default(parameter: Any) -> str:
+    if parameter.required:
+        return "required"
+    default = parameter.default
+    return "" if default in (None, "", False, ()) or default == [] else f"`{default}`"
+
+
+# ---- pages
+
+
+def made(name: str) -> str:
+    """The text of a region, by its name."""
+    kind, _, rest = name.partition(" ")
+    match kind:
+        case "errors":
+            return _errors(rest)
+        case "members":
+            return _members({"Graph": graph.Graph, "Snapshot": snapshot.Snapshot}[rest])
+    return _WHOLE[name]()
+
+
+_WHOLE: Mapping[str, Callable[[], str]] = {
+    "query codes": _query_codes,
+    "migration codes": _migration_codes,
+    "limits": _limits,
+    "functions": lambda: _functions(graph.init, graph.open),
+    "results": _results,
+    "commands": _commands,
+}
+
+
+def renewed(text: str) -> str:
+    """A page with its regions made anew."""
+    return REGION.sub(lambda found: f"{found[1]}{made(found[2])}{found[3]}", text)
+
+
+def main() -> None:
+    """Write the regions of every reference page anew."""
+    for page in sorted(REFERENCE.glob("*.md")):
+        page.write_text(renewed(page.read_text(encoding="utf-8")), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
