@@ -28,6 +28,7 @@ _HOMES = {
     "SchemaPlan": "omnigraph.catalog.steps",
     "init": "omnigraph.api.graph",
     "open": "omnigraph.api.graph",
+    "discard_recovery": "omnigraph.api.graph",
     "Graph": "omnigraph.api.graph",
     "Snapshot": "omnigraph.api.snapshot",
     "Branch": "omnigraph.api.results",

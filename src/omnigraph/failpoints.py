@@ -20,6 +20,7 @@ class Failpoint(StrEnum):
     INIT_CONTRACT_WRITTEN = "init.after_schema_contract_written"
     INIT_TABLES_CREATED = "init.after_coordinator_init"
 
+    PREPARED = "mutation.post_prepare_pre_queue"
     STAGED = "mutation.post_stage_pre_effect_gate"
     SIDECAR_WRITE = "recovery.sidecar_write"
     SIDECAR_CONFIRM = "recovery.sidecar_confirm"

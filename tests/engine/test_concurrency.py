@@ -10,7 +10,8 @@ import pytest
 
 import omnigraph
 from omnigraph.api.graph import Graph
-from omnigraph.failpoints import Failpoint, parked
+from omnigraph.api.snapshot import Snapshot
+from omnigraph.failpoints import Failpoint, armed
 from tests.support.s3 import Bucket
 from tests.support.writers import in_processes, in_threads
 
@@ -46,7 +47,7 @@ def assert_one_chain(graph: Graph, commits: int) -> None:
 
 
 def rounds_for(place: tuple[str, object]) -> int:
-    return ROUNDS if "://" not in place[0] else 6
+    return ROUNDS if "://" not in place[0] else 4
 
 
 def test_threads_on_disjoint_tables_all_land(graph: Graph, place: tuple[str, Any]) -> None:
@@ -98,38 +99,83 @@ def test_upserts_of_the_same_id_leave_one_row(graph: Graph) -> None:
     assert_one_chain(graph, 6)
 
 
-def test_strict_updates_of_one_table_have_one_winner_per_round(graph: Graph) -> None:
+WRITERS = 4
+
+
+class Together:
+    """A rendezvous: the first arrivals wait for one another, later ones pass."""
+
+    def __init__(self, arrivals: int) -> None:
+        self._left = itertools.count(arrivals, -1)
+        self._barrier = threading.Barrier(arrivals, timeout=60)
+
+    def __call__(self) -> None:
+        if next(self._left) > 0:
+            self._barrier.wait()
+
+
+def test_strict_updates_prepared_on_one_base_have_one_winner_per_round(graph: Graph) -> None:
     graph.mutate(insert(0), {"k": "a"})
     update = 'query up($n: I32) { update T0 set { n: $n } where k = "a" }'
     for _ in range(3):
-        before = len(graph.commits())
-        outcomes = _two_at_once(graph, update)
-        assert [type(one) for one in outcomes] == [type(None), omnigraph.ManifestConflict]
-        assert len(graph.commits()) == before + 1
-    assert graph.doctor() == []
+        base = graph.snapshot()
+        works = [lambda n=n: graph.mutate(update, {"n": n}) for n in range(WRITERS)]
+        with armed(Failpoint.PREPARED, Together(WRITERS)):
+            raised = in_threads(works)  # type: ignore[arg-type]
+        lost = [one for one in raised if one is not None]
+        assert len(lost) == WRITERS - 1
+        assert all(isinstance(one, omnigraph.ManifestConflict) for one in lost)
+        (winner,) = [n for n, one in enumerate(raised) if one is None]
+        assert graph.table("T0")["n"].to_pylist() == [winner]
+        conflict = lost[0].details["manifest_conflict"]  # type: ignore[attr-defined]
+        assert conflict == versions(base, graph.snapshot(), "node:T0")
+        assert graph.snapshot().manifest_version == base.manifest_version + 1
+    assert_one_chain(graph, 4)
 
 
-def _two_at_once(graph: Graph, update: str) -> list[BaseException | None]:
-    """The first writer stands before its first effect, its turn taken, until the second is prepared."""
-    outcomes: list[BaseException | None] = [None, None]
+def versions(before: Snapshot, after: Snapshot, table: str) -> dict[str, Any]:
+    found = [
+        one["table_version"]
+        for snapshot in (before, after)
+        for one in snapshot.to_dict()["tables"]
+        if one["table_key"] == table
+    ]
+    return {"table_key": table, "expected": found[0], "actual": found[1]}
 
-    def write(place: int) -> None:
-        try:
-            graph.mutate(update, {"n": place})
-        except omnigraph.OmniError as error:
-            outcomes[place] = error
 
-    with parked(Failpoint.STAGED) as park:
-        first, second = (threading.Thread(target=write, args=(n,)) for n in range(2))
-        first.start()
-        assert park.reached.wait(30)
-        second.start()
-        second.join(1.0)
-        assert second.is_alive(), "the second writer did not wait for its turn"
-        park.release()
-        first.join(60)
-        second.join(60)
-    return outcomes
+def test_strict_updates_of_several_processes_never_overwrite_one_another(
+    graph: Graph, place: tuple[str, Any]
+) -> None:
+    graph.mutate(insert(0), {"k": "a"})
+    update = "query up($old: I32, $n: I32) { update T0 set { n: $n } where n = $old }"
+    graph.mutate('query zero() { update T0 set { n: 0 } where k = "a" }')
+    rounds = [{"old": n, "n": n + 1} for n in range(rounds_for(place) // 2)]
+    found = in_processes(place[0], [{"query": update, "rounds": rounds}] * 3, place[1])
+    kinds = {one.split(":")[0] for writer in found for one in writer.refused}
+    assert kinds <= {"manifest_conflict"}
+    # A write that matched nothing lands without a commit; each step forward was made once, by one writer.
+    commits = len(graph.commits()) - 3
+    assert graph.table("T0")["n"].to_pylist() == [commits]
+    assert_one_chain(graph, commits + 2)
+
+
+def test_inserts_prepared_on_one_base_all_land(graph: Graph) -> None:
+    works = [lambda n=n: graph.mutate(insert(0), {"k": f"k{n}"}) for n in range(WRITERS)]
+    with armed(Failpoint.PREPARED, Together(WRITERS)):
+        assert in_threads(works) == [None] * WRITERS  # type: ignore[arg-type]
+    assert sorted(graph.table("T0")["id"].to_pylist()) == [f"k{n}" for n in range(WRITERS)]
+    assert_one_chain(graph, WRITERS)
+
+
+def test_appends_of_the_same_id_have_one_winner_and_typed_losers(graph: Graph) -> None:
+    record = {"type": "T0", "data": {"k": "same"}}
+    works = [lambda: graph.load([record], mode="append") for _ in range(WRITERS)]
+    with armed(Failpoint.PREPARED, Together(WRITERS)):
+        raised = in_threads(works)  # type: ignore[arg-type]
+    assert sum(one is None for one in raised) == 1
+    assert {type(one) for one in raised} == {type(None), omnigraph.KeyConflict}
+    assert graph.table("T0").num_rows == 1
+    assert_one_chain(graph, 1)
 
 
 def test_edges_and_their_endpoints_are_written_at_the_same_time(tmp_path: Path) -> None:

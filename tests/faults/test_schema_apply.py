@@ -105,13 +105,14 @@ def reached(variant: str, point: Failpoint, action: str) -> bool:
     return arrivals.get(variant, 2) > action.startswith("skip")
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
-@pytest.mark.parametrize(("point", "action"), BACK, ids=name_of)
+@pytest.mark.parametrize(
+    ("variant", "point", "action"),
+    [(v, p, a) for v in VARIANTS for p, a in BACK if reached(v, p, a)],
+    ids=name_of,
+)
 def test_a_change_that_fails_before_its_files_are_staged_is_taken_back_and_can_be_repeated(
     graph: Graph, tmp_path: Path, variant: str, point: Failpoint, action: str
 ) -> None:
-    if not reached(variant, point, action):
-        pytest.skip("this change touches too few tables")
     before, paths = content(graph), table_paths(graph)
     with armed(point, action), pytest.raises(OmniError):
         graph.schema_apply(VARIANTS[variant])

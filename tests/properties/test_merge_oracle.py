@@ -58,6 +58,8 @@ def apply(graph: Graph, branch: str, step: tuple[Any, ...]) -> None:
             case ("cut", name):
                 text = "query d($n: String) { delete E where from = $n }"
                 graph.mutate(text, {"n": name}, branch=branch)
+            case _:
+                raise AssertionError(step)
     except UserInputError:
         return
 

@@ -6,17 +6,21 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
 from omnigraph.compile.checked import CheckedRead
 from omnigraph.compile.fill import fill
+from omnigraph.compile.query import checked_read
 from omnigraph.engine.read import costs, expand, join, order, reach, scan
 from omnigraph.engine.read.cache import ByteCache
 from omnigraph.engine.read.run import run, run_batches
 from omnigraph.engine.read.traversal import Mode, Traversal
+from omnigraph.errors import QueryError
+from omnigraph.language.source import Source
 from tests.support.plan_fixtures import PlanCase, cases, harbour
 from tests.support.query_model import NOW, ModelGraph, meaning
+from tests.support.random_reads import read_texts
 from tests.support.read_world import INSTANT, World, plan_of, table_rows
 from tests.unit.compile.test_rules_meaning import graphs, parameter, same
 
@@ -116,5 +120,26 @@ def test_every_query_gives_the_rows_it_means(case: PlanCase, data: st.DataObject
         if way.indexed:
             world.index_all()
         check(read, world, params, expected, way)
+    finally:
+        world.close()
+
+
+@settings(max_examples=60)
+@given(data=st.data())
+def test_queries_nobody_chose_give_the_rows_they_mean(data: st.DataObject) -> None:
+    text = data.draw(read_texts())
+    try:
+        read = checked_read(Source(text), harbour())
+    except QueryError:
+        # The checker has its own tests; here only what it accepts matters.
+        reject()
+    graph = data.draw(graphs())
+    expected = meaning(read, graph, {NOW: INSTANT})
+    way = data.draw(st.sampled_from(WAYS))
+    world = data.draw(worlds(graph))
+    try:
+        if way.indexed:
+            world.index_all()
+        check(read, world, {}, expected, way)
     finally:
         world.close()

@@ -30,7 +30,7 @@ from omnigraph.manifest.snapshot import Entry, Snapshot
 from omnigraph.storage.layout import table_path
 from omnigraph.storage.refs import MAIN_LINE
 from omnigraph.storage.store import Store, open_store
-from omnigraph.storage.tables import IndexKind, IndexSpec, Staged, TableAt
+from omnigraph.storage.tables import IndexKind, IndexSpec, Staged, Table, TableAt
 
 Row = Mapping[str, Any]
 
@@ -60,6 +60,9 @@ class World:
             path = table_path("edge" if isinstance(kind, EdgeType) else "node", kind.name)
             world.at[key] = world.store.tables.create(path, kind.schema)
         return world
+
+    def __repr__(self) -> str:
+        return f"World({', '.join(map(str, self.at.values()))})"
 
     def close(self) -> None:
         """Give back the memory of all tables."""
@@ -98,10 +101,8 @@ class World:
         """Build every index the type may have."""
         kind = self.catalog.table(name)
         table = self.store.tables.open(self.at[kind.table_key])
-        if table.count():
-            specs = [one for one in specs_of(kind) if table.has_values(one.column)]
-            staged = self.store.tables.stage_indices(self.at[kind.table_key], specs)
-            self.land(kind.table_key, staged)
+        specs = [one for one in specs_of(kind) if _is_buildable(table, one)]
+        self.land(kind.table_key, self.store.tables.stage_indices(self.at[kind.table_key], specs))
 
     def index_all(self) -> None:
         """Build every index of every table."""
@@ -193,6 +194,15 @@ def specs_of(kind: TableType) -> list[IndexSpec]:
         elif one.type.is_plain and one.type.scalar is not Scalar.BLOB:
             specs.append(IndexSpec(column=name, kind=IndexKind.BTREE))
     return specs
+
+
+def _is_buildable(table: Table, spec: IndexSpec) -> bool:
+    """Whether there is anything to index; a vector index cannot be trained on nothing."""
+    missing = table.uncovered(spec.column, spec.kind)
+    if not missing or spec.kind is not IndexKind.VECTOR:
+        return bool(missing)
+    some = f"`{spec.column}` is not null"
+    return bool(table.read((), some, row_id=True, fragments=missing, limit=1).num_rows)
 
 
 def table_rows(table: pa.Table) -> list[tuple[Any, ...]]:

@@ -71,7 +71,7 @@ class MergeResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """One entity that differs; `properties` names what an update changed."""
+    """One entity that differs; `properties` names what an update changed, `images=True` fills in the rows."""
 
     op: Op
     table_key: str
@@ -82,6 +82,8 @@ class Change:
     manifest_version: int
     table_version: int
     properties: tuple[str, ...] = ()
+    before: dict[str, Any] | None = None
+    after: dict[str, Any] | None = None
 
     @classmethod
     def of(cls, change: EntityChange) -> Self:
@@ -96,11 +98,14 @@ class Change:
             manifest_version=change.manifest_version,
             table_version=change.table_version,
             properties=change.properties,
+            before=change.before,
+            after=change.after,
         )
 
     def to_dict(self) -> dict[str, Any]:
         """The wire form."""
         ends = self.endpoints
+        images = {"before": self.before, "after": self.after}
         return {
             "op": str(self.op),
             "table_key": self.table_key,
@@ -111,6 +116,7 @@ class Change:
             "manifest_version": self.manifest_version,
             "table_version": self.table_version,
             "properties": list(self.properties),
+            **{side: row for side, row in images.items() if row is not None},
         }
 
     def __str__(self) -> str:

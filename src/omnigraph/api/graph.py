@@ -14,6 +14,7 @@ from omnigraph.api.reports import CleanupReport, IndexReport, OptimizeReport, Re
 from omnigraph.api.results import (
     Branch,
     Commit,
+    DiscardedRecovery,
     LoadResult,
     MutationResult,
     QueryResult,
@@ -32,7 +33,7 @@ from omnigraph.engine.engine import Engine
 from omnigraph.engine.history.diff import EntityKind, Op, Wanted, differences, state_named
 from omnigraph.engine.history.feed import commit_changes, page
 from omnigraph.engine.merge.verbs import merge
-from omnigraph.engine.open import init_graph, open_graph
+from omnigraph.engine.open import init_graph, open_graph, open_unsettled
 from omnigraph.engine.read.verbs import explain
 from omnigraph.engine.schema.apply import apply_schema, plan_schema
 from omnigraph.engine.upkeep.cleanup import cleanup
@@ -43,12 +44,13 @@ from omnigraph.engine.upkeep.optimize import optimize
 from omnigraph.engine.upkeep.repair import repair
 from omnigraph.engine.write.verbs import load, mutate
 from omnigraph.errors import AlreadyInitialized, UserInputError
-from omnigraph.ids import MAIN, BranchName, CommitId
+from omnigraph.ids import MAIN, BranchName, CommitId, OperationId
 from omnigraph.manifest.branches import Branch as BranchFact
 from omnigraph.manifest.branches import create_branch, delete_branch, list_branches
-from omnigraph.manifest.names import branch_name
+from omnigraph.manifest.names import branch_name, new_branch_name
 from omnigraph.manifest.records import GraphCommit
 from omnigraph.manifest.travel import At, find_commit
+from omnigraph.recovery.give_up import give_up
 
 Reference = str | int | datetime | Commit
 """A point in history: commit or its id, manifest version, moment."""
@@ -94,6 +96,17 @@ def open(
         os.fspath(uri), read_only=read_only, storage_options=storage_options, config=config
     )
     return Graph(engine, actor=actor)
+
+
+def discard_recovery(
+    uri: str | os.PathLike[str],
+    operation_id: str,
+    *,
+    storage_options: Mapping[str, str] | None = None,
+) -> DiscardedRecovery:
+    """Give up a pending operation of a graph that it keeps from being opened."""
+    engine = open_unsettled(os.fspath(uri), storage_options=storage_options)
+    return _discarded(engine, operation_id)
 
 
 class Graph:
@@ -303,14 +316,18 @@ class Graph:
     ) -> Branch:
         """Make a branch that shows what its source shows; nothing is copied."""
         self._engine.require_writable("branch create")
+        new_branch_name(name, "branch create")
+        # Looked at once: the branch is made from exactly this state, so its head is known without reading it.
+        base = self._engine.view(branch_name(from_branch, "branch create"), _at(at)).state
         made = create_branch(
             self._engine.manifest,
             self._engine.store.tables,
             name,
-            source=BranchName(from_branch),
-            at=_at(at),
+            source=base.branch,
+            at=base.version,
         )
-        return self._described(made)
+        head = None if base.head is None else base.head.id
+        return Branch(name=made.name, head=head, parent=made.parent)
 
     def _described(self, branch: BranchFact) -> Branch:
         head = self._engine.manifest.current(branch.name).head
@@ -378,12 +395,13 @@ class Graph:
         types: Sequence[str] | None = None,
         kinds: Sequence[str] | None = None,
         ops: Sequence[str] | None = None,
+        images: bool = False,
     ) -> Diff:
         """Entities that differ between two branches, commits or manifest versions, by table key, then id."""
         branch = branch_name(self._branch, "diff")
         before = state_named(self._engine, _named(base), branch)
         after = state_named(self._engine, _named(head), branch)
-        wanted = self._wanted(types=types, kinds=kinds, ops=ops)
+        wanted = self._wanted(types, kinds, ops, images=images)
         found = differences(self._engine.store.tables, before, after, wanted)
         return Diff(
             base=None if before.head is None else before.head.id,
@@ -400,11 +418,12 @@ class Graph:
         types: Sequence[str] | None = None,
         kinds: Sequence[str] | None = None,
         ops: Sequence[str] | None = None,
+        images: bool = False,
     ) -> ChangePage:
         """Read the change feed: whole commits, oldest first, after a cursor or commit; `limit` counts changes."""
         target = branch_name(branch or self._branch, "changes")
         start = None if since is None else str(since)
-        wanted = self._wanted(types=types, kinds=kinds, ops=ops)
+        wanted = self._wanted(types, kinds, ops, images=images)
         return ChangePage.of(page(self._engine, target, start, limit, wanted))
 
     def commit_changes(
@@ -414,30 +433,31 @@ class Graph:
         types: Sequence[str] | None = None,
         kinds: Sequence[str] | None = None,
         ops: Sequence[str] | None = None,
+        images: bool = False,
     ) -> ChangeBlock:
         """What one commit changed against its first parent."""
-        wanted = self._wanted(types=types, kinds=kinds, ops=ops)
+        wanted = self._wanted(types, kinds, ops, images=images)
         commit, found = commit_changes(self._engine, str(id), wanted)
         return ChangeBlock(commit=Commit.of(commit), changes=changes_of(found))
 
     def _wanted(
         self,
-        *,
         types: Sequence[str] | None,
         kinds: Sequence[str] | None,
         ops: Sequence[str] | None,
+        *,
+        images: bool,
     ) -> Wanted:
         return Wanted(
             tables=None if types is None else {self.catalog.table(t).table_key for t in types},
             kinds=None if kinds is None else {_one_of(EntityKind, kind) for kind in kinds},
             ops=None if ops is None else {_one_of(Op, op) for op in ops},
+            images=self.catalog if images else None,
         )
 
     # ---- upkeep
 
-    def ensure_indices(
-        self, *, branch: str | None = None, actor: str | None = None
-    ) -> IndexReport:
+    def ensure_indices(self, *, branch: str | None = None, actor: str | None = None) -> IndexReport:
         """Build every index the schema asks for and that is missing; no row and no history changes."""
         target = BranchName(branch or self._branch)
         return ensure_indices(self._engine, target, actor=actor or self._actor)
@@ -485,7 +505,7 @@ class Graph:
         if self._engine.read_only:
             return
         if settle:
-            self._engine.recovery.settle()
+            self._engine.recovery.sweep()
         else:
             self._engine.recovery.refresh()
 
@@ -499,12 +519,16 @@ class Graph:
 
     def pending_recoveries(self) -> list[RecoverySidecar]:
         """Operations that are not settled yet, oldest first; those of live writers are among them."""
-        return [RecoverySidecar.of(one) for one in self._engine.desk.sidecars.pending()]
+        return [RecoverySidecar.of(one) for one in self._engine.recovery.forecast()]
+
+    def discard_recovery(self, operation_id: str) -> DiscardedRecovery:
+        """Give a pending operation up: what it wrote stays where it is, and the result says what that is."""
+        self._engine.require_writable("recovery discard")
+        return _discarded(self._engine, operation_id)
 
     def close(self) -> None:
         """Release what is held; a closed handle may be dropped."""
-        self._engine.cache.clear()
-        self._engine.manifest.heads.clear()
+        self._engine.stop()
 
     def __enter__(self) -> Self:
         return self
@@ -515,6 +539,11 @@ class Graph:
     def __repr__(self) -> str:
         mode = ", read-only" if self.read_only else ""
         return f"<Graph {self.uri} on {self._branch}{mode}>"
+
+
+def _discarded(engine: Engine, operation_id: str) -> DiscardedRecovery:
+    desk, audit = engine.desk, engine.recovery.audit
+    return DiscardedRecovery.of(give_up(desk, audit, OperationId(operation_id)))
 
 
 def _at(at: Reference | None) -> At | None:

@@ -11,10 +11,11 @@ import pyarrow as pa
 from omnigraph.catalog.steps import Step
 from omnigraph.catalog.types import PropertyType
 from omnigraph.catalog.values import json_column
-from omnigraph.commit.sidecar import Sidecar
 from omnigraph.ids import MAIN
 from omnigraph.manifest.records import CommitKind, GraphCommit
 from omnigraph.recovery.audit import AuditRow, RecoveryKind, TableOutcome
+from omnigraph.recovery.give_up import UNKNOWN, GivenUp
+from omnigraph.recovery.sweep import Pending
 from omnigraph.runtime import datetime_of, us_of
 
 ROWS_SHOWN_MAX = 20
@@ -186,35 +187,48 @@ class SchemaApplyResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecoverySidecar:
-    """A pending operation."""
+    """A pending operation, and what recovery would do with it; one that cannot be read has only a `problem`."""
 
     operation_id: str
     writer_kind: str
     branch: str
     actor: str | None
-    started_at: str
+    started_at: str | None
     tables: tuple[str, ...]
-    schema_version: int
+    schema_version: int | None
+    forecast: str | None = None
+    problem: str | None = None
 
     @classmethod
-    def of(cls, sidecar: Sidecar) -> Self:
+    def of(cls, pending: Pending) -> Self:
         """The public view of a sidecar."""
-        keys = {pin.table_key for pin in sidecar.tables}
-        keys |= {one.table_key for one in sidecar.registrations}
-        keys |= {one.table_key for one in sidecar.tombstones}
+        sidecar = pending.sidecar
+        if sidecar is None:
+            return cls(
+                operation_id=pending.operation_id,
+                writer_kind=UNKNOWN,
+                branch=MAIN,
+                actor=None,
+                started_at=None,
+                tables=(),
+                schema_version=None,
+                problem=pending.problem,
+            )
         return cls(
             operation_id=sidecar.operation_id,
             writer_kind=str(sidecar.writer_kind),
             branch=sidecar.branch or MAIN,
             actor=sidecar.actor,
             started_at=sidecar.started_at,
-            tables=tuple(sorted(keys)),
+            tables=sidecar.table_keys,
             schema_version=sidecar.schema_version,
+            forecast=None if pending.verdict is None else str(pending.verdict),
+            problem=pending.problem,
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """The wire form."""
-        return {
+        """The wire form; what is not known is left out."""
+        body = {
             "operation_id": self.operation_id,
             "writer_kind": self.writer_kind,
             "branch": self.branch,
@@ -222,6 +236,37 @@ class RecoverySidecar:
             "started_at": self.started_at,
             "tables": list(self.tables),
             "schema_version": self.schema_version,
+        }
+        more = {"forecast": self.forecast, "problem": self.problem}
+        return body | {name: value for name, value in more.items() if value is not None}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiscardedRecovery:
+    """A pending operation that was given up: the commit that says so, and what it leaves behind."""
+
+    operation_id: str
+    writer_kind: str
+    commit: str
+    leaves: tuple[str, ...]
+
+    @classmethod
+    def of(cls, given_up: GivenUp) -> Self:
+        """The public view."""
+        return cls(
+            operation_id=given_up.operation_id,
+            writer_kind=given_up.writer_kind,
+            commit=given_up.commit,
+            leaves=given_up.leaves,
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """The wire form."""
+        return {
+            "operation_id": self.operation_id,
+            "writer_kind": self.writer_kind,
+            "graph_commit_id": self.commit,
+            "leaves": list(self.leaves),
         }
 
 

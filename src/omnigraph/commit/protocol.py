@@ -1,6 +1,6 @@
 """Phases A to D: the one way from a prepared write to a visible one."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -157,21 +157,34 @@ def _stand(
     desk: Desk, plan: WritePlan, sidecar: Sidecar
 ) -> tuple[WritePlan, Sidecar, dict[TableKey, Landed]]:
     """Make what the commits stand on: new tables, forks, and what could not be staged before those."""
-    created = {key: _created(desk, plan, create) for key, create in plan.creations.items()}
+    try:
+        created = {key: _created(desk, plan, create) for key, create in plan.creations.items()}
+    except ConflictError as error:
+        raise Refused(error) from error
     if all(write.staged is not None for write in plan.tables):
         return plan, sidecar, created
     forks: list[TableAt] = []
     try:
-        writes = tuple(_staged(desk, write, forks) for write in plan.tables)
+        staged = tuple(_staged(desk, write, forks) for write in plan.tables)
     except ConflictError:
         _withdraw(desk, plan.operation_id, forks)
         raise
-    uuids = {write.table_key: (write.staged.uuid,) for write in writes if write.staged is not None}
-    pins = (replace(pin, uuids=uuids.get(pin.table_key, ())) for pin in sidecar.tables)
-    sidecar = replace(sidecar, tables=tuple(pins))
+    writes = tuple(write for write in staged if write.staged is not None or write.steps)
+    # A table that turns out to need no change must not stay forked for nothing.
+    drop_forks(desk.tables, {*forks} - {write.base for write in writes})
+    sidecar = replace(sidecar, tables=tuple(_named(sidecar, writes)))
     # Which transactions are ours is on disk before any of them lands.
     desk.sidecars.record(sidecar)
     return replace(plan, tables=writes), sidecar, created
+
+
+def _named(sidecar: Sidecar, writes: Iterable[TableWrite]) -> Iterator[Pin]:
+    """The pins of the tables that will change, with the transactions that are known by now."""
+    known = {write.table_key: write.staged for write in writes}
+    for pin in sidecar.tables:
+        if pin.table_key in known:
+            staged = known[pin.table_key]
+            yield replace(pin, uuids=() if staged is None else (staged.uuid,))
 
 
 def _created(desk: Desk, plan: WritePlan, create: Creation) -> Landed:
@@ -196,27 +209,24 @@ def _land(desk: Desk, plan: WritePlan, sidecar: Sidecar, hold: Hold) -> dict[Tab
     for write in plan.tables:
         _require_turns(desk, sidecar, hold)
         try:
-            found = _land_table(desk, plan, write, hold)
+            for one in _land_table(desk, plan, write, hold):
+                landed[write.table_key] = one
         except HeadMoved as error:
-            if landed:
-                raise
+            if landed or plan.creations:
+                raise Refused(_conflict(write, error, ManifestConflict)) from error
             forked = {pin.table_key for pin in sidecar.tables if pin.forked}
-            _withdraw(
-                desk, plan.operation_id, (w.base for w in plan.tables if w.table_key in forked)
-            )
-            actual = Version(error.actual or write.base.version)
-            raise StaleBase(write.table_key, write.base.version, actual) from error
-        if found is not None:
-            landed[write.table_key] = found
+            forks = (one.base for one in plan.tables if one.table_key in forked)
+            _withdraw(desk, plan.operation_id, forks)
+            raise _conflict(write, error, StaleBase) from error
         fail(_LANDED[plan.kind])
     return landed
 
 
-def _land_table(desk: Desk, plan: WritePlan, write: TableWrite, hold: Hold) -> Landed | None:
+def _land_table(desk: Desk, plan: WritePlan, write: TableWrite, hold: Hold) -> Iterator[Landed]:
     """Make the commits of one table, each on the one before."""
-    landed: Landed | None = None
     staged = write.staged
     waiting = list(write.steps)
+    at = write.base
     while staged is not None or waiting:
         if staged is not None:
             landed = desk.tables.commit_staged(
@@ -225,9 +235,16 @@ def _land_table(desk: Desk, plan: WritePlan, write: TableWrite, hold: Hold) -> L
                 actor=plan.actor,
                 lock=hold.lock(write.queue),
             )
-        at = write.base if landed is None else landed.at
+            at = landed.at
+            yield landed
         staged = waiting.pop(0)(desk.tables, at) if waiting else None
-    return landed
+
+
+def _conflict(
+    write: TableWrite, error: HeadMoved, kind: type[ManifestConflict]
+) -> ManifestConflict:
+    actual = write.base.version if error.actual is None else error.actual
+    return kind(write.table_key, write.base.version, actual)
 
 
 def _require_turns(desk: Desk, sidecar: Sidecar, hold: Hold) -> None:

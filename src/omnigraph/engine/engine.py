@@ -21,6 +21,7 @@ from omnigraph.manifest.legacy import LegacyLineage
 from omnigraph.manifest.manifest import Manifest
 from omnigraph.manifest.travel import At
 from omnigraph.manifest.view import View, capture
+from omnigraph.recovery.reconciler import Reconciler
 from omnigraph.recovery.records import KEY as AUDIT_KEY
 from omnigraph.recovery.records import StoredAudit
 from omnigraph.recovery.sweep import Recovery
@@ -47,6 +48,7 @@ class Engine:
     runtime: Runtime
     settings: Settings
     read_only: bool = False
+    reconciler: Reconciler | None = None
 
     @property
     def uri(self) -> str:
@@ -61,6 +63,19 @@ class Engine:
         """Refuse a writer on a read-only handle."""
         if self.read_only:
             raise ReadOnlyError(operation)
+
+    def start(self) -> "Engine":
+        """Begin what runs in the background, if anything was asked for."""
+        if self.reconciler is not None:
+            self.reconciler.start()
+        return self
+
+    def stop(self) -> None:
+        """End what runs in the background, and let go of what is held."""
+        if self.reconciler is not None:
+            self.reconciler.stop()
+        self.cache.clear()
+        self.manifest.heads.clear()
 
 
 def assemble(
@@ -93,13 +108,14 @@ def assemble(
         queues=Queues(str(store.root), store.locks),
         runtime=runtime,
     )
-    audit = StoredAudit(store.keyed_rows(layout.AUDIT, AUDIT_KEY))
+    recovery = Recovery(desk, StoredAudit(store.keyed_rows(layout.AUDIT, AUDIT_KEY)))
+    pause = 0.0 if read_only else settings.reconcile_seconds
     return Engine(
         store=store,
         manifest=manifest,
         contracts=Contracts(store.objects, runtime),
         desk=desk,
-        recovery=Recovery(desk, audit),
+        recovery=recovery,
         plans=Plans(),
         cache=ByteCache(settings.cache_bytes),
         known=KnownIds(settings.cache_bytes // KNOWN_ID_BYTES),
@@ -108,6 +124,7 @@ def assemble(
         runtime=runtime,
         settings=settings,
         read_only=read_only,
+        reconciler=Reconciler(recovery, pause) if pause else None,
     )
 
 

@@ -41,7 +41,7 @@ def init_graph(
         uri=engine.uri,
         force=force,
     )
-    return engine
+    return engine.start()
 
 
 def open_graph(
@@ -54,12 +54,7 @@ def open_graph(
 ) -> Engine:
     """Open a graph. Read-write settles every interrupted write first; read-only changes nothing at all."""
     engine = assemble(uri, settings_of(config), runtime, storage_options, read_only=read_only)
-    if not engine.manifest.rows.exists():
-        raise NotFound(
-            "graph",
-            engine.uri,
-            hint=f"there is no '{MANIFEST}' in it; make a graph with `omnigraph init`",
-        )
+    _require_graph(engine)
     if not read_only:
         migrated(engine.manifest, MAIN)
         engine.recovery.sweep()
@@ -67,4 +62,26 @@ def open_graph(
         engine.recovery.require_readable()
     bootstrap_contract(engine.store.objects, engine.manifest, write=not read_only)
     engine.contracts.current()
+    return engine.start()
+
+
+def open_unsettled(
+    uri: str,
+    *,
+    storage_options: Mapping[str, str] | None = None,
+    config: Mapping[str, Any] | None = None,
+    runtime: Runtime = SYSTEM,
+) -> Engine:
+    """Open a graph as it lies there, to look after what keeps it from being opened."""
+    engine = assemble(uri, settings_of(config), runtime, storage_options)
+    _require_graph(engine)
     return engine
+
+
+def _require_graph(engine: Engine) -> None:
+    if not engine.manifest.rows.exists():
+        raise NotFound(
+            "graph",
+            engine.uri,
+            hint=f"there is no '{MANIFEST}' in it; make a graph with `omnigraph init`",
+        )

@@ -19,6 +19,8 @@ class Settings:
     load_concurrency: int = 8
     maintenance_concurrency: int = 8
     upkeep: str = "auto"
+    reconcile_seconds: float = 0.0
+    """How often a background thread settles what dead writers left; 0 is never."""
 
 
 _READERS = {
@@ -27,6 +29,7 @@ _READERS = {
     "load_concurrency": int,
     "maintenance_concurrency": int,
     "upkeep": str,
+    "reconcile_seconds": float,
 }
 _CHOICES = {"durability": ("none", "fsync"), "upkeep": ("auto", "off")}
 
@@ -46,6 +49,8 @@ def settings_of(config: Mapping[str, Any] | None) -> Settings:
     for name, choices in _CHOICES.items():
         if values.get(name, choices[0]) not in choices:
             raise ConfigError(f"setting '{name}' is one of {', '.join(choices)}")
+    if not 0 <= values.get("reconcile_seconds", 0.0) < float("inf"):
+        raise ConfigError("setting 'reconcile_seconds' is a number of seconds, 0 for never")
     return Settings(**values)
 
 

@@ -23,7 +23,7 @@ from omnigraph.logs import get_logger
 from omnigraph.manifest.manifest import Manifest
 from omnigraph.manifest.migrate import migrate, migrated
 from omnigraph.manifest.names import SCHEMA_APPLY_LOCK, branch_name, nesting, new_branch_name
-from omnigraph.manifest.records import graph_branch, lance_branch
+from omnigraph.manifest.records import CommitKind, graph_branch, lance_branch
 from omnigraph.manifest.snapshot import Entry
 from omnigraph.manifest.stamp import CURRENT
 from omnigraph.manifest.state import BranchState

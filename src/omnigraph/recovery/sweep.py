@@ -1,11 +1,12 @@
 """Entry points: settle every pending operation that can be settled here and now."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from omnigraph.commit.protocol import Desk
 from omnigraph.commit.queues import SCHEMA_APPLY, Hold
 from omnigraph.commit.sidecar import Sidecar, WriterKind
+from omnigraph.commit.sidecars import operation_of
 from omnigraph.errors import ConflictError, OmniError, RecoveryRequired, SidecarUnreadable
 from omnigraph.failpoints import Failpoint, fail
 from omnigraph.ids import MAIN, OperationId
@@ -46,6 +47,16 @@ class Outcome(StrEnum):
         return self in (Outcome.ROLLED_FORWARD, Outcome.ROLLED_BACK, Outcome.DISCARDED)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pending:
+    """A pending operation and its verdict; a `problem` when it, or what it names, cannot be read."""
+
+    operation_id: OperationId
+    sidecar: Sidecar | None = None
+    verdict: Verdict | None = None
+    problem: str | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Recovery:
     """The recoverer of one graph."""
@@ -61,6 +72,7 @@ class Recovery:
 
     def refresh(self) -> tuple[Outcome, ...]:
         """Roll forward what is complete, after its owner, if alive, had its turn."""
+        self._reconcile_schema_files()
         return self._each(Power.FORWARD_ONLY, wait=True)
 
     def settle(self) -> tuple[Outcome, ...]:
@@ -105,14 +117,18 @@ class Recovery:
 
     # ---- looking ahead
 
-    def forecast(self) -> tuple[tuple[Sidecar, Verdict] | SidecarUnreadable, ...]:
+    def forecast(self) -> tuple[Pending, ...]:
         """What would become of every pending operation; changes nothing, takes no turn."""
-        return tuple(
-            (one, judge(look(self.desk, self.audit, one, Hold({})).facts))
-            if isinstance(one, Sidecar)
-            else one
-            for one in self.desk.sidecars.inventory()
-        )
+        return tuple(self._ahead(one) for one in self.desk.sidecars.inventory())
+
+    def _ahead(self, one: Sidecar | SidecarUnreadable) -> Pending:
+        if isinstance(one, SidecarUnreadable):
+            return Pending(operation_id=operation_of(one.path), problem=one.reason)
+        known = Pending(operation_id=one.operation_id, sidecar=one)
+        try:
+            return replace(known, verdict=judge(look(self.desk, self.audit, one, Hold({})).facts))
+        except OmniError as error:
+            return replace(known, problem=str(error))
 
     # ---- one after the other
 

@@ -1,5 +1,6 @@
 """Indices of a table: which there are, what they cover, and building what is missing."""
 
+import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -115,7 +116,9 @@ def _work(
 def _segment(
     dataset: LanceDataset, spec: IndexSpec, name: str, fragments: Sequence[int], *, replace: bool
 ) -> Index:
-    segment = dataset.create_index_uncommitted(
+    # A handle of its own: building borrows it mutably, and readers of a shared one would be refused.
+    own = copy.copy(dataset)
+    segment = own.create_index_uncommitted(
         spec.column,
         _LANCE_TYPES[spec.kind],
         name=name,
@@ -125,7 +128,7 @@ def _segment(
     )
     if spec.kind is IndexKind.TEXT:
         # Committed without this step, every text query on the column fails.
-        return dataset.merge_existing_index_segments([segment])
+        return own.merge_existing_index_segments([segment])
     return segment
 
 

@@ -24,7 +24,7 @@ EDGES = [{"edge": "Knows", "from": "Bob", "to": "Carol", "data": {"id": "k1"}}]
 
 @pytest.fixture
 def graph(tmp_path: Path) -> Graph:
-    made = omnigraph.init(tmp_path / "g", SCHEMA)
+    made: Graph = omnigraph.init(tmp_path / "g", SCHEMA)
     made.load([*PEOPLE, *CITIES, *EDGES], mode="append")
     return made
 

@@ -70,6 +70,8 @@ def after(model: Model, operation: str, age: int) -> Model:
             edges = [edge for edge in edges if edge[0] != "Bob"]
         case "set_value":
             people["Alice"] = age
+        case _:
+            assert operation == "noop"
     return people, edges
 
 

@@ -329,12 +329,16 @@ def test_the_source_advancing_during_a_merge_is_not_included(graph: Graph) -> No
     graph.branch_create("side")
     add(graph, "Eve", "side")
     with parked(Failpoint.MERGE_ARMED) as park:
-        results = in_threads(
-            [
-                lambda: graph.merge("side"),
-                lambda: _meanwhile(park, lambda: add(graph, "Fay", "side")),
-            ]
-        )
+
+        def merge() -> None:
+            graph.merge("side")
+
+        def advance() -> None:
+            assert park.reached.wait(30)
+            add(graph, "Fay", "side")
+            park.release()
+
+        results = in_threads([merge, advance])
     assert not [r for r in results if isinstance(r, BaseException)]
     assert "Eve" in names(graph)
     assert "Fay" not in names(graph)
@@ -343,22 +347,17 @@ def test_the_source_advancing_during_a_merge_is_not_included(graph: Graph) -> No
     assert_settled(graph)
 
 
-def _meanwhile(park: Any, work: Any) -> None:
-    assert park.reached.wait(30)
-    try:
-        work()
-    finally:
-        park.release()
-
-
 def test_the_target_advancing_before_the_merge_takes_its_turn_is_a_typed_conflict(
     graph: Graph,
 ) -> None:
     graph.branch_create("side")
     add(graph, "Eve", "side")
-    with armed(Failpoint.MERGE_PLANNED, lambda: add(graph, "Main moved") and None):
-        with pytest.raises(ManifestConflict):
-            graph.merge("side")
+
+    def main_moves() -> None:
+        add(graph, "Main moved")
+
+    with armed(Failpoint.MERGE_PLANNED, main_moves), pytest.raises(ManifestConflict):
+        graph.merge("side")
     assert "Eve" not in names(graph)
     assert_settled(graph)
     assert str(graph.merge("side").outcome) == "merged"
@@ -373,9 +372,8 @@ def test_the_target_losing_the_end_of_a_merged_edge_is_a_conflict_at_the_latest_
     def dan_goes() -> None:
         graph.mutate('query d() { delete Person where name = "Dan" }')
 
-    with armed(Failpoint.MERGE_PLANNED, once(dan_goes)):
-        with pytest.raises((ConflictError, MergeConflicts)):
-            graph.merge("side")
+    with armed(Failpoint.MERGE_PLANNED, once(dan_goes)), pytest.raises(ConflictError):
+        graph.merge("side")
     assert ("Alice", "Dan") not in edges(graph)
     assert_settled(graph)
 

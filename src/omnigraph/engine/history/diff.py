@@ -7,8 +7,10 @@ from enum import StrEnum
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from omnigraph.catalog.model import Catalog
 from omnigraph.commit.changes import column
 from omnigraph.engine.compare.fetch import rows_at
+from omnigraph.engine.compare.images import Row, spelled_at
 from omnigraph.engine.compare.rows import Step, changed_steps
 from omnigraph.engine.engine import Engine
 from omnigraph.errors import HistoryReclaimed, TableNotFound
@@ -44,7 +46,7 @@ class Endpoints:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EntityChange:
-    """One entity that differs; `properties` names what an update changed."""
+    """One entity that differs; `properties` names what an update changed, the rows are there when asked for."""
 
     op: Op
     table_key: TableKey
@@ -53,6 +55,8 @@ class EntityChange:
     table_version: int
     endpoints: Endpoints | None = None
     properties: tuple[str, ...] = ()
+    before: Row | None = None
+    after: Row | None = None
 
     @property
     def kind(self) -> EntityKind:
@@ -67,11 +71,12 @@ class EntityChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """Which changes are asked for; None asks for all."""
+    """Which changes are asked for; None asks for all. With `images` they carry their rows, spelled by its types."""
 
     tables: Collection[TableKey] | None = None
     kinds: Collection[EntityKind] | None = None
     ops: Collection[Op] | None = None
+    images: Catalog | None = None
 
     def covers(self, table: TableKey) -> bool:
         """Whether any change of a table is wanted."""
@@ -150,6 +155,7 @@ def _changes(
     ops = _ops(moves)
     chosen = [n for n, op in enumerate(ops) if wanted.ops is None or op in wanted.ops]
     ends = {} if is_node(key) else _ends(tables, before, after, moves, chosen)
+    images = _images(tables, key, before, after, moves, chosen, wanted.images)
     ids, versions = moves["id"].to_pylist(), moves["version"].to_pylist()
     newest = after or before
     for n in chosen:
@@ -161,7 +167,33 @@ def _changes(
             table_version=versions[n] or (0 if newest is None else newest.version),
             endpoints=ends.get(n),
             properties=_named(step, n, names) if ops[n] is Op.UPDATE else (),
+            before=images[0].get(n),
+            after=images[1].get(n),
         )
+
+
+def _images(
+    tables: Tables,
+    key: TableKey,
+    before: Entry | None,
+    after: Entry | None,
+    moves: pa.Table,
+    chosen: list[int],
+    catalog: Catalog | None,
+) -> tuple[dict[int, Row | None], dict[int, Row | None]]:
+    """The chosen rows as they were and as they are."""
+    if catalog is None:
+        return {}, {}
+    numbers = pa.array(chosen, pa.int64())
+    was, now = (
+        spelled_at(
+            None if entry is None else tables.open(entry.at),
+            column(moves, side).take(numbers),
+            catalog.tables.get(key),
+        )
+        for entry, side in ((before, "before"), (after, "after"))
+    )
+    return dict(zip(chosen, was, strict=True)), dict(zip(chosen, now, strict=True))
 
 
 def _named(step: Step, row: int, names: Sequence[str]) -> tuple[str, ...]:

@@ -5,17 +5,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-import pyarrow as pa
-
-from omnigraph.catalog.model import TableType
-from omnigraph.catalog.values import json_column
-from omnigraph.engine.compare.fetch import rows_at
+from omnigraph.engine.compare.images import Row
 from omnigraph.errors import Problem, shorten
 from omnigraph.ids import TableKey
-from omnigraph.storage.blobs import is_blob
-from omnigraph.storage.tables import Table
-
-Row = dict[str, Any]
 
 
 class ConflictKind(StrEnum):
@@ -76,41 +68,6 @@ def kind_of(problem: Problem) -> ConflictKind:
 def in_order(conflicts: Iterable[Conflict]) -> tuple[Conflict, ...]:
     """By table key, then id, then kind."""
     return tuple(sorted(conflicts, key=lambda c: (c.table_key, c.row_id or "", c.kind)))
-
-
-# ---- rows
-
-
-def spelled_at(table: Table | None, rows: pa.Array, type_: TableType) -> list[Row | None]:
-    """Rows by address, spelled as in query results; a null address gives None."""
-    if table is None or rows.null_count == len(rows):
-        return [None] * len(rows)
-    found = iter(spelled_rows(rows_at(table, rows.drop_null(), _shown(table)), type_))
-    return [next(found) if there else None for there in rows.is_valid().to_pylist()]
-
-
-def rows_of(table: Table | None, ids: Sequence[str], type_: TableType) -> dict[str, Row]:
-    """Rows by id."""
-    if table is None or not ids:
-        return {}
-    found = table.lookup("id", pa.array(ids, pa.string()), _shown(table))
-    return {row["id"]: row for row in spelled_rows(found, type_)}
-
-
-def spelled_rows(rows: pa.Table, type_: TableType) -> list[Row]:
-    """Rows as JSON-shaped values."""
-    names = rows.column_names
-    columns = [
-        json_column(rows[name], type_.properties[name].type)
-        if name in type_.properties
-        else rows[name].to_pylist()
-        for name in names
-    ]
-    return [dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True)]
-
-
-def _shown(table: Table) -> list[str]:
-    return [field.name for field in table.schema if not is_blob(field.type)]
 
 
 # ---- words

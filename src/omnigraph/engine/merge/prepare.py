@@ -8,14 +8,13 @@ from omnigraph.commit.changes import Changes, changes_of
 from omnigraph.commit.constraints import violations
 from omnigraph.commit.plan import WritePlan
 from omnigraph.commit.sidecar import PointerUpdate
+from omnigraph.engine.compare.images import spelled_at, spelled_of
 from omnigraph.engine.merge.apply import TableMerge, change_of, table_write
 from omnigraph.engine.merge.conflicts import (
     Conflict,
     in_order,
     kind_of,
     row_message,
-    rows_of,
-    spelled_at,
 )
 from omnigraph.engine.merge.relate import Relation, TableRelation, Way, relate_tables
 from omnigraph.engine.merge.resolve import Clash, Granularity, Resolved, adopt, three_way
@@ -155,7 +154,7 @@ def _rule_conflicts(
     sides: dict[str, Table | None] = dict.fromkeys(("base", "source", "target"), target)
     if merge is not None:
         sides = _opened(merge, tables)
-    rows = {side: rows_of(table, ids, type_) for side, table in sides.items()}
+    rows = {side: spelled_of(table, ids, type_) for side, table in sides.items()}
     for problem in problems:
         row_id = problem.row_id
         yield Conflict(

@@ -265,9 +265,10 @@ class Entities:
 
     def id_ranks(self, numbers: Numbers) -> Numbers:
         """Numbers that order entities as their ids do; no entity is before all."""
-        if len(numbers) * 4 < len(self) or not self.fits(ID):
-            ranks = pc.rank(self.id_texts(numbers), tiebreaker="dense")
-            return np.where(numbers == ABSENT, ABSENT, ranks.to_numpy(zero_copy_only=False))
+        if not len(self):
+            return np.full(len(numbers), ABSENT, dtype=np.int64)
+        if len(numbers) * _CODED_PART < len(self) or not self.fits(ID):
+            return np.where(numbers == ABSENT, ABSENT, _ranked(self.id_texts(numbers)))
         places = self.places.of(numbers)
         ranks = self.cache.get((self.layout, "ranks"), self._ranks, lambda one: int(one.nbytes))
         return np.where(places < 0, ABSENT, ranks[np.maximum(places, 0)])

@@ -17,7 +17,8 @@ _Remove = Callable[[Tables, str], None]
 
 def rewrite(tables: Tables, at: TableAt) -> Staged:
     """Stage all rows anew: a column that left the schema still has its bytes in the old files."""
-    return tables.stage_overwrite(at, tables.open(at).scan(blobs=BlobForm.INPUT))
+    written = tables.write(at, tables.open(at).scan(blobs=BlobForm.INPUT))
+    return tables.stage_written(at, [written], overwrite=True)
 
 
 def forget_dropped(engine: Engine, before: Snapshot, work: Work) -> tuple[str, ...]:

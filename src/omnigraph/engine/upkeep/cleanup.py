@@ -8,9 +8,10 @@ from typing import Any
 from omnigraph.commit.guard import drift
 from omnigraph.commit.queues import queue_key
 from omnigraph.engine.engine import Engine
+from omnigraph.engine.upkeep.floors import live_snapshots, pinned_versions, staging_loads
 from omnigraph.engine.upkeep.orphans import Swept, sweep_forks
-from omnigraph.engine.upkeep.refusals import live_snapshots, refuse_pending
-from omnigraph.errors import OmniError, UserInputError
+from omnigraph.engine.upkeep.refusals import refuse_pending
+from omnigraph.errors import OmniError, StorageError, UserInputError
 from omnigraph.failpoints import Failpoint, fail
 from omnigraph.ids import MAIN, BranchName, TableKey, Version
 from omnigraph.manifest.lives import Life
@@ -121,20 +122,15 @@ def _cleaned(
 def _reclaimed(engine: Engine, life: Life, retention: Retention, *, dry_run: bool) -> Reclaimed:
     """Remove versions under the table's turn, by what is pinned now: branches come and go while cleanup runs."""
     fail(Failpoint.CLEANUP_TABLE)
-    pinned = _pinned(life.path, live_snapshots(engine))
+    loads = staging_loads(engine)
+    if loads:
+        raise StorageError(
+            f"a load is writing files ('{loads[0]}'); nothing was removed, run cleanup after it"
+        )
+    pinned = pinned_versions(engine, life.path)
     versions = engine.store.tables.versions(life.path)
     chosen = [version for version in retention.removable(versions) if version not in pinned]
     return engine.store.tables.reclaim(life.path, chosen, dry_run=dry_run)
-
-
-def _pinned(path: str, live: Mapping[BranchName, Snapshot]) -> frozenset[Version]:
-    """The versions of a table's main line that a live branch shows: its own, or lazily its parent's."""
-    return frozenset(
-        entry.version
-        for snapshot in live.values()
-        for entry in snapshot.entries.values()
-        if entry.at.path == path and entry.at.branch is None
-    )
 
 
 def _report(life: Life, swept: Swept, reclaimed: Reclaimed, error: str | None) -> TableCleaned:

@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 
 from omnigraph.catalog.model import EdgeType
 from omnigraph.commit.changes import column
+from omnigraph.commit.guard import drift
 from omnigraph.commit.sidecars import Sidecars
 from omnigraph.engine.engine import Engine
 from omnigraph.errors import OmniError, SidecarUnreadable
@@ -42,10 +43,14 @@ class Ailment:
 def examine(engine: Engine) -> list[Ailment]:
     """Check everything; an empty list is a settled graph."""
     found = [*_leftovers(engine), *_contract(engine)]
-    for name in (MAIN, *(BranchName(n) for n in sorted(engine.manifest.rows.branches()))):
-        if name != SCHEMA_APPLY_LOCK:
-            found += _branch(engine, name)
-    return [*found, *_orphan_forks(engine)]
+    for name in _branches(engine):
+        found += _branch(engine, name)
+    return [*found, *_history(engine), *_audit(engine), *_orphan_forks(engine)]
+
+
+def _branches(engine: Engine) -> list[BranchName]:
+    others = (BranchName(name) for name in sorted(engine.manifest.rows.branches()))
+    return [MAIN, *(name for name in others if name != SCHEMA_APPLY_LOCK)]
 
 
 # ---- what a writer may have left
@@ -120,10 +125,12 @@ def _branch(engine: Engine, branch: BranchName) -> list[Ailment]:
 def _drift(engine: Engine, branch: BranchName, entry: Entry) -> Iterator[Ailment]:
     head = engine.store.tables.head(entry.at.path, entry.at.branch)
     if head != entry.version:
+        # The guard of writers knows who is to blame, and what helps.
+        told = drift(engine.desk.sidecars, entry.table_key, entry.at.branch, entry.version, head)
         yield Ailment(
             check="drift",
             message=f"HEAD is {head}, the pin is {entry.version}",
-            remedy="run `omnigraph repair`",
+            remedy=told.hint or str(told),
             branch=branch,
             table_key=entry.table_key,
         )
@@ -164,6 +171,37 @@ def _dangling(
                 branch=branch,
                 table_key=entry.table_key,
             )
+
+
+# ---- history
+
+
+def _history(engine: Engine) -> Iterator[Ailment]:
+    """One beginning, parents that exist, and on every branch one commit after the other."""
+    for branch in _branches(engine):
+        lineage = engine.manifest.current(branch).lineage
+        own = [commit for commit in lineage.commits if commit.branch == branch]
+        lost = [c.id for c in lineage.commits if c.parent not in lineage.by_id and c.parent]
+        begun = sum(commit.parent is None for commit in lineage.commits)
+        twins = len(own) - len({commit.parent for commit in own})
+        if begun != 1 or lost or twins:
+            yield Ailment(
+                check="history",
+                message=f"{begun} beginnings, {len(lost)} commits without their parent, {twins} side by side",
+                remedy="keep a copy of the graph and report it",
+                branch=branch,
+            )
+
+
+def _audit(engine: Engine) -> Iterator[Ailment]:
+    """Every recovery is recorded once, and refers to a commit of a live branch or of one that is gone."""
+    operations = [row.operation_id for row in engine.recovery.audit.rows()]
+    for operation in sorted({one for one in operations if operations.count(one) > 1}):
+        yield Ailment(
+            check="audit",
+            message=f"the recovery of {operation} is recorded {operations.count(operation)} times",
+            remedy="keep a copy of the graph and report it",
+        )
 
 
 # ---- forks nobody owns

@@ -8,6 +8,7 @@ from omnigraph.commit.constraints import violations
 from omnigraph.commit.plan import TableWrite, WritePlan
 from omnigraph.commit.sidecar import WriterKind
 from omnigraph.engine.write.committed import SnapshotRows
+from omnigraph.failpoints import Failpoint, fail
 from omnigraph.ids import CommitId, OperationId
 from omnigraph.manifest.records import CommitKind, lance_branch
 from omnigraph.manifest.snapshot import Entry
@@ -40,6 +41,7 @@ def prepare(
     writes = _stage_all(view, changes, committed, hands)
     if not writes:
         return None
+    fail(Failpoint.PREPARED)
     written = {write.table_key for write in writes}
     return WritePlan(
         kind=header.kind,

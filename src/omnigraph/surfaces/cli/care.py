@@ -1,9 +1,19 @@
 """Commands that look after a graph: doctor, recovery."""
 
+from typing import TYPE_CHECKING, Annotated, Any
+
 import typer
 
 from omnigraph.surfaces.cli.address import Json, Store, Uri, opened, place
 from omnigraph.surfaces.cli.output import EXIT_FAILURE, say, say_json
+
+if TYPE_CHECKING:
+    from omnigraph.api.results import RecoveryAudit, RecoverySidecar
+
+OperationArgument = Annotated[
+    str, typer.Argument(metavar="ID", help="The operation, as `recovery list` shows it.")
+]
+Confirm = Annotated[bool, typer.Option("--confirm", help="Yes, give it up.")]
 
 
 def doctor(uri: Uri = None, store: Store = None, json: Json = False) -> None:
@@ -24,39 +34,97 @@ def doctor(uri: Uri = None, store: Store = None, json: Json = False) -> None:
 
 
 def recovery_list(uri: Uri = None, store: Store = None, json: Json = False) -> None:
-    """List interrupted writes and how earlier ones were settled.
+    """List interrupted writes, what recovery would do with each, and how earlier ones were settled.
 
     Example: omnigraph recovery list people.omni
     """
     with opened(place(uri, store)) as graph:
         pending, settled = graph.pending_recoveries(), graph.recoveries()
-        if json:
-            say_json(
-                {
-                    "pending": [one.to_dict() for one in pending],
-                    "settled": [one.to_dict() for one in settled],
-                }
-            )
-            return
-        for one in pending:
-            tables = ", ".join(one.tables)
-            say(
-                f"pending {one.operation_id} {one.writer_kind} on {one.branch} since {one.started_at}: {tables}"
-            )
-        for row in settled:
-            say(f"{row.recovery_kind} {row.operation_id} {row.writer_kind} in commit {row.commit}")
-        say(f"{len(pending)} pending, {len(settled)} settled")
+    if json:
+        say_json(_listed(pending, settled))
+        return
+    for one in pending:
+        say(_pending(one))
+    for row in settled:
+        say(_settled(row))
+    say(f"{len(pending)} pending, {len(settled)} settled")
 
 
 def recovery_run(uri: Uri = None, store: Store = None, json: Json = False) -> None:
-    """Settle every interrupted write whose owner is dead.
+    """Settle every interrupted write whose owner is dead, and say what became of each.
 
     Example: omnigraph recovery run people.omni
     """
-    with opened(place(uri, store), read_only=False) as graph:
-        graph.refresh(settle=True)
+    where = place(uri, store)
+    with opened(where) as graph:
+        known = {row.operation_id for row in graph.recoveries()}
+    with opened(where, read_only=False) as graph:
         left = graph.pending_recoveries()
-        if json:
-            say_json({"pending": [one.to_dict() for one in left]})
-        else:
-            say(f"{len(left)} operations are left" if left else "nothing is pending")
+        done = [row for row in graph.recoveries() if row.operation_id not in known]
+    if json:
+        say_json(_listed(left, done))
+    else:
+        for row in done:
+            say(_settled(row))
+        for one in left:
+            say(_pending(one))
+        say(f"{len(done)} settled, {len(left)} left")
+    if left:
+        raise typer.Exit(EXIT_FAILURE)
+
+
+def recovery_discard(
+    operation_id: OperationArgument,
+    uri: Uri = None,
+    store: Store = None,
+    confirm: Confirm = False,
+    json: Json = False,
+) -> None:
+    """Give up one interrupted write without completing it or taking it back; for when nothing else works.
+
+    Works when the record cannot be read. What the write left in its tables stays there, and is told.
+
+    Example: omnigraph recovery discard 01J9ZQ4T7M2V6X8Y0A1B2C3D4E people.omni --confirm
+    """
+    from omnigraph.api.graph import discard_recovery
+
+    where = place(uri, store)
+    if not confirm:
+        raise typer.BadParameter(
+            "a discarded write can neither be completed nor taken back any more; add --confirm"
+        )
+    done = discard_recovery(where, operation_id)
+    if json:
+        say_json(done.to_dict())
+        return
+    say(f"discarded {done.operation_id} {done.writer_kind} in commit {done.commit}")
+    for one in done.leaves:
+        say(f"it leaves {one}")
+
+
+def _listed(
+    pending: "list[RecoverySidecar]", settled: "list[RecoveryAudit]"
+) -> dict[str, list[Any]]:
+    return {
+        "pending": [one.to_dict() for one in pending],
+        "settled": [row.to_dict() for row in settled],
+    }
+
+
+def _pending(one: "RecoverySidecar") -> str:
+    if one.started_at is None:
+        return f"pending {one.operation_id}: it cannot be read ({one.problem})"
+    tables = ", ".join(one.tables)
+    ahead = one.problem if one.forecast is None else f"recovery would {one.forecast}"
+    return (
+        f"pending {one.operation_id} {one.writer_kind} by {one.actor or 'nobody'} on {one.branch} "
+        f"since {one.started_at}: {tables}; {ahead}"
+    )
+
+
+def _settled(row: "RecoveryAudit") -> str:
+    moved = ", ".join(f"{o.table_key} {o.from_version}→{o.to_version}" for o in row.tables)
+    tables = f": {moved}" if moved else ""
+    return (
+        f"{row.recovery_kind} {row.operation_id} {row.writer_kind} in commit {row.commit}{tables}"
+    )

@@ -8,7 +8,7 @@ import typer
 
 from omnigraph import __version__
 from omnigraph.errors import OmniError
-from omnigraph.surfaces.cli import care, data, demo, history, schemas, texts
+from omnigraph.surfaces.cli import care, data, demo, history, merging, schemas, texts, upkeep
 from omnigraph.surfaces.cli.output import EXIT_INTERRUPTED, EXIT_USAGE, note, report, say
 
 app = typer.Typer(
@@ -23,11 +23,15 @@ schema = typer.Typer(help="Show, plan and change schemas.", no_args_is_help=True
 branch = typer.Typer(help="Create, list and delete branches.", no_args_is_help=True)
 commit = typer.Typer(help="Look at the history.", no_args_is_help=True)
 recovery = typer.Typer(help="Look at and settle interrupted writes.", no_args_is_help=True)
+changes = typer.Typer(help="Follow what changes.", no_args_is_help=True)
+index = typer.Typer(help="Look at and build indexes.", no_args_is_help=True)
 for group, name in (
     (schema, "schema"),
     (branch, "branch"),
     (commit, "commit"),
     (recovery, "recovery"),
+    (index, "index"),
+    (changes, "changes"),
 ):
     app.add_typer(group, name=name)
 
@@ -37,6 +41,9 @@ app.command("query")(data.query)
 app.command("mutate")(data.mutate)
 app.command("export")(data.export)
 app.command("snapshot")(data.snapshot)
+app.command("optimize")(upkeep.optimize)
+app.command("cleanup")(upkeep.cleanup)
+app.command("repair")(upkeep.repair)
 app.command("doctor")(care.doctor)
 app.command("demo")(demo.demo)
 app.command("lint")(texts.lint)
@@ -49,8 +56,15 @@ branch.command("list")(history.branch_list)
 branch.command("delete")(history.branch_delete)
 commit.command("list")(history.commit_list)
 commit.command("show")(history.commit_show)
+commit.command("changes")(merging.commit_changes)
+branch.command("merge")(merging.branch_merge)
+app.command("diff")(merging.diff)
+changes.command("poll")(merging.changes_poll)
+index.command("status")(upkeep.index_status)
+index.command("build")(upkeep.index_build)
 recovery.command("list")(care.recovery_list)
 recovery.command("run")(care.recovery_run)
+recovery.command("discard")(care.recovery_discard)
 
 
 @app.command("version")

@@ -1,0 +1,262 @@
+"""Branches and merges as ratios to themselves on other sizes, or to a raw Lance append (B1 to B5).
+
+Every arm works on a graph of its own that is made anew after a few dozen commits, so that none grows old.
+"""
+
+import argparse
+import resource
+import shutil
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+from lance import LanceDataset, LanceOperation
+from lance.fragment import write_fragments
+from support.paired import compare
+
+import omnigraph
+from omnigraph.api.graph import Graph
+
+SCHEMA = "node P { name: String @key  age: I64?  city: String? }\nedge K: P -> P"
+COMMITS_MAX = 60
+
+
+def people(start: int, count: int, prefix: str = "p", age: int = 0) -> pa.Table:
+    """Rows with consecutive names."""
+    return pa.table(
+        {
+            "name": [f"{prefix}{n:08d}" for n in range(start, start + count)],
+            "age": pa.array(np.arange(count) + age, pa.int64()),
+            "city": pa.array([f"city {n % 97}" for n in range(count)]),
+        }
+    )
+
+
+def loaded(path: Path, rows: int, tables: int = 0) -> Graph:
+    """A graph with so many rows, and so many more tables."""
+    more = "".join(f"\nnode T{n} {{ name: String @key }}" for n in range(tables))
+    graph: Graph = omnigraph.init(path, SCHEMA + more)
+    graph.load({"P": people(0, rows)}, mode="append")
+    return graph
+
+
+Work = Callable[[Graph, str, int], None]
+
+
+class Merging:
+    """Merges of prepared branches into main."""
+
+    def __init__(self, home: Path, name: str, rows: int, work: Work) -> None:
+        self._home, self._name, self._rows, self._work = home, name, rows, work
+        self._graph: Graph | None = None
+        self._made = self._commits = 0
+        self._waiting: list[str] = []
+
+    def ready(self, n: int) -> None:
+        """Make branches with work on them."""
+        if self._graph is None or self._commits + 3 * n > COMMITS_MAX:
+            path = self._home / self._name
+            shutil.rmtree(path, ignore_errors=True)
+            self._graph, self._commits = loaded(path, self._rows), 0
+        for _ in range(n):
+            self._made += 1
+            branch = f"b{self._made}"
+            self._graph.branch_create(branch)
+            self._work(self._graph, branch, self._made)
+            self._waiting.append(branch)
+            self._commits += 3
+
+    def run(self, n: int) -> None:
+        """Merge them."""
+        assert self._graph is not None, "ready comes first"
+        for _ in range(n):
+            self._graph.merge(self._waiting.pop(0))
+
+
+def new_rows(count: int) -> Work:
+    """New rows on the branch."""
+    return lambda graph, branch, n: _load(graph, branch, people(0, count, f"new{n} "))
+
+
+def spread(rows: int, count: int) -> Work:
+    """Changed rows from all over the table on the branch."""
+
+    def work(graph: Graph, branch: str, n: int) -> None:
+        _load(graph, branch, _changed(rows, count, n))
+
+    return work
+
+
+def both_sides(rows: int, count: int) -> Work:
+    """New and changed rows on the branch, others on main."""
+
+    def work(graph: Graph, branch: str, n: int) -> None:
+        half = count // 2
+        for side, number in ((branch, 2 * n), ("main", 2 * n + 1)):
+            changed = _changed(rows, half, number)
+            fresh = people(0, half, f"{side} {n} ")
+            _load(graph, side, pa.concat_tables([changed, fresh]))
+
+    return work
+
+
+def _changed(rows: int, count: int, number: int) -> pa.Table:
+    """Rows spread over the table; no two numbers choose the same ones."""
+    chosen = (np.arange(count) * (rows // count) + number) % rows
+    table = people(0, count, age=number * 1_000_003)
+    return table.set_column(0, "name", pa.array([f"p{n:08d}" for n in chosen]))
+
+
+def _load(graph: Graph, branch: str, rows: pa.Table) -> None:
+    graph.load({"P": rows}, mode="merge", branch=branch)
+
+
+class Branching:
+    """Branch creation."""
+
+    def __init__(self, home: Path, name: str, rows: int, tables: int) -> None:
+        self._graph = loaded(home / name, rows, tables)
+        self._made = 0
+
+    def ready(self, n: int) -> None:
+        """Remove what earlier rounds made."""
+        for branch in self._graph.branches()[1:]:
+            self._graph.branch_delete(branch.name)
+
+    def run(self, n: int) -> None:
+        """Create branches."""
+        for _ in range(n):
+            self._made += 1
+            self._graph.branch_create(f"b{self._made}")
+
+
+class RawAppend:
+    """An append with Lance alone."""
+
+    def __init__(self, home: Path, rows: int, count: int) -> None:
+        self._home, self._rows, self._count, self._made = home / "raw", rows, count, 0
+        self._dataset: LanceDataset | None = None
+
+    def ready(self, n: int) -> None:
+        """Have a table that is not too old."""
+        if self._dataset is None or self._made % COMMITS_MAX == 0:
+            shutil.rmtree(self._home, ignore_errors=True)
+            table = people(0, self._rows)
+            table = table.append_column("id", table["name"])
+            self._dataset = LanceDataset.commit(
+                str(self._home),
+                LanceOperation.Overwrite(table.schema, write_fragments(table, str(self._home))),
+                enable_stable_row_ids=True,
+            )
+
+    def run(self, n: int) -> None:
+        """Append."""
+        assert self._dataset is not None, "ready comes first"
+        for _ in range(n):
+            self._made += 1
+            table = people(0, self._count, f"new{self._made} ")
+            table = table.append_column("id", table["name"])
+            fragments = write_fragments(table, self._dataset)
+            self._dataset = LanceDataset.commit(
+                self._dataset.uri,
+                LanceOperation.Append(fragments),
+                read_version=self._dataset.version,
+            )
+
+
+class Travelling:
+    """Point reads at one commit."""
+
+    def __init__(self, graph: Graph, at: str | None) -> None:
+        self._graph, self._at = graph, at
+
+    def ready(self, n: int) -> None:
+        """Nothing has to be made."""
+
+    def run(self, n: int) -> None:
+        """Read one entity."""
+        for _ in range(n):
+            assert self._graph.entity("P", "p00000007", at=self._at) is not None
+
+
+def main() -> None:
+    """Run the cases that were asked for, all by default."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("cases", nargs="*", help="B1 B2 B3 B4 B5; all when none is named")
+    parser.add_argument("--pairs", type=int, default=9)
+    parser.add_argument("--large", type=int, default=700_000)
+    parser.add_argument("--depth", type=int, default=500)
+    parser.add_argument("--cpu", action="store_true", help="count processor time, not the clock")
+    given = parser.parse_args()
+    clock = time.process_time if given.cpu else time.perf_counter
+    with tempfile.TemporaryDirectory() as folder:
+        for case in given.cases or ["B1", "B2", "B3", "B4", "B5"]:
+            home = Path(folder) / case
+            home.mkdir()
+            for name, ours, other in ARMS[case](home, given):
+                print(compare(name, ours, other, pairs=given.pairs, clock=clock), flush=True)
+            shutil.rmtree(home)
+    print(f"peak memory {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024} MiB")
+
+
+def _b1(home: Path, given: argparse.Namespace) -> list[tuple[str, object, object]]:
+    large = Branching(home, "large", given.large, 62)
+    return [("B1 branch create, many tables / few", large, Branching(home, "small", 10_000, 2))]
+
+
+def _b2(home: Path, given: argparse.Namespace) -> list[tuple[str, object, object]]:
+    n = given.large
+    return [
+        (
+            "B2 fast-forward, 100 new rows, large / 10k",
+            Merging(home, "new-l", n, new_rows(100)),
+            Merging(home, "new-s", 10_000, new_rows(100)),
+        ),
+        (
+            "B2 fast-forward, 100 spread updates, large / 10k",
+            Merging(home, "up-l", n, spread(n, 100)),
+            Merging(home, "up-s", 10_000, spread(10_000, 100)),
+        ),
+    ]
+
+
+def _b3(home: Path, given: argparse.Namespace) -> list[tuple[str, object, object]]:
+    n = given.large
+    return [
+        (
+            "B3 three-way, 100 rows each side, large / 10k",
+            Merging(home, "large", n, both_sides(n, 100)),
+            Merging(home, "small", 10_000, both_sides(10_000, 100)),
+        )
+    ]
+
+
+def _b4(home: Path, given: argparse.Namespace) -> list[tuple[str, object, object]]:
+    return [
+        (
+            "B4 fast-forward of 10k rows / raw append",
+            Merging(home, "ours", 100_000, new_rows(10_000)),
+            RawAppend(home, 100_000, 10_000),
+        )
+    ]
+
+
+def _b5(home: Path, given: argparse.Namespace) -> list[tuple[str, object, object]]:
+    graph = loaded(home / "g", 10_000)
+    old = graph.commits()[0].id
+    for n in range(given.depth):
+        graph.mutate(
+            'query m($n: I64) { update P set { age: $n } where name = "p00000009" }', {"n": n}
+        )
+    return [
+        ("B5 read at an old commit / at the head", Travelling(graph, old), Travelling(graph, None))
+    ]
+
+
+ARMS = {"B1": _b1, "B2": _b2, "B3": _b3, "B4": _b4, "B5": _b5}
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,175 @@
+"""Commands that keep a graph fast and small: index, optimize, cleanup, repair."""
+
+import re
+from datetime import timedelta
+from typing import Annotated
+
+import typer
+
+from omnigraph.limits import CLEANUP_KEEP_WARN
+from omnigraph.surfaces.cli.address import (
+    Actor,
+    Branch,
+    Json,
+    Quiet,
+    Store,
+    Uri,
+    announce,
+    opened,
+    place,
+)
+from omnigraph.surfaces.cli.output import EXIT_FAILURE, note, say, say_json
+
+Confirm = Annotated[bool, typer.Option("--confirm", help="Do it; without this, only say what.")]
+_UNITS = {"": "seconds", "s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+
+
+def index_status(
+    uri: Uri = None, store: Store = None, branch: Branch = "main", json: Json = False
+) -> None:
+    """Show how far every index is.
+
+    Example: omnigraph index status people.omni
+    """
+    with opened(place(uri, store)) as graph:
+        report = graph.index_status(branch=branch)
+    if json:
+        say_json(report.to_dict())
+        return
+    for one in report.indexes:
+        reason = f" ({one.reason})" if one.reason else ""
+        rows = f"{one.rows_indexed} of {one.rows} rows"
+        say(f"{one.table_key}.{one.column} {one.kind} {one.state}: {rows}{reason}")
+
+
+def index_build(
+    uri: Uri = None,
+    store: Store = None,
+    branch: Branch = "main",
+    actor: Actor = None,
+    quiet: Quiet = False,
+    json: Json = False,
+) -> None:
+    """Build the indexes the schema asks for and that are missing.
+
+    Example: omnigraph index build people.omni
+    """
+    with opened(place(uri, store), read_only=False, actor=actor) as graph:
+        announce("index build", graph, quiet=quiet)
+        report = graph.ensure_indices(branch=branch)
+    if json:
+        say_json(report.to_dict())
+        return
+    left = [one for one in report.indexes if one.state == "pending" and one.rows]
+    for one in left:
+        say(f"{one.table_key}.{one.column} pending: {one.reason}")
+    say(f"{report.built} built, {len(left)} pending")
+
+
+def optimize(
+    uri: Uri = None,
+    store: Store = None,
+    actor: Actor = None,
+    quiet: Quiet = False,
+    json: Json = False,
+) -> None:
+    """Compact the tables of main and bring their indexes up to date; no row changes.
+
+    Example: omnigraph optimize people.omni
+    """
+    with opened(place(uri, store), read_only=False, actor=actor) as graph:
+        announce("optimize", graph, quiet=quiet)
+        report = graph.optimize()
+    if json:
+        say_json(report.to_dict())
+        return
+    for one in report.tables:
+        if one.skipped is not None:
+            say(f"{one.table_key} skipped: {one.skipped}, see `omnigraph repair`")
+        elif one.committed:
+            say(f"{one.table_key}: {one.fragments_removed} fragments became {one.fragments_added}")
+    done = sum(one.committed for one in report.tables)
+    say(f"{done} of {len(report.tables)} tables changed")
+
+
+def cleanup(
+    uri: Uri = None,
+    store: Store = None,
+    keep: Annotated[
+        int | None, typer.Option("--keep", help="Versions to keep of every table.")
+    ] = None,
+    older_than: Annotated[
+        str | None,
+        typer.Option("--older-than", help="Keep what is younger: 30d, 12h, 90m, 45s, 2w."),
+    ] = None,
+    confirm: Confirm = False,
+    quiet: Quiet = False,
+    json: Json = False,
+) -> None:
+    """Remove old table versions; what a branch shows stays. Without --confirm, only say what would go.
+
+    Example: omnigraph cleanup people.omni --keep 10 --older-than 30d --confirm
+    """
+    age = None if older_than is None else _age(older_than)
+    if keep is None and age is None:
+        raise typer.BadParameter("say what to keep: --keep, --older-than, or both")
+    if keep is not None and keep < CLEANUP_KEEP_WARN and not quiet:
+        note(f"warning: --keep {keep} leaves recovery fewer than {CLEANUP_KEEP_WARN} versions")
+    with opened(place(uri, store), read_only=False) as graph:
+        if confirm:
+            announce("cleanup", graph, quiet=quiet)
+        report = graph.cleanup(keep=keep, older_than=age, confirm=confirm)
+    if json:
+        say_json(report.to_dict())
+    else:
+        verb = "removed" if confirm else "would remove"
+        for one in report.tables:
+            forks = f", {len(one.forks_removed)} forks" if one.forks_removed else ""
+            error = f"; error: {one.error}" if one.error else ""
+            say(
+                f"{one.table_key}: {verb} {one.versions_removed} versions, "
+                f"{one.bytes_removed} bytes{forks}{error}"
+            )
+    if any(one.error for one in report.tables):
+        raise typer.Exit(EXIT_FAILURE)
+
+
+def repair(
+    uri: Uri = None,
+    store: Store = None,
+    confirm: Confirm = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="With --confirm: adopt also what may have changed rows.")
+    ] = False,
+    actor: Actor = None,
+    quiet: Quiet = False,
+    json: Json = False,
+) -> None:
+    """Look at table commits that no write of the graph explains; with --confirm adopt the harmless ones.
+
+    Example: omnigraph repair people.omni --confirm
+    """
+    with opened(place(uri, store), read_only=False, actor=actor) as graph:
+        if confirm:
+            announce("repair", graph, quiet=quiet)
+        report = graph.repair(confirm=confirm, force=force)
+    if json:
+        say_json(report.to_dict())
+    else:
+        for one in report.tables:
+            versions = f"pin {one.manifest_version}, HEAD {one.head_version}"
+            operations = f", {' '.join(one.operations)}" if one.operations else ""
+            error = f"; error: {one.error}" if one.error else ""
+            say(
+                f"{one.table_key}: {one.classification}, {one.action} "
+                f"({versions}{operations}){error}"
+            )
+    if any(one.action == "refused" for one in report.tables):
+        raise typer.Exit(EXIT_FAILURE)
+
+
+def _age(text: str) -> timedelta:
+    found = re.fullmatch(r"(\d+)([smhdw]?)", text.strip())
+    if found is None:
+        raise typer.BadParameter(f"'{text}' is no age; write 45s, 90m, 12h, 30d or 2w")
+    return timedelta(**{_UNITS[found[2]]: int(found[1])})

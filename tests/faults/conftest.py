@@ -1,0 +1,94 @@
+"""A stage for every fault: a graph of its own on which a story is about to be written."""
+
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+import omnigraph
+from omnigraph.api.graph import Graph
+from tests.support.story import BASE, SCHEMA, WRITES, Content, Write, content
+
+PLACES = ("main", "owned", "fresh")
+"""Where a story is written: on main, on a branch that owns its tables, on one that has to fork them first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """A graph, and where on it a story is written."""
+
+    uri: str
+    branch: str
+    write: Write
+    before: Content
+    after: Callable[..., Content]
+
+    def open(self, **options: object) -> Graph:
+        """Another handle."""
+        return omnigraph.open(self.uri, **options)  # type: ignore[arg-type]
+
+    def write_with(self, graph: Graph, tag: str, actor: str | None = "ada") -> None:
+        """Write the story."""
+        self.write.run(graph, self.branch, tag, actor)
+
+    def content(self, graph: Graph) -> Content:
+        """What the branch shows."""
+        return content(graph, self.branch)
+
+
+@pytest.fixture(scope="session")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A graph with a few entities, to be copied; it has no branches, whose files know where they are."""
+    root = tmp_path_factory.mktemp("template") / "graph"
+    with omnigraph.init(root, SCHEMA) as graph:
+        graph.load(BASE, mode="append")
+    return root
+
+
+@pytest.fixture(scope="session")
+def models(
+    template: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[str, tuple[str, ...]], Content]:
+    """What a graph shows after stories were written one after the other, with no fault."""
+    numbers = iter(range(10**6))
+    root = tmp_path_factory.mktemp("models")
+
+    @cache
+    def model(name: str, tags: tuple[str, ...]) -> Content:
+        place = root / str(next(numbers))
+        shutil.copytree(template, place)
+        with omnigraph.open(place) as graph:
+            for tag in tags:
+                WRITES[name].run(graph, "main", tag, None)
+            return content(graph)
+
+    return model
+
+
+@pytest.fixture
+def stage(
+    template: Path, models: Callable[[str, tuple[str, ...]], Content], tmp_path: Path
+) -> Callable[[str, str], Stage]:
+    """Set a graph up for a story at a place."""
+
+    def build(name: str, place: str) -> Stage:
+        root = tmp_path / "graph"
+        shutil.copytree(template, root)
+        first: tuple[str, ...] = ("0",) if place == "owned" else ()
+        if place != "main":
+            with omnigraph.open(root) as graph:
+                graph.branch_create(place)
+                for tag in first:
+                    WRITES[name].run(graph, place, tag, None)
+        return Stage(
+            uri=str(root),
+            branch=place,
+            write=WRITES[name],
+            before=models(name, first),
+            after=lambda *tags: models(name, (*first, *tags)),
+        )
+
+    return build

@@ -1,0 +1,148 @@
+"""The first write of a table on a branch, interrupted or met by a rival: rows K1 to K7 beside the matrix."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import omnigraph
+from omnigraph.api.graph import Graph
+from omnigraph.failpoints import Failpoint, armed
+from omnigraph.ids import BranchName, TableKey
+from omnigraph.manifest.manifest import Manifest
+from omnigraph.manifest.snapshot import Entry
+from tests.faults.conftest import Stage
+from tests.support.foreign import foreign_publish
+from tests.support.once import once
+from tests.support.settled import assert_settled
+from tests.support.story import content
+
+Setting = Callable[[str, str], Stage]
+ADD = 'query m() { insert City { k: "new" } }'
+CHANGE = 'query m() { update City set { n: 9 } where k = "x" }'
+
+
+def entry_of(manifest: Manifest, branch: str = "fresh", table: str = "node:City") -> Entry:
+    return manifest.load(BranchName(branch)).snapshot.entry(TableKey(table))
+
+
+def leave_fork(graph: Graph, *, with_row: bool = False) -> Path:
+    """Forge what a writer of an earlier release left: a fork no manifest places, and no sidecar names."""
+    engine = graph._engine
+    entry = entry_of(engine.manifest)
+    forked = engine.store.tables.fork(entry.at, "fresh")
+    if with_row:
+        tables = engine.store.tables
+        rows = tables.open(forked).read().slice(0, 1)
+        stray = rows.set_column(0, rows.schema.field("id"), [["stray"]])
+        staged = tables.stage_append(forked, stray)
+        tables.commit_staged(staged, operation_id="dead", lock=None)  # type: ignore[arg-type]
+    return Path(graph.uri) / entry.at.path
+
+
+@pytest.mark.parametrize("text", [ADD, CHANGE])
+def test_a_stray_fork_is_cleared_and_the_branch_starts_from_what_it_shows(
+    stage: Setting, text: str
+) -> None:
+    graph = stage("insert", "fresh").open()
+    leave_fork(graph, with_row=True)
+    graph.mutate(text, branch="fresh")
+    assert "stray" not in str(content(graph, "fresh"))
+    assert entry_of(graph._engine.manifest).at.branch == "fresh"
+    assert_settled(graph)
+
+
+@pytest.mark.parametrize(("text", "loses"), [(ADD, False), (CHANGE, True)])
+def test_k1_the_rival_of_a_first_writer_reads_again_or_loses(
+    stage: Setting, text: str, loses: bool
+) -> None:
+    """The rival takes no turns, as a writer of another program would not."""
+    graph = stage("insert", "fresh").open()
+    rival = omnigraph.open(graph.uri)
+    leave_fork(graph)
+    adopt = once(lambda: _adopt(rival))
+    with armed(Failpoint.FORK_CLASSIFY, adopt):
+        if loses:
+            with pytest.raises(omnigraph.ConflictError) as refused:
+                graph.mutate(text, branch="fresh")
+            assert "cleanup" not in str(refused.value)
+        else:
+            graph.mutate(text, branch="fresh")
+    assert graph.recoveries() == []
+    assert entry_of(graph._engine.manifest).at.branch == "fresh"
+    assert_settled(graph)
+
+
+def _adopt(rival: Graph) -> None:
+    engine = rival._engine
+    entry = entry_of(engine.manifest)
+    tables = engine.store.tables
+    at = type(entry.at)(path=entry.at.path, branch="fresh", version=entry.version)
+    staged = tables.stage_append(
+        at, tables.open(at).read().slice(0, 1).set_column(0, "id", [["r"]])
+    )
+    landed = tables.commit_staged(staged, operation_id="rival", lock=None)  # type: ignore[arg-type]
+    foreign_publish(rival, "node:City", landed.at.version, "fresh", lance_branch="fresh")
+
+
+def test_k3_a_stray_fork_that_cannot_be_cleared_stays_and_is_cleared_later(stage: Setting) -> None:
+    graph = stage("insert", "fresh").open()
+    leave_fork(graph)
+    with armed(Failpoint.FORK_RECLAIM), pytest.raises(omnigraph.OmniError):
+        graph.mutate(ADD, branch="fresh")
+    assert "fresh" in graph._engine.store.tables.forks(entry_of(graph._engine.manifest).at.path)
+    graph.mutate(ADD, branch="fresh")
+    assert_settled(graph)
+
+
+def test_k4_a_fork_whose_owner_cannot_be_looked_up_is_kept(stage: Setting) -> None:
+    graph = stage("insert", "fresh").open()
+    leave_fork(graph)
+    with (
+        armed(Failpoint.FORK_CLASSIFY_READ),
+        pytest.raises(omnigraph.ConflictError, match="could not be verified"),
+    ):
+        graph.mutate(ADD, branch="fresh")
+    assert "fresh" in graph._engine.store.tables.forks(entry_of(graph._engine.manifest).at.path)
+    assert graph.pending_recoveries() == []
+    graph.mutate(ADD, branch="fresh")
+    assert_settled(graph)
+
+
+def test_k5_files_of_a_fork_without_its_ref_are_cleared(stage: Setting) -> None:
+    graph = stage("insert", "fresh").open()
+    table = leave_fork(graph, with_row=True)
+    shutil.rmtree(table / "_refs")
+    assert (table / "tree" / "fresh").exists()
+    graph = omnigraph.open(graph.uri)
+    graph.mutate(ADD, branch="fresh")
+    assert "stray" not in str(content(graph, "fresh"))
+    assert_settled(graph)
+
+
+def test_a_branch_of_a_branch_forks_from_its_parent_and_is_taken_back_to_it(
+    stage: Setting,
+) -> None:
+    graph = stage("insert", "owned").open()
+    graph.branch_create("child", from_branch="owned")
+    before = content(graph, "child")
+    with armed(Failpoint.TABLE_COMMITTED), pytest.raises(omnigraph.OmniError):
+        graph.mutate(
+            'query m() { insert City { k: "new" }  insert Person { k: "new" } }', branch="child"
+        )
+    graph = omnigraph.open(graph.uri)
+    assert content(graph, "child") == before == content(graph, "owned")
+    assert_settled(graph)
+    graph.mutate(ADD, branch="child")
+    assert content(graph, "owned") == before
+    assert_settled(graph)
+
+
+def test_only_the_tables_that_are_written_fork(stage: Setting) -> None:
+    graph = stage("insert", "fresh").open()
+    graph.mutate('query m() { insert Knows { from: "a", to: "d" } }', branch="fresh")
+    manifest = graph._engine.manifest
+    assert entry_of(manifest, table="edge:Knows").at.branch == "fresh"
+    assert entry_of(manifest, table="node:Person").at.branch is None
+    assert_settled(graph)

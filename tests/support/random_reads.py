@@ -1,0 +1,207 @@
+"""Read queries nobody chose, as text, over the harbour schema of the plan fixtures."""
+
+from dataclasses import dataclass, field
+
+from hypothesis import strategies as st
+
+NODES: dict[str, dict[str, str]] = {
+    "Vessel": {
+        "imo": "id",
+        "name": "text",
+        "kind": "text",
+        "built": "date",
+        "dwt": "number",
+        "crew": "number",
+        "draft": "number",
+        "tags": "texts",
+        "marks": "numbers",
+        "seen": "instant",
+        "log": "text",
+    },
+    "Port": {"code": "id", "name": "text", "lat": "number", "depth": "number"},
+    "Company": {"name": "id", "country": "text"},
+}
+EDGES: dict[str, tuple[str, str, dict[str, str]]] = {
+    "callsAt": ("Vessel", "Port", {"berth": "text"}),
+    "feeds": ("Port", "Port", {"weight": "number"}),
+    "ownedBy": ("Vessel", "Company", {}),
+}
+LITERALS = {
+    "id": ['"NLRTM"', '"BEANR"', '"A"', '"9100001"', '"North"', '"nobody"'],
+    "text": ['"aster"', '"Aster II"', '"NL"', '""', '"A1"', '"tanker"', '"bulk"'],
+    "date": ['date("2010-05-01")', 'date("2015-01-01")'],
+    "instant": ['datetime("2026-02-01T00:00:00Z")', "now()"],
+    "number": ["0", "1", "2", "5", "2.0", "0.5", "2.7", "3000000000", "-1", "51.5"],
+    "texts": ['"ice"', '"lng"'],
+    "numbers": ["0", "0.5", "2"],
+}
+COMPARED = ["=", "!=", "<", "<=", ">", ">="]
+
+
+@dataclass
+class Scope:
+    """Variables so far: nodes by type, edges by word; names are taken from one sequence."""
+
+    nodes: dict[str, str] = field(default_factory=dict)
+    edges: dict[str, str] = field(default_factory=dict)
+    maybe: set[str] = field(default_factory=set)
+    taken: list[str] = field(default_factory=list)
+
+    def fresh(self) -> str:
+        name = f"{'abcdefghijklm'[len(self.taken)]}"
+        self.taken.append(name)
+        return name
+
+    def inner(self) -> "Scope":
+        return Scope(dict(self.nodes), dict(self.edges), set(self.maybe), self.taken)
+
+    def properties(self) -> list[tuple[str, str]]:
+        found = [
+            (f"${variable}.{name}", kind)
+            for variable, type_name in self.nodes.items()
+            for name, kind in NODES[type_name].items()
+        ]
+        return found + [
+            (f"${variable}.{name}", kind)
+            for variable, word in self.edges.items()
+            for name, kind in EDGES[word][2].items()
+        ]
+
+
+@st.composite
+def read_texts(draw: st.DrawFn) -> str:
+    """One read query, with everything the extended language offers but ranking."""
+    scope = Scope()
+    clauses = [draw(_binding(scope))]
+    for _ in range(draw(st.integers(0, 3))):
+        clauses.append(draw(_clause(scope, 1)))
+    result = draw(st.one_of(_plain(scope), _grouped(scope)))
+    body = "\n  ".join(clauses)
+    return f"use extensions\nquery q() {{\n match {{\n  {body}\n }}\n {result}\n}}"
+
+
+@st.composite
+def _binding(draw: st.DrawFn, scope: Scope) -> str:
+    type_name = draw(st.sampled_from(sorted(NODES)))
+    variable = scope.fresh()
+    scope.nodes[variable] = type_name
+    matched = draw(st.lists(st.sampled_from(sorted(NODES[type_name])), max_size=1))
+    tests = [f"{name}: {draw(_literal(NODES[type_name][name]))}" for name in matched]
+    allowed = [test for test in tests if "kind" not in test or "tanker" in test or "bulk" in test]
+    return f"${variable}: {type_name} {{ {', '.join(allowed)} }}"
+
+
+def _literal(kind: str) -> st.SearchStrategy[str]:
+    return st.sampled_from(LITERALS[kind])
+
+
+@st.composite
+def _clause(draw: st.DrawFn, scope: Scope, depth: int) -> str:
+    kinds = ["hop", "hop", "hop", "filter", "filter", "binding"]
+    kinds += ["not", "optional"] if depth else []
+    match draw(st.sampled_from(kinds)):
+        case "hop":
+            return draw(_hop(scope))
+        case "filter":
+            return draw(_condition(scope))
+        case "binding":
+            return draw(_binding(scope))
+        case "not":
+            return draw(_block(scope.inner(), "not", depth))
+        case _:
+            inner = scope.inner()
+            text = draw(_block(inner, "optional", depth))
+            scope.maybe |= (inner.nodes.keys() | inner.edges.keys()) - scope.nodes.keys()
+            scope.nodes |= inner.nodes
+            scope.edges |= inner.edges
+            return text
+
+
+@st.composite
+def _block(draw: st.DrawFn, scope: Scope, word: str, depth: int) -> str:
+    first = draw(st.one_of(_hop(scope), _condition(scope)))
+    more = [draw(_clause(scope, depth - 1)) for _ in range(draw(st.integers(0, 1)))]
+    return f"{word} {{ {'  '.join([first, *more])} }}"
+
+
+@st.composite
+def _hop(draw: st.DrawFn, scope: Scope) -> str:
+    near = draw(st.sampled_from(sorted(scope.nodes)))
+    fitting = [word for word, ends in EDGES.items() if scope.nodes[near] in ends[:2]]
+    word = draw(st.sampled_from(fitting))
+    source, target, _ = EDGES[word]
+    far_type = target if scope.nodes[near] == source else source
+    known = [name for name, kind in scope.nodes.items() if kind == far_type]
+    far = draw(st.sampled_from([None, None, "$_", *known]))
+    if far is None:
+        far = scope.fresh()
+        scope.nodes[far] = far_type
+    ends = [f"${near}", far if far == "$_" else f"${far}"]
+    if draw(st.booleans()):
+        ends.reverse()
+    edge, bounds = word, ""
+    if source == target:
+        edge = f"<{word}>" if draw(st.booleans()) else word
+        low, more = draw(st.integers(1, 2)), draw(st.integers(0, 2))
+        bounds = draw(st.sampled_from(["", f"{{{low},{low + more}}}"]))
+    if not bounds and draw(st.booleans()):
+        variable = scope.fresh()
+        scope.edges[variable] = word
+        edge = f"${variable}:{edge}"
+    return f"{ends[0]} {edge}{bounds} {ends[1]}"
+
+
+@st.composite
+def _condition(draw: st.DrawFn, scope: Scope) -> str:
+    name, kind = draw(st.sampled_from(scope.properties()))
+    others = [other for other, its in scope.properties() if its == kind and other != name]
+    right = draw(st.sampled_from([*LITERALS[kind], *others]))
+    if kind in ("texts", "numbers"):
+        item = draw(_literal(kind))
+        return f"{name} contains {item}"
+    forms = [f"{name} {draw(st.sampled_from(COMPARED))} {right}", f"{name} is null"]
+    forms += [f"{name} is not null", f"not ({name} {draw(st.sampled_from(COMPARED))} {right})"]
+    if kind in ("id", "text"):
+        forms += [f"{name} contains {right}", f"{name} starts_with {right}"]
+    if kind != "instant":
+        choices = ", ".join(draw(st.lists(_literal(kind), min_size=1, max_size=3)))
+        forms += [f"{name} in [{choices}]"] if "now" not in choices else []
+    first = draw(st.sampled_from(forms))
+    return first if draw(st.booleans()) else f"({first} or {draw(st.sampled_from(forms))})"
+
+
+@st.composite
+def _plain(draw: st.DrawFn, scope: Scope) -> str:
+    shown = [f"${name}" for name in sorted(scope.nodes)]
+    shown += [name for name, _ in draw(st.lists(st.sampled_from(scope.properties()), max_size=2))]
+    items = ", ".join(f"{item} as c{place}" for place, item in enumerate(shown))
+    return f"return {{ {items} }} {draw(_order(scope))}"
+
+
+@st.composite
+def _order(draw: st.DrawFn, scope: Scope) -> str:
+    sortable = [name for name, kind in scope.properties() if kind not in ("texts", "numbers")]
+    keys = draw(st.lists(st.sampled_from(sortable), max_size=2, unique=True))
+    ways = [f"{key} {draw(st.sampled_from(['asc', 'desc']))}" for key in keys]
+    order = f"order {{ {', '.join(ways)} }}" if ways else ""
+    limit = draw(st.sampled_from(["", "limit 0", "limit 2", "limit 3 offset 1"]))
+    return f"{order} {limit}"
+
+
+@st.composite
+def _grouped(draw: st.DrawFn, scope: Scope) -> str:
+    usable = [name for name, kind in scope.properties() if kind not in ("texts", "numbers")]
+    names = [f"${name}" for name in sorted(scope.nodes)]
+    keys = draw(st.lists(st.sampled_from([*usable, *names]), max_size=2, unique=True))
+    tallies = [f"count({draw(st.sampled_from([*usable, *names]))})"]
+    numbers = [name for name, kind in scope.properties() if kind == "number"]
+    texts = [name for name, kind in scope.properties() if kind in ("text", "id")]
+    if draw(st.booleans()) and numbers:
+        function = draw(st.sampled_from(["sum", "avg", "min", "max"]))
+        tallies.append(f"{function}({draw(st.sampled_from(numbers))})")
+    if draw(st.booleans()) and texts:
+        tallies.append(f"max({draw(st.sampled_from(texts))})")
+    items = [*(f"{key} as k{place}" for place, key in enumerate(keys))]
+    items += [f"{tally} as t{place}" for place, tally in enumerate(tallies)]
+    order = draw(st.sampled_from(["", "order { t0 desc }", "order { t0 desc } limit 2"]))
+    return f"return {{ {', '.join(items)} }} {order}"
