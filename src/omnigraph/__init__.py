@@ -41,6 +41,7 @@ _HOMES = {
     "LoadResult": "omnigraph.api.results",
     "MutationResult": "omnigraph.api.results",
     "QueryResult": "omnigraph.api.results",
+    "SchemaApplyResult": "omnigraph.api.results",
 }
 
 __all__ = ["OmniError", "OmniWarning", "errors", *sorted(name for name in _HOMES if name != "open")]

@@ -784,6 +784,8 @@ def shorten(value: object, limit: int = VALUE_SHOWN_CHARS_MAX) -> str:
     except (TypeError, ValueError):
         text = repr(value)
     text = text[1:-1] if isinstance(value, str) else text
+    # Half a surrogate pair cannot be printed, sent or stored; its escape can.
+    text = text.encode("utf-8", "backslashreplace").decode()
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 

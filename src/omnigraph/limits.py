@@ -240,5 +240,8 @@ LIGHT_INDEX_ROWS_MAX = 262_144
 LIGHT_SEGMENTS_MAX = 32
 """Segments of one index that light upkeep adds to before it leaves the rest to optimize."""
 
+OPTIMIZE_ROUNDS_MAX = 5
+"""Times optimize begins anew when a program that takes no turns moves a table between two of its commits."""
+
 CLEANUP_KEEP_WARN = 3
 """Fewer kept versions than this leave recovery little to look at."""

@@ -19,7 +19,9 @@ FEATURE_OF_STEP = {
     "maintain": "maintenance",
 }
 FEATURE_OF_FILE = {"search": "search"}
-BUILT: frozenset[str] = frozenset({"branch merge", "diff", "recovery", "schema apply", "search"})
+BUILT: frozenset[str] = frozenset(
+    {"maintenance", "branch merge", "diff", "recovery", "schema apply", "search"}
+)
 
 
 def features(case: run.Case) -> set[str]:

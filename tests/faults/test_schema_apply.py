@@ -56,7 +56,8 @@ def graph(tmp_path: Path) -> Iterator[Graph]:
 
 
 def reopened(graph: Graph) -> Graph:
-    return omnigraph.open(graph.uri)
+    again: Graph = omnigraph.open(graph.uri)
+    return again
 
 
 def expected(variant: str, tmp_path: Path) -> dict[str, list[dict[str, object]]]:
@@ -444,3 +445,22 @@ def test_a_branch_that_appears_while_the_lock_is_taken_stops_one_of_the_two(grap
         park.release()
         assert branch.result().name == "side"
     assert graph.doctor() == []
+
+
+# ---- hard drops
+
+
+@pytest.mark.parametrize(
+    "point", [Failpoint.SCHEMA_TABLE_COMMITTED, Failpoint.SCHEMA_UNSTAGED, Failpoint.SCHEMA_STAGED]
+)
+def test_a_hard_drop_that_is_interrupted_forgets_nothing_that_it_takes_back(
+    graph: Graph, point: Failpoint
+) -> None:
+    before = graph.commits()[0]
+    with armed(point), pytest.raises(OmniError):
+        graph.schema_apply(VARIANTS["drop a property"], allow_data_loss=True)
+    with reopened(graph) as again:
+        forward = point is Failpoint.SCHEMA_STAGED
+        assert ("age" in again.table("Person").column_names) is not forward
+        assert again.table("Person", at=before)["age"].to_pylist() == [36, None]
+        assert_settled(again, RecoveryKind.ROLLED_FORWARD if forward else RecoveryKind.ROLLED_BACK)

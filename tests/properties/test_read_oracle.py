@@ -27,13 +27,15 @@ from tests.unit.compile.test_rules_meaning import graphs, parameter, same
 RELEVANCE = {"bm25", "rrf", "rrf_page", "rrf_short"}
 """The model's relevance is a plain count; `test_search` has one of its own."""
 
+AUTO = Traversal()
+
 
 @dataclass(frozen=True)
 class Way:
     """One way of going about a read."""
 
     name: str
-    traversal: Traversal = Traversal()
+    traversal: Traversal = AUTO
     cache_bytes: int = 1 << 26
     indexed: bool = False
     thrifty: bool = False
@@ -57,7 +59,7 @@ def tuned(way: Way) -> Iterator[None]:
     """Change what things are said to cost and how many rows are in flight."""
     patch = pytest.MonkeyPatch()
     if way.thrifty:
-        for name in ("SCANNED_ROW", "KEY_ROW", "EDGE_ROW", "TEXT_ROW"):
+        for name in ("SCANNED_ROW", "SCANNED_NUMBER", "KEY_ROW", "EDGE_ROW", "TEXT_ROW"):
             patch.setattr(costs, name, 1e9)
     if way.small:
         for module in (scan, expand, join):

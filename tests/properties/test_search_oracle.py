@@ -84,9 +84,13 @@ def check(shelf: Shelf, query: str, distance: int, vector: tuple[float, float], 
     assert sorted(ids(search, t=query)) == sorted(found)
     hop = "query q($t: String) { match { $b: Box  $b holds $n  match_text($n.body, $t) } return { $n } }"
     assert sorted(ids(hop, t=query)) == sorted(found)
-    fuzzy = "query q($t: String, $d: I32) { match { $n: Note  fuzzy($n.body, $t, $d) } return { $n } }"
+    fuzzy = (
+        "query q($t: String, $d: I32) { match { $n: Note  fuzzy($n.body, $t, $d) } return { $n } }"
+    )
     assert sorted(ids(fuzzy, t=query, d=distance)) == sorted(near)
-    negated = "query q($t: String) { match { $n: Note  not { search($n.body, $t) } } return { $n } }"
+    negated = (
+        "query q($t: String) { match { $n: Note  not { search($n.body, $t) } } return { $n } }"
+    )
     assert sorted(ids(negated, t=query)) == sorted(shelf.all - found)
 
     some = shelf.on(1)
@@ -134,7 +138,7 @@ def test_searches_agree_with_looking_at_every_row(
     with pytest.MonkeyPatch.context() as patch:
         if thrifty:
             # Memory is dear: every index that there is must be asked.
-            for name in ("SCANNED_ROW", "KEY_ROW", "EDGE_ROW", "TEXT_ROW"):
+            for name in ("SCANNED_ROW", "SCANNED_NUMBER", "KEY_ROW", "EDGE_ROW", "TEXT_ROW"):
                 patch.setattr(costs, name, 1e9)
         for cache in (ByteCache(1 << 26), ByteCache(0)):
             shelf.world.cache = cache

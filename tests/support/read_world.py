@@ -28,7 +28,7 @@ from omnigraph.ids import MAIN, OperationId, TableKey, Version
 from omnigraph.language.source import Source
 from omnigraph.manifest.snapshot import Entry, Snapshot
 from omnigraph.storage.layout import table_path
-from omnigraph.storage.refs import MAIN_LINE
+from omnigraph.storage.refs import MAIN_LINE, Incarnation
 from omnigraph.storage.store import Store, open_store
 from omnigraph.storage.tables import IndexKind, IndexSpec, Staged, Table, TableAt
 
@@ -49,6 +49,7 @@ class World:
         default_factory=lambda: open_store(f"memory://read-world-{next(_numbers)}")
     )
     at: dict[TableKey, TableAt] = field(default_factory=dict)
+    line: Incarnation = MAIN_LINE
     cache: ByteCache = field(default_factory=lambda: ByteCache(CACHE_BYTES))
 
     @classmethod
@@ -118,7 +119,8 @@ class World:
         return Snapshot(branch=MAIN, version=Version(1), line=MAIN_LINE, entries=entries)
 
     def _entry(self, key: TableKey, at: TableAt) -> Entry:
-        return Entry(table_key=key, at=at, row_count=self.store.tables.open(at).count())
+        rows = self.store.tables.open(at).count()
+        return Entry(table_key=key, at=at, row_count=rows, line=self.line)
 
     def forget(self) -> None:
         """Forget everything that was read."""

@@ -46,7 +46,7 @@ edge Owns: Human -> Pet
 
 def made(root: Path) -> Graph:
     """A graph with a few rows."""
-    graph = omnigraph.init(root, BASE)
+    graph: Graph = omnigraph.init(root, BASE)
     graph.load(RECORDS, mode="append")
     return graph
 

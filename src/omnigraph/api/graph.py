@@ -254,7 +254,9 @@ class Graph:
             actor=writer,
             allow_empty=allow_empty,
         )
-        notes = () if done.input.records else ("the input has 0 records; nothing was written",)
+        notes = (
+            () if done.input.records else (f"{done.input.name} has 0 records; nothing was written",)
+        )
         pending: tuple[str, ...] = ()
         if done.commit is not None:
             pending = indexed_after(self._engine, done.branch, done.commit.tables, writer)

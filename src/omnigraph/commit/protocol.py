@@ -123,7 +123,7 @@ def intent(desk: Desk, plan: WritePlan, hold: Hold, line: Incarnation) -> Sideca
         operation_id=plan.operation_id,
         writer_kind=plan.kind,
         branch=lance_branch(plan.branch),
-        line=line,
+        line=line or None,
         actor=plan.actor,
         started_at=datetime_of(desk.runtime.now_us()).isoformat(),
         tables=tuple(_pin(write, hold) for write in plan.tables),

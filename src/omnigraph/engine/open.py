@@ -7,7 +7,7 @@ from omnigraph.catalog.contract import create_contract
 from omnigraph.catalog.resolve import compile_schema
 from omnigraph.engine.engine import Engine, assemble
 from omnigraph.engine.settings import settings_of
-from omnigraph.errors import NotFound
+from omnigraph.errors import NotFound, SchemaContractError
 from omnigraph.ids import MAIN
 from omnigraph.language.source import Source
 from omnigraph.manifest.contracts import Accepted, bootstrap_contract
@@ -60,8 +60,7 @@ def open_graph(
         engine.recovery.sweep()
     else:
         engine.recovery.require_readable()
-    bootstrap_contract(engine.store.objects, engine.manifest, write=not read_only)
-    engine.contracts.current()
+    _require_contract(engine)
     return engine.start()
 
 
@@ -76,6 +75,18 @@ def open_unsettled(
     engine = assemble(uri, settings_of(config), runtime, storage_options)
     _require_graph(engine)
     return engine
+
+
+def _require_contract(engine: Engine) -> None:
+    """Check the schema files; a graph of an early release that never had a contract gets one."""
+    try:
+        engine.contracts.current()
+    except SchemaContractError:
+        objects, write = engine.store.objects, not engine.read_only
+        made = bootstrap_contract(objects, engine.manifest, write=write)
+        if made is None:
+            raise
+        engine.contracts.adopt(made)
 
 
 def _require_graph(engine: Engine) -> None:

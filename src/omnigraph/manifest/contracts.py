@@ -88,6 +88,10 @@ class Contracts:
         """What the last look found; it may be stale."""
         return None if self._held is None else self._held[1]
 
+    def adopt(self, accepted: Accepted) -> None:
+        """Take a contract for the files as they lie there: one that was made from the text alone."""
+        self._hold(self._stamps(), accepted)
+
     def forget(self) -> None:
         """Read everything again at the next look."""
         self._held = None

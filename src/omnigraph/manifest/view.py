@@ -76,11 +76,12 @@ def capture(
 
 def _now(manifest: Manifest, contracts: Contracts, branch: BranchName) -> View:
     """Take schema and tables of one moment: between the publish of a schema change and its files, wait a little."""
+    view = _look(manifest, contracts, branch)
     for _ in range(CONTRACT_ROUNDS_MAX):
-        view = View(branch=branch, accepted=contracts.current(), state=manifest.current(branch))
         if not _may_be_amid_change(view) or _is_steady(view, contracts):
             break
         manifest.runtime.wait(CONTRACT_WAIT_SECONDS)
+        view = _look(manifest, contracts, branch)
     if not _belong_together(view):
         raise RecoveryRequired(
             "unknown",
@@ -88,6 +89,10 @@ def _now(manifest: Manifest, contracts: Contracts, branch: BranchName) -> View:
             "schema files are not in place; nothing was changed, open the graph read-write once",
         )
     return view
+
+
+def _look(manifest: Manifest, contracts: Contracts, branch: BranchName) -> View:
+    return View(branch=branch, accepted=contracts.current(), state=manifest.current(branch))
 
 
 def _may_be_amid_change(view: View) -> bool:

@@ -2,7 +2,6 @@
 
 import base64
 import binascii
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
@@ -18,6 +17,8 @@ from omnigraph.catalog.values import parse_date, parse_datetime, to_arrow, to_ut
 from omnigraph.errors import shorten
 
 BLOB_PREFIX = "base64:"
+_ITEM = PropertyType(scalar=Scalar.F32)
+"""What a vector holds."""
 _DAY_BOUNDS = INTEGER_BOUNDS[Scalar.I32]
 INSTANTS = (-62135596800000, 253402300799999)
 """Years 1 to 9999, what RFC 3339 text can spell."""
@@ -91,6 +92,10 @@ def _scalar(value: Any, target: PropertyType) -> object | Misfit:
                 return _wrong(value, target)
         case Scalar.STRING if isinstance(value, str) and not is_storable(value):
             return _wrong(value, target, " (text in which every surrogate has its pair)")
+        case Scalar.STRING if not isinstance(value, str):
+            return _wrong(value, target)
+        case Scalar.BOOL if not isinstance(value, bool):
+            return _wrong(value, target)
         case Scalar.STRING | Scalar.BOOL:
             pass
     found = fit(value, target)
@@ -148,8 +153,9 @@ def _vector(value: Any, target: PropertyType) -> object | Misfit:
     if len(value) != target.dimension:
         return Misfit("J12", f"expected {target.dimension} numbers, got {len(value)}")
     for place, item in enumerate(value):
-        if type(item) not in (int, float) or not math.isfinite(item):
-            return Misfit("J12", f"item {place}: expected a finite number, got '{shorten(item)}'")
+        if type(item) not in (int, float) or isinstance(fit(item, _ITEM), Misfit):
+            message = f"item {place}: expected a finite number of F32, got '{shorten(item)}'"
+            return Misfit("J12", message)
     return tuple(float(item) for item in value)
 
 

@@ -28,7 +28,7 @@ _AUTO_CLEANUP: Final = "lance.auto_cleanup."
 class LanceTable:
     """A table version held open; safe to share between threads."""
 
-    __slots__ = ("_at", "_blobs", "_dataset", "_field_ids", "_place", "_schema")
+    __slots__ = ("_at", "_blobs", "_dataset", "_field_ids", "_fragments", "_place", "_schema")
 
     def __init__(self, at: TableAt, dataset: LanceDataset, place: Place) -> None:
         self._at = at
@@ -36,6 +36,7 @@ class LanceTable:
         self._place = place
         self._schema = logical(dataset.schema)
         self._blobs = BlobReads(dataset, self._schema, place)
+        self._fragments: tuple[FragmentInfo, ...] | None = None
         self._field_ids = {field.name(): field.id() for field in dataset.lance_schema.fields()}
 
     @property
@@ -228,8 +229,10 @@ class LanceTable:
 
     def fragments(self) -> tuple[FragmentInfo, ...]:
         """The fragments of this version, by id."""
-        with faults(Doing.READ, self._place):
-            return fragment_infos(self._dataset)
+        if self._fragments is None:
+            with faults(Doing.READ, self._place):
+                self._fragments = fragment_infos(self._dataset)
+        return self._fragments
 
     def fragment_count(self) -> int:
         """How many fragments there are."""

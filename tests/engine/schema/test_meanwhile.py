@@ -93,7 +93,9 @@ def test_a_query_answers_in_the_old_words_or_the_new_and_never_with_lost_values(
 
 
 def test_every_write_that_was_acknowledged_survives_any_number_of_changes(graph: Graph) -> None:
-    lock, written, refused = threading.Lock(), [], []
+    lock = threading.Lock()
+    written: list[str] = []
+    refused: list[str] = []
 
     def write() -> None:
         with lock:

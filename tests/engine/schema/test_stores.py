@@ -1,5 +1,7 @@
 """A schema change works the same on every kind of store."""
 
+from pathlib import Path
+
 import pytest
 
 import omnigraph
@@ -11,10 +13,10 @@ from tests.support.schema_changes import BASE, RECORDS, VARIANTS, content
 
 
 @pytest.fixture(params=["memory", "s3"])
-def graph(request: pytest.FixtureRequest) -> Graph:
+def graph(request: pytest.FixtureRequest, tmp_path: Path) -> Graph:
     """A graph that is not on a local disk."""
     if request.param == "memory":
-        opened = omnigraph.init(f"memory://schema-{id(request)}", BASE)
+        opened: Graph = omnigraph.init(f"memory://{tmp_path.name}", BASE)
     else:
         bucket: Bucket = request.getfixturevalue("bucket")
         opened = omnigraph.init(f"{bucket.uri}/g", BASE, storage_options=bucket.storage_options)

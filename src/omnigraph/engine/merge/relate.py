@@ -53,7 +53,8 @@ def relate(manifest: Manifest, source: BranchState, target: BranchState) -> Rela
         return Relation(
             source=source,
             target=target,
-            base=state_of(manifest, base.branch, base),
+            # The head of the target is at hand as it was captured.
+            base=target if forward else state_of(manifest, base.branch, base),
             outcome=Outcome.FAST_FORWARD if forward else Outcome.MERGED,
         )
     raise UserInputError(
@@ -72,26 +73,34 @@ def _base(manifest: Manifest, source: BranchState, target: BranchState) -> Graph
 def _known(
     manifest: Manifest, source: BranchState, target: BranchState
 ) -> Mapping[CommitId, GraphCommit]:
-    """The commits both sides show, and those of other live branches that were merged into them.
+    """The commits both sides show, and those of other live branches that only one of them has merged.
 
     Work that reached both sides through a third branch is shared work, although neither side shows its commits.
+    What both sides merged before they parted lies behind a commit that both show, and is not looked for.
     """
-    known = {**source.lineage.by_id, **target.lineage.by_id}
+    ours, theirs = source.lineage.by_id, target.lineage.by_id
+    known = {**ours, **theirs}
+    own = {commit: known[commit] for commit in ours.keys() ^ theirs.keys()}
+    missing = _unknown_parents(own, known)
+    if not missing:
+        return known
+    others = (BranchName(name) for name in manifest.rows.branches())
     seen = {source.branch, target.branch}
-    missing = _unknown_parents(known)
-    others = (BranchName(name) for name in manifest.rows.branches()) if missing else ()
     for branch in islice((b for b in others if b not in seen), BRANCH_STATES_MAX):
         shown = manifest.current(branch).lineage.by_id
         if missing & shown.keys():
+            own |= {commit: found for commit, found in shown.items() if commit not in known}
             known |= shown
-            missing = _unknown_parents(known)
+            missing = _unknown_parents(own, known)
             if not missing:
                 break
     return known
 
 
-def _unknown_parents(known: Mapping[CommitId, GraphCommit]) -> set[CommitId]:
-    merged = {commit.merged_parent for commit in known.values() if commit.merged_parent}
+def _unknown_parents(
+    commits: Mapping[CommitId, GraphCommit], known: Mapping[CommitId, GraphCommit]
+) -> set[CommitId]:
+    merged = {commit.merged_parent for commit in commits.values() if commit.merged_parent}
     return merged - known.keys()
 
 

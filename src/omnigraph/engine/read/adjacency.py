@@ -63,8 +63,10 @@ class Ends:
         """Some of the edges."""
         return Ends(near=self.near[mask], far=self.far[mask], edges=self.edges[mask])
 
-    def __len__(self) -> int:
-        return len(self.near)
+    @property
+    def nbytes(self) -> int:
+        """How much memory this takes."""
+        return self.near.nbytes + self.far.nbytes + self.edges.nbytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,16 +177,24 @@ def compress(slots: Slots, ends: Ends, each: Each) -> Adjacency:
         case Each.EDGE:
             found = slots.of(ends.near)
             order = stable_order(found, slots.size)
-            ends = ends.keep(order)
             return Adjacency(
                 slots=slots,
                 offsets=_offsets(found, slots.size),
-                targets=small(ends.far),
-                edges=small(ends.edges),
+                targets=small(ends.far)[order],
+                edges=small(ends.edges)[order],
             )
         case Each.PAIR:
             found, far = _pairs(slots.of(ends.near), ends.far)
             return Adjacency(slots=slots, offsets=_offsets(found, slots.size), targets=small(far))
+
+
+def grouped(slots: Slots, near: Numbers, far: Numbers) -> Adjacency:
+    """Group pairs that differ already; they keep their order, so that only `connected` is not to be asked."""
+    found = slots.of(near)
+    if slots.size > 1:
+        order = stable_order(found, slots.size)
+        found, far = found[order], far[order]
+    return Adjacency(slots=slots, offsets=_offsets(found, slots.size), targets=small(far))
 
 
 def _pairs(found: Numbers, far: Numbers) -> tuple[Numbers, Numbers]:

@@ -1,6 +1,6 @@
 """The entities of one table version: their numbers, ids and properties, read through a shared cache."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -109,7 +109,7 @@ class Entities:
         if found is not None or not len(self) or len(self) > KEY_MAP_ROWS_MAX:
             return found
         loose = self.loose_rows(ID, IndexKind.BTREE) * costs.SCANNED_ROW
-        cost = costs.LOOKUP + wanted * costs.LOOKUP_VALUE + loose
+        cost = costs.LOOKUP + wanted * costs.LOOKUP_ROW + loose
         if self.cache.spend((self.layout, "keys"), cost) + cost < len(self) * costs.KEY_ROW:
             return None
         family = (self.layout.path, "keys")
@@ -151,13 +151,33 @@ class Entities:
     def columns(self, names: Sequence[str], numbers: Numbers) -> dict[str, pa.Array]:
         """Several properties of entities; what must be fetched comes in one fetch."""
         found: dict[str, pa.Array] = {}
+        missing: list[str] = []
+        pick = self._picker(numbers)
+        fields = self.table.field_ids if len(self) else {}
         for name in dict.fromkeys(names):
-            if not len(self) or name not in self.table.field_ids:
+            if name not in fields:
                 found[name] = pa.nulls(len(numbers), self.declared(name).arrow)
             elif (whole := self._ready(name, len(numbers))) is not None:
-                found[name] = self._picked(whole, numbers)
-        missing = [name for name in names if name not in found]
+                found[name] = pick(whole)
+            else:
+                missing.append(name)
         return found | self._taken(missing, numbers) if missing else found
+
+    def _picker(self, numbers: Numbers) -> Callable[[pa.Array], pa.Array]:
+        """How to pick the values of entities from a whole column; their places are found once."""
+        if numbers is self.__dict__.get("all"):
+            return lambda whole: whole
+        indices: pa.Array | None = None
+        if len(numbers) == 1 and (place := self.places.place(int(numbers[0]))) != ABSENT:
+            return lambda whole: whole.slice(place, 1)
+
+        def pick(whole: pa.Array) -> pa.Array:
+            nonlocal indices
+            if indices is None:
+                indices = indices_of(self.places.of(numbers))
+            return whole.take(indices)
+
+        return pick
 
     def codes(self, name: str, numbers: Numbers) -> Numbers:
         """Numbers that are equal where a property of entities is."""
@@ -170,11 +190,6 @@ class Entities:
         )
         places = self.places.of(numbers)
         return np.where(places < 0, ABSENT, whole[np.maximum(places, 0)])
-
-    def _picked(self, whole: pa.Array, numbers: Numbers) -> pa.Array:
-        if numbers is self.__dict__.get("all"):
-            return whole
-        return whole.take(indices_of(self.places.of(numbers)))
 
     def declared(self, name: str) -> PropertyType:
         """The declared type of a property."""
@@ -212,22 +227,27 @@ class Entities:
 
     def _ready(self, name: str, wanted: int) -> pa.Array | None:
         """A whole column, if it is held or worth holding by now."""
-        key, family = self._column_key(name)
+        key, _ = self._column_key(name)
         found: Held | None = self.cache.peek(key)
         if found is not None:
             return found.values
         cost = costs.TAKE + wanted * costs.TAKE_ROW
-        rows = self._rows_to_read(self.cache.latest(family))
-        if self.cache.spend(key, cost) + cost < rows * costs.SCANNED_ROW or not self.fits(name):
+        if self.cache.spend(key, cost) + cost < self.read_cost(name) or not self.fits(name):
             return None
         return self.whole(name)
 
-    def _rows_to_read(self, previous: Held | None) -> float:
-        """How many rows a whole column costs; copying those of a previous one costs a tenth."""
+    def read_cost(self, name: str) -> float:
+        """What reading a whole column costs; copying what a previous one has costs a tenth."""
+        row = costs.SCANNED_NUMBER if self._is_fixed(name) else costs.SCANNED_ROW
+        previous: Held | None = self.cache.latest(self._column_key(name)[1])
         if previous is None:
-            return len(self)
+            return row * len(self)
         known = previous.layout.starts
-        return sum(f.rows * (0.1 if f in known else 1.0) for f in self.layout.fragments)
+        return row * sum(f.rows * (0.1 if f in known else 1.0) for f in self.layout.fragments)
+
+    def _is_fixed(self, name: str) -> bool:
+        kind = self.table.schema.field(name).type
+        return bool(pa.types.is_primitive(kind))
 
     def fits(self, name: str) -> bool:
         """Whether a whole column is small enough to be held beside others."""
@@ -237,7 +257,7 @@ class Entities:
         kind = self.table.schema.field(name).type
         if pa.types.is_fixed_size_list(kind):
             return int(kind.list_size) * 4 + 1
-        if pa.types.is_primitive(kind):
+        if self._is_fixed(name):
             return 9
         if len(self) * 64 <= self.cache.bytes_max // HELD_PART // 16:
             return 64

@@ -66,7 +66,7 @@ def _adjacencies(
     for start in range(0, max(bindings.rows, 1), size):
         part = bindings.slice(start, start + size)
         known = np.unique(part.columns[operator.source])
-        yield part, reach(step, known, operator.low, operator.high)
+        yield part, reach(step, known, operator.low, operator.high, ordered=operator.closes)
 
 
 def _is_indexed(
@@ -84,10 +84,23 @@ def _is_indexed(
         return False
     if topology.is_near(operator.direction, each):
         return False
-    cost = costs.HOP + frontier * costs.LOOKUP_VALUE + topology.loose(operator.direction)
+    cost = topology.hop_cost(frontier, operator.direction)
     key = (topology.edges.layout, "hops", operator.direction, each)
     spent = topology.edges.cache.spend(key, cost)
     return spent + cost < len(topology.edges) * costs.EDGE_ROW
+
+
+def hop_note(operator: Expand, reader: Reader) -> str:
+    """Say how the first hop would be walked from a single node."""
+    topology = reader.topology(operator.edge)
+    each = Each.PAIR if operator.edge_variable is None else Each.EDGE
+    if reader.traversal.mode is Mode.INDEXED:
+        return "index hops"
+    if reader.traversal.mode is Mode.CSR or topology.is_near(operator.direction, each):
+        return "adjacency in memory"
+    if topology.hop_cost(1, operator.direction) < len(topology.edges) * costs.EDGE_ROW:
+        return f"index hops from up to {reader.traversal.frontier_max} nodes, else adjacency"
+    return "adjacency, to be read"
 
 
 # ---- walking
@@ -95,7 +108,7 @@ def _is_indexed(
 
 def _blocks(operator: Expand, adjacency: Adjacency, bindings: Bindings) -> Iterator[Bindings]:
     """Parts of the rows that walk to about as many rows as should be in flight."""
-    if bindings.rows <= 1 or (operator.closes and operator.edge_variable is None):
+    if bindings.rows <= 1 or not _multiplies(operator):
         yield bindings
         return
     ends = np.cumsum(adjacency.degrees(bindings.columns[operator.source]))
@@ -106,6 +119,14 @@ def _blocks(operator: Expand, adjacency: Adjacency, bindings: Bindings) -> Itera
     starts = np.flatnonzero(np.concatenate([[True], blocks[1:] != blocks[:-1]]))
     for start, end in zip(starts, [*starts[1:], bindings.rows], strict=True):
         yield bindings.slice(int(start), int(end))
+
+
+def _multiplies(operator: Expand) -> bool:
+    """Whether a row may become many."""
+    if operator.edge_variable is not None:
+        return True
+    unseen = operator.keep is not None and operator.target not in operator.keep
+    return not operator.closes and not (unseen and operator.multiplicity is not Multiplicity.EACH)
 
 
 def _walked(operator: Expand, adjacency: Adjacency, bindings: Bindings) -> Bindings:
@@ -166,6 +187,8 @@ def _merged(operator: Expand, rows: Bindings) -> Bindings:
     if len(rows.columns) > 1:
         return rows
     ((name, numbers),) = rows.columns.items()
+    if bool((numbers[1:] > numbers[:-1]).all()):
+        return rows
     low = int(numbers.min())
     if int(numbers.max()) - low > _MERGE_SPARSE * rows.rows or rows.total > _EXACT_MAX:
         return rows

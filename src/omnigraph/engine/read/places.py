@@ -67,6 +67,8 @@ class Places:
 
     def place(self, number: int) -> int:
         """The place of one entity, or -1."""
+        if self.row_ids is None:
+            return number - self.low if self.low <= number <= self.high else ABSENT
         return int(self.of(np.array([number], dtype=np.int64))[0])
 
     def at(self, places: Numbers) -> Numbers:

@@ -75,12 +75,12 @@ class Profile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One line of a profiled plan."""
+    """One line of an explained plan; rows and milliseconds are known of one that was run."""
 
     operator: str
     depth: int
-    rows: int
-    milliseconds: float
+    rows: int | None = None
+    milliseconds: float | None = None
     notes: tuple[str, ...] = ()
 
 
@@ -103,13 +103,12 @@ def _steps(operator: Operator, profile: Profile, depth: int) -> Iterator[Step]:
 
 
 def render(steps: tuple[Step, ...]) -> str:
-    """Draw profiled steps as a tree with rows and milliseconds."""
+    """Draw steps as a tree, with rows and milliseconds where they are known."""
     return "\n".join(map(_drawn, steps))
 
 
 def _drawn(step: Step) -> str:
-    notes = f"; {', '.join(step.notes)}" if step.notes else ""
-    measured = f"[{step.rows} rows, {step.milliseconds:.2f} ms{notes}]"
-    return (
-        f"{'   ' * max(step.depth - 1, 0)}{'└─ ' if step.depth else ''}{step.operator}  {measured}"
-    )
+    measured = [] if step.rows is None else [f"{step.rows} rows, {step.milliseconds or 0:.2f} ms"]
+    said = "; ".join([*measured, *step.notes])
+    indent = f"{'   ' * (step.depth - 1)}└─ " if step.depth else ""
+    return f"{indent}{step.operator}" + (f"  [{said}]" if said else "")

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from omnigraph.engine.read.adjacency import Adjacency, Each, Ends, Slots, compress
+from omnigraph.engine.read.adjacency import Adjacency, Each, Ends, Slots, compress, grouped
 from omnigraph.engine.read.entities import Entities
 from omnigraph.engine.read.numbers import ABSENT, Numbers, counted, no_numbers
 from omnigraph.limits import REACH_CELLS
@@ -20,10 +20,11 @@ def reach_block(nodes: Entities) -> int:
     return max(1, REACH_CELLS // max(len(nodes), 1))
 
 
-def reach(step: Step, sources: Numbers, low: int, high: int) -> Adjacency:
+def reach(step: Step, sources: Numbers, low: int, high: int, *, ordered: bool) -> Adjacency:
     """The nodes within `low..high` hops of every source, as an adjacency of the sources.
 
-    A node is met once; the source itself only through a loop of its own, at the first hop.
+    A node is met once; the source itself only through a loop of its own, at the first hop. Only when it is
+    `ordered` can it be asked whether two nodes are connected.
     """
     sources = sources[sources != ABSENT]
     origins, nodes = counted(len(sources)), sources
@@ -45,8 +46,10 @@ def reach(step: Step, sources: Numbers, low: int, high: int) -> Adjacency:
             found.append((origins, nodes))
     near = np.concatenate([one for one, _ in found]) if found else no_numbers()
     far = np.concatenate([one for _, one in found]) if found else no_numbers()
-    ends = Ends(near=sources[near], far=far, edges=far)
-    return compress(Slots(0, len(sources), sources), ends, Each.PAIR)
+    slots = Slots(0, len(sources), sources)
+    if not ordered:
+        return grouped(slots, sources[near], far)
+    return compress(slots, Ends(near=sources[near], far=far, edges=far), Each.PAIR)
 
 
 class Seen:

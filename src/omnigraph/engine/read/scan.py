@@ -8,14 +8,12 @@ import pyarrow as pa
 
 from omnigraph.catalog.types import PropertyType, Scalar
 from omnigraph.commit.changes import column
-from omnigraph.compile.algebra import Always, Test, operands
+from omnigraph.compile.algebra import Always, Test, is_fixed, operands
 from omnigraph.compile.checked import (
     Among,
     Compare,
     Const,
     EntityRef,
-    IsNull,
-    Now,
     ParamRef,
     PropertyRef,
 )
@@ -27,6 +25,7 @@ from omnigraph.engine.read.evaluate import keep_all
 from omnigraph.engine.read.numbers import ABSENT, Numbers, no_numbers
 from omnigraph.engine.read.pushdown import column_name, sql
 from omnigraph.engine.read.reader import Reader
+from omnigraph.engine.read.search import matching
 from omnigraph.limits import MORSEL_ROWS
 from omnigraph.storage.tables import IndexKind
 
@@ -61,9 +60,14 @@ def _matching(operator: Scan, reader: Reader) -> Bindings:
         return Bindings({operator.variable: no_numbers()}, 0)
     access = access_of(operator, reader)
     reader.note(access.note)
-    numbers = _start(access, nodes)
+    search = operator.search
+    if search and access.ids is None and access.filter is None:
+        # The terms name the rows that have them; all others need not be looked at.
+        numbers, search = np.sort(matching(search[0], reader)), search[1:]
+    else:
+        numbers = _start(access, nodes)
     rows = Bindings({operator.variable: numbers}, len(numbers))
-    return keep_all((*access.rest, *operator.search), rows, reader)
+    return keep_all((*access.rest, *search), rows, reader)
 
 
 def _start(access: Access, nodes: Entities) -> Numbers:
@@ -79,8 +83,8 @@ def _start(access: Access, nodes: Entities) -> Numbers:
     return nodes.all
 
 
-def access_of(operator: Scan, reader: Reader) -> Access:
-    """Choose how a scan finds its entities."""
+def access_of(operator: Scan, reader: Reader, *, only_asking: bool = False) -> Access:
+    """Choose how a scan finds its entities; what is only asked for is not counted as a use."""
     tests, nodes = operator.filter, reader.nodes(operator.type_name)
     if any(test == Always(False) for test in tests):
         return Access(ids=(), note="nothing can match")
@@ -89,7 +93,8 @@ def access_of(operator: Scan, reader: Reader) -> Access:
         if ids is not None:
             rest = tuple(one for one in tests if one is not test)
             return Access(ids=ids, rest=rest, note="id lookup")
-    return _by_index(tests, nodes, reader) or _by_column(tests, nodes, reader)
+    spent = 0.0 if only_asking else costs.LOOKUP
+    return _by_index(tests, nodes, spent, reader) or _by_column(tests, nodes, reader)
 
 
 def _ids(test: Test, reader: Reader) -> tuple[str, ...] | None:
@@ -108,17 +113,16 @@ def _ids(test: Test, reader: Reader) -> tuple[str, ...] | None:
 # ---- an index, when a column is not in memory
 
 
-def _by_index(tests: Sequence[Test], nodes: Entities, reader: Reader) -> Access | None:
+def _by_index(
+    tests: Sequence[Test], nodes: Entities, spent: float, reader: Reader
+) -> Access | None:
     """Let an index find few entities instead of reading the column it is on."""
     pushed = [test for test in tests if _is_served(test, nodes)]
     if not pushed:
         return None
-    spent = costs.LOOKUP
-    needed = len(nodes) * costs.SCANNED_ROW * len(_names(pushed))
-    if (
-        nodes.cache.spend((nodes.layout, "filter", *sorted(_names(pushed))), spent) + spent
-        >= needed
-    ):
+    names = sorted(_names(pushed))
+    needed = sum(nodes.read_cost(name) for name in names)
+    if nodes.cache.spend((nodes.layout, "filter", *names), spent) + costs.LOOKUP >= needed:
         return None
     written = [(test, text) for test in pushed if (text := sql(test, reader.value)) is not None]
     if not written:
@@ -140,34 +144,25 @@ def _is_served(test: Test, nodes: Entities) -> bool:
 
 
 def _served_column(test: Test) -> str | None:
+    """The column of a test that few entities may pass; how many lie in a range nobody knows."""
     match test:
-        case Compare(left=(PropertyRef() | EntityRef()) as one, op=op, right=right) if op not in (
-            "!=",
-            "contains",
-            "starts_with",
-        ) and _is_fixed(right):
+        case Compare(left=(PropertyRef() | EntityRef()) as one, op="=", right=right) if is_fixed(
+            right
+        ):
             return column_name(one) if _is_narrow(one.type) else None
-        case Compare(left=left, op=op, right=(PropertyRef() | EntityRef()) as one) if op not in (
-            "!=",
-            "contains",
-            "starts_with",
-        ) and _is_fixed(left):
+        case Compare(left=left, op="=", right=(PropertyRef() | EntityRef()) as one) if is_fixed(
+            left
+        ):
             return column_name(one) if _is_narrow(one.type) else None
         case Among(operand=(PropertyRef() | EntityRef()) as one):
-            return column_name(one)
-        case IsNull(operand=(PropertyRef() | EntityRef()) as one, negated=False):
             return column_name(one)
         case _:
             return None
 
 
-def _is_fixed(operand: object) -> bool:
-    return isinstance(operand, Const | ParamRef | Now)
-
-
 def _is_narrow(type_: PropertyType) -> bool:
     """Two values divide nothing well; everything else may be rare."""
-    return type_.scalar is not Scalar.BOOL
+    return type_.is_plain and type_.scalar is not Scalar.BOOL
 
 
 def _names(tests: Sequence[Test]) -> set[str]:

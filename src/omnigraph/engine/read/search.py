@@ -26,8 +26,7 @@ Floats = npt.NDArray[np.float64]
 
 def text_mask(test: TextMatch, rows: Bindings, reader: Reader) -> Mask:
     """Mark the rows whose text matches."""
-    found = _matching(test, reader)
-    return np.isin(rows.columns[test.field.variable], found)
+    return np.isin(rows.columns[test.field.variable], matching(test, reader))
 
 
 def text_truth(test: TextMatch, rows: Bindings, reader: Reader) -> pa.Array:
@@ -40,7 +39,8 @@ def text_truth(test: TextMatch, rows: Bindings, reader: Reader) -> pa.Array:
     return pa.array(matched, mask=~present)
 
 
-def _matching(test: TextMatch, reader: Reader) -> Numbers:
+def matching(test: TextMatch, reader: Reader) -> Numbers:
+    """The entities whose text matches, each once."""
     texts, query = _texts(test.field, reader), _text(test.query, reader)
     match test.function:
         case "search" | "match_text":
@@ -134,8 +134,12 @@ def rank(operator: Rank, rows: Bindings, reader: Reader) -> Bindings:
     rows = rows.unweighted()
     numbers = rows.columns[operator.variable]
     _, end = bounds(operator.window, reader)
-    best = _best(operator, _entities(numbers), end, reader)
+    entities = _entities(numbers)
+    best = _best(operator, entities, end, reader)
     reader.scored[operator.ranking] = best
+    if entities is numbers:
+        # Every row is an entity of its own, and each entity has its place among them.
+        return rows.take(np.searchsorted(numbers, best.numbers[:end]))
     order = np.argsort(best.numbers)
     places = places_in(numbers, best.numbers[order])
     rows = rows.keep(places != ABSENT)
@@ -179,7 +183,7 @@ def _ranked(arm: Nearest | Bm25, numbers: Numbers, end: int | None, reader: Read
             return Scored(found, pa.array(distances))
         case Bm25(field=field):
             found, values = _texts(field, reader).relevance(_text(arm.query, reader))
-            kept = np.isin(found, numbers, assume_unique=True)
+            kept = places_in(found, numbers) != ABSENT
             return _by_score(found[kept], values[kept], arm.field.variable, end, reader)
 
 

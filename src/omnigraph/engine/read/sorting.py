@@ -1,8 +1,10 @@
 """Sorting: places in order by several columns, the first of them without sorting all, and windows."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -27,22 +29,39 @@ Column = tuple[pa.Array, bool]
 
 
 def sorted_places(columns: Sequence[Column], rows: int) -> Numbers:
-    """The stable order of rows by several columns."""
+    """The stable order of rows by several columns; NULL is below every value, NaN after every number."""
     if not columns or rows < 2:
         return counted(rows)
-    keys: dict[str, tuple[pa.Array, str]] = {}
-    for number, (values, descending) in enumerate(columns):
-        way = "descending" if descending else "ascending"
-        if values.null_count:
-            keys[f"present{number}"] = pc.is_valid(values).cast(pa.int8()), way
-        keys[f"value{number}"] = _sortable(values), way
-    table = pa.table({name: values for name, (values, _) in keys.items()})
-    found = pc.sort_indices(table, sort_keys=[(name, way) for name, (_, way) in keys.items()])
-    return np.asarray(found.to_numpy(zero_copy_only=False), dtype=np.int64)
+    keys = [key for values, descending in columns for key in _keys(values, descending)]
+    return np.asarray(np.lexsort(keys[::-1]), dtype=np.int64)
 
 
-def _sortable(values: pa.Array) -> pa.Array:
-    return values.cast(pa.int8()) if pa.types.is_boolean(values.type) else one_zero(values)
+def _keys(values: pa.Array, descending: bool) -> Iterator[npt.NDArray[Any]]:
+    """Arrays that ascend in the wanted order."""
+    if values.null_count:
+        present = pc.is_valid(values).to_numpy(zero_copy_only=False)
+        yield ~present if descending else present
+    numbers = _orderable(values)
+    if not descending:
+        yield numbers
+    # The complement reverses integers without the overflow of a negation.
+    elif numbers.dtype.kind == "f":
+        yield -numbers
+    else:
+        yield ~numbers
+
+
+def _orderable(values: pa.Array) -> npt.NDArray[Any]:
+    """Numbers that order as values do; what stands for NULL does not matter."""
+    kind = values.type
+    if not (pa.types.is_primitive(kind) or pa.types.is_boolean(kind)):
+        values = pc.rank(values, tiebreaker="dense")
+    elif pa.types.is_temporal(kind):
+        values = values.cast(pa.int32() if pa.types.is_date32(kind) else pa.int64())
+    filled = (
+        values.fill_null(False if pa.types.is_boolean(kind) else 0) if values.null_count else values
+    )
+    return np.asarray(one_zero(filled).to_numpy(zero_copy_only=False))
 
 
 def id_order(variable: str, rows: Bindings, reader: Reader) -> pa.Array:

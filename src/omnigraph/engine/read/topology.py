@@ -79,8 +79,17 @@ class Topology:
     # ---- from the whole table
 
     def _built(self, direction: Direction, each: Each) -> Kept:
-        ends, dangling = none_absent(self._ends(self.edges.layout.fragments))
+        ends, dangling = self._whole()
         return self._kept(compress(self._slots(direction), ends.turned(direction), each), dangling)
+
+    def _whole(self) -> tuple[Ends, bool]:
+        """All edges by their ends; kept for a while, because the other direction may be walked next."""
+        layouts = (self.edges.layout, self.sources.layout, self.targets.layout)
+        return self.edges.cache.get(
+            (*layouts, "ends"),
+            lambda: none_absent(self._ends(self.edges.layout.fragments)),
+            lambda found: found[0].nbytes,
+        )
 
     def _kept(self, adjacency: Adjacency, dangling: bool) -> Kept:
         return Kept(
@@ -140,15 +149,12 @@ class Topology:
 
     # ---- for a few nodes only
 
-    def loose(self, direction: Direction) -> float:
-        """What rows without an index add to the cost of looking up edges."""
-        names = {SOURCE, TARGET} if direction is Direction.BOTH else {self._name(direction)}
-        rows = sum(self.edges.loose_rows(name, IndexKind.BTREE) for name in names)
-        return rows * costs.SCANNED_ROW
-
-    @staticmethod
-    def _name(direction: Direction) -> str:
-        return TARGET if direction is Direction.IN else SOURCE
+    def hop_cost(self, nodes: int, direction: Direction) -> float:
+        """What a hop from some nodes through the indexes may cost, where no index covers a row included."""
+        edges = nodes * len(self.edges) // max(len(self.near(direction)), 1)
+        ways = _one_way(direction)
+        loose = sum(self.edges.loose_rows(_name(one), IndexKind.BTREE) for one in ways)
+        return len(ways) * costs.hop(edges, len(self.edges)) + loose * costs.SCANNED_ROW
 
     def local(self, nodes: Numbers, direction: Direction, each: Each) -> Adjacency:
         """The neighbours of some nodes, found through the indexes of the edge table."""
@@ -159,7 +165,7 @@ class Topology:
         return compress(slots, ends, each)
 
     def _edges_of(self, known: Numbers, direction: Direction) -> Ends:
-        name, other = (TARGET, SOURCE) if direction is Direction.IN else (SOURCE, TARGET)
+        name, other = _name(direction), _name(_TURNED[direction])
         texts = self.near(direction).id_texts(known)
         if not len(self.edges) or not len(known):
             nothing = np.empty(0, dtype=np.int64)
@@ -171,6 +177,13 @@ class Topology:
             far=self.far(direction).numbers_of(column(rows, other)),
             edges=column(rows, _ROW_ID).to_numpy(zero_copy_only=False).astype(np.int64),
         )
+
+
+_TURNED = {Direction.OUT: Direction.IN, Direction.IN: Direction.OUT}
+
+
+def _name(direction: Direction) -> str:
+    return TARGET if direction is Direction.IN else SOURCE
 
 
 def _one_way(direction: Direction) -> tuple[Direction, ...]:

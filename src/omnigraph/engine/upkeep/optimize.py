@@ -13,9 +13,16 @@ from omnigraph.engine.upkeep.indices import pending
 from omnigraph.engine.upkeep.refusals import refuse_pending
 from omnigraph.engine.upkeep.wanted import incomplete
 from omnigraph.engine.upkeep.work import Writes, each, maintenance
-from omnigraph.errors import InternalError, OmniError
+from omnigraph.errors import (
+    ConflictError,
+    InternalError,
+    ManifestConflict,
+    OmniError,
+    ReadSetConflict,
+)
 from omnigraph.failpoints import Failpoint, fail
 from omnigraph.ids import MAIN, TableKey
+from omnigraph.limits import OPTIMIZE_ROUNDS_MAX
 from omnigraph.logs import get_logger
 from omnigraph.manifest.records import CommitKind
 from omnigraph.manifest.snapshot import Entry
@@ -57,6 +64,7 @@ class _Counts:
 
     removed: int = 0
     added: int = 0
+    is_planned: bool = False
 
     def add(self, staged: Staged | None) -> Staged | None:
         """Count what a staged rewrite will do."""
@@ -70,28 +78,51 @@ def optimize(engine: Engine, *, actor: str | None = None) -> tuple[TableOptimize
     """Compact every table of main, bring its indexes up to date, fold the manifest; all in one publish."""
     engine.require_writable("optimize")
     refuse_pending(engine, "optimize")
-    operation = maintenance(engine, WriterKind.OPTIMIZE, CommitKind.OPTIMIZE, MAIN, actor)
-    reports: dict[TableKey, TableOptimized] = {}
-    counted: dict[TableKey, _Counts] = {}
-
-    def prepared(view: View) -> Writes:
-        reports.clear()
-        counted.clear()
-        entries = list(_entries(view))
-        reports.update({entry.table_key: _looked(engine, entry) for entry, _ in entries})
-        sound = [one for one in entries if reports[one[0].table_key].skipped is None]
-        counted.update({entry.table_key: _Counts() for entry, _ in sound})
-        found = each(engine, lambda one: _write(engine, *one, counted[one[0].table_key]), sound)
-        return tuple(write for write in found if write is not None)
-
-    published = operation.run(prepared, "optimize")
+    run = _Run({}, {})
+    _publish(engine, run, actor)
     _fold(engine)
-    done = published.state.snapshot.pins if published is not None else {}
     view = engine.view(MAIN)
     return tuple(
-        _report(engine, view, report, counted.get(key), committed=_moved(report, done.get(key)))
-        for key, report in reports.items()
+        _report(engine, view, report, run.counts.get(key)) for key, report in run.reports.items()
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """What the last attempt found, by table."""
+
+    reports: dict[TableKey, TableOptimized]
+    counts: dict[TableKey, _Counts]
+
+    def prepare(self, engine: Engine, view: View) -> Writes:
+        """Look at every table and stage the first commit of those that need one."""
+        self.reports.clear()
+        self.counts.clear()
+        sound: list[tuple[Entry, TableType]] = []
+        for entry, type_ in _entries(view):
+            report = self.reports[entry.table_key] = _looked(engine, entry)
+            if report.skipped is None:
+                sound.append((entry, type_))
+                self.counts[entry.table_key] = _Counts()
+        found = each(engine, lambda one: _write(engine, *one, self.counts[one[0].table_key]), sound)
+        return tuple(write for write in found if write is not None)
+
+
+def _publish(engine: Engine, run: _Run, actor: str | None) -> None:
+    """Commit, and begin anew when a program that takes no turns came between two of our commits.
+
+    What was half done then is taken back already, so that our own commits are never met as drift.
+    """
+    last: ConflictError = ReadSetConflict("the set of tables")
+    for _ in range(OPTIMIZE_ROUNDS_MAX):
+        operation = maintenance(engine, WriterKind.OPTIMIZE, CommitKind.OPTIMIZE, MAIN, actor)
+        try:
+            operation.run(lambda view: run.prepare(engine, view), "optimize")
+            return
+        except ManifestConflict as error:
+            last = error
+            _log.warning("optimize.repeated", reason=str(error))
+    raise last
 
 
 def _entries(view: View) -> Iterator[tuple[Entry, TableType]]:
@@ -121,10 +152,11 @@ def _looked(engine: Engine, entry: Entry) -> TableOptimized:
 
 def _write(engine: Engine, entry: Entry, type_: TableType, counts: _Counts) -> TableWrite | None:
     """The commits a table needs; the first that has something to do is staged outside the turns."""
-    steps = _steps(type_, counts)
+    steps = _steps(type_, entry.at, counts)
     for number, step in enumerate(steps):
         staged = step(engine.store.tables, entry.at)
         if staged is not None:
+            counts.is_planned = True
             return TableWrite(
                 table_key=entry.table_key,
                 base=entry.at,
@@ -135,7 +167,7 @@ def _write(engine: Engine, entry: Entry, type_: TableType, counts: _Counts) -> T
     return None
 
 
-def _steps(type_: TableType, counts: _Counts) -> tuple[Step, ...]:
+def _steps(type_: TableType, base: TableAt, counts: _Counts) -> tuple[Step, ...]:
     """No setting that deletes versions, few fragments, complete indexes: in this order."""
 
     def settle(tables: Tables, at: TableAt) -> Staged | None:
@@ -148,15 +180,13 @@ def _steps(type_: TableType, counts: _Counts) -> tuple[Step, ...]:
         return counts.add(tables.stage_compaction(at))
 
     def index(tables: Tables, at: TableAt) -> Staged | None:
-        fail(Failpoint.OPTIMIZE_COMPACTED)
-        specs = incomplete(type_, tables.open(at)) if tables.open(at).count() else ()
+        if at != base:
+            fail(Failpoint.OPTIMIZE_COMPACTED)
+        table = tables.open(at)
+        specs = incomplete(type_, table) if table.count() else ()
         return tables.stage_indices(at, specs) if specs else None
 
     return settle, release, compact, index
-
-
-def _moved(report: TableOptimized, version: int | None) -> bool:
-    return report.skipped is None and version is not None and version != report.manifest_version
 
 
 def _report(
@@ -164,17 +194,15 @@ def _report(
     view: View,
     report: TableOptimized,
     counts: _Counts | None,
-    *,
-    committed: bool,
 ) -> TableOptimized:
-    if report.skipped is not None or counts is None:
+    if counts is None:
         return report
     left = pending(engine, view, (report.table_key,))
     return replace(
         report,
-        committed=committed,
-        fragments_removed=counts.removed if committed else 0,
-        fragments_added=counts.added if committed else 0,
+        committed=counts.is_planned,
+        fragments_removed=counts.removed,
+        fragments_added=counts.added,
         manifest_version=None,
         head_version=None,
         pending_indexes=tuple({"property": o.column, "reason": o.reason or ""} for o in left),

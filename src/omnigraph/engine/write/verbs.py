@@ -16,7 +16,7 @@ from omnigraph.engine.write.committed import SnapshotRows
 from omnigraph.engine.write.load import Input, change_kind, read_input
 from omnigraph.engine.write.mutate import Counts, Mutating, run_statements
 from omnigraph.engine.write.prepare import Header, prepare
-from omnigraph.errors import QueryError, ReadSetConflict, UserInputError
+from omnigraph.errors import NotFound, QueryError, ReadSetConflict, UserInputError
 from omnigraph.ids import MAIN, BranchName, CommitId, OperationId
 from omnigraph.language.source import Source
 from omnigraph.manifest.branches import create_branch
@@ -172,7 +172,7 @@ def load(
     enter(engine, "load")
     contract = engine.contracts.current().contract
     if from_branch is None:
-        engine.manifest.line(target)
+        _require_branch(engine, target)
     brought = read_input(source, kind, contract.catalog, engine.runtime)
     _refuse_empty(brought, kind, allow_empty)
     write = header(engine, WriterKind.LOAD, CommitKind.LOAD, actor)
@@ -185,6 +185,14 @@ def load(
 
     commit = Writing(engine, write).run(target, changes)
     return Loaded(branch=target, branch_created=created, input=brought, commit=commit)
+
+
+def _require_branch(engine: Engine, target: BranchName) -> None:
+    try:
+        engine.manifest.line(target)
+    except NotFound as error:
+        error.hint = "pass --from (from_branch) to create it"
+        raise
 
 
 def _refuse_empty(brought: Input, kind: ChangeKind, allow_empty: bool) -> None:

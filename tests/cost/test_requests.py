@@ -1,0 +1,180 @@
+"""What whole operations ask of an object store, request by request: flat in history, rows and tables."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import omnigraph
+from omnigraph.api.graph import Graph
+from tests.support.s3_counting import CountingBucket, Requests
+
+pytestmark = pytest.mark.s3
+
+SCHEMA = """
+node Person { name: String @key  mail: String?  @unique(mail) }
+node Note { text: String }
+edge Knows: Person -> Person
+"""
+KEYED = "query q($k: String) { insert Person { name: $k } }"
+KEYLESS = "query q($k: String) { insert Note { text: $k } }"
+EDGE = 'query q($k: String) { insert Knows { from: "ada", to: "bo" } }'
+POINT = 'query q() { match { $p: Person { name: "ada" } } return { $p.mail } }'
+
+NODE = {
+    "DELETE sidecar": 1,
+    "GET lock": 1,
+    "GET manifest": 1,
+    "GET ref": 1,
+    "LIST manifest": 5,
+    "LIST other": 1,
+    "LIST sidecar": 1,
+    "PUT data": 2,
+    "PUT deletion": 1,
+    "PUT lock": 2,
+    "PUT manifest": 2,
+    "PUT sidecar": 1,
+    "PUT txn": 2,
+}
+"""21: three looks on entry (pending operations, a schema change, the contract), the manifest before preparing and again
+under the turn, the lease (3), HEAD of the table, the sidecar (2), the table (1 + 4), the manifest (5)."""
+
+
+@pytest.fixture
+def graph(counting_bucket: CountingBucket) -> Graph:
+    graph = omnigraph.init(
+        f"{counting_bucket.uri}/graph",
+        SCHEMA,
+        storage_options=counting_bucket.storage_options,
+        config={"upkeep": "off"},
+    )
+    graph.mutate('query q() { insert Person { name: "ada" } insert Person { name: "bo" } }')
+    return graph
+
+
+Asked = Callable[[Callable[[], Any]], Requests]
+
+
+@pytest.fixture
+def asked(counting_bucket: CountingBucket) -> Asked:
+    def run(work: Callable[[], Any]) -> Requests:
+        counting_bucket.reset()
+        work()
+        return counting_bucket.requests()
+
+    return run
+
+
+def written(graph: Graph, asked: Asked, query: str, number: int) -> dict[str, int]:
+    return asked(lambda: graph.mutate(query, {"k": f"k{number}"})).counts()
+
+
+@pytest.mark.parametrize("query", [KEYED, KEYLESS], ids=["keyed", "keyless"])
+def test_a_warm_insert_of_one_node_costs_the_same_at_depth_5_and_25(
+    graph: Graph, asked: Asked, query: str
+) -> None:
+    found = [written(graph, asked, query, number) for number in range(25)]
+    assert found[4] == found[24] == NODE
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(3600)
+def test_a_warm_insert_of_one_node_costs_the_same_at_depth_500(graph: Graph, asked: Asked) -> None:
+    found = [written(graph, asked, KEYED, number) for number in range(500)]
+    assert found[4] == found[49] == found[499] == NODE
+
+
+def test_a_warm_insert_of_one_edge_adds_only_the_turn_of_its_endpoints(
+    graph: Graph, asked: Asked
+) -> None:
+    found = [written(graph, asked, EDGE, number) for number in range(12)]
+    assert found[4] == found[11] == NODE | {"GET lock": 2, "PUT lock": 4}
+
+
+def test_a_warm_write_reads_no_data_file_of_the_manifest_or_of_its_table(
+    graph: Graph, asked: Asked
+) -> None:
+    for number in range(3):
+        written(graph, asked, KEYED, number)
+    requests = asked(lambda: graph.mutate(KEYED, {"k": "last"}))
+    assert requests.of("GET", "data") == requests.of("GET", "deletion") == 0
+
+
+def test_the_sidecar_comes_before_the_first_commit_and_goes_after_the_last(
+    graph: Graph, asked: Asked
+) -> None:
+    log = list(asked(lambda: graph.mutate(KEYED, {"k": "x"})))
+    armed = next(n for n, r in enumerate(log) if (r.method, r.role) == ("PUT", "sidecar"))
+    disarmed = next(n for n, r in enumerate(log) if (r.method, r.role) == ("DELETE", "sidecar"))
+    commits = [n for n, r in enumerate(log) if (r.method, r.role) == ("PUT", "manifest")]
+    assert len(commits) == 2
+    assert armed < min(commits) < max(commits) < disarmed
+
+
+def test_a_warm_query_looks_at_the_manifest_and_the_contract_only(
+    graph: Graph, asked: Asked
+) -> None:
+    graph.query(POINT)
+    assert asked(lambda: graph.query(POINT)).counts() == {"LIST manifest": 1, "LIST other": 1}
+
+
+def test_a_warm_query_on_a_branch_reads_its_ref_too(graph: Graph, asked: Asked) -> None:
+    graph.branch_create("side")
+    graph.query(POINT, branch="side")
+    assert asked(lambda: graph.query(POINT, branch="side")).counts() == {
+        "GET ref": 1,
+        "LIST manifest": 1,
+        "LIST other": 1,
+    }
+
+
+def test_a_cold_open_and_a_point_lookup_cost_the_same_with_4_tables_and_with_32(
+    counting_bucket: CountingBucket, asked: Asked
+) -> None:
+    counts = []
+    for types in (2, 16):
+        uri = f"{counting_bucket.uri}/graph{types}"
+        schema = "\n".join(
+            f"node T{i} {{ k: String @key }} edge E{i}: T{i} -> T{i}" for i in range(types)
+        )
+        made = omnigraph.init(uri, schema, storage_options=counting_bucket.storage_options)
+        made.mutate('query q() { insert T0 { k: "a" } }')
+
+        def cold(uri: str = uri) -> None:
+            with omnigraph.open(uri, storage_options=counting_bucket.storage_options) as graph:
+                graph.query('query q() { match { $t: T0 { k: "a" } } return { $t.k } }')
+
+        counts.append(asked(cold).counts())
+    assert counts[0] == counts[1]
+    assert sum(counts[0].values()) <= 22
+
+
+def test_a_branch_costs_the_same_however_many_rows_and_commits_there_are(
+    graph: Graph, asked: Asked
+) -> None:
+    first = len(asked(lambda: graph.branch_create("first")))
+    graph.branch_delete("first")
+    graph.load([{"type": "Note", "data": {"text": str(i)}} for i in range(500)], mode="append")
+    for number in range(10):
+        graph.mutate(KEYED, {"k": f"k{number}"})
+    assert len(asked(lambda: graph.branch_create("second"))) == first
+    assert first <= 15
+
+
+def test_a_probe_for_uniqueness_asks_as_often_for_64_rows_as_for_4(
+    graph: Graph, asked: Asked
+) -> None:
+    from omnigraph.engine.write.verbs import load
+
+    def probed(n: int, tag: str) -> Requests:
+        records = [
+            {"type": "Person", "data": {"name": f"{tag}{i}", "mail": f"{tag}{i}@"}}
+            for i in range(n)
+        ]
+        return asked(lambda: load(graph._engine, records, mode="append"))
+
+    probed(2, "warm")
+    few, many = probed(4, "a"), probed(64, "b")
+    # Each probe passes the fragments that came since the last one; that one more is there now is all.
+    assert len(many) - len(few) <= 1
+    assert (many.of("LIST"), many.of("PUT")) == (few.of("LIST"), few.of("PUT"))

@@ -1,0 +1,135 @@
+"""What holds whatever is interrupted: RC-1 to RC-7."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import omnigraph
+from omnigraph.api.graph import Graph
+from omnigraph.failpoints import Failpoint, armed
+from omnigraph.storage.counters import Cost, counting
+from omnigraph.storage.tables import Staged
+from tests.faults.conftest import PLACES, Stage
+from tests.support.foreign import foreign_rows
+from tests.support.once import once
+from tests.support.settled import assert_settled, digest, fingerprint
+from tests.support.story import SCHEMA, WRITES, note
+from tests.support.watched_tables import watched
+
+Setting = Callable[[str, str], Stage]
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("name", WRITES)
+def test_rc1_no_head_moves_without_an_intent_that_names_it(
+    stage: Setting, name: str, place: str
+) -> None:
+    story = stage(name, place)
+    graph = story.open(config={"upkeep": "off"})
+    moves: list[str] = []
+
+    def look(staged: Staged) -> None:
+        (file,) = (Path(story.uri) / "__recovery").glob("*.json")
+        pins = json.loads(file.read_text())["tables"]
+        named = [pin for pin in pins if staged.uuid in pin["transaction_uuids"]]
+        assert len(named) == 1
+        assert named[0]["expected_version"] == staged.at.version
+        moves.append(staged.uuid)
+
+    story.write_with(watched(graph, before=look), "1")
+    assert len(moves) >= 2
+    assert_settled(graph)
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_rc2_recovery_never_publishes_a_part(stage: Setting, place: str) -> None:
+    """Whichever table was the last to land, the write shows in all of its tables or in none."""
+    story = stage("insert", place)
+    for landed in range(1, 4):
+        graph = story.open()
+        action = f"skip({landed - 1})+error"
+        with armed(Failpoint.TABLE_COMMITTED, action), pytest.raises(omnigraph.OmniError):
+            story.write_with(graph, "1")
+        graph = story.open()
+        assert story.content(graph) == (story.after("1") if landed == 3 else story.before)
+        assert_settled(graph)
+
+
+def test_rc3_roll_forward_publishes_what_was_judged_and_nothing_that_came_later(
+    stage: Setting,
+) -> None:
+    story = stage("insert", "main")
+    graph = story.open()
+    with armed(Failpoint.TABLES_COMMITTED), pytest.raises(omnigraph.OmniError):
+        story.write_with(graph, "1")
+    stray = once(lambda: _append(graph))
+    with armed(Failpoint.ROLL_FORWARD, stray):
+        graph = story.open()
+    assert story.content(graph) == story.after("1")
+    assert [(one.check, one.table_key) for one in graph.doctor()] == [("drift", "node:City")]
+
+
+def _append(graph: Graph) -> None:
+    foreign_rows(graph, "node:City", ["stray"])
+
+
+def test_rc4_rc5_a_heal_restores_nothing_and_blocks_only_what_it_must(stage: Setting) -> None:
+    story = stage("insert", "main")
+    graph = story.open()
+    with armed(Failpoint.TABLE_COMMITTED), pytest.raises(omnigraph.OmniError):
+        story.write_with(graph, "1")
+    heads = fingerprint(graph)["main"][3]
+    with counting() as costs:
+        graph.refresh()
+        note(graph, "main", "unrelated")
+        # Person was named by the interrupted write, but did not move: it is not in the way.
+        graph.mutate('query m() { insert Person { k: "free" } }')
+        with pytest.raises(omnigraph.RecoveryRequired):
+            graph.mutate('query m() { insert LivesIn { from: "c", to: "x" } }')
+    assert costs[Cost.TABLE_RESTORES] == 0
+    assert fingerprint(graph)["main"][3]["edge:LivesIn"] == heads["edge:LivesIn"]
+    graph = story.open()
+    assert "free" in str(story.content(graph))
+    assert "p1" not in str(story.content(graph))
+    assert_settled(graph)
+
+
+@pytest.mark.parametrize(
+    "at",
+    [
+        None,
+        Failpoint.ARMED,
+        Failpoint.TABLE_COMMITTED,
+        Failpoint.TABLES_COMMITTED,
+        Failpoint.PUBLISHED,
+    ],
+)
+def test_rc6_a_read_only_open_writes_nothing(stage: Setting, at: Failpoint | None) -> None:
+    story = stage("insert", "owned")
+    with story.open() as graph:
+        if at is not None:
+            with armed(at), pytest.raises(omnigraph.OmniError):
+                story.write_with(graph, "1")
+    before = digest(Path(story.uri))
+    locks = sorted((Path(story.uri) / "__locks").iterdir())
+    with story.open(read_only=True) as reader:
+        reader.refresh(settle=True)
+        reader.pending_recoveries()
+        reader.recoveries()
+        reader.doctor()
+        story.content(reader)
+    assert digest(Path(story.uri)) == before
+    assert sorted((Path(story.uri) / "__locks").iterdir()) == locks
+
+
+def test_rc7_a_clean_open_makes_nothing(tmp_path: Path) -> None:
+    omnigraph.init(tmp_path / "g", SCHEMA).close()
+    before, names = digest(tmp_path), sorted(tmp_path.rglob("*"))
+    graph = omnigraph.open(tmp_path / "g")
+    graph.refresh(settle=True)
+    graph.pending_recoveries()
+    graph.recoveries()
+    assert (digest(tmp_path), sorted(tmp_path.rglob("*"))) == (before, names)
+    assert not (tmp_path / "g" / "__recovery").exists()

@@ -1,0 +1,113 @@
+"""Turns between writers: sorted, shared by all handles of a process, never half taken."""
+
+import random
+import threading
+from pathlib import Path
+
+import pytest
+
+from omnigraph.commit.queues import SCHEMA_APPLY, Hold, QueueKey, Queues, queue_key
+from omnigraph.errors import InternalError
+from omnigraph.ids import TableKey
+from omnigraph.storage.layout import root_of
+from omnigraph.storage.locks import FileLocks
+
+KEYS = [queue_key(TableKey(f"node:{name}"), branch) for name in "ABC" for branch in (None, "b")]
+
+
+@pytest.fixture
+def queues(tmp_path: Path) -> Queues:
+    return another(tmp_path)
+
+
+def another(root: Path) -> Queues:
+    """What another handle on the same graph has."""
+    return Queues(str(root), FileLocks(root_of(root)))
+
+
+def test_the_turn_of_a_schema_change_comes_before_all_others() -> None:
+    assert sorted([*KEYS, SCHEMA_APPLY])[0] == SCHEMA_APPLY
+
+
+def test_main_comes_before_a_branch_of_the_same_table() -> None:
+    assert queue_key(TableKey("node:A"), None) < queue_key(TableKey("node:A"), "b")
+    assert queue_key(TableKey("node:A"), "b") < queue_key(TableKey("node:B"), None)
+
+
+def test_a_turn_is_held_once_in_a_process_whatever_the_handle(
+    queues: Queues, tmp_path: Path
+) -> None:
+    other = another(tmp_path)
+    with queues.hold(KEYS[:2]):
+        with other.try_hold(KEYS[1:3]) as tried:
+            assert tried is None
+        with other.try_hold(KEYS[2:4]) as tried:
+            assert tried is not None
+            assert tried.covers(KEYS[2:4])
+    with other.try_hold(KEYS) as tried:
+        assert tried is not None
+
+
+def test_a_try_that_fails_gives_back_what_it_had(queues: Queues, tmp_path: Path) -> None:
+    other = another(tmp_path)
+    with queues.hold([KEYS[-1]]), other.try_hold(KEYS) as tried:
+        assert tried is None
+        with queues.try_hold(KEYS[:-1]) as rest:
+            assert rest is not None
+
+
+def test_an_error_inside_gives_every_turn_back(queues: Queues) -> None:
+    with pytest.raises(RuntimeError), queues.hold(KEYS):
+        raise RuntimeError
+    with queues.try_hold(KEYS) as tried:
+        assert tried is not None
+
+
+def test_committing_without_a_turn_is_a_bug(queues: Queues) -> None:
+    with queues.hold(KEYS[:1]) as hold:
+        assert hold.lock(KEYS[0]).exclusive
+        with pytest.raises(InternalError, match="without its queue"):
+            hold.lock(KEYS[1])
+
+
+def test_a_turn_whose_file_was_removed_is_no_turn(queues: Queues, tmp_path: Path) -> None:
+    with queues.hold(KEYS[:2]) as hold:
+        assert hold.lost() is None
+        for file in (tmp_path / "__locks").iterdir():
+            file.unlink()
+        assert hold.lost() in KEYS[:2]
+
+
+def test_no_turns_are_no_turns() -> None:
+    assert Hold({}).covers([])
+    assert Hold({}).lost() is None
+    assert not Hold({}).covers(KEYS[:1])
+
+
+def test_random_sets_of_turns_never_block_for_ever_and_never_overlap(
+    queues: Queues, tmp_path: Path
+) -> None:
+    held: dict[QueueKey, int] = {}
+    guard = threading.Lock()
+    clashes: list[QueueKey] = []
+
+    def work(number: int) -> None:
+        chance = random.Random(number)
+        own = queues if number % 2 else another(tmp_path)
+        for _ in range(40):
+            keys = chance.sample(KEYS, chance.randint(1, len(KEYS)))
+            with own.hold(keys):
+                with guard:
+                    clashes.extend(key for key in keys if key in held)
+                    held.update(dict.fromkeys(keys, number))
+                with guard:
+                    for key in keys:
+                        del held[key]
+
+    threads = [threading.Thread(target=work, args=(n,), daemon=True) for n in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+        assert not thread.is_alive()
+    assert clashes == []
