@@ -222,7 +222,7 @@ MERGE_COMMITS_MAX = 1_024
 CHANGES_PAGE = 1_000
 """Changes after which a page of the feed ends with its commit."""
 
-SMALL_FRAGMENTS_MAX = 16
+SMALL_FRAGMENTS_MAX = 12
 """Small fragments a table gathers before a writer merges them: every one costs each cold read about 0.3 ms."""
 
 LIGHT_ROWS_MAX = 4_096

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from omnigraph.compile.checked import CheckedRead
 from omnigraph.compile.fill import fill
 from omnigraph.compile.query import checked_read
+from omnigraph.engine.held.cache import ByteCache
 from omnigraph.engine.read import costs, expand, join, order, reach, scan
-from omnigraph.engine.read.cache import ByteCache
 from omnigraph.engine.read.run import run, run_batches
 from omnigraph.engine.read.traversal import Mode, Traversal
 from omnigraph.errors import QueryError

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from omnigraph.engine.held.cache import ByteCache
 from omnigraph.engine.read import costs
-from omnigraph.engine.read.cache import ByteCache
 from tests.support.read_world import World
 from tests.support.search_model import by_distance, by_relevance, fused, matching, relevance
 

@@ -19,7 +19,7 @@ from omnigraph.compile.query import checked_read
 from omnigraph.compile.rules import optimize
 from omnigraph.embedding.embedder import Embedder
 from omnigraph.embedding.mock import MockEmbedder
-from omnigraph.engine.read.cache import ByteCache
+from omnigraph.engine.held.cache import ByteCache
 from omnigraph.engine.read.profile import Profile
 from omnigraph.engine.read.reader import Reader
 from omnigraph.engine.read.run import run

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from omnigraph.commit.protocol import Desk
 from omnigraph.commit.queues import Queues
 from omnigraph.commit.sidecars import Sidecars
-from omnigraph.engine.plans import Plans
-from omnigraph.engine.read.cache import ByteCache
+from omnigraph.engine.held.cache import ByteCache
+from omnigraph.engine.held.known import KnownIds
+from omnigraph.engine.held.plans import Plans
+from omnigraph.engine.held.watch import Watch
 from omnigraph.engine.settings import Settings
-from omnigraph.engine.upkeep.watch import Watch
-from omnigraph.engine.write.known import KnownIds
 from omnigraph.errors import ReadOnlyError
 from omnigraph.ids import MAIN, BranchName
 from omnigraph.limits import KNOWN_ID_BYTES

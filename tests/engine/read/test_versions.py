@@ -4,8 +4,8 @@ import pyarrow as pa
 import pytest
 
 from omnigraph.compile.checked import Direction
+from omnigraph.engine.held.cache import ByteCache
 from omnigraph.engine.read.adjacency import Each
-from omnigraph.engine.read.cache import ByteCache
 from omnigraph.engine.read.entities import Entities
 from omnigraph.engine.read.topology import Topology
 from omnigraph.ids import TableKey

@@ -12,8 +12,8 @@ import pyarrow.compute as pc
 from omnigraph.catalog.model import TableType
 from omnigraph.catalog.types import PropertyType
 from omnigraph.commit.changes import column
+from omnigraph.engine.held.cache import ByteCache
 from omnigraph.engine.read import costs
-from omnigraph.engine.read.cache import ByteCache
 from omnigraph.engine.read.columns import Held, held
 from omnigraph.engine.read.encode import codes_of
 from omnigraph.engine.read.keys import KeyMap, key_map

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from functools import cached_property
 
-from omnigraph.engine.read.cache import ByteCache
+from omnigraph.engine.held.cache import ByteCache
 from omnigraph.manifest.snapshot import Entry
 from omnigraph.storage.tables import FragmentInfo, Tables
 

@@ -23,8 +23,8 @@ from omnigraph.compile.checked import (
 from omnigraph.compile.plan import Plan
 from omnigraph.embedding.embedder import Embedder
 from omnigraph.embedding.lazy import LazyEmbedder
+from omnigraph.engine.held.cache import ByteCache
 from omnigraph.engine.read.bindings import Bindings
-from omnigraph.engine.read.cache import ByteCache
 from omnigraph.engine.read.entities import Entities
 from omnigraph.engine.read.numbers import Numbers
 from omnigraph.engine.read.profile import Profile
