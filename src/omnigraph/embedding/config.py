@@ -96,7 +96,7 @@ def _provider(given: Mapping[str, str]) -> Provider:
         return Provider(text)
     raise ConfigError(
         f"{PREFIX}PROVIDER is '{text}', expected one of {', '.join(Provider)}"
-        f"{suggestion(did_you_mean(text, Provider))}; nothing was embedded"
+        f"{suggestion(did_you_mean(text, map(str, Provider)))}; nothing was embedded"
     )
 
 

@@ -49,4 +49,6 @@ def harbour() -> Iterator[World]:
     world.close()
 
 
-FEEDERS = "query q() { match { $p: Port  $p feeds $q } return { $p, $q } order { $p.code, $q.code } }"
+FEEDERS = (
+    "query q() { match { $p: Port  $p feeds $q } return { $p, $q } order { $p.code, $q.code } }"
+)

@@ -208,7 +208,7 @@ def _nothing(operator: Group) -> Bindings:
 def _same_type(parts: list[pa.Array]) -> list[pa.Array]:
     if len({part.type for part in parts}) == 1:
         return parts
-    return [part.cast(pa.float64()) for part in parts]
+    return [part.cast(pa.float64(), safe=False) for part in parts]
 
 
 def _finished(tally: Tally, whole: Partial) -> pa.Array:
@@ -218,7 +218,7 @@ def _finished(tally: Tally, whole: Partial) -> pa.Array:
     values = whole.values[tally.name]
     if tally.function in ("min", "max"):
         return values.cast(tally.type.arrow)
-    totals = values.cast(pa.float64()).to_numpy(zero_copy_only=False)
+    totals = values.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
     if tally.function == "avg":
         totals = np.divide(totals, counts, out=np.zeros(len(counts)), where=counts > 0)
     return pa.array(totals, pa.float64(), mask=counts == 0)

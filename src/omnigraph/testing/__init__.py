@@ -1,0 +1,1 @@
+"""Tools that put a graph under stress; beside the surfaces, imported by nobody."""

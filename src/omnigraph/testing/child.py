@@ -1,0 +1,94 @@
+"""Child processes that fail, stand still or die where they are told to, each as good as a fresh one."""
+
+import multiprocessing
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
+from typing import Any, Final
+
+from omnigraph.failpoints import Failpoint, arm_from, armed
+
+WAIT_SECONDS: Final = 120.0
+KILLED: Final = -9
+
+# Lance must not be forked once it runs. The server only imports, so each of its forks is as good as a new process
+# and costs a tenth of one.
+_context = multiprocessing.get_context("forkserver")
+_context.set_forkserver_preload(["omnigraph.testing.warm"])
+
+Work = Callable[..., Any]
+
+
+def run_child(work: Work, *arguments: Any, failpoints: str = "") -> int:
+    """Run a function of some module in a process of its own; give its exit code."""
+    child = _context.Process(target=_armed, args=(failpoints, work, arguments), daemon=True)
+    child.start()
+    return _ended(child)
+
+
+def _armed(failpoints: str, work: Work, arguments: tuple[Any, ...]) -> None:
+    arm_from(failpoints)
+    work(*arguments)
+
+
+def _ended(child: BaseProcess) -> int:
+    child.join(WAIT_SECONDS)
+    if child.exitcode is None:
+        child.kill()
+        raise AssertionError("a child process did not finish")
+    return child.exitcode
+
+
+@dataclass(frozen=True, slots=True)
+class ParkedChild:
+    """A process that stands at a failpoint until it is told to go on, or is killed."""
+
+    process: BaseProcess
+    line: Connection
+
+    def release(self) -> None:
+        """Let it go on, and wait for its end."""
+        self.line.send("go")
+        assert _ended(self.process) == 0
+
+    def kill(self) -> None:
+        """End it where it stands."""
+        self.process.kill()
+        assert _ended(self.process) == KILLED
+
+
+@contextmanager
+def parked_child(
+    work: Work, *arguments: Any, at: Failpoint, skip: int = 0
+) -> Iterator[ParkedChild]:
+    """Run a function in a process that stops at a failpoint; it stands there when the block begins."""
+    ours, theirs = _context.Pipe()
+    child = _context.Process(target=_parking, args=(theirs, at, skip, work, arguments), daemon=True)
+    child.start()
+    theirs.close()
+    try:
+        assert ours.poll(WAIT_SECONDS), "a child process did not reach its failpoint"
+        assert ours.recv() == "reached"
+        yield ParkedChild(child, ours)
+    finally:
+        child.kill()
+        child.join(WAIT_SECONDS)
+        ours.close()
+
+
+def _parking(
+    line: Connection, at: Failpoint, skip: int, work: Work, arguments: tuple[Any, ...]
+) -> None:
+    passed = 0
+
+    def stand() -> None:
+        nonlocal passed
+        passed += 1
+        if passed == skip + 1:
+            line.send("reached")
+            line.recv()
+
+    with armed(at, stand):
+        work(*arguments)

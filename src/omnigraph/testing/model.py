@@ -1,0 +1,219 @@
+"""A plain graph, and writes that can be done to it and to a real one alike."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final, Protocol
+
+from omnigraph.api.graph import Graph
+
+SCHEMA: Final = """
+node Person { k: String @key  n: I32? }
+node City { k: String @key  n: I32? }
+edge Knows: Person -> Person
+edge LivesIn: Person -> City
+"""
+
+Nodes = frozenset[tuple[str, int | None]]
+Edges = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Plain:
+    """What a branch shows. Edges are a multiset: their ids are made up."""
+
+    people: Nodes = frozenset()
+    cities: Nodes = frozenset()
+    knows: Edges = ()
+    lives: Edges = ()
+
+    @property
+    def names(self) -> list[str]:
+        """The people, sorted."""
+        return sorted(k for k, _ in self.people)
+
+
+def shown(graph: Graph, branch: str) -> Plain:
+    """Read a branch of a real graph."""
+    nodes: dict[str, set[tuple[str, int | None]]] = {"Person": set(), "City": set()}
+    edges: dict[str, list[tuple[str, str]]] = {"Knows": [], "LivesIn": []}
+    for entity in graph.export(branch=branch):
+        if "type" in entity:
+            nodes[entity["type"]].add((entity["data"]["k"], entity["data"]["n"]))
+        else:
+            edges[entity["edge"]].append((entity["from"], entity["to"]))
+    return Plain(
+        people=frozenset(nodes["Person"]),
+        cities=frozenset(nodes["City"]),
+        knows=tuple(sorted(edges["Knows"])),
+        lives=tuple(sorted(edges["LivesIn"])),
+    )
+
+
+class Write(Protocol):
+    """A change that a plain graph and a real one can both make."""
+
+    def to(self, graph: Graph, branch: str) -> None:
+        """Make it for real."""
+        ...
+
+    def on(self, plain: Plain) -> Plain:
+        """Say what it comes to."""
+        ...
+
+
+def _put(nodes: Nodes, changed: Iterable[tuple[str, int | None]]) -> Nodes:
+    fresh = dict(changed)
+    return frozenset({(k, n) for k, n in nodes if k not in fresh} | set(fresh.items()))
+
+
+def _with(edges: Edges, *more: tuple[str, str]) -> Edges:
+    return tuple(sorted((*edges, *more)))
+
+
+@dataclass(frozen=True, slots=True)
+class Settle:
+    """Insert a person, a city and the edge between them: three tables, both nodes upserts."""
+
+    person: str
+    city: str
+    n: int
+
+    def to(self, graph: Graph, branch: str) -> None:
+        """Make it for real."""
+        graph.mutate(
+            """query m($p: String, $c: String, $n: I32) {
+                 insert Person { k: $p, n: $n }
+                 insert City { k: $c, n: $n }
+                 insert LivesIn { from: $p, to: $c } }""",
+            {"p": self.person, "c": self.city, "n": self.n},
+            branch=branch,
+        )
+
+    def on(self, plain: Plain) -> Plain:
+        """Say what it comes to."""
+        return replace(
+            plain,
+            people=_put(plain.people, [(self.person, self.n)]),
+            cities=_put(plain.cities, [(self.city, self.n)]),
+            lives=_with(plain.lives, (self.person, self.city)),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Meet:
+    """Insert an edge between two people: one table, and two ends that must be there."""
+
+    one: str
+    other: str
+
+    def to(self, graph: Graph, branch: str) -> None:
+        """Make it for real."""
+        graph.mutate(
+            "query m($a: String, $b: String) { insert Knows { from: $a, to: $b } }",
+            {"a": self.one, "b": self.other},
+            branch=branch,
+        )
+
+    def on(self, plain: Plain) -> Plain:
+        """Say what it comes to."""
+        return replace(plain, knows=_with(plain.knows, (self.one, self.other)))
+
+
+@dataclass(frozen=True, slots=True)
+class Age:
+    """Update a person and every city: two tables, both strict; nobody of that name is no change."""
+
+    person: str
+    n: int
+
+    def to(self, graph: Graph, branch: str) -> None:
+        """Make it for real."""
+        graph.mutate(
+            """query m($p: String, $n: I32) {
+                 update Person set { n: $n } where k = $p
+                 update City set { n: $n } where n < $n }""",
+            {"p": self.person, "n": self.n},
+            branch=branch,
+        )
+
+    def on(self, plain: Plain) -> Plain:
+        """Say what it comes to."""
+        known = [(self.person, self.n)] if self.person in plain.names else []
+        older = [(k, self.n) for k, n in plain.cities if n is not None and n < self.n]
+        return replace(plain, people=_put(plain.people, known), cities=_put(plain.cities, older))
+
+
+@dataclass(frozen=True, slots=True)
+class Leave:
+    """Delete a person, and with them their edges of both types."""
+
+    person: str
+
+    def to(self, graph: Graph, branch: str) -> None:
+        """Make it for real."""
+        graph.mutate(
+            "query m($p: String) { delete Person where k = $p }", {"p": self.person}, branch=branch
+        )
+
+    def on(self, plain: Plain) -> Plain:
+        """Say what it comes to."""
+        return replace(
+            plain,
+            people=frozenset((k, n) for k, n in plain.people if k != self.person),
+            knows=tuple(edge for edge in plain.knows if self.person not in edge),
+            lives=tuple(edge for edge in plain.lives if edge[0] != self.person),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """Load people, cities and edges in one of the three modes."""
+
+    mode: str
+    people: tuple[tuple[str, int], ...]
+    cities: tuple[tuple[str, int], ...]
+    knows: Edges = ()
+    lives: Edges = ()
+
+    def to(self, graph: Graph, branch: str) -> None:
+        """Make it for real."""
+        graph.load(list(self._records()), mode=self.mode, branch=branch)
+
+    def _records(self) -> Iterable[Mapping[str, Any]]:
+        for type_, nodes in (("Person", self.people), ("City", self.cities)):
+            for k, n in nodes:
+                yield {"type": type_, "data": {"k": k, "n": n}}
+        for edge, pairs in (("Knows", self.knows), ("LivesIn", self.lives)):
+            for source, target in pairs:
+                yield {"edge": edge, "from": source, "to": target}
+
+    def on(self, plain: Plain) -> Plain:
+        """Say what it comes to."""
+        if self.mode == "overwrite":
+            return Plain(
+                frozenset(self.people), frozenset(self.cities), _with(self.knows), _with(self.lives)
+            )
+        return Plain(
+            _put(plain.people, self.people),
+            _put(plain.cities, self.cities),
+            _with(plain.knows, *self.knows),
+            _with(plain.lives, *self.lives),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Tend:
+    """Look after the tables: whatever becomes of it, nothing shows."""
+
+    verb: str
+
+    def to(self, graph: Graph, branch: str) -> None:
+        """Make it for real."""
+        if self.verb == "optimize":
+            graph.optimize()
+        else:
+            graph.ensure_indices(branch=branch)
+
+    def on(self, plain: Plain) -> Plain:
+        """Say what it comes to."""
+        return plain

@@ -1,0 +1,222 @@
+"""Random fault schedules against a plain model: `python -m omnigraph.testing.simulate --seed 7 --steps 20`.
+
+Every step writes, branches or tends, interrupted at a random place, and then opens the graph again, interrupted
+too now and then. An acknowledged step must show, an unacknowledged one must show wholly or not at all, and the
+graph must be settled.
+"""
+
+import argparse
+import logging
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from omnigraph.api import graph as api
+from omnigraph.api.graph import Graph
+from omnigraph.errors import OmniError
+from omnigraph.failpoints import Action, armed, skipping
+from omnigraph.failpoints import error as failing
+from omnigraph.runtime import SYSTEM
+from omnigraph.testing.child import KILLED, run_child
+from omnigraph.testing.model import SCHEMA, Plain, shown
+from omnigraph.testing.schedule import Chance, Drop, Fault, Fork, Step, Way
+
+State = Mapping[str, Plain]
+"""What every branch shows."""
+
+
+class Died(BaseException):
+    """The end of a thread of work: no handler of errors may see it."""
+
+
+class Broken(AssertionError):
+    """The graph does not show what it must."""
+
+
+@dataclass(slots=True)
+class Transcript:
+    """What happened, one line per step; the same for the same seed."""
+
+    lines: list[str] = field(default_factory=list)
+
+    def add(self, step: Step, acknowledged: bool, visible: bool) -> None:
+        """Note a step."""
+        told = "acknowledged" if acknowledged else "failed"
+        self.lines.append(f"{step} → {told}, {'visible' if visible else 'absent'}")
+
+
+# ---- a run
+
+
+def simulate(root: Path, seed: int, steps: int, *, kills: float = 0.0) -> Transcript:
+    """Run one schedule on a new graph below `root`; raise `Broken` where the graph is not what it must be."""
+    uri = str(root / f"graph-{seed}")
+    api.init(uri, SCHEMA).close()
+    chance, transcript = Chance(seed, kills=kills), Transcript()
+    state: State = {"main": Plain()}
+    for _ in range(steps):
+        step = chance.step(state)
+        try:
+            acknowledged = _attempted(uri, step)
+            graph = _reopened(uri, step)
+            found = {branch.name: shown(graph, branch.name) for branch in graph.branches()}
+            _require_whole(step, state, found, acknowledged)
+            _require_settled(graph)
+        except (Broken, OmniError) as error:
+            raise Broken(_story(seed, transcript, step, error)) from error
+        transcript.add(step, acknowledged, found == _after(step, state))
+        state = found
+    return transcript
+
+
+def _story(seed: int, transcript: Transcript, step: Step, error: Exception) -> str:
+    lines = [f"seed {seed} breaks at step {len(transcript.lines) + 1}: {error}"]
+    return "\n".join([*lines, *(f"  {line}" for line in transcript.lines), f"  {step}"])
+
+
+def _attempted(uri: str, step: Step) -> bool:
+    """Do a step, interrupted; tell whether its caller was told of success."""
+    if step.fault is not None and step.fault.way is Way.KILL:
+        code = run_child(_do_at, uri, step, failpoints=_spec(step.fault))
+        if code not in (0, KILLED):
+            raise Broken(f"a child ended with {code}")
+        return code == 0
+    graph = api.open(uri)
+    return _survives(lambda: _do(graph, step), step.fault)
+
+
+def _do_at(uri: str, step: Step) -> None:
+    with api.open(uri) as graph:
+        _do(graph, step)
+
+
+def _spec(fault: Fault) -> str:
+    return f"{fault.point.value}=skip({fault.skip})+exit"
+
+
+def _do(graph: Graph, step: Step) -> None:
+    match step.act:
+        case Fork(name=name, source=source):
+            graph.branch_create(name, from_branch=source)
+        case Drop(name=name):
+            graph.branch_delete(name)
+        case write:
+            write.to(graph, step.branch)
+
+
+def _survives(work: Callable[[], None], fault: Fault | None) -> bool:
+    with _interrupted(fault):
+        try:
+            work()
+        except (OmniError, Died):
+            return False
+    return True
+
+
+@contextmanager
+def _interrupted(fault: Fault | None) -> Iterator[None]:
+    if fault is None:
+        yield
+        return
+    action: Action = skipping(_die, fault.skip)
+    if fault.way is Way.ERROR:
+        action = failing(fault.point, times=1, skip=fault.skip)
+    with armed(fault.point, action):
+        yield
+
+
+def _die() -> None:
+    raise Died
+
+
+def _reopened(uri: str, step: Step) -> Graph:
+    """Open again, first as often as the step interrupts it."""
+    for fault in step.reopening:
+        if fault.way is Way.KILL:
+            run_child(_open_at, uri, failpoints=_spec(fault))
+        else:
+            _survives(lambda: _open_at(uri), fault)
+    return api.open(uri)
+
+
+def _open_at(uri: str) -> None:
+    api.open(uri).close()
+
+
+# ---- what must hold
+
+
+def _after(step: Step, state: State) -> State | None:
+    """What the graph shows when the step is done; None when it must be refused."""
+    match step.act:
+        case Fork(name=name, source=source):
+            return None if name in state else {**state, name: state[source]}
+        case Drop(name=name):
+            return {branch: plain for branch, plain in state.items() if branch != name}
+        case write:
+            return {**state, step.branch: write.on(state[step.branch])}
+
+
+def _require_whole(step: Step, before: State, found: State, acknowledged: bool) -> None:
+    after = _after(step, before)
+    if acknowledged and found != after:
+        raise Broken(f"an acknowledged step does not show: {_difference(after or before, found)}")
+    if not acknowledged and found not in (before, after):
+        raise Broken(f"a failed step shows in part: {_difference(before, found)}")
+    if not acknowledged and step.fault is None and after is not None:
+        raise Broken("a step without a fault failed")
+
+
+def _difference(expected: State, found: State) -> str:
+    names = sorted(expected.keys() | found.keys())
+    parts = (
+        f"{name} expected {expected.get(name)}, found {found.get(name)}"
+        for name in names
+        if expected.get(name) != found.get(name)
+    )
+    return "; ".join(parts)
+
+
+def _require_settled(graph: Graph) -> None:
+    # Branches may keep a fork that their deletion could not drop: the next write there, or cleanup, takes it.
+    found = [str(one) for one in graph.doctor() if one.check != "orphan fork"]
+    if found or graph.pending_recoveries():
+        raise Broken(f"the graph is not settled: {found or graph.pending_recoveries()}")
+
+
+# ---- the command
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run schedules from consecutive seeds, and say how many there were and how long they took."""
+    parser = argparse.ArgumentParser(prog="python -m omnigraph.testing.simulate")
+    parser.add_argument("--seed", type=int, default=0, help="the first seed")
+    parser.add_argument("--steps", type=int, default=10, help="steps of each schedule")
+    parser.add_argument("--schedules", type=int, default=1, help="how many seeds to run")
+    parser.add_argument("--kills", type=float, default=0.0, help="part of the faults that kill")
+    parser.add_argument("--verbose", action="store_true", help="print every step")
+    chosen = parser.parse_args(arguments)
+    # Every fault is logged as the warning it is; here faults are the point.
+    logging.disable(logging.WARNING)
+    started = SYSTEM.monotonic()
+    for seed in range(chosen.seed, chosen.seed + chosen.schedules):
+        root = Path(tempfile.mkdtemp(prefix="omnigraph-simulate-"))
+        try:
+            done = simulate(root, seed, chosen.steps, kills=chosen.kills)
+        except Broken as error:
+            sys.stdout.write(f"{error}\nthe graph is kept in {root}\n")
+            return 1
+        shutil.rmtree(root)
+        if chosen.verbose:
+            sys.stdout.write("".join(f"{line}\n" for line in (f"seed {seed}", *done.lines)))
+    seconds = SYSTEM.monotonic() - started
+    sys.stdout.write(f"{chosen.schedules} schedules of {chosen.steps} steps in {seconds:.1f} s\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
