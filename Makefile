@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 UV     := $(shell command -v uv 2>/dev/null)
 
-.PHONY: help setup demo test check fmt faults soak bench lock report clean
+.PHONY: help setup demo test check fmt faults soak bench lock reference report clean
 
 help:
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -53,6 +53,9 @@ bench: $(STAMP) ## every benchmark, ratios in one run
 lock: ## pin what the environment needs, by hash and without addresses
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
 	  --no-emit-index-url --group dev pyproject.toml requirements.build -o requirements.lock
+
+reference: $(STAMP) ## renew the tables of the reference that are made from the code
+	$(BIN)/python -m tests.support.reference
 
 report: $(STAMP) ## sizes, for reading
 	$(BIN)/python -m tests.support.report

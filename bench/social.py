@@ -53,7 +53,9 @@ class Scale:
 
 
 SCALES: Mapping[str, Scale] = {
-    "xs": Scale(people=2_000, posts=7_000, forums=1_000, knows=40_000, likes=30_000, members=16_000),
+    "xs": Scale(
+        people=2_000, posts=7_000, forums=1_000, knows=40_000, likes=30_000, members=16_000
+    ),
     "s": Scale(
         people=20_000, posts=70_000, forums=10_000, knows=400_000, likes=300_000, members=160_000
     ),

@@ -359,6 +359,29 @@ def test_of_many_writers_that_insist_on_one_head_one_wins(graph: Graph) -> None:
     assert_settled(graph)
 
 
+def test_a_refresh_never_stands_in_the_way_of_a_schema_change(graph: Graph) -> None:
+    stop = threading.Event()
+
+    def refresh() -> None:
+        while not stop.is_set():
+            graph.refresh()
+
+    def change() -> None:
+        try:
+            for number in range(3):
+                added = "".join(f"  extra{n}: I32?" for n in range(number + 1))
+                graph.schema_apply(SCHEMA.replace("nickName: String?", "nickName: String?" + added))
+                graph.branch_create("side")
+                graph.mutate(ADD, {"name": f"s{number}"}, branch="side")
+                graph.branch_delete("side")
+        finally:
+            stop.set()
+
+    assert in_threads([refresh, change]) == [None, None]
+    assert graph.catalog.nodes["Person"].properties.keys() >= {"extra0", "extra1", "extra2"}
+    assert_settled(graph)
+
+
 # ---- branches
 
 

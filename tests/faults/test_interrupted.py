@@ -1,5 +1,6 @@
 """Recovery itself interrupted, raced or asked while the owner lives: rows R1 to R10."""
 
+import gc
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -369,6 +370,26 @@ def test_r10_what_must_be_rolled_back_waits_for_somebody_who_may(
     assert story.content(graph) == story.after("1")
 
 
+UPKEEP: dict[str, Callable[[Graph], object]] = {
+    "optimize": lambda graph: graph.optimize(),
+    "repair": lambda graph: graph.repair(),
+    "cleanup": lambda graph: graph.cleanup(keep=1, confirm=True),
+}
+
+
+@pytest.mark.parametrize("verb", UPKEEP)
+def test_o6_upkeep_waits_until_nothing_is_pending(stage: Setting, verb: str) -> None:
+    story = stage("insert", "main")
+    graph = interrupted(story, BACK)
+    before = fingerprint(graph)
+    with pytest.raises(RecoveryRequired):
+        UPKEEP[verb](graph)
+    assert fingerprint(graph) == before
+    graph.refresh(settle=True)
+    UPKEEP[verb](graph)
+    assert_settled(graph)
+
+
 def test_a_background_reconciler_settles_what_a_dead_writer_left(stage: Setting) -> None:
     story = stage("insert", "main")
     interrupted(story, BACK)
@@ -385,3 +406,17 @@ def test_a_background_reconciler_settles_what_a_dead_writer_left(stage: Setting)
         assert kinds(graph) == [RecoveryKind.ROLLED_BACK]
     assert not any(t.name == "omnigraph-reconciler" for t in threading.enumerate())
     assert_settled(story.open())
+
+
+def test_a_reconciler_ends_with_the_last_handle_that_nobody_closed(stage: Setting) -> None:
+    graph = stage("insert", "main").open(config={"reconcile_seconds": 0.01})
+    (thread,) = [t for t in threading.enumerate() if t.name == "omnigraph-reconciler"]
+    other = graph.on("main")
+    del graph
+    gc.collect()
+    thread.join(0.1)
+    assert thread.is_alive()
+    del other
+    gc.collect()
+    thread.join(30)
+    assert not thread.is_alive()

@@ -43,6 +43,13 @@ def test_rc1_no_head_moves_without_an_intent_that_names_it(
     assert_settled(graph)
 
 
+def test_a_test_may_leave_the_last_look_to_its_fixture(
+    stage: Setting, settled: Callable[[Graph], Graph]
+) -> None:
+    story = stage("insert", "fresh")
+    story.write_with(settled(story.open()), "1")
+
+
 @pytest.mark.parametrize("place", PLACES)
 def test_rc2_recovery_never_publishes_a_part(stage: Setting, place: str) -> None:
     """Whichever table was the last to land, the write shows in all of its tables or in none."""

@@ -65,12 +65,13 @@ branches = st.sampled_from(["main", "one", "two"])
 
 
 class Writes(RuleBasedStateMachine):
-    """A graph and its model, branch by branch, with every state a commit made."""
+    """A graph through two handles, and its model, branch by branch, with every state a commit made."""
 
     @initialize()
     def begin(self) -> None:
         self.home = tempfile.TemporaryDirectory()
         self.graph: Graph = omnigraph.init(Path(self.home.name) / "g", SCHEMA)
+        self.other: Graph = omnigraph.open(self.graph.uri)
         self.models: dict[str, Model] = {"main": Model()}
         self.past: list[tuple[str, str, Model]] = []
 
@@ -184,6 +185,10 @@ class Writes(RuleBasedStateMachine):
         assert model_of(self.graph.export(branch=branch, at=commit)).rows == model.rows
 
     @rule()
+    def turn_to_the_other_handle(self) -> None:
+        self.graph, self.other = self.other, self.graph
+
+    @rule()
     def reopen(self) -> None:
         uri = self.graph.uri
         self.graph.close()
@@ -197,13 +202,12 @@ class Writes(RuleBasedStateMachine):
     def teardown(self) -> None:
         if not hasattr(self, "graph"):
             return
-        for branch, model in self.models.items():
-            assert model_of(self.graph.export(branch=branch)).rows == model.rows
-        for commit, branch, model in self.past[-3:]:
-            assert model_of(self.graph.export(branch=branch, at=commit)).rows == model.rows
-        assert_settled(self.graph)
-        self.graph.close()
-        self.home.cleanup()
+        with self.home, self.graph, self.other:
+            for branch, model in self.models.items():
+                assert model_of(self.graph.export(branch=branch)).rows == model.rows
+            for commit, branch, model in self.past[-3:]:
+                assert model_of(self.graph.export(branch=branch, at=commit)).rows == model.rows
+            assert_settled(self.graph)
 
 
 _ENDS = {"src": "from", "dst": "to"}

@@ -55,9 +55,10 @@ DOORS = frozenset(
         ("lance_rows.py", "LanceRows.create"),
         ("lance_rows.py", "LanceRows.fold"),
         ("lance_tables.py", "LanceTables.create"),
+        ("reclaim.py", "reclaim"),
     }
 )
-"""Behind `commit_staged` and `restore`, behind `Rows`, and the named door."""
+"""Behind `commit_staged` and `restore`, behind `Rows`, behind cleanup, and the named door."""
 
 ALLOWED = re.compile(r"# moves HEAD: \S.{9,}")
 """A line may exempt itself, with a reason."""

@@ -345,18 +345,18 @@ class QueryResult:
 
     def to_list(self) -> list[dict[str, Any]]:
         """Rows as Python values: dates are dates."""
-        found: list[dict[str, Any]] = self.table.to_pylist()
+        found: list[dict[str, Any]] = _with_time(self.table).to_pylist()
         return found
 
     def to_pandas(self) -> Any:
         """A pandas DataFrame."""
-        return self.table.to_pandas()
+        return _with_time(self.table).to_pandas()
 
     def to_polars(self) -> Any:
         """A polars DataFrame."""
         import polars
 
-        return polars.from_arrow(self.table)
+        return polars.from_arrow(_with_time(self.table))
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Record batches, one after the other."""
@@ -387,7 +387,10 @@ class QueryResult:
         head = f"<{self.query_name}: {len(self)} rows on {self.branch}>"
         lines = [head, " | ".join(self.columns)]
         shown = self.table.slice(0, ROWS_SHOWN_MAX)
-        lines += [" | ".join(str(value) for value in row.values()) for row in shown.to_pylist()]
+        lines += [
+            " | ".join(str(value) for value in row.values())
+            for row in _with_time(shown).to_pylist()
+        ]
         if len(self) > ROWS_SHOWN_MAX:
             lines.append(f"… {len(self) - ROWS_SHOWN_MAX} more")
         return "\n".join(lines)
@@ -398,7 +401,26 @@ class QueryResult:
         def cells(values: Any, tag: str) -> str:
             return "".join(f"<{tag}>{html.escape(str(value))}</{tag}>" for value in values)
 
-        shown = self.table.slice(0, ROWS_SHOWN_MAX).to_pylist()
+        shown = _with_time(self.table.slice(0, ROWS_SHOWN_MAX)).to_pylist()
         body = "".join(f"<tr>{cells(row.values(), 'td')}</tr>" for row in shown)
         more = f"<p>{len(self)} rows</p>"
         return f"<table><thead><tr>{cells(self.columns, 'th')}</tr></thead><tbody>{body}</tbody></table>{more}"
+
+
+_MOMENT = pa.timestamp("ms", "UTC")
+
+
+def _with_time(table: pa.Table) -> pa.Table:
+    """The same rows with instants as timestamps: converters take `date64` for a mere date."""
+    fields = [field.with_type(_timed(field.type)) for field in table.schema]
+    return (
+        table.cast(pa.schema(fields))
+        if any(f.type != o.type for f, o in zip(fields, table.schema, strict=True))
+        else table
+    )
+
+
+def _timed(type_: pa.DataType) -> pa.DataType:
+    if pa.types.is_list(type_) and pa.types.is_date64(type_.value_type):
+        return pa.list_(_MOMENT)
+    return _MOMENT if pa.types.is_date64(type_) else type_

@@ -1,5 +1,7 @@
 """The last look before effects: is everything a plan relies on still where it was prepared?"""
 
+from collections.abc import Sequence
+
 from omnigraph.commit.plan import TableWrite, WritePlan
 from omnigraph.commit.sidecar import Sidecar
 from omnigraph.commit.sidecars import Sidecars
@@ -41,8 +43,7 @@ def require_base(
     for write in plan.tables:
         if write.fork is None:
             _require_no_drift(tables, sidecars, write)
-        else:
-            _require_no_rival(sidecars, write, write.fork)
+    _require_no_rivals(sidecars, [write for write in plan.tables if write.fork is not None])
     return state
 
 
@@ -80,15 +81,19 @@ def _require_no_drift(tables: Tables, sidecars: Sidecars, write: TableWrite) -> 
     raise drift(sidecars, write.table_key, write.branch, pin, head)
 
 
-def _require_no_rival(sidecars: Sidecars, write: TableWrite, fork: str) -> None:
-    """Raise when a pending operation may own the fork that this write is about to make."""
-    rival = covered_by(sidecars, write.table_key, fork)
-    if rival is not None:
-        raise Blocked(
-            rival.operation_id,
-            f"branch '{fork}' of {write.table_key} belongs to the interrupted {rival.writer_kind} "
-            f"{rival.operation_id}; nothing was written, reopen the graph read-write",
-        )
+def _require_no_rivals(sidecars: Sidecars, writes: Sequence[TableWrite]) -> None:
+    """Raise when a pending operation may own a fork that this write is about to make."""
+    if not writes:
+        return
+    owners = {pin.queue: sidecar for sidecar in sidecars.pending() for pin in sidecar.tables}
+    for write in writes:
+        rival = owners.get(write.queue)
+        if rival is not None:
+            raise Blocked(
+                rival.operation_id,
+                f"branch '{write.fork}' of {write.table_key} belongs to the interrupted {rival.writer_kind} "
+                f"{rival.operation_id}; nothing was written, reopen the graph read-write",
+            )
 
 
 def drift(

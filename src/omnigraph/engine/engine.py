@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from weakref import finalize
 
 from omnigraph.commit.protocol import Desk
 from omnigraph.commit.queues import Queues
@@ -30,7 +31,7 @@ from omnigraph.storage import layout
 from omnigraph.storage.store import Store, open_store
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, weakref_slot=True)
 class Engine:
     """Everything the verbs work with."""
 
@@ -68,6 +69,7 @@ class Engine:
         """Begin what runs in the background, if anything was asked for."""
         if self.reconciler is not None:
             self.reconciler.start()
+            finalize(self, self.reconciler.end)
         return self
 
     def stop(self) -> None:

@@ -22,8 +22,12 @@ class Reconciler:
         """Begin; the first look comes after one pause, since an open has just looked."""
         self._thread.start()
 
+    def end(self) -> None:
+        """Let it end by itself; for a handle that was dropped without being closed."""
+        self._stopping.set()
+
     def stop(self) -> None:
-        """End, after the operation in hand."""
+        """End, and wait for the operation in hand."""
         self._stopping.set()
         if self._thread.is_alive() and self._thread is not threading.current_thread():
             self._thread.join()

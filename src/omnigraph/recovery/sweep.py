@@ -95,17 +95,18 @@ class Recovery:
         try:
             outcome = self._again(operation_id, hold)
         except OmniError as error:
-            raise RecoveryRequired(
-                operation_id,
-                f"operation {operation_id} was refused after its tables were written, and could not be taken back "
-                f"({error}); recovery will, nothing of it is visible",
-            ) from error
-        if outcome is Outcome.ROLLED_FORWARD:
-            raise RecoveryRequired(
-                operation_id,
-                f"operation {operation_id} is visible: another process published a part of it, and recovery the rest; "
-                "do not repeat it",
-            )
+            raise _left(operation_id, str(error)) from error
+        match outcome:
+            case Outcome.ROLLED_FORWARD:
+                raise RecoveryRequired(
+                    operation_id,
+                    f"operation {operation_id} is visible: another process published a part of it, and recovery the "
+                    "rest; do not repeat it",
+                )
+            case Outcome.DEFERRED | Outcome.ALIVE:
+                raise _left(operation_id, "others were faster")
+            case Outcome.ROLLED_BACK | Outcome.DISCARDED | Outcome.GONE:
+                pass
 
     def _again(self, operation_id: OperationId, hold: Hold) -> Outcome:
         sidecar = self.desk.sidecars.find(operation_id)
@@ -211,6 +212,15 @@ def act(case: Case, power: Power) -> Outcome:
         case Verdict.ORPHAN:
             discard_orphan(case)
             return Outcome.DISCARDED
+
+
+def _left(operation_id: OperationId, reason: str) -> RecoveryRequired:
+    """The error of a refused write that could not be taken back at once."""
+    return RecoveryRequired(
+        operation_id,
+        f"operation {operation_id} was refused after its tables were written, and could not be taken back yet "
+        f"({reason}); nothing of it is visible, recovery settles it",
+    )
 
 
 def _aborted(case: Case) -> RecoveryRequired:

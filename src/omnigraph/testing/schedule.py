@@ -97,16 +97,21 @@ class Drop:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One step: what is done on which branch, what interrupts it, and what interrupts the opens after it."""
+    """One step: what is done on which branch, what interrupts it, and what interrupts the opens after it.
+
+    `stays`: the handle is kept and refreshed instead, as a service does that is not restarted.
+    """
 
     act: Write | Fork | Drop
     branch: str
     fault: Fault | None
     reopening: tuple[Fault, ...]
+    stays: bool
 
     def __str__(self) -> str:
         after = "".join(f", then {fault}" for fault in self.reopening)
-        return f"{self.act} on {self.branch}: {self.fault or 'no fault'}{after}"
+        kept = ", kept open" if self.stays else ""
+        return f"{self.act} on {self.branch}: {self.fault or 'no fault'}{after}{kept}"
 
 
 class Chance:
@@ -127,13 +132,14 @@ class Chance:
             points = BRANCHING
         elif isinstance(act, Tend):
             points = TENDING
+        stays = self._random.random() < 0.3
+        again = 0 if stays else self._random.choice((0, 0, 0, 1, 1, 2))
         return Step(
             act=act,
             branch=branch,
             fault=self._fault(points) if self._random.random() < 0.85 else None,
-            reopening=tuple(
-                self._fault(RECOVERING) for _ in range(self._random.choice((0, 0, 0, 1, 1, 2)))
-            ),
+            reopening=tuple(self._fault(RECOVERING) for _ in range(again)),
+            stays=stays,
         )
 
     def _fault(self, points: Sequence[Failpoint]) -> Fault:

@@ -54,7 +54,7 @@ def demo(
         Path | None, typer.Argument(help="Where to keep it; else it is removed.")
     ] = None,
 ) -> None:
-    """Create an example graph, load it, query it, branch it, change the branch, look at the history.
+    """Create an example graph, load it, query it, branch it, change the branch, merge it, look at the history.
 
     Example: omnigraph demo
     """
@@ -87,10 +87,16 @@ def _story(graph: "Graph") -> None:
     say("6. history of the branch, newest first")
     for commit in graph.commits(branch="review"):
         say(f"   {commit.id}  {commit.kind:10} by {commit.actor or '-'}")
-    first = graph.commits(branch="review")[-1]
-    counted = graph.snapshot(branch="review", at=first).tables()
-    say(f"\n7. at its first commit the graph had {sum(counted.values())} rows")
-    say(f"8. doctor: {'settled' if not graph.doctor() else 'not settled'}")
+    say("\n7. what would a merge bring, and what did it bring?")
+    for change in graph.diff("main", "review").changes:
+        say(f"   {change.op} {change.table_key} '{change.id}'")
+    merged = graph.merge("review", actor="reviewer")
+    say(f"   {merged.outcome}: {merged.commit}\n")
+    _show(graph.query(NAMES))
+    first = graph.commits()[-1]
+    counted = graph.snapshot(at=first).tables()
+    say(f"8. at its first commit the graph had {sum(counted.values())} rows")
+    say(f"9. doctor: {'settled' if not graph.doctor() else 'not settled'}")
 
 
 def _show(result: Any) -> None:
