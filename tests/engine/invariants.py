@@ -162,7 +162,9 @@ OBSERVED: Mapping[str, tuple[str, ...]] = {
         _FAULTS
         + "test_refusals.py::test_a_read_set_that_moved_at_the_last_moment_refuses_the_write",
     ),
-    "WP-20": ("tests/unit/commit/test_queues.py::QUEUES",),
+    "WP-20": (
+        "tests/unit/commit/test_queues.py::test_random_sets_of_turns_never_block_for_ever_and_never_overlap",
+    ),
     "WP-21": (_WRITES + "test_a_refresh_never_stands_in_the_way_of_a_schema_change",),
     "WP-22": (
         _WRITES + "test_an_edge_only_write_leaves_the_nodes_with_their_parent",
@@ -237,6 +239,7 @@ OBSERVED: Mapping[str, tuple[str, ...]] = {
         _MERGE + "test_feed.py::test_changes_can_be_chosen_by_type_kind_and_operation",
         _CASES + "history.yaml::diff_of_types",
     ),
+    "BR-17": (_HISTORY + "test_the_first_write_of_a_branch_is_told_as_the_update_it_is",),
     "BR-18": (
         _CASES + "history.yaml::equal_states_have_no_diff",
         _CASES + "history.yaml::diff_sees_null_and_empty_text",

@@ -297,6 +297,15 @@ def test_a_handle_with_a_default_branch_reads_and_writes_there(graph: Graph) -> 
     assert side.commits()[0].branch == "side"
 
 
+def test_the_first_write_of_a_branch_is_told_as_the_update_it_is(graph: Graph) -> None:
+    graph.branch_create("side")
+    graph.mutate('query q() { update Person set { age: 5 } where name = "b" }', branch="side")
+    found = graph.diff("main", "side")
+    assert [(change.op, change.table_key, change.id) for change in found.changes] == [
+        ("update", "node:Person", "b")
+    ]
+
+
 # ---- export
 
 

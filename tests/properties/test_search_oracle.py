@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from omnigraph.engine.held.cache import ByteCache
-from omnigraph.engine.read import costs
+from omnigraph.engine.read import costs, vectors
 from tests.support.read_world import World
 from tests.support.search_model import by_distance, by_relevance, fused, matching, relevance
 
@@ -137,7 +137,9 @@ def test_searches_agree_with_looking_at_every_row(
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
         if thrifty:
-            # Memory is dear: every index that there is must be asked.
+            # Memory is dear: every index that there is must be asked, and vectors come in small blocks.
+            patch.setattr(vectors, "_BLOCK_CELLS", 4)
+            patch.setattr(vectors, "_SLACK", 0)
             for name in ("SCANNED_ROW", "SCANNED_NUMBER", "KEY_ROW", "EDGE_ROW", "TEXT_ROW"):
                 patch.setattr(costs, name, 1e9)
         for cache in (ByteCache(1 << 26), ByteCache(0)):

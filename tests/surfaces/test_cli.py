@@ -1,5 +1,6 @@
 """The command line as its users meet it: what it prints where, and with which exit code."""
 
+import io
 import json
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 
 from omnigraph.surfaces.cli.main import main
+from tests.support.s3 import Bucket
 
 SCHEMA = """\
 node Person { name: String @key  age: I32?  @range(age, 0..150) }
@@ -198,6 +200,164 @@ def test_a_wrong_call_is_told_in_words(
     assert told.code == code, text
     assert all(word in text for word in words), text
     assert "Traceback" not in text
+
+
+def test_version_tells_the_storage_format_too(run: Run) -> None:
+    lines = run("version").out.splitlines()
+    assert lines[0].startswith("omnigraph ")
+    assert lines[1].startswith("internal-schema ")
+    assert run("-v").out == run("--version").out == run("version").out
+    told = run("version", "--json").json
+    assert told.keys() == {
+        "version", "internal_schema_version", "python", "pylance", "pyarrow", "pyspark"
+    }  # fmt: skip
+
+
+def test_flags_may_stand_before_the_command(people: Run) -> None:
+    after = people("branch", "list", "--store", "g", "--json")
+    assert people("--store", "g", "--json", "branch", "list").out == after.out
+    assert people("--store=g", "branch", "list").out == "main\n"
+
+
+def test_a_write_says_what_it_writes_to_unless_it_is_quiet(people: Run) -> None:
+    add = ("mutate", "add", "--store", "g", "--query", "people.gq", "--param", "name=Cy")
+    assert "omnigraph mutate → " in people(*add).err
+    assert "(direct, local)" in people(*add).err
+    assert people(*add, "--quiet").err == ""
+    assert "→" not in people("query", "-e", ALL, "--store", "g").err
+
+
+ALL = "query all() { match { $p: Person } return { $p.name as name } order { $p.name } }"
+
+
+def test_several_files_and_stdin_are_one_load_each(
+    people: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("cy", "di"):
+        (tmp_path / f"{name}.jsonl").write_text(
+            f'{{"type": "Person", "data": {{"name": "{name}"}}}}\n'
+        )
+    before = len(people("commit", "list", "g", "--json").json["commits"])
+    done = people("load", "g", "-d", "cy.jsonl", "-d", "di.jsonl", "--mode", "append")
+    assert "2 nodes across 1 node types" in done.out
+    assert len(people("commit", "list", "g", "--json").json["commits"]) == before + 1
+    text = b'{"type": "Person", "data": {"name": "ed"}}\n{"type": "Person", "data": {"nme": "x"}}\n'
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text)))
+    refused = people("load", "g", "--data", "-", "--mode", "append")
+    assert refused.code == 1
+    assert "line 2" in refused.err
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.splitlines()[0])))
+    assert people("load", "g", "--data", "-", "--mode", "append").code == 0
+    assert people("load", "g", "-d", "-", "-d", "cy.jsonl", "--mode", "append").code == 2
+
+
+def test_a_check_of_a_load_finds_everything_and_writes_nothing(people: Run, tmp_path: Path) -> None:
+    before = people("snapshot", "g", "--json").json
+    (tmp_path / "more.jsonl").write_text('{"type": "Person", "data": {"name": "Cy"}}\n')
+    fine = people("load", "g", "--data", "more.jsonl", "--mode", "append", "--check")
+    assert (fine.code, "checked for" in fine.out) == (0, True)
+    bad = people("load", "g", "--data", "people.jsonl", "--mode", "append", "--check", "--json")
+    assert (bad.code, bad.json["kind"]) == (3, "key_conflict")
+    fork = ("--branch", "new", "--from", "main")
+    assert (
+        people("load", "g", "--data", "more.jsonl", "--mode", "append", "--check", *fork).code == 0
+    )
+    assert people("snapshot", "g", "--json").json == before
+    assert people("branch", "list", "g").out == "main\n"
+
+
+def test_parameters_are_read_as_their_query_declares_them(people: Run) -> None:
+    for name in ("007", "true", "null", '"quoted"'):
+        people("mutate", "add", "--store", "g", "--query", "people.gq", "--param", f"name={name}")
+    found = {
+        row["name"] for row in people("query", "-e", ALL, "--store", "g", "--json").json["rows"]
+    }
+    assert found >= {"007", "true", "null", '"quoted"'}
+    slip = people(
+        "mutate", "add", "--store", "g", "--query", "people.gq", "--param", "name=x", "--param", "aeg=3", "--json"
+    )  # fmt: skip
+    assert (slip.code, slip.json["param"]["name"]) == (1, "aeg")
+    assert "'age'" in slip.err
+
+
+@pytest.mark.parametrize("flags", [["--json"], ["--format", "json"], ["-f", "jsonl"]])
+def test_an_error_is_one_document_on_stdout_and_words_on_stderr(
+    people: Run, flags: list[str]
+) -> None:
+    query = "query q() { match { $p: Persn } return { $p.name } }"
+    told = people("query", "--store", "g", "-e", query, *flags)
+    assert (told.code, told.json["kind"]) == (1, "query_error")
+    assert told.json["diagnostic"]["code"] == "T1"
+    assert "Persn" in told.err
+    usage = people("query", *flags)
+    assert (usage.code, usage.json["kind"]) == (2, "usage")
+
+
+def test_former_words_still_work_and_say_the_new_one(people: Run, tmp_path: Path) -> None:
+    told = people("read", "-e", ALL, "--store", "g", "--json")
+    assert (told.code, told.json["row_count"]) == (0, 2)
+    assert "omnigraph query" in told.err
+    (tmp_path / "more.jsonl").write_text('{"type": "Person", "data": {"name": "Cy"}}\n')
+    done = people("ingest", "g", "--data", "more.jsonl", "--json")
+    assert (done.code, done.json["mode"], done.json["base_branch"]) == (0, "merge", "main")
+    gone = people("run", "list")
+    assert (gone.code, "commit list" in gone.err) == (2, True)
+
+
+def test_commits_are_chosen_by_actor_kind_and_time(people: Run) -> None:
+    add = ("mutate", "add", "--store", "g", "--query", "people.gq", "--param")
+    people(*add, "name=Cy", "--as", "ada")
+    people(*add, "name=Di", "--as", "bo")
+
+    def actors(*filters: str) -> list[str | None]:
+        flags = [part for one in filters for part in ("--filter", one)]
+        return [
+            c["actor_id"] for c in people("commit", "list", "g", "--json", *flags).json["commits"]
+        ]
+
+    assert actors() == ["bo", "ada", None, None]
+    assert actors("actor=ada") == ["ada"]
+    assert actors("kind=linear", "actor=bo") == ["bo"]
+    assert actors("kind=load") == [None]
+    assert actors("kind=merge") == actors("kind=recovery") == actors("until=2020-01-01") == []
+    assert actors("actor=omnigraph:recovery") == []
+    assert actors("since=2020-01-01T00:00:00", "until=2999-01-01") == actors()
+    assert people("commit", "list", "g", "--filter", "until=soon").code == 2
+    assert people("commit", "list", "g", "--filter", "colour=red").code == 2
+    oldest = people("commit", "list", "g", "--reverse", "--limit", "1", "--json").json["commits"]
+    assert len(oldest) == 1
+
+
+@pytest.mark.s3
+def test_what_is_destroyed_elsewhere_needs_consent(
+    people: Run, bucket: Bucket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in environment(bucket).items():
+        monkeypatch.setenv(name, value)
+    uri = f"{bucket.uri}/g"
+    assert people("init", uri, "--schema", "people.pg").code == 0
+    assert (
+        "(direct, remote)" in people("load", uri, "--data", "people.jsonl", "--mode", "append").err
+    )
+    people("branch", "create", "side", "--store", uri)
+    replace = ("load", uri, "--data", "people.jsonl", "--mode", "overwrite")
+    drop = ("branch", "delete", "side", "--store", uri)
+    for command in (replace, drop):
+        refused = people(*command)
+        assert refused.code == 1
+        assert "--yes" in refused.err
+        assert people(*command, "--yes").code == 0
+    assert people("branch", "list", uri).out == "main\n"
+
+
+def environment(bucket: Bucket) -> dict[str, str]:
+    return {
+        "AWS_ENDPOINT_URL": bucket.server.endpoint,
+        "AWS_ACCESS_KEY_ID": "test",
+        "AWS_SECRET_ACCESS_KEY": "test",
+        "AWS_REGION": "us-east-1",
+        "AWS_ALLOW_HTTP": "true",
+    }
 
 
 def test_lint_checks_every_query_and_fails_on_errors(run: Run, tmp_path: Path) -> None:

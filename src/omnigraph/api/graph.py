@@ -242,8 +242,12 @@ class Graph:
         from_branch: str | None = None,
         actor: str | None = None,
         allow_empty: bool = False,
+        dry_run: bool = False,
     ) -> LoadResult:
-        """Load records or frames in one commit; `type` names the type of a single frame."""
+        """Load records or frames in one commit; `type` names the type of a single frame.
+
+        `dry_run` reads and checks everything and writes nothing.
+        """
         writer = actor or self._actor
         done = load(
             self._engine,
@@ -253,6 +257,7 @@ class Graph:
             from_branch=None if from_branch is None else BranchName(from_branch),
             actor=writer,
             allow_empty=allow_empty,
+            dry_run=dry_run,
         )
         notes = (
             () if done.input.records else (f"{done.input.name} has 0 records; nothing was written",)

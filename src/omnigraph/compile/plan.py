@@ -4,6 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+import pyarrow as pa
+
 from omnigraph.compile.checked import Parameter, VariableKind
 from omnigraph.compile.explain import explain
 from omnigraph.compile.operators import Operator, Output, Project, execution_order
@@ -37,6 +39,11 @@ class Plan:
     def columns(self) -> tuple[Output, ...]:
         """The columns of the result."""
         return self.root.columns
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        """The declared types of the result, whatever its rows."""
+        return pa.schema([pa.field(one.name, one.type.arrow) for one in self.columns])
 
     @cached_property
     def operators(self) -> tuple[Operator, ...]:

@@ -4,11 +4,12 @@ import gzip
 import io
 import json
 import re
+import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import pyarrow as pa
@@ -49,19 +50,29 @@ def take_row_file(path: Path, type_: TableType, intake: Intake) -> None:
         _take_carefully(block, range(len(block.texts)), intake, type_)
 
 
+def take_stream(stream: IO[Any], intake: Intake) -> None:
+    """Take in records from an open file, bytes or text."""
+    for block in _blocks_of(stream, str(getattr(stream, "name", "stream"))):
+        take_block(block, intake)
+
+
 def _blocks(path: Path) -> Iterator[Block]:
     """Some lines of a file at a time; unpacked when it is compressed."""
-    first = 1
     try:
         with open(path, "rb") as raw:
             stream: Any = gzip.GzipFile(fileobj=raw) if path.suffix == ".gz" else raw
             with io.BufferedReader(stream, 1 << 20) as lines:
-                while texts := lines.readlines(BLOCK_BYTES):
-                    yield Block(texts, first, str(path))
-                    first += len(texts)
-    except (OSError, EOFError) as error:
+                yield from _blocks_of(lines, str(path))
+    except (OSError, EOFError, zlib.error) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise UserInputError(f"'{path}' cannot be read: {reason}; no changes were made") from error
+
+
+def _blocks_of(lines: IO[Any], name: str) -> Iterator[Block]:
+    first = 1
+    while texts := lines.readlines(BLOCK_BYTES):
+        yield Block([t.encode() if isinstance(t, str) else t for t in texts], first, name)
+        first += len(texts)
 
 
 def take_block(block: Block, intake: Intake) -> None:

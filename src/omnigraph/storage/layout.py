@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Final, Literal
 from urllib.parse import unquote, urlsplit
 
+from omnigraph.catalog.names import fnv1a_64
 from omnigraph.errors import ConfigError, shorten
-from omnigraph.ids import TableKey, is_node, type_name
 
 SCHEMA_PG: Final = "_schema.pg"
 SCHEMA_IR: Final = "_schema.ir.json"
@@ -41,12 +41,8 @@ LEGACY_ACTORS: Final = "_graph_commit_actors.lance"
 LEGACY_RUNS: Final = ("_graph_runs.lance", "_graph_run_actors.lance")
 """Residue of graphs older than 0.4: never created, never read."""
 
-TableKind = Literal["node", "edge"]
 Scheme = Literal["file", "memory", "s3", "gs", "az"]
 
-_FNV_OFFSET: Final = 0xCBF29CE484222325
-_FNV_PRIME: Final = 0x100000001B3
-_UINT64: Final = 0xFFFFFFFFFFFFFFFF
 _SCHEMES: Final[dict[str, Scheme]] = {
     "file": "file",
     "memory": "memory",
@@ -58,26 +54,6 @@ _SCHEMES: Final[dict[str, Scheme]] = {
 
 
 # ---- names inside a root
-
-
-def fnv1a_64(data: bytes) -> int:
-    """Hash bytes with FNV-1a, 64 bits, wrapping."""
-    value = _FNV_OFFSET
-    for byte in data:
-        value = ((value ^ byte) * _FNV_PRIME) & _UINT64
-    return value
-
-
-def table_path(kind: TableKind, name: str, incarnation: int = 1) -> str:
-    """Place the table of a type; a name that was dropped and added again gets a place of its own."""
-    directory = NODES if kind == "node" else EDGES
-    life = f"-{incarnation}" if incarnation > 1 else ""
-    return f"{directory}/{fnv1a_64(name.encode()):016x}{life}"
-
-
-def key_path(table: TableKey, incarnation: int = 1) -> str:
-    """Place the table behind a table key."""
-    return table_path("node" if is_node(table) else "edge", type_name(table), incarnation)
 
 
 def branch_path(table: str, branch: str | None) -> str:
@@ -103,7 +79,7 @@ def beacon_path(operation_id: str) -> str:
 def lock_name(key: str) -> str:
     """Name the lock of a key: readable, and unlike every other key's on any file system."""
     readable = re.sub(r"[^A-Za-z0-9._-]", "_", key)[:80]
-    return f"{readable}-{fnv1a_64(key.encode()):016x}"
+    return f"{readable}-{fnv1a_64(key):016x}"
 
 
 def is_reserved(path: str) -> bool:

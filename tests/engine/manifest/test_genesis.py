@@ -10,6 +10,7 @@ from functools import partial
 
 import pytest
 
+from omnigraph.catalog.names import table_path
 from omnigraph.errors import AlreadyInitialized, SchemaError, StorageError
 from omnigraph.failpoints import Failpoint, Injected, armed
 from omnigraph.ids import MAIN, TableKey
@@ -24,7 +25,6 @@ from omnigraph.storage.layout import (
     MANIFEST,
     SCHEMA_FILES,
     SCHEMA_PG,
-    key_path,
 )
 from omnigraph.storage.store import Store, open_store
 from tests.support.graphs import SCHEMA, accepted, init, manifest_of
@@ -43,7 +43,7 @@ def test_a_new_graph_shows_every_table_empty(store: Store) -> None:
     state = manifest_of(fresh).current(MAIN)
     assert list(state.snapshot.entries) == KEYS
     for key, entry in state.snapshot.entries.items():
-        assert (entry.at.path, entry.version, entry.row_count) == (key_path(key), 1, 0)
+        assert (entry.at.path, entry.version, entry.row_count) == (table_path(key, 1), 1, 0)
         table = fresh.tables.open(entry.at)
         assert table.count() == 0
     person = fresh.tables.open(state.snapshot.entries[KEYS[2]].at)
@@ -115,7 +115,7 @@ def test_any_schema_file_makes_a_strict_init_refuse_before_it_compiles(
 def test_force_takes_over_what_a_dead_init_left(store: Store) -> None:
     store.objects.put(SCHEMA_PG, "node Half { a: I32 }")
     left = accepted().contract.catalog.tables[KEYS[2]]
-    store.tables.create(key_path(KEYS[2]), left.schema)
+    store.tables.create(table_path(KEYS[2], 1), left.schema)
     state = init(store, force=True)
     assert list(state.snapshot.entries) == KEYS
     assert load_contract(store.objects).source == SCHEMA
@@ -197,7 +197,7 @@ def test_tables_of_an_init_without_manifest_are_removed_again(store: Store) -> N
     with pytest.raises(StorageError, match="full"):
         initialise(store.objects, store.tables, manifest, accepted, uri="x")
     assert schema_files(store) == []
-    assert not any(store.tables.exists(key_path(key)) for key in KEYS)
+    assert not any(store.tables.exists(table_path(key, 1)) for key in KEYS)
     init(store)
 
 

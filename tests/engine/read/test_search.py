@@ -77,9 +77,11 @@ def ranked_with_notes(
 
 @pytest.mark.parametrize("top", [1, 7, 60, 500])
 @pytest.mark.parametrize("indexed", [True, False])
+@pytest.mark.parametrize("cells", [1 << 20, 64])
 def test_the_closest_come_first_and_equal_distances_by_id(
-    notes: World, monkeypatch: pytest.MonkeyPatch, top: int, indexed: bool
+    notes: World, monkeypatch: pytest.MonkeyPatch, top: int, indexed: bool, cells: int
 ) -> None:
+    monkeypatch.setattr(vectors, "_BLOCK_CELLS", cells)
     if indexed:
         monkeypatch.setattr(costs, "SCANNED_ROW", 1.0)
     query = (

@@ -8,49 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from omnigraph.errors import ConfigError
-from omnigraph.ids import edge_key, node_key
 from omnigraph.storage.layout import (
     branch_path,
-    fnv1a_64,
     is_reserved,
-    key_path,
     lock_name,
     redacted,
     root_of,
-    table_path,
 )
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        (b"", 0xCBF29CE484222325),
-        (b"a", 0xAF63DC4C8601EC8C),
-        (b"foobar", 0x85944171F73967E8),
-    ],
-)
-def test_the_table_hash_is_fnv1a_with_64_bits(text: bytes, expected: int) -> None:
-    assert fnv1a_64(text) == expected
-
-
-@given(st.binary(max_size=64))
-def test_the_table_hash_folds_one_byte_at_a_time(data: bytes) -> None:
-    value = 14695981039346656037
-    for byte in data:
-        value = (value ^ byte) * 1099511628211 % 2**64
-    assert fnv1a_64(data) == value
-
-
-def test_a_table_lives_under_the_hash_of_its_type_name() -> None:
-    assert table_path("node", "Person") == f"nodes/{fnv1a_64(b'Person'):016x}"
-    assert table_path("edge", "Knows") == f"edges/{fnv1a_64(b'Knows'):016x}"
-    assert key_path(node_key("Person")) == table_path("node", "Person")
-    assert key_path(edge_key("Knows"), 3) == table_path("edge", "Knows", 3)
-
-
-def test_a_type_added_again_gets_a_place_of_its_own() -> None:
-    first, second = table_path("node", "Person"), table_path("node", "Person", 2)
-    assert second == f"{first}-2"
 
 
 def test_a_branch_of_a_table_nests_by_its_segments() -> None:

@@ -10,11 +10,6 @@ from omnigraph.engine.read.reader import Reader
 from omnigraph.engine.read.rows import Rows, value_columns
 
 
-def result_schema(columns: Sequence[Output]) -> pa.Schema:
-    """The declared types of a result, whatever its rows."""
-    return pa.schema([pa.field(one.name, one.type.arrow) for one in columns])
-
-
 def project(
     columns: Sequence[Output], rows: Rows, schema: pa.Schema, reader: Reader
 ) -> pa.RecordBatch:

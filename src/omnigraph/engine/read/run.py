@@ -28,7 +28,7 @@ from omnigraph.engine.read.expand import expand
 from omnigraph.engine.read.group import group
 from omnigraph.engine.read.join import anti, optional, product
 from omnigraph.engine.read.order import cut, sort
-from omnigraph.engine.read.project import project, result_schema
+from omnigraph.engine.read.project import project
 from omnigraph.engine.read.reader import Reader
 from omnigraph.engine.read.rows import Groups, Rows
 from omnigraph.engine.read.scan import scan
@@ -42,14 +42,14 @@ T = TypeVar("T", bound=Rows)
 
 def run(reader: Reader) -> pa.Table:
     """Run the reader's plan and give its whole result."""
-    schema, root = result_schema(reader.plan.columns), reader.plan.root
+    schema, root = reader.plan.schema, reader.plan.root
     found = list(_projected(root, reader, schema, None))
     return pa.Table.from_batches(found, schema)
 
 
 def run_batches(reader: Reader, batch_rows: int = RESULT_BATCH_ROWS) -> pa.RecordBatchReader:
     """Run the reader's plan as its result is asked for; values are fetched one batch at a time."""
-    schema = result_schema(reader.plan.columns)
+    schema = reader.plan.schema
     found = _projected(reader.plan.root, reader, schema, batch_rows)
     return pa.RecordBatchReader.from_batches(schema, found)
 

@@ -23,8 +23,8 @@ _FILTERED_PART = 8
 """An index is asked only when at least one in this many of its rows is a candidate."""
 _SLACK = 8
 """Rows asked for beyond those wanted, so that equal distances at the end are seen."""
-_ROUNDING = 1e-5
-"""How far, in relation, a distance computed in single precision may be off."""
+_ROUNDING = 1e-6
+"""How far, in relation to its terms and for each of them, a sum in single precision may be off."""
 _ROW_ID = "_rowid"
 
 
@@ -59,6 +59,7 @@ class Vectors:
         return len(self.entities) > 0 and self.name in self.entities.table.field_ids
 
     def _sorted(self, numbers: Numbers, query: Matrix, count: int) -> tuple[Numbers, Distances]:
+        numbers = self._shortlist(numbers, query, count)
         distances, mask = self._measured(numbers, query)
         numbers, distances = numbers[~mask], distances[~mask]
         if count < len(numbers):
@@ -67,6 +68,37 @@ class Vectors:
             numbers, distances = numbers[within], distances[within]
         order = np.lexsort((self.entities.id_ranks(numbers), distances))[:count]
         return numbers[order], distances[order]
+
+    def _shortlist(self, numbers: Numbers, query: Matrix, count: int) -> Numbers:
+        """Leave out what is surely too far, told by distances in single precision and how wrong they may be."""
+        if len(numbers) * len(query) <= _BLOCK_CELLS or not self.entities.fits(self.name):
+            return numbers
+        matrix, squares = self._whole(len(query))
+        places = self.entities.places.of(numbers)
+        square = float(query @ query)
+        few = len(places) * _FILTERED_PART < len(matrix)
+        # What stands where a vector is missing may be anything, and is never looked at.
+        with np.errstate(all="ignore"):
+            rough = matrix[places] @ query if few else (matrix @ query)[places]
+            squares = squares[places]
+            distances = squares - 2 * rough + square
+        doubt = _ROUNDING * len(query) * (squares + square)
+        known = ~np.isnan(distances)
+        if count >= int(known.sum()):
+            return numbers
+        last = np.partition((distances + doubt)[known], count - 1)[count - 1]
+        return np.asarray(numbers[known & (distances - doubt <= last)])
+
+    def _whole(self, dimension: int) -> tuple[Matrix, Matrix]:
+        """All vectors, and their squared lengths; NaN for an entity without a vector."""
+        vectors = self.entities.whole(self.name)
+        matrix = _matrix(vectors, dimension)
+        squares = self.entities.cache.get(
+            (self.entities.layout, "squares", self.entities.table.field_ids[self.name]),
+            lambda: _squares(matrix, vectors),
+            lambda found: int(found.nbytes),
+        )
+        return matrix, squares
 
     # ---- measuring
 
@@ -78,8 +110,9 @@ class Vectors:
         for start in range(0, len(numbers), size):
             part = slice(start, start + size)
             vectors = self.entities.values(self.name, numbers[part])
-            difference = _matrix(vectors, len(query)).astype(np.float64) - query
-            found[part] = np.einsum("ij,ij->i", difference, difference)
+            with np.errstate(all="ignore"):
+                difference = _matrix(vectors, len(query)).astype(np.float64) - query
+                found[part] = np.einsum("ij,ij->i", difference, difference)
             mask[part] = ~_valid(vectors) | np.isnan(found[part])
         return found, mask
 
@@ -109,7 +142,7 @@ class Vectors:
                 return np.sort(found[kept])
             if kept.sum() >= count:
                 last = np.sort(distances[kept])[count - 1]
-                if distances.max() > last * (1 + _ROUNDING) + _ROUNDING * 1e-3:
+                if distances.max() > last * (1 + _ROUNDING * len(query)):
                     return np.sort(found[kept])
             wanted *= _MORE
         return None
@@ -121,6 +154,12 @@ def _matrix(vectors: pa.Array, dimension: int) -> Matrix:
     items = vectors.values.slice(start, len(vectors) * dimension)
     numbers = items.to_numpy(zero_copy_only=False).astype(np.float32, copy=False)
     return np.asarray(numbers).reshape(len(vectors), dimension)
+
+
+def _squares(matrix: Matrix, vectors: pa.Array) -> Matrix:
+    with np.errstate(all="ignore"):
+        found = np.einsum("ij,ij->i", matrix, matrix)
+    return np.where(_valid(vectors), found, np.float32(np.nan)).astype(np.float32)
 
 
 def _valid(vectors: pa.Array) -> npt.NDArray[np.bool_]:

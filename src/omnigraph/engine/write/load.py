@@ -1,6 +1,6 @@
 """Loading: a source of records or frames becomes the change of tables."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ from omnigraph.errors import UserInputError
 from omnigraph.ids import TableKey
 from omnigraph.pipeline.frames import read_frame, take_frame
 from omnigraph.pipeline.intake import Intake
-from omnigraph.pipeline.lines import take_file, take_row_file
+from omnigraph.pipeline.lines import take_file, take_row_file, take_stream
 from omnigraph.pipeline.records import as_record, take_records
 from omnigraph.runtime import Runtime
 
@@ -50,8 +50,13 @@ def read_input(source: Any, kind: ChangeKind, catalog: Catalog, runtime: Runtime
             _take_frame(catalog.table(str(type_name)), frame, intake)
     elif isinstance(source, str | Path):
         name = f"'{source}'"
-        for file in _files(_local(source)):
-            take_file(file, intake)
+        _take_files([source], intake)
+    elif isinstance(source, list | tuple) and source and _are_paths(source):
+        name = ", ".join(f"'{one}'" for one in source)
+        _take_files(source, intake)
+    elif hasattr(source, "readlines"):
+        name = f"'{getattr(source, 'name', 'the stream')}'"
+        take_stream(source, intake)
     elif isinstance(source, Iterable) and not isinstance(source, bytes | bytearray):
         take_records(source, intake)
     else:
@@ -63,6 +68,16 @@ def read_input(source: Any, kind: ChangeKind, catalog: Catalog, runtime: Runtime
 
 
 # ---- files
+
+
+def _are_paths(source: Sequence[Any]) -> bool:
+    return all(isinstance(one, str | Path) for one in source)
+
+
+def _take_files(sources: Sequence[str | Path], intake: Intake) -> None:
+    for source in sources:
+        for file in _files(_local(source)):
+            take_file(file, intake)
 
 
 def _local(source: str | Path) -> Path:

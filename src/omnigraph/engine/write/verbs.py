@@ -20,7 +20,7 @@ from omnigraph.errors import NotFound, QueryError, ReadSetConflict, UserInputErr
 from omnigraph.ids import MAIN, BranchName, CommitId, OperationId
 from omnigraph.language.source import Source
 from omnigraph.manifest.branches import create_branch
-from omnigraph.manifest.names import branch_name
+from omnigraph.manifest.names import branch_name, new_branch_name
 from omnigraph.manifest.publish import Published
 from omnigraph.manifest.records import CommitKind, GraphCommit
 from omnigraph.manifest.view import View
@@ -164,17 +164,23 @@ def load(
     from_branch: BranchName | None = None,
     actor: str | None = None,
     allow_empty: bool = False,
+    dry_run: bool = False,
 ) -> Loaded:
-    """Load records or frames: everything in one commit, or nothing."""
-    engine.require_writable("load")
+    """Load records or frames: everything in one commit, or nothing. `dry_run` checks everything and writes nothing."""
     target = branch_name(branch, "load")
     kind = change_kind(mode)
-    enter(engine, "load")
+    if not dry_run:
+        engine.require_writable("load")
+        enter(engine, "load")
     contract = engine.contracts.current().contract
     if from_branch is None:
         _require_branch(engine, target)
     brought = read_input(source, kind, contract.catalog, engine.runtime)
     _refuse_empty(brought, kind, allow_empty)
+    if dry_run:
+        base = target if _is_there(engine, target) else branch_name(from_branch or target, "load")
+        _require_fit(engine, base, brought)
+        return Loaded(branch=target, branch_created=False, input=brought, commit=None)
     write = header(engine, WriterKind.LOAD, CommitKind.LOAD, actor)
     created = from_branch is not None and _create_missing(engine, target, from_branch, brought)
 
@@ -205,14 +211,24 @@ def _refuse_empty(brought: Input, kind: ChangeKind, allow_empty: bool) -> None:
 
 def _create_missing(engine: Engine, target: BranchName, base: BranchName, brought: Input) -> bool:
     """Fork the target from its base when it is not there yet and the load will fit there."""
-    if target == MAIN or target in engine.manifest.rows.branches():
+    if _is_there(engine, target):
         return False
-    view = engine.view(branch_name(base, "load"))
+    new_branch_name(target, "load")
+    _require_fit(engine, branch_name(base, "load"), brought)
+    create_branch(engine.manifest, engine.store.tables, target, source=base)
+    return True
+
+
+def _is_there(engine: Engine, branch: BranchName) -> bool:
+    return branch == MAIN or branch in engine.manifest.rows.branches()
+
+
+def _require_fit(engine: Engine, branch: BranchName, brought: Input) -> None:
+    """Raise with every rule that a load would break on a branch as it is now."""
+    view = engine.view(branch)
     found = violations(brought.changes, _committed(engine, view), view.catalog)
     if found:
         raise found.error()
-    create_branch(engine.manifest, engine.store.tables, target, source=base)
-    return True
 
 
 def _committed(engine: Engine, view: View) -> SnapshotRows:

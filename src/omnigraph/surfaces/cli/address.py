@@ -1,5 +1,6 @@
 """Which graph a command touches: exactly one of the ways to name it."""
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,6 +19,9 @@ Branch = Annotated[str, typer.Option("--branch", "-b", help="The branch.")]
 Actor = Annotated[str | None, typer.Option("--as", envvar="OMNIGRAPH_ACTOR", help="Who writes.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Say less on stderr.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+Yes = Annotated[
+    bool, typer.Option("--yes", "-y", help="Yes, do it, although the graph is not on this machine.")
+]
 SYSTEM_ACTORS = "omnigraph:"
 
 
@@ -49,5 +53,26 @@ def opened(uri: str, *, read_only: bool = True, actor: str | None = None) -> "Gr
 def announce(verb: str, graph: "Graph", *, quiet: bool) -> None:
     """Say what will be written to, before it is."""
     if not quiet:
-        kind = "direct, remote" if "://" in graph.uri else "direct, local"
+        kind = "direct, remote" if is_remote(graph.uri) else "direct, local"
         note(f"omnigraph {verb} → {graph.uri} ({kind})")
+
+
+def is_remote(uri: str) -> bool:
+    """Whether a graph is on another machine than this."""
+    return "://" in uri and not uri.startswith("file://")
+
+
+def consent(what: str, uri: str, *, yes: bool, json: bool) -> None:
+    """Ask before something is destroyed on another machine; where nobody can be asked, refuse."""
+    if yes or not is_remote(uri):
+        return
+    if json or not sys.stdin.isatty():
+        from omnigraph.errors import UserInputError
+
+        raise UserInputError(
+            f"{what} at '{uri}' destroys data on another machine; no changes were made",
+            hint="pass --yes to do it",
+        )
+    note(f"{what} at '{uri}' destroys data on another machine.")
+    if typer.prompt("Type 'yes' to continue", err=True).strip().lower() not in ("yes", "y"):
+        raise typer.Abort

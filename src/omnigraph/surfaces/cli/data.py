@@ -3,7 +3,7 @@
 import json as jsonlib
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -14,12 +14,20 @@ from omnigraph.surfaces.cli.address import (
     Quiet,
     Store,
     Uri,
+    Yes,
     announce,
+    consent,
     opened,
     place,
 )
 from omnigraph.surfaces.cli.formats import Format, rendered
 from omnigraph.surfaces.cli.output import note, say, say_json
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from omnigraph.api.graph import Graph
+    from omnigraph.compile.checked import Parameter
 
 QueryFile = Annotated[Path | None, typer.Option("--query", help="Query file.")]
 QueryText = Annotated[str | None, typer.Option("--query-string", "-e", help="Query text.")]
@@ -59,34 +67,50 @@ def init(
 
 def load(
     uri: Uri = None,
-    data: Annotated[str, typer.Option("--data", "-d", help="File of records; - is stdin.")] = "",
+    data: Annotated[
+        list[str] | None,
+        typer.Option("--data", "-d", help="File or folder; - is stdin; may be repeated."),
+    ] = None,
     mode: Annotated[str, typer.Option("--mode", "-m", help="append, merge or overwrite.")] = "",
     type_: Annotated[
-        str | None, typer.Option("--type", help="Type of a Parquet or CSV file.")
+        str | None, typer.Option("--type", help="Type of a Parquet, CSV or row file.")
     ] = None,
     branch: Branch = "main",
     base: Annotated[
         str | None, typer.Option("--from", help="Fork a missing branch from here.")
     ] = None,
+    check: Annotated[
+        bool, typer.Option("--check", help="Check everything, write nothing.")
+    ] = False,
     allow_empty: Annotated[
         bool, typer.Option("--allow-empty", help="Let overwrite replace by nothing.")
     ] = False,
     actor: Actor = None,
     store: Store = None,
+    yes: Yes = False,
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
-    """Load a file in one commit, or not at all.
+    """Load files in one commit, or not at all.
 
     Example: omnigraph load people.omni --data people.jsonl --mode append
     """
     if not data or not mode:
         raise typer.BadParameter("give --data FILE and --mode append|merge|overwrite")
-    with opened(place(uri, store), read_only=False, actor=actor) as graph:
-        announce("load", graph, quiet=quiet)
-        source: Any = _records(sys.stdin) if data == "-" else Path(data)
+    place_ = place(uri, store)
+    if mode == "overwrite" and not check:
+        consent("load --mode overwrite", place_, yes=yes, json=json)
+    with opened(place_, read_only=check, actor=actor) as graph:
+        if not check:
+            announce("load", graph, quiet=quiet)
         result = graph.load(
-            source, mode=mode, type=type_, branch=branch, from_branch=base, allow_empty=allow_empty
+            _files(data, type_),
+            mode=mode,
+            type=type_,
+            branch=branch,
+            from_branch=base,
+            allow_empty=allow_empty,
+            dry_run=check,
         )
         if json:
             say_json(result.to_dict())
@@ -94,8 +118,9 @@ def load(
         nodes = {k: n for k, n in result.tables.items() if k.startswith("node:")}
         edges = {k: n for k, n in result.tables.items() if k.startswith("edge:")}
         say(
-            f"loaded {graph.uri} on branch {result.branch} with {mode}: {sum(nodes.values())} nodes across "
-            f"{len(nodes)} node types, {sum(edges.values())} edges across {len(edges)} edge types"
+            f"{'checked for' if check else 'loaded'} {graph.uri} on branch {result.branch} with {mode}: "
+            f"{sum(nodes.values())} nodes across {len(nodes)} node types, {sum(edges.values())} edges across "
+            f"{len(edges)} edge types"
         )
         if result.branch_created:
             say(f"branch {result.branch} created from {base}")
@@ -103,17 +128,13 @@ def load(
             note(remark)
 
 
-def _records(stream: Any) -> Any:
-    from omnigraph.errors import UserInputError
-
-    for number, line in enumerate(stream, 1):
-        if line.strip():
-            try:
-                yield jsonlib.loads(line)
-            except ValueError as error:
-                raise UserInputError(
-                    f"stdin line {number} is not JSON: {error}; no changes were made"
-                ) from error
+def _files(given: list[str], type_: str | None) -> Any:
+    """What `load` reads: one file or several, or what comes in."""
+    if given == ["-"]:
+        return sys.stdin.buffer
+    if "-" in given or (type_ is not None and len(given) > 1):
+        raise typer.BadParameter("stdin, and a file with --type, stand alone", param_hint="--data")
+    return Path(given[0]) if len(given) == 1 else [Path(one) for one in given]
 
 
 def query(
@@ -140,10 +161,10 @@ def query(
     """
     source = _source(query_file, query_string)
     with opened(place(store)) as graph:
-        values = _params(params, params_file, param)
         if explain:
-            say(graph.explain(source, name, values, branch=branch, at=_point(at)).text)
+            say(graph.explain(source, name, branch=branch, at=_point(at)).text)
             return
+        values = _params(graph, source, name, params, params_file, param)
         result = graph.query(source, name, values, branch=branch, at=_point(at))
         say(rendered(result, Format.JSON if json else form))
 
@@ -171,7 +192,7 @@ def mutate(
     source = _source(query_file, query_string)
     with opened(place(store), read_only=False, actor=actor) as graph:
         announce("mutate", graph, quiet=quiet)
-        values = _params(params, params_file, param)
+        values = _params(graph, source, name, params, params_file, param)
         result = graph.mutate(source, name, values, branch=branch, if_commit=if_commit)
         if json:
             say_json(result.to_dict())
@@ -242,17 +263,48 @@ def _point(at: str | None) -> str | int | None:
     return int(at) if at is not None and at.isdigit() and len(at) < 20 else at
 
 
-def _params(text: str | None, file: Path | None, pairs: list[str] | None) -> dict[str, Any] | None:
+def _params(
+    graph: "Graph",
+    source: str | Path,
+    name: str | None,
+    text: str | None,
+    file: Path | None,
+    pairs: list[str] | None,
+) -> dict[str, Any] | None:
+    """Values by parameter; a name the query does not declare is refused, for it is most likely a slip."""
+    from omnigraph.api.texts import read_source
+    from omnigraph.compile.params import bind
+
     found: dict[str, Any] = {}
-    for source, name in ((file.read_text() if file else None, "--params-file"), (text, "--params")):
-        if source is not None:
-            found |= _object(source, name)
-    for pair in pairs or ():
-        key, equals, value = pair.partition("=")
-        if not equals:
-            raise typer.BadParameter(f"'{pair}' is not k=v", param_hint="--param")
-        found[key] = _value(value)
+    if file is not None:
+        found |= _object(read_source(file).text, "--params-file")
+    if text is not None:
+        found |= _object(text, "--params")
+    given = [pair.partition("=") for pair in pairs or ()]
+    wrong = next((key for key, equals, _ in given if not equals), None)
+    if wrong is not None:
+        raise typer.BadParameter(f"'{wrong}' is not k=v", param_hint="--param")
+    parameters = _declared(graph, source, name)
+    for key, _, value in given:
+        wanted = parameters.get(key)
+        is_text = wanted is not None and wanted.type.is_text and not wanted.type.is_enum
+        found[key] = value if is_text else _value(value)
+    if not found.keys() <= parameters.keys():
+        bind(parameters, found, strict=True)
     return found or None
+
+
+def _declared(graph: "Graph", source: str | Path, name: str | None) -> "Mapping[str, Parameter]":
+    """The parameters a query declares."""
+    from omnigraph.api.texts import source_of
+    from omnigraph.compile.check import check
+    from omnigraph.compile.query import choose
+    from omnigraph.language.query.parse import parse_queries
+
+    text = source_of(source)
+    file = parse_queries(text)
+    query = choose(file, graph.catalog, text, name)
+    return check(query, graph.catalog, text, extended=file.extended).params
 
 
 def _object(text: str, option: str) -> dict[str, Any]:

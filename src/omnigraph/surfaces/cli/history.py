@@ -1,10 +1,12 @@
 """Commands about branches and commits."""
 
-from datetime import datetime
-from typing import Annotated, Any
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from omnigraph.ids import RECOVERY_ACTOR
 from omnigraph.surfaces.cli.address import (
     Actor,
     Branch,
@@ -12,11 +14,16 @@ from omnigraph.surfaces.cli.address import (
     Quiet,
     Store,
     Uri,
+    Yes,
     announce,
+    consent,
     opened,
     place,
 )
 from omnigraph.surfaces.cli.output import say, say_json
+
+if TYPE_CHECKING:
+    from omnigraph.api.results import Commit
 
 Name = Annotated[str, typer.Argument(help="The branch.")]
 
@@ -57,13 +64,20 @@ def branch_list(uri: Uri = None, store: Store = None, json: Json = False) -> Non
 
 
 def branch_delete(
-    name: Name, actor: Actor = None, store: Store = None, quiet: Quiet = False, json: Json = False
+    name: Name,
+    actor: Actor = None,
+    store: Store = None,
+    yes: Yes = False,
+    quiet: Quiet = False,
+    json: Json = False,
 ) -> None:
     """Delete a branch nothing depends on.
 
     Example: omnigraph branch delete review --store people.omni
     """
-    with opened(place(store), read_only=False, actor=actor) as graph:
+    uri = place(store)
+    consent("branch delete", uri, yes=yes, json=json)
+    with opened(uri, read_only=False, actor=actor) as graph:
         announce("branch delete", graph, quiet=quiet)
         graph.branch_delete(name)
         if json:
@@ -77,7 +91,10 @@ def commit_list(
     branch: Branch = "main",
     filters: Annotated[
         list[str] | None,
-        typer.Option("--filter", help="actor=…, since=…, kind=…; may be repeated."),
+        typer.Option(
+            "--filter",
+            help="actor=…, since=…, until=…, kind=linear|merge|recovery; may be repeated.",
+        ),
     ] = None,
     limit: Annotated[int | None, typer.Option("--limit", "-n", help="At most this many.")] = None,
     reverse: Annotated[bool, typer.Option("--reverse", help="Oldest first.")] = False,
@@ -91,9 +108,7 @@ def commit_list(
     wanted = _filters(filters)
     with opened(place(uri, store)) as graph:
         found = graph.commits(branch=branch, actor=wanted.get("actor"), since=wanted.get("since"))
-        if "kind" in wanted:
-            found = [commit for commit in found if commit.kind == wanted["kind"]]
-        found = found[:limit]
+        found = [commit for commit in found if _passes(commit, wanted)][:limit]
         shown = list(reversed(found)) if reverse else found
         if json:
             say_json({"commits": [commit.to_dict() for commit in shown]})
@@ -125,7 +140,24 @@ def commit_show(
             say(f"{name}: {value}")
 
 
-_FILTERS = ("actor", "since", "kind")
+_FILTERS = ("actor", "since", "until", "kind")
+
+
+def _passes(commit: "Commit", wanted: Mapping[str, Any]) -> bool:
+    until, kind = wanted.get("until"), wanted.get("kind")
+    if until is not None and commit.created_at > until:
+        return False
+    match kind:
+        case None:
+            return True
+        case "merge":
+            return commit.merged_parent is not None
+        case "recovery":
+            return commit.actor == RECOVERY_ACTOR
+        case "linear":
+            return commit.merged_parent is None and commit.actor != RECOVERY_ACTOR
+        case _:
+            return bool(str(commit.kind) == kind)
 
 
 def _filters(given: list[str] | None) -> dict[str, Any]:
@@ -136,12 +168,15 @@ def _filters(given: list[str] | None) -> dict[str, Any]:
             raise typer.BadParameter(
                 f"'{pair}' is not one of {', '.join(f'{k}=…' for k in _FILTERS)}"
             )
-        found[key] = _moment(value) if key == "since" else value
+        found[key] = _moment(value) if key in ("since", "until") else value
+    if isinstance(found.get("until"), str):
+        raise typer.BadParameter(f"until={found['until']} is no moment, as in 2026-01-31T10:00:00")
     return found
 
 
 def _moment(text: str) -> str | datetime:
     try:
-        return datetime.fromisoformat(text)
+        moment = datetime.fromisoformat(text)
     except ValueError:
         return text
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)

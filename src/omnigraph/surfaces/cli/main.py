@@ -2,6 +2,7 @@
 
 import os
 import sys
+from importlib.util import find_spec
 from typing import Any
 
 import typer
@@ -9,7 +10,17 @@ import typer
 from omnigraph import __version__
 from omnigraph.errors import OmniError
 from omnigraph.surfaces.cli import care, data, demo, history, merging, schemas, texts, upkeep
-from omnigraph.surfaces.cli.output import EXIT_INTERRUPTED, EXIT_USAGE, note, report, say
+from omnigraph.surfaces.cli.address import Json
+from omnigraph.surfaces.cli.calls import read_call
+from omnigraph.surfaces.cli.output import (
+    EXIT_INTERRUPTED,
+    EXIT_USAGE,
+    note,
+    report,
+    report_usage,
+    say,
+    say_json,
+)
 
 app = typer.Typer(
     name="omnigraph",
@@ -68,26 +79,43 @@ recovery.command("discard")(care.recovery_discard)
 
 
 @app.command("version")
-def version() -> None:
-    """Print the version."""
-    say(f"omnigraph {__version__}")
+def version(json: Json = False) -> None:
+    """Print the version, and the storage format it writes.
+
+    Example: omnigraph version --json
+    """
+    from omnigraph.manifest.stamp import CURRENT
+
+    if json:
+        from importlib.metadata import version as installed
+
+        packages = {name: installed(name) for name in ("pylance", "pyarrow")}
+        spoken = sys.version.partition(" ")[0]
+        say_json(
+            {"version": __version__, "internal_schema_version": CURRENT, "python": spoken}
+            | packages
+            | {"pyspark": installed("pyspark") if find_spec("pyspark") else None}
+        )
+        return
+    say(f"omnigraph {__version__}\ninternal-schema {CURRENT}")
 
 
-def _wrong_call(error: Any) -> int:
-    """Tell what is wrong with a call, in typer's own words."""
-    error.show()
-    return EXIT_USAGE
+# ---- running
 
 
 def main() -> None:
     """Run the command line; errors are told in words and by exit code, never by a traceback."""
+    call = read_call(sys.argv[1:])
+    for remark in call.remarks:
+        note(remark)
     try:
-        code = app(standalone_mode=False)
+        code = app(args=list(call.arguments), standalone_mode=False)
     except OmniError as error:
-        if os.environ.get("OMNIGRAPH_DEBUG"):
+        if call.debug or os.environ.get("OMNIGRAPH_DEBUG"):
             raise
-        code = report(error, as_json="--json" in sys.argv)
+        code = report(error, as_json=call.as_json)
     except typer.TyperException as error:
+        report_usage(error.format_message(), as_json=call.as_json)
         code = _wrong_call(error)
     except (KeyboardInterrupt, typer.Abort):
         note("interrupted")
@@ -97,3 +125,9 @@ def main() -> None:
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115
         code = 0
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _wrong_call(error: Any) -> int:
+    """Tell what is wrong with a call, in typer's own words."""
+    error.show()
+    return EXIT_USAGE

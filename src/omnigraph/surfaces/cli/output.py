@@ -5,31 +5,37 @@ import sys
 from typing import Any
 
 from omnigraph.errors import (
-    AuthError,
+    BlobPrecondition,
+    ChangeDiffRefused,
     ConfigError,
     ConflictError,
+    DriftError,
     FormatVersion,
+    IndexRequired,
     OmniError,
     PreconditionFailed,
+    SchemaContractError,
     TooManyRequests,
 )
 
 EXIT_FAILURE = 1
 EXIT_USAGE = 2
+EXIT_CONFLICT = 3
 EXIT_INTERRUPTED = 130
-_EXITS: tuple[tuple[type[OmniError], int], ...] = (
-    (PreconditionFailed, 4),
-    (TooManyRequests, 75),
-    (FormatVersion, EXIT_FAILURE),
-    (ConflictError, 3),
-    (ConfigError, EXIT_USAGE),
-    (AuthError, EXIT_FAILURE),
+_EXITS: tuple[tuple[tuple[type[OmniError], ...], int], ...] = (
+    ((PreconditionFailed,), 4),
+    ((TooManyRequests,), 75),
+    # Conflicts that no repetition resolves.
+    ((FormatVersion, DriftError, IndexRequired, ChangeDiffRefused), EXIT_FAILURE),
+    ((SchemaContractError, BlobPrecondition), EXIT_FAILURE),
+    ((ConflictError,), EXIT_CONFLICT),
+    ((ConfigError,), EXIT_USAGE),
 )
 
 
 def exit_code(error: OmniError) -> int:
     """The exit code of an error, by its class."""
-    return next((code for kind, code in _EXITS if isinstance(error, kind)), EXIT_FAILURE)
+    return next((code for kinds, code in _EXITS if isinstance(error, kinds)), EXIT_FAILURE)
 
 
 def say(text: str) -> None:
@@ -45,6 +51,12 @@ def note(text: str) -> None:
 def say_json(value: Any) -> None:
     """Print a result as one JSON document."""
     say(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def report_usage(message: str, *, as_json: bool) -> None:
+    """Print what is wrong with a call as a JSON document, where one is expected."""
+    if as_json:
+        say_json({"error": message, "code": "bad_request", "kind": "usage"})
 
 
 def report(error: OmniError, *, as_json: bool) -> int:

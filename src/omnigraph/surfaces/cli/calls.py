@@ -1,0 +1,88 @@
+"""A call as it was typed: flags before the command, words of earlier releases, how errors are printed."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import typer
+
+_WITH_VALUE = frozenset({"--store", "--uri", "--as"})
+_ALONE = frozenset({"--quiet", "-q", "--json", "--yes", "-y"})
+_FORMER = {"read": "query", "change": "mutate", "check": "lint"}
+_GONE = {"run": "a write is published directly; look at it with `omnigraph commit list`"}
+_JSON_FORMATS = ("json", "jsonl")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """What to run, and what to say about the way it was called."""
+
+    arguments: tuple[str, ...]
+    as_json: bool
+    debug: bool
+    remarks: tuple[str, ...] = ()
+
+
+def read_call(typed: Sequence[str]) -> Call:
+    """Bring a call into the one order that commands know: the command, then its flags."""
+    given = [word for word in typed if word != "--debug"]
+    leading, rest = _split(given)
+    if rest[:1] in (["-v"], ["--version"]):
+        rest = ["version", *rest[1:]]
+    remarks: tuple[str, ...] = ()
+    if rest and rest[0] in _FORMER:
+        remarks = (f"`omnigraph {rest[0]}` is now `omnigraph {_FORMER[rest[0]]}`",)
+        rest = [_FORMER[rest[0]], *rest[1:]]
+    if rest and rest[0] == "ingest":
+        remarks = ("`omnigraph ingest` is now `omnigraph load --from main --mode merge`",)
+        rest = [
+            "load",
+            *rest[1:],
+            *_unless("--mode", "merge", rest),
+            *_unless("--from", "main", rest),
+        ]
+    if rest and rest[0] in _GONE:
+        raise SystemExit(_gone(rest[0]))
+    return Call(
+        arguments=(*rest, *leading),
+        as_json=_expects_json(given),
+        debug=len(given) < len(typed),
+        remarks=remarks,
+    )
+
+
+def _split(words: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Flags that stand before the command, and everything from the command on."""
+    leading: list[str] = []
+    place = 0
+    while place < len(words):
+        name, equals, _ = words[place].partition("=")
+        if name in _ALONE or (name in _WITH_VALUE and equals):
+            width = 1
+        elif name in _WITH_VALUE:
+            width = 2
+        else:
+            break
+        leading += words[place : place + width]
+        place += width
+    return leading, list(words[place:])
+
+
+def _unless(flag: str, value: str, words: Sequence[str]) -> list[str]:
+    there = any(word == flag or word.startswith(f"{flag}=") for word in words)
+    return [] if there else [flag, value]
+
+
+def _gone(word: str) -> int:
+    typer.echo(f"`omnigraph {word}` is gone: {_GONE[word]}", err=True)
+    return 2
+
+
+def _expects_json(words: Sequence[str]) -> bool:
+    if "--json" in words:
+        return True
+    following = zip(words, [*words[1:], ""], strict=True)
+    return any(
+        (word in ("--format", "-f") and value in _JSON_FORMATS)
+        or word in [f"--format={form}" for form in _JSON_FORMATS]
+        for word, value in following
+    )
