@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from omnigraph.failpoints import Failpoint, armed
 from omnigraph.storage.counters import Cost, counting
 from omnigraph.storage.tables import Staged
 from tests.faults.conftest import PLACES, Stage
+from tests.faults.rows import WRITE_ROWS, Row
 from tests.support.foreign import foreign_rows
 from tests.support.once import once
 from tests.support.settled import assert_settled, digest, fingerprint
@@ -19,6 +21,25 @@ from tests.support.story import SCHEMA, WRITES, note
 from tests.support.watched_tables import watched
 
 Setting = Callable[[str, str], Stage]
+
+
+def covered(story: Stage, moves: list[str]) -> Callable[[Staged], None]:
+    """Look for the one intent that names a table, whenever its HEAD is about to move."""
+
+    def look(staged: Staged) -> None:
+        (file,) = (Path(story.uri) / "__recovery").glob("*.json")
+        pins = json.loads(file.read_text())["tables"]
+        place = (staged.at.path, staged.at.branch)
+        named = [
+            p for p in pins if (p["table_path"][-len(place[0]) :], p.get("table_branch")) == place
+        ]
+        assert len(named) == 1
+        assert named[0]["expected_version"] <= staged.at.version < named[0]["post_commit_pin"]
+        if named[0]["post_commit_pin"] == named[0]["expected_version"] + 1:
+            assert named[0]["transaction_uuids"] == [staged.uuid]
+        moves.append(staged.uuid)
+
+    return look
 
 
 @pytest.mark.parametrize("place", PLACES)
@@ -29,17 +50,57 @@ def test_rc1_no_head_moves_without_an_intent_that_names_it(
     story = stage(name, place)
     graph = story.open(config={"upkeep": "off"})
     moves: list[str] = []
-
-    def look(staged: Staged) -> None:
-        (file,) = (Path(story.uri) / "__recovery").glob("*.json")
-        pins = json.loads(file.read_text())["tables"]
-        named = [pin for pin in pins if staged.uuid in pin["transaction_uuids"]]
-        assert len(named) == 1
-        assert named[0]["expected_version"] == staged.at.version
-        moves.append(staged.uuid)
-
-    story.write_with(watched(graph, before=look), "1")
+    story.write_with(watched(graph, before=covered(story, moves)), "1")
     assert len(moves) >= 2
+    assert_settled(graph)
+
+
+OTHER_WRITERS: dict[str, Callable[[Graph], object]] = {
+    "merge": lambda graph: graph.merge("owned"),
+    "merge back": lambda graph: graph.merge("main", into="owned"),
+    "ensure_indices": lambda graph: graph.ensure_indices(),
+    "optimize": lambda graph: graph.optimize(),
+    "schema_apply": lambda graph: graph.schema_apply(SCHEMA.replace("n: I32?", "n: I32?  m: I32?")),
+}
+
+
+@pytest.mark.parametrize("name", OTHER_WRITERS)
+def test_rc1_holds_for_every_writer(stage: Setting, name: str) -> None:
+    story = stage("merge", "owned")
+    graph = story.open(config={"upkeep": "off"})
+    WRITES["append"].run(graph, "main", "5", None)
+    if name == "schema_apply":
+        graph.branch_delete("owned")
+    moves: list[str] = []
+    OTHER_WRITERS[name](watched(graph, before=covered(story, moves)))
+    assert len(moves) >= 2
+    assert_settled(graph)
+
+
+@pytest.mark.parametrize(
+    ("row", "place"),
+    [pytest.param(row, p, id=f"{row.id}-{p}") for row in WRITE_ROWS for p in row.places],
+)
+def test_a_cancelled_write_is_whole_or_absent_and_the_handle_goes_on(
+    stage: Setting, row: Row, place: str
+) -> None:
+    """What interrupts it is no error of ours, so that nothing handles it: an impatient user, a cancelled task."""
+    story = stage("insert", place)
+    graph = story.open()
+
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    with armed(row.point, once(interrupt)), pytest.raises(KeyboardInterrupt):
+        story.write_with(graph, "1")
+    with suppress(omnigraph.RecoveryRequired):
+        story.write_with(graph, "2")
+    graph = story.open()
+    shown = story.content(graph)
+    assert shown in (story.before, story.after("1"), story.after("2"), story.after("1", "2"))
+    assert_settled(graph)
+    story.write_with(graph, "2")
+    assert "p2" in str(story.content(graph))
     assert_settled(graph)
 
 

@@ -1,10 +1,6 @@
 """A merge that fails or dies anywhere is whole or absent, and can be tried again."""
 
 import json
-import os
-import signal
-import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,13 +14,14 @@ from omnigraph.errors import InternalError, MergeConflicts, OmniError
 from omnigraph.failpoints import Failpoint, armed
 from omnigraph.ids import RECOVERY_ACTOR, OperationId, TableKey
 from omnigraph.recovery.audit import RecoveryKind
+from tests.support.child import KILLED, run_child
+from tests.support.story import reopen
 
 SCHEMA = """
 node Person { name: String @key  age: I32? }
 node City { name: String @key }
 edge Knows: Person -> Person
 """
-ROOT = Path(__file__).parents[2]
 Content = list[dict[str, object]]
 
 
@@ -190,23 +187,19 @@ def test_a_merge_killed_anywhere_is_whole_or_absent(
     story = STORIES[name]
     with begun(tmp_path / "g", story) as graph:
         before = content(graph, story.target)
-    kill(graph.uri, f"g.merge({story.source!r}, into={story.target!r})", point)
+    kill(merge, graph.uri, story.source, story.target, at=point)
     with omnigraph.open(graph.uri) as again:
         check(again, story, point, before, merged[name])
 
 
-def kill(uri: str, work: str, point: Failpoint) -> None:
+def kill(work: Callable[..., None], *arguments: str, at: Failpoint) -> None:
     """Do something in a process that dies at a failpoint."""
-    program = f"import omnigraph; g = omnigraph.open({uri!r}); {work}"
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        env={**os.environ, "OMNIGRAPH_FAILPOINTS": f"{point}=exit"},
-        cwd=ROOT,
-        capture_output=True,
-        timeout=120,
-        check=False,
-    )
-    assert done.returncode == -signal.SIGKILL, done.stderr.decode()
+    assert run_child(work, *arguments, failpoints=f"{at}=exit") == KILLED
+
+
+def merge(uri: str, source: str, target: str) -> None:
+    with omnigraph.open(uri) as graph:
+        graph.merge(source, into=target)
 
 
 @pytest.mark.parametrize("point", [Failpoint.MERGE_CONFIRMED, Failpoint.PUBLISHED])
@@ -305,8 +298,8 @@ def test_a_second_crash_after_the_roll_back_does_not_lose_the_merge(
 ) -> None:
     with begun(tmp_path / "g", STORIES["adopt"]) as graph:
         before = content(graph, "main")
-    kill(graph.uri, "g.merge('side')", Failpoint.MERGE_APPENDED)
-    kill(graph.uri, "None", Failpoint.ROLLBACK_PUBLISHED)
+    kill(merge, graph.uri, "side", "main", at=Failpoint.MERGE_APPENDED)
+    kill(reopen, graph.uri, at=Failpoint.ROLLBACK_PUBLISHED)
     with omnigraph.open(graph.uri) as again:
         assert content(again, "main") == before
         kinds = [row.recovery_kind for row in again.recoveries()]

@@ -1,9 +1,5 @@
 """A schema change that fails or dies anywhere is whole or absent, and can be tried again."""
 
-import os
-import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -22,9 +18,9 @@ from omnigraph.manifest.publish import publish
 from omnigraph.manifest.records import CommitKind
 from omnigraph.recovery.audit import RecoveryKind
 from omnigraph.storage.layout import SCHEMA_FILES, staging_path
-from tests.support.schema_changes import BASE, VARIANTS, content, made
+from tests.support.child import KILLED, run_child
+from tests.support.schema_changes import BASE, VARIANTS, change, content, made
 
-ROOT = Path(__file__).parents[2]
 BACK = (
     (Failpoint.SCHEMA_ARMED, "error"),
     (Failpoint.SCHEMA_TABLE_COMMITTED, "error"),
@@ -260,10 +256,7 @@ def test_a_roll_back_that_is_interrupted_is_finished(
 
 def killed(graph: Graph, variant: str, point: Failpoint, action: str) -> None:
     """Run the change in a process that dies at a failpoint."""
-    environment = os.environ | {"OMNIGRAPH_FAILPOINTS": f"{point}={action}"}
-    command = [sys.executable, "-m", "tests.support.schema_changes", graph.uri, variant]
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, check=False)
-    assert done.returncode == -signal.SIGKILL, done.stderr.decode()
+    assert run_child(change, graph.uri, variant, failpoints=f"{point}={action}") == KILLED
 
 
 KILLS: tuple[tuple[Failpoint, str, RecoveryKind | None], ...] = (

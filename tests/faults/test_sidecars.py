@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from omnigraph.ids import MAIN, TableKey, Version
 from omnigraph.manifest.change import Change, Update
 from omnigraph.manifest.publish import publish
 from omnigraph.recovery.audit import RecoveryKind
+from omnigraph.storage.counters import Cost, counting
 from omnigraph.storage.tables import TableAt
 from tests.faults.conftest import Stage
 from tests.support.fault_graph import fault_graph
@@ -84,6 +86,49 @@ def test_a_spent_sidecar_that_cannot_be_removed_does_no_harm(
     story.write_with(graph, "1")
     story.write_with(graph, "2")
     assert story.content(graph) == story.after("1", "2")
+    assert_settled(graph)
+
+
+@pytest.mark.parametrize("failure", [Failure.ERROR, Failure.LOST])
+@pytest.mark.parametrize("nth", [0, 1])
+def test_a_decision_that_cannot_be_written_down_undoes_nothing(
+    stage: Setting, failure: Failure, nth: int
+) -> None:
+    """The first write is the decision, before any restore; the second notes the restore."""
+    story = stage("insert", "main")
+    with armed(Failpoint.TABLE_COMMITTED), pytest.raises(omnigraph.OmniError):
+        story.write_with(story.open(), "1")
+    graph, objects = fault_graph(story.uri, settle=False)
+    objects.fail("put_if_match", "__recovery/*", failure, skip=nth)
+    with counting() as costs, pytest.raises(StorageError):
+        graph.refresh(settle=True)
+    assert costs[Cost.TABLE_RESTORES] == nth
+    with counting() as costs:
+        graph.refresh(settle=True)
+    assert costs[Cost.TABLE_RESTORES] == 1 - nth
+    assert [row.recovery_kind for row in graph.recoveries()] == [RecoveryKind.ROLLED_BACK]
+    assert story.content(graph) == story.before
+    assert_settled(graph)
+
+
+@pytest.mark.parametrize("operation", ["list", "read", "delete"])
+@pytest.mark.parametrize("at", [Failpoint.TABLE_COMMITTED, Failpoint.TABLES_COMMITTED])
+def test_a_store_that_fails_during_recovery_is_asked_again_later(
+    stage: Setting, operation: str, at: Failpoint
+) -> None:
+    story = stage("merge", "owned")
+    with armed(at), pytest.raises(omnigraph.OmniError):
+        story.write_with(story.open(), "1")
+    graph, objects = fault_graph(story.uri, settle=False)
+    for skip in range(2):
+        objects.fail(operation, "__recovery*", Failure.ERROR, skip=skip)
+        with suppress(StorageError):
+            graph.refresh(settle=True)
+        objects.clear()
+    graph.refresh(settle=True)
+    assert len(graph.recoveries()) == 1
+    whole = at is Failpoint.TABLES_COMMITTED
+    assert story.content(graph) == (story.after("1") if whole else story.before)
     assert_settled(graph)
 
 

@@ -1,9 +1,5 @@
 """Index builds and optimising that fail or die anywhere: no row changes, and the next run succeeds."""
 
-import os
-import signal
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,6 +11,7 @@ from omnigraph.api.graph import Graph
 from omnigraph.errors import ManifestConflict, OmniError
 from omnigraph.failpoints import Failpoint, armed
 from omnigraph.recovery.audit import RecoveryKind
+from tests.support.child import KILLED, run_child
 from tests.support.upkeep import (
     ADD,
     KNOWS,
@@ -26,9 +23,9 @@ from tests.support.upkeep import (
     made,
     scattered,
     states,
+    tend,
 )
 
-ROOT = Path(__file__).parents[2]
 FORWARD, BACK = RecoveryKind.ROLLED_FORWARD, RecoveryKind.ROLLED_BACK
 
 
@@ -42,13 +39,8 @@ def optimize(graph: Graph) -> None:
 
 def died(root: Path, work: str, at: Failpoint, how: str, branch: str = "main") -> None:
     """Do the work in a process that is killed at a failpoint."""
-    killed = subprocess.run(
-        [sys.executable, "-m", "tests.support.upkeep", str(root), work, branch],
-        cwd=ROOT,
-        env=os.environ | {"OMNIGRAPH_FAILPOINTS": f"{at}={how.replace('error', 'exit')}"},
-        capture_output=True,
-    )
-    assert killed.returncode == -signal.SIGKILL, killed.stderr.decode()
+    failpoints = f"{at}={how.replace('error', 'exit')}"
+    assert run_child(tend, str(root), work, branch, failpoints=failpoints) == KILLED
 
 
 def failed(graph: Graph, work: Callable[[Graph], None], at: Failpoint, how: str) -> None:

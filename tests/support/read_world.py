@@ -27,7 +27,6 @@ from omnigraph.engine.read.traversal import Traversal
 from omnigraph.ids import MAIN, OperationId, TableKey, Version
 from omnigraph.language.source import Source
 from omnigraph.manifest.snapshot import Entry, Snapshot
-from omnigraph.storage.layout import table_path
 from omnigraph.storage.refs import MAIN_LINE, Incarnation
 from omnigraph.storage.store import Store, open_store
 from omnigraph.storage.tables import IndexKind, IndexSpec, Staged, Table, TableAt
@@ -58,8 +57,8 @@ class World:
         catalog = compile_schema(schema) if isinstance(schema, str) else schema
         world = cls(catalog) if uri is None else cls(catalog, store=open_store(uri))
         for key, kind in catalog.tables.items():
-            path = table_path("edge" if isinstance(kind, EdgeType) else "node", kind.name)
-            world.at[key] = world.store.tables.create(path, kind.schema)
+            folder = "edges" if isinstance(kind, EdgeType) else "nodes"
+            world.at[key] = world.store.tables.create(f"{folder}/{kind.name}", kind.schema)
         return world
 
     def __repr__(self) -> str:

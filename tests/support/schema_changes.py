@@ -1,6 +1,5 @@
-"""A small graph and the ways to change its schema; also a program, for tests that kill it."""
+"""A small graph and the ways to change its schema; also what a child process does that is killed."""
 
-import sys
 from pathlib import Path
 
 import omnigraph
@@ -57,6 +56,7 @@ def content(graph: Graph) -> dict[str, list[dict[str, object]]]:
     return {key: graph.table(key).sort_by("id").to_pylist() for key in sorted(keys)}
 
 
-if __name__ == "__main__":
-    with omnigraph.open(sys.argv[1]) as opened:
-        opened.schema_apply(VARIANTS[sys.argv[2]])
+def change(uri: str, variant: str) -> None:
+    """Open a graph and change its schema: what a child process does."""
+    with omnigraph.open(uri) as graph:
+        graph.schema_apply(VARIANTS[variant])

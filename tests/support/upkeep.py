@@ -1,6 +1,5 @@
-"""Graphs to look after, and what upkeep must not change; also a program, for tests that kill it."""
+"""Graphs to look after, and what upkeep must not change; also what a child process does that is killed."""
 
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -138,11 +137,12 @@ def compacted(tables: Tables, at: TableAt) -> Staged | None:
     return tables.stage_compaction(at)
 
 
-if __name__ == "__main__":
-    with omnigraph.open(sys.argv[1]) as opened:
-        if sys.argv[2] == "optimize":
-            opened.optimize()
-        elif sys.argv[2] == "ensure_indices":
-            opened.ensure_indices(branch=sys.argv[3])
+def tend(uri: str, work: str, branch: str) -> None:
+    """Open a graph and look after it: what a child process does."""
+    with omnigraph.open(uri) as graph:
+        if work == "optimize":
+            graph.optimize()
+        elif work == "ensure_indices":
+            graph.ensure_indices(branch=branch)
         else:
-            opened.cleanup(keep=1, confirm=True)
+            graph.cleanup(keep=1, confirm=True)

@@ -44,8 +44,8 @@ class Engine:
     cache: ByteCache
     known: KnownIds
     hands: ThreadPoolExecutor
-    watch: Watch
     """Threads that stage tables at the same time; they end with the handle."""
+    watch: Watch
     runtime: Runtime
     settings: Settings
     read_only: bool = False
@@ -77,6 +77,7 @@ class Engine:
         if self.reconciler is not None:
             self.reconciler.stop()
         self.cache.clear()
+        self.known.clear()
         self.manifest.heads.clear()
 
 

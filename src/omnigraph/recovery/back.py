@@ -10,7 +10,14 @@ from omnigraph.manifest.change import Change, Update
 from omnigraph.manifest.forks import ForkStatus, fork_status
 from omnigraph.manifest.records import graph_branch
 from omnigraph.recovery.audit import RecoveryKind
-from omnigraph.recovery.case import Case, draft, finish, lineage_only, published
+from omnigraph.recovery.case import (
+    Case,
+    draft,
+    finish,
+    lineage_only,
+    published,
+    require_turns,
+)
 from omnigraph.recovery.classify import REACHED, UNTOUCHED, Finding, Observed
 from omnigraph.recovery.observe import table_path
 from omnigraph.recovery.staging import remove
@@ -76,6 +83,7 @@ def _restored(case: Case, recorded: Recorded) -> tuple[Case, Recorded]:
 
 
 def _restore(case: Case, seen: Observed) -> Version:
+    require_turns(case)
     landed = case.desk.tables.restore(
         table_path(seen.pin, case.snapshot),
         seen.pin.table_branch,

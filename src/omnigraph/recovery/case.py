@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from omnigraph.commit.protocol import Desk
 from omnigraph.commit.queues import Hold
 from omnigraph.commit.sidecar import Sidecar, TableOutcome, WriterKind
+from omnigraph.errors import RecoveryRequired
 from omnigraph.failpoints import Failpoint, fail
 from omnigraph.ids import RECOVERY_ACTOR, BranchName, CommitId, OperationId
 from omnigraph.logs import get_logger
@@ -93,6 +94,17 @@ def lineage_only(
     if found is not None:
         return found
     return published(desk, Change(branch=branch, draft=draft(desk, operation_id, merged)))
+
+
+def require_turns(case: Case) -> None:
+    """Stop before the next effect when a turn was lost: a writer may have begun that believes in its own."""
+    lost = case.hold.lost()
+    if lost is not None:
+        raise RecoveryRequired(
+            case.id,
+            f"operation {case.id} could not be settled: the recoverer lost its turn on {lost.name} while it worked; "
+            "the next one goes on where it stopped",
+        )
 
 
 def finish(

@@ -12,10 +12,10 @@ from omnigraph.limits import KNOWN_IDS_SMALL, LOOKUP_ROWS_PER_VALUE, LOOKUP_VALU
 from omnigraph.manifest.snapshot import Entry
 from omnigraph.storage.tables import IndexKind, Table, Tables
 
-_OVERLAY_PART = 8
+_OVERLAY_PART = 64
 """Ids that came or went are folded into the whole when they are more than one in this many of it."""
-_OVERLAY_MIN = 1_024
-"""So many are never folded: copying them costs less than asking whether to."""
+_OVERLAY_MIN = 4_096
+"""Fewer are never folded: every commit copies them, which costs less than copying the whole once in a while."""
 
 
 @dataclass(frozen=True, slots=True)
