@@ -35,9 +35,10 @@ def tokens_of_each(pieces: Sequence[str]) -> Iterator[tuple[str, ...]]:
     found: dict[int, tuple[str, ...]] = {}
     for start in range(0, len(words), _JOINED_MAX):
         chosen = words[start : start + _JOINED_MAX]
-        joined = " ".join(pieces[number] for number in chosen)
-        for token in lance.tokenize(joined, **ANALYZER):
-            found[chosen[token.position]] = (token.text,)
+        # Positions count from the first term that is left, so that a word which always is comes first.
+        first, *rest = lance.tokenize(" ".join(("x", *(pieces[n] for n in chosen))), **ANALYZER)
+        for token in rest:
+            found[chosen[token.position - first.position - 1]] = (token.text,)
     for number, piece in enumerate(pieces):
         if number in found or piece.isalnum():
             yield found.get(number, ())

@@ -15,7 +15,7 @@ from omnigraph.engine.read.vocabulary import Vocabulary, terms_of
 from omnigraph.errors import EmbeddingError
 from omnigraph.ids import TableKey
 from omnigraph.runtime import SYSTEM
-from omnigraph.storage.text import tokens
+from omnigraph.storage.text import tokens, tokens_of_each
 from tests.support.read_world import World, table_rows
 from tests.support.search_model import by_distance, edits
 
@@ -173,10 +173,25 @@ def test_near_terms_are_those_within_the_distance(distance: int) -> None:
     assert numbers.tolist() == list(range(len(WORDS)))
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["the", "rope"],
+        ["rope", "the"],
+        ["the", "of"],
+        ["a" * 41, "x"],
+        ["don't", "the", "knots"],
+        [],
+    ],
+)
+def test_words_are_cut_together_as_each_alone(words: list[str]) -> None:
+    assert list(tokens_of_each(words)) == [tokens(word) for word in words]
+
+
 def test_texts_are_cut_as_the_analyser_cuts_them() -> None:
     texts = [
-        "Ropes, and knots", None, "", "don't e-mail me@example.org", "naïve—Straße\t東京タワー",
-        "the of", "a" * 41, "x" * 40 + " y", "U.S.A. 3.14 ²½", "word\u00a0joined\u2003here",
+        "the", "Ropes, and knots", None, "", "don't e-mail me@example.org", "naïve—Straße\t東京タワー",
+        "the of", "the rope", "a" * 41, "x" * 40 + " y", "U.S.A. 3.14 ²½", "word\u00a0joined\u2003here",
     ]  # fmt: skip
     vocabulary = Vocabulary()
     places, terms = terms_of(pa.array(texts), vocabulary)
