@@ -13,8 +13,12 @@ pytest_plugins = ("tests.support.s3", "tests.support.s3_counting", "tests.suppor
 
 _CALM = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture, HealthCheck.data_too_large]
 settings.register_profile("quick", deadline=None, suppress_health_check=_CALM)
+# Every run of the build sees the same examples: a change is judged by what it changed. Others see new ones each time.
+settings.register_profile("build", settings.get_profile("quick"), derandomize=True)
 settings.register_profile("deep", deadline=None, max_examples=20_000, suppress_health_check=_CALM)
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
+settings.load_profile(
+    os.environ.get("HYPOTHESIS_PROFILE", "build" if os.environ.get("CI") else "quick")
+)
 
 
 @pytest.fixture(autouse=True)

@@ -9,9 +9,10 @@ import pytest
 import omnigraph
 from omnigraph.api.graph import Graph
 from omnigraph.failpoints import Failpoint, armed
-from omnigraph.ids import BranchName, TableKey
+from omnigraph.ids import BranchName, OperationId, TableKey
 from omnigraph.manifest.manifest import Manifest
 from omnigraph.manifest.snapshot import Entry
+from omnigraph.storage.tables import TableAt
 from tests.faults.conftest import Stage
 from tests.support.foreign import foreign_publish
 from tests.support.once import once
@@ -74,16 +75,57 @@ def test_k1_the_rival_of_a_first_writer_reads_again_or_loses(
     assert_settled(graph)
 
 
-def _adopt(rival: Graph) -> None:
+def test_a_strict_writer_whose_fork_is_moved_under_it_leaves_no_fork(stage: Setting) -> None:
+    graph = stage("insert", "fresh").open()
+    rival = omnigraph.open(graph.uri)
+    with (
+        armed(Failpoint.FORK_CREATED, once(lambda: _append(rival))),
+        pytest.raises(omnigraph.ManifestConflict),
+    ):
+        graph.mutate(CHANGE, branch="fresh")
+    assert graph.recoveries() == []
+    assert_settled(graph)
+    graph.mutate(CHANGE, branch="fresh")
+    assert_settled(graph)
+
+
+def test_a_conflict_at_the_second_fork_takes_the_first_along(stage: Setting) -> None:
+    graph = stage("insert", "fresh").open()
+    rival = omnigraph.open(graph.uri)
+    text = """query m() { update City set { n: 9 } where k = "x"
+                          update Person set { n: 9 } where k = "a" }"""
+    with (
+        armed(Failpoint.FORK_CREATED, once(lambda: _person_fork(rival))),
+        pytest.raises(omnigraph.ConflictError),
+    ):
+        graph.mutate(text, branch="fresh")
+    assert graph.recoveries() == []
+    manifest = graph._engine.manifest
+    assert entry_of(manifest).at.branch is None
+    assert entry_of(manifest, table="node:Person").at.branch == "fresh"
+    assert_settled(graph)
+
+
+def _person_fork(rival: Graph) -> None:
+    """Fork people and adopt the fork, as a writer that takes no turns."""
+    engine = rival._engine
+    engine.store.tables.fork(entry_of(engine.manifest, table="node:Person").at, "fresh")
+    foreign_publish(rival, "node:Person", None, "fresh", lance_branch="fresh")
+
+
+def _append(rival: Graph) -> TableAt:
+    """Append to the fork of the cities, telling nobody."""
     engine = rival._engine
     entry = entry_of(engine.manifest)
     tables = engine.store.tables
-    at = type(entry.at)(path=entry.at.path, branch="fresh", version=entry.version)
-    staged = tables.stage_append(
-        at, tables.open(at).read().slice(0, 1).set_column(0, "id", [["r"]])
-    )
-    landed = tables.commit_staged(staged, operation_id="rival", lock=None)  # type: ignore[arg-type]
-    foreign_publish(rival, "node:City", landed.at.version, "fresh", lance_branch="fresh")
+    at = TableAt(path=entry.at.path, branch="fresh", version=entry.version)
+    rows = tables.open(at).read().slice(0, 1).set_column(0, "id", [["r"]])
+    staged = tables.stage_append(at, rows)
+    return tables.commit_staged(staged, operation_id=OperationId("rival"), lock=None).at
+
+
+def _adopt(rival: Graph) -> None:
+    foreign_publish(rival, "node:City", _append(rival).version, "fresh", lance_branch="fresh")
 
 
 def test_k3_a_stray_fork_that_cannot_be_cleared_stays_and_is_cleared_later(stage: Setting) -> None:

@@ -21,6 +21,7 @@ from omnigraph.storage.counters import Cost, counting
 from omnigraph.storage.tables import TableAt
 from tests.faults.conftest import PLACES, Stage
 from tests.support.child import KILLED, parked_child, run_child
+from tests.support.foreign import foreign_rows
 from tests.support.forge import forge_sidecar
 from tests.support.once import once
 from tests.support.settled import assert_settled, fingerprint
@@ -187,7 +188,7 @@ def publish_heads(
 def test_a_lost_publish_whose_goal_nobody_reached_is_left_for_later(stage: Setting) -> None:
     story = stage("insert", "main")
     graph = interrupted(story, FORWARD)
-    half = once(lambda: _unused(publish_heads(graph, "user", tables=("node:City",))))
+    half = once(lambda: publish_heads(graph, "user", tables=("node:City",)))
     with armed(Failpoint.ROLL_FORWARD, half):
         story.open()
     assert len(graph.pending_recoveries()) == 1
@@ -197,8 +198,25 @@ def test_a_lost_publish_whose_goal_nobody_reached_is_left_for_later(stage: Setti
     assert_settled(graph)
 
 
-def _unused(_: object) -> None:
-    return None
+def test_a_read_set_that_moves_under_a_roll_forward_turns_it_into_a_roll_back(
+    stage: Setting,
+) -> None:
+    story = stage("insert", "main")
+    graph = story.open()
+    with armed(FORWARD), pytest.raises(omnigraph.OmniError):
+        graph.mutate('query m() { insert Knows { from: "a", to: "d" } }')
+
+    def stranger() -> None:
+        foreign_rows(graph, "node:Person", ["stranger"])
+        publish_heads(graph, "stranger", tables=("node:Person",))
+
+    with armed(Failpoint.ROLL_FORWARD, once(stranger)):
+        story.open()
+    assert [one.forecast for one in graph.pending_recoveries()] == ["roll back"]
+    graph = story.open()
+    assert kinds(graph) == [RecoveryKind.ROLLED_BACK]
+    assert [one for one in story.content(graph) if "stranger" not in one] == list(story.before)
+    assert_settled(graph)
 
 
 def test_a_roll_back_that_loses_its_publish_looks_again(stage: Setting) -> None:
@@ -269,6 +287,32 @@ def unhealed(graph: Graph, text: str) -> None:
     held = [one.sidecar.queues for one in graph._engine.recovery.forecast() if one.sidecar]
     with graph._engine.desk.queues.hold({key for keys in held for key in keys}):
         graph.mutate(text)
+
+
+def test_a_roll_back_leaves_alone_what_another_operation_moved(stage: Setting) -> None:
+    """The first was stopped before it came to the cities, so the second could write them; it only lacks its publish."""
+    story = stage("insert", "main")
+    graph = interrupted(story, BACK)
+    with armed(FORWARD), pytest.raises(omnigraph.OmniError):
+        graph.mutate('query m() { insert City { k: "second" } }')
+    assert [one.forecast for one in graph.pending_recoveries()] == ["roll back", "roll forward"]
+    graph = story.open()
+    assert kinds(graph) == [RecoveryKind.ROLLED_BACK, RecoveryKind.ROLLED_FORWARD]
+    assert "second" in str(story.content(graph))
+    assert "p1" not in str(story.content(graph))
+    assert_settled(graph)
+
+
+def test_a_roll_back_leaves_foreign_rows_to_repair(stage: Setting) -> None:
+    story = stage("insert", "main")
+    graph = interrupted(story, BACK)
+    foreign_rows(graph, "node:City", ["stray"])
+    graph = story.open()
+    assert kinds(graph) == [RecoveryKind.ROLLED_BACK]
+    assert [(one.check, one.table_key) for one in graph.doctor()] == [("drift", "node:City")]
+    graph.repair(confirm=True, force=True)
+    assert "stray" in graph.table("City")["id"].to_pylist()
+    assert_settled(graph)
 
 
 # ---- the owner lives

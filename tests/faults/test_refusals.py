@@ -100,6 +100,27 @@ def test_a_read_set_that_moved_at_the_last_moment_refuses_the_write(stage: Setti
     assert_settled(graph)
 
 
+def test_a_killed_write_whose_read_set_moved_is_taken_back_though_all_of_it_landed(
+    stage: Setting,
+) -> None:
+    story = stage("insert", "main")
+    graph = story.open()
+    with parked_child(_link, story.uri, at=Failpoint.TABLES_COMMITTED) as child:
+        foreign_rows(graph, "node:Person", ["stranger"])
+        foreign_publish(graph, "node:Person")
+        child.kill()
+    (left,) = graph.pending_recoveries()
+    assert left.forecast == "roll back"
+    graph = story.open()
+    assert [one for one in story.content(graph) if "stranger" not in one] == list(story.before)
+    assert kinds(graph) == [RecoveryKind.ROLLED_BACK]
+    assert_settled(graph)
+
+
+def _link(uri: str) -> None:
+    omnigraph.open(uri).mutate('query m() { insert Knows { from: "a", to: "d" } }')
+
+
 # ---- M9: a foreign publish of a table of the write, between its last look and its publish
 
 
@@ -271,6 +292,27 @@ def test_a_writer_that_was_settled_while_it_slept_does_not_publish_twice(stage: 
     assert_settled(graph)
     shown = fingerprint(graph)
     assert fingerprint(story.open()) == shown
+
+
+def test_what_a_writer_moved_after_it_was_settled_is_covered_again(stage: Setting) -> None:
+    """It slept between its last look at its turns and its commit, and was settled as one that did nothing."""
+    story = stage("insert", "main")
+    graph = story.open()
+
+    def settled_meanwhile() -> None:
+        _cut_locks(story)
+        assert run_child(reopen, story.uri) == 0
+
+    sleepy = once(settled_meanwhile)
+    with pytest.raises(RecoveryRequired, match="lost its turn"):
+        story.write_with(watched(graph, before=lambda _: sleepy()), "1")
+    assert len(graph.pending_recoveries()) == 1
+    graph = story.open()
+    assert story.content(graph) == story.before
+    # It was settled twice, in two commits; the record keeps the first.
+    assert kinds(graph) == [RecoveryKind.ROLLED_BACK]
+    assert graph.pending_recoveries() == []
+    assert [str(one) for one in graph.doctor()] == []
 
 
 def _cut_locks(story: Stage) -> None:

@@ -92,6 +92,7 @@ def test_a_killed_write_is_whole_or_absent(row: Row, name: str, place: str, stag
     with story.open(read_only=True) as graph:
         operation = pending(graph, row.open)
     graph = story.open()
+    assert_settled(graph)
     assert_settled_as(row.open, graph, story, before, operation)
     follow_up(graph, story, row.open)
     assert_settled(graph)

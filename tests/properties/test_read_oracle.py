@@ -40,6 +40,7 @@ class Way:
     indexed: bool = False
     thrifty: bool = False
     small: bool = False
+    follows: bool = False
 
 
 WAYS = (
@@ -50,6 +51,7 @@ WAYS = (
     Way("nothing fits in memory", cache_bytes=0),
     Way("memory is dear", thrifty=True, indexed=True),
     Way("a few rows at a time", small=True),
+    Way("held from version to version", follows=True),
     Way("a few rows at a time, memory is dear", thrifty=True, small=True, indexed=True),
 )
 
@@ -75,19 +77,25 @@ def tuned(way: Way) -> Iterator[None]:
 
 @st.composite
 def worlds(draw: st.DrawFn, graph: ModelGraph) -> World:
-    """Lay a graph out: several fragments, rows written again, rows that were there for a while."""
+    """Lay a graph out: several fragments, rows that had other values, rows that were there for a while."""
     world = World.of(harbour())
     for name, rows in (*graph.nodes.items(), *graph.edges.items()):
         cut = draw(st.integers(0, len(rows)))
         gone = [dict(row) | {"id": f"gone-{row['id']}"} for row in rows[:cut]]
-        world.append(name, [*gone, *rows[:cut]])
-        world.append(name, rows[cut:])
-        if gone and draw(st.booleans()):
+        changed = draw(st.lists(st.sampled_from(rows), max_size=2)) if rows else []
+        ids = {row["id"] for row in changed}
+        # What a row was before it was written again: another row under its id.
+        first = [dict(rows[0]) | {"id": row["id"]} if row["id"] in ids else row for row in rows]
+        world.append(name, [*gone, *first[:cut]])
+        if draw(st.booleans()):
+            world.index(name)
+        world.append(name, first[cut:])
+        if draw(st.booleans()):
             world.index(name)
         if gone:
             world.delete(name, [row["id"] for row in gone])
-        if rows and draw(st.booleans()):
-            world.merge(name, [draw(st.sampled_from(rows))])
+        if ids:
+            world.merge(name, [row for row in rows if row["id"] in ids])
     return world
 
 
@@ -98,6 +106,12 @@ def check(
     plan = plan_of(read, harbour())
     world.cache = ByteCache(way.cache_bytes)
     with tuned(way):
+        if way.follows:
+            now = world.at
+            for earlier in world.before:
+                world.at = earlier
+                run(world.reader(plan, params))
+            world.at = now
         for round in ("cold", "warm"):
             reader = world.reader(plan, params, traversal=way.traversal)
             assert same(read, table_rows(run(reader)), expected), f"{way.name}, {round}"

@@ -46,6 +46,13 @@ class Shelf:
         self.vectors = {row["id"]: row["sig"] for row in self.rows}
         self.all = set(self.texts)
 
+    def rewrite(self, row: dict[str, Any], body: str) -> None:
+        """Change the text of a note, and its vector with it."""
+        changed = row | {"body": body, "sig": (0.5, 0.5)}
+        self.rows[self.rows.index(row)] = changed
+        self.texts[row["id"]], self.vectors[row["id"]] = body, (0.5, 0.5)
+        self.world.merge("Note", [changed])
+
     def on(self, shelf: int) -> set[str]:
         return {row["id"] for row in self.rows if row["shelf"] <= shelf}
 
@@ -66,7 +73,7 @@ def shelves(draw: st.DrawFn) -> Shelf:
     if gone:
         shelf.world.delete("Note", [row["id"] for row in gone])
     if shelf.rows and draw(st.booleans()):
-        shelf.world.merge("Note", [draw(st.sampled_from(shelf.rows))])
+        shelf.rewrite(draw(st.sampled_from(shelf.rows)), draw(texts))
     if draw(st.booleans()):
         shelf.world.index("Note")
     shelf.world.append("Box", [{"id": "k", "code": "k"}])

@@ -1,11 +1,14 @@
 """Random writes beside a plain model: the same rows, or the same refusal; branches and the past included."""
 
+import io
+import json
 import tempfile
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
-from hypothesis import settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
@@ -247,3 +250,77 @@ def known_ids(model: Model, told: Model) -> dict[str, list[str]]:
 
 TestWrites = Writes.TestCase
 TestWrites.settings = settings(max_examples=30, stateful_step_count=15)
+
+
+# ---- anything at all
+
+
+@pytest.fixture(scope="module")
+def graph(tmp_path_factory: pytest.TempPathFactory) -> Graph:
+    return omnigraph.init(tmp_path_factory.mktemp("any") / "g", ANY)
+
+
+ANY = """
+node Thing { k: String @key  b: Bool?  i: I32?  l: I64?  u: U32?  v: U64?  f: F32?  d: F64?  day: Date?  at: DateTime?
+             e: enum(a, b)?  s: [String]?  n: [I64]?  m: [DateTime]?  w: Vector(2)?  x: Blob? }
+edge Link: Thing -> Thing
+"""
+scalars = (
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=4) | st.dates() | st.datetimes()
+    | st.binary(max_size=3) | st.sampled_from(["2024-01-01", "base64:AA==", "1e400", "\ud800"])
+)  # fmt: skip
+things = st.recursive(
+    scalars, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3)
+)  # fmt: skip
+members = st.sampled_from(
+    ["k", "b", "i", "l", "u", "v", "f", "d", "day", "at", "e", "s", "n", "m", "w", "x", "id", "zz"]
+)
+shaped = st.fixed_dictionaries(
+    {"type": st.sampled_from(["Thing", "Thing", "Think"]), "data": st.dictionaries(members, things, max_size=5)}
+) | st.fixed_dictionaries(
+    {"edge": st.just("Link"), "from": scalars, "to": scalars}, optional={"data": st.dictionaries(members, scalars)}
+)  # fmt: skip
+
+
+KINDS = {"fine", "data_error", "constraint_error", "referential_error", "key_conflict"}
+
+
+def outcome(graph: Graph, source: Any, **options: Any) -> str:
+    """How a load that writes nothing ends: fine, or refused in our words."""
+    try:
+        graph.load(source, mode="append", dry_run=True, **options)
+    except omnigraph.OmniError as error:
+        str(error).encode()
+        json.dumps(error.to_dict()).encode()
+        return error.kind
+    return "fine"
+
+
+@given(st.lists(things | shaped, max_size=4))
+def test_any_record_is_taken_or_refused_in_our_words(graph: Graph, found: list[Any]) -> None:
+    # A list of texts is a list of files.
+    assert outcome(graph, found) in KINDS | {"user_input"}
+
+
+@given(
+    st.lists(
+        st.binary(max_size=40) | shaped.map(lambda one: json.dumps(one, default=str).encode()),
+        max_size=4,
+    )
+)
+def test_any_line_is_taken_or_refused_in_our_words(graph: Graph, found: list[bytes]) -> None:
+    assert outcome(graph, io.BytesIO(b"\n".join(found))) in KINDS
+
+
+columns = st.dictionaries(
+    members, st.lists(scalars, min_size=2, max_size=2), min_size=1, max_size=4
+)
+
+
+@given(columns)
+def test_any_frame_is_taken_or_refused_in_our_words(graph: Graph, found: dict[str, Any]) -> None:
+    try:
+        frame = pa.table(found)
+    except (pa.ArrowException, TypeError, OverflowError, ValueError):
+        return
+    assert outcome(graph, frame, type="Thing") in KINDS

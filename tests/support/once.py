@@ -4,7 +4,7 @@ import threading
 from collections.abc import Callable
 
 
-def once(act: Callable[[], None]) -> Callable[[], None]:
+def once(act: Callable[[], object]) -> Callable[[], None]:
     """Act on the first arrival: what the action itself does may well arrive at the same place."""
     done = threading.Event()
 

@@ -49,6 +49,8 @@ class World:
     )
     at: dict[TableKey, TableAt] = field(default_factory=dict)
     line: Incarnation = MAIN_LINE
+    before: list[dict[TableKey, TableAt]] = field(default_factory=list)
+    """What was read before each change."""
     cache: ByteCache = field(default_factory=lambda: ByteCache(CACHE_BYTES))
 
     @classmethod
@@ -76,6 +78,7 @@ class World:
         if staged is not None:
             operation = OperationId("01J0000000000000000000TEST")
             landed = self.store.tables.commit_staged(staged, operation_id=operation, lock=None)
+            self.before.append(dict(self.at))
             self.at[key] = landed.at
 
     def append(self, name: str, rows: Sequence[Row]) -> None:

@@ -1,6 +1,7 @@
 """Frames of one type: Arrow, pandas and polars tables, Parquet, CSV and JSONL files, typed column by column."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -185,8 +186,23 @@ def _python_values(values: pa.Array) -> list[Any]:
     elif _is_list(values.type) and pa.types.is_timestamp(values.type.value_type):
         instants = pa.list_(pa.timestamp("ms", values.type.value_type.tz))
         values = values.cast(instants, safe=False).cast(pa.list_(pa.int64()))
-    found: list[Any] = values.to_pylist()
+    try:
+        found: list[Any] = values.to_pylist()
+    except (OverflowError, ValueError):
+        # Python has no such date, time or number; nothing of ours holds it either.
+        texts = values.cast(pa.string()).to_pylist()
+        found = [None if text is None else Unspeakable(text) for text in texts]
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class Unspeakable:
+    """A value that Arrow holds and Python cannot: it fits no property."""
+
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
 
 
 def _is_list(found: pa.DataType) -> bool:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
-from omnigraph.commit.sidecar import Decided, Pin, Recorded, Registration, Sidecar, TableOutcome
+from omnigraph.commit.sidecar import Decided, Pin, Recorded, Registration, TableOutcome
 from omnigraph.failpoints import Failpoint, fail
 from omnigraph.ids import MAIN, RECOVERY_ACTOR, BranchName, CommitId, TableKey, Version
 from omnigraph.manifest.change import Change, Update
@@ -125,37 +125,29 @@ def _repinned(case: Case, table: TableKey, version: Version) -> Update:
 
 def drop_created(case: Case) -> None:
     """Remove forks nobody adopted, tables nobody registered, and staged schema files."""
-    rivals = _rivals(case)
     for seen, finding in zip(case.facts.seen, case.facts.findings, strict=True):
         if seen.is_fork and finding is not Finding.FOREIGN:
-            drop_fork(case, seen.pin, rivals)
+            drop_fork(case, seen.pin)
     for registration in case.sidecar.registrations:
-        if _is_nobodys(case, registration, rivals):
+        if _is_nobodys(case, registration):
             case.desk.tables.delete_table(registration.table_path)
     if case.is_schema_apply:
         remove(case.objects)
 
 
-def drop_fork(case: Case, pin: Pin, rivals: tuple[Sidecar, ...] | None = None) -> None:
-    """Remove the fork of a pin, if no manifest places the table on it and no other operation names it."""
-    claimed = {
-        p.queue for rival in (_rivals(case) if rivals is None else rivals) for p in rival.tables
-    }
-    if pin.table_branch is None or pin.queue in claimed:
-        return
+def drop_fork(case: Case, pin: Pin) -> None:
+    """Remove the fork of a pin, if no manifest places the table on it."""
     path = table_path(pin, case.snapshot)
+    if pin.table_branch is None or pin.table_branch not in case.desk.tables.forks(path):
+        return
     if fork_status(case.desk.manifest, path, graph_branch(pin.table_branch)) is ForkStatus.ORPHAN:
         case.desk.tables.drop_fork(path, pin.table_branch)
 
 
-def _rivals(case: Case) -> tuple[Sidecar, ...]:
-    own = case.id
-    return tuple(one for one in case.desk.sidecars.pending() if one.operation_id != own)
-
-
-def _is_nobodys(case: Case, registration: Registration, rivals: tuple[Sidecar, ...]) -> bool:
+def _is_nobodys(case: Case, registration: Registration) -> bool:
     """Whether this operation made the table, and no manifest of any branch and no other operation knows its place."""
     path = registration.table_path
+    rivals = (one for one in case.desk.sidecars.pending() if one.operation_id != case.id)
     claimed = {r.table_path for rival in rivals for r in rival.registrations}
     if not registration.created or path in claimed:
         return False

@@ -142,14 +142,15 @@ def find_near(
 ) -> Numbers:
     """The rows that have a term within an edit distance of one of these, ascending."""
     found: list[Numbers] = []
-    near: dict[int, list[int]] = {}
+    near: dict[tuple[Vocabulary, int], list[int]] = {}
     for start, postings in parts:
-        numbers = near.get(id(postings.vocabulary))
-        if numbers is None:
-            close = [postings.vocabulary.near(term, distance) for term in terms]
-            numbers = np.unique(np.concatenate(close)).tolist() if close else []
-            near[id(postings.vocabulary)] = numbers
-        found += [postings.of(number)[0].astype(np.int64) + start for number in numbers]
+        # A vocabulary grows while fragments are read, so its close terms hold for its size alone.
+        vocabulary = postings.vocabulary
+        asked = vocabulary, len(vocabulary)
+        if asked not in near:
+            close = [vocabulary.near(term, distance) for term in terms]
+            near[asked] = np.unique(np.concatenate(close)).tolist() if close else []
+        found += [postings.of(number)[0].astype(np.int64) + start for number in near[asked]]
     return np.unique(np.concatenate(found)) if found else no_numbers()
 
 

@@ -37,7 +37,7 @@ class Texts:
             return no_numbers()
         if self._asks_index():
             self.note(f"text index on {self.name}")
-            indexed = self._indexed(query)
+            indexed = self._indexed(query, terms)
             loose = self.entities.uncovered_fragments(self.name, IndexKind.TEXT)
             return np.concatenate(
                 [indexed, self._numbers(find(self._postings(loose), terms).places)]
@@ -88,9 +88,22 @@ class Texts:
         spent = entities.cache.spend((entities.layout, "text", self._field), cost)
         return spent + cost < needed
 
-    def _indexed(self, query: str) -> Numbers:
+    def _indexed(self, query: str, terms: tuple[str, ...]) -> Numbers:
         rows = self.entities.table.match(self.name, query, columns=(), row_id=True)
-        return np.asarray(column(rows, _ROW_ID).to_numpy(zero_copy_only=False), dtype=np.int64)
+        hits = column(rows, _ROW_ID).to_numpy(zero_copy_only=False).astype(np.int64)
+        if self._segments == 1:
+            return np.asarray(hits)
+        # An index of several segments may still know the former text of a row that was changed since.
+        found = np.unique(hits)
+        texts = self.entities.values(self.name, found)
+        (postings,) = postings_of(texts, [len(texts)], Vocabulary())
+        return np.asarray(found[find([(0, postings)], terms).places])
+
+    @property
+    def _segments(self) -> int:
+        table = self.entities.table
+        kinds = (one for one in table.indices() if one.column == self.name)
+        return sum(len(one.segments) for one in kinds if one.kind is IndexKind.TEXT)
 
     # ---- terms in memory
 
