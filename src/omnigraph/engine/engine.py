@@ -22,6 +22,7 @@ from omnigraph.manifest.legacy import LegacyLineage
 from omnigraph.manifest.manifest import Manifest
 from omnigraph.manifest.travel import At
 from omnigraph.manifest.view import View, capture
+from omnigraph.pipeline.home import Home
 from omnigraph.recovery.reconciler import Reconciler
 from omnigraph.recovery.records import KEY as AUDIT_KEY
 from omnigraph.recovery.records import StoredAudit
@@ -36,6 +37,8 @@ class Engine:
     """Everything the verbs work with."""
 
     store: Store
+    home: Home
+    """How a task in another process finds the store."""
     manifest: Manifest
     contracts: Contracts
     desk: Desk
@@ -115,6 +118,7 @@ def assemble(
     pause = 0.0 if read_only else settings.reconcile_seconds
     return Engine(
         store=store,
+        home=Home.of(store.root.uri, storage_options, fsync=settings.durability == "fsync"),
         manifest=manifest,
         contracts=Contracts(store.objects, runtime),
         desk=desk,

@@ -1,0 +1,32 @@
+"""Where a graph lives, told so that a task in another process can open it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from omnigraph.storage.store import Store, open_store
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """The root of a graph and how to reach it; travels with a split."""
+
+    uri: str
+    options: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    fsync: bool = False
+
+    @classmethod
+    def of(
+        cls, uri: str, options: Mapping[str, str] | None = None, *, fsync: bool = False
+    ) -> "Home":
+        """Spell a root so that equal ones are opened once."""
+        return cls(uri, tuple(sorted((options or {}).items())), fsync)
+
+    def store(self) -> Store:
+        """Open the root, once in every process."""
+        return _opened(self)
+
+
+@lru_cache(maxsize=8)
+def _opened(home: Home) -> Store:
+    return open_store(home.uri, dict(home.options), fsync=home.fsync)
