@@ -216,6 +216,9 @@ COMPARE_BYTES_MAX = 32 * 1024 * 1024
 ADDRESSES_MAX = 1_024
 """Row addresses of one read; more become several, since each is parsed as text."""
 
+DELETION_READS_MAX = 8
+"""Deletion files one comparison asks an object store for at a time."""
+
 MERGE_COMMITS_MAX = 1_024
 """Upserts one merge makes on one table; more rows make them larger, not more."""
 
@@ -245,3 +248,12 @@ OPTIMIZE_ROUNDS_MAX = 5
 
 CLEANUP_KEEP_WARN = 3
 """Fewer kept versions than this leave recovery little to look at."""
+
+BUCKET_BYTES = 512 * 1024 * 1024
+"""Keys that one decision in this process looks at together; more are decided bucket by bucket."""
+
+HASHED_ROWS = 1 << 20
+"""Keys that are hashed at once: hashing takes some ten times their bytes."""
+
+EXPORT_PART_ROWS = 1_048_576
+"""Rows of one file of an export: what one task writes."""

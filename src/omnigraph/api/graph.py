@@ -10,7 +10,13 @@ from typing import Any, Self, TypeVar
 import pyarrow as pa
 
 from omnigraph.api.comparisons import ChangeBlock, ChangePage, Diff, MergeResult, changes_of
-from omnigraph.api.reports import CleanupReport, IndexReport, OptimizeReport, RepairReport
+from omnigraph.api.reports import (
+    CleanupReport,
+    ExportReport,
+    IndexReport,
+    OptimizeReport,
+    RepairReport,
+)
 from omnigraph.api.results import (
     Branch,
     Commit,
@@ -22,6 +28,7 @@ from omnigraph.api.results import (
     RecoverySidecar,
     SchemaApplyResult,
 )
+from omnigraph.api.runners import hands_of, runner_of
 from omnigraph.api.snapshot import Snapshot, name_and_params
 from omnigraph.api.texts import source_of
 from omnigraph.catalog.model import Catalog
@@ -196,6 +203,25 @@ class Graph:
     ) -> Iterator[dict[str, Any]]:
         """Every entity in the load format: nodes before edges, by id."""
         return self.snapshot(branch=branch, at=at).export(types)
+
+    def export_files(
+        self,
+        directory: str | os.PathLike[str],
+        *,
+        format: str = "jsonl",
+        branch: str | None = None,
+        at: Reference | None = None,
+        types: Sequence[str] | None = None,
+        spark: Any = None,
+    ) -> ExportReport:
+        """Write part files, `jsonl` or `parquet`, into a new directory; several at a time, or by Spark's executors.
+
+        `load` reads a directory of JSON lines back as it is, and Parquet files type by type.
+        """
+        snapshot = self.snapshot(branch=branch, at=at)
+        runner = runner_of(self._engine, spark)
+        parts = snapshot.export_files(directory, format, types, runner)
+        return ExportReport(uri=self.uri, commit=snapshot.commit, engine=runner.engine, parts=parts)
 
     # ---- writing
 
@@ -464,18 +490,28 @@ class Graph:
 
     # ---- upkeep
 
-    def ensure_indices(self, *, branch: str | None = None, actor: str | None = None) -> IndexReport:
-        """Build every index the schema asks for and that is missing; no row and no history changes."""
+    def ensure_indices(
+        self, *, branch: str | None = None, actor: str | None = None, spark: Any = None
+    ) -> IndexReport:
+        """Build every index the schema asks for and that is missing; no row and no history changes.
+
+        With `spark` (a session, or True) executors build the segments; only this process commits.
+        """
         target = BranchName(branch or self._branch)
-        return ensure_indices(self._engine, target, actor=actor or self._actor)
+        hands = hands_of(self._engine, spark)
+        return ensure_indices(self._engine, target, actor=actor or self._actor, hands=hands)
 
     def index_status(self, *, branch: str | None = None) -> IndexReport:
         """Say how far every index is."""
         return index_status(self._engine, BranchName(branch or self._branch))
 
-    def optimize(self, *, actor: str | None = None) -> OptimizeReport:
-        """Compact the tables of main and bring their indexes up to date; no row and no history changes."""
-        done = optimize(self._engine, actor=actor or self._actor)
+    def optimize(self, *, actor: str | None = None, spark: Any = None) -> OptimizeReport:
+        """Compact the tables of main and bring their indexes up to date; no row and no history changes.
+
+        With `spark` (a session, or True) executors rewrite and index; only this process commits.
+        """
+        hands = hands_of(self._engine, spark)
+        done = optimize(self._engine, actor=actor or self._actor, hands=hands)
         return OptimizeReport(uri=self.uri, tables=done)
 
     def cleanup(

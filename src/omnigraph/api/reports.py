@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from omnigraph.api.results import Commit
+from omnigraph.engine.history.parts import Part
 from omnigraph.engine.upkeep.cleanup import TableCleaned
 from omnigraph.engine.upkeep.indices import IndexReport, IndexState, IndexStatus
 from omnigraph.engine.upkeep.optimize import Skipped, TableOptimized
@@ -14,17 +15,38 @@ __all__ = [
     "Action",
     "Classification",
     "CleanupReport",
+    "ExportReport",
     "IndexKind",
     "IndexReport",
     "IndexState",
     "IndexStatus",
     "OptimizeReport",
+    "Part",
     "RepairReport",
     "Skipped",
     "TableCleaned",
     "TableOptimized",
     "TableRepaired",
 ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExportReport:
+    """The files of an export, and who wrote them: `local` or `spark`."""
+
+    uri: str
+    commit: str | None
+    engine: str
+    parts: tuple[Part, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The wire form."""
+        return {
+            "uri": self.uri,
+            "commit": self.commit,
+            "engine": self.engine,
+            "parts": [one.to_dict() for one in self.parts],
+        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

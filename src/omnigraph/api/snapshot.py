@@ -1,5 +1,6 @@
 """A snapshot: every table version of one moment, for as long as it is held."""
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
@@ -10,10 +11,12 @@ from omnigraph.api.results import QueryResult
 from omnigraph.api.texts import source_of
 from omnigraph.engine.engine import Engine
 from omnigraph.engine.history.export import export
+from omnigraph.engine.history.parts import Part, export_parts
 from omnigraph.engine.read.verbs import entity, query
 from omnigraph.errors import NotFound, UserInputError
 from omnigraph.ids import TableKey
 from omnigraph.manifest.view import View
+from omnigraph.pipeline.steps import Runner
 from omnigraph.storage.blobs import BlobForm
 from omnigraph.storage.tables import Table
 
@@ -76,6 +79,16 @@ class Snapshot:
     def export(self, types: Sequence[str] | None = None) -> Iterator[dict[str, Any]]:
         """Every entity in the load format."""
         return export(self._engine, self._view, types)
+
+    def export_files(
+        self,
+        directory: str | os.PathLike[str],
+        format: str,
+        types: Sequence[str] | None,
+        runner: Runner,
+    ) -> tuple[Part, ...]:
+        """Write every entity as part files into a new directory."""
+        return export_parts(self._engine, self._view, directory, format, types, runner)
 
     def tables(self) -> dict[str, int]:
         """Row counts by table key."""

@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from lance import LanceDataset, LanceOperation
 from lance.optimize import Compaction
 
+from omnigraph.storage.chores import Hand, RewriteWork, own
 from omnigraph.storage.fragments import fragment_infos, fragment_rows
 from omnigraph.storage.indices import losing, segment_fragments
 
@@ -21,7 +21,9 @@ class Rewritten:
     uncovered: tuple[str, ...]
 
 
-def compact(dataset: LanceDataset, rows_max: int | None = None) -> Rewritten | None:
+def compact(
+    dataset: LanceDataset, rows_max: int | None = None, hand: Hand | None = None
+) -> Rewritten | None:
     """Rewrite small and holey fragments; None when there is nothing to gain.
 
     Lance keeps fragments apart that are covered by different indices, so that indices are brought up to date
@@ -32,9 +34,9 @@ def compact(dataset: LanceDataset, rows_max: int | None = None) -> Rewritten | N
         dataset,
         {"target_rows_per_fragment": target, "materialize_deletions": rows_max is None},
     )
-    done: list[Any] = [task.execute(dataset) for task in plan.tasks]
-    if not done:
+    if not plan.tasks:
         return None
+    done = (hand or own(dataset))([RewriteWork(task) for task in plan.tasks])
     groups = [LanceOperation.RewriteGroup(r.original_fragments, r.new_fragments) for r in done]
     old = {fragment.id for r in done for fragment in r.original_fragments}
     return Rewritten(

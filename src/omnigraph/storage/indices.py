@@ -1,7 +1,7 @@
 """Indices of a table: which there are, what they cover, and building what is missing."""
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -10,6 +10,7 @@ from lance.bitmap import Bitmap
 from lance.dataset import Index
 
 from omnigraph.limits import INDEX_SEGMENTS_MAX
+from omnigraph.storage.chores import Hand, SegmentWork
 from omnigraph.storage.fragments import fragment_ids
 from omnigraph.storage.tables import IndexInfo, IndexKind, IndexSpec
 from omnigraph.storage.text import ANALYZER
@@ -56,11 +57,13 @@ def uncovered(dataset: LanceDataset, column: str, kind: IndexKind) -> tuple[int,
     return tuple(sorted(fragment_ids(dataset) - covered))
 
 
-def build(dataset: LanceDataset, specs: Sequence[IndexSpec]) -> Segments:
-    """Write the segments that the specs miss; nothing is committed."""
+def build(
+    dataset: LanceDataset, specs: Sequence[IndexSpec], hand: Hand, parts_max: int = 1
+) -> Segments:
+    """Write the segments that the specs miss, each in at most so many parts; nothing is committed."""
     infos = index_infos(dataset)
     taken = {info.name for info in infos}
-    added: list[Index] = []
+    work: list[SegmentWork] = []
     removed: list[Index] = []
     for spec in specs:
         known = next((i for i in infos if i.column == spec.column and i.kind is spec.kind), None)
@@ -68,9 +71,9 @@ def build(dataset: LanceDataset, specs: Sequence[IndexSpec]) -> Segments:
         if fragments:
             name = known.name if known else _free_name(spec, taken)
             taken.add(name)
-            added.append(_segment(dataset, spec, name, fragments, replace=known is not None))
+            work += _cut(spec, name, fragments, parts_max, replace=known is not None)
             removed += [_reference(name, uuid) for uuid in dead]
-    return Segments(tuple(added), tuple(removed))
+    return Segments(_joined(dataset, work, hand(work)), tuple(removed))
 
 
 def segment_fragments(dataset: LanceDataset) -> dict[str, frozenset[int]]:
@@ -113,23 +116,38 @@ def _work(
     return missing, known.dead
 
 
-def _segment(
-    dataset: LanceDataset, spec: IndexSpec, name: str, fragments: Sequence[int], *, replace: bool
-) -> Index:
-    # A handle of its own: building borrows it mutably, and readers of a shared one would be refused.
-    own = copy.copy(dataset)
-    segment = own.create_index_uncommitted(
-        spec.column,
-        _LANCE_TYPES[spec.kind],
-        name=name,
-        replace=replace,
-        fragment_ids=list(fragments),
-        **_SETTINGS[spec.kind],
+def _cut(
+    spec: IndexSpec, name: str, fragments: Sequence[int], parts_max: int, *, replace: bool
+) -> Iterator[SegmentWork]:
+    """One segment in parts of fragments that follow one another; vectors are learnt from all rows at once."""
+    count = 1 if spec.kind is IndexKind.VECTOR else min(parts_max, len(fragments))
+    for number in range(count):
+        start, end = (len(fragments) * edge // count for edge in (number, number + 1))
+        yield SegmentWork(
+            column=spec.column,
+            type=_LANCE_TYPES[spec.kind],
+            name=name,
+            replace=replace,
+            fragments=tuple(fragments[start:end]),
+            settings=tuple(_SETTINGS[spec.kind].items()),
+        )
+
+
+def _joined(
+    dataset: LanceDataset, work: Sequence[SegmentWork], built: Sequence[Index]
+) -> tuple[Index, ...]:
+    """One segment per index, whatever the number of its parts."""
+    parts: dict[str, list[Index]] = {}
+    for one, segment in zip(work, built, strict=True):
+        parts.setdefault(one.name, []).append(segment)
+    texts = {one.name for one in work if one.type == _LANCE_TYPES[IndexKind.TEXT]}
+    return tuple(
+        # A text segment that did not pass through here makes every text query on the column fail.
+        copy.copy(dataset).merge_existing_index_segments(segments)
+        if len(segments) > 1 or name in texts
+        else segments[0]
+        for name, segments in parts.items()
     )
-    if spec.kind is IndexKind.TEXT:
-        # Committed without this step, every text query on the column fails.
-        return own.merge_existing_index_segments([segment])
-    return segment
 
 
 def _info(described: Any, present: set[int]) -> IndexInfo:

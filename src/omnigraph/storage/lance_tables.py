@@ -11,7 +11,7 @@ from lance.dataset import Transaction
 from omnigraph.errors import HeadMoved
 from omnigraph.ids import OperationId, Version
 from omnigraph.limits import TABLE_HANDLES_MAX
-from omnigraph.storage import branches, columns, commits, indices, reclaim, staging
+from omnigraph.storage import branches, chores, columns, commits, indices, reclaim, staging
 from omnigraph.storage.compaction import compact, releasable
 from omnigraph.storage.counters import Cost, record
 from omnigraph.storage.datasets import Datasets
@@ -23,9 +23,11 @@ from omnigraph.storage.recent import Recent
 from omnigraph.storage.refs import BranchRef
 from omnigraph.storage.table import LanceTable, auto_cleanup_keys
 from omnigraph.storage.tables import (
+    Chore,
     ColumnChange,
     CommitLock,
     Data,
+    Hands,
     IndexKind,
     IndexSpec,
     Landed,
@@ -82,7 +84,7 @@ class LanceTables:
         if held is not None:
             return held
         place = self._datasets.place(at.path, at.branch, at.version)
-        return self._opened.put(at, LanceTable(at, self._datasets.at(at), place))
+        return self._opened.put(at, LanceTable(at, self._datasets.at(at), place, self._objects))
 
     def forget(self, path: str | None = None, branch: str | None = None) -> None:
         """Let go of opened versions: all, those of a path, those of a branch, or of both."""
@@ -124,6 +126,8 @@ class LanceTables:
     def stage_update(self, at: TableAt, written: Sequence[Written], addresses: pa.Array) -> Staged:
         """Describe one commit in which rows at these addresses go and written ones come."""
         change = staging.update(self._base(at), written, addresses)
+        record(Cost.STAGE_MERGE)
+        record(Cost.STAGE_MERGE_ROWS, change.added)
         return _staged(at, StagedKind.MERGE, change)
 
     def stage_append(self, at: TableAt, data: Data) -> Staged:
@@ -149,9 +153,11 @@ class LanceTables:
         record(Cost.STAGE_OVERWRITE)
         return _staged(at, StagedKind.OVERWRITE, change)
 
-    def stage_delete(self, at: TableAt, ids: pa.Array) -> Staged | None:
+    def stage_delete(
+        self, at: TableAt, ids: pa.Array, *, addresses: pa.Array | None = None
+    ) -> Staged | None:
         """Stage the removal of rows by `id`; None when no row has one of them."""
-        change = staging.delete(self._base(at), ids)
+        change = staging.delete(self._base(at), ids, addresses)
         if change is None:
             return None
         record(Cost.STAGE_DELETE)
@@ -159,10 +165,13 @@ class LanceTables:
 
     # ---- staged shape
 
-    def stage_indices(self, at: TableAt, specs: Sequence[IndexSpec]) -> Staged | None:
+    def stage_indices(
+        self, at: TableAt, specs: Sequence[IndexSpec], hands: Hands | None = None
+    ) -> Staged | None:
         """Stage one commit that builds all of them; None when there is nothing to build."""
         with self._writing(at):
-            segments = indices.build(self._datasets.at(at), specs)
+            parts_max = 1 if hands is None else hands.count
+            segments = indices.build(self._datasets.at(at), specs, self._hand(at, hands), parts_max)
         if not segments.added:
             return None
         record(Cost.STAGE_INDICES)
@@ -180,10 +189,12 @@ class LanceTables:
         operation = LanceOperation.CreateIndex([], list(removed))
         return _staged(at, StagedKind.INDICES, staging.Change(operation=operation))
 
-    def stage_compaction(self, at: TableAt, rows_max: int | None = None) -> Staged | None:
+    def stage_compaction(
+        self, at: TableAt, rows_max: int | None = None, hands: Hands | None = None
+    ) -> Staged | None:
         """Stage a rewrite of small and holey fragments; None when there is nothing to gain."""
         with self._writing(at):
-            rewritten = compact(self._datasets.at(at), rows_max)
+            rewritten = compact(self._datasets.at(at), rows_max, self._hand(at, hands))
         if rewritten is None:
             return None
         record(Cost.STAGE_COMPACTION)
@@ -195,6 +206,14 @@ class LanceTables:
             fragments_removed=rewritten.removed,
             uncovered=rewritten.uncovered,
         )
+
+    def do(self, chore: Chore) -> bytes:
+        """Do a chore that a `stage_` call elsewhere cut."""
+        with self._writing(chore.at):
+            return chores.done(self._datasets.at(chore.at), chore)
+
+    def _hand(self, at: TableAt, hands: Hands | None) -> chores.Hand:
+        return chores.own(self._datasets.at(at)) if hands is None else chores.lent(at, hands)
 
     def stage_columns(self, at: TableAt, changes: Sequence[ColumnChange]) -> Staged:
         """Stage added, dropped and renamed columns without rewriting data."""

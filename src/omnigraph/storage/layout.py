@@ -24,6 +24,9 @@ OBJECT_GUARD: Final = f"{LOCKS}/objects#0"
 """Kernel lock under which local texts are replaced; named like a temporary file, so that no listing shows it."""
 
 STAGING_DIR: Final = "__staging"
+PAST_SCHEMAS: Final = "__schemas"
+"""Directory of the schemas that were replaced, each under the operation that replaced it."""
+
 AUDIT: Final = "_graph_commit_recoveries.lance"
 NODES: Final = "nodes"
 EDGES: Final = "edges"
@@ -64,6 +67,11 @@ def branch_path(table: str, branch: str | None) -> str:
 def staging_path(schema_file: str) -> str:
     """Name the staged form of a schema file."""
     return schema_file + STAGING
+
+
+def past_schema_path(operation_id: str) -> str:
+    """Place the schema that an operation replaced."""
+    return f"{PAST_SCHEMAS}/{operation_id}.json"
 
 
 def sidecar_path(operation_id: str) -> str:

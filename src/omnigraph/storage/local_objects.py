@@ -51,9 +51,13 @@ class LocalObjects:
 
     def read_versioned(self, path: str) -> Versioned | None:
         """Read a text with its token; None only when it is genuinely not there."""
-        with asking(Doing.READ, self._root, path):
-            data = _bytes_of(self._file(path))
+        data = self.read_bytes(path)
         return None if data is None else Versioned(text_of(data, self._root, path), _token(data))
+
+    def read_bytes(self, path: str) -> bytes | None:
+        """Read a small file of another kind whole; None only when it is genuinely not there."""
+        with asking(Doing.READ, self._root, path):
+            return _bytes_of(self._file(path))
 
     def exists(self, path: str) -> bool:
         """Tell whether there is a text, or any text below this path."""

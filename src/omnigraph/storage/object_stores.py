@@ -49,14 +49,22 @@ class StoreObjects:
 
     def read_versioned(self, path: str) -> Versioned | None:
         """Read a text with its token; None only when it is genuinely not there."""
+        found = self._found(path)
+        return None if found is None else Versioned(text_of(found[0], self._root, path), found[1])
+
+    def read_bytes(self, path: str) -> bytes | None:
+        """Read a small file of another kind whole; None only when it is genuinely not there."""
+        found = self._found(path)
+        return None if found is None else found[0]
+
+    def _found(self, path: str) -> tuple[bytes, str] | None:
         with asking(Doing.READ, self._root, path):
             try:
                 found = obstore.get(self._store, self._key(path))
-                data, token = found.bytes().to_bytes(), _token(found.meta)
+                return found.bytes().to_bytes(), _token(found.meta)
             except FileNotFoundError as error:
                 _require_missing(error)
                 return None
-        return Versioned(text_of(data, self._root, path), token)
 
     def exists(self, path: str) -> bool:
         """Tell whether there is a text, or any text below this path."""

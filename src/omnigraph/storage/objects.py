@@ -31,6 +31,10 @@ class Objects(Protocol):
         """Read a text with its token; None only when it is genuinely not there."""
         ...
 
+    def read_bytes(self, path: str) -> bytes | None:
+        """Read a small file of another kind whole; None only when it is genuinely not there."""
+        ...
+
     def put(self, path: str, text: str) -> None:
         """Write a text: readers see the old or the new one, never a part."""
         ...

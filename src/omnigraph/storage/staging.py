@@ -104,9 +104,9 @@ def update(base: Base, parts: Sequence[Written], addresses: pa.Array) -> Change:
     return _replaced(base, _fragments(parts), np.unique(addresses.to_numpy(zero_copy_only=False)))
 
 
-def delete(base: Base, ids: pa.Array) -> Change | None:
+def delete(base: Base, ids: pa.Array, known: pa.Array | None = None) -> Change | None:
     """Mark the rows with these ids deleted; None when there is no such row."""
-    addresses = _addresses(base, ids)
+    addresses = _addresses(base, ids) if known is None else np.unique(known.to_numpy())
     if not len(addresses):
         return None
     updated, gone = _without(base, addresses)

@@ -1,25 +1,41 @@
 """One opened table version, read through Lance."""
 
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from lance import LanceDataset
 from lance.dataset import ColumnOrdering
 
-from omnigraph.limits import LOOKUP_ROWS_PER_VALUE, LOOKUP_VALUES_MAX, SCAN_BATCH_ROWS
+from omnigraph.limits import (
+    DELETION_READS_MAX,
+    LOOKUP_ROWS_PER_VALUE,
+    LOOKUP_VALUES_MAX,
+    SCAN_BATCH_ROWS,
+)
 from omnigraph.storage import search
 from omnigraph.storage.blob_reads import BlobReads
 from omnigraph.storage.blobs import BlobDescriptor, BlobForm, descriptors
-from omnigraph.storage.counters import Cost, record
+from omnigraph.storage.counters import Cost, carried, record
+from omnigraph.storage.deletions import NO_OFFSETS, decoded, deletion_path
 from omnigraph.storage.faults import Place, faults
 from omnigraph.storage.fragments import fragment_infos, fragment_of
 from omnigraph.storage.indices import index_infos, uncovered
 from omnigraph.storage.object_faults import Doing
+from omnigraph.storage.objects import Objects
 from omnigraph.storage.physical import logical
 from omnigraph.storage.search import ROW_ID
-from omnigraph.storage.tables import Filter, FragmentInfo, IndexInfo, IndexKind, TableAt
+from omnigraph.storage.tables import (
+    Filter,
+    FragmentInfo,
+    IndexInfo,
+    IndexKind,
+    Offsets,
+    TableAt,
+)
 
 ROW_ADDRESS: Final = "_rowaddr"
 _AUTO_CLEANUP: Final = "lance.auto_cleanup."
@@ -28,12 +44,22 @@ _AUTO_CLEANUP: Final = "lance.auto_cleanup."
 class LanceTable:
     """A table version held open; safe to share between threads."""
 
-    __slots__ = ("_at", "_blobs", "_dataset", "_field_ids", "_fragments", "_place", "_schema")
+    __slots__ = (
+        "_at",
+        "_blobs",
+        "_dataset",
+        "_field_ids",
+        "_fragments",
+        "_objects",
+        "_place",
+        "_schema",
+    )
 
-    def __init__(self, at: TableAt, dataset: LanceDataset, place: Place) -> None:
+    def __init__(self, at: TableAt, dataset: LanceDataset, place: Place, objects: Objects) -> None:
         self._at = at
         self._dataset = dataset
         self._place = place
+        self._objects = objects
         self._schema = logical(dataset.schema)
         self._blobs = BlobReads(dataset, self._schema, place)
         self._fragments: tuple[FragmentInfo, ...] | None = None
@@ -233,6 +259,31 @@ class LanceTable:
             with faults(Doing.READ, self._place):
                 self._fragments = fragment_infos(self._dataset)
         return self._fragments
+
+    def deleted(self, fragments: Sequence[int]) -> Mapping[int, Offsets]:
+        """The offsets of the deleted rows of some fragments."""
+        if self._place.root.is_local or len(fragments) < 2:
+            return {number: self._deleted(number) for number in fragments}
+        with ThreadPoolExecutor(min(DELETION_READS_MAX, len(fragments)), "omnigraph-read") as pool:
+            return dict(zip(fragments, pool.map(carried(self._deleted), fragments), strict=True))
+
+    def _deleted(self, number: int) -> Offsets:
+        with faults(Doing.READ, self._place):
+            fragment = fragment_of(self._dataset, number).metadata
+            file = fragment.deletion_file
+            if file is None:
+                return NO_OFFSETS
+            path = deletion_path(self._dataset, self._at.path, self._at.branch, fragment)
+        data = None
+        if path is not None and not self._place.root.is_memory:
+            data = self._objects.read_bytes(path)
+        if data is not None:
+            return decoded(data, file.file_type)
+        # Out of reach of the object store, in Lance's own memory or elsewhere: the rows that are left tell.
+        rows = self.read((), row_address=True, fragments=[number])[ROW_ADDRESS].to_numpy()
+        gone = np.ones(fragment.physical_rows, dtype=bool)
+        gone[(rows & np.uint64(0xFFFFFFFF)).astype(np.int64)] = False
+        return np.flatnonzero(gone).astype(np.uint32)
 
     def fragment_count(self) -> int:
         """How many fragments there are."""

@@ -3,8 +3,9 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -17,6 +18,9 @@ Filter: TypeAlias = str | pc.Expression
 
 Data: TypeAlias = pa.Table | pa.RecordBatchReader
 """What a bulk stage call takes: rows in memory, or a stream that is read once."""
+
+Offsets: TypeAlias = "np.ndarray[Any, np.dtype[np.uint32]]"
+"""Places of rows inside a fragment, ascending."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -190,6 +194,27 @@ class Written:
     rows: int
 
 
+@dataclass(frozen=True, slots=True)
+class Chore:
+    """A part of a table's upkeep that any process can do; `work` is private to storage."""
+
+    at: TableAt
+    work: bytes = field(repr=False)
+
+
+class Hands(Protocol):
+    """Many hands for chores: other processes, mostly."""
+
+    @property
+    def count(self) -> int:
+        """Into how many chores a long piece of work is worth cutting."""
+        ...
+
+    def do(self, chores: Sequence[Chore]) -> list[bytes]:
+        """What `Tables.do` answered to each, in order."""
+        ...
+
+
 class CommitLock(Protocol):
     """What `commit_staged` needs to know of a table lock (`storage.locks.TableLock` fits)."""
 
@@ -313,6 +338,10 @@ class Table(Protocol):
         """The fragments of this version, by id."""
         ...
 
+    def deleted(self, fragments: Sequence[int]) -> Mapping[int, Offsets]:
+        """The offsets of the deleted rows of some fragments, ascending; reads their deletion files only."""
+        ...
+
     def fragment_count(self) -> int:
         """How many fragments there are; asks nothing of the store."""
         ...
@@ -410,12 +439,19 @@ class Tables(Protocol):
         """Stage the replacement of all rows; the data's schema becomes the table's; none is valid."""
         ...
 
-    def stage_delete(self, at: TableAt, ids: pa.Array) -> Staged | None:
-        """Stage the removal of rows by `id`; None when no row has one of them."""
+    def stage_delete(
+        self, at: TableAt, ids: pa.Array, *, addresses: pa.Array | None = None
+    ) -> Staged | None:
+        """Stage the removal of rows by `id`; None when no row has one of them.
+
+        `addresses` says where they lie, when that is known.
+        """
         ...
 
-    def stage_indices(self, at: TableAt, specs: Sequence[IndexSpec]) -> Staged | None:
-        """Stage one commit that builds all of them; None when there is nothing to build."""
+    def stage_indices(
+        self, at: TableAt, specs: Sequence[IndexSpec], hands: Hands | None = None
+    ) -> Staged | None:
+        """Stage one commit that builds all of them, here or by many hands; None when there is nothing to build."""
         ...
 
     def stage_release(self, at: TableAt) -> Staged | None:
@@ -426,11 +462,17 @@ class Tables(Protocol):
         """
         ...
 
-    def stage_compaction(self, at: TableAt, rows_max: int | None = None) -> Staged | None:
-        """Stage a rewrite of small and holey fragments; None when there is nothing to gain.
+    def stage_compaction(
+        self, at: TableAt, rows_max: int | None = None, hands: Hands | None = None
+    ) -> Staged | None:
+        """Stage a rewrite of small and holey fragments, here or by many hands; None when there is nothing to gain.
 
         With `rows_max` only fragments smaller than that are rewritten, and holes in others are left.
         """
+        ...
+
+    def do(self, chore: Chore) -> bytes:
+        """Do a chore that a `stage_` call elsewhere cut; the answer goes back there."""
         ...
 
     def stage_columns(self, at: TableAt, changes: Sequence[ColumnChange]) -> Staged:

@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import lance
 import pytest
@@ -117,8 +118,8 @@ def test_a_base_that_moved_is_compacted_anew(graph: Graph, monkeypatch: pytest.M
     staged = tables.stage_compaction
     raced = threading.Event()
 
-    def racing(at: object, rows_max: int | None = None) -> object:
-        found = staged(at, rows_max)  # type: ignore[arg-type]
+    def racing(*args: Any, **options: Any) -> object:
+        found = staged(*args, **options)
         if not raced.is_set():
             raced.set()
             with omnigraph.open(graph.uri) as rival:

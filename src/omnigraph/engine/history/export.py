@@ -22,13 +22,14 @@ def export(
     engine: Engine, view: View, types: Sequence[str] | None = None
 ) -> Iterator[dict[str, Any]]:
     """Give one record after the other; only one batch of rows is held."""
-    wanted = _wanted(view.catalog, types)
+    wanted = tables_wanted(view.catalog, types)
     entries = [entry for key, entry in view.snapshot.entries.items() if key in wanted]
     for entry in sorted(entries, key=lambda one: (not is_node(one.table_key), one.table_key)):
         yield from _records(engine, entry, wanted[entry.table_key])
 
 
-def _wanted(catalog: Catalog, types: Sequence[str] | None) -> Mapping[TableKey, TableType]:
+def tables_wanted(catalog: Catalog, types: Sequence[str] | None) -> Mapping[TableKey, TableType]:
+    """The types named, or all."""
     if types is None:
         return catalog.tables
     found = [catalog.table(name) for name in types]
@@ -38,10 +39,15 @@ def _wanted(catalog: Catalog, types: Sequence[str] | None) -> Mapping[TableKey, 
 def _records(engine: Engine, entry: Entry, type_: TableType) -> Iterator[dict[str, Any]]:
     table = engine.store.tables.open(entry.at)
     for batch in table.scan(order_by_id=True, blobs=BlobForm.BYTES):
-        names = [name for name in type_.schema.names if name in batch.schema.names]
-        columns = [spelled(batch[name], name, type_) for name in names]
-        for values in zip(*columns, strict=True):
-            yield _record(type_, dict(zip(names, values, strict=True)))
+        yield from batch_records(batch, type_)
+
+
+def batch_records(batch: pa.RecordBatch, type_: TableType) -> Iterator[dict[str, Any]]:
+    """Rows as records of the load format."""
+    names = [name for name in type_.schema.names if name in batch.schema.names]
+    columns = [spelled(batch[name], name, type_) for name in names]
+    for values in zip(*columns, strict=True):
+        yield _record(type_, dict(zip(names, values, strict=True)))
 
 
 def _record(type_: TableType, row: dict[str, Any]) -> dict[str, Any]:

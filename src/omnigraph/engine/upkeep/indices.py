@@ -18,7 +18,7 @@ from omnigraph.manifest.names import branch_name
 from omnigraph.manifest.records import CommitKind, lance_branch
 from omnigraph.manifest.snapshot import Entry
 from omnigraph.manifest.view import View
-from omnigraph.storage.tables import IndexKind, IndexSpec, Table
+from omnigraph.storage.tables import Hands, IndexKind, IndexSpec, Table
 
 _log = get_logger(__name__)
 
@@ -122,16 +122,21 @@ def ensure_indices(
     branch: BranchName = MAIN,
     *,
     actor: str | None = None,
+    hands: Hands | None = None,
 ) -> IndexReport:
     """Build every missing index, all of one table in one commit, all tables in one publish."""
     engine.require_writable("ensure indices")
     target = branch_name(branch, "ensure indices")
-    built = _ensure(engine, target, actor, None)
+    built = _ensure(engine, target, actor, None, hands)
     return IndexReport(indexes=index_status(engine, target).indexes, built=built)
 
 
 def indexed_after(
-    engine: Engine, branch: BranchName, tables: Sequence[TableKey], actor: str | None
+    engine: Engine,
+    branch: BranchName,
+    tables: Sequence[TableKey],
+    actor: str | None,
+    hands: Hands | None = None,
 ) -> tuple[str, ...]:
     """Build what a bulk write left missing, and name what still is: a failure here never fails the write.
 
@@ -139,7 +144,7 @@ def indexed_after(
     """
     try:
         large = _lacking(engine, branch, tables)
-        if large and _ensure(engine, branch, actor, large):
+        if large and _ensure(engine, branch, actor, large, hands):
             large = _lacking(engine, branch, tables)
     except OmniError as error:
         _log.warning("indices.pending", branch=branch, tables=list(tables), reason=str(error))
@@ -163,7 +168,11 @@ def _lacking(
 
 
 def _ensure(
-    engine: Engine, target: BranchName, actor: str | None, tables: Collection[TableKey] | None
+    engine: Engine,
+    target: BranchName,
+    actor: str | None,
+    tables: Collection[TableKey] | None,
+    hands: Hands | None,
 ) -> int:
     operation = maintenance(
         engine, WriterKind.ENSURE_INDICES, CommitKind.ENSURE_INDICES, target, actor
@@ -174,7 +183,7 @@ def _ensure(
         nonlocal built
         work = list(_work(engine, view, tables))
         built = sum(len(specs) for _, specs in work)
-        return tuple(each(engine, lambda one: _write(engine, view, *one), work))
+        return tuple(each(engine, lambda one: _write(engine, view, *one, hands), work))
 
     operation.run(prepared, "ensure indices")
     return built
@@ -195,13 +204,15 @@ def _work(
             yield entry, specs
 
 
-def _write(engine: Engine, view: View, entry: Entry, specs: tuple[IndexSpec, ...]) -> TableWrite:
+def _write(
+    engine: Engine, view: View, entry: Entry, specs: tuple[IndexSpec, ...], hands: Hands | None
+) -> TableWrite:
     """Build outside the turns; a table of another branch is forked first, and built on then."""
     branch = lance_branch(view.branch)
     if entry.at.branch == branch:
-        staged = engine.store.tables.stage_indices(entry.at, specs)
+        staged = engine.store.tables.stage_indices(entry.at, specs, hands)
         return TableWrite(table_key=entry.table_key, base=entry.at, strict=False, staged=staged)
-    build: Step = lambda tables, at: tables.stage_indices(at, specs)  # noqa: E731 - a step is a function
+    build: Step = lambda tables, at: tables.stage_indices(at, specs, hands)  # noqa: E731 - a step is a function
     return TableWrite(
         table_key=entry.table_key, base=entry.at, strict=False, steps=(build,), fork=branch
     )

@@ -27,7 +27,7 @@ from omnigraph.logs import get_logger
 from omnigraph.manifest.records import CommitKind
 from omnigraph.manifest.snapshot import Entry
 from omnigraph.manifest.view import View
-from omnigraph.storage.tables import Staged, TableAt, Tables
+from omnigraph.storage.tables import Hands, Staged, TableAt, Tables
 
 _log = get_logger(__name__)
 
@@ -74,11 +74,13 @@ class _Counts:
         return staged
 
 
-def optimize(engine: Engine, *, actor: str | None = None) -> tuple[TableOptimized, ...]:
+def optimize(
+    engine: Engine, *, actor: str | None = None, hands: Hands | None = None
+) -> tuple[TableOptimized, ...]:
     """Compact every table of main, bring its indexes up to date, fold the manifest; all in one publish."""
     engine.require_writable("optimize")
     refuse_pending(engine, "optimize")
-    run = _Run({}, {})
+    run = _Run({}, {}, hands)
     _publish(engine, run, actor)
     _fold(engine)
     view = engine.view(MAIN)
@@ -93,6 +95,7 @@ class _Run:
 
     reports: dict[TableKey, TableOptimized]
     counts: dict[TableKey, _Counts]
+    hands: Hands | None
 
     def prepare(self, engine: Engine, view: View) -> Writes:
         """Look at every table and stage the first commit of those that need one."""
@@ -104,8 +107,25 @@ class _Run:
             if report.skipped is None:
                 sound.append((entry, type_))
                 self.counts[entry.table_key] = _Counts()
-        found = each(engine, lambda one: _write(engine, *one, self.counts[one[0].table_key]), sound)
+        found = each(engine, lambda one: self._write(engine, *one), sound)
         return tuple(write for write in found if write is not None)
+
+    def _write(self, engine: Engine, entry: Entry, type_: TableType) -> TableWrite | None:
+        """The commits a table needs; the first that has something to do is staged outside the turns."""
+        counts = self.counts[entry.table_key]
+        steps = _steps(type_, entry.at, counts, self.hands)
+        for number, step in enumerate(steps):
+            staged = step(engine.store.tables, entry.at)
+            if staged is not None:
+                counts.is_planned = True
+                return TableWrite(
+                    table_key=entry.table_key,
+                    base=entry.at,
+                    strict=False,
+                    staged=staged,
+                    steps=steps[number + 1 :],
+                )
+        return None
 
 
 def _publish(engine: Engine, run: _Run, actor: str | None) -> None:
@@ -150,24 +170,9 @@ def _looked(engine: Engine, entry: Entry) -> TableOptimized:
     )
 
 
-def _write(engine: Engine, entry: Entry, type_: TableType, counts: _Counts) -> TableWrite | None:
-    """The commits a table needs; the first that has something to do is staged outside the turns."""
-    steps = _steps(type_, entry.at, counts)
-    for number, step in enumerate(steps):
-        staged = step(engine.store.tables, entry.at)
-        if staged is not None:
-            counts.is_planned = True
-            return TableWrite(
-                table_key=entry.table_key,
-                base=entry.at,
-                strict=False,
-                staged=staged,
-                steps=steps[number + 1 :],
-            )
-    return None
-
-
-def _steps(type_: TableType, base: TableAt, counts: _Counts) -> tuple[Step, ...]:
+def _steps(
+    type_: TableType, base: TableAt, counts: _Counts, hands: Hands | None
+) -> tuple[Step, ...]:
     """No setting that deletes versions, few fragments, complete indexes: in this order."""
 
     def settle(tables: Tables, at: TableAt) -> Staged | None:
@@ -177,14 +182,14 @@ def _steps(type_: TableType, base: TableAt, counts: _Counts) -> tuple[Step, ...]
         return tables.stage_release(at)
 
     def compact(tables: Tables, at: TableAt) -> Staged | None:
-        return counts.add(tables.stage_compaction(at))
+        return counts.add(tables.stage_compaction(at, hands=hands))
 
     def index(tables: Tables, at: TableAt) -> Staged | None:
         if at != base:
             fail(Failpoint.OPTIMIZE_COMPACTED)
         table = tables.open(at)
         specs = incomplete(type_, table) if table.count() else ()
-        return tables.stage_indices(at, specs) if specs else None
+        return tables.stage_indices(at, specs, hands) if specs else None
 
     return settle, release, compact, index
 

@@ -210,7 +210,12 @@ def export(
     types: Annotated[
         list[str] | None, typer.Option("--type", help="Only this type; may be repeated.")
     ] = None,
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="Write to a file.")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Write to a file, or parquet to a folder.")
+    ] = None,
+    format: Annotated[
+        str, typer.Option("--format", "-f", help="jsonl, or parquet: part files in a new folder.")
+    ] = "jsonl",
     store: Store = None,
 ) -> None:
     """Print every entity as JSON lines, in the format that load reads.
@@ -218,17 +223,37 @@ def export(
     Example: omnigraph export people.omni > people.jsonl
     """
     with opened(place(uri, store)) as graph:
-        records = graph.export(branch=branch, at=_point(at), types=types)
+        if format != "jsonl":
+            _export_parts(graph, branch, at, types, out, format)
+            return
+        lines = (
+            jsonlib.dumps(record, ensure_ascii=False, separators=(",", ":"))
+            for record in graph.export(branch=branch, at=_point(at), types=types)
+        )
         if out is None:
-            for record in records:
-                say(jsonlib.dumps(record, ensure_ascii=False, separators=(",", ":")))
+            for line in lines:
+                say(line)
             return
         partial = out.with_name(out.name + ".partial")
         with partial.open("w", encoding="utf-8") as file:
-            for record in records:
-                file.write(jsonlib.dumps(record, ensure_ascii=False, separators=(",", ":")) + "\n")
+            file.writelines(line + "\n" for line in lines)
         partial.replace(out)
         note(f"exported {graph.uri} to {out}")
+
+
+def _export_parts(
+    graph: "Graph",
+    branch: str,
+    at: str | None,
+    types: list[str] | None,
+    out: Path | None,
+    format: str,
+) -> None:
+    if out is None:
+        raise typer.BadParameter(f"--format {format} writes into a folder: name it with --out")
+    done = graph.export_files(out, format=format, branch=branch, at=_point(at), types=types)
+    rows = sum(one.rows for one in done.parts)
+    note(f"exported {graph.uri} to {len(done.parts)} files in {out}, {rows} rows")
 
 
 def snapshot(

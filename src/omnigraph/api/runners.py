@@ -1,0 +1,33 @@
+"""Which hands do bulk work: those of this process, or those of Spark when it was asked for."""
+
+from importlib import import_module
+from typing import Any
+
+from omnigraph.engine.engine import Engine
+from omnigraph.pipeline.chores import RunnerHands
+from omnigraph.pipeline.local import LocalRunner
+from omnigraph.pipeline.steps import Runner
+from omnigraph.storage.tables import Hands
+
+
+def spark_runner(spark: Any) -> Runner:
+    """The runner of a Spark session; `True` stands for the active one, or a new one."""
+    # Spark is an extra and slow to load: only who asks for it pays for it.
+    found: Runner = import_module("omnigraph.spark.runner").spark_runner(spark)
+    return found
+
+
+def runner_of(engine: Engine, spark: Any) -> Runner:
+    """The runner for bulk work: threads of this process unless Spark is asked for."""
+    if spark is None or spark is False:
+        return LocalRunner(engine.settings.load_concurrency)
+    return spark_runner(spark)
+
+
+def hands_of(engine: Engine, spark: Any) -> Hands | None:
+    """The hands for upkeep; None stands for this process."""
+    if spark is None or spark is False:
+        return None
+    return RunnerHands(
+        runner=spark_runner(spark), home=engine.home, count=engine.settings.maintenance_concurrency
+    )

@@ -1,0 +1,179 @@
+"""Export to files: every table of a snapshot as part files, each written by whoever has a hand free."""
+
+import json
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.parquet
+
+from omnigraph.catalog.model import TableType
+from omnigraph.engine.engine import Engine
+from omnigraph.engine.history.export import batch_records, tables_wanted
+from omnigraph.errors import UserInputError
+from omnigraph.ids import TableKey, is_node
+from omnigraph.limits import EXPORT_PART_ROWS
+from omnigraph.manifest.snapshot import Entry
+from omnigraph.manifest.view import View
+from omnigraph.pipeline.home import Home
+from omnigraph.pipeline.steps import Each, Runner
+from omnigraph.storage.blobs import BlobForm
+from omnigraph.storage.tables import FragmentInfo, TableAt
+
+
+class PartFormat(StrEnum):
+    """How part files are spelled."""
+
+    JSONL = "jsonl"
+    PARQUET = "parquet"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """One file of an export."""
+
+    table_key: TableKey
+    file: str
+    rows: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """The wire form."""
+        return {"table_key": self.table_key, "file": self.file, "rows": self.rows}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartSplit:
+    """Fragments of one table version, and the file they go to."""
+
+    home: Home
+    at: TableAt
+    type: TableType
+    fragments: tuple[int, ...]
+    file: str
+    format: PartFormat
+
+
+_PARTS: Final = pa.schema([("table_key", pa.string()), ("file", pa.string()), ("rows", pa.int64())])
+
+
+def export_parts(
+    engine: Engine,
+    view: View,
+    directory: str | os.PathLike[str],
+    format: str,
+    types: Sequence[str] | None,
+    runner: Runner,
+) -> tuple[Part, ...]:
+    """Write the tables of a view as part files; a file appears whole or not at all."""
+    chosen = _format(format)
+    folder = _folder(directory)
+    wanted = tables_wanted(view.catalog, types)
+    splits = [
+        split
+        for key, entry in view.snapshot.entries.items()
+        if key in wanted
+        for split in _splits(engine, entry, wanted[key], folder, chosen)
+    ]
+    found = runner.run(Each(name="export", splits=splits, run=_write, out=_PARTS)).to_pylist()
+    ordered = sorted(found, key=lambda one: (not is_node(one["table_key"]), one["file"]))
+    return tuple(Part(**one) for one in ordered)
+
+
+def _format(name: str) -> PartFormat:
+    if name not in tuple(PartFormat):
+        known = " or ".join(PartFormat)
+        raise UserInputError(
+            f"export format '{name}' is unknown; it is {known}; nothing was written"
+        )
+    return PartFormat(name)
+
+
+def _folder(directory: str | os.PathLike[str]) -> Path:
+    """A new or empty directory: files of another export would be loaded along with this one."""
+    text = os.fspath(directory).removeprefix("file://")
+    if "://" in text:
+        raise UserInputError(
+            f"'{text}' is not a directory of this file system; nothing was written",
+            hint="export to a directory that every executor shares, then copy it",
+        )
+    folder = Path(text).expanduser().absolute()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        is_empty = not any(folder.iterdir())
+    except OSError as error:
+        raise UserInputError(
+            f"'{folder}' cannot be written: {error.strerror}; nothing was written"
+        ) from error
+    if not is_empty:
+        raise UserInputError(
+            f"'{folder}' is not empty; nothing was written", hint="choose a new directory"
+        )
+    return folder
+
+
+def _splits(
+    engine: Engine, entry: Entry, type_: TableType, folder: Path, format: PartFormat
+) -> Iterator[PartSplit]:
+    fragments = engine.store.tables.open(entry.at).fragments()
+    kind = "node" if is_node(entry.table_key) else "edge"
+    for number, group in enumerate(groups(fragments, EXPORT_PART_ROWS)):
+        yield PartSplit(
+            home=engine.home,
+            at=entry.at,
+            type=type_,
+            fragments=group,
+            file=str(folder / f"{kind}-{type_.name}-{number:05}.{format}"),
+            format=format,
+        )
+
+
+def groups(fragments: Iterable[FragmentInfo], rows_max: int) -> Iterator[tuple[int, ...]]:
+    """Put neighbours together up to so many rows; a fragment is never cut."""
+    group: list[int] = []
+    rows = 0
+    for one in fragments:
+        if group and rows + one.rows > rows_max:
+            yield tuple(group)
+            group, rows = [], 0
+        group.append(one.id)
+        rows += one.rows
+    if group:
+        yield tuple(group)
+
+
+# ---- one part
+
+
+def _write(split: PartSplit) -> Iterator[pa.Table]:
+    """Write one file under another name first: a task that dies or runs twice leaves no half of one."""
+    table = split.home.store().tables.open(split.at)
+    names = [name for name in split.type.schema.names if name in table.schema.names]
+    batches = table.scan(names, fragments=split.fragments, blobs=BlobForm.BYTES)
+    partial = f"{split.file}.{os.getpid()}.partial"
+    write = _write_lines if split.format is PartFormat.JSONL else _write_parquet
+    rows = write(partial, batches, split.type)
+    os.replace(partial, split.file)
+    yield pa.table([[split.type.table_key], [split.file], [rows]], schema=_PARTS)
+
+
+def _write_lines(path: str, batches: pa.RecordBatchReader, type_: TableType) -> int:
+    rows = 0
+    dump = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+    with open(path, "w", encoding="utf-8") as file:
+        for batch in batches:
+            rows += batch.num_rows
+            file.writelines(dump(record) + "\n" for record in batch_records(batch, type_))
+    return rows
+
+
+def _write_parquet(path: str, batches: pa.RecordBatchReader, type_: TableType) -> int:
+    rows = 0
+    with pyarrow.parquet.ParquetWriter(path, batches.schema) as file:
+        for batch in batches:
+            rows += batch.num_rows
+            file.write_batch(batch)
+    return rows

@@ -1,0 +1,43 @@
+"""Chores of upkeep as a step: index segments and rewrites, done wherever a runner has hands."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
+
+from omnigraph.pipeline.home import Home
+from omnigraph.pipeline.steps import Each, Runner
+from omnigraph.storage.tables import Chore
+
+_RECEIPTS: Final = pa.schema([("number", pa.int64()), ("receipt", pa.binary())])
+
+
+@dataclass(frozen=True, slots=True)
+class ChoreSplit:
+    """One chore and where the graph is that it belongs to."""
+
+    number: int
+    home: Home
+    chore: Chore
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunnerHands:
+    """The hands of a runner, lent to storage."""
+
+    runner: Runner
+    home: Home
+    count: int
+
+    def do(self, chores: Sequence[Chore]) -> list[bytes]:
+        """Run one task per chore; answers come in the order of the chores."""
+        splits = [ChoreSplit(number, self.home, chore) for number, chore in enumerate(chores)]
+        step = Each(name="upkeep", splits=splits, run=_do, out=_RECEIPTS)
+        found: list[bytes] = self.runner.run(step).sort_by("number")["receipt"].to_pylist()
+        return found
+
+
+def _do(split: ChoreSplit) -> Iterator[pa.Table]:
+    receipt = split.home.store().tables.do(split.chore)
+    yield pa.table([[split.number], [receipt]], schema=_RECEIPTS)

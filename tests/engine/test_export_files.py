@@ -1,0 +1,77 @@
+"""Export to part files: what was written loads to the same graph, whoever wrote it."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow.parquet
+import pytest
+
+import omnigraph
+from omnigraph.api.graph import Graph
+from omnigraph.engine.history import parts
+from tests.support.upkeep import SCHEMA, content, scattered
+
+
+@pytest.fixture
+def graph(tmp_path: Path) -> Iterator[Graph]:
+    opened = scattered(tmp_path / "g")
+    yield opened
+    opened.close()
+
+
+@pytest.fixture(autouse=True)
+def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parts, "EXPORT_PART_ROWS", 4)
+
+
+def test_json_lines_in_many_files_load_to_the_same_graph(graph: Graph, tmp_path: Path) -> None:
+    report = graph.export_files(tmp_path / "out")
+    people = [one for one in report.parts if one.table_key == "node:Person"]
+    assert (report.engine, report.commit) == ("local", graph.snapshot().commit)
+    assert len(people) > 1
+    assert sum(one.rows for one in people) == graph.table("Person").num_rows
+    assert sorted(one.file for one in report.parts) == sorted(
+        str(one) for one in (tmp_path / "out").iterdir()
+    )
+    with omnigraph.init(tmp_path / "copy", SCHEMA) as copy:
+        copy.load(tmp_path / "out", mode="append")
+        assert content(copy) == content(graph)
+
+
+def test_parquet_files_hold_the_columns_as_they_are_stored(graph: Graph, tmp_path: Path) -> None:
+    report = graph.export_files(tmp_path / "out", format="parquet", types=["Person"])
+    assert {one.table_key for one in report.parts} == {"node:Person"}
+    found = pyarrow.parquet.read_table(tmp_path / "out").sort_by("id")
+    assert found.to_pylist() == content(graph)["node:Person"]
+    assert found.schema.field("age").type == "int32"
+
+
+def test_an_old_commit_is_exported_as_it_was(graph: Graph, tmp_path: Path) -> None:
+    before = graph.snapshot().commit
+    rows = content(graph)["node:Person"]
+    graph.mutate('query q() { delete Person where name = "p1" }')
+    graph.export_files(tmp_path / "out", format="parquet", at=before, types=["Person"])
+    assert pyarrow.parquet.read_table(tmp_path / "out").sort_by("id").to_pylist() == rows
+
+
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        ({"format": "csv"}, "format 'csv' is unknown"),
+        ({"directory": "s3://elsewhere/out"}, "not a directory of this file system"),
+        ({"types": ["Persn"]}, "Persn"),
+    ],
+)
+def test_what_cannot_be_exported_is_refused_before_a_file_is_written(
+    graph: Graph, tmp_path: Path, given: dict[str, object], reason: str
+) -> None:
+    with pytest.raises(omnigraph.OmniError, match=reason):
+        graph.export_files(**({"directory": tmp_path / "out"} | given))  # type: ignore[arg-type]
+    assert not list(tmp_path.glob("out/*"))
+
+
+def test_a_directory_that_holds_files_is_left_alone(graph: Graph, tmp_path: Path) -> None:
+    (tmp_path / "mine.txt").write_text("mine")
+    with pytest.raises(omnigraph.OmniError, match="not empty"):
+        graph.export_files(tmp_path)
+    assert (tmp_path / "mine.txt").read_text() == "mine"
