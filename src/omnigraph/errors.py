@@ -346,7 +346,7 @@ class HistoryReclaimed(NotFoundError):
         super().__init__(
             f"version {version} of {table_key} was removed by cleanup and cannot be read any more",
             details={"history_reclaimed": {"table_key": table_key, "table_version": version}},
-            hint="cleanup keeps what its --keep and --older-than options name",
+            hint="read a later commit; what must stay readable needs a branch there, or a cleanup that keeps more",
         )
 
 

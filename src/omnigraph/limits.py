@@ -129,6 +129,12 @@ OBJECT_ROUNDS_MAX = 16
 LOCK_POLL_SECONDS = 0.005
 """How often a bounded wait looks at a kernel lock; an unbounded one waits in the kernel's own queue."""
 
+LEASES_KNOWN_MAX = 256
+"""Leases this process gave back and may take again without reading them first."""
+
+ARMED_KNOWN_MAX = 256
+"""Sidecars under way whose state on the store is known without reading it."""
+
 LEASE_POLL_SECONDS = 0.25
 """How seldom, at most, a waiting writer looks at another's lease."""
 
@@ -216,6 +222,9 @@ COMPARE_BYTES_MAX = 32 * 1024 * 1024
 ADDRESSES_MAX = 1_024
 """Row addresses of one read; more become several, since each is parsed as text."""
 
+DELETION_WRITES_MAX = 8
+"""Deletion files one staged write has under way at a time."""
+
 DELETION_READS_MAX = 8
 """Deletion files one comparison asks an object store for at a time."""
 
@@ -257,3 +266,27 @@ HASHED_ROWS = 1 << 20
 
 EXPORT_PART_ROWS = 1_048_576
 """Rows of one file of an export: what one task writes."""
+
+SPLIT_BYTES = 32 * 1024 * 1024
+"""Input that one task reads: enough to be worth a task, little enough to hold several in memory."""
+
+SPLITS_MAX = 100_000
+"""Splits of one load: their numbers are part of fresh ids, and a driver holds a receipt for each."""
+
+HELD_SPLIT_ROWS = 2_000_000
+"""Committed rows whose keys one task reads."""
+
+SMALL_WORK_BYTES = 256 * 1024 * 1024
+"""Input up to which a load works in memory, and never leaves this process by itself."""
+
+SMALL_WORK_ROWS = 2_000_000
+"""Rows of input up to which a load works in memory, and never leaves this process by itself."""
+
+BEACON_SECONDS = 600.0
+"""How long a beacon of a long load speaks for it after it was last renewed: a stopped machine may come back."""
+
+BEACON_RENEW_SECONDS = 60.0
+"""How often a long load renews its beacon."""
+
+COMPARE_SPLIT_ROWS = 1_048_576
+"""Rows of a table that one task reads when versions are compared by many hands."""

@@ -23,7 +23,6 @@ POINT = 'query q() { match { $p: Person { name: "ada" } } return { $p.mail } }'
 
 NODE = {
     "DELETE sidecar": 1,
-    "GET lock": 1,
     "GET manifest": 1,
     "GET ref": 1,
     "LIST manifest": 5,
@@ -36,8 +35,8 @@ NODE = {
     "PUT sidecar": 1,
     "PUT txn": 2,
 }
-"""21: three looks on entry (pending operations, a schema change, the contract), the manifest before preparing and again
-under the turn, the lease (3), HEAD of the table, the sidecar (2), the table (1 + 4), the manifest (5)."""
+"""20: three looks on entry (pending operations, a schema change, the contract), the manifest before preparing and again
+under the turn, the lease (2, since this process had it last), HEAD of the table, the sidecar (2), the table (1 + 4), the manifest (5)."""
 
 
 @pytest.fixture
@@ -88,7 +87,7 @@ def test_a_warm_insert_of_one_edge_adds_only_the_turn_of_its_endpoints(
     graph: Graph, asked: Asked
 ) -> None:
     found = [written(graph, asked, EDGE, number) for number in range(12)]
-    assert found[4] == found[11] == NODE | {"GET lock": 2, "PUT lock": 4}
+    assert found[4] == found[11] == NODE | {"PUT lock": 4}
 
 
 def test_a_warm_write_reads_no_data_file_of_the_manifest_or_of_its_table(
@@ -158,7 +157,8 @@ def test_a_branch_costs_the_same_however_many_rows_and_commits_there_are(
     for number in range(10):
         graph.mutate(KEYED, {"k": f"k{number}"})
     assert len(asked(lambda: graph.branch_create("second"))) == first
-    assert first <= 15
+    assert len(asked(lambda: graph.branch_create("third"))) == first
+    assert first <= 14
 
 
 def test_a_probe_for_uniqueness_asks_as_often_for_64_rows_as_for_4(

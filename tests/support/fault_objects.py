@@ -93,8 +93,11 @@ class FaultObjects:
             "read_versioned", Doing.READ, lambda: self._inner.read_versioned(path), path
         )
 
-    def put(self, path: str, text: str) -> None:
-        self._run("put", Doing.WRITE, lambda: self._inner.put(path, text), path)
+    def read_bytes(self, path: str) -> bytes | None:
+        return self._run("read_bytes", Doing.READ, lambda: self._inner.read_bytes(path), path)
+
+    def put(self, path: str, text: str) -> str:
+        return self._run("put", Doing.WRITE, lambda: self._inner.put(path, text), path)
 
     def put_if_absent(self, path: str, text: str) -> bool:
         return self._run(

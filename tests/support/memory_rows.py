@@ -160,6 +160,9 @@ class MemoryRows:
         with self._lock:
             return {name: self._ref(name) for name in self.lines if name is not None}
 
+    def branch_names(self) -> frozenset[str]:
+        return frozenset(self.branches())
+
     def create_branch(self, name: str, source: str | None, version: Version) -> BranchRef:
         with self._lock:
             if name in self.lines:

@@ -28,7 +28,7 @@ from omnigraph.api.results import (
     RecoverySidecar,
     SchemaApplyResult,
 )
-from omnigraph.api.runners import hands_of, runner_of
+from omnigraph.api.runners import hands_of, runner_of, spread_of
 from omnigraph.api.snapshot import Snapshot, name_and_params
 from omnigraph.api.texts import source_of
 from omnigraph.catalog.model import Catalog
@@ -36,6 +36,7 @@ from omnigraph.catalog.resolve import compile_schema
 from omnigraph.catalog.shape import shape_hash
 from omnigraph.catalog.steps import SchemaPlan
 from omnigraph.compile.plan import Plan
+from omnigraph.engine import branching
 from omnigraph.engine.engine import Engine
 from omnigraph.engine.history.diff import EntityKind, Op, Wanted, differences, state_named
 from omnigraph.engine.history.feed import commit_changes, page
@@ -53,8 +54,8 @@ from omnigraph.engine.write.verbs import load, mutate
 from omnigraph.errors import AlreadyInitialized, UserInputError
 from omnigraph.ids import MAIN, BranchName, CommitId, OperationId
 from omnigraph.manifest.branches import Branch as BranchFact
-from omnigraph.manifest.branches import create_branch, delete_branch, list_branches
-from omnigraph.manifest.names import branch_name, new_branch_name
+from omnigraph.manifest.branches import delete_branch, list_branches
+from omnigraph.manifest.names import branch_name
 from omnigraph.manifest.records import GraphCommit
 from omnigraph.manifest.travel import At, find_commit
 from omnigraph.recovery.give_up import give_up
@@ -348,17 +349,8 @@ class Graph:
         actor: str | None = None,
     ) -> Branch:
         """Make a branch that shows what its source shows; nothing is copied."""
-        self._engine.require_writable("branch create")
-        new_branch_name(name, "branch create")
-        # Looked at once: the branch is made from exactly this state, so its head is known without reading it.
-        base = self._engine.view(branch_name(from_branch, "branch create"), _at(at)).state
-        made = create_branch(
-            self._engine.manifest,
-            self._engine.store.tables,
-            name,
-            source=base.branch,
-            at=base.version,
-        )
+        # The branch is made from exactly this state, so its head is known without reading it.
+        made, base = branching.create(self._engine, name, from_branch, _at(at))
         head = None if base.head is None else base.head.id
         return Branch(name=made.name, head=head, parent=made.parent)
 
@@ -407,8 +399,12 @@ class Graph:
         granularity: str = "row",
         actor: str | None = None,
         dry_run: bool = False,
+        spark: Any = None,
     ) -> MergeResult:
-        """Bring what one branch did into another, in one commit; conflicts write nothing and raise together."""
+        """Bring what one branch did into another, in one commit; conflicts write nothing and raise together.
+
+        With `spark` (a session, or True) executors find the rows of large tables that differ.
+        """
         writer = actor or self._actor
         done = merge(
             self._engine,
@@ -417,6 +413,7 @@ class Graph:
             granularity=granularity,
             actor=writer,
             dry_run=dry_run,
+            spread=spread_of(self._engine, spark),
         )
         return MergeResult.of(done, writer, dry_run=dry_run)
 

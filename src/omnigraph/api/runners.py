@@ -3,6 +3,7 @@
 from importlib import import_module
 from typing import Any
 
+from omnigraph.engine.compare.spread import Spread
 from omnigraph.engine.engine import Engine
 from omnigraph.pipeline.chores import RunnerHands
 from omnigraph.pipeline.local import LocalRunner
@@ -30,4 +31,13 @@ def hands_of(engine: Engine, spark: Any) -> Hands | None:
         return None
     return RunnerHands(
         runner=spark_runner(spark), home=engine.home, count=engine.settings.maintenance_concurrency
+    )
+
+
+def spread_of(engine: Engine, spark: Any) -> Spread | None:
+    """The hands for comparing tables; None stands for this process."""
+    if spark is None or spark is False:
+        return None
+    return Spread(
+        runner=spark_runner(spark), home=engine.home, rows_min=engine.settings.small_work_rows
     )

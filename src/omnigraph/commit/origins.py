@@ -51,12 +51,16 @@ class Origins:
     numbers: "np.ndarray[Any, np.dtype[np.int64]]"
     files: tuple[str | None, ...] = (None,)
     file_numbers: "np.ndarray[Any, np.dtype[np.int64]] | None" = None
+    row_files: frozenset[str] = frozenset()
+    """Files that hold rows instead of lines."""
 
     def of(self, row: int) -> Origin:
         """The origin of one row."""
         number = int(self.numbers[row])
         file = self.files[0 if self.file_numbers is None else int(self.file_numbers[row])]
-        return Origin(record=number) if file is None else Origin(file=file, line=number)
+        if file is None or file in self.row_files:
+            return Origin(file=file, record=number)
+        return Origin(file=file, line=number)
 
     @property
     def order(self) -> "np.ndarray[Any, Any] | None":
@@ -72,7 +76,7 @@ class Origins:
     def take(self, rows: "np.ndarray[Any, Any]") -> "Origins":
         """The origins of chosen rows."""
         files = None if self.file_numbers is None else self.file_numbers[rows]
-        return Origins(self.numbers[rows], self.files, files)
+        return Origins(self.numbers[rows], self.files, files, self.row_files)
 
 
 def joined_origins(parts: Sequence[Origins]) -> Origins:
@@ -80,7 +84,13 @@ def joined_origins(parts: Sequence[Origins]) -> Origins:
     names = tuple(dict.fromkeys(name for part in parts for name in part.files))
     places = [_file_numbers(part, names) for part in parts]
     numbers = np.concatenate([part.numbers for part in parts])
-    return Origins(numbers, names, np.concatenate(places) if len(names) > 1 else None)
+    row_files = frozenset[str]().union(*(part.row_files for part in parts))
+    return Origins(numbers, names, np.concatenate(places) if len(names) > 1 else None, row_files)
+
+
+def rows_in(file: str | None, numbers: "np.ndarray[Any, np.dtype[np.int64]]") -> Origins:
+    """The origins of rows of a file that has no lines, or of none."""
+    return Origins(numbers, (file,), row_files=frozenset() if file is None else frozenset({file}))
 
 
 def _file_numbers(part: Origins, names: tuple[str | None, ...]) -> "np.ndarray[Any, Any]":

@@ -1,7 +1,7 @@
 """The folder of pending operations: a sidecar is armed, confirmed, decided, disarmed."""
 
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
 from omnigraph.commit.sidecar import Sidecar
@@ -9,8 +9,10 @@ from omnigraph.commit.sidecar_json import decode, encode
 from omnigraph.errors import OmniError, RecoveryRequired, SidecarUnreadable
 from omnigraph.failpoints import Failpoint, fail
 from omnigraph.ids import OperationId
+from omnigraph.limits import ARMED_KNOWN_MAX
 from omnigraph.storage import layout
 from omnigraph.storage.objects import Objects
+from omnigraph.storage.recent import Recent
 
 _SUFFIX = ".json"
 
@@ -21,17 +23,19 @@ class Sidecars:
 
     objects: Objects
     root: layout.Root
+    _armed: Recent[OperationId, str] = field(default_factory=lambda: Recent(ARMED_KNOWN_MAX))
 
     def arm(self, sidecar: Sidecar) -> None:
         """Make the intent durable; when this fails nothing has moved and no intent is left."""
         fail(Failpoint.SIDECAR_WRITE)
         try:
-            self.objects.put(sidecar.path, encode(sidecar, self.root))
+            token = self.objects.put(sidecar.path, encode(sidecar, self.root))
         except OmniError:
             # The answer may be what was lost. Nothing moved, so the intent may go; if it stays, it is harmless.
             with suppress(OmniError):
                 self.objects.delete(sidecar.path)
             raise
+        self._armed.put(sidecar.operation_id, token)
 
     def confirm(self, sidecar: Sidecar) -> None:
         """Make the outcome of a merge durable."""
@@ -40,14 +44,23 @@ class Sidecars:
 
     def record(self, sidecar: Sidecar) -> None:
         """Replace what is on disk; one that somebody else settled meanwhile is not brought back, but refused."""
-        seen = self.objects.read_versioned(sidecar.path)
+        token = self._token(sidecar)
         text = encode(sidecar, self.root)
-        if seen is None or self.objects.put_if_match(sidecar.path, text, seen.token) is None:
+        landed = None if token is None else self.objects.put_if_match(sidecar.path, text, token)
+        if landed is None:
             raise RecoveryRequired(
                 sidecar.operation_id,
                 f"the {sidecar.writer_kind} {sidecar.operation_id} was settled by another process while it ran; "
                 "`omnigraph recovery list` tells how, look before repeating it",
             )
+
+    def _token(self, sidecar: Sidecar) -> str | None:
+        """What names the state on disk: known to whoever armed it, once, else read."""
+        token = self._armed.pop(sidecar.operation_id)
+        if token is not None:
+            return token
+        seen = self.objects.read_versioned(sidecar.path)
+        return None if seen is None else seen.token
 
     def rearm(self, sidecar: Sidecar) -> None:
         """Bring an intent back that was settled while its owner still made effects."""

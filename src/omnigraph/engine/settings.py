@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from omnigraph.errors import ConfigError, did_you_mean, suggestion
+from omnigraph.limits import SMALL_WORK_BYTES, SMALL_WORK_ROWS, SPLIT_BYTES
 
 MIB = 1024 * 1024
 
@@ -19,6 +20,13 @@ class Settings:
     load_concurrency: int = 8
     maintenance_concurrency: int = 8
     upkeep: str = "auto"
+    small_work_bytes: int = 256 * MIB
+    small_work_rows: int = 2_000_000
+    """Bulk work of at most so many bytes and rows stays in this process unless Spark is asked for."""
+    small_work_bytes: int = SMALL_WORK_BYTES
+    small_work_rows: int = SMALL_WORK_ROWS
+    split_bytes: int = SPLIT_BYTES
+    """Input that one task of a large load reads."""
     reconcile_seconds: float = 0.0
     """How often a background thread settles what dead writers left; 0 is never."""
 
@@ -29,6 +37,11 @@ _READERS = {
     "load_concurrency": int,
     "maintenance_concurrency": int,
     "upkeep": str,
+    "small_work_bytes": int,
+    "small_work_rows": int,
+    "split_bytes": int,
+    "small_work_bytes": int,
+    "small_work_rows": int,
     "reconcile_seconds": float,
 }
 _CHOICES = {"durability": ("none", "fsync"), "upkeep": ("auto", "off")}

@@ -1,6 +1,6 @@
 """Graph branches: create, list, delete. A ref on the manifest is the sole authority for their existence."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -72,7 +72,7 @@ def _branch(ref: BranchRef) -> Branch:
     )
 
 
-def refuse_during_schema_apply(refs: Mapping[str, BranchRef], operation: str) -> None:
+def refuse_during_schema_apply(refs: Collection[str], operation: str) -> None:
     """Refuse an operation that a running schema change excludes."""
     if SCHEMA_APPLY_LOCK in refs:
         raise SchemaApplyConflict(
@@ -119,26 +119,37 @@ def create_branch(
     *,
     source: BranchName = MAIN,
     at: At | None = None,
+    state: BranchState | None = None,
+    proved: Callable[[BranchState], None] | None = None,
 ) -> Branch:
-    """Create a branch that shows what its source shows, now or at a point of its history; copies nothing."""
+    """Create a branch that shows what its source shows, now or at a point of its history; copies nothing.
+
+    `state` is the source's as the caller has just captured it. `proved` is asked, once the branch is there,
+    whether all it shows is there too; when it raises, the branch is taken back.
+    """
     chosen = new_branch_name(name, "branch create")
     with manifest.heads.turn(chosen):
-        refs = manifest.rows.branches()
-        refuse_during_schema_apply(refs, "branch create")
-        _refuse_taken(chosen, refs)
-        base = _base(manifest, branch_name(source, "branch create"), at)
+        names = manifest.rows.branch_names()
+        refuse_during_schema_apply(names, "branch create")
+        _refuse_taken(chosen, names)
+        if state is not None and state.stamp == CURRENT:
+            base = state
+        else:
+            base = _base(manifest, branch_name(source, "branch create"), at)
         ref = _forked(manifest, tables, chosen, base)
         with _undone(lambda: manifest.rows.delete_branch(chosen)):
             fail(Failpoint.BRANCH_CREATED)
             # A schema change that locked meanwhile may have looked before this branch was there.
             if is_schema_locked(manifest):
-                refuse_during_schema_apply(manifest.rows.branches(), "branch create")
+                refuse_during_schema_apply(manifest.rows.branch_names(), "branch create")
+            if proved is not None:
+                proved(base)
             if base.stamp < CURRENT:
                 migrate(manifest, chosen, lambda: base.lineage.commits)
     return _branch(ref)
 
 
-def _refuse_taken(name: BranchName, refs: Mapping[str, BranchRef]) -> None:
+def _refuse_taken(name: BranchName, refs: Collection[str]) -> None:
     if name in refs:
         raise BranchExists(name)
     other = nesting(name, refs)
@@ -176,7 +187,7 @@ def _forked(manifest: Manifest, tables: Forks, name: BranchName, base: BranchSta
         try:
             return manifest.rows.create_branch(name, lance_branch(base.branch), base.version)
         except ForkExists as error:
-            if error.has_ref or name in manifest.rows.branches():
+            if error.has_ref or name in manifest.rows.branch_names():
                 raise BranchExists(name) from error
             manifest.runtime.wait(BRANCH_CREATE_WAIT_SECONDS)
     tables.drop_tree(MANIFEST, name)

@@ -11,14 +11,21 @@ from omnigraph.catalog.shape_reader import broken
 from omnigraph.catalog.state import open_contract, seal
 from omnigraph.errors import SchemaContractError, SchemaError
 from omnigraph.failpoints import Failpoint, fail
-from omnigraph.ids import MAIN
+from omnigraph.ids import MAIN, OperationId
 from omnigraph.language.source import Source
 from omnigraph.limits import CONTRACT_ROUNDS_MAX, CONTRACT_WAIT_SECONDS
 from omnigraph.manifest.manifest import Manifest
 from omnigraph.manifest.names import SCHEMA_APPLY_LOCK
 from omnigraph.manifest.snapshot import Snapshot
 from omnigraph.runtime import Runtime
-from omnigraph.storage.layout import SCHEMA_FILES, SCHEMA_IR, SCHEMA_PG, SCHEMA_STATE, staging_path
+from omnigraph.storage.layout import (
+    SCHEMA_FILES,
+    SCHEMA_IR,
+    SCHEMA_PG,
+    SCHEMA_STATE,
+    past_schema_path,
+    staging_path,
+)
 from omnigraph.storage.objects import Objects
 
 _STAGED = frozenset(staging_path(name) for name in SCHEMA_FILES)
@@ -67,6 +74,7 @@ class Contracts:
         self._objects = objects
         self._runtime = runtime
         self._held: tuple[Mapping[str, str], Accepted] | None = None
+        self._replaced: dict[OperationId, Contract | None] = {}
 
     def current(self) -> Accepted:
         """The accepted schema as it is now; drift of any of its texts is a `SchemaContractError`."""
@@ -87,6 +95,15 @@ class Contracts:
     def held(self) -> Accepted | None:
         """What the last look found; it may be stale."""
         return None if self._held is None else self._held[1]
+
+    def replaced_by(self, operation: OperationId) -> Contract | None:
+        """The schema that stood until a published operation replaced it; None when it replaced none.
+
+        What is written before an operation is published never changes afterwards, so it is read once.
+        """
+        if operation not in self._replaced:
+            self._replaced[operation] = _past(self._objects, operation)
+        return self._replaced[operation]
 
     def adopt(self, accepted: Accepted) -> None:
         """Take a contract for the files as they lie there: one that was made from the text alone."""
@@ -109,6 +126,22 @@ class Contracts:
     def _stamps(self) -> dict[str, str]:
         found = self._objects.stamps("")
         return {path: found[path] for path in sorted(_WATCHED & found.keys())}
+
+
+def keep_replaced(objects: Objects, operation: OperationId, contract: Contract) -> None:
+    """Keep a schema for readers of its time, before the operation that replaces it is published."""
+    objects.put(past_schema_path(operation), contract.to_json())
+
+
+def _past(objects: Objects, operation: OperationId) -> Contract | None:
+    path = past_schema_path(operation)
+    text = objects.read(path)
+    if text is None:
+        return None
+    try:
+        return Contract.from_json(text)
+    except SchemaContractError as error:
+        raise broken(path, f"holds no schema that was accepted once ({error})") from error
 
 
 # ---- graphs that never had a contract

@@ -71,7 +71,7 @@ def _entry(life: Life, line: Incarnation) -> Entry:
     version = life.version or Version(0)
     return Entry(
         table_key=life.table_key,
-        at=TableAt(path=life.path, branch=life.branch, version=version),
+        at=TableAt(path=life.path, branch=life.branch, version=version, name=life.table_key),
         row_count=life.row_count,
         incarnation=life.incarnation,
         line=line if life.branch is not None else MAIN_LINE,

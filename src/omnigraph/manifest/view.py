@@ -25,6 +25,8 @@ class View:
     state: BranchState
     renamed: Snapshot | None = None
     """What is visible under the keys types have now, for a view of a time when some were called otherwise."""
+    past: Contract | None = None
+    """The schema of the time that is read, when it was another than now and is still known."""
 
     @property
     def catalog(self) -> Catalog:
@@ -71,7 +73,20 @@ def capture(
     accepted = contracts.current()
     state = state_at(manifest, branch, at)
     renamed = by_identity(state.snapshot, accepted.contract)
-    return View(branch=branch, accepted=accepted, state=state, renamed=renamed)
+    past = _contract_of(manifest, contracts, state)
+    return View(branch=branch, accepted=accepted, state=state, renamed=renamed, past=past)
+
+
+def _contract_of(manifest: Manifest, contracts: Contracts, state: BranchState) -> Contract | None:
+    """The schema that stood when a state was the newest: the one that the first change since then replaced."""
+    for commit in manifest.current(MAIN).lineage.commits:
+        if commit.kind not in _SCHEMA_COMMITS or commit.operation_id is None:
+            continue
+        if state.shows(commit.id) is None:
+            replaced = contracts.replaced_by(commit.operation_id)
+            if replaced is not None:
+                return replaced
+    return None
 
 
 def _now(manifest: Manifest, contracts: Contracts, branch: BranchName) -> View:

@@ -4,8 +4,9 @@ import copy
 import json
 import re
 from collections.abc import Mapping, Sequence
+from pathlib import PurePosixPath
 from typing import Any, Final
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 from lance import LanceDataset
 
@@ -30,6 +31,14 @@ def refs(datasets: Datasets, path: str) -> dict[str, BranchRef]:
     with faults(Doing.LIST, datasets.place(path, None)):
         listed = dataset.branches.list()
     return {name: _ref(name, facts) for name, facts in sorted(listed.items())}
+
+
+def names(datasets: Datasets, objects: Objects, path: str) -> frozenset[str]:
+    """List the names of the branches only; their refs are not read where the store can list them."""
+    if datasets.root.is_memory:
+        return frozenset(refs(datasets, path))
+    listed = (PurePosixPath(text) for text in objects.list(f"{path}/{REFS}"))
+    return frozenset(unquote(file.stem) for file in listed if file.suffix == ".json")
 
 
 def ref(datasets: Datasets, objects: Objects, path: str, branch: str) -> BranchRef | None:

@@ -74,7 +74,7 @@ class Datasets:
     def _explain(self, at: TableAt, error: TableNotFound) -> None:
         """Tell a version that cleanup removed from one that never was: later ones are there."""
         if self.head(at.path, at.branch) > at.version:
-            raise HistoryReclaimed(at.path, at.version) from error
+            raise HistoryReclaimed(at.name or at.path, at.version) from error
 
     def hold(self, at: TableAt, dataset: LanceDataset) -> LanceDataset:
         """Keep an opened version."""

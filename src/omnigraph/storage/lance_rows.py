@@ -195,6 +195,10 @@ class LanceRows:
         """The branches, by name, without main."""
         return branches.refs(self._datasets, self._path)
 
+    def branch_names(self) -> frozenset[str]:
+        """The names of the branches, without main; one listing, however many there are."""
+        return branches.names(self._datasets, self._objects, self._path)
+
     def create_branch(self, name: str, source: str | None, version: Version) -> BranchRef:
         """Create a branch at a version of another; `ForkExists` when the name is taken."""
         self._datasets.forget(self._path, name)

@@ -31,6 +31,7 @@ from omnigraph.storage.tables import (
     IndexKind,
     IndexSpec,
     Landed,
+    Marked,
     Reclaimed,
     Staged,
     StagedKind,
@@ -126,6 +127,19 @@ class LanceTables:
     def stage_update(self, at: TableAt, written: Sequence[Written], addresses: pa.Array) -> Staged:
         """Describe one commit in which rows at these addresses go and written ones come."""
         change = staging.update(self._base(at), written, addresses)
+        record(Cost.STAGE_MERGE)
+        record(Cost.STAGE_MERGE_ROWS, change.added)
+        return _staged(at, StagedKind.MERGE, change)
+
+    def mark(self, at: TableAt, addresses: pa.Array) -> tuple[Marked, ...]:
+        """Mark rows deleted for a later `stage_marked`; may run in any process."""
+        return staging.mark(self._base(at), addresses)
+
+    def stage_marked(
+        self, at: TableAt, written: Sequence[Written], marked: Sequence[Marked]
+    ) -> Staged:
+        """Describe one commit in which rows that workers marked go and rows that they wrote come."""
+        change = staging.marked(self._base(at), written, marked)
         record(Cost.STAGE_MERGE)
         record(Cost.STAGE_MERGE_ROWS, change.added)
         return _staged(at, StagedKind.MERGE, change)

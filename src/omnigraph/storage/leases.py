@@ -13,11 +13,13 @@ from omnigraph.limits import (
     LEASE_POLL_SECONDS,
     LEASE_RENEW_SECONDS,
     LEASE_SECONDS,
+    LEASES_KNOWN_MAX,
 )
 from omnigraph.runtime import SYSTEM, Runtime
 from omnigraph.storage.layout import LOCKS, lock_name
 from omnigraph.storage.object_faults import StorageKind
 from omnigraph.storage.objects import Objects
+from omnigraph.storage.recent import Recent
 
 _US: Final = 1_000_000
 
@@ -113,6 +115,7 @@ class LeaseLocks:
         self._margin = lease_seconds / LEASE_MARGIN_PART
         self._changed = threading.Condition()
         self._held: set[LeaseLock] = set()
+        self._given_back: Recent[str, tuple[Lease, str]] = Recent(LEASES_KNOWN_MAX)
         self._renewer: threading.Thread | None = None
 
     # ---- taking a turn
@@ -122,7 +125,7 @@ class LeaseLocks:
         path = f"{LOCKS}/{lock_name(key)}.json"
         deadline = None if wait is None else self._runtime.monotonic() + wait
         pause = LEASE_POLL_SECONDS / 16
-        lock = self._try(key, path)
+        lock = self._again(key, path) or self._try(key, path)
         while lock is None:
             left = pause if deadline is None else deadline - self._runtime.monotonic()
             if left <= 0:
@@ -140,6 +143,16 @@ class LeaseLocks:
             self._runtime.now_us(), int(self._margin * _US)
         ):
             return None
+        return self._taken(key, path, current, None if seen is None else seen.token)
+
+    def _again(self, key: str, path: str) -> LeaseLock | None:
+        """Take a turn that this process was the last to give back; whoever had it since makes this fail."""
+        known = self._given_back.pop(path)
+        return None if known is None else self._taken(key, path, *known)
+
+    def _taken(
+        self, key: str, path: str, current: Lease | None, seen: str | None
+    ) -> LeaseLock | None:
         started = self._runtime.monotonic()
         lease = Lease(
             owner=f"{socket.gethostname()}:{os.getpid()}:{self._runtime.new_id()}",
@@ -147,7 +160,7 @@ class LeaseLocks:
             expires_us=self._expiry(),
         )
         lock = LeaseLock(key, path, self._runtime, self._margin)
-        won, version = self._claim(path, lease, None if seen is None else seen.token)
+        won, version = self._claim(path, lease, seen)
         if not won:
             return None
         lock.landed(lease, version, started, self._seconds)
@@ -247,7 +260,10 @@ class LeaseLocks:
             if lock.over:
                 return
             lock.over = True
+            free = replace(lock.lease, owner=None, expires_us=0)
             try:
-                self._rewrite(lock, replace(lock.lease, owner=None, expires_us=0))
+                version = self._rewrite(lock, free)
             except StorageError:
                 return
+            if version is not None:
+                self._given_back.put(lock.path, (free, version))

@@ -84,10 +84,12 @@ class LocalObjects:
 
     # ---- writing
 
-    def put(self, path: str, text: str) -> None:
-        """Write a text: readers see the old or the new one, never a part."""
+    def put(self, path: str, text: str) -> str:
+        """Write a text and give its token: readers see the old or the new one, never a part."""
+        data = text.encode()
         with asking(Doing.WRITE, self._root, path):
-            self._write(path, text.encode(), self._replace)
+            self._write(path, data, self._replace)
+        return _token(data)
 
     def put_if_absent(self, path: str, text: str) -> bool:
         """Create a text; of N concurrent callers exactly one gets True."""

@@ -96,10 +96,11 @@ class StoreObjects:
 
     # ---- writing
 
-    def put(self, path: str, text: str) -> None:
-        """Write a text: readers see the old or the new one, never a part."""
+    def put(self, path: str, text: str) -> str:
+        """Write a text and give its token: readers see the old or the new one, never a part."""
         with asking(Doing.WRITE, self._root, path):
-            obstore.put(self._store, self._key(path), text.encode(), use_multipart=False)
+            landed = obstore.put(self._store, self._key(path), text.encode(), use_multipart=False)
+        return _token(landed)
 
     def put_if_absent(self, path: str, text: str) -> bool:
         """Create a text; of N concurrent callers exactly one gets True."""

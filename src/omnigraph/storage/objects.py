@@ -35,8 +35,8 @@ class Objects(Protocol):
         """Read a small file of another kind whole; None only when it is genuinely not there."""
         ...
 
-    def put(self, path: str, text: str) -> None:
-        """Write a text: readers see the old or the new one, never a part."""
+    def put(self, path: str, text: str) -> str:
+        """Write a text and give its token: readers see the old or the new one, never a part."""
         ...
 
     def put_if_absent(self, path: str, text: str) -> bool:

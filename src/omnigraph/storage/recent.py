@@ -25,6 +25,11 @@ class Recent(Generic[_K, _V]):
                 self._held.move_to_end(key)
             return value
 
+    def pop(self, key: _K) -> _V | None:
+        """Give a value, if it is held, and let go of it."""
+        with self._lock:
+            return self._held.pop(key, None)
+
     def put(self, key: _K, value: _V) -> _V:
         """Hold a value."""
         with self._lock:

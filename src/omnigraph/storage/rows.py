@@ -82,6 +82,10 @@ class Rows(Protocol):
         """The branches, by name, without main."""
         ...
 
+    def branch_names(self) -> frozenset[str]:
+        """The names of the branches, without main; one listing, however many there are."""
+        ...
+
     def create_branch(self, name: str, source: str | None, version: Version) -> BranchRef:
         """Create a branch at a version of another; `ForkExists` when the name is taken."""
         ...

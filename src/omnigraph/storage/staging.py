@@ -1,7 +1,8 @@
 """Writing fragments and describing appends, overwrites, upserts and deletes; nothing is committed."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -12,14 +13,14 @@ from lance import FragmentMetadata, LanceDataset, LanceOperation
 from lance.fragment import RowIdSequence, write_fragments
 
 from omnigraph.errors import InternalError, shorten
-from omnigraph.limits import FRAGMENT_BYTES_MAX, STREAM_ROWS
+from omnigraph.limits import DELETION_WRITES_MAX, FRAGMENT_BYTES_MAX, STREAM_ROWS
 from omnigraph.storage.faults import Place, faults
 from omnigraph.storage.fragments import fragment_of, fragment_rows
 from omnigraph.storage.object_faults import Doing
 from omnigraph.storage.physical import Fitted, logical, physical
 from omnigraph.storage.search import ROW_ID
 from omnigraph.storage.table import ROW_ADDRESS, LanceTable
-from omnigraph.storage.tables import Data, Written
+from omnigraph.storage.tables import Data, Marked, Written
 
 STORAGE_VERSION: Final = "2.2"
 """Always named: blobs need it, and the library's default may move."""
@@ -102,6 +103,26 @@ def merge(base: Base, rows: pa.Table, deletes: pa.Array) -> Change:
 def update(base: Base, parts: Sequence[Written], addresses: pa.Array) -> Change:
     """Describe an update that workers wrote: rows at these addresses go, the written ones come."""
     return _replaced(base, _fragments(parts), np.unique(addresses.to_numpy(zero_copy_only=False)))
+
+
+def mark(base: Base, addresses: pa.Array) -> tuple[Marked, ...]:
+    """Mark rows deleted by address, one receipt per fragment."""
+    places = np.sort(addresses.to_numpy(zero_copy_only=False))
+    numbers, counts = np.unique(places >> np.uint64(32), return_counts=True)
+    updated, _ = _without(base, places)
+    kept = {fragment.id: json.dumps(fragment.to_json()) for fragment in updated}
+    return tuple(
+        Marked(number=number, rows=count, fragment=kept.get(number))
+        for number, count in zip(numbers.tolist(), counts.tolist(), strict=True)
+    )
+
+
+def marked(base: Base, parts: Sequence[Written], marks: Sequence[Marked]) -> Change:
+    """Describe an update that workers wrote and marked."""
+    texts = [mark.fragment for mark in marks if mark.fragment is not None]
+    gone = [mark.number for mark in marks if mark.fragment is None]
+    updated = [FragmentMetadata.from_json(text) for text in texts]
+    return _update(base, _fragments(parts), updated, gone, sum(mark.rows for mark in marks))
 
 
 def delete(base: Base, ids: pa.Array, known: pa.Array | None = None) -> Change | None:
@@ -190,17 +211,28 @@ def _without(
     addresses = np.sort(addresses)
     numbers, starts = np.unique(addresses >> np.uint64(32), return_index=True)
     offsets = np.split(addresses & np.uint64(0xFFFFFFFF), starts[1:])
-    updated, gone = [], []
-    for number, part in zip(numbers.tolist(), offsets, strict=True):
+
+    def rest(number: int, part: "np.ndarray[Any, Any]") -> FragmentMetadata | None:
         with faults(Doing.WRITE, base.place):
             fragment = fragment_of(base.dataset, number)
             emptied = len(part) == fragment.metadata.num_rows
-            rest = None if emptied else fragment.delete_rows(part.tolist())
-        if rest is None:
-            gone.append(number)
-        else:
-            updated.append(rest)
-    return updated, gone
+            return None if emptied else fragment.delete_rows(part.tolist())
+
+    found = _each(rest, numbers.tolist(), offsets)
+    gone = [number for number, left in zip(numbers.tolist(), found, strict=True) if left is None]
+    return [left for left in found if left is not None], gone
+
+
+def _each(
+    work: Callable[[int, "np.ndarray[Any, Any]"], FragmentMetadata | None],
+    numbers: list[int],
+    parts: "list[np.ndarray[Any, Any]]",
+) -> list[FragmentMetadata | None]:
+    """Write the deletion files of several fragments at once: each is a small file of its own."""
+    if len(numbers) < 2:
+        return [work(number, part) for number, part in zip(numbers, parts, strict=True)]
+    with ThreadPoolExecutor(min(DELETION_WRITES_MAX, len(numbers)), "omnigraph-write") as pool:
+        return list(pool.map(work, numbers, parts))
 
 
 def _replaced(
@@ -209,7 +241,16 @@ def _replaced(
     added = _rows(fragments)
     if not len(addresses):
         return Change(operation=LanceOperation.Append(fragments), added=added)
-    updated, gone = _without(base, addresses)
+    return _update(base, fragments, *_without(base, addresses), len(addresses))
+
+
+def _update(
+    base: Base,
+    fragments: list[FragmentMetadata],
+    updated: list[FragmentMetadata],
+    gone: list[int],
+    deleted: int,
+) -> Change:
     operation = LanceOperation.Update(
         removed_fragment_ids=gone,
         updated_fragments=updated,
@@ -220,7 +261,7 @@ def _replaced(
         ],
         update_mode="rewrite_rows",
     )
-    return Change(operation=operation, added=added, deleted=len(addresses))
+    return Change(operation=operation, added=_rows(fragments), deleted=deleted)
 
 
 def _fragments(parts: Sequence[Written]) -> list[FragmentMetadata]:

@@ -18,6 +18,7 @@ from omnigraph.storage.object_stores import open_objects
 from omnigraph.storage.objects import Objects
 from omnigraph.storage.options import lance_options
 from omnigraph.storage.rows import Rows
+from omnigraph.storage.scratch import Scratch
 from omnigraph.storage.tables import Tables
 
 MANIFEST_KEY = "object_id"
@@ -32,6 +33,7 @@ class Store:
     tables: Tables
     manifest: Rows
     locks: Locks
+    scratch: Scratch
     internal: Datasets
     """For `keyed_rows`: the small tables beside the manifest share its session and its counts."""
 
@@ -58,11 +60,13 @@ def open_store(
     )
     counted = Costing(opens=Cost.MANIFEST_OPENS, probes=Cost.MANIFEST_PROBES)
     internal = Datasets(root, options, session, costing=counted, fsync=fsync)
+    datasets = Datasets(root, options, session, fsync=fsync)
     return Store(
         root=root,
         objects=objects,
-        tables=LanceTables(Datasets(root, options, session, fsync=fsync), objects),
+        tables=LanceTables(datasets, objects),
         manifest=LanceRows(internal, objects, MANIFEST, MANIFEST_KEY),
         locks=open_locks(root, objects, runtime),
+        scratch=Scratch(datasets),
         internal=internal,
     )

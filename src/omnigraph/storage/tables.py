@@ -33,6 +33,8 @@ class TableAt:
     path: str
     branch: str | None
     version: Version
+    name: str = field(default="", compare=False, repr=False)
+    """What people call the table, for messages: its key."""
 
     def __str__(self) -> str:
         return f"{self.path}@{self.branch or 'main'}:{self.version}"
@@ -192,6 +194,15 @@ class Written:
 
     fragments: tuple[str, ...]
     rows: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Marked:
+    """One fragment in which a worker marked rows deleted; `fragment` is None when none is left of it."""
+
+    number: int
+    rows: int
+    fragment: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -420,6 +431,16 @@ class Tables(Protocol):
 
         The upsert of a source too large for one process: keys are joined with `_rowaddr` and `_rowid` elsewhere.
         """
+        ...
+
+    def mark(self, at: TableAt, addresses: pa.Array) -> tuple[Marked, ...]:
+        """Mark rows deleted for a later `stage_marked`; may run in any process, but one fragment in one only."""
+        ...
+
+    def stage_marked(
+        self, at: TableAt, written: Sequence[Written], marked: Sequence[Marked]
+    ) -> Staged:
+        """Describe one commit in which rows that workers marked go and rows that they wrote come."""
         ...
 
     def stage_append(self, at: TableAt, data: Data) -> Staged:

@@ -16,11 +16,12 @@ def cardinality(changes: Changes, final: Final) -> Violations:
     found = Violations()
     for change in changes:
         if isinstance(change.type, EdgeType) and not change.type.cardinality.is_free:
-            found = found + _edge(change, change.type, final)
+            found = found + edge_counts(change, change.type, final)
     return found
 
 
-def _edge(change: TableChange, edge: EdgeType, final: Final) -> Violations:
+def edge_counts(change: TableChange, edge: EdgeType, final: Final) -> Violations:
+    """Every touched source of one edge type has a count within bounds."""
     sources = _touched(change, edge, final)
     if not len(sources):
         return Violations()

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.catalog.model import EdgeType, NodeType
+from omnigraph.catalog.model import Catalog, EdgeType, NodeType
 from omnigraph.commit.changes import Changes, TableChange, column
 from omnigraph.commit.constraints.committed import Final
 from omnigraph.commit.constraints.report import Violations, of_rows
@@ -20,11 +20,12 @@ def endpoints(changes: Changes, final: Final) -> Violations:
     for change in changes:
         if isinstance(change.type, EdgeType) and change.rows.num_rows:
             for side, word in SIDES:
-                found = found + _side(change, change.type, side, word, final)
+                found = found + one_end(change, change.type, side, word, final)
     return found
 
 
-def _side(change: TableChange, edge: EdgeType, side: str, word: str, final: Final) -> Violations:
+def one_end(change: TableChange, edge: EdgeType, side: str, word: str, final: Final) -> Violations:
+    """One end of every put edge exists after the write."""
     type_name = edge.source if side == "src" else edge.target
     ends = column(change.rows, side)
     missing = final.missing_nodes(type_name, ends)
@@ -54,20 +55,22 @@ def stranded(changes: Changes, final: Final) -> Violations:
     found = Violations()
     for change in changes:
         if isinstance(change.type, NodeType) and (change.replaces or len(change.deleted)):
-            for edge, side in _incident(change.type, final):
-                found = found + _orphans(change, edge, side, final)
+            for edge, side in incident_sides(change.type, final.catalog):
+                found = found + orphans(change, edge, side, final)
     return found
 
 
-def _incident(node: NodeType, final: Final) -> Iterator[tuple[EdgeType, str]]:
-    for edge in final.catalog.incident(node.name):
+def incident_sides(node: NodeType, catalog: Catalog) -> Iterator[tuple[EdgeType, str]]:
+    """Every edge type that has a node type at an end, with the side."""
+    for edge in catalog.incident(node.name):
         if edge.source == node.name:
             yield edge, "src"
         if edge.target == node.name:
             yield edge, "dst"
 
 
-def _orphans(change: TableChange, edge: EdgeType, side: str, final: Final) -> Violations:
+def orphans(change: TableChange, edge: EdgeType, side: str, final: Final) -> Violations:
+    """No edge of a type that stays names, at one side, a node that goes."""
     gone = _gone(change, edge, side, final)
     if not gone.num_rows:
         return Violations()

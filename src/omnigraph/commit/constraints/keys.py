@@ -47,11 +47,12 @@ def unique(changes: Changes, final: Final) -> Violations:
     for change in changes:
         if change.rows.num_rows:
             for group in change.type.unique:
-                found = found + _group(change, group, final)
+                found = found + unique_group(change, group, final)
     return found
 
 
-def _group(change: TableChange, group: Columns, final: Final) -> Violations:
+def unique_group(change: TableChange, group: Columns, final: Final) -> Violations:
+    """No two entities share a tuple of one group of columns."""
     incoming = tuples(change.rows, group.columns)
     if not incoming.num_rows:
         return Violations()
@@ -71,7 +72,7 @@ def _group(change: TableChange, group: Columns, final: Final) -> Violations:
 def tuples(rows: pa.Table, columns: Sequence[str]) -> pa.Table:
     """The tuples that count: columns made comparable, rows with a NULL left out, row numbers kept."""
     table = pa.table(
-        {name: _comparable(column(rows, name)) for name in columns}
+        {name: comparable(column(rows, name)) for name in columns}
         | {"id": rows["id"], _ROW: pa.array(np.arange(rows.num_rows), pa.int64())}
     )
     for name in columns:
@@ -79,7 +80,8 @@ def tuples(rows: pa.Table, columns: Sequence[str]) -> pa.Table:
     return table
 
 
-def _comparable(values: pa.Array) -> pa.Array:
+def comparable(values: pa.Array) -> pa.Array:
+    """Values as keys compare them."""
     if pa.types.is_floating(values.type):
         # Adding zero turns -0.0 into 0.0, which are one value in keys.
         return pc.add(values, pa.scalar(0.0, values.type))

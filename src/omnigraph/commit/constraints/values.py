@@ -1,12 +1,14 @@
 """Rules about one value: required, enum, range, pattern."""
 
 import math
+from collections.abc import Callable, Iterator
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.catalog.model import Check, NodeType, Property, Range
+from omnigraph.catalog.model import Check, NodeType, Property, Range, TableType
 from omnigraph.catalog.types import FLOATS
 from omnigraph.commit.changes import Changes, TableChange, column
 from omnigraph.commit.constraints.committed import Final
@@ -25,17 +27,27 @@ def values(changes: Changes, final: Final) -> Violations:
 
 def value_violations(change: TableChange, property_: Property) -> Violations:
     """The value rules of one property."""
-    found = required(change, property_)
-    if property_.type.is_enum:
-        found = found + enum(change, property_)
-    if isinstance(change.type, NodeType):
-        for rule in change.type.ranges:
-            if rule.property == property_.name:
-                found = found + in_range(change, rule)
-        for pattern in change.type.checks:
-            if pattern.property == property_.name:
-                found = found + matches(change, pattern)
+    found = Violations()
+    for rule in value_rules(change.type, property_):
+        found = found + rule(change)
     return found
+
+
+ValueRule = Callable[[TableChange], Violations]
+
+
+def value_rules(type_: TableType, property_: Property) -> Iterator[ValueRule]:
+    """The rules that each value of a property keeps, in the order they are reported."""
+    yield lambda change: required(change, property_)
+    if property_.type.is_enum:
+        yield lambda change: enum(change, property_)
+    if isinstance(type_, NodeType):
+        for bounds in type_.ranges:
+            if bounds.property == property_.name:
+                yield partial(in_range, rule=bounds)
+        for pattern in type_.checks:
+            if pattern.property == property_.name:
+                yield partial(matches, rule=pattern)
 
 
 def required(change: TableChange, property_: Property) -> Violations:

@@ -1,19 +1,20 @@
 """Which rows of two versions of a table may differ, found without reading rows that cannot."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.engine.compare.fetch import ROW_ADDRESS, rows_at
+from omnigraph.engine.compare.fetch import ROW_ADDRESS, ROW_ID, rows_at
+from omnigraph.engine.compare.spread import Portion, Spread, aligned
 from omnigraph.ids import Version
 from omnigraph.storage.refs import BranchRef
 from omnigraph.storage.tables import FragmentInfo, Table, TableAt, Tables
 
-ROW_ID: Final = "_rowid"
 LAST_UPDATED: Final = "_row_last_updated_at_version"
 
 MOVES: Final = pa.schema(
@@ -42,29 +43,36 @@ class _Apart:
     pruned: tuple[FragmentInfo, ...]
 
 
-def candidates(tables: Tables, before: TableAt | None, after: TableAt | None) -> pa.Table:
+def candidates(
+    tables: Tables, before: TableAt | None, after: TableAt | None, spread: Spread | None = None
+) -> pa.Table:
     """List every row that may differ, by id, as `MOVES`; a version that is None has no rows."""
     if before == after:
         return MOVES.empty_table()
+    left, right = _portions(tables, before, after)
+    parted = partial(_parted, tables, before, after)
+    if spread is None or not spread.is_worth(left, right):
+        return _moves(parted, _side(left), _side(right)).sort_by("id")
+    keep = partial(_moves, partial(int, parted()))
+    return aligned(spread, left, right, _whole, keep, (_SIDE, MOVES)).sort_by("id")
+
+
+def _portions(
+    tables: Tables, before: TableAt | None, after: TableAt | None
+) -> tuple[Portion, Portion]:
     left = None if before is None else tables.open(before)
     right = None if after is None else tables.open(after)
-    moves = _joined(*_sides(left, right))
-    if before is not None and after is not None:
-        moves = _without_untouched(tables, before, after, moves)
-    return moves.select(MOVES.names).cast(MOVES).sort_by("id")
-
-
-def _sides(left: Table | None, right: Table | None) -> tuple[pa.Table, pa.Table]:
     if left is None or right is None:
         return _all(left), _all(right)
     here, there = left.fragments(), right.fragments()
     gone, come = _apart(here, there), _apart(there, here)
     lost, gained = _pruned_rows(left, right, gone.pruned, come.pruned)
-    return _side(left, gone.whole, lost), _side(right, come.whole, gained)
+    return _portion(left, gone.whole, lost), _portion(right, come.whole, gained)
 
 
-def _all(table: Table | None) -> pa.Table:
-    return _SIDE.empty_table() if table is None else _whole(table, None)
+def _all(table: Table | None) -> Portion:
+    fragments = () if table is None else tuple(one.id for one in table.fragments())
+    return Portion(table=table, fragments=fragments, known=_SIDE.empty_table())
 
 
 def _apart(own: Sequence[FragmentInfo], other: Sequence[FragmentInfo]) -> _Apart:
@@ -79,70 +87,53 @@ def _apart(own: Sequence[FragmentInfo], other: Sequence[FragmentInfo]) -> _Apart
 def _pruned_rows(
     left: Table, right: Table, here: Sequence[FragmentInfo], there: Sequence[FragmentInfo]
 ) -> tuple[pa.Array, pa.Array]:
-    """Addresses that are live in one version of the same fragments only; no column is read."""
-    if not here:
-        return pa.array([], pa.uint64()), pa.array([], pa.uint64())
-    starts = np.concatenate([[0], np.cumsum([part.physical_rows for part in here])])
-    numbers = np.array([part.id for part in here], dtype=np.uint64)
-    before, after = _live(left, here, starts), _live(right, there, starts)
-    lost, gained = np.flatnonzero(before & ~after), np.flatnonzero(after & ~before)
-    return _addresses(lost, numbers, starts), _addresses(gained, numbers, starts)
+    """Addresses that are live in one version of the same fragments only; no row is read."""
+    before, after = _deleted(left, here), _deleted(right, there)
+    lost, gained = np.setdiff1d(after, before), np.setdiff1d(before, after)
+    return pa.array(lost, pa.uint64()), pa.array(gained, pa.uint64())
 
 
-def _live(table: Table, parts: Sequence[FragmentInfo], starts: Any) -> Any:
-    """Mark the live rows among the physical rows of these fragments, numbered through."""
-    live = np.ones(int(starts[-1]), dtype=bool)
-    holey = [part.id for part in parts if part.deletions is not None]
-    if not holey:
-        return live
-    rows = table.read((), row_address=True, fragments=holey)[ROW_ADDRESS].to_numpy()
-    # They come in order; this sort only notices, and would mend it if they did not.
-    rows = np.sort(rows, kind="stable")
-    for part, start, stop in zip(parts, starts[:-1], starts[1:], strict=True):
-        if part.deletions is not None:
-            bounds = np.array([part.id, part.id + 1], dtype=np.uint64) << np.uint64(32)
-            first, last = np.searchsorted(rows, bounds)
-            live[start:stop] = False
-            live[start:stop][(rows[first:last] - bounds[0]).astype(np.int64)] = True
-    return live
+def _deleted(table: Table, parts: Sequence[FragmentInfo]) -> Any:
+    """The addresses of the deleted rows of these fragments."""
+    found = table.deleted([part.id for part in parts if part.deletions is not None])
+    parts_of = [
+        np.uint64(number << 32) | offsets.astype(np.uint64) for number, offsets in found.items()
+    ]
+    return np.concatenate([np.empty(0, np.uint64), *parts_of])
 
 
-def _addresses(places: Any, numbers: Any, starts: Any) -> pa.Array:
-    fragment = np.searchsorted(starts, places, side="right") - 1
-    offsets = (places - starts[fragment]).astype(np.uint64)
-    return pa.array((numbers[fragment] << np.uint64(32)) | offsets, pa.uint64())
-
-
-def _side(table: Table, whole: Sequence[int], single: pa.Array) -> pa.Table:
-    parts = [_SIDE.empty_table()]
-    if whole:
-        parts.append(_whole(table, whole))
+def _portion(table: Table, whole: tuple[int, ...], single: pa.Array) -> Portion:
+    unknown = pa.nulls(len(single), pa.uint64())
+    known = _SIDE.empty_table()
     if len(single):
-        unknown = pa.nulls(len(single), pa.uint64())
-        parts.append(
-            pa.table([rows_at(table, single, ["id"])["id"], single, unknown, unknown], schema=_SIDE)
-        )
-    return pa.concat_tables(parts)
+        ids = rows_at(table, single, ["id"])["id"]
+        known = pa.table([ids, single, unknown, unknown], schema=_SIDE)
+    return Portion(table=table, fragments=whole, known=known)
 
 
-def _whole(table: Table, fragments: Sequence[int] | None) -> pa.Table:
+def _side(portion: Portion) -> pa.Table:
+    if portion.table is None or not portion.fragments:
+        return portion.known
+    return pa.concat_tables([portion.known, _whole(portion.table, portion.fragments)])
+
+
+def _whole(table: Table, fragments: Sequence[int]) -> pa.Table:
     rows = table.read(["id", LAST_UPDATED], row_id=True, row_address=True, fragments=fragments)
     versions = rows[LAST_UPDATED].cast(pa.uint64())
     return pa.table([rows["id"], rows[ROW_ADDRESS], rows[ROW_ID], versions], schema=_SIDE)
 
 
-def _joined(left: pa.Table, right: pa.Table) -> pa.Table:
+def _moves(parted: Callable[[], int], left: pa.Table, right: pa.Table) -> pa.Table:
     before = left.rename_columns(["id", "before", "old_row_id", "old_version"])
     after = right.rename_columns(["id", "after", "row_id", "version"])
-    return before.join(after, "id", join_type="full outer")
+    moves = before.join(after, "id", join_type="full outer")
+    return _without_untouched(parted, moves).select(MOVES.names).cast(MOVES)
 
 
 # ---- rows that were carried along
 
 
-def _without_untouched(
-    tables: Tables, before: TableAt, after: TableAt, moves: pa.Table
-) -> pa.Table:
+def _without_untouched(parted: Callable[[], int], moves: pa.Table) -> pa.Table:
     """Leave out rows that a rewrite only carried along: same row, last written before the lines parted."""
     carried = pc.and_(
         pc.equal(moves["old_row_id"], moves["row_id"]),
@@ -150,13 +141,15 @@ def _without_untouched(
     )
     if not pc.any(carried, min_count=0).as_py():
         return moves
-    parted = _parted(tables, before, after)
-    untouched = pc.and_(carried, pc.less_equal(moves["version"], parted))
+    since = pa.scalar(parted(), pa.uint64())
+    untouched = pc.and_(carried, pc.less_equal(moves["version"], since))
     return moves.filter(pc.invert(pc.fill_null(untouched, False)))
 
 
-def _parted(tables: Tables, before: TableAt, after: TableAt) -> int:
+def _parted(tables: Tables, before: TableAt | None, after: TableAt | None) -> int:
     """The last version both lines have in common: row ids given out later mean different rows."""
+    if before is None or after is None:
+        return 0
     if before.branch == after.branch:
         return min(before.version, after.version)
     refs = tables.forks(before.path)

@@ -13,6 +13,7 @@ from omnigraph.storage.blobs import BlobForm
 from omnigraph.storage.tables import Table
 
 ROW_ADDRESS: Final = "_rowaddr"
+ROW_ID: Final = "_rowid"
 _NARROW_BYTES: Final = 32
 """What a value takes whose type does not say."""
 _SCAN_PART: Final = 4
@@ -29,7 +30,7 @@ def rows_at(
     blobs: BlobForm = BlobForm.DESCRIPTOR,
 ) -> pa.Table:
     """Fetch rows by address, in the order asked; no index of row ids has to be built for it."""
-    wanted = _numbers(addresses)
+    wanted = addresses_of(addresses)
     shown = list(table.schema.names if names is None else names)
     if not len(wanted):
         return table.read(shown, blobs=blobs, limit=0)
@@ -47,16 +48,33 @@ def _fetched(
         rows = table.read(names, row_address=True, fragments=dense, blobs=blobs)
         yield rows.filter(pc.is_in(rows[ROW_ADDRESS], value_set=pa.array(wanted)))
     for start in range(0, len(sparse), ADDRESSES_MAX):
-        listed = ", ".join(map(str, sparse[start : start + ADDRESSES_MAX].tolist()))
-        yield table.read(names, f"{ROW_ADDRESS} IN ({listed})", row_address=True, blobs=blobs)
+        listed = _at(sparse[start : start + ADDRESSES_MAX])
+        yield table.read(names, listed, row_address=True, blobs=blobs)
+
+
+def row_ids_at(table: Table, addresses: pa.Array) -> pa.Array:
+    """Give the lasting row ids of live rows, in the order asked; no column is read."""
+    wanted = addresses_of(addresses)
+    parts = [
+        table.read((), _at(wanted[start : start + ADDRESSES_MAX]), row_id=True, row_address=True)
+        for start in range(0, len(wanted), ADDRESSES_MAX)
+    ]
+    found = pa.concat_tables(parts)
+    return column(found, ROW_ID).take(
+        pc.index_in(pa.array(wanted), value_set=column(found, ROW_ADDRESS))
+    )
+
+
+def _at(addresses: Addresses) -> str:
+    return f"{ROW_ADDRESS} IN ({', '.join(map(str, addresses.tolist()))})"
 
 
 def stream_at(table: Table, addresses: pa.Array, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
     """Give whole rows, fit to be staged, in the order they lie in; a bounded number is held."""
     step = chunk_rows(table.schema, names)
-    dense, sparse = _split(table, np.sort(_numbers(addresses)))
+    dense, sparse = _split(table, np.sort(addresses_of(addresses)))
     if dense:
-        wanted = pa.array(np.sort(_numbers(addresses)))
+        wanted = pa.array(np.sort(addresses_of(addresses)))
         source = table.scan(
             list(names), row_address=True, fragments=dense, blobs=BlobForm.INPUT, batch_rows=step
         )
@@ -95,5 +113,6 @@ def _width(kind: pa.DataType) -> int:
     return _NARROW_BYTES
 
 
-def _numbers(addresses: pa.Array) -> Addresses:
+def addresses_of(addresses: pa.Array) -> Addresses:
+    """The same as NumPy numbers."""
     return addresses.to_numpy(zero_copy_only=False).astype(np.uint64)

@@ -11,6 +11,7 @@ from omnigraph.commit.changes import column
 from omnigraph.engine.compare.candidates import candidates
 from omnigraph.engine.compare.equality import Mask, differs
 from omnigraph.engine.compare.fetch import chunk_rows, rows_at
+from omnigraph.engine.compare.spread import Spread
 from omnigraph.limits import COMPARE_ROWS_MAX
 from omnigraph.storage.blobs import BlobForm, BlobKind, is_blob
 from omnigraph.storage.tables import Table, TableAt, Tables
@@ -108,10 +109,10 @@ class Step:
 
 
 def changed_steps(
-    tables: Tables, before: TableAt | None, after: TableAt | None
+    tables: Tables, before: TableAt | None, after: TableAt | None, spread: Spread | None = None
 ) -> Iterator[tuple[Step, tuple[str, ...]]]:
     """Find the rows that really differ, a bounded number at a time, by id."""
-    moves = candidates(tables, before, after)
+    moves = candidates(tables, before, after, spread)
     if before is None or after is None:
         yield from _one_sided(moves)
         return
@@ -139,7 +140,9 @@ def _real(moves: pa.Table, both: Compared) -> Step:
     return Step(moves.filter(pa.array(kept)), matrix[kept])
 
 
-def changed(tables: Tables, before: TableAt | None, after: TableAt | None) -> pa.Table:
+def changed(
+    tables: Tables, before: TableAt | None, after: TableAt | None, spread: Spread | None = None
+) -> pa.Table:
     """Every row that differs, as `MOVES`, by id: ids and addresses only."""
-    parts = [step.moves for step, _ in changed_steps(tables, before, after)]
+    parts = [step.moves for step, _ in changed_steps(tables, before, after, spread)]
     return pa.concat_tables(parts) if parts else candidates(tables, after, after)

@@ -5,6 +5,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from typing import Any, TypeVar
 
+from omnigraph.catalog.contract import Contract
 from omnigraph.compile.checked import CheckedMutation, CheckedRead
 from omnigraph.compile.lower import lower
 from omnigraph.compile.plan import Plan
@@ -13,7 +14,6 @@ from omnigraph.compile.rules import optimize
 from omnigraph.language.source import Source
 from omnigraph.limits import PLANS_MAX
 from omnigraph.manifest.contracts import Accepted
-from omnigraph.manifest.view import View
 
 T = TypeVar("T")
 
@@ -25,14 +25,16 @@ class Plans:
         self._lock = threading.Lock()
         self._held: OrderedDict[Hashable, Any] = OrderedDict()
 
-    def read(self, view: View, source: Source, name: str | None) -> tuple[CheckedRead, Plan]:
+    def read(
+        self, contract: Contract, source: Source, name: str | None
+    ) -> tuple[CheckedRead, Plan]:
         """The checked query and its plan."""
 
         def compiled() -> tuple[CheckedRead, Plan]:
-            checked = checked_read(source, view.catalog, name)
-            return checked, optimize(lower(checked, view.catalog))
+            checked = checked_read(source, contract.catalog, name)
+            return checked, optimize(lower(checked, contract.catalog))
 
-        return self._get(("read", view.contract.ir_hash, source.text, name), compiled)
+        return self._get(("read", contract.ir_hash, source.text, name), compiled)
 
     def mutation(self, accepted: Accepted, source: Source, name: str | None) -> CheckedMutation:
         """The checked mutation."""

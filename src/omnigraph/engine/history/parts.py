@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -20,9 +20,10 @@ from omnigraph.limits import EXPORT_PART_ROWS
 from omnigraph.manifest.snapshot import Entry
 from omnigraph.manifest.view import View
 from omnigraph.pipeline.home import Home
+from omnigraph.pipeline.splits import cut_table
 from omnigraph.pipeline.steps import Each, Runner
 from omnigraph.storage.blobs import BlobForm
-from omnigraph.storage.tables import FragmentInfo, TableAt
+from omnigraph.storage.tables import TableAt
 
 
 class PartFormat(StrEnum):
@@ -120,29 +121,16 @@ def _splits(
 ) -> Iterator[PartSplit]:
     fragments = engine.store.tables.open(entry.at).fragments()
     kind = "node" if is_node(entry.table_key) else "edge"
-    for number, group in enumerate(groups(fragments, EXPORT_PART_ROWS)):
+    cut = cut_table(entry.table_key, entry.at, fragments, EXPORT_PART_ROWS)
+    for number, held in enumerate(cut):
         yield PartSplit(
             home=engine.home,
-            at=entry.at,
+            at=held.at,
             type=type_,
-            fragments=group,
+            fragments=held.fragments,
             file=str(folder / f"{kind}-{type_.name}-{number:05}.{format}"),
             format=format,
         )
-
-
-def groups(fragments: Iterable[FragmentInfo], rows_max: int) -> Iterator[tuple[int, ...]]:
-    """Put neighbours together up to so many rows; a fragment is never cut."""
-    group: list[int] = []
-    rows = 0
-    for one in fragments:
-        if group and rows + one.rows > rows_max:
-            yield tuple(group)
-            group, rows = [], 0
-        group.append(one.id)
-        rows += one.rows
-    if group:
-        yield tuple(group)
 
 
 # ---- one part

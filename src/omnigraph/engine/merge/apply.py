@@ -5,11 +5,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from omnigraph.catalog.model import EdgeType, NodeType, TableType
 from omnigraph.commit.changes import ChangeKind, TableChange, column
 from omnigraph.commit.plan import Step, TableWrite
-from omnigraph.engine.compare.fetch import chunk_rows, rows_at, stream_at
+from omnigraph.engine.compare.fetch import chunk_rows, row_ids_at, rows_at, stream_at
 from omnigraph.engine.compare.rows import compared
 from omnigraph.engine.merge.relate import TableRelation, Way
 from omnigraph.engine.merge.resolve import Resolved
@@ -41,7 +42,7 @@ def change_of(merge: TableMerge, tables: Tables) -> TableChange:
     resolved, type_ = merge.resolved, merge.type
     names = _judged(type_)
     source = tables.open(merge.relation.source.at)
-    rows = pa.concat_arrays([resolved.new, resolved.changed])
+    rows = pa.concat_arrays([resolved.new, column(resolved.changed, "source")])
     parts = [pa.Table.from_batches([batch]) for batch in stream_at(source, rows, names)]
     parts += [pa.Table.from_batches([b]).select(names) for b in _mixed_rows(merge, tables, names)]
     found = pa.concat_tables(parts) if parts else type_.schema.empty_table().select(names)
@@ -49,7 +50,7 @@ def change_of(merge: TableMerge, tables: Tables) -> TableChange:
         type=type_,
         kind=ChangeKind.MERGE,
         rows=_stood_in(found, type_),
-        deleted=resolved.removed,
+        deleted=column(resolved.removed, "id"),
         shown_max=EVERY_PROBLEM,
     )
 
@@ -110,12 +111,12 @@ def _steps(merge: TableMerge, tables: Tables) -> Iterator[Step]:
     if len(resolved.new):
         yield _append(source, resolved.new, names)
     first = True
-    for rows in _slices(resolved.changed, source):
-        yield _upsert(merge, source, rows, names, first=first and bool(len(resolved.new)))
+    for pairs in _chunks(resolved.changed, source):
+        yield _upsert(merge, source, pairs, names, first=first and bool(len(resolved.new)))
         first = False
     for triples in _chunks(resolved.mixed, source):
         yield _mix(merge, triples, names)
-    if len(resolved.removed):
+    if resolved.removed.num_rows:
         yield _delete(merge, after_others=not first or bool(len(resolved.new)))
 
 
@@ -137,23 +138,35 @@ def _stream(batches: Iterator[pa.RecordBatch]) -> pa.RecordBatchReader:
 
 
 def _upsert(
-    merge: TableMerge, source: Table, rows: pa.Array, names: Sequence[str], *, first: bool
+    merge: TableMerge, source: Table, pairs: pa.Table, names: Sequence[str], *, first: bool
 ) -> Step:
     def step(tables: Tables, at: TableAt) -> Staged:
         if first and merge.relation.way is not Way.THREE_WAY:
             fail(Failpoint.MERGE_APPENDED)
-        record(Cost.DELTA_MATERIALISATIONS)
-        return tables.stage_merge(at, rows_at(source, rows, names, BlobForm.INPUT))
+        rows = rows_at(source, column(pairs, "source"), names, BlobForm.INPUT)
+        return _replaced(tables, at, rows, column(pairs, "target"))
 
     return step
 
 
 def _mix(merge: TableMerge, triples: pa.Table, names: Sequence[str]) -> Step:
     def step(tables: Tables, at: TableAt) -> Staged:
-        record(Cost.DELTA_MATERIALISATIONS)
-        return tables.stage_merge(at, _mixed(merge, tables, triples, names))
+        rows = _mixed(merge, tables, triples, names)
+        return _replaced(tables, at, rows, column(triples, "target"))
 
     return step
+
+
+def _replaced(tables: Tables, at: TableAt, rows: pa.Table, places: pa.Array) -> Staged:
+    """Stage rows in the place of others; where those lie is known unless the target was rewritten meanwhile."""
+    record(Cost.DELTA_MATERIALISATIONS)
+    if places.null_count:
+        return tables.stage_merge(at, rows)
+    row_ids = row_ids_at(tables.open(at), places)
+    # By row id, so that the ids take little room in the manifest.
+    order = pc.sort_indices(row_ids)
+    written = tables.write(at, rows.take(order), row_ids=row_ids.take(order))
+    return tables.stage_update(at, [written], places)
 
 
 def _delete(merge: TableMerge, *, after_others: bool) -> Step:
@@ -162,15 +175,12 @@ def _delete(merge: TableMerge, *, after_others: bool) -> Step:
     def step(tables: Tables, at: TableAt) -> Staged | None:
         if after_others:
             fail(Failpoint.MERGE_UPSERTED if adopting else Failpoint.MERGE_REWRITTEN)
-        return tables.stage_delete(at, merge.resolved.removed)
+        removed = merge.resolved.removed
+        places = column(removed, "target")
+        known = None if places.null_count else places
+        return tables.stage_delete(at, column(removed, "id"), addresses=known)
 
     return step
-
-
-def _slices(rows: pa.Array, table: Table) -> Iterator[pa.Array]:
-    step = _step_rows(len(rows), table)
-    for start in range(0, len(rows), step):
-        yield rows.slice(start, step)
 
 
 def _chunks(rows: pa.Table, table: Table) -> Iterator[pa.Table]:

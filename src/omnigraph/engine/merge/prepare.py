@@ -9,6 +9,7 @@ from omnigraph.commit.constraints import violations
 from omnigraph.commit.plan import WritePlan
 from omnigraph.commit.sidecar import PointerUpdate
 from omnigraph.engine.compare.images import spelled_at, spelled_of
+from omnigraph.engine.compare.spread import Spread
 from omnigraph.engine.merge.apply import TableMerge, change_of, table_write
 from omnigraph.engine.merge.conflicts import (
     Conflict,
@@ -45,9 +46,15 @@ class Judged:
         }
 
 
-def judge(relation: Relation, catalog: Catalog, tables: Tables, granularity: Granularity) -> Judged:
+def judge(
+    relation: Relation,
+    catalog: Catalog,
+    tables: Tables,
+    granularity: Granularity,
+    spread: Spread | None = None,
+) -> Judged:
     """Decide a merge: rows first, then, when no row is in conflict, the rules over the merged graph."""
-    merges = tuple(_merges(relation, catalog, tables, granularity))
+    merges = tuple(_merges(relation, catalog, tables, granularity, spread))
     looked_at = {m.relation.table_key: m.relation.target.version for m in merges}
     conflicts = in_order(c for merge in merges for c in _row_conflicts(merge, tables))
     if not conflicts:
@@ -58,7 +65,11 @@ def judge(relation: Relation, catalog: Catalog, tables: Tables, granularity: Gra
 
 
 def _merges(
-    relation: Relation, catalog: Catalog, tables: Tables, granularity: Granularity
+    relation: Relation,
+    catalog: Catalog,
+    tables: Tables,
+    granularity: Granularity,
+    spread: Spread | None,
 ) -> Iterator[TableMerge]:
     assert relation.base is not None, "an up-to-date merge has nothing to judge"
     related = relate_tables(
@@ -66,19 +77,21 @@ def _merges(
     )
     for one in related:
         if one.way is not Way.SAME:
-            resolved = _resolved(one, tables, granularity)
+            resolved = _resolved(one, tables, granularity, spread)
             yield TableMerge(type=catalog.tables[one.table_key], relation=one, resolved=resolved)
 
 
-def _resolved(one: TableRelation, tables: Tables, granularity: Granularity) -> Resolved:
+def _resolved(
+    one: TableRelation, tables: Tables, granularity: Granularity, spread: Spread | None
+) -> Resolved:
     base = None if one.base is None else one.base.at
     match one.way:
         case Way.SAME:
             return Resolved()
         case Way.POINT | Way.ADOPT:
-            return adopt(tables, base, one.source.at)
+            return adopt(tables, base, one.source.at, spread)
         case Way.THREE_WAY:
-            return three_way(tables, base, one.source.at, one.target.at, granularity)
+            return three_way(tables, base, one.source.at, one.target.at, granularity, spread)
 
 
 # ---- conflicts

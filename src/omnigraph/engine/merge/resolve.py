@@ -11,7 +11,9 @@ import pyarrow.compute as pc
 from omnigraph.commit.changes import column
 from omnigraph.engine.compare.candidates import candidates
 from omnigraph.engine.compare.equality import Mask
+from omnigraph.engine.compare.places import places
 from omnigraph.engine.compare.rows import Compared, changed, compared
+from omnigraph.engine.compare.spread import Spread
 from omnigraph.engine.merge.conflicts import ConflictKind
 from omnigraph.storage.tables import TableAt, Tables
 
@@ -24,7 +26,12 @@ TRIPLES = pa.schema(
 """One id and its row addresses on the three sides, null where there is no row."""
 
 _NOTHING = pa.array([], pa.uint64())
-_NO_IDS = pa.array([], pa.string())
+
+CHANGED = pa.schema([pa.field("source", pa.uint64()), pa.field("target", pa.uint64())])
+"""A source row that replaces one of the target; the place of that one is null where it is not known."""
+
+REMOVED = pa.schema([pa.field("id", pa.string()), pa.field("target", pa.uint64())])
+"""A row of the target that goes; its place is null where it is not known."""
 
 
 class Granularity(StrEnum):
@@ -46,18 +53,19 @@ class Clash:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resolved:
-    """What a merge does to one table: addresses of source rows that come, of mixed ones, and ids that go."""
+    """What a merge does to one table: addresses of source rows that come, of mixed ones, and rows that go."""
 
     new: pa.Array = field(default_factory=lambda: _NOTHING)
-    changed: pa.Array = field(default_factory=lambda: _NOTHING)
+    changed: pa.Table = field(default_factory=CHANGED.empty_table)
     mixed: pa.Table = field(default_factory=TRIPLES.empty_table)
-    removed: pa.Array = field(default_factory=lambda: _NO_IDS)
+    removed: pa.Table = field(default_factory=REMOVED.empty_table)
     clashes: tuple[Clash, ...] = ()
 
     @property
     def counts(self) -> tuple[int, int, int]:
         """Inserts, updates, deletes."""
-        return len(self.new), len(self.changed) + self.mixed.num_rows, len(self.removed)
+        updates = self.changed.num_rows + self.mixed.num_rows
+        return len(self.new), updates, self.removed.num_rows
 
     @property
     def is_empty(self) -> bool:
@@ -65,19 +73,23 @@ class Resolved:
         return not any(self.counts)
 
 
-def adopt(tables: Tables, base: TableAt | None, source: TableAt) -> Resolved:
+def adopt(
+    tables: Tables, base: TableAt | None, source: TableAt, spread: Spread | None = None
+) -> Resolved:
     """Take everything the source did: the target still is the base."""
-    moves = changed(tables, base, source)
-    return _taken(moves)
+    moves = changed(tables, base, source, spread)
+    return _taken(moves, column(moves, "before"))
 
 
-def _taken(moves: pa.Table) -> Resolved:
+def _taken(moves: pa.Table, target: pa.Array) -> Resolved:
+    """Take what the source did; `target` says where the rows it left behind lie."""
     fresh, gone = pc.is_null(moves["before"]), pc.is_null(moves["after"])
     kept = pc.and_(pc.invert(fresh), pc.invert(gone))
+    both = pa.table([moves["id"], moves["after"], target], ["id", "source", "target"])
     return Resolved(
         new=column(moves.filter(fresh), "after"),
-        changed=column(moves.filter(kept), "after"),
-        removed=column(moves.filter(gone), "id"),
+        changed=both.filter(kept).select(CHANGED.names),
+        removed=both.filter(gone).select(REMOVED.names),
     )
 
 
@@ -87,22 +99,19 @@ def three_way(
     source: TableAt,
     target: TableAt,
     granularity: Granularity,
+    spread: Spread | None = None,
 ) -> Resolved:
     """Combine what both sides did since the base; rows the source left alone stay as the target has them."""
-    moves = changed(tables, base, source)
-    touched = _touched(tables, base, target, moves)
+    moves = changed(tables, base, source, spread)
+    theirs = candidates(tables, base, target, spread)
+    touched = theirs.filter(pc.is_in(theirs["id"], value_set=column(moves, "id")))
     met = pc.is_in(moves["id"], value_set=column(touched, "id"))
-    alone = _taken(moves.filter(pc.invert(met)))
+    sides = _Sides(tables, base, source, target)
+    apart = moves.filter(pc.invert(met))
+    alone = _taken(apart, sides.in_target(column(apart, "before")))
     if not touched.num_rows:
         return alone
-    sides = _Sides(tables, base, source, target)
     return _together(alone, _triples(moves.filter(met), touched), sides, granularity)
-
-
-def _touched(tables: Tables, base: TableAt | None, target: TableAt, moves: pa.Table) -> pa.Table:
-    """Rows the target may have changed, among those the source changed."""
-    theirs = candidates(tables, base, target)
-    return theirs.filter(pc.is_in(theirs["id"], value_set=column(moves, "id")))
 
 
 def _triples(ours: pa.Table, theirs: pa.Table) -> pa.Table:
@@ -119,6 +128,10 @@ class _Sides:
     ) -> None:
         self._source, self._target = tables.open(source), tables.open(target)
         self._base = self._target if base is None else tables.open(base)
+
+    def in_target(self, rows: pa.Array) -> pa.Array:
+        """Where rows of the base that the target left alone lie in the target."""
+        return places(self._base, self._target, rows)
 
     def by_target(self) -> Compared:
         """Base against target."""
@@ -152,9 +165,9 @@ def _together(
     )
     return Resolved(
         new=alone.new,
-        changed=pa.concat_arrays([alone.changed, updates.changed]),
+        changed=pa.concat_tables([alone.changed, updates.changed]),
         mixed=updates.mixed,
-        removed=pa.concat_arrays([alone.removed, doomed]),
+        removed=pa.concat_tables([alone.removed, doomed]),
         clashes=tuple(clash for clash in clashes if clash.rows.num_rows),
     )
 
@@ -178,17 +191,17 @@ def _inserted_on_both(rows: pa.Table, both: Compared) -> Clash:
     )
 
 
-def _deleted_by_source(rows: pa.Table, both: Compared) -> tuple[pa.Array, Clash]:
+def _deleted_by_source(rows: pa.Table, both: Compared) -> tuple[pa.Table, Clash]:
     """Rows the target only carried along go; rows it changed are in conflict."""
     touched = both.matrix(column(rows, "base"), column(rows, "target")).any(axis=1)
-    doomed = column(_pick(rows, ~touched), "id")
+    doomed = _pick(rows, ~touched).select(REMOVED.names)
     return doomed, _clash(ConflictKind.DELETE_VS_UPDATE, _pick(rows, touched))
 
 
 def _updated_on_both(rows: pa.Table, sides: _Sides, granularity: Granularity) -> Resolved:
     theirs = sides.by_target().matrix(column(rows, "base"), column(rows, "target"))
     untouched = ~theirs.any(axis=1)
-    carried = column(_pick(rows, untouched), "source")
+    carried = _pick(rows, untouched).select(CHANGED.names)
     rows, theirs = _pick(rows, ~untouched), theirs[~untouched]
     across = sides.across()
     apart = across.matrix(column(rows, "source"), column(rows, "target"))

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from omnigraph.commit.plan import WritePlan
 from omnigraph.commit.sidecar import WriterKind
 from omnigraph.engine.attempt import attempt
+from omnigraph.engine.compare.spread import Spread
 from omnigraph.engine.engine import Engine
 from omnigraph.engine.merge.conflicts import Conflict
 from omnigraph.engine.merge.prepare import Judged, judge, plan_merge
@@ -41,12 +42,13 @@ def merge(
     granularity: str = Granularity.ROW,
     actor: str | None = None,
     dry_run: bool = False,
+    spread: Spread | None = None,
 ) -> Merged:
     """Merge one branch into another; conflicts are collected completely before anything is written."""
     ours, theirs = _names(source, target)
     chosen = _granularity(granularity)
     if dry_run:
-        return _preview(engine, ours, theirs, chosen)
+        return _preview(engine, ours, theirs, chosen, spread)
     engine.require_writable("merge")
     write = header(engine, WriterKind.BRANCH_MERGE, CommitKind.BRANCH_MERGE, actor)
     captured: list[BranchState] = []
@@ -56,7 +58,8 @@ def merge(
         if not captured:
             # Once, whatever happens to the target: commits the source gets meanwhile are not part of this merge.
             captured.append(engine.manifest.current(ours))
-        found = _judged(engine, relate(engine.manifest, captured[0], view.state), view, chosen)
+        relation = relate(engine.manifest, captured[0], view.state)
+        found = _judged(engine, relation, view, chosen, spread)
         judged[:] = [found]
         if found.relation.base is None:
             return None
@@ -75,11 +78,15 @@ def merge(
 
 
 def _preview(
-    engine: Engine, source: BranchName, target: BranchName, granularity: Granularity
+    engine: Engine,
+    source: BranchName,
+    target: BranchName,
+    granularity: Granularity,
+    spread: Spread | None,
 ) -> Merged:
     view = engine.view(target)
     relation = relate(engine.manifest, engine.manifest.current(source), view.state)
-    judged = _judged(engine, relation, view, granularity)
+    judged = _judged(engine, relation, view, granularity, spread)
     return Merged(
         source=source,
         target=target,
@@ -89,10 +96,16 @@ def _preview(
     )
 
 
-def _judged(engine: Engine, relation: Relation, view: View, granularity: Granularity) -> Judged:
+def _judged(
+    engine: Engine,
+    relation: Relation,
+    view: View,
+    granularity: Granularity,
+    spread: Spread | None,
+) -> Judged:
     if relation.base is None:
         return Judged(relation=relation, tables=(), conflicts=(), read_set={})
-    return judge(relation, view.catalog, engine.store.tables, granularity)
+    return judge(relation, view.catalog, engine.store.tables, granularity, spread)
 
 
 def _names(source: str, target: str) -> tuple[BranchName, BranchName]:

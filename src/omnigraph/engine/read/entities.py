@@ -1,7 +1,7 @@
 """The entities of one table version: their numbers, ids and properties, read through a shared cache."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -12,6 +12,8 @@ import pyarrow.compute as pc
 from omnigraph.catalog.model import TableType
 from omnigraph.catalog.types import PropertyType
 from omnigraph.commit.changes import column
+from omnigraph.compile.checked import EntityRef
+from omnigraph.compile.leaves import Reference
 from omnigraph.engine.held.cache import ByteCache
 from omnigraph.engine.read import costs
 from omnigraph.engine.read.columns import Held, held
@@ -20,6 +22,7 @@ from omnigraph.engine.read.keys import KeyMap, key_map
 from omnigraph.engine.read.layout import Layout, layout_of
 from omnigraph.engine.read.numbers import ABSENT, Numbers, counted, indices_of, no_numbers
 from omnigraph.engine.read.places import Places, places_of
+from omnigraph.engine.read.renamed import RenamedTable
 from omnigraph.limits import HELD_PART, KEY_MAP_ROWS_MAX, LOOKUP_VALUES_MAX
 from omnigraph.manifest.snapshot import Entry
 from omnigraph.storage.tables import FragmentInfo, IndexKind, Table, Tables
@@ -40,6 +43,8 @@ class Entities:
     entry: Entry | None
     tables: Tables
     cache: ByteCache
+    names: Mapping[str, str] | None = None
+    """The columns its properties had, when they were called otherwise than the type calls them."""
 
     # ---- which entities
 
@@ -47,10 +52,17 @@ class Entities:
         return 0 if self.entry is None else self.layout.rows
 
     @cached_property
-    def table(self) -> Table:
+    def table(self) -> Table | RenamedTable:
         """The opened version."""
         assert self.entry is not None, "nothing is read of a table that was not there"
-        return self.tables.open(self.entry.at)
+        opened = self.tables.open(self.entry.at)
+        return opened if self.names is None else RenamedTable(opened, self.names)
+
+    def stored(self, reference: Reference) -> Reference:
+        """A reference to a property by the name its column has."""
+        if self.names is None or isinstance(reference, EntityRef):
+            return reference
+        return replace(reference, property=self.names[reference.property])
 
     @cached_property
     def layout(self) -> Layout:
@@ -122,7 +134,7 @@ class Entities:
         )
 
     def _uncovered(self, name: str, kind: IndexKind) -> frozenset[int]:
-        key = (self.layout, self.table.at, "uncovered", name, kind)
+        key = (self.layout, self.table.at, "uncovered", self.table.field_ids[name], kind)
         return self.cache.get(
             key, lambda: frozenset(self.table.uncovered(name, kind)), lambda found: 100 + len(found)
         )

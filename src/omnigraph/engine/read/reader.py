@@ -7,7 +7,7 @@ from datetime import datetime
 import numpy as np
 import pyarrow as pa
 
-from omnigraph.catalog.model import Catalog
+from omnigraph.catalog.model import Catalog, TableType
 from omnigraph.catalog.types import PropertyType
 from omnigraph.catalog.values import to_arrow
 from omnigraph.compile.checked import (
@@ -54,6 +54,8 @@ class Reader:
     cache: ByteCache
     params: Mapping[str, object]
     now: datetime
+    names: Mapping[TableKey, Mapping[str, str]] = field(default_factory=dict)
+    """The columns of properties that were called otherwise at the time that is read, by table."""
     embedder: Embedder = field(default_factory=LazyEmbedder)
     traversal: Traversal = field(default_factory=traversal_of)
     profile: Profile | None = None
@@ -66,9 +68,7 @@ class Reader:
         key = node_key(type_name)
         found = self.opened.get(key)
         if found is None:
-            entry = self.snapshot.entries.get(key)
-            found = Entities(self.catalog.nodes[type_name], entry, self.tables, self.cache)
-            self.opened[key] = found
+            found = self._opened(key, self.catalog.nodes[type_name])
         return found
 
     def edges(self, edge_name: str) -> Entities:
@@ -76,9 +76,13 @@ class Reader:
         key = edge_key(edge_name)
         found = self.opened.get(key)
         if found is None:
-            entry = self.snapshot.entries.get(key)
-            found = Entities(self.catalog.edges[edge_name], entry, self.tables, self.cache)
-            self.opened[key] = found
+            found = self._opened(key, self.catalog.edges[edge_name])
+        return found
+
+    def _opened(self, key: TableKey, type_: TableType) -> Entities:
+        entry = self.snapshot.entries.get(key)
+        found = Entities(type_, entry, self.tables, self.cache, self.names.get(key))
+        self.opened[key] = found
         return found
 
     def topology(self, edge_name: str) -> Topology:

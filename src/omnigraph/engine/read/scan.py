@@ -17,6 +17,7 @@ from omnigraph.compile.checked import (
     ParamRef,
     PropertyRef,
 )
+from omnigraph.compile.leaves import Change, change_condition
 from omnigraph.compile.operators import Scan
 from omnigraph.engine.read import costs
 from omnigraph.engine.read.bindings import Bindings
@@ -124,13 +125,23 @@ def _by_index(
     needed = sum(nodes.read_cost(name) for name in names)
     if nodes.cache.spend((nodes.layout, "filter", *names), spent) + costs.LOOKUP >= needed:
         return None
-    written = [(test, text) for test in pushed if (text := sql(test, reader.value)) is not None]
+    pairs = [(test, _pushed(test, nodes, reader)) for test in pushed]
+    written = [(test, text) for test, text in pairs if text is not None]
     if not written:
         return None
     texts = [text for _, text in written]
     done = {id(test) for test, _ in written}
     rest = tuple(test for test in tests if id(test) not in done)
     return Access(filter=" and ".join(texts), rest=rest, note=f"index on {_shown(written)}")
+
+
+def _pushed(test: Test, nodes: Entities, reader: Reader) -> str | None:
+    """A test as storage reads it, by the names columns have there; None when it must be made in memory."""
+    if not _names([test]) <= nodes.table.field_ids.keys():
+        return None
+    if nodes.names is None or isinstance(test, Always):
+        return sql(test, reader.value)
+    return sql(change_condition(test, Change(reference=nodes.stored)), reader.value)
 
 
 def _shown(written: Sequence[tuple[Test, str]]) -> str:
@@ -182,7 +193,7 @@ def _by_column(tests: Sequence[Test], nodes: Entities, reader: Reader) -> Access
     """Read the tested columns, or let storage do it where they would not fit in memory."""
     large = [name for name in _names(tests) if not nodes.holds(name) and not nodes.fits(name)]
     if large:
-        pairs = [(test, sql(test, reader.value)) for test in tests]
+        pairs = [(test, _pushed(test, nodes, reader)) for test in tests]
         texts = [text for _, text in pairs if text is not None]
         if texts:
             rest = tuple(test for test, text in pairs if text is None)

@@ -12,6 +12,7 @@ from omnigraph.catalog.values import json_column
 from omnigraph.compile.arguments import arguments
 from omnigraph.compile.plan import Plan
 from omnigraph.engine.engine import Engine
+from omnigraph.engine.read.past import compiled
 from omnigraph.engine.read.reader import Reader
 from omnigraph.engine.read.run import run
 from omnigraph.ids import TableKey
@@ -33,26 +34,27 @@ def query(
     engine: Engine, view: View, source: Source, name: str | None, params: Mapping[str, Any] | None
 ) -> Answer:
     """Run a read on one view."""
-    checked, plan = engine.plans.read(view, source, name)
+    found = compiled(engine.plans, view, source, name)
     reader = Reader(
-        plan=plan,
-        catalog=view.catalog,
-        snapshot=view.snapshot,
+        plan=found.plan,
+        catalog=found.catalog,
+        snapshot=found.snapshot,
+        names=found.names,
         tables=engine.store.tables,
         cache=engine.cache,
-        params=arguments(checked, params),
+        params=arguments(found.checked, params),
         now=datetime_of(engine.runtime.now_us() // 1000 * 1000),
     )
     return Answer(
-        query_name=checked.name,
+        query_name=found.checked.name,
         table=run(reader),
-        types=tuple(column.type for column in plan.columns),
+        types=tuple(column.type for column in found.plan.columns),
     )
 
 
 def explain(engine: Engine, view: View, source: Source, name: str | None) -> Plan:
     """The plan of a read."""
-    return engine.plans.read(view, source, name)[1]
+    return compiled(engine.plans, view, source, name).plan
 
 
 def entity(engine: Engine, view: View, key: TableKey, identity: str) -> dict[str, Any] | None:

@@ -31,7 +31,7 @@ from omnigraph.errors import (
 from omnigraph.ids import MAIN, CommitId, OperationId, TableKey, Version
 from omnigraph.language.source import Source
 from omnigraph.logs import get_logger
-from omnigraph.manifest.contracts import Accepted
+from omnigraph.manifest.contracts import Accepted, keep_replaced
 from omnigraph.manifest.publish import Published
 from omnigraph.manifest.records import CommitKind, GraphCommit
 from omnigraph.manifest.snapshot import Entry
@@ -234,6 +234,7 @@ class _Change:
 
     def _stage_files(self) -> None:
         self._require_lease()
+        keep_replaced(self.engine.store.objects, self.operation, self.view.contract)
         stage_files(self.engine.store.objects, self.accepted)
 
     def _place_files(self) -> None:

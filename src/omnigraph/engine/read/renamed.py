@@ -1,0 +1,108 @@
+"""A table of an earlier time, read under the names its properties have now."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import pyarrow as pa
+
+from omnigraph.storage.tables import FragmentInfo, IndexInfo, IndexKind, Table, TableAt
+
+_LASTING = ("id", "src", "dst")
+
+
+@dataclass(frozen=True)
+class RenamedTable:
+    """What a read asks of a table version; `stored` gives the column of every property that was there then.
+
+    A property that is not in `stored` is not there, even if a column happens to bear its name. Filters are
+    written with the names that are stored.
+    """
+
+    table: Table
+    stored: Mapping[str, str]
+
+    @property
+    def at(self) -> TableAt:
+        """Which version this is."""
+        return self.table.at
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        """The columns that are shown, by the names of now."""
+        schema = self.table.schema
+        return pa.schema([schema.field(old).with_name(new) for new, old in self._columns.items()])
+
+    @cached_property
+    def field_ids(self) -> Mapping[str, int]:
+        """The lasting numbers of the columns, by the names of now."""
+        return {new: self.table.field_ids[old] for new, old in self._columns.items()}
+
+    @cached_property
+    def _columns(self) -> Mapping[str, str]:
+        there = self.table.field_ids
+        lasting = {name: name for name in _LASTING if name in there}
+        return lasting | {new: old for new, old in self.stored.items() if old in there}
+
+    # ---- rows
+
+    def read(
+        self,
+        columns: Sequence[str],
+        filter: str | None = None,
+        *,
+        row_id: bool = False,
+        fragments: Sequence[int] | None = None,
+        limit: int | None = None,
+    ) -> pa.Table:
+        """Read rows into memory."""
+        names = self._names(columns)
+        rows = self.table.read(names, filter, row_id=row_id, fragments=fragments, limit=limit)
+        return self._shown(rows, columns)
+
+    def take(self, row_ids: pa.Array, columns: Sequence[str]) -> pa.Table:
+        """Fetch rows by number."""
+        return self._shown(self.table.take(row_ids, self._names(columns)), columns)
+
+    def lookup(
+        self, column: str, values: pa.Array, columns: Sequence[str], *, row_id: bool = False
+    ) -> pa.Table:
+        """Find rows whose column is one of the values."""
+        names = self._names(columns)
+        rows = self.table.lookup(self._columns[column], values, names, row_id=row_id)
+        return self._shown(rows, columns)
+
+    def nearest(
+        self, column: str, vector: pa.Array, limit: int, *, columns: tuple[()], row_id: bool
+    ) -> pa.Table:
+        """Find the closest rows by number."""
+        stored = self._columns[column]
+        return self.table.nearest(stored, vector, limit, columns=columns, row_id=row_id)
+
+    def match(self, column: str, text: str, *, columns: tuple[()], row_id: bool) -> pa.Table:
+        """Search the text index for rows by number."""
+        return self.table.match(self._columns[column], text, columns=columns, row_id=row_id)
+
+    def _names(self, columns: Sequence[str]) -> list[str]:
+        return [self._columns[name] for name in columns]
+
+    def _shown(self, rows: pa.Table, columns: Sequence[str]) -> pa.Table:
+        """The rows by the names of now; what storage adds keeps its name."""
+        new = dict(zip(self._names(columns), columns, strict=True))
+        return rows.rename_columns([new.get(name, name) for name in rows.column_names])
+
+    # ---- what it is made of
+
+    def fragments(self) -> tuple[FragmentInfo, ...]:
+        """The fragments of this version."""
+        return self.table.fragments()
+
+    def indices(self) -> tuple[IndexInfo, ...]:
+        """The indexes of the columns that are shown."""
+        new = {old: name for name, old in self._columns.items()}
+        shown = (one for one in self.table.indices() if one.column in new)
+        return tuple(replace(one, column=new[one.column]) for one in shown)
+
+    def uncovered(self, column: str, kind: IndexKind) -> tuple[int, ...]:
+        """Fragments that no index of that kind on a column covers."""
+        return self.table.uncovered(self._columns[column], kind)

@@ -1,0 +1,49 @@
+"""Rows that a long operation keeps beside the tables while it runs: each file is written once, read by anyone, then removed."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+from lance.file import LanceFileReader, LanceFileWriter
+
+from omnigraph.limits import SCAN_BATCH_ROWS
+from omnigraph.storage.datasets import Datasets
+from omnigraph.storage.faults import faults
+from omnigraph.storage.object_faults import Doing
+
+
+@dataclass(frozen=True, slots=True)
+class Scratch:
+    """Files of rows under one root; paths are relative to it."""
+
+    datasets: Datasets
+
+    def write(self, path: str, rows: pa.Table) -> None:
+        """Write a file; it is whole once this returns."""
+        with faults(Doing.WRITE, self.datasets.place(path, None)):
+            file = LanceFileWriter(
+                self.datasets.uri(path), rows.schema, storage_options=self.datasets.options
+            )
+            with file:
+                for batch in rows.to_batches(max_chunksize=SCAN_BATCH_ROWS):
+                    file.write_batch(batch)
+
+    def read(
+        self,
+        path: str,
+        columns: Sequence[str] | None = None,
+        *,
+        start: int = 0,
+        rows: int | None = None,
+    ) -> pa.Table:
+        """Read some columns of a file, or of so many of its rows."""
+        with faults(Doing.READ, self.datasets.place(path, None)):
+            file = LanceFileReader(
+                self.datasets.uri(path),
+                self.datasets.options,
+                None if columns is None else list(columns),
+            )
+            count = file.metadata().num_rows - start if rows is None else rows
+            if not count:
+                return file.read_all(batch_size=SCAN_BATCH_ROWS).to_table().slice(0, 0)
+            return file.read_range(start, count, batch_size=SCAN_BATCH_ROWS).to_table()

@@ -1,0 +1,311 @@
+"""Histories nobody chose, of a small graph: writes, loads, merges, schema changes and upkeep, step by step."""
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from hypothesis import strategies as st
+
+import omnigraph
+from omnigraph.api.graph import Graph
+from omnigraph.api.results import Commit
+from omnigraph.errors import ConflictError, DataError
+
+KEYS = "abcdefg"
+TEXTS = ("red rope", "ropes and knots", "a quiet harbour", "knot", "", None)
+NUMBERS = (0, 1, 2, 2_000_000_000, -5, None)
+POINTS = ((0.0, 0.0), (1.0, 0.5), (-2.0, 3.0), None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Words:
+    """What things are called at one time; a name is never used again for something else."""
+
+    person: str = "Person"
+    team: str = "Team"
+    knows: str = "Knows"
+    name: str = "name"
+    age: str = "age"
+    mark: str | None = "mark"
+    extras: tuple[str, ...] = ()
+    used: int = 0
+
+    def schema(self, before: "Words | None" = None) -> str:
+        """The schema in these words; `before` gives what was called otherwise."""
+        old = before or self
+
+        def named(kind: str) -> str:
+            now, then = getattr(self, kind), getattr(old, kind)
+            return now if now == then else f'{now} @rename_from("{then}")'
+
+        def property_(kind: str, type_: str) -> str:
+            now, then = getattr(self, kind), getattr(old, kind)
+            return f"{now}: {type_}" + ("" if now == then else f' @rename_from("{then}")')
+
+        mark = "" if self.mark is None else property_("mark", "String?")
+        more = "  ".join(f"{name}: I64?" for name in self.extras)
+        return f"""
+        node {named("person")} {{
+          key: String @key  {property_("name", "String? @index")}  {property_("age", "I32? @index")}
+          {mark}  sig: Vector(2)? @index  {more}
+        }}
+        node {named("team")} {{ key: String @key  note: String? }}
+        edge {named("knows")}: {self.person} -> {self.person} {{ since: I32? }}
+        edge MemberOf: {self.person} -> {self.team}
+        """
+
+    @property
+    def word(self) -> str:
+        """The edge as a query spells it."""
+        return self.knows[0].lower() + self.knows[1:]
+
+    def changed(self, kind: str) -> "Words":
+        """Other words: a rename, a property more or one less."""
+        fresh = self.used + 1
+        match kind:
+            case "extra":
+                return replace(self, extras=(*self.extras, f"extra{fresh}"), used=fresh)
+            case "drop":
+                return replace(self, mark=None, used=fresh)
+            case "person" | "team" | "knows":
+                return replace(self, **{kind: f"{kind.title()}{fresh}"}, used=fresh)  # type: ignore[arg-type]
+            case _:
+                return replace(self, **{kind: f"{kind}{fresh}"}, used=fresh)  # type: ignore[arg-type]
+
+
+def questions(words: Words) -> dict[str, str]:
+    """What is asked at every commit, in the words of one time."""
+    p, w = f"$p: {words.person}", words.word
+    body = {
+        "all": f"match {{ {p} }} return {{ $p, $p.{words.name}, $p.{words.age}, $p.sig }} order {{ $p.key }}",
+        "equal": f"match {{ {p} {{ {words.age}: 2 }} }} return {{ $p }} order {{ $p.key }}",
+        "range": f"match {{ {p}  1 <= $p.{words.age} }} return {{ $p, $p.{words.age} }} order {{ $p.key }}",
+        "search": f'match {{ {p}  search($p.{words.name}, "knots") }} return {{ $p }} order {{ $p.key }}',
+        "relevance": f"match {{ {p} }} return {{ $p }} "
+        f'order {{ bm25($p.{words.name}, "red rope") }} limit 3',
+        "nearest": f"match {{ {p} }} return {{ $p }} order {{ nearest($p.sig, [0.5, 0.5]) }} limit 3",
+        "edges": f"match {{ {p}  $p $k:{w} $f }} return {{ $p, $f, $k.since, $f.{words.age} }} "
+        "order { $p.key, $f.key, $k.since }",
+        "reach": f"match {{ {p}  $p {w}{{1,3}} $f }} return {{ $p.key, count($f) as n }}",
+        "lonely": f"match {{ {p}  not {{ $p memberOf $_ }} }} return {{ $p }} order {{ $p.key }}",
+        "teams": f"match {{ {p}  $p memberOf $t }} return {{ $t.key, $t.note, max($p.{words.age}) as m }}",
+    }
+    if words.mark is not None:
+        body["marked"] = (
+            f'match {{ {p}  $p.{words.mark} starts_with "m" }} return {{ $p, $p.{words.mark} }} '
+            "order { $p.key }"
+        )
+    return {name: f"query q() {{ {text} }}" for name, text in body.items()}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Memory:
+    """What a commit answered while it was the newest, and the words of that time."""
+
+    commit: Commit
+    words: Words
+    answers: dict[str, list[tuple[Any, ...]]]
+    table: list[dict[str, Any]]
+
+
+@dataclass
+class History:
+    """A graph with everything it ever said."""
+
+    graph: Graph
+    words: Words = field(default_factory=Words)
+    memories: list[Memory] = field(default_factory=list)
+
+    @classmethod
+    def begun(cls, uri: str) -> "History":
+        return cls(omnigraph.init(uri, Words().schema()))
+
+    def ask(self, words: Words, **at: Any) -> dict[str, list[tuple[Any, ...]]]:
+        return ask(self.graph, words, **at)
+
+    def remember(self) -> None:
+        """Keep what the newest commit of main answers."""
+        newest = self.graph.commits(limit=1)[0]
+        if self.memories and self.memories[-1].commit.id == newest.id:
+            return
+        self.memories.append(
+            Memory(
+                commit=newest,
+                words=self.words,
+                answers=self.ask(self.words),
+                table=rows_of(self.graph, self.words.person),
+            )
+        )
+
+    def check(self, graph: Graph | None = None) -> None:
+        """Every commit answers as it did, in the words of its time and, where they fit, in those of now."""
+        asked = graph or self.graph
+        for memory in self.memories:
+            assert ask(asked, memory.words, at=memory.commit) == memory.answers
+            assert rows_of(asked, memory.words.person, at=memory.commit) == memory.table
+            now = ask(asked, self.words, at=memory.commit)
+            assert now == {name: memory.answers[name] for name in now}
+
+    # ---- steps
+
+    def step(self, name: str, draw: st.DrawFn) -> None:
+        """Do one thing, and see that every earlier commit answers as before."""
+        _STEPS[name](self, draw)
+        self.remember()
+        self.check()
+
+
+def ask(graph: Graph, words: Words, **at: Any) -> dict[str, list[tuple[Any, ...]]]:
+    """The answers to all questions."""
+    return {
+        name: [tuple(row.values()) for row in graph.query(text, **at).rows]
+        for name, text in questions(words).items()
+    }
+
+
+def rows_of(graph: Graph, type_name: str, **at: Any) -> list[dict[str, Any]]:
+    """A table as it is stored, by id."""
+    return sorted(graph.table(type_name, **at).to_pylist(), key=lambda row: str(row["id"]))
+
+
+# ---- what may happen
+
+
+def _person(history: History, draw: st.DrawFn, key: str) -> dict[str, Any]:
+    words = history.words
+    data = {
+        "key": key,
+        words.name: draw(st.sampled_from(TEXTS)),
+        words.age: draw(st.sampled_from(NUMBERS)),
+        "sig": draw(st.sampled_from(POINTS)),
+    }
+    if words.mark is not None:
+        data[words.mark] = draw(st.sampled_from(["m1", "m2", "x", None]))
+    return {"type": words.person, "data": data}
+
+
+def _records(history: History, draw: st.DrawFn) -> Iterator[dict[str, Any]]:
+    keys = draw(st.lists(st.sampled_from(KEYS), min_size=1, max_size=4, unique=True))
+    words = history.words
+    yield from (_person(history, draw, key) for key in keys)
+    yield {"type": words.team, "data": {"key": "t", "note": draw(st.sampled_from(TEXTS))}}
+    pairs = draw(st.lists(st.tuples(*[st.sampled_from(keys)] * 2), max_size=4))
+    for near, far in pairs:
+        since = draw(st.sampled_from(NUMBERS))
+        yield {"edge": words.knows, "from": near, "to": far, "data": {"since": since}}
+    if draw(st.booleans()):
+        yield {"edge": "MemberOf", "from": keys[0], "to": "t", "data": {}}
+
+
+def _load(mode: str) -> Callable[[History, st.DrawFn], None]:
+    def step(history: History, draw: st.DrawFn) -> None:
+        records = list(_records(history, draw))
+        # A key that is there already cannot be appended; that this writes nothing is a point of its own.
+        with suppress(DataError):
+            history.graph.load(records, mode=mode)
+
+    return step
+
+
+def _insert(history: History, draw: st.DrawFn) -> None:
+    words, key = history.words, draw(st.sampled_from(KEYS))
+    text = (
+        f"query m($k: String, $n: I32) {{ insert {words.person} {{ key: $k, {words.age}: $n }} }}"
+    )
+    history.graph.mutate(text, {"k": key, "n": draw(st.sampled_from([0, 1, 2]))})
+
+
+def _update(history: History, draw: st.DrawFn) -> None:
+    words, key = history.words, draw(st.sampled_from(KEYS))
+    text = (
+        f"query m($k: String, $n: I32, $t: String) {{ update {words.person} "
+        f"set {{ {words.age}: $n, {words.name}: $t }} where key = $k }}"
+    )
+    values = {"n": draw(st.integers(0, 9)), "t": draw(st.sampled_from(["red rope", "knots"]))}
+    history.graph.mutate(text, {"k": key} | values)
+
+
+def _delete(history: History, draw: st.DrawFn) -> None:
+    key = draw(st.sampled_from(KEYS))
+    text = f"query m($k: String) {{ delete {history.words.person} where key = $k }}"
+    history.graph.mutate(text, {"k": key})
+
+
+def _delete_edges(history: History, draw: st.DrawFn) -> None:
+    key = draw(st.sampled_from(KEYS))
+    text = f"query m($k: String) {{ delete {history.words.knows} where from = $k }}"
+    history.graph.mutate(text, {"k": key})
+
+
+def _merge(history: History, draw: st.DrawFn) -> None:
+    """Write on a branch, perhaps on main too, and merge; a conflict writes nothing."""
+    graph = history.graph
+    graph.branch_create("side")
+    side = History(graph.on("side"), history.words)
+    for one in draw(st.lists(st.sampled_from([_insert, _update, _delete]), min_size=1, max_size=2)):
+        one(side, draw)
+    there = graph.commits(branch="side", limit=1)[0]
+    said = ask(graph, history.words, branch="side")
+    if draw(st.booleans()):
+        _update(history, draw)
+        history.remember()
+    with suppress(ConflictError):
+        graph.merge("side")
+    assert ask(graph, history.words, branch="side", at=there) == said
+    history.check()
+    graph.branch_delete("side")
+
+
+def _schema(kind: str) -> Callable[[History, st.DrawFn], None]:
+    def step(history: History, draw: st.DrawFn) -> None:
+        if kind in ("drop", "mark") and history.words.mark is None:
+            return
+        changed = history.words.changed(kind)
+        history.graph.schema_apply(changed.schema(history.words))
+        history.words = changed
+
+    return step
+
+
+def _indices(history: History, draw: st.DrawFn) -> None:
+    history.graph.ensure_indices()
+
+
+def _optimize(history: History, draw: st.DrawFn) -> None:
+    history.graph.optimize()
+
+
+def _cleanup(history: History, draw: st.DrawFn) -> None:
+    """Everything is younger than the retention, so that nothing that can be asked for may go."""
+    history.graph.cleanup(confirm=True)
+
+
+def _reopen(history: History, draw: st.DrawFn) -> None:
+    history.graph.close()
+    history.graph = omnigraph.open(history.graph.uri)
+
+
+_STEPS: dict[str, Callable[[History, st.DrawFn], None]] = {
+    "insert": _insert,
+    "update": _update,
+    "delete": _delete,
+    "delete edges": _delete_edges,
+    "append": _load("append"),
+    "merge load": _load("merge"),
+    "overwrite": _load("overwrite"),
+    "merge": _merge,
+    "rename a property": _schema("age"),
+    "rename a text": _schema("name"),
+    "rename a type": _schema("person"),
+    "rename the far type": _schema("team"),
+    "rename an edge": _schema("knows"),
+    "add a property": _schema("extra"),
+    "rename before a drop": _schema("mark"),
+    "drop a property": _schema("drop"),
+    "index": _indices,
+    "optimize": _optimize,
+    "cleanup": _cleanup,
+    "reopen": _reopen,
+}
+STEPS = tuple(_STEPS)
