@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 UV     := $(shell command -v uv 2>/dev/null)
 
-.PHONY: help setup demo test check fmt faults soak bench lock reference report clean
+.PHONY: help setup demo test check fmt faults spark soak bench lock reference report clean
 
 help:
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -43,6 +43,9 @@ fmt: $(STAMP) ## rewrite the layout of the sources
 
 faults: $(STAMP) ## the fault matrix alone
 	$(BIN)/python -m pytest tests/faults -n 2 --dist loadgroup
+
+spark: $(STAMP) ## everything on Spark, on a cluster of this machine too
+	$(BIN)/python -m pytest -m spark tests/spark tests/substrate/test_spark.py --timeout 3600
 
 soak: $(STAMP) ## the long runs
 	$(BIN)/python -m pytest -m soak --timeout 7200

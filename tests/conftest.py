@@ -9,7 +9,12 @@ from hypothesis import HealthCheck, settings
 
 from omnigraph import failpoints
 
-pytest_plugins = ("tests.support.s3", "tests.support.s3_counting", "tests.support.settling")
+pytest_plugins = (
+    "tests.support.s3",
+    "tests.support.s3_counting",
+    "tests.support.settling",
+    "tests.support.spark_sessions",
+)
 
 _CALM = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture, HealthCheck.data_too_large]
 settings.register_profile("quick", deadline=None, suppress_health_check=_CALM)

@@ -790,10 +790,13 @@ def shorten(value: object, limit: int = VALUE_SHOWN_CHARS_MAX) -> str:
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> list[str]:
-    """Close names: equal but for case first, then within a third of the length in edits."""
+    """Close names: equal but for case first, then within a third of the length in edits.
+
+    A single letter is not close to another: changing all of a name leaves nothing of it.
+    """
     names = list(dict.fromkeys(known))
     folded = [n for n in names if n.lower() == name.lower() and n != name]
-    distance = max(1, len(name) // 3)
+    distance = min(max(1, len(name) // 3), len(name) - 1)
     near = sorted((_edits(name.lower(), n.lower()), n) for n in names if n not in folded)
     return (folded + [n for edits, n in near if edits <= distance])[:SUGGESTIONS_MAX]
 

@@ -282,6 +282,9 @@ SMALL_WORK_BYTES = 256 * 1024 * 1024
 SMALL_WORK_ROWS = 2_000_000
 """Rows of input up to which a load works in memory, and never leaves this process by itself."""
 
+SCRATCH_SECONDS = 7 * 24 * 3600.0
+"""How long scratch files of a load that fell silent stay when cleanup is given no age."""
+
 BEACON_SECONDS = 600.0
 """How long a beacon of a long load speaks for it after it was last renewed: a stopped machine may come back."""
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from hypothesis import given, reject, settings
+from hypothesis import event, given, reject, settings
 from hypothesis import strategies as st
 
 from omnigraph.compile.checked import CheckedRead
@@ -21,6 +21,7 @@ from omnigraph.language.source import Source
 from tests.support.plan_fixtures import PlanCase, cases, harbour
 from tests.support.query_model import NOW, ModelGraph, meaning
 from tests.support.random_reads import read_texts
+from tests.support.read_places import Place, laid_out
 from tests.support.read_world import INSTANT, World, plan_of, table_rows
 from tests.unit.compile.test_rules_meaning import graphs, parameter, same
 
@@ -76,26 +77,10 @@ def tuned(way: Way) -> Iterator[None]:
 
 
 @st.composite
-def worlds(draw: st.DrawFn, graph: ModelGraph) -> World:
-    """Lay a graph out: several fragments, rows that had other values, rows that were there for a while."""
+def worlds(draw: st.DrawFn, graph: ModelGraph, place: Place) -> World:
+    """A graph as tables, in a place."""
     world = World.of(harbour())
-    for name, rows in (*graph.nodes.items(), *graph.edges.items()):
-        cut = draw(st.integers(0, len(rows)))
-        gone = [dict(row) | {"id": f"gone-{row['id']}"} for row in rows[:cut]]
-        changed = draw(st.lists(st.sampled_from(rows), max_size=2)) if rows else []
-        ids = {row["id"] for row in changed}
-        # What a row was before it was written again: another row under its id.
-        first = [dict(rows[0]) | {"id": row["id"]} if row["id"] in ids else row for row in rows]
-        world.append(name, [*gone, *first[:cut]])
-        if draw(st.booleans()):
-            world.index(name)
-        world.append(name, first[cut:])
-        if draw(st.booleans()):
-            world.index(name)
-        if gone:
-            world.delete(name, [row["id"] for row in gone])
-        if ids:
-            world.merge(name, [row for row in rows if row["id"] in ids])
+    laid_out(draw, world, {**graph.nodes, **graph.edges}, place)
     return world
 
 
@@ -131,31 +116,49 @@ def test_every_query_gives_the_rows_it_means(case: PlanCase, data: st.DataObject
     params = {one.name: data.draw(parameter(one.type)) for one in read.params.values()}
     expected = meaning(read, graph, params | {NOW: INSTANT})
     way = data.draw(st.sampled_from(WAYS))
-    world = data.draw(worlds(graph))
+    world = data.draw(worlds(graph, data.draw(st.sampled_from(Place))))
     try:
-        if way.indexed:
-            world.index_all()
         check(read, world, params, expected, way)
     finally:
         world.close()
 
 
-@settings(max_examples=60)
+@pytest.mark.parametrize("place", Place)
+@settings(max_examples=20)
 @given(data=st.data())
-def test_queries_nobody_chose_give_the_rows_they_mean(data: st.DataObject) -> None:
-    text = data.draw(read_texts())
-    try:
-        read = checked_read(Source(text), harbour())
-    except QueryError:
-        # The checker has its own tests; here only what it accepts matters.
-        reject()
-    graph = data.draw(graphs())
-    expected = meaning(read, graph, {NOW: INSTANT})
+def test_queries_nobody_chose_give_the_rows_they_mean_wherever_they_are_read(
+    place: Place, data: st.DataObject
+) -> None:
+    read, graph = data.draw(random_reads()), data.draw(graphs(least=2))
     way = data.draw(st.sampled_from(WAYS))
-    world = data.draw(worlds(graph))
+    event(way.name)
+    world = data.draw(worlds(graph, place))
     try:
-        if way.indexed:
-            world.index_all()
-        check(read, world, {}, expected, way)
+        check(read, world, {}, meaning(read, graph, {NOW: INSTANT}), way)
     finally:
         world.close()
+
+
+@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.name)
+@settings(max_examples=15)
+@given(data=st.data())
+def test_queries_nobody_chose_give_the_rows_they_mean_whichever_way_is_taken(
+    way: Way, data: st.DataObject
+) -> None:
+    read, graph = data.draw(random_reads()), data.draw(graphs(least=2))
+    place = Place.INDEXED if way.indexed else data.draw(st.sampled_from(Place))
+    event(place)
+    world = data.draw(worlds(graph, place))
+    try:
+        check(read, world, {}, meaning(read, graph, {NOW: INSTANT}), way)
+    finally:
+        world.close()
+
+
+@st.composite
+def random_reads(draw: st.DrawFn) -> CheckedRead:
+    """A query nobody chose; the checker has its own tests, here only what it accepts matters."""
+    try:
+        return checked_read(Source(draw(read_texts())), harbour())
+    except QueryError:
+        reject()

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from omnigraph.engine.held.cache import ByteCache
 from omnigraph.engine.read import costs, vectors
+from tests.support.read_places import Place, laid_out
 from tests.support.read_world import World
 from tests.support.search_model import by_distance, by_relevance, fused, matching, relevance
 
@@ -61,26 +62,14 @@ class Shelf:
 
 
 @st.composite
-def shelves(draw: st.DrawFn) -> Shelf:
-    """Notes in several fragments, some of them indexed, some deleted, some written again."""
+def shelves(draw: st.DrawFn, place: Place) -> Shelf:
+    """Notes in a place, and a box that holds them all."""
     shelf = Shelf(draw(notes))
-    cut = draw(st.integers(0, len(shelf.rows)))
-    gone = [row | {"id": f"gone-{row['id']}"} for row in shelf.rows[:2]]
-    shelf.world.append("Note", [*gone, *shelf.rows[:cut]])
-    if draw(st.booleans()):
-        shelf.world.index("Note")
-    shelf.world.append("Note", shelf.rows[cut:])
-    if gone:
-        shelf.world.delete("Note", [row["id"] for row in gone])
-    if shelf.rows and draw(st.booleans()):
+    box = {"id": "k", "code": "k"}
+    held = [{"id": f"h{n}", "src": "k", "dst": row["id"]} for n, row in enumerate(shelf.rows)]
+    laid_out(draw, shelf.world, {"Note": shelf.rows, "Box": [box], "Holds": held}, place)
+    if shelf.rows and place is not Place.PAST and draw(st.booleans()):
         shelf.rewrite(draw(st.sampled_from(shelf.rows)), draw(texts))
-    if draw(st.booleans()):
-        shelf.world.index("Note")
-    shelf.world.append("Box", [{"id": "k", "code": "k"}])
-    held = [
-        {"id": f"h{place}", "src": "k", "dst": row["id"]} for place, row in enumerate(shelf.rows)
-    ]
-    shelf.world.append("Holds", held)
     return shelf
 
 
@@ -130,9 +119,10 @@ def check_scores(shelf: Shelf, query: str) -> None:
         assert score == pytest.approx(expected[identity])
 
 
-@settings(max_examples=50)
+@pytest.mark.parametrize("place", Place)
+@settings(max_examples=10)
 @given(
-    shelf=shelves(),
+    data=st.data(),
     query=texts,
     distance=st.integers(0, 2),
     vector=st.tuples(halves, halves),
@@ -140,8 +130,15 @@ def check_scores(shelf: Shelf, query: str) -> None:
     thrifty=st.booleans(),
 )
 def test_searches_agree_with_looking_at_every_row(
-    shelf: Shelf, query: str, distance: int, vector: tuple[float, float], top: int, thrifty: bool
+    place: Place,
+    data: st.DataObject,
+    query: str,
+    distance: int,
+    vector: tuple[float, float],
+    top: int,
+    thrifty: bool,
 ) -> None:
+    shelf = data.draw(shelves(place))
     with pytest.MonkeyPatch.context() as patch:
         if thrifty:
             # Memory is dear: every index that there is must be asked, and vectors come in small blocks.

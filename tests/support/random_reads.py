@@ -85,7 +85,9 @@ def _binding(draw: st.DrawFn, scope: Scope) -> str:
     type_name = draw(st.sampled_from(sorted(NODES)))
     variable = scope.fresh()
     scope.nodes[variable] = type_name
+    # A test in every binding would leave hardly a row to compare.
     matched = draw(st.lists(st.sampled_from(sorted(NODES[type_name])), max_size=1))
+    matched = matched if draw(st.integers(0, 3)) == 0 else []
     tests = [f"{name}: {draw(_literal(NODES[type_name][name]))}" for name in matched]
     allowed = [test for test in tests if "kind" not in test or "tanker" in test or "bulk" in test]
     return f"${variable}: {type_name} {{ {', '.join(allowed)} }}"

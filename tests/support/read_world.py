@@ -107,6 +107,23 @@ class World:
         specs = [one for one in specs_of(kind) if _is_buildable(table, one)]
         self.land(kind.table_key, self.store.tables.stage_indices(self.at[kind.table_key], specs))
 
+    def btree(self, name: str, column: str) -> None:
+        """Build a scalar index on one column."""
+        key = self.catalog.table(name).table_key
+        spec = IndexSpec(column=column, kind=IndexKind.BTREE)
+        self.land(key, self.store.tables.stage_indices(self.at[key], [spec]))
+
+    def fork(self, branch: str) -> None:
+        """Go on with every table on a branch."""
+        self.before.append(dict(self.at))
+        self.at = {key: self.store.tables.fork(at, branch) for key, at in self.at.items()}
+        self.line = ((1, branch),)
+
+    def compact(self) -> None:
+        """Rewrite every table that has something to gain."""
+        for key in list(self.at):
+            self.land(key, self.store.tables.stage_compaction(self.at[key]))
+
     def index_all(self) -> None:
         """Build every index of every table."""
         for kind in self.catalog.tables.values():

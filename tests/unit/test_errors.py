@@ -109,6 +109,8 @@ def test_the_first_problem_decides_the_class_and_the_code(rule: str, kind: type[
         ("Persn", ["Person", "Port"], ["Person"]),
         ("person", ["Person", "persons"], ["Person", "persons"]),
         ("zzz", ["name"], []),
+        ("x", ["y", "id", "X"], ["X"]),
+        ("ab", ["ax", "cd"], ["ax"]),
     ],
 )
 def test_close_names_are_offered(name: str, known: list[str], expected: list[str]) -> None:

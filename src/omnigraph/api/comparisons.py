@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from omnigraph.api.results import Commit
+from omnigraph.engine.history.baseline import Baseline as BaselineFact
 from omnigraph.engine.history.diff import Endpoints, EntityChange, EntityKind, Op
 from omnigraph.engine.history.feed import Block, Page
 from omnigraph.engine.merge.conflicts import Conflict
@@ -197,6 +198,7 @@ class ChangeBlock:
 
     commit: Commit
     changes: tuple[Change, ...]
+    next_page_token: str | None = None
 
     @classmethod
     def of(cls, block: Block) -> Self:
@@ -216,6 +218,29 @@ class ChangeBlock:
                 "authored_at": cause["created_at"],
             },
             "changes": [change.to_dict() for change in self.changes],
+            **({"next_page_token": self.next_page_token} if self.next_page_token else {}),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Baseline:
+    """A file that holds one whole state, and the cursor from which the change feed goes on after it."""
+
+    commit: Commit
+    cursor: str
+    records: int
+
+    @classmethod
+    def of(cls, found: BaselineFact) -> Self:
+        """The public view of a baseline."""
+        return cls(commit=Commit.of(found.commit), cursor=found.cursor, records=found.records)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The wire form."""
+        return {
+            "snapshot_commit_id": self.commit.id,
+            "resume_cursor": self.cursor,
+            "records": self.records,
         }
 
 

@@ -9,7 +9,17 @@ from typing import Any, Self, TypeVar
 
 import pyarrow as pa
 
-from omnigraph.api.comparisons import ChangeBlock, ChangePage, Diff, MergeResult, changes_of
+from omnigraph.api.comparisons import (
+    Baseline,
+    Change,
+    ChangeBlock,
+    ChangePage,
+    Diff,
+    MergeResult,
+    changes_of,
+)
+from omnigraph.api.explanations import Explanation
+from omnigraph.api.loading import chooser
 from omnigraph.api.reports import (
     CleanupReport,
     ExportReport,
@@ -30,19 +40,20 @@ from omnigraph.api.results import (
 )
 from omnigraph.api.runners import hands_of, runner_of, spread_of
 from omnigraph.api.snapshot import Snapshot, name_and_params
+from omnigraph.api.streams import QueryStream
 from omnigraph.api.texts import source_of
 from omnigraph.catalog.model import Catalog
 from omnigraph.catalog.resolve import compile_schema
 from omnigraph.catalog.shape import shape_hash
 from omnigraph.catalog.steps import SchemaPlan
-from omnigraph.compile.plan import Plan
 from omnigraph.engine import branching
 from omnigraph.engine.engine import Engine
+from omnigraph.engine.history.baseline import baseline
+from omnigraph.engine.history.commit_changes import commit_changes
 from omnigraph.engine.history.diff import EntityKind, Op, Wanted, differences, state_named
-from omnigraph.engine.history.feed import commit_changes, page
+from omnigraph.engine.history.feed import page
 from omnigraph.engine.merge.verbs import merge
 from omnigraph.engine.open import init_graph, open_graph, open_unsettled
-from omnigraph.engine.read.verbs import explain
 from omnigraph.engine.schema.apply import apply_schema, plan_schema
 from omnigraph.engine.upkeep.cleanup import cleanup
 from omnigraph.engine.upkeep.doctor import Ailment, examine
@@ -57,6 +68,7 @@ from omnigraph.manifest.branches import Branch as BranchFact
 from omnigraph.manifest.branches import delete_branch, list_branches
 from omnigraph.manifest.names import branch_name
 from omnigraph.manifest.records import GraphCommit
+from omnigraph.manifest.state import BranchState
 from omnigraph.manifest.travel import At, find_commit
 from omnigraph.recovery.give_up import give_up
 
@@ -165,9 +177,25 @@ class Graph:
         *,
         branch: str | None = None,
         at: Reference | None = None,
+        spark: Any = None,
     ) -> QueryResult:
-        """Run a read: `name` picks one of several queries; a mapping in its place is `params`."""
-        return self.snapshot(branch=branch, at=at).query(source, name, params)
+        """Run a read: `name` picks one of several queries; a mapping in its place is `params`.
+
+        With `spark`, a session or True, Spark joins the tables: for graphs larger than the memory of this machine.
+        """
+        return self.snapshot(branch=branch, at=at).query(source, name, params, spark=spark)
+
+    def stream(
+        self,
+        source: str | Path,
+        name: str | Mapping[str, Any] | None = None,
+        params: Mapping[str, Any] | None = None,
+        *,
+        branch: str | None = None,
+        at: Reference | None = None,
+    ) -> QueryStream:
+        """Run a read whose rows are made as they are asked for: Arrow batches, once."""
+        return self.snapshot(branch=branch, at=at).stream(source, name, params)
 
     def explain(
         self,
@@ -177,11 +205,10 @@ class Graph:
         *,
         branch: str | None = None,
         at: Reference | None = None,
-    ) -> Plan:
-        """Show how a read would run."""
-        chosen, _ = name_and_params(name, params)
-        view = self._engine.view(branch_name(branch or self._branch, "explain"), _at(at))
-        return explain(self._engine, view, source_of(source), chosen)
+        profile: bool = False,
+    ) -> Explanation:
+        """Show how a read would run: filters, indexes, memory; with `profile` run it and show rows and time."""
+        return self.snapshot(branch=branch, at=at).explain(source, name, params, profile=profile)
 
     def entity(
         self, type_name: str, id: str, *, branch: str | None = None, at: Reference | None = None
@@ -270,10 +297,14 @@ class Graph:
         actor: str | None = None,
         allow_empty: bool = False,
         dry_run: bool = False,
+        spark: Any = "auto",
+        batch_id: str | None = None,
     ) -> LoadResult:
         """Load records or frames in one commit; `type` names the type of a single frame.
 
-        `dry_run` reads and checks everything and writes nothing.
+        `dry_run` reads and checks everything and writes nothing. `spark` is a session, True, or False; `auto` asks
+        Spark for large inputs and Spark DataFrames, where it is installed. A `batch_id` is loaded once per branch:
+        bringing it again writes nothing.
         """
         writer = actor or self._actor
         done = load(
@@ -285,10 +316,11 @@ class Graph:
             actor=writer,
             allow_empty=allow_empty,
             dry_run=dry_run,
+            choose=chooser(self._engine, spark),
+            batch_id=batch_id,
         )
-        notes = (
-            () if done.input.records else (f"{done.input.name} has 0 records; nothing was written",)
-        )
+        notes = () if done.records else (f"{done.name} has 0 records; nothing was written",)
+        notes = (f"{done.reason}; nothing was written",) if done.repeated else notes
         pending: tuple[str, ...] = ()
         if done.commit is not None:
             pending = indexed_after(self._engine, done.branch, done.commit.tables, writer)
@@ -299,9 +331,11 @@ class Graph:
             base_branch=from_branch,
             branch_created=done.branch_created,
             mode=mode,
-            tables={str(key): n for key, n in done.input.records.items()},
+            tables={str(key): n for key, n in done.records.items()},
             actor=writer,
             commit=_commit(done.commit),
+            engine=done.engine,
+            reason=done.reason,
             pending_indexes=pending,
             notes=notes,
         )
@@ -428,9 +462,7 @@ class Graph:
         images: bool = False,
     ) -> Diff:
         """Entities that differ between two branches, commits or manifest versions, by table key, then id."""
-        branch = branch_name(self._branch, "diff")
-        before = state_named(self._engine, _named(base), branch)
-        after = state_named(self._engine, _named(head), branch)
+        before, after = self._states(base, head)
         wanted = self._wanted(types, kinds, ops, images=images)
         found = differences(self._engine.store.tables, before, after, wanted)
         return Diff(
@@ -438,6 +470,26 @@ class Graph:
             head=None if after.head is None else after.head.id,
             changes=changes_of(found),
         )
+
+    def diff_stream(
+        self,
+        base: Reference,
+        head: Reference,
+        *,
+        types: Sequence[str] | None = None,
+        kinds: Sequence[str] | None = None,
+        ops: Sequence[str] | None = None,
+        images: bool = False,
+    ) -> Iterator[Change]:
+        """The changes of a `diff` one after the other, however many they are; both ends are captured now."""
+        before, after = self._states(base, head)
+        wanted = self._wanted(types, kinds, ops, images=images)
+        return map(Change.of, differences(self._engine.store.tables, before, after, wanted))
+
+    def _states(self, base: Reference, head: Reference) -> tuple[BranchState, BranchState]:
+        branch = branch_name(self._branch, "diff")
+        before = state_named(self._engine, _named(base), branch)
+        return before, state_named(self._engine, _named(head), branch)
 
     def changes(
         self,
@@ -464,11 +516,28 @@ class Graph:
         kinds: Sequence[str] | None = None,
         ops: Sequence[str] | None = None,
         images: bool = False,
+        limit: int | None = None,
+        page_token: str | None = None,
     ) -> ChangeBlock:
-        """What one commit changed against its first parent."""
+        """What one commit changed against its first parent; with `limit` a page, `next_page_token` goes on."""
         wanted = self._wanted(types, kinds, ops, images=images)
-        commit, found = commit_changes(self._engine, str(id), wanted)
-        return ChangeBlock(commit=Commit.of(commit), changes=changes_of(found))
+        found = commit_changes(self._engine, str(id), wanted, limit=limit, token=page_token)
+        return ChangeBlock(
+            commit=Commit.of(found.commit),
+            changes=changes_of(found.changes),
+            next_page_token=found.next_token,
+        )
+
+    def baseline(
+        self,
+        out: str | Path,
+        *,
+        branch: str | None = None,
+        types: Sequence[str] | None = None,
+    ) -> Baseline:
+        """Write a whole state to a file, in the load format, with the cursor from which `changes` goes on after it."""
+        target = branch_name(branch or self._branch, "baseline")
+        return Baseline.of(baseline(self._engine, target, Path(out), types))
 
     def _wanted(
         self,
@@ -519,12 +588,15 @@ class Graph:
         confirm: bool = False,
         actor: str | None = None,
     ) -> CleanupReport:
-        """Remove table versions that are neither among the newest `keep` nor younger than `older_than`.
+        """Remove table versions that are neither among the newest `keep` nor were visible within `older_than`.
 
+        With them go forks of branches that are gone, dropped tables, and scratch files of loads that never ended.
         What a branch shows stays readable; without `confirm` nothing is removed and the report is a preview.
         """
         done = cleanup(self._engine, keep=keep, older_than=older_than, confirm=confirm)
-        return CleanupReport(uri=self.uri, tables=done, confirmed=confirm)
+        return CleanupReport(
+            uri=self.uri, tables=done.tables, confirmed=confirm, scratch_removed=done.scratch
+        )
 
     def repair(
         self, *, confirm: bool = False, force: bool = False, actor: str | None = None

@@ -68,11 +68,15 @@ class OptimizeReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CleanupReport:
-    """What cleanup removed, by table, or what it would remove when it was not confirmed."""
+    """What cleanup removed, by table, or what it would remove when it was not confirmed.
+
+    `scratch_removed` names loads that never ended and whose scratch files went.
+    """
 
     uri: str
     tables: tuple[TableCleaned, ...]
     confirmed: bool
+    scratch_removed: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """The wire form."""
@@ -80,6 +84,7 @@ class CleanupReport:
             "uri": self.uri,
             "tables": [one.to_dict() for one in self.tables],
             "confirmed": self.confirmed,
+            "scratch_removed": list(self.scratch_removed),
         }
 
 

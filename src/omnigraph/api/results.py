@@ -120,6 +120,8 @@ class LoadResult:
     actor: str | None
     commit: Commit | None
     engine: str = "local"
+    reason: str = ""
+    """Why that engine ran."""
     pending_indexes: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
@@ -141,6 +143,7 @@ class LoadResult:
             "actor_id": self.actor,
             "commit": None if self.commit is None else self.commit.to_dict(),
             "engine": self.engine,
+            "reason": self.reason,
             "pending_indexes": list(self.pending_indexes),
             "notes": list(self.notes),
         }

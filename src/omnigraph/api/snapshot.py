@@ -2,17 +2,20 @@
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Self
 
 import pyarrow as pa
 
+from omnigraph.api.explanations import Explanation
 from omnigraph.api.results import QueryResult
+from omnigraph.api.streams import QueryStream
 from omnigraph.api.texts import source_of
 from omnigraph.engine.engine import Engine
 from omnigraph.engine.history.export import export
 from omnigraph.engine.history.parts import Part, export_parts
-from omnigraph.engine.read.verbs import entity, query
+from omnigraph.engine.read.verbs import entity, explain, query, stream
 from omnigraph.errors import NotFound, UserInputError
 from omnigraph.ids import TableKey
 from omnigraph.manifest.view import View
@@ -49,10 +52,19 @@ class Snapshot:
         source: str | Path,
         name: str | Mapping[str, Any] | None = None,
         params: Mapping[str, Any] | None = None,
+        *,
+        spark: Any = None,
     ) -> QueryResult:
-        """Run a read."""
+        """Run a read, on Spark when a session (or True) is given."""
         chosen, values = name_and_params(name, params)
-        answer = query(self._engine, self._view, source_of(source), chosen, values)
+        if spark is None or spark is False:
+            answer = query(self._engine, self._view, source_of(source), chosen, values)
+        else:
+            # Spark is an extra and slow to load: only who asks for it pays for it.
+            on_spark = import_module("omnigraph.spark.query").spark_query
+            answer = on_spark(
+                self._engine, self._view, source_of(source), chosen, values, spark=spark
+            )
         return QueryResult(
             query_name=answer.query_name,
             branch=self._view.branch,
@@ -61,6 +73,38 @@ class Snapshot:
             table=answer.table,
             types=answer.types,
         )
+
+    def stream(
+        self,
+        source: str | Path,
+        name: str | Mapping[str, Any] | None = None,
+        params: Mapping[str, Any] | None = None,
+    ) -> QueryStream:
+        """Run a read whose rows are made as they are asked for."""
+        chosen, values = name_and_params(name, params)
+        answer = stream(self._engine, self._view, source_of(source), chosen, values)
+        return QueryStream(
+            query_name=answer.query_name,
+            branch=self._view.branch,
+            snapshot=self._at,
+            commit=self._view.commit,
+            reader=answer.batches,
+            types=answer.types,
+        )
+
+    def explain(
+        self,
+        source: str | Path,
+        name: str | Mapping[str, Any] | None = None,
+        params: Mapping[str, Any] | None = None,
+        *,
+        profile: bool = False,
+    ) -> Explanation:
+        """Show how a read would run; with `profile` run it and show what it did."""
+        chosen, values = name_and_params(name, params)
+        text = source_of(source)
+        found = explain(self._engine, self._view, text, chosen, values, profile=profile)
+        return Explanation(plan=found.plan, steps=found.steps, profiled=profile)
 
     def table(self, type_name: str, columns: Sequence[str] | None = None) -> pa.Table:
         """Read a node or edge table as Arrow; a Blob column holds its bytes."""

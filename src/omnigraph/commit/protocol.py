@@ -133,6 +133,7 @@ def intent(desk: Desk, plan: WritePlan, hold: Hold, line: Incarnation) -> Sideca
         read_set=plan.read_set,
         merge_source=plan.merge_source,
         commit_id=None if plan.maintenance else plan.commit_id,
+        batch_id=plan.batch_id,
         schema_hash=plan.schema_hash,
     )
 

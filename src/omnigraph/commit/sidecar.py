@@ -146,6 +146,8 @@ class Sidecar:
     read_set: Mapping[TableKey, Version] = field(default_factory=dict)
     merge_source: CommitId | None = None
     commit_id: CommitId | None = None
+    batch_id: str | None = None
+    """What its commit says of the batch it brings, so that a completed one is not brought again."""
     schema_hash: str | None = None
     """The hash of the schema IR that a schema change puts in place."""
     recorded: Recorded | None = None

@@ -54,6 +54,7 @@ def encode(sidecar: Sidecar, root: Root) -> str:
         ],
         "merge_source_commit_id": sidecar.merge_source,
         "commit_id": sidecar.commit_id,
+        "batch_id": sidecar.batch_id,
         "schema_ir_hash": sidecar.schema_hash,
         "recovery": _recorded_json(sidecar.recorded),
     }
@@ -161,6 +162,7 @@ def _sidecar(body: _Json, version: int) -> Sidecar:
         read_set=dict(_each(delta, "read_set", _read)),
         merge_source=_commit(body.get("merge_source_commit_id")),
         commit_id=_commit(delta.get("commit_id")),
+        batch_id=_text(delta.get("batch_id")),
         schema_hash=_text(delta.get("schema_ir_hash")),
         recorded=_recorded(delta.get("recovery")),
     )

@@ -21,10 +21,10 @@ Prepare = Callable[[View], WritePlan | None]
 def enter(engine: Engine, operation: str) -> None:
     """Complete what was interrupted and let a running schema change finish, before anything is looked at."""
     engine.recovery.heal()
-    _wait_for_schema_change(engine, operation)
+    wait_for_schema_change(engine, operation)
 
 
-def _wait_for_schema_change(engine: Engine, operation: str) -> None:
+def wait_for_schema_change(engine: Engine, operation: str) -> None:
     """Let a running schema change finish before an operation begins; one that was killed refuses it.
 
     A live schema change holds its turn to the end, so waiting for that turn is waiting for the change.
@@ -54,26 +54,37 @@ def attempt(
 
 
 def _prepared(engine: Engine, branch: BranchName, prepare: Prepare) -> Published | None:
-    plan = prepare(engine.view(branch))
+    view = engine.view(branch)
+    plan = prepare(view)
     if plan is None:
         return None
     try:
         with engine.desk.queues.hold(plan.queues) as hold:
             return commit_held(engine, plan, hold)
-    except StaleBase:
-        if plan.is_strict:
-            raise
-    return _under_queues(engine, branch, prepare, plan.queues)
+    except StaleBase as error:
+        refusal = error if plan.is_strict else None
+    return _under_queues(engine, view, prepare, plan.queues, refusal)
 
 
 def _under_queues(
-    engine: Engine, branch: BranchName, prepare: Prepare, keys: frozenset[QueueKey]
+    engine: Engine,
+    first: View,
+    prepare: Prepare,
+    keys: frozenset[QueueKey],
+    refusal: StaleBase | None,
 ) -> Published | None:
-    """Prepare again while holding the turns, so that nobody can move the base a second time."""
+    """Prepare again while holding the turns, so that nobody can move the base a second time.
+
+    A strict write, which has a `refusal`, is prepared again only if the graph is what it was: upkeep moves pins
+    and changes no row.
+    """
     last: ConflictError = ReadSetConflict("the set of tables this write touches")
     for _ in range(PREPARE_ROUNDS_MAX):
         with engine.desk.queues.hold(keys) as held:
-            plan = prepare(engine.view(branch))
+            view = engine.view(first.branch)
+            if refusal is not None and view.state.head != first.state.head:
+                raise refusal
+            plan = prepare(view)
             if plan is None:
                 return None
             if held.covers(plan.queues):

@@ -20,11 +20,9 @@ class Settings:
     load_concurrency: int = 8
     maintenance_concurrency: int = 8
     upkeep: str = "auto"
-    small_work_bytes: int = 256 * MIB
-    small_work_rows: int = 2_000_000
-    """Bulk work of at most so many bytes and rows stays in this process unless Spark is asked for."""
     small_work_bytes: int = SMALL_WORK_BYTES
     small_work_rows: int = SMALL_WORK_ROWS
+    """Bulk work of at most so many bytes and rows stays in this process unless Spark is asked for."""
     split_bytes: int = SPLIT_BYTES
     """Input that one task of a large load reads."""
     reconcile_seconds: float = 0.0
@@ -40,8 +38,6 @@ _READERS = {
     "small_work_bytes": int,
     "small_work_rows": int,
     "split_bytes": int,
-    "small_work_bytes": int,
-    "small_work_rows": int,
     "reconcile_seconds": float,
 }
 _CHOICES = {"durability": ("none", "fsync"), "upkeep": ("auto", "off")}

@@ -14,7 +14,7 @@ import pyarrow.parquet
 from omnigraph.catalog.model import EdgeType, TableType
 from omnigraph.catalog.types import FLOATS, INTEGERS, PropertyType, Scalar
 from omnigraph.commit.changes import column as whole
-from omnigraph.commit.origins import Origins
+from omnigraph.commit.origins import Origins, rows_in
 from omnigraph.errors import Problem, UserInputError, did_you_mean, suggestion
 from omnigraph.pipeline.columns import INSTANTS, Shaped, shape
 from omnigraph.pipeline.intake import Intake, Part
@@ -63,8 +63,10 @@ def _read_file(path: Path, type_: TableType) -> pa.Table:
 
 def _read_csv(path: Path, type_: TableType) -> pa.Table:
     """Read a text table: an empty cell is NULL, a quoted empty one is the empty text; texts stay texts."""
-    texts = [name for name, target in _wanted(type_).items() if pa.types.is_string(target.arrow)]
-    spelled = [name for name, target in _wanted(type_).items() if target.scalar in _AS_TEXT]
+    texts = [
+        name for name, target in wanted_columns(type_).items() if pa.types.is_string(target.arrow)
+    ]
+    spelled = [name for name, target in wanted_columns(type_).items() if target.scalar in _AS_TEXT]
     names = ["id", "from", "to", *texts, *spelled]
     options = pyarrow.csv.ConvertOptions(
         column_types=dict.fromkeys(names, pa.string()),
@@ -75,24 +77,31 @@ def _read_csv(path: Path, type_: TableType) -> pa.Table:
     return pyarrow.csv.read_csv(path, convert_options=options)
 
 
-def take_frame(type_: TableType, frame: pa.Table, intake: Intake) -> None:
-    """Take in the rows of a frame, or note what is wrong with them."""
-    named = frame.rename_columns([_column_name(type_, name) for name in frame.column_names])
+def take_frame(
+    type_: TableType,
+    frame: pa.Table,
+    intake: Intake,
+    first: int = 1,
+    file: str | None = None,
+) -> None:
+    """Take in the rows of a frame, numbered from `first` on, or note what is wrong with them."""
+    named = frame.rename_columns([column_name(type_, name) for name in frame.column_names])
     problems = _misnamed(type_, named)
     if problems:
         intake.refuse(problems)
         return
-    origins = Origins(np.arange(1, named.num_rows + 1, dtype=np.int64))
+    origins = rows_in(file, np.arange(first, first + named.num_rows, dtype=np.int64))
     columns = {
         name: _column(type_, name, named, target, origins, intake)
-        for name, target in _wanted(type_).items()
+        for name, target in wanted_columns(type_).items()
     }
     intake.add(
         type_, Part(columns=columns, given=_given(type_, named, origins, intake), origins=origins)
     )
 
 
-def _column_name(type_: TableType, name: str) -> str:
+def column_name(type_: TableType, name: str) -> str:
+    """The column of a table that a column of a frame fills."""
     return _ENDS.get(name, name) if isinstance(type_, EdgeType) else name
 
 
@@ -119,7 +128,8 @@ def _misnamed(type_: TableType, frame: pa.Table) -> list[Problem]:
     return found
 
 
-def _wanted(type_: TableType) -> dict[str, PropertyType]:
+def wanted_columns(type_: TableType) -> dict[str, PropertyType]:
+    """The columns of a table but its ids, in the order they are read."""
     ends = {"src": _TEXT, "dst": _TEXT} if isinstance(type_, EdgeType) else {}
     return ends | {name: type_.properties[name].type for name in sorted(type_.properties)}
 

@@ -1,5 +1,7 @@
 """Ids of loaded rows: from the key, from the record, or fresh."""
 
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 
@@ -14,10 +16,16 @@ _COUNTED_CHARS = 10
 
 def fresh_ids(seed: str, n: int) -> pa.Array:
     """Make n ULIDs that share the beginning of a fresh one and sort in order."""
+    return fresh_ids_at(seed, np.arange(n, dtype=np.int64))
+
+
+def fresh_ids_at(seed: str, positions: "np.ndarray[Any, np.dtype[np.int64]]") -> pa.Array:
+    """Make the ULIDs of positions: the same ones whoever asks, and in the same order."""
+    n = len(positions)
     prefix = np.frombuffer(seed[:-_COUNTED_CHARS].encode(), dtype=np.uint8)
     # The top bit of the counted part stays free, so that counting up never overflows it.
     start = _counted(seed[-_COUNTED_CHARS:]) >> 1
-    numbers = np.arange(start, start + n, dtype=np.uint64)
+    numbers = positions.astype(np.uint64) + np.uint64(start)
     shifts = np.arange(_COUNTED_CHARS - 1, -1, -1, dtype=np.uint64) * np.uint64(5)
     tail = _CROCKFORD[(numbers[:, None] >> shifts) & np.uint64(31)]
     texts = np.concatenate([np.broadcast_to(prefix, (n, len(prefix))), tail], axis=1)

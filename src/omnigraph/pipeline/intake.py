@@ -1,6 +1,6 @@
 """What a load takes in: typed parts per table in the order they came, and everything that is wrong with it."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -23,12 +23,14 @@ from omnigraph.limits import PROBLEMS_SHOWN_MAX
 from omnigraph.pipeline.identity import fresh_ids, key_ids
 from omnigraph.runtime import Runtime
 
+_GIVEN = "__given"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
     """Rows of one table that came together: every column but `id`, the ids that were given, and from where."""
 
-    columns: Mapping[str, pa.Array]
+    columns: Mapping[str, pa.Array | pa.ChunkedArray]
     given: pa.Array
     origins: Origins
 
@@ -88,62 +90,24 @@ class Intake:
             raise data_error(self.problems, total=self.total)
 
     def _change(self, type_: TableType, kind: ChangeKind, runtime: Runtime) -> TableChange | None:
-        parts = self.parts[type_.table_key]
-        names = [name for name in type_.schema.names if name != "id"]
-        columns = {
-            name: pa.chunked_array([part.columns[name] for part in parts], _type(type_, name))
-            for name in names
-        }
-        given = pa.chunked_array([part.given for part in parts], pa.string())
-        origins = joined_origins([part.origins for part in parts])
+        part = joined(type_, self.parts[type_.table_key])
+        ids = own_ids(type_, part)
         before = self.total
-        ids = self._ids(type_, columns, column(pa.table({"id": given}), "id"), origins, runtime)
+        for rule, marked in misnamed_ids(type_, part, ids):
+            for row in self._shown(marked):
+                self.refuse([id_problem(rule, type_, part, ids, row)])
         if self.total > before:
             return None
-        rows = pa.Table.from_arrays(
-            [ids if name == "id" else columns[name] for name in type_.schema.names],
-            schema=type_.schema,
-        )
-        return self._settled(type_, *_in_order(rows, origins), kind)
+        if ids.null_count:
+            ids = pc.coalesce(ids, fresh_ids(runtime.new_id(), len(ids)))
+        return self._settled(type_, rows_of(type_, part, ids), part.origins, kind)
 
-    # ---- ids
-
-    def _ids(
-        self,
-        type_: TableType,
-        columns: Mapping[str, pa.ChunkedArray],
-        given: pa.Array,
-        origins: Origins,
-        runtime: Runtime,
-    ) -> pa.Array:
-        if not isinstance(type_, NodeType) or type_.key is None:
-            if given.null_count == 0:
-                return given
-            return pc.coalesce(given, fresh_ids(runtime.new_id(), len(given)))
-        ids = key_ids(type_, pa.table({name: columns[name] for name in type_.key_columns}))
-        for row in self._shown(pc.is_null(ids)):
-            message = f"the key of {type_.name} has no finite value"
-            self._place(type_, origins.of(row), "W04", message)
-        for row in self._shown(pc.not_equal(given, ids)):
-            message = (
-                f"id '{shorten(given[row].as_py())}' of {type_.name} contradicts its key, "
-                f"whose id is '{shorten(ids[row].as_py())}'"
-            )
-            self._place(type_, origins.of(row), "J10", message, row_id=given[row].as_py())
-        return ids
-
-    def _shown(self, mask: pa.Array) -> list[int]:
+    def _shown(self, marked: pa.Array) -> list[int]:
         """Numbers of the marked rows that still get a description; the others are counted."""
-        marked = pc.indices_nonzero(pc.fill_null(mask, False))
         room = PROBLEMS_SHOWN_MAX - len(self.problems)
         self.count(max(0, len(marked) - room))
         shown: list[int] = marked.slice(0, room).to_pylist()
         return shown
-
-    def _place(
-        self, type_: TableType, origin: Origin, rule: str, message: str, row_id: str | None = None
-    ) -> None:
-        self.refuse([origin.problem(rule, message, table_key=type_.table_key, row_id=row_id)])
 
     # ---- one id twice
 
@@ -151,40 +115,120 @@ class Intake:
         self, type_: TableType, rows: pa.Table, origins: Origins, kind: ChangeKind
     ) -> TableChange | None:
         """Settle ids that occur twice: the last wins in a merge without key, else they are refused."""
-        survivors = last_of_each_id(rows)
-        if len(survivors) != rows.num_rows:
-            is_keyed = isinstance(type_, NodeType) and type_.key is not None
-            if is_keyed or kind is not ChangeKind.MERGE:
-                self._refuse_twins(type_, column(rows, "id"), origins, is_keyed)
+        if pc.count_distinct(rows["id"]).as_py() != rows.num_rows:
+            if not last_wins(type_, kind):
+                self._refuse_twins(type_, column(rows, "id"), origins)
                 return None
+            survivors = last_of_each_id(rows)
             rows, origins = rows.take(survivors), origins.take(survivors.to_numpy())
         return TableChange(type=type_, kind=kind, rows=rows, origins=origins)
 
-    def _refuse_twins(
-        self, type_: TableType, ids: pa.Array, origins: Origins, is_keyed: bool
-    ) -> None:
-        numbered = pa.table({"id": ids, "row": pa.array(np.arange(len(ids)), pa.int64())})
-        grouped = numbered.group_by("id", use_threads=False)
-        twins = grouped.aggregate([("row", "min"), ("row", "list"), ("row", "count")])
-        twins = twins.filter(pc.greater(twins["row_count"], 1)).sort_by("row_min")
-        what = "@unique violation on the key of" if is_keyed else "the same id twice in"
-        rule = "W13" if is_keyed else "W20"
+    def _refuse_twins(self, type_: TableType, ids: pa.Array, origins: Origins) -> None:
+        twins = twins_of(ids, pa.array(np.arange(len(ids)), pa.int64()))
         room = max(0, PROBLEMS_SHOWN_MAX - len(self.problems))
         self.count(max(0, twins.num_rows - room))
-        shown = twins.slice(0, room)
-        for identity, rows in zip(
-            shown["id"].to_pylist(), shown["row_list"].to_pylist(), strict=True
-        ):
-            first, second = origins.of(rows[0]), origins.of(rows[1])
-            message = f"{what} {type_.name}: '{shorten(identity)}' is in {first} and in {second}"
-            self._place(type_, second, rule, message, row_id=identity)
+        for identity, first, second in zip(*twins.slice(0, room).to_pydict().values(), strict=True):
+            places = (origins.of(first), origins.of(second))
+            self.refuse([twins_problem(type_, identity, *places)])
 
 
-def _in_order(rows: pa.Table, origins: Origins) -> tuple[pa.Table, Origins]:
-    """Rows as they were given: lines that were read with care came in after the others of their block."""
+# ---- ids
+
+
+def own_ids(type_: TableType, part: Part) -> pa.Array:
+    """The ids that rows bring themselves, from their keys or as given; NULL asks for a fresh one."""
+    if not is_keyed(type_):
+        return part.given
+    assert isinstance(type_, NodeType), "only nodes have keys"
+    return key_ids(type_, pa.table({name: part.columns[name] for name in type_.key_columns}))
+
+
+def misnamed_ids(type_: TableType, part: Part, ids: pa.Array) -> Iterator[tuple[str, pa.Array]]:
+    """Rows that cannot have the id they bring, by the rule they break."""
+    if is_keyed(type_):
+        yield "W04", pc.indices_nonzero(pc.is_null(ids))
+        yield "J10", pc.indices_nonzero(pc.fill_null(pc.not_equal(part.given, ids), False))
+
+
+def id_problem(rule: str, type_: TableType, part: Part, ids: pa.Array, row: int) -> Problem:
+    """Say what is wrong with the id of a row."""
+    origin, table = part.origins.of(row), type_.table_key
+    if rule == "W04":
+        message = f"the key of {type_.name} has no finite value"
+        return origin.problem(rule, message, table_key=table)
+    given = part.given[row].as_py()
+    message = (
+        f"id '{shorten(given)}' of {type_.name} contradicts its key, "
+        f"whose id is '{shorten(ids[row].as_py())}'"
+    )
+    return origin.problem(rule, message, table_key=table, row_id=given)
+
+
+# ---- one id twice
+
+
+def last_wins(type_: TableType, kind: ChangeKind) -> bool:
+    """Whether the last of several rows with one id counts, instead of none."""
+    return kind is ChangeKind.MERGE and not is_keyed(type_)
+
+
+def twins_of(ids: pa.Array, places: pa.Array) -> pa.Table:
+    """Ids that occur twice, in order of their first places: `id`, `first` and `second` place."""
+    order = pc.sort_indices(places)
+    given = pa.table({"id": ids.take(order), "place": places.take(order)})
+    grouped = given.group_by("id", use_threads=False).aggregate(
+        [("place", "min"), ("place", "list"), ("place", "count")]
+    )
+    twins = grouped.filter(pc.greater(grouped["place_count"], 1)).sort_by("place_min")
+    seconds = pc.list_element(column(twins, "place_list"), 1)
+    return pa.table({"id": twins["id"], "first": twins["place_min"], "second": seconds})
+
+
+def twins_problem(type_: TableType, identity: str, first: Origin, second: Origin) -> Problem:
+    """Say where an id stands twice."""
+    keyed = is_keyed(type_)
+    what = "@unique violation on the key of" if keyed else "the same id twice in"
+    message = f"{what} {type_.name}: '{shorten(identity)}' is in {first} and in {second}"
+    return second.problem(
+        "W13" if keyed else "W20", message, table_key=type_.table_key, row_id=identity
+    )
+
+
+# ---- rows
+
+
+def is_keyed(type_: TableType) -> bool:
+    """Whether ids come from a key."""
+    return isinstance(type_, NodeType) and type_.key is not None
+
+
+def joined(type_: TableType, parts: Sequence[Part]) -> Part:
+    """All parts of a table as one, in the order rows were given: careful reading takes them in later."""
+    names = [name for name in type_.schema.names if name != "id"]
+    schema = pa.schema([type_.schema.field(name).with_nullable(True) for name in names])
+    tables = [
+        pa.table({**{name: part.columns[name] for name in names}, _GIVEN: part.given})
+        for part in parts
+    ]
+    whole = pa.concat_tables(tables).cast(schema.append(pa.field(_GIVEN, pa.string())))
+    origins = joined_origins([part.origins for part in parts])
     order = origins.order
-    return (rows, origins) if order is None else (rows.take(pa.array(order)), origins.take(order))
+    if order is not None:
+        whole, origins = whole.take(pa.array(order)), origins.take(order)
+    columns = {name: whole[name] for name in names}
+    return Part(columns=columns, given=column(whole, _GIVEN), origins=origins)
 
 
-def _type(type_: TableType, name: str) -> pa.DataType:
-    return type_.schema.field(name).type
+def rows_of(type_: TableType, part: Part, ids: pa.Array) -> pa.Table:
+    """Whole rows of a table."""
+    return pa.Table.from_arrays(_columns_of(type_, part, ids), schema=type_.schema)
+
+
+def pending_rows(type_: TableType, part: Part, ids: pa.Array) -> pa.Table:
+    """Rows of a table some of which have no id yet."""
+    schema = pa.schema([field.with_nullable(True) for field in type_.schema])
+    return pa.Table.from_arrays(_columns_of(type_, part, ids), schema=schema)
+
+
+def _columns_of(type_: TableType, part: Part, ids: pa.Array) -> list[pa.Array | pa.ChunkedArray]:
+    return [ids if name == "id" else part.columns[name] for name in type_.schema.names]

@@ -1,11 +1,13 @@
 """Files of records: blocks of lines, read by Arrow where every line is plainly right, else one by one."""
 
+import codecs
 import gzip
 import io
 import json
 import re
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -47,7 +49,12 @@ def take_file(path: Path, intake: Intake) -> None:
 def take_row_file(path: Path, type_: TableType, intake: Intake) -> None:
     """Take in a file of rows of one type: objects of property values, without envelope."""
     for block in _blocks(path):
-        _take_carefully(block, range(len(block.texts)), intake, type_)
+        take_row_block(block, type_, intake)
+
+
+def take_row_block(block: Block, type_: TableType, intake: Intake) -> None:
+    """Take in lines that are rows of one type."""
+    _take_carefully(block, range(len(block.texts)), intake, type_)
 
 
 def take_stream(stream: IO[Any], intake: Intake) -> None:
@@ -58,20 +65,57 @@ def take_stream(stream: IO[Any], intake: Intake) -> None:
 
 def _blocks(path: Path) -> Iterator[Block]:
     """Some lines of a file at a time; unpacked when it is compressed."""
+    with opened(path) as lines:
+        yield from _blocks_of(lines, str(path))
+
+
+def blocks_between(path: Path, start: int, end: int | None) -> Iterator[Block]:
+    """Lines that begin in a range of bytes, some at a time, numbered from 1 within the range."""
+    with opened(path) as lines:
+        if start:
+            # A line belongs to the range it begins in: the rest of one that began before is passed over.
+            lines.seek(start - 1)
+            lines.readline()
+        yield from _blocks_of(_Until(lines, end) if end is not None else lines, None, not start)
+
+
+@dataclass(slots=True)
+class _Until:
+    """Lines of a file up to those that begin at or after a byte."""
+
+    lines: IO[bytes]
+    end: int
+
+    def readlines(self, hint: int) -> list[bytes]:
+        """Some whole lines of about that many bytes together; none at the end."""
+        rest = self.end - self.lines.tell()
+        if rest <= 0:
+            return []
+        # Reading stops once there are more bytes than asked for, and does not when none are.
+        wanted = min(hint, rest) - 1
+        return self.lines.readlines(wanted) if wanted else [self.lines.readline()]
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[IO[bytes]]:
+    """Open a file of lines; what cannot be read is the user's to mend."""
     try:
         with open(path, "rb") as raw:
             stream: Any = gzip.GzipFile(fileobj=raw) if path.suffix == ".gz" else raw
             with io.BufferedReader(stream, 1 << 20) as lines:
-                yield from _blocks_of(lines, str(path))
+                yield lines
     except (OSError, EOFError, zlib.error) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise UserInputError(f"'{path}' cannot be read: {reason}; no changes were made") from error
 
 
-def _blocks_of(lines: IO[Any], name: str) -> Iterator[Block]:
+def _blocks_of(lines: Any, name: str | None, opens: bool = True) -> Iterator[Block]:
     first = 1
-    while texts := lines.readlines(BLOCK_BYTES):
-        yield Block([t.encode() if isinstance(t, str) else t for t in texts], first, name)
+    while given := lines.readlines(BLOCK_BYTES):
+        texts = [text.encode() if isinstance(text, str) else text for text in given]
+        if opens and first == 1:
+            texts[0] = texts[0].removeprefix(codecs.BOM_UTF8)
+        yield Block(texts, first, name)
         first += len(texts)
 
 
@@ -242,8 +286,7 @@ def _decoded(line: bytes, number: int, batch: Batch) -> Given | None:
         batch.refuse(number, "J01", message)
         return None
     try:
-        text = line.decode("utf-8-sig" if number == 1 else "utf-8")
-        return Given(number, _DECODER.decode(text.strip()))
+        return Given(number, _DECODER.decode(line.decode().strip()))
     except _Duplicate as error:
         batch.refuse(number, "J06", f"member '{shorten(str(error))}' is given twice")
     except UnicodeDecodeError as error:

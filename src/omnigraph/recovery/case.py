@@ -60,7 +60,12 @@ class Case:
         return self.sidecar.writer_kind is WriterKind.SCHEMA_APPLY
 
 
-def draft(desk: Desk, operation_id: OperationId, merged: CommitId | None = None) -> Draft:
+def draft(
+    desk: Desk,
+    operation_id: OperationId,
+    merged: CommitId | None = None,
+    batch_id: str | None = None,
+) -> Draft:
     """The commit of a recovery; it names the operation it settles."""
     return Draft(
         commit=CommitId(desk.runtime.new_id()),
@@ -68,6 +73,7 @@ def draft(desk: Desk, operation_id: OperationId, merged: CommitId | None = None)
         actor=RECOVERY_ACTOR,
         merged_parent=merged,
         operation_id=operation_id,
+        batch_id=batch_id,
     )
 
 

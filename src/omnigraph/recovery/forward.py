@@ -78,7 +78,7 @@ def _change(case: Case) -> Change:
         registrations={r.table_key: r.table_path for r in missing},
         tombstones={t.table_key: t.version for t in standing},
         expected=expected,
-        draft=draft(case.desk, case.id, case.sidecar.merge_source),
+        draft=draft(case.desk, case.id, case.sidecar.merge_source, case.sidecar.batch_id),
     )
 
 

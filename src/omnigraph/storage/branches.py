@@ -14,7 +14,7 @@ from omnigraph.errors import BranchInUse, ForkExists, OmniError, TableNotFound, 
 from omnigraph.ids import Version
 from omnigraph.storage.datasets import Datasets
 from omnigraph.storage.faults import faults
-from omnigraph.storage.layout import REFS, branch_path
+from omnigraph.storage.layout import REFS, TREE, branch_path
 from omnigraph.storage.object_faults import Doing
 from omnigraph.storage.objects import Objects
 from omnigraph.storage.refs import MAIN_LINE, BranchRef, Incarnation
@@ -39,6 +39,16 @@ def names(datasets: Datasets, objects: Objects, path: str) -> frozenset[str]:
         return frozenset(refs(datasets, path))
     listed = (PurePosixPath(text) for text in objects.list(f"{path}/{REFS}"))
     return frozenset(unquote(file.stem) for file in listed if file.suffix == ".json")
+
+
+def tree_of(file: str) -> str | None:
+    """The branch in whose tree a file of a table lies; None for the main line."""
+    parts = file.split("/")
+    if parts[0] != TREE:
+        return None
+    # The last of them: a branch may be called like one of the directories it has.
+    place = max((n for n, part in enumerate(parts) if part in _PARTS), default=len(parts))
+    return "/".join(parts[1:place])
 
 
 def ref(datasets: Datasets, objects: Objects, path: str, branch: str) -> BranchRef | None:

@@ -98,13 +98,24 @@ class LanceTables:
         """The commits in (after, upto], oldest first."""
         return commits.transaction_infos(self._datasets, path, branch, after, upto)
 
-    def versions(self, path: str) -> tuple[VersionInfo, ...]:
-        """The versions of a table's main line that can still be read, oldest first."""
-        return reclaim.versions(self._datasets, path)
+    def versions(self, path: str, branch: str | None = None) -> tuple[VersionInfo, ...]:
+        """The versions of one line of a table that can still be read, oldest first."""
+        return reclaim.versions(self._datasets, path, branch)
 
-    def reclaim(self, path: str, versions: Sequence[Version], *, dry_run: bool) -> Reclaimed:
-        """Remove versions of a table's main line and the files only they use."""
-        found = reclaim.reclaim(self._datasets, path, versions, dry_run=dry_run)
+    def sizes(self, path: str) -> Mapping[str | None, int]:
+        """The bytes of a table's main line and of every branch tree."""
+        return reclaim.sizes(self._datasets, path)
+
+    def reclaim(
+        self,
+        path: str,
+        versions: Sequence[Version],
+        *,
+        branch: str | None = None,
+        dry_run: bool,
+    ) -> Reclaimed:
+        """Remove versions of one line of a table and the files only they use."""
+        found = reclaim.reclaim(self._datasets, path, branch, versions, dry_run=dry_run)
         if not dry_run:
             # Handles of removed versions would fail late and unclear.
             self.forget(path)

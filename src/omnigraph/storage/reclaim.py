@@ -1,21 +1,22 @@
 """Giving space back: removing old versions of a table and the files that only they use."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import cast
 
 from omnigraph.ids import Version
 from omnigraph.runtime import us_of
+from omnigraph.storage.branches import tree_of
 from omnigraph.storage.datasets import Datasets
 from omnigraph.storage.faults import faults
 from omnigraph.storage.object_faults import Doing
 from omnigraph.storage.tables import Reclaimed, VersionInfo
 
 
-def versions(datasets: Datasets, path: str) -> tuple[VersionInfo, ...]:
-    """List the versions of a table's main line that are still there, oldest first; reads each of them."""
-    dataset = datasets.latest(path, None)
-    with faults(Doing.LIST, datasets.place(path, None)):
+def versions(datasets: Datasets, path: str, branch: str | None) -> tuple[VersionInfo, ...]:
+    """List the versions of one line of a table that are still there, oldest first; reads each of them."""
+    dataset = datasets.latest(path, branch)
+    with faults(Doing.LIST, datasets.place(path, branch)):
         listed = dataset.versions()
     found = (
         VersionInfo(
@@ -29,17 +30,22 @@ def versions(datasets: Datasets, path: str) -> tuple[VersionInfo, ...]:
 
 
 def reclaim(
-    datasets: Datasets, path: str, chosen: Sequence[Version], *, dry_run: bool
+    datasets: Datasets,
+    path: str,
+    branch: str | None,
+    chosen: Sequence[Version],
+    *,
+    dry_run: bool,
 ) -> Reclaimed:
-    """Remove the chosen versions of a table's main line, or say what would go.
+    """Remove the chosen versions of one line of a table, or say what would go.
 
-    Lance keeps HEAD and what its branches stand on. Files of no version may belong to a writer that has not
+    Lance keeps HEAD and what other branches stand on. Files of no version may belong to a writer that has not
     committed yet: only those older than seven days go with them.
     """
     if not chosen:
         return Reclaimed(versions=0, bytes=0)
-    dataset = datasets.latest(path, None)
-    with faults(Doing.DELETE, datasets.place(path, None)):
+    dataset = datasets.latest(path, branch)
+    with faults(Doing.DELETE, datasets.place(path, branch)):
         names = [int(version) for version in chosen]
         if dry_run:
             stats = dataset.explain_cleanup_old_versions(
@@ -48,3 +54,16 @@ def reclaim(
         else:
             stats = dataset.cleanup_old_versions(versions=names, error_if_tagged_old_versions=False)
     return Reclaimed(versions=stats.old_versions, bytes=stats.bytes_removed)
+
+
+def sizes(datasets: Datasets, path: str) -> Mapping[str | None, int]:
+    """Weigh what lies in the directory of a table: the bytes of its main line, and of every branch tree."""
+    dataset = datasets.latest(path, None)
+    found: dict[str | None, int] = {}
+    with faults(Doing.LIST, datasets.place(path, None)):
+        for batch in dataset.all_files():
+            names, weights = batch.column("path").to_pylist(), batch.column("size_bytes")
+            for name, weight in zip(names, weights.to_pylist(), strict=True):
+                tree = tree_of(name)
+                found[tree] = found.get(tree, 0) + weight
+    return found

@@ -557,12 +557,23 @@ class Tables(Protocol):
         """The commits in (after, upto], oldest first."""
         ...
 
-    def versions(self, path: str) -> tuple[VersionInfo, ...]:
-        """The versions of a table's main line that can still be read, oldest first."""
+    def versions(self, path: str, branch: str | None = None) -> tuple[VersionInfo, ...]:
+        """The versions of one line of a table that can still be read, oldest first."""
         ...
 
-    def reclaim(self, path: str, versions: Sequence[Version], *, dry_run: bool) -> Reclaimed:
-        """Remove versions of a table's main line and the files only they use; with `dry_run`, say what would go.
+    def sizes(self, path: str) -> Mapping[str | None, int]:
+        """The bytes of a table's main line (None) and of every branch tree, with a ref or without; one listing."""
+        ...
+
+    def reclaim(
+        self,
+        path: str,
+        versions: Sequence[Version],
+        *,
+        branch: str | None = None,
+        dry_run: bool,
+    ) -> Reclaimed:
+        """Remove versions of one line of a table and the files only they use; with `dry_run`, say what would go.
 
         HEAD and versions that forks stand on are kept, and so are files of no version that are younger than a week.
         """

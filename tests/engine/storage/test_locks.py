@@ -445,11 +445,29 @@ def test_a_free_lease_costs_two_requests_to_take_and_one_to_give_back(
     counting_bucket: CountingBucket,
 ) -> None:
     place = Place(kind="s3", uri=counting_bucket.uri, options=counting_bucket.storage_options)
-    locks = LeaseLocks(place.open())
-    locks.release(taken(locks))
+    first, other = LeaseLocks(place.open()), LeaseLocks(place.open())
+    first.release(taken(first))
     counting_bucket.reset()
-    lock = taken(locks)
+    lock = taken(other)
     assert counting_bucket.requests().counts() == {"GET lock": 1, "PUT lock": 1}
-    locks.release(lock)
+    other.release(lock)
     assert counting_bucket.requests().counts() == {"GET lock": 1, "PUT lock": 2}
     assert all(r.conditional for r in counting_bucket.requests() if r.method == "PUT")
+
+
+@pytest.mark.s3
+def test_a_lease_nobody_had_since_is_taken_again_without_a_look(
+    counting_bucket: CountingBucket,
+) -> None:
+    place = Place(kind="s3", uri=counting_bucket.uri, options=counting_bucket.storage_options)
+    first, other = LeaseLocks(place.open()), LeaseLocks(place.open())
+    first.release(taken(first))
+    counting_bucket.reset()
+    first.release(taken(first))
+    assert counting_bucket.requests().counts() == {"PUT lock": 2}
+    between = taken(other)
+    assert first.acquire(KEY, wait=0) is None
+    other.release(between)
+    again = taken(first)
+    assert int(again.token) > int(between.token)
+    first.release(again)

@@ -8,7 +8,7 @@ import pytest
 
 from omnigraph.api.graph import Graph
 from omnigraph.commit.queues import queue_key
-from omnigraph.engine.upkeep.cleanup import Retention
+from omnigraph.engine.upkeep.retention import Retention
 from omnigraph.errors import (
     DriftError,
     HistoryReclaimed,
@@ -59,9 +59,10 @@ def versions(graph: Graph) -> list[int]:
         (1, None, [1, 2, 3, 4]),
         (3, None, [1, 2]),
         (9, None, []),
-        (None, 25, [1, 2]),
+        (None, 25, [1]),
         (None, 999, [1, 2, 3, 4]),
-        (3, 15, [1]),
+        (3, 25, [1]),
+        (3, 15, []),
         (4, 999, [1]),
         (4, 5, []),
     ],

@@ -90,6 +90,7 @@ sidecars = st.builds(
     read_set=st.dictionaries(keys, versions, max_size=2),
     merge_source=st.none() | texts.map(CommitId),
     commit_id=st.none() | texts.map(CommitId),
+    batch_id=st.none() | texts,
     schema_hash=st.none() | texts,
     recorded=st.none() | recorded,
 )

@@ -52,7 +52,9 @@ companies = st.fixed_dictionaries({"country": maybe(words)})
 calls = st.fixed_dictionaries({"eta": st.none(), "berth": maybe(st.sampled_from(["A1", "B2"]))})
 
 
-def nodes(ids: tuple[str, ...], key: str, values: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+def nodes(
+    ids: tuple[str, ...], key: str, values: st.SearchStrategy[Any], least: int = 0
+) -> st.SearchStrategy[Any]:
     def entities(chosen: list[str]) -> st.SearchStrategy[Any]:
         return st.lists(values, min_size=len(chosen), max_size=len(chosen)).map(
             lambda rows: tuple(
@@ -60,16 +62,17 @@ def nodes(ids: tuple[str, ...], key: str, values: st.SearchStrategy[Any]) -> st.
             )
         )
 
-    return st.lists(st.sampled_from(ids), unique=True).flatmap(entities)
+    some = st.lists(st.sampled_from(ids), unique=True, min_size=min(least, len(ids)))
+    return some.flatmap(entities)
 
 
 def edges(
-    sources: Any, targets: Any, values: st.SearchStrategy[Any], prefix: str
+    sources: Any, targets: Any, values: st.SearchStrategy[Any], prefix: str, least: int = 0
 ) -> st.SearchStrategy[Any]:
     if not sources or not targets:
         return st.just(())
     ends = st.tuples(st.sampled_from(sources), st.sampled_from(targets), values)
-    return st.lists(ends, max_size=6).map(
+    return st.lists(ends, min_size=least, max_size=6).map(
         lambda found: tuple(
             {"id": f"{prefix}{9 - number}", "src": source["id"], "dst": target["id"]} | row
             for number, (source, target, row) in enumerate(found)
@@ -78,11 +81,11 @@ def edges(
 
 
 @st.composite
-def graphs(draw: st.DrawFn) -> ModelGraph:
-    """Small graphs of the harbour schema, with parallel edges, loops and NULLs."""
-    boats = draw(nodes(VESSELS, "imo", vessels))
-    harbours = draw(nodes(PORTS, "code", ports))
-    owners = draw(nodes(COMPANIES, "name", companies))
+def graphs(draw: st.DrawFn, least: int = 0) -> ModelGraph:
+    """Small graphs of the harbour schema, with parallel edges, loops and NULLs; `least` of every main type."""
+    boats = draw(nodes(VESSELS, "imo", vessels, least))
+    harbours = draw(nodes(PORTS, "code", ports, least))
+    owners = draw(nodes(COMPANIES, "name", companies, least))
     notes = draw(nodes(("n1", "n2"), "id", st.fixed_dictionaries({"text": words})))
     berths = draw(nodes(("b1",), "id", st.just({"port": "NLRTM", "number": 3, "length": None})))
     weights = st.fixed_dictionaries({"weight": maybe(small)})
@@ -95,9 +98,9 @@ def graphs(draw: st.DrawFn) -> ModelGraph:
             "Berth": berths,
         },
         edges={
-            "CallsAt": draw(edges(boats, harbours, calls, "c")),
-            "Feeds": draw(edges(harbours, harbours, weights, "f")),
-            "OwnedBy": draw(edges(boats, owners, st.just({}), "o")),
+            "CallsAt": draw(edges(boats, harbours, calls, "c", least)),
+            "Feeds": draw(edges(harbours, harbours, weights, "f", least)),
+            "OwnedBy": draw(edges(boats, owners, st.just({}), "o", least)),
         },
     )
 

@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 from omnigraph.catalog.model import Catalog, EdgeType, NodeType
 from omnigraph.commit.changes import Changes, TableChange, column
 from omnigraph.commit.constraints.committed import Final
-from omnigraph.commit.constraints.report import Violations, of_rows
+from omnigraph.commit.constraints.report import Violations, by_id, of_indices
 from omnigraph.errors import Problem, shorten
 
 SIDES = (("src", "from"), ("dst", "to"))
@@ -31,23 +31,31 @@ def one_end(change: TableChange, edge: EdgeType, side: str, word: str, final: Fi
     missing = final.missing_nodes(type_name, ends)
     if not len(missing):
         return Violations()
+    marked = pc.indices_nonzero(pc.fill_null(pc.is_in(ends, value_set=missing), False))
+    shown = by_id(change, marked)[: change.shown_max]
+    homes = _elsewhere(ends.take(pa.array(shown, pa.int64())), type_name, final)
 
     def describe(row: int) -> str:
         end = ends[row].as_py()
+        hint = f" (a '{homes[end]}' has this id)" if end in homes else ""
         return (
             f"edge {edge.name}: {word} ({side}) '{shorten(end)}' not found, it must be the id of a "
-            f"node of type '{type_name}'{_elsewhere(end, type_name, final)}"
+            f"node of type '{type_name}'{hint}"
         )
 
-    return of_rows(change, pc.is_in(ends, value_set=missing), "W15", describe, word)
+    return of_indices(change, marked, "W15", describe, word)
 
 
-def _elsewhere(end: str, type_name: str, final: Final) -> str:
-    """A hint when the id exists under another type."""
-    ids = pa.array([end])
-    others = [n for n in sorted(final.catalog.nodes) if n != type_name]
-    there = [n for n in others if not len(final.missing_nodes(n, ids))]
-    return f" (a '{there[0]}' has this id)" if there else ""
+def _elsewhere(ends: pa.Array, type_name: str, final: Final) -> dict[str, str]:
+    """The ids that exist under another type, with its name; every type is looked into once, for all of them."""
+    unknown, found = pc.unique(ends), {}
+    for other in sorted(final.catalog.nodes):
+        if other != type_name and len(unknown):
+            missing = final.missing_nodes(other, unknown)
+            there = unknown.filter(pc.invert(pc.is_in(unknown, value_set=missing)))
+            found |= dict.fromkeys(there.to_pylist(), other)
+            unknown = missing
+    return found
 
 
 def stranded(changes: Changes, final: Final) -> Violations:

@@ -109,7 +109,7 @@ def refuse_blob(found: PropertyRef | ParamRef, context: Context) -> bool:
     context.findings.report(
         "T24",
         found.span,
-        f"'{shown}' is a Blob, and a Blob is not a value of a query; read it with the blob calls",
+        f"'{shown}' is a Blob, and a Blob is not a value of a query; `graph.table` reads its bytes",
         property_name=found.property if isinstance(found, PropertyRef) else None,
     )
     return True

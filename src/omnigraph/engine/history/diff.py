@@ -89,6 +89,14 @@ class Wanted:
 EVERYTHING = Wanted()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """A change as a place to go on after: the how-manieth table of the comparison, and an id in it."""
+
+    table: int
+    after: str
+
+
 def state_named(engine: Engine, reference: At, branch: BranchName) -> BranchState:
     """The state a reference names: a live branch, a commit of any branch, else a point of `branch`."""
     if not isinstance(reference, str):
@@ -103,9 +111,26 @@ def differences(
     tables: Tables, base: BranchState, head: BranchState, wanted: Wanted = EVERYTHING
 ) -> Iterator[EntityChange]:
     """Give one change after the other; ids of one table and a chunk of rows are held."""
-    for key, before, after in _paired(base.snapshot, head.snapshot):
-        if wanted.covers(key) and (before is None or after is None or before.at != after.at):
-            yield from _table(tables, key, before, after, head, wanted)
+    for _, change in placed(tables, base, head, wanted):
+        yield change
+
+
+def placed(
+    tables: Tables,
+    base: BranchState,
+    head: BranchState,
+    wanted: Wanted = EVERYTHING,
+    start: Place | None = None,
+) -> Iterator[tuple[Place, EntityChange]]:
+    """Give changes with their places, from the beginning or after one of them."""
+    for number, (key, before, after) in enumerate(_paired(base.snapshot, head.snapshot)):
+        passed = start is not None and number < start.table
+        same = before is not None and after is not None and before.at == after.at
+        if passed or same or not wanted.covers(key):
+            continue
+        floor = start.after if start is not None and number == start.table else None
+        for change in _table(tables, key, before, after, head, wanted, floor):
+            yield Place(table=number, after=change.id), change
 
 
 def _paired(
@@ -130,15 +155,24 @@ def _table(
     after: Entry | None,
     head: BranchState,
     wanted: Wanted,
+    floor: str | None,
 ) -> Iterator[EntityChange]:
     left = None if before is None else before.at
     right = None if after is None else after.at
     try:
         for step, names in changed_steps(tables, left, right):
-            yield from _changes(tables, key, before, after, step, names, head, wanted)
+            yield from _changes(tables, key, before, after, _past(step, floor), names, head, wanted)
     except TableNotFound as error:
         gone = before or after
         raise HistoryReclaimed(key, 0 if gone is None else gone.version) from error
+
+
+def _past(step: Step, floor: str | None) -> Step:
+    """Leave out the rows up to an id."""
+    if floor is None:
+        return step
+    kept = pc.greater(step.moves["id"], floor)
+    return Step(step.moves.filter(kept), step.properties[kept.to_numpy()])
 
 
 def _changes(

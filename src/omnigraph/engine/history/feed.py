@@ -1,8 +1,5 @@
 """The change feed: what each commit of a branch changed, oldest first, with a cursor to go on from."""
 
-import base64
-import binascii
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
@@ -10,19 +7,14 @@ from typing import Any, Final
 
 from omnigraph.engine.engine import Engine
 from omnigraph.engine.history.diff import EVERYTHING, EntityChange, Wanted, differences
-from omnigraph.errors import (
-    ChangeDiffRefused,
-    ChangeFeedGap,
-    CursorRejected,
-    HistoryReclaimed,
-    TableNotFound,
-)
+from omnigraph.engine.history.tokens import pack, unpack
+from omnigraph.errors import ChangeFeedGap, CursorRejected, HistoryReclaimed, TableNotFound
 from omnigraph.failpoints import Failpoint, fail
 from omnigraph.ids import BranchName, CommitId
 from omnigraph.limits import CHANGES_PAGE
 from omnigraph.manifest.records import GraphCommit
 from omnigraph.manifest.state import BranchState
-from omnigraph.manifest.travel import find_commit, state_of
+from omnigraph.manifest.travel import state_of
 
 _PREFIX: Final = "og1."
 
@@ -70,28 +62,9 @@ def page(
     last = blocks[-1].commit.id if blocks else _resumed(chain, since, state)
     return Page(
         blocks=tuple(blocks),
-        cursor=_cursor(state, last),
+        cursor=cursor_at(state, last),
         caught_up=len(blocks) == len(waiting),
     )
-
-
-def commit_changes(
-    engine: Engine, name: str, wanted: Wanted = EVERYTHING
-) -> tuple[GraphCommit, Iterator[EntityChange]]:
-    """What one commit changed against its first parent."""
-    commit = find_commit(engine.manifest, name)
-    if commit.parent is None:
-        raise ChangeDiffRefused(
-            f"commit {commit.id} made the graph and has nothing to be compared with",
-            details={
-                "change_diff_refusal": {
-                    "reason": "parentless_commit",
-                    "graph_commit_id": commit.id,
-                }
-            },
-        )
-    parent = find_commit(engine.manifest, commit.parent)
-    return commit, _between(engine, parent, commit, wanted)
 
 
 def _between(
@@ -158,14 +131,13 @@ def _on_chain(commit: CommitId, chain: list[GraphCommit], state: BranchState) ->
 # ---- cursors
 
 
-def _cursor(state: BranchState, commit: CommitId | None) -> str:
-    body = {"branch": state.branch, "line": _line(state), "after": commit}
-    packed = base64.urlsafe_b64encode(json.dumps(body, separators=(",", ":")).encode())
-    return _PREFIX + packed.decode().rstrip("=")
+def cursor_at(state: BranchState, commit: CommitId | None) -> str:
+    """A cursor of this life of a branch that goes on after a commit."""
+    return pack(_PREFIX, {"branch": state.branch, "line": _line(state), "after": commit})
 
 
 def _place(cursor: str, chain: list[GraphCommit], state: BranchState) -> CommitId | None:
-    body = _unpacked(cursor)
+    body = unpack(_PREFIX, cursor, {"branch", "line", "after"})
     if body["branch"] != state.branch:
         raise CursorRejected(f"it belongs to branch '{body['branch']}', not to '{state.branch}'")
     if body["line"] != _line(state):
@@ -177,14 +149,3 @@ def _place(cursor: str, chain: list[GraphCommit], state: BranchState) -> CommitI
 
 def _line(state: BranchState) -> list[list[Any]]:
     return [list(part) for part in state.line]
-
-
-def _unpacked(cursor: str) -> dict[str, Any]:
-    text = cursor.removeprefix(_PREFIX)
-    try:
-        body = json.loads(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
-    except (ValueError, binascii.Error) as error:
-        raise CursorRejected("it is damaged") from error
-    if not isinstance(body, dict) or not {"branch", "line", "after"} <= body.keys():
-        raise CursorRejected("it is damaged")
-    return body

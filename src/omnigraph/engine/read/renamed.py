@@ -91,6 +91,10 @@ class RenamedTable:
         new = dict(zip(self._names(columns), columns, strict=True))
         return rows.rename_columns([new.get(name, name) for name in rows.column_names])
 
+    def explain(self, filter: str) -> str:
+        """Show the physical plan of a filter."""
+        return self.table.explain(filter)
+
     # ---- what it is made of
 
     def fragments(self) -> tuple[FragmentInfo, ...]:

@@ -1,20 +1,22 @@
 """The reading verbs: run a query on a view, look up one entity, read a table."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
 
-from omnigraph.catalog.model import EdgeType, TableType
+from omnigraph.catalog.model import TableType
 from omnigraph.catalog.types import PropertyType
 from omnigraph.catalog.values import json_column
 from omnigraph.compile.arguments import arguments
 from omnigraph.compile.plan import Plan
 from omnigraph.engine.engine import Engine
-from omnigraph.engine.read.past import compiled
+from omnigraph.engine.read.explain import explained, measured
+from omnigraph.engine.read.past import Compiled, compiled
+from omnigraph.engine.read.profile import Profile, Step
 from omnigraph.engine.read.reader import Reader
-from omnigraph.engine.read.run import run
+from omnigraph.engine.read.run import run, run_batches
 from omnigraph.ids import TableKey
 from omnigraph.language.source import Source
 from omnigraph.manifest.view import View
@@ -30,31 +32,83 @@ class Answer:
     types: tuple[PropertyType, ...]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explained:
+    """A plan, and each of its operators with the way it would take, or with what it did."""
+
+    plan: Plan
+    steps: tuple[Step, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Streamed:
+    """The rows of a query, made as they are asked for, and the types of its columns."""
+
+    query_name: str
+    batches: pa.RecordBatchReader
+    types: tuple[PropertyType, ...]
+
+
 def query(
     engine: Engine, view: View, source: Source, name: str | None, params: Mapping[str, Any] | None
 ) -> Answer:
     """Run a read on one view."""
     found = compiled(engine.plans, view, source, name)
-    reader = Reader(
+    reader = _reader(engine, found, arguments(found.checked, params))
+    return Answer(query_name=found.checked.name, table=run(reader), types=types_of(found.plan))
+
+
+def stream(
+    engine: Engine, view: View, source: Source, name: str | None, params: Mapping[str, Any] | None
+) -> Streamed:
+    """Run a read on one view as its rows are asked for."""
+    found = compiled(engine.plans, view, source, name)
+    reader = _reader(engine, found, arguments(found.checked, params))
+    return Streamed(
+        query_name=found.checked.name, batches=run_batches(reader), types=types_of(found.plan)
+    )
+
+
+def explain(
+    engine: Engine,
+    view: View,
+    source: Source,
+    name: str | None,
+    params: Mapping[str, Any] | None,
+    *,
+    profile: bool = False,
+) -> Explained:
+    """Say how a read would go about its work; with `profile` run it and say what it did.
+
+    Nothing is bound to a parameter that was not given, unless the read is run.
+    """
+    found = compiled(engine.plans, view, source, name)
+    values = arguments(found.checked, params) if profile or params else {}
+    reader = _reader(engine, found, values)
+    if not profile:
+        return Explained(plan=found.plan, steps=explained(reader))
+    watched = replace(reader, profile=Profile(engine.runtime.monotonic))
+    for _ in run_batches(watched):
+        pass
+    return Explained(plan=found.plan, steps=measured(watched))
+
+
+def _reader(engine: Engine, found: Compiled, values: Mapping[str, object]) -> Reader:
+    return Reader(
         plan=found.plan,
         catalog=found.catalog,
         snapshot=found.snapshot,
         names=found.names,
         tables=engine.store.tables,
         cache=engine.cache,
-        params=arguments(found.checked, params),
+        params=values,
         now=datetime_of(engine.runtime.now_us() // 1000 * 1000),
     )
-    return Answer(
-        query_name=found.checked.name,
-        table=run(reader),
-        types=tuple(column.type for column in found.plan.columns),
-    )
 
 
-def explain(engine: Engine, view: View, source: Source, name: str | None) -> Plan:
-    """The plan of a read."""
-    return compiled(engine.plans, view, source, name).plan
+def types_of(plan: Plan) -> tuple[PropertyType, ...]:
+    """The types of the columns of a result."""
+    return tuple(column.type for column in plan.columns)
 
 
 def entity(engine: Engine, view: View, key: TableKey, identity: str) -> dict[str, Any] | None:
@@ -79,10 +133,3 @@ def _spelled(rows: pa.Table, name: str, type_: TableType | None) -> Any:
     if type_ is not None and name in type_.properties:
         return json_column(rows[name], type_.properties[name].type)[0]
     return rows[name][0].as_py()
-
-
-def columns_of(type_: TableType, names: Sequence[str] | None) -> list[str]:
-    """The columns a table read shows: ids, ends and properties."""
-    ends = ["src", "dst"] if isinstance(type_, EdgeType) else []
-    known = ["id", *ends, *sorted(type_.properties)]
-    return known if names is None else list(names)

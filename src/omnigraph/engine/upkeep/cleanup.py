@@ -1,47 +1,39 @@
-"""Cleanup: old table versions and orphan forks go, never anything that is visible or pinned somewhere."""
+"""Cleanup: old versions, orphan forks and dropped tables go, never anything that is visible or pinned somewhere."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
 from omnigraph.commit.guard import drift
-from omnigraph.commit.queues import queue_key
+from omnigraph.commit.queues import SCHEMA_APPLY, queue_key
+from omnigraph.engine.attempt import wait_for_schema_change
 from omnigraph.engine.engine import Engine
-from omnigraph.engine.upkeep.floors import live_snapshots, pinned_versions, staging_loads
-from omnigraph.engine.upkeep.orphans import Swept, sweep_forks
+from omnigraph.engine.upkeep.floors import live_snapshots, pinned_versions
+from omnigraph.engine.upkeep.orphans import sweep_forks
 from omnigraph.engine.upkeep.refusals import refuse_pending
-from omnigraph.errors import OmniError, StorageError, UserInputError
+from omnigraph.engine.upkeep.retention import Retention, retention
+from omnigraph.engine.upkeep.scratch import staging_loads, sweep_scratch
+from omnigraph.errors import OmniError, StorageError
 from omnigraph.failpoints import Failpoint, fail
-from omnigraph.ids import MAIN, BranchName, TableKey, Version
+from omnigraph.ids import MAIN, BranchName, TableKey
 from omnigraph.manifest.lives import Life
+from omnigraph.manifest.records import CommitKind
 from omnigraph.manifest.snapshot import Snapshot
-from omnigraph.storage.tables import Reclaimed, VersionInfo
+from omnigraph.storage.tables import Reclaimed
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Retention:
-    """Which versions stay: the newest `keep`, and those made after `cutoff_us`; what either keeps is kept."""
-
-    keep: int | None
-    cutoff_us: int | None
-
-    def removable(self, versions: tuple[VersionInfo, ...]) -> Iterator[Version]:
-        """The versions that neither rule keeps; the newest is never among them."""
-        last = max(self.keep or 1, 1)
-        for info in versions[: max(len(versions) - last, 0)]:
-            if self.cutoff_us is None or info.created_us < self.cutoff_us:
-                yield info.version
+Live = Mapping[BranchName, Snapshot]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableCleaned:
-    """What cleanup removed of one table, or would."""
+    """What cleanup removed of one table, or would; `dropped`: all of it, since no branch shows it any more."""
 
     table_key: TableKey
     versions_removed: int = 0
     bytes_removed: int = 0
     forks_removed: tuple[str, ...] = ()
+    dropped: bool = False
     error: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
@@ -50,6 +42,26 @@ class TableCleaned:
         facts["forks_removed"] = list(self.forks_removed)
         return {name: value for name, value in facts.items() if value is not None}
 
+    def plus(self, reclaimed: Reclaimed) -> "TableCleaned":
+        """With versions of one more line."""
+        return replace(
+            self,
+            versions_removed=self.versions_removed + reclaimed.versions,
+            bytes_removed=self.bytes_removed + reclaimed.bytes,
+        )
+
+    def but(self, error: str) -> "TableCleaned":
+        """With one more thing that could not be done."""
+        return replace(self, error=error if self.error is None else f"{self.error}; {error}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cleaned:
+    """What cleanup removed, or would: of every table, and scratch files of loads that never ended."""
+
+    tables: tuple[TableCleaned, ...]
+    scratch: tuple[str, ...] = ()
+
 
 def cleanup(
     engine: Engine,
@@ -57,88 +69,123 @@ def cleanup(
     keep: int | None = None,
     older_than: timedelta | None = None,
     confirm: bool = False,
-) -> tuple[TableCleaned, ...]:
-    """Remove table versions that no rule keeps and nothing pins; without `confirm`, say what would go."""
+) -> Cleaned:
+    """Remove what no rule keeps and nothing pins; without `confirm`, say what would go."""
     engine.require_writable("cleanup")
-    retention = _retention(engine, keep, older_than)
+    chosen = retention(engine, keep, older_than)
     refuse_pending(engine, "cleanup")
+    wait_for_schema_change(engine, "cleanup")
     live = live_snapshots(engine)
-    _refuse_drift(engine, live[MAIN])
-    lives = [
-        life for found in engine.manifest.current(MAIN).lives.by_key.values() for life in found
-    ]
-    return tuple(
-        _cleaned(engine, life, live, retention, dry_run=not confirm)
-        for life in sorted(lives, key=lambda life: (life.table_key, life.incarnation))
+    _refuse_drift(engine, live)
+    tables = tuple(
+        _cleaned(engine, life, live, chosen, dry_run=not confirm) for life in _places(engine, live)
     )
+    scratch = sweep_scratch(engine, chosen.scratch_age_us, dry_run=not confirm)
+    return Cleaned(tables=tables, scratch=scratch)
 
 
-def _retention(engine: Engine, keep: int | None, older_than: timedelta | None) -> Retention:
-    if keep is None and older_than is None:
-        raise UserInputError(
-            "cleanup needs to know what to keep; nothing was removed",
-            hint="give keep (versions per table), older_than (an age), or both",
-        )
-    if keep is not None and keep < 1:
-        raise UserInputError(
-            f"cleanup keeps at least 1 version of each table, not {keep}; nothing was removed"
-        )
-    if older_than is not None and older_than < timedelta(0):
-        raise UserInputError(f"an age cannot be {older_than}; nothing was removed")
-    age = None if older_than is None else older_than // timedelta(microseconds=1)
-    return Retention(keep=keep, cutoff_us=None if age is None else engine.runtime.now_us() - age)
-
-
-def _refuse_drift(engine: Engine, snapshot: Snapshot) -> None:
-    for entry in snapshot.entries.values():
+def _refuse_drift(engine: Engine, live: Live) -> None:
+    entries = (*live[MAIN].entries.values(), *(e for s in live.values() for e in s.owned()))
+    for entry in entries:
         head = engine.store.tables.head(entry.at.path, entry.at.branch)
         if head != entry.version:
             raise drift(engine.desk.sidecars, entry.table_key, entry.at.branch, entry.version, head)
+
+
+def _places(engine: Engine, live: Live) -> list[Life]:
+    """Every place that tables of main have or had, once: a renamed table has two names and one place."""
+    by_key = engine.manifest.current(MAIN).lives.by_key
+    lives = [life for found in by_key.values() for life in found]
+    # The name a place has now comes last, and stays.
+    shown = {life.path: life for life in sorted(lives, key=lambda life: life.is_visible)}
+    return sorted(shown.values(), key=lambda life: (life.table_key, life.incarnation))
 
 
 # ---- one table
 
 
 def _cleaned(
-    engine: Engine,
-    life: Life,
-    live: Mapping[BranchName, Snapshot],
-    retention: Retention,
-    *,
-    dry_run: bool,
+    engine: Engine, life: Life, live: Live, chosen: Retention, *, dry_run: bool
 ) -> TableCleaned:
     """Clean one table; what fails here is told, and the other tables go on."""
-    if not engine.store.tables.exists(life.path):
-        return TableCleaned(table_key=life.table_key)
-    swept = sweep_forks(engine, life.table_key, life.path, live, dry_run=dry_run)
+    told = TableCleaned(table_key=life.table_key)
     try:
-        with engine.desk.queues.hold([queue_key(life.table_key, None)]):
-            reclaimed = _reclaimed(engine, life, retention, dry_run=dry_run)
+        if not _is_shown(life, live):
+            return _forgotten(engine, life, chosen, dry_run=dry_run)
+        if not engine.store.tables.exists(life.path):
+            return told
     except OmniError as error:
-        return _report(life, swept, Reclaimed(versions=0, bytes=0), str(error))
-    return _report(life, swept, reclaimed, None)
+        return told.but(str(error))
+    swept = sweep_forks(engine, life.table_key, life.path, live, dry_run=dry_run)
+    told = replace(told, forks_removed=swept.forks, bytes_removed=swept.bytes)
+    for problem in swept.errors:
+        told = told.but(problem)
+    for line in _lines(life, live):
+        try:
+            told = told.plus(_reclaimed(engine, life, line, chosen, dry_run=dry_run))
+        except OmniError as error:
+            told = told.but(str(error) if line is None else f"fork '{line}': {error}")
+    return told
 
 
-def _reclaimed(engine: Engine, life: Life, retention: Retention, *, dry_run: bool) -> Reclaimed:
+def _is_shown(life: Life, live: Live) -> bool:
+    return any(
+        e.at.path == life.path for snapshot in live.values() for e in snapshot.entries.values()
+    )
+
+
+def _lines(life: Life, live: Live) -> Iterator[str | None]:
+    """The main line of a table, and the fork of every live branch that has one."""
+    yield None
+    for branch in sorted(live):
+        if any(entry.at.path == life.path for entry in live[branch].owned()):
+            yield branch
+
+
+def _reclaimed(
+    engine: Engine, life: Life, line: str | None, chosen: Retention, *, dry_run: bool
+) -> Reclaimed:
     """Remove versions under the table's turn, by what is pinned now: branches come and go while cleanup runs."""
-    fail(Failpoint.CLEANUP_TABLE)
+    with engine.desk.queues.hold([queue_key(life.table_key, line)]):
+        fail(Failpoint.CLEANUP_TABLE)
+        _refuse_loads(engine)
+        pinned = pinned_versions(engine, life.path, line)
+        versions = engine.store.tables.versions(life.path, line)
+        names = [version for version in chosen.removable(versions) if version not in pinned]
+        return engine.store.tables.reclaim(life.path, names, branch=line, dry_run=dry_run)
+
+
+def _refuse_loads(engine: Engine) -> None:
     loads = staging_loads(engine)
     if loads:
         raise StorageError(
             f"a load is writing files ('{loads[0]}'); nothing was removed, run cleanup after it"
         )
-    pinned = pinned_versions(engine, life.path)
-    versions = engine.store.tables.versions(life.path)
-    chosen = [version for version in retention.removable(versions) if version not in pinned]
-    return engine.store.tables.reclaim(life.path, chosen, dry_run=dry_run)
 
 
-def _report(life: Life, swept: Swept, reclaimed: Reclaimed, error: str | None) -> TableCleaned:
-    errors = (*swept.errors, *((error,) if error else ()))
-    return TableCleaned(
-        table_key=life.table_key,
-        versions_removed=reclaimed.versions,
-        bytes_removed=reclaimed.bytes,
-        forks_removed=swept.forks,
-        error="; ".join(errors) or None,
-    )
+# ---- tables that are gone
+
+
+def _forgotten(engine: Engine, life: Life, chosen: Retention, *, dry_run: bool) -> TableCleaned:
+    """Remove all of a table that no live branch shows, once nobody within the retention can have seen it."""
+    told = TableCleaned(table_key=life.table_key)
+    with engine.desk.queues.hold([SCHEMA_APPLY, queue_key(life.table_key, None)]):
+        fail(Failpoint.CLEANUP_TABLE)
+        _refuse_loads(engine)
+        if _is_shown(life, live_snapshots(engine)) or not chosen.lets_go(_last_change_us(engine)):
+            return told
+        there = engine.store.tables.exists(life.path)
+        if not there and not engine.store.objects.exists(life.path):
+            return told
+        versions = len(engine.store.tables.versions(life.path)) if there else 0
+        freed = sum(engine.store.tables.sizes(life.path).values()) if there else 0
+        if not dry_run:
+            engine.store.tables.delete_table(life.path)
+    return replace(told, versions_removed=versions, bytes_removed=freed, dropped=True)
+
+
+def _last_change_us(engine: Engine) -> int:
+    """When the schema was changed last: no table was dropped later."""
+    commits = engine.manifest.current(MAIN).lineage.commits
+    changes = [c.created_at for c in commits if c.kind is CommitKind.SCHEMA_APPLY]
+    return max(changes, default=0)

@@ -1,19 +1,17 @@
 """What cleanup must never remove: everything that a live branch shows or may be merged on."""
 
-import json
-import math
 from collections.abc import Iterator, Mapping
 
 from omnigraph.engine.engine import Engine
-from omnigraph.errors import HistoryReclaimed, OmniError, StorageError
+from omnigraph.errors import HistoryReclaimed, NotFoundError, OmniError, StorageError
 from omnigraph.failpoints import Failpoint, fail
 from omnigraph.ids import MAIN, BranchName, Version
 from omnigraph.manifest.lineage import merge_base
 from omnigraph.manifest.names import SCHEMA_APPLY_LOCK
+from omnigraph.manifest.records import GraphCommit, graph_branch
 from omnigraph.manifest.snapshot import Snapshot
 from omnigraph.manifest.state import BranchState
 from omnigraph.manifest.travel import state_of
-from omnigraph.storage.layout import STAGING_DIR
 
 
 def live_snapshots(engine: Engine) -> Mapping[BranchName, Snapshot]:
@@ -21,16 +19,16 @@ def live_snapshots(engine: Engine) -> Mapping[BranchName, Snapshot]:
     return {branch: state.snapshot for branch, state in _live_states(engine).items()}
 
 
-def pinned_versions(engine: Engine, path: str) -> frozenset[Version]:
-    """The versions of a table's main line that a live branch shows, its own or lazily its parent's, or needs
-    to be merged with main again."""
+def pinned_versions(engine: Engine, path: str, branch: str | None) -> frozenset[Version]:
+    """The versions of one line of a table that a live branch shows, its own or lazily its parent's, or needs
+    to be merged with main or with its parent again."""
     live = _live_states(engine)
     shown = [state.snapshot for state in live.values()]
     return frozenset(
         entry.version
         for snapshot in (*shown, *_merge_bases(engine, live))
         for entry in snapshot.entries.values()
-        if entry.at.path == path and entry.at.branch is None
+        if entry.at.path == path and entry.at.branch == branch
     )
 
 
@@ -53,32 +51,27 @@ def _live_states(engine: Engine) -> Mapping[BranchName, BranchState]:
 
 
 def _merge_bases(engine: Engine, live: Mapping[BranchName, BranchState]) -> Iterator[Snapshot]:
-    main = live[MAIN]
-    for branch, state in live.items():
-        if branch == MAIN or state.head is None or main.head is None:
-            continue
-        known = {**state.lineage.by_id, **main.lineage.by_id}
-        base = merge_base(known, state.head.id, main.head.id)
+    parents = {
+        ref.name: graph_branch(ref.parent) for ref in engine.manifest.rows.branches().values()
+    }
+    pairs = {
+        frozenset((branch, other))
+        for branch in live
+        for other in (MAIN, parents.get(branch, MAIN))
+        if branch != other and other in live
+    }
+    for one, other in sorted(map(sorted, pairs)):
+        base = _base(live[one], live[other])
         if base is None:
             continue
         try:
-            yield state_of(engine.manifest, branch, base).snapshot
-        except HistoryReclaimed:
+            yield state_of(engine.manifest, one, base).snapshot
+        except (HistoryReclaimed, NotFoundError):
             # Nothing of a state that is gone can be kept.
             continue
 
 
-def staging_loads(engine: Engine) -> tuple[str, ...]:
-    """The loads that say they are writing files nobody refers to yet; a beacon that cannot be read counts."""
-    now = engine.runtime.now_us()
-    found = (
-        (path, engine.store.objects.read(path)) for path in engine.store.objects.list(STAGING_DIR)
-    )
-    return tuple(path for path, text in found if text is not None and _expiry(text) > now)
-
-
-def _expiry(text: str) -> float:
-    try:
-        return float(json.loads(text)["expires_us"])
-    except (ValueError, LookupError, TypeError):
-        return math.inf
+def _base(one: BranchState, other: BranchState) -> GraphCommit | None:
+    if one.head is None or other.head is None:
+        return None
+    return merge_base({**one.lineage.by_id, **other.lineage.by_id}, one.head.id, other.head.id)

@@ -16,9 +16,10 @@ from omnigraph.manifest.snapshot import Snapshot
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Swept:
-    """The forks of one table that went, or would go, and what stood in the way of others."""
+    """The forks of one table that went, or would go, with their bytes, and what stood in the way of others."""
 
     forks: tuple[str, ...] = ()
+    bytes: int = 0
     errors: tuple[str, ...] = ()
 
 
@@ -30,11 +31,16 @@ def sweep_forks(
     *,
     dry_run: bool,
 ) -> Swept:
-    """Drop the forks of a table that no live branch places it on; a failure spares the others."""
+    """Drop the forks of a table that no live branch places it on, and files of forks whose ref is gone.
+
+    A failure spares the others.
+    """
     gone: list[str] = []
     errors: list[str] = []
+    weights: Mapping[str | None, int] = {}
     try:
-        for branch in _candidates(engine, path, live):
+        weights = engine.store.tables.sizes(path)
+        for branch in _candidates(engine, path, weights, live):
             try:
                 if dry_run or _dropped(engine, table_key, path, branch):
                     gone.append(branch)
@@ -42,12 +48,19 @@ def sweep_forks(
                 errors.append(f"fork '{branch}': {error}")
     except OmniError as error:
         errors.append(f"its forks could not be listed: {error}")
-    return Swept(forks=tuple(gone), errors=tuple(errors))
+    freed = sum(weights.get(branch, 0) for branch in gone)
+    return Swept(forks=tuple(gone), bytes=freed, errors=tuple(errors))
 
 
-def _candidates(engine: Engine, path: str, live: Mapping[BranchName, Snapshot]) -> Iterator[str]:
-    """Forks that no live branch owns, children before their parents."""
-    for name in sorted(engine.store.tables.forks(path), key=lambda one: (-len(one), one)):
+def _candidates(
+    engine: Engine,
+    path: str,
+    weights: Mapping[str | None, int],
+    live: Mapping[BranchName, Snapshot],
+) -> Iterator[str]:
+    """Forks that no live branch owns, with a ref or without, children before their parents."""
+    found = {*engine.store.tables.forks(path), *(name for name in weights if name is not None)}
+    for name in sorted(found, key=lambda one: (-len(one), one)):
         snapshot = live.get(graph_branch(name))
         owned = snapshot is not None and any(e.at.path == path for e in snapshot.owned())
         if name != SCHEMA_APPLY_LOCK and not owned:
@@ -60,7 +73,10 @@ def _dropped(engine: Engine, table_key: TableKey, path: str, branch: str) -> boo
         fail(Failpoint.CLEANUP_FORK)
         match fork_status(engine.manifest, path, graph_branch(branch)):
             case ForkStatus.ORPHAN:
-                engine.store.tables.drop_fork(path, branch)
+                if branch in engine.store.tables.forks(path):
+                    engine.store.tables.drop_fork(path, branch)
+                else:
+                    engine.store.tables.drop_tree(path, branch)
                 return True
             case ForkStatus.LEGITIMATE:
                 return False

@@ -6,6 +6,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 from omnigraph.commit.queues import queue_key
+from omnigraph.engine.attempt import wait_for_schema_change
 from omnigraph.engine.engine import Engine
 from omnigraph.engine.upkeep.refusals import refuse_pending
 from omnigraph.errors import UserInputError
@@ -97,6 +98,7 @@ def repair(
             hint="look at the preview first, then pass both",
         )
     refuse_pending(engine, "repair")
+    wait_for_schema_change(engine, "repair")
     keys = [queue_key(table, None) for table in engine.manifest.load(MAIN).snapshot.entries]
     with engine.desk.queues.hold(keys):
         # A writer may have died while its turns were waited for.

@@ -1,35 +1,39 @@
-"""Loading: a source of records or frames becomes the change of tables."""
+"""Loading: what a source brings becomes one commit, in memory or in steps, whichever its size asks for."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
-from omnigraph.catalog.model import Catalog, TableType
+from omnigraph.catalog.contract import Contract
 from omnigraph.commit.changes import ChangeKind, Changes
-from omnigraph.errors import UserInputError
-from omnigraph.ids import TableKey
-from omnigraph.pipeline.frames import read_frame, take_frame
+from omnigraph.commit.constraints import violations
+from omnigraph.commit.plan import WritePlan
+from omnigraph.engine.attempt import attempt
+from omnigraph.engine.engine import Engine
+from omnigraph.engine.write.beacon import shining
+from omnigraph.engine.write.bulk import Bulk, check
+from omnigraph.engine.write.committed import SnapshotRows
+from omnigraph.engine.write.cutting import Cut, Size, cut, spilled
+from omnigraph.engine.write.prepare import Header
+from omnigraph.engine.write.sources import Given, take
+from omnigraph.engine.write.writing import Writing, committed_rows
+from omnigraph.errors import ReadSetConflict, UserInputError
+from omnigraph.ids import BranchName, TableKey
+from omnigraph.manifest.records import GraphCommit
+from omnigraph.manifest.view import View
+from omnigraph.pipeline.checks import Here, Job
+from omnigraph.pipeline.home import Home
 from omnigraph.pipeline.intake import Intake
-from omnigraph.pipeline.lines import take_file, take_row_file, take_stream
-from omnigraph.pipeline.records import as_record, take_records
-from omnigraph.runtime import Runtime
+from omnigraph.pipeline.local import LocalRunner
+from omnigraph.pipeline.splits import Portion, Split
+from omnigraph.pipeline.steps import Runner
 
 KINDS = {
     "append": ChangeKind.APPEND,
     "merge": ChangeKind.MERGE,
     "overwrite": ChangeKind.REPLACE,
 }
-RECORD_SUFFIXES = (".jsonl", ".ndjson", ".json", ".jsonl.gz", ".ndjson.gz", ".json.gz")
-
-
-@dataclass(frozen=True, slots=True)
-class Input:
-    """What a load brings: the changes, how many records came for each table, and what it was called."""
-
-    changes: Changes
-    records: Mapping[TableKey, int]
-    name: str
 
 
 def change_kind(mode: str) -> ChangeKind:
@@ -41,79 +45,200 @@ def change_kind(mode: str) -> ChangeKind:
     return KINDS[mode]
 
 
-def read_input(source: Any, kind: ChangeKind, catalog: Catalog, runtime: Runtime) -> Input:
-    """Read, type and identify everything a source brings; raise with all that is wrong."""
-    intake = Intake(catalog)
-    name = "the input"
-    if isinstance(source, Mapping):
-        for type_name, frame in source.items():
-            _take_frame(catalog.table(str(type_name)), frame, intake)
-    elif isinstance(source, str | Path):
-        name = f"'{source}'"
-        _take_files([source], intake)
-    elif isinstance(source, list | tuple) and source and _are_paths(source):
-        name = ", ".join(f"'{one}'" for one in source)
-        _take_files(source, intake)
-    elif hasattr(source, "readlines"):
-        name = f"'{getattr(source, 'name', 'the stream')}'"
-        take_stream(source, intake)
-    elif isinstance(source, Iterable) and not isinstance(source, bytes | bytearray):
-        take_records(source, intake)
-    else:
-        raise UserInputError(
-            f"cannot load from a {type(source).__name__}: give a path, records, or a mapping of type names "
-            "to frames; no changes were made"
-        )
-    return Input(intake.changes(kind, runtime), intake.records, name)
+# ---- who does it
 
 
-# ---- files
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Who does a load and why; without a runner it is done in memory. `spread` cuts frames that are elsewhere."""
+
+    runner: Runner | None
+    reason: str
+    spread: "Callable[[Any, Home, str], Sequence[Portion]] | None" = None
+
+    @property
+    def engine(self) -> str:
+        """What the report says."""
+        return "local" if self.runner is None else self.runner.engine
 
 
-def _are_paths(source: Sequence[Any]) -> bool:
-    return all(isinstance(one, str | Path) for one in source)
+Choose = Callable[[Size | None], Choice]
+"""Chooses by size; there is none when the input can be read only once, and only here."""
 
 
-def _take_files(sources: Sequence[str | Path], intake: Intake) -> None:
-    for source in sources:
-        for file in _files(_local(source)):
-            take_file(file, intake)
+def choose_here(engine: Engine, size: Size | None) -> Choice:
+    """Choose without leaving this process: in memory when the input is small, else by threads in steps."""
+    if size is None:
+        return Choice(None, "the input can be read only once, so it was read into memory")
+    if not is_large(engine, size):
+        return Choice(None, f"{told(size)} are little enough for memory")
+    return Choice(LocalRunner(engine.settings.load_concurrency), f"{told(size)}, in steps")
 
 
-def _local(source: str | Path) -> Path:
-    text = str(source)
-    if text.startswith("file://"):
-        text = text.removeprefix("file://")
-    if "://" in text:
-        raise UserInputError(
-            f"'{text}' is not a local file; no changes were made",
-            hint="copy the file to this machine, or load it as a frame that reads it",
-        )
-    return Path(text).expanduser()
+def is_large(engine: Engine, size: Size) -> bool:
+    """Whether an input is past the small-work bound."""
+    settings = engine.settings
+    return size.bytes > settings.small_work_bytes or size.rows > settings.small_work_rows
 
 
-def _files(path: Path) -> list[Path]:
-    if not path.is_dir():
-        return [path]
-    found = sorted(one for one in path.iterdir() if one.name.endswith(RECORD_SUFFIXES))
-    if not found:
-        raise UserInputError(
-            f"'{path}' holds no record file ({', '.join(RECORD_SUFFIXES)}); no changes were made"
-        )
-    return found
+def told(size: Size) -> str:
+    """A size in words."""
+    rows = f" and {size.rows} rows" if size.rows else ""
+    return f"{size.bytes} bytes{rows} of input"
 
 
-# ---- frames
+# ---- what it brings
 
 
-def _take_frame(type_: TableType, frame: Any, intake: Intake) -> None:
-    if isinstance(frame, str | Path):
-        path = _local(frame)
-        if path.name.endswith(RECORD_SUFFIXES):
-            take_row_file(path, type_, intake)
-            return
-        frame = path
-    elif isinstance(frame, list | tuple):
-        take_records((as_record(type_, row) for row in frame), intake)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """What is asked of a load: how it writes, on which schema, under which name."""
+
+    kind: ChangeKind
+    contract: Contract
+    header: Header
+    strict: frozenset[TableKey] = frozenset()
+    """Tables that a merge in steps only adds to."""
+
+    def require_schema(self, view: View) -> None:
+        """Refuse to write what was typed by another schema."""
+        if view.contract.ir_hash != self.contract.ir_hash:
+            raise ReadSetConflict("the schema", self.contract.ir_hash, view.contract.ir_hash)
+
+
+class Brought(Protocol):
+    """An input that was read and found right by itself."""
+
+    @property
+    def records(self) -> Mapping[TableKey, int]:
+        """How many records came for each table."""
+        ...
+
+    def require_fit(self, view: View) -> None:
+        """Raise with every rule that the load would break on a view."""
+        ...
+
+    def commit(self, branch: BranchName) -> GraphCommit | None:
+        """Write it; None when there was nothing to write."""
+        ...
+
+
+@contextmanager
+def bringing(
+    engine: Engine, given: Given, order: Order, choose: Choose | None = None
+) -> Iterator[tuple[Brought, Choice]]:
+    """Read everything that is given, the way that suits it; raise with all that is wrong."""
+    pieces = None if given.foreign is not None else cut(given, engine.settings.split_bytes)
+    size = None if pieces is None else pieces.size
+    if given.foreign is not None:
+        size = Size(bytes=0, rows=0, foreign=given.foreign)
+    choice = choose_here(engine, size) if choose is None else choose(size)
+    if given.foreign is None and (choice.runner is None or pieces is None):
+        yield _in_memory(engine, given, order), choice
         return
-    take_frame(type_, read_frame(frame, type_), intake)
+    with shining(engine, order.header.operation_id) as area:
+        yield (
+            _in_steps(engine, _splits(engine, given, pieces, choice, area), order, choice, area),
+            choice,
+        )
+
+
+def _splits(
+    engine: Engine, given: Given, pieces: Cut | None, choice: Choice, area: str
+) -> Sequence[Split]:
+    """Splits as the hands of a runner can read them: frames in memory are kept beside the graph for others."""
+    if pieces is None and choice.spread is not None:
+        spread = choice.spread
+        pieces = cut(given, engine.settings.split_bytes, lambda f: spread(f, engine.home, area))
+    if pieces is None:
+        raise UserInputError(
+            "a Spark DataFrame is loaded by Spark, together with files and frames only; no changes were made",
+            hint="leave out spark=False, and load records from memory by themselves",
+        )
+    if choice.engine == "local":
+        return pieces.splits
+    return [spilled(split, engine.store, area) for split in pieces.splits]
+
+
+# ---- in memory
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeldLoad:
+    """An input that is held in memory."""
+
+    engine: Engine
+    order: Order
+    changes: Changes
+    records: Mapping[TableKey, int]
+
+    def require_fit(self, view: View) -> None:
+        """Raise with every rule that the load would break on a view."""
+        found = violations(self.changes, committed_rows(self.engine, view), view.catalog)
+        if found:
+            raise found.error()
+
+    def commit(self, branch: BranchName) -> GraphCommit | None:
+        """Write it."""
+
+        def changes(view: View, committed: SnapshotRows) -> Changes:
+            self.order.require_schema(view)
+            return self.changes
+
+        return Writing(self.engine, self.order.header).run(branch, changes)
+
+
+def _in_memory(engine: Engine, given: Given, order: Order) -> HeldLoad:
+    intake = Intake(order.contract.catalog)
+    for source in given.sources:
+        take(source, intake)
+    changes = intake.changes(order.kind, engine.runtime)
+    return HeldLoad(engine=engine, order=order, changes=changes, records=intake.records)
+
+
+# ---- in steps
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SteppedLoad:
+    """An input that many hands read again whenever it is needed."""
+
+    engine: Engine
+    order: Order
+    bulk: Bulk
+
+    @property
+    def records(self) -> Mapping[TableKey, int]:
+        """How many records came for each table."""
+        return self.bulk.records
+
+    def require_fit(self, view: View) -> None:
+        """Raise with every rule that the load would break on a view."""
+        self.bulk.settle(view)
+
+    def commit(self, branch: BranchName) -> GraphCommit | None:
+        """Write it."""
+
+        def prepared(view: View) -> WritePlan | None:
+            self.order.require_schema(view)
+            return self.bulk.prepare(view, self.order.header)
+
+        header = self.order.header
+        published = attempt(self.engine, branch, prepared, str(header.commit_kind))
+        return None if published is None else published.commit
+
+
+def _in_steps(
+    engine: Engine, splits: Sequence[Split], order: Order, choice: Choice, area: str
+) -> SteppedLoad:
+    assert choice.runner is not None, "steps have someone to run them"
+    job = Job(
+        home=engine.home,
+        here=Here(engine.store),
+        catalog=order.contract.catalog,
+        kind=order.kind,
+        strict=order.strict,
+        seed=order.header.operation_id,
+        area=area,
+    )
+    return SteppedLoad(engine=engine, order=order, bulk=check(engine, job, choice.runner, splits))

@@ -27,13 +27,20 @@ class Header:
     operation_id: OperationId
     commit_id: CommitId
     if_commit: CommitId | None = None
+    batch_id: str | None = None
+
+    def is_spent(self, view: View) -> bool:
+        """Whether the batch this write brings was brought before: then there is nothing left to write."""
+        if self.batch_id is None:
+            return False
+        return any(commit.batch_id == self.batch_id for commit in view.lineage.commits)
 
 
 def prepare(
     view: View, changes: Changes, committed: SnapshotRows, hands: ThreadPoolExecutor, header: Header
 ) -> WritePlan | None:
     """Check the final image and stage it; None when there is nothing to write."""
-    if changes.is_empty:
+    if changes.is_empty or header.is_spent(view):
         return None
     found = violations(changes, committed, view.catalog)
     if found:
@@ -53,6 +60,7 @@ def prepare(
         tables=writes,
         read_set={k: v for k, v in committed.read_set().items() if k not in written},
         if_commit=header.if_commit,
+        batch_id=header.batch_id,
     )
 
 

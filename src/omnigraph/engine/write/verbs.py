@@ -1,27 +1,26 @@
 """The writing verbs: mutate and load."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 from omnigraph.commit.changes import ChangeKind, Changes
-from omnigraph.commit.constraints import violations
-from omnigraph.commit.plan import WritePlan
 from omnigraph.commit.sidecar import WriterKind
 from omnigraph.compile.arguments import arguments
 from omnigraph.compile.checked import CheckedMutation
-from omnigraph.engine.attempt import attempt, enter
+from omnigraph.engine.attempt import enter
 from omnigraph.engine.engine import Engine
 from omnigraph.engine.write.committed import SnapshotRows
-from omnigraph.engine.write.load import Input, change_kind, read_input
+from omnigraph.engine.write.load import Brought, Choose, Order, bringing, change_kind
 from omnigraph.engine.write.mutate import Counts, Mutating, run_statements
-from omnigraph.engine.write.prepare import Header, prepare
-from omnigraph.errors import NotFound, QueryError, ReadSetConflict, UserInputError
-from omnigraph.ids import MAIN, BranchName, CommitId, OperationId
+from omnigraph.engine.write.prepare import Header
+from omnigraph.engine.write.sources import given_by
+from omnigraph.engine.write.writing import Writing
+from omnigraph.errors import NotFound, QueryError, UserInputError
+from omnigraph.ids import MAIN, BranchName, CommitId, OperationId, TableKey
 from omnigraph.language.source import Source
 from omnigraph.manifest.branches import create_branch
 from omnigraph.manifest.names import branch_name, new_branch_name
-from omnigraph.manifest.publish import Published
 from omnigraph.manifest.records import CommitKind, GraphCommit
 from omnigraph.manifest.view import View
 from omnigraph.runtime import datetime_of
@@ -46,8 +45,13 @@ class Loaded:
 
     branch: BranchName
     branch_created: bool
-    input: Input
+    records: Mapping[TableKey, int]
+    name: str
+    engine: str
+    reason: str
     commit: GraphCommit | None
+    repeated: bool = False
+    """Whether the batch was there already, so that nothing was read."""
 
 
 def header(
@@ -56,6 +60,7 @@ def header(
     commit_kind: CommitKind,
     actor: str | None,
     if_commit: CommitId | None = None,
+    batch_id: str | None = None,
 ) -> Header:
     """Name one write: its ids are minted once and survive every retry."""
     return Header(
@@ -65,6 +70,7 @@ def header(
         operation_id=OperationId(engine.runtime.new_id()),
         commit_id=CommitId(engine.runtime.new_id()),
         if_commit=if_commit,
+        batch_id=batch_id,
     )
 
 
@@ -119,42 +125,6 @@ def _compiled(engine: Engine, source: Source, name: str | None) -> CheckedMutati
     return engine.plans.mutation(engine.contracts.current(), source, name)
 
 
-@dataclass(slots=True)
-class Writing:
-    """One write over all its attempts; what it made true is remembered for the next one."""
-
-    engine: Engine
-    header: Header
-    prepared: tuple[View, Changes] | None = None
-
-    def run(
-        self, branch: BranchName, changes: Callable[[View, SnapshotRows], Changes]
-    ) -> GraphCommit | None:
-        """Prepare and commit; None when there was nothing to write."""
-
-        def prepared(view: View) -> WritePlan | None:
-            committed = _committed(self.engine, view)
-            found = changes(view, committed)
-            self.prepared = (view, found)
-            return prepare(view, found, committed, self.engine.hands, self.header)
-
-        published = attempt(self.engine, branch, prepared, str(self.header.commit_kind))
-        if published is None:
-            return None
-        self._remember(published)
-        return published.commit
-
-    def _remember(self, published: Published) -> None:
-        assert self.prepared is not None, "a write is prepared before it is published"
-        view, changes = self.prepared
-        after = published.state.snapshot.entries
-        for change in changes:
-            table = change.type.table_key
-            base = view.snapshot.entry(table)
-            if after[table].version == base.version + 1:
-                self.engine.known.advance(base, after[table], change)
-
-
 def load(
     engine: Engine,
     source: Any,
@@ -165,8 +135,15 @@ def load(
     actor: str | None = None,
     allow_empty: bool = False,
     dry_run: bool = False,
+    choose: Choose | None = None,
+    batch_id: str | None = None,
+    strict: Collection[str] = (),
 ) -> Loaded:
-    """Load records or frames: everything in one commit, or nothing. `dry_run` checks everything and writes nothing."""
+    """Load records or frames: everything in one commit, or nothing. `dry_run` checks everything and writes nothing.
+
+    A `batch_id` is written once: a load that brings it again writes nothing. Types in `strict` are only added to when
+    the others are merged.
+    """
     target = branch_name(branch, "load")
     kind = change_kind(mode)
     if not dry_run:
@@ -175,22 +152,42 @@ def load(
     contract = engine.contracts.current().contract
     if from_branch is None:
         _require_branch(engine, target)
-    brought = read_input(source, kind, contract.catalog, engine.runtime)
-    _refuse_empty(brought, kind, allow_empty)
-    if dry_run:
-        base = target if _is_there(engine, target) else branch_name(from_branch or target, "load")
-        _require_fit(engine, base, brought)
-        return Loaded(branch=target, branch_created=False, input=brought, commit=None)
-    write = header(engine, WriterKind.LOAD, CommitKind.LOAD, actor)
-    created = from_branch is not None and _create_missing(engine, target, from_branch, brought)
-
-    def changes(view: View, committed: SnapshotRows) -> Changes:
-        if view.contract.ir_hash != contract.ir_hash:
-            raise ReadSetConflict("the schema", contract.ir_hash, view.contract.ir_hash)
-        return brought.changes
-
-    commit = Writing(engine, write).run(target, changes)
-    return Loaded(branch=target, branch_created=created, input=brought, commit=commit)
+    given = given_by(source, contract.catalog)
+    order = Order(
+        kind=kind,
+        contract=contract,
+        header=header(engine, WriterKind.LOAD, CommitKind.LOAD, actor, batch_id=batch_id),
+        strict=frozenset(contract.catalog.table(name).table_key for name in strict),
+    )
+    if _is_there(engine, target) and order.header.is_spent(engine.view(target)):
+        return Loaded(
+            branch=target,
+            branch_created=False,
+            records={},
+            name=given.name,
+            engine="local",
+            reason=f"batch '{batch_id}' was loaded before",
+            commit=None,
+            repeated=True,
+        )
+    with bringing(engine, given, order, choose) as (brought, choice):
+        done = Loaded(
+            branch=target,
+            branch_created=False,
+            records=brought.records,
+            name=given.name,
+            engine=choice.engine,
+            reason=choice.reason,
+            commit=None,
+        )
+        _refuse_empty(done, kind, allow_empty)
+        if dry_run:
+            there = _is_there(engine, target)
+            base = target if there else branch_name(from_branch or target, "load")
+            brought.require_fit(engine.view(base))
+            return done
+        created = from_branch is not None and _create_missing(engine, target, from_branch, brought)
+        return replace(done, branch_created=created, commit=brought.commit(target))
 
 
 def _require_branch(engine: Engine, target: BranchName) -> None:
@@ -201,35 +198,23 @@ def _require_branch(engine: Engine, target: BranchName) -> None:
         raise
 
 
-def _refuse_empty(brought: Input, kind: ChangeKind, allow_empty: bool) -> None:
-    if kind is ChangeKind.REPLACE and not brought.records and not allow_empty:
+def _refuse_empty(done: Loaded, kind: ChangeKind, allow_empty: bool) -> None:
+    if kind is ChangeKind.REPLACE and not done.records and not allow_empty:
         raise UserInputError(
-            f"{brought.name} has 0 records, and mode overwrite would replace nothing; no changes were made",
+            f"{done.name} has 0 records, and mode overwrite would replace nothing; no changes were made",
             hint="check the path, or pass allow_empty",
         )
 
 
-def _create_missing(engine: Engine, target: BranchName, base: BranchName, brought: Input) -> bool:
+def _create_missing(engine: Engine, target: BranchName, base: BranchName, brought: Brought) -> bool:
     """Fork the target from its base when it is not there yet and the load will fit there."""
     if _is_there(engine, target):
         return False
     new_branch_name(target, "load")
-    _require_fit(engine, branch_name(base, "load"), brought)
+    brought.require_fit(engine.view(branch_name(base, "load")))
     create_branch(engine.manifest, engine.store.tables, target, source=base)
     return True
 
 
 def _is_there(engine: Engine, branch: BranchName) -> bool:
     return branch == MAIN or branch in engine.manifest.rows.branches()
-
-
-def _require_fit(engine: Engine, branch: BranchName, brought: Input) -> None:
-    """Raise with every rule that a load would break on a branch as it is now."""
-    view = engine.view(branch)
-    found = violations(brought.changes, _committed(engine, view), view.catalog)
-    if found:
-        raise found.error()
-
-
-def _committed(engine: Engine, view: View) -> SnapshotRows:
-    return SnapshotRows(snapshot=view.snapshot, tables=engine.store.tables, known=engine.known)

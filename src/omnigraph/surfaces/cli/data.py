@@ -21,6 +21,7 @@ from omnigraph.surfaces.cli.address import (
     place,
 )
 from omnigraph.surfaces.cli.formats import Format, rendered
+from omnigraph.surfaces.cli.hands import Hands, chosen_hands
 from omnigraph.surfaces.cli.output import note, say, say_json
 
 if TYPE_CHECKING:
@@ -85,6 +86,16 @@ def load(
     allow_empty: Annotated[
         bool, typer.Option("--allow-empty", help="Let overwrite replace by nothing.")
     ] = False,
+    engine: Annotated[
+        Hands, typer.Option("--engine", help="Who does it; auto is Spark for large inputs.")
+    ] = Hands.AUTO,
+    spark_master: Annotated[
+        str | None, typer.Option("--spark-master", help="Where Spark runs; else on this machine.")
+    ] = None,
+    spark_conf: Annotated[
+        list[str] | None,
+        typer.Option("--spark-conf", help="A setting of Spark, k=v; may be repeated."),
+    ] = None,
     actor: Actor = None,
     store: Store = None,
     yes: Yes = False,
@@ -111,6 +122,7 @@ def load(
             from_branch=base,
             allow_empty=allow_empty,
             dry_run=check,
+            spark=chosen_hands(engine, spark_master, spark_conf or ()),
         )
         if json:
             say_json(result.to_dict())
@@ -124,6 +136,8 @@ def load(
         )
         if result.branch_created:
             say(f"branch {result.branch} created from {base}")
+        if not quiet and result.engine != "local":
+            note(f"done by {result.engine}: {result.reason}")
         for remark in result.notes:
             note(remark)
 

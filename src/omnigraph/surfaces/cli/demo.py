@@ -2,6 +2,8 @@
 
 import shutil
 import tempfile
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -30,6 +32,11 @@ RECORDS: list[dict[str, Any]] = [
     {"edge": "CallsAt", "from": "9100002", "to": "NLRTM"},
     {"edge": "Feeds", "from": "NLRTM", "to": "BEANR", "data": {"weight": 5}},
     {"edge": "Feeds", "from": "BEANR", "to": "DEHAM", "data": {"weight": 2}},
+]
+MORE: list[dict[str, Any]] = [
+    {"type": "Vessel", "data": {"imo": "9100003", "name": "Cirrus", "kind": "roro"}},
+    {"edge": "CallsAt", "from": "9100003", "to": "NLRTM", "data": {"berth": "B2"}},
+    {"edge": "CallsAt", "from": "9100003", "to": "DEHAM"},
 ]
 CALLS = """query calls() {
   match { $v: Vessel  $v callsAt $p }
@@ -73,6 +80,7 @@ def _story(graph: "Graph") -> None:
     say(f"1. created {graph.uri}\n")
     loaded = graph.load(RECORDS, mode="append")
     say(f"2. loaded {loaded.total_rows} records in one commit {loaded.commit}\n")
+    _load_on_spark(graph)
     say("3. which ports are busy?")
     _show(graph.query(CALLS))
     say("4. where can goods go from Rotterdam in up to three hops?")
@@ -97,6 +105,19 @@ def _story(graph: "Graph") -> None:
     counted = graph.snapshot(at=first).tables()
     say(f"8. at its first commit the graph had {sum(counted.values())} rows")
     say(f"9. doctor: {'settled' if not graph.doctor() else 'not settled'}")
+
+
+def _load_on_spark(graph: "Graph") -> None:
+    """The same load by other hands; a small one, so only the demo would ask for them."""
+    if find_spec("pyspark") is None:
+        say("   (the same on Spark: pip install 'omnigraph[spark]')\n")
+        return
+    session = import_module("omnigraph.spark").session(quick=True)
+    try:
+        loaded = graph.load(MORE, mode="append", spark=session)
+    finally:
+        session.stop()
+    say(f"   and {loaded.total_rows} more by {loaded.engine}, in one commit {loaded.commit}\n")
 
 
 def _show(result: Any) -> None:

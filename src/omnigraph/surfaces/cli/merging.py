@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from itertools import groupby
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -168,21 +169,29 @@ def commit_changes(
     kinds: Kinds = None,
     ops: Ops = None,
     limit: Limit = None,
+    page_token: Annotated[
+        str | None,
+        typer.Option("--page-token", help="Go on after an earlier page.", show_default=False),
+    ] = None,
     store: Store = None,
     json: Json = False,
 ) -> None:
-    """Show what a commit changed against its first parent.
+    """Show what a commit changed against its first parent, a page at a time with --limit.
 
     Example: omnigraph commit changes 01M7EQ3P4VK0 --store people.omni
     """
     with opened(place(store)) as graph:
-        block = graph.commit_changes(commit, types=types, kinds=kinds, ops=ops)
+        block = graph.commit_changes(
+            commit, types=types, kinds=kinds, ops=ops, limit=limit, page_token=page_token
+        )
         if json:
-            body = block.to_dict()
-            say_json(body | {"changes": body["changes"][:limit]})
+            say_json(block.to_dict())
             return
-        say(f"commit {block.commit.id}: {len(block.changes)} changes")
-        _tell_changes(block.changes[:limit])
+        more = " on this page" if limit is not None else ""
+        say(f"commit {block.commit.id}: {len(block.changes)} changes{more}")
+        _tell_changes(block.changes)
+        if block.next_page_token is not None:
+            say(block.next_page_token)
 
 
 def changes_poll(
@@ -220,6 +229,27 @@ def changes_poll(
             _tell_changes(block.changes)
         note("caught up" if page.caught_up else "there is more")
         say(page.cursor)
+
+
+def changes_baseline(
+    out: Annotated[Path, typer.Option("--out", help="The file to write, or to replace.")],
+    branch: Branch = "main",
+    types: Types = None,
+    store: Store = None,
+    json: Json = False,
+) -> None:
+    """Write a whole state to a file, then its commit and the cursor from which to follow it.
+
+    Example: omnigraph changes baseline --out people.jsonl --store people.omni
+    """
+    with opened(place(store)) as graph:
+        found = graph.baseline(out, branch=branch, types=types)
+        if json:
+            say_json(found.to_dict())
+            return
+        note(f"wrote {found.records} records to {out}")
+        say(found.commit.id)
+        say(found.cursor)
 
 
 def _since(graph: "Graph", branch: str, start: str) -> str | None:

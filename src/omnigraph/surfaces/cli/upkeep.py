@@ -125,11 +125,14 @@ def cleanup(
         verb = "removed" if confirm else "would remove"
         for one in report.tables:
             forks = f", {len(one.forks_removed)} forks" if one.forks_removed else ""
+            forks += ", all that was left of it" if one.dropped else ""
             error = f"; error: {one.error}" if one.error else ""
             say(
                 f"{one.table_key}: {verb} {one.versions_removed} versions, "
                 f"{one.bytes_removed} bytes{forks}{error}"
             )
+        if report.scratch_removed:
+            say(f"{verb} scratch files of {len(report.scratch_removed)} loads that never ended")
     if any(one.error for one in report.tables):
         raise typer.Exit(EXIT_FAILURE)
 

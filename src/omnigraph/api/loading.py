@@ -1,0 +1,57 @@
+"""Who does a load: this process, or Spark when it was asked for or the input is large."""
+
+from functools import partial
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
+
+from omnigraph.api.runners import spark_runner
+from omnigraph.engine.engine import Engine
+from omnigraph.engine.write.cutting import Size
+from omnigraph.engine.write.load import Choice, Choose, choose_here, is_large, told
+from omnigraph.errors import OmniError, UserInputError
+
+AUTO = "auto"
+
+
+def chooser(engine: Engine, spark: Any) -> Choose:
+    """Who does a load, by what `spark` says: a session, True, False, or `auto`."""
+    if spark is False or spark is None:
+        return partial(choose_here, engine)
+    if isinstance(spark, str):
+        if spark != AUTO:
+            raise UserInputError(
+                f"spark= takes a SparkSession, True, False or 'auto', not '{spark}'; no changes were made"
+            )
+        return partial(_by_size, engine)
+    return partial(_asked, engine, spark)
+
+
+def _asked(engine: Engine, spark: Any, size: Size | None) -> Choice:
+    """Spark, wherever the input can be cut."""
+    if size is None:
+        return choose_here(engine, size)
+    return _on_spark(spark, "Spark was asked for")
+
+
+def _by_size(engine: Engine, size: Size | None) -> Choice:
+    if size is not None and size.foreign is not None:
+        return _on_spark(size.foreign.sparkSession, "a Spark DataFrame is among the input")
+    if size is None or not is_large(engine, size):
+        return choose_here(engine, size)
+    if find_spec("pyspark") is None:
+        here = choose_here(engine, size)
+        return Choice(here.runner, f"{here.reason}: pyspark is not installed")
+    try:
+        return _on_spark(None, f"{told(size)} are past the small-work bound")
+    except (OmniError, OSError, RuntimeError) as error:
+        here = choose_here(engine, size)
+        return Choice(here.runner, f"{here.reason}: Spark did not start ({error})")
+
+
+def _on_spark(spark: Any, reason: str) -> Choice:
+    return Choice(spark_runner(spark), reason, _spread)
+
+
+def _spread(frame: Any, home: Any, area: str) -> Any:
+    return import_module("omnigraph.spark.frames").frame_splits(frame, home, area)

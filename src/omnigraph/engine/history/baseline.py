@@ -1,0 +1,80 @@
+"""A baseline: one whole state in a file, and the cursor from which the change feed goes on after it."""
+
+import json
+import os
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from omnigraph.engine.engine import Engine
+from omnigraph.engine.history.export import export
+from omnigraph.engine.history.feed import cursor_at
+from omnigraph.errors import InternalError, StorageError
+from omnigraph.ids import BranchName
+from omnigraph.manifest.records import GraphCommit
+from omnigraph.manifest.view import View
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Baseline:
+    """What a file holds: the state after a commit; the feed goes on from `cursor`."""
+
+    commit: GraphCommit
+    cursor: str
+    records: int
+
+
+def baseline(
+    engine: Engine, branch: BranchName, out: Path, types: Sequence[str] | None = None
+) -> Baseline:
+    """Write every entity of a branch to a file, which appears whole or not at all and survives a power failure."""
+    view = engine.view(branch)
+    head = view.state.head
+    if head is None:
+        raise InternalError(f"branch '{branch}' has no commit")
+    records = written(out, export(engine, view, types))
+    return Baseline(commit=head, cursor=resume(view), records=records)
+
+
+def resume(view: View) -> str:
+    """The cursor that goes on after what a view shows."""
+    head = view.state.head
+    after = None if head is None or head.parent is None else head.id
+    return cursor_at(view.state, after)
+
+
+def written(out: Path, records: Iterator[dict[str, Any]]) -> int:
+    """Replace a file by these records, one line each, in one step; gives their number."""
+    try:
+        handle, name = tempfile.mkstemp(prefix=f".{out.name}.", dir=out.parent)
+    except OSError as error:
+        raise StorageError(
+            f"'{out}' cannot be written: {error.strerror}; nothing was written",
+            hint="name a file in a directory that is there and may be written to",
+        ) from error
+    try:
+        count = 0
+        with os.fdopen(handle, "w", encoding="utf-8") as stream:
+            for record in records:
+                stream.write(json.dumps(record, ensure_ascii=False, separators=(",", ":")) + "\n")
+                count += 1
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.replace(name, out)
+        _sync_directory(out.parent)
+    except BaseException:
+        with suppress(FileNotFoundError):
+            os.unlink(name)
+        raise
+    return count
+
+
+def _sync_directory(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,133 @@
+"""What one commit changed against its first parent, a page at a time."""
+
+import hashlib
+import json
+from dataclasses import dataclass
+from itertools import islice
+from typing import Final
+
+from omnigraph.engine.engine import Engine
+from omnigraph.engine.history.diff import EVERYTHING, EntityChange, Place, Wanted, placed
+from omnigraph.engine.history.tokens import pack, unpack
+from omnigraph.errors import ChangeDiffRefused, CursorRejected, UserInputError
+from omnigraph.failpoints import Failpoint, fail
+from omnigraph.ids import TableKey, type_name
+from omnigraph.manifest.records import CommitKind, GraphCommit
+from omnigraph.manifest.snapshot import Entry
+from omnigraph.manifest.state import BranchState
+from omnigraph.manifest.travel import find_commit, state_of
+from omnigraph.storage.tables import Tables
+
+_PREFIX: Final = "og1p."
+_NAMES: Final = {"commit", "wanted", "table", "after"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitPage:
+    """Some of what a commit changed; `next_token` goes on after it and is None at the end."""
+
+    commit: GraphCommit
+    changes: tuple[EntityChange, ...]
+    next_token: str | None
+
+
+def commit_changes(
+    engine: Engine,
+    name: str,
+    wanted: Wanted = EVERYTHING,
+    *,
+    limit: int | None = None,
+    token: str | None = None,
+) -> CommitPage:
+    """Compare a commit with its first parent; changes before the token and after the limit are not read."""
+    if limit is not None and limit < 1:
+        raise UserInputError(f"commit changes: a page holds at least 1 change, not {limit}")
+    commit, parent = _pair(engine, name)
+    start = None if token is None else _start(token, commit, wanted)
+    base = state_of(engine.manifest, parent.branch, parent)
+    head = state_of(engine.manifest, commit.branch, commit)
+    fail(Failpoint.FEED_OPENING)
+    if commit.kind is CommitKind.SCHEMA_APPLY:
+        _refuse_reshaped(engine.store.tables, commit, base, head, wanted)
+    found = placed(engine.store.tables, base, head, wanted, start)
+    page = list(found if limit is None else islice(found, limit))
+    more = limit is not None and next(found, None) is not None
+    return CommitPage(
+        commit=commit,
+        changes=tuple(change for _, change in page),
+        next_token=_token(page[-1][0], commit, wanted) if more else None,
+    )
+
+
+def _pair(engine: Engine, name: str) -> tuple[GraphCommit, GraphCommit]:
+    commit = find_commit(engine.manifest, name)
+    if commit.parent is None:
+        raise _refused(
+            commit, "made the graph and has nothing to be compared with", "parentless_commit"
+        )
+    return commit, find_commit(engine.manifest, commit.parent)
+
+
+def _refuse_reshaped(
+    tables: Tables, commit: GraphCommit, base: BranchState, head: BranchState, wanted: Wanted
+) -> None:
+    """Refuse a change of the schema that changed a wanted type: rows of two shapes are not told as changes."""
+    old = {entry.at.path: entry for entry in base.snapshot.entries.values()}
+    new = {entry.at.path: entry for entry in head.snapshot.entries.values()}
+    for path in sorted(old.keys() | new.keys()):
+        before, after = old.get(path), new.get(path)
+        key = (after or old[path]).table_key
+        if wanted.covers(key) and _differ(tables, before, after):
+            raise _reshaped(commit, key)
+
+
+def _differ(tables: Tables, before: Entry | None, after: Entry | None) -> bool:
+    """Whether a table came, went, was renamed, or has other columns than it had."""
+    if before is None or after is None or before.table_key != after.table_key:
+        return True
+    if before.at == after.at:
+        return False
+    return bool(tables.open(before.at).schema != tables.open(after.at).schema)
+
+
+def _reshaped(commit: GraphCommit, table: TableKey) -> ChangeDiffRefused:
+    named = type_name(table)
+    return _refused(
+        commit,
+        f"changed the schema of {named}: its rows before and after have different shapes",
+        "schema_boundary",
+        type_name=named,
+    )
+
+
+def _refused(commit: GraphCommit, why: str, reason: str, **facts: str) -> ChangeDiffRefused:
+    refusal = {"reason": reason, "graph_commit_id": commit.id, **facts}
+    return ChangeDiffRefused(
+        f"commit {commit.id} {why}; nothing was compared",
+        details={"change_diff_refusal": refusal},
+        hint="`diff` compares any two states; `changes baseline` gives a whole one",
+    )
+
+
+# ---- tokens
+
+
+def _token(place: Place, commit: GraphCommit, wanted: Wanted) -> str:
+    body = {"commit": commit.id, "wanted": _digest(wanted)}
+    return pack(_PREFIX, body | {"table": place.table, "after": place.after})
+
+
+def _start(token: str, commit: GraphCommit, wanted: Wanted) -> Place:
+    body = unpack(_PREFIX, token, _NAMES)
+    if body["commit"] != commit.id:
+        raise CursorRejected(f"it belongs to commit {body['commit']}, not to {commit.id}")
+    if body["wanted"] != _digest(wanted):
+        raise CursorRejected("the page before asked for other types, kinds or operations")
+    return Place(table=int(body["table"]), after=str(body["after"]))
+
+
+def _digest(wanted: Wanted) -> str:
+    """A short name for what was asked for: a token means something under the same filters only."""
+    parts = [wanted.tables, wanted.kinds, wanted.ops]
+    text = json.dumps([None if p is None else sorted(map(str, p)) for p in parts])
+    return hashlib.sha256(text.encode()).hexdigest()[:12]

@@ -1,0 +1,345 @@
+"""A load in steps: its input is cut, checked, decided on and staged by many hands; only this process commits."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TypeVar
+
+from omnigraph.commit.changes import ChangeKind
+from omnigraph.commit.plan import TableWrite, WritePlan
+from omnigraph.engine.engine import Engine
+from omnigraph.engine.write.prepare import Header
+from omnigraph.errors import InternalError
+from omnigraph.failpoints import Failpoint, fail
+from omnigraph.ids import TableKey, Version
+from omnigraph.limits import HELD_SPLIT_ROWS
+from omnigraph.manifest.records import lance_branch
+from omnigraph.manifest.view import View
+from omnigraph.pipeline.answers import (
+    Answer,
+    Counted,
+    Found,
+    Passed,
+    Phase,
+    Piece,
+    PieceKind,
+    Unwrote,
+    Wrote,
+    heard,
+)
+from omnigraph.pipeline.checks import Job, check_step, recheck_step, shaped_splits
+from omnigraph.pipeline.decide import STRICT, decide_step
+from omnigraph.pipeline.findings import Places, error_of, places_of
+from omnigraph.pipeline.sides import Judgement
+from omnigraph.pipeline.splits import HeldSplit, Split, cut_table
+from omnigraph.pipeline.stage import Pieces, mark_splits, mark_step, write_splits, write_step
+from omnigraph.pipeline.steps import Runner, Step
+from omnigraph.storage.tables import Marked, Staged, TableAt, Tables, Written
+
+_A = TypeVar("_A", bound=Answer)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checked:
+    """An input that was read once. What is wrong with ids, and what value rules say, is told later, with more of it."""
+
+    splits: Sequence[Split]
+    records: Mapping[TableKey, int]
+    ids: Sequence[Found]
+    values: Sequence[Found]
+    places: Places
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settled:
+    """What keys decided: rows that lose, rows that replace committed ones, where those are, and who was asked."""
+
+    losers: Pieces
+    matched: Pieces
+    replaced: Pieces
+    consulted: frozenset[TableKey]
+
+
+@dataclass(slots=True)
+class Bulk:
+    """One load over all its attempts: what depends on the input alone is done once."""
+
+    engine: Engine
+    job: Job
+    runner: Runner
+    checked: Checked
+    appended: dict[tuple[str, str | None], list[Written]] = field(default_factory=dict)
+    """Fragments of an append: they stay good when the table moves on."""
+
+    @property
+    def records(self) -> Mapping[TableKey, int]:
+        """How many records came for each table."""
+        return self.checked.records
+
+    # ---- deciding
+
+    def settle(self, view: View) -> Settled:
+        """Decide about every key, against what is committed; raise with every rule that is broken."""
+        checked, merges = self.checked, self.job.kind is ChangeKind.MERGE
+        first = self._judgement(view, identifies=True, judges=not merges and not checked.ids)
+        answers = self._decided(first)
+        found = _only(answers, Found)
+        self._raise([*checked.ids, *found], Phase.IDS)
+        pieces = _only(answers, Piece)
+        losers, replaced = _by_part(pieces, PieceKind.LOSERS), _by_part(pieces, PieceKind.REPLACED)
+        if merges or replaced:
+            # Rows that lose, and committed ones that are replaced, are out of it when rules are asked.
+            later = self._judgement(view, losers=losers, replaced=replaced)
+            strict = [one for one in found if one.order[0] == STRICT]
+            found = [*strict, *_only(self._decided(later), Found)] if later.has_rules else strict
+        self._raise([*self._values(losers), *found], Phase.RULES)
+        return Settled(
+            losers=losers,
+            matched=_by_part(pieces, PieceKind.MATCHED),
+            replaced=replaced,
+            consulted=first.consulted,
+        )
+
+    def _judgement(
+        self,
+        view: View,
+        *,
+        identifies: bool = False,
+        judges: bool = True,
+        losers: Pieces | None = None,
+        replaced: Pieces | None = None,
+    ) -> Judgement:
+        entries = view.snapshot.entries
+        wrong = {one.order[0] for one in self.checked.ids}
+        rows = {
+            table: count
+            for table, count in self.checked.records.items()
+            if (count or self.job.kind is ChangeKind.REPLACE) and self.job.rank(table) not in wrong
+        }
+        return Judgement(
+            job=self.job,
+            rows=rows,
+            pins={key: entry.at for key, entry in entries.items()},
+            held={key: entry.row_count for key, entry in entries.items()},
+            identifies=identifies,
+            judges=judges,
+            losers=losers or {},
+            replaced=replaced or {},
+        )
+
+    def _decided(self, judgement: Judgement) -> Sequence[Answer]:
+        splits = [split for split in self.checked.splits if split.table_key in judgement.rows]
+        return _run(self.runner, decide_step(judgement, splits, self._held(judgement)))
+
+    def _held(self, judgement: Judgement) -> list[HeldSplit]:
+        tables = self.engine.store.tables
+        found: list[HeldSplit] = []
+        for table in sorted({side.table_key for side in judgement.gathered}):
+            at = judgement.pins[table]
+            found += cut_table(table, at, tables.open(at).fragments(), HELD_SPLIT_ROWS)
+        return found
+
+    def _values(self, losers: Pieces) -> Sequence[Found]:
+        if not self.checked.values or not losers:
+            return self.checked.values
+        # Some of the rows that break rules may have lost; only the others count.
+        return _only(_run(self.runner, recheck_step(self.job, self.checked.splits, losers)), Found)
+
+    def _raise(self, found: Iterable[Found], phase: Phase) -> None:
+        error = error_of(found, phase, self.checked.places, self.job.catalog)
+        if error is not None:
+            raise error
+
+    # ---- writing
+
+    def prepare(self, view: View, header: Header) -> WritePlan | None:
+        """Decide, stage every table and plan the commit; None when there is nothing to write."""
+        if header.is_spent(view):
+            return None
+        settled = self.settle(view)
+        tables = self._judgement(view).tables
+        if not tables:
+            return None
+        branch = lance_branch(view.branch)
+        sites = {table: view.snapshot.entry(table).at for table in tables}
+        own = {table: at for table, at in sites.items() if at.branch == branch}
+        staged = self._staged(own, settled)
+        fail(Failpoint.PREPARED)
+        return WritePlan(
+            kind=header.kind,
+            commit_kind=header.commit_kind,
+            branch=view.branch,
+            actor=header.actor,
+            operation_id=header.operation_id,
+            commit_id=header.commit_id,
+            tables=tuple(
+                self._table_write(table, at, branch, staged.get(table), settled)
+                for table, at in sites.items()
+            ),
+            read_set=_read_set(view, settled.consulted - sites.keys()),
+            if_commit=header.if_commit,
+            batch_id=header.batch_id,
+        )
+
+    def _table_write(
+        self,
+        table: TableKey,
+        at: TableAt,
+        branch: str | None,
+        staged: Staged | None,
+        settled: Settled,
+    ) -> TableWrite:
+        strict = self.job.kind.is_strict
+        if staged is not None:
+            return TableWrite(table_key=table, base=at, strict=strict, staged=staged)
+        # Fragments lie beside the branch they belong to, so that they are written once it is there.
+        step = partial(self._forked, table, settled)
+        return TableWrite(table_key=table, base=at, strict=strict, steps=(step,), fork=branch)
+
+    def _forked(self, table: TableKey, settled: Settled, tables: Tables, at: TableAt) -> Staged:
+        return self._staged({table: at}, settled)[table]
+
+    def _staged(
+        self, sites: Mapping[TableKey, TableAt], settled: Settled
+    ) -> dict[TableKey, Staged]:
+        """Write everything that goes to these versions, and describe it."""
+        written = self._written(sites, settled)
+        marked = self._marked(sites, settled)
+        return {
+            table: self._described(table, at, written[table], marked[table], settled)
+            for table, at in sites.items()
+        }
+
+    def _written(
+        self, sites: Mapping[TableKey, TableAt], settled: Settled
+    ) -> Mapping[TableKey, list[Written]]:
+        found: dict[TableKey, list[Written]] = {
+            table: self.appended[at.path, at.branch]
+            for table, at in sites.items()
+            if (at.path, at.branch) in self.appended
+        }
+        rest = {table: at for table, at in sites.items() if table not in found}
+        splits = [split for split in self.checked.splits if split.table_key in rest]
+        work = write_splits(splits, rest, settled.losers, settled.matched, self._share)
+        wrote = _only(_run(self.runner, write_step(self.job, work)), Wrote)
+        _require_all([one.number for one in wrote], range(len(work)), "stage")
+        for table, at in rest.items():
+            found[table] = [
+                written
+                for one in sorted(wrote, key=lambda one: one.number)
+                if one.table_key == table
+                for written in one.written
+            ]
+            if self.job.kind is ChangeKind.APPEND:
+                self.appended[at.path, at.branch] = found[table]
+        return found
+
+    @property
+    def _share(self) -> int | None:
+        """Into how many parts the splits of a table are put together; every one by itself when there are other hands."""
+        return self.engine.settings.load_concurrency if self.runner.engine == "local" else None
+
+    def _marked(
+        self, sites: Mapping[TableKey, TableAt], settled: Settled
+    ) -> Mapping[TableKey, list[Marked]]:
+        found: defaultdict[TableKey, list[Marked]] = defaultdict(list)
+        replaced = {key: pieces for key, pieces in settled.replaced.items() if key[0] in sites}
+        if replaced:
+            work = mark_splits(sites, replaced, self._share)
+            answers = _only(_run(self.runner, mark_step(self.job, work)), Unwrote)
+            _require_all([one.number for one in answers], range(len(work)), "mark")
+            for one in answers:
+                found[one.table_key] += one.marked
+        return found
+
+    def _described(
+        self,
+        table: TableKey,
+        at: TableAt,
+        written: Sequence[Written],
+        marked: Sequence[Marked],
+        settled: Settled,
+    ) -> Staged:
+        self._require_counts(table, written, marked, settled)
+        tables = self.engine.store.tables
+        if marked:
+            return tables.stage_marked(at, written, marked)
+        return tables.stage_written(at, written, overwrite=self.job.kind is ChangeKind.REPLACE)
+
+    def _require_counts(
+        self,
+        table: TableKey,
+        written: Sequence[Written],
+        marked: Sequence[Marked],
+        settled: Settled,
+    ) -> None:
+        """Every row that counts was written once, every replaced one marked once; else nothing is committed."""
+        expected = self.records[table] - _rows(settled.losers, table)
+        actual = sum(one.rows for one in written)
+        gone, replaced = sum(one.rows for one in marked), _rows(settled.replaced, table)
+        if actual != expected or gone != replaced:
+            raise InternalError(
+                f"{table} was to get {expected} rows and lose {replaced}; tasks wrote {actual} and marked "
+                f"{gone}; nothing was committed"
+            )
+
+
+def check(engine: Engine, job: Job, runner: Runner, splits: Sequence[Split]) -> Bulk:
+    """Read an input for the first time; raise with everything that is wrong with its records."""
+    answers = _run(runner, check_step(job, splits))
+    passed = _only(answers, Passed)
+    _require_all([one.split for one in passed], [split.number for split in splits], "check")
+    places, found = places_of(splits, passed), _only(answers, Found)
+    error = error_of(found, Phase.READ, places, job.catalog)
+    if error is not None:
+        raise error
+    counted = _only(answers, Counted)
+    records: Counter[TableKey] = Counter()
+    for one in counted:
+        records[one.table_key] += one.rows
+    checked = Checked(
+        splits=shaped_splits(splits, counted),
+        records={key: records[key] for key in sorted(records)},
+        ids=[one for one in found if one.phase is Phase.IDS],
+        values=[one for one in found if one.phase is Phase.RULES],
+        places=places,
+    )
+    return Bulk(engine, job, runner, checked)
+
+
+# ---- answers
+
+
+def _run(runner: Runner, step: Step) -> Sequence[Answer]:
+    return heard(runner.run(step))
+
+
+def _only(answers: Iterable[Answer], kind: type[_A]) -> list[_A]:
+    return [answer for answer in answers if isinstance(answer, kind)]
+
+
+def _require_all(actual: Sequence[int], expected: Sequence[int], step: str) -> None:
+    if sorted(actual) != sorted(expected):
+        raise InternalError(
+            f"step '{step}' has {len(expected)} splits, {len(actual)} answers came of {len(set(actual))} of "
+            "them; nothing was committed"
+        )
+
+
+def _by_part(pieces: Iterable[Piece], kind: PieceKind) -> Pieces:
+    found: defaultdict[tuple[TableKey, int], list[Piece]] = defaultdict(list)
+    for piece in pieces:
+        if piece.kind is kind:
+            found[piece.table_key, piece.part].append(piece)
+    return {key: tuple(of_part) for key, of_part in found.items()}
+
+
+def _rows(pieces: Pieces, table: TableKey) -> int:
+    return sum(
+        piece.rows for (key, _), of_part in pieces.items() if key == table for piece in of_part
+    )
+
+
+def _read_set(view: View, tables: Iterable[TableKey]) -> dict[TableKey, Version]:
+    return {table: view.snapshot.entry(table).version for table in sorted(tables)}

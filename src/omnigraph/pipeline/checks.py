@@ -1,0 +1,267 @@
+"""Per-split checks: read a split, say everything that is wrong with it, keep what had to be parsed."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any
+
+import pyarrow as pa
+
+from omnigraph.catalog.model import Catalog, TableType
+from omnigraph.commit.changes import ChangeKind, TableChange
+from omnigraph.commit.constraints.report import Violations
+from omnigraph.commit.constraints.values import value_rules
+from omnigraph.commit.origins import Origins
+from omnigraph.errors import Problem
+from omnigraph.ids import TableKey
+from omnigraph.limits import PROBLEMS_SHOWN_MAX
+from omnigraph.pipeline.answers import (
+    ANSWERS,
+    Answer,
+    Counted,
+    Found,
+    Passed,
+    Phase,
+    Piece,
+    Placed,
+    told,
+)
+from omnigraph.pipeline.frames import wanted_columns
+from omnigraph.pipeline.home import Home
+from omnigraph.pipeline.intake import (
+    Intake,
+    Part,
+    id_problem,
+    joined,
+    misnamed_ids,
+    own_ids,
+    pending_rows,
+)
+from omnigraph.pipeline.reading import POSITION, split_rows, take, with_ids, without
+from omnigraph.pipeline.splits import ByteRange, Shaped, Split, TextTable
+from omnigraph.pipeline.steps import Each
+from omnigraph.runtime import SYSTEM
+from omnigraph.storage.store import Store, open_store
+
+VALUES = 0
+"""Where value rules stand among the rules."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """What every task of one load knows: which graph, which types, how it writes, and where its scratch files go.
+
+    `seed` is the operation: fresh ids are made of it, so that a task that runs twice makes the same.
+    """
+
+    home: Home
+    here: "Here"
+    catalog: Catalog
+    kind: ChangeKind
+    seed: str
+    area: str
+    strict: frozenset[TableKey] = frozenset()
+    """Tables that a merge only adds to."""
+
+    def store(self) -> Store:
+        """The graph as this process reaches it."""
+        return self.here.store or _reached(self.home, self.seed)
+
+    def kind_of(self, table: TableKey) -> ChangeKind:
+        """How one table is written."""
+        return ChangeKind.APPEND if table in self.strict else self.kind
+
+    def type(self, table: TableKey) -> TableType:
+        """The type of a table."""
+        return self.catalog.tables[table]
+
+    def rank(self, table: TableKey) -> int:
+        """Where a table stands in reports."""
+        return list(self.catalog.tables).index(table)
+
+    def scratch_path(self, name: str) -> str:
+        """A new scratch file: a task that runs twice writes two, and its answer names one."""
+        return f"{self.area}/{name}-{SYSTEM.new_id()}.lance"
+
+    def keep(self, store: Store, name: str, rows: pa.Table) -> str:
+        """Write a scratch file and say where."""
+        path = self.scratch_path(name)
+        store.scratch.write(path, rows)
+        return path
+
+
+class Here:
+    """The opened graph of the process that runs the load; it does not travel."""
+
+    def __init__(self, store: Store | None = None) -> None:
+        self.store = store
+
+    def __reduce__(self) -> "tuple[type[Here], tuple[()]]":
+        return (Here, ())
+
+
+@lru_cache(maxsize=2)
+def _reached(home: Home, seed: str) -> Store:
+    # Opened anew for every load: what another process holds open may be of a graph that was here before.
+    return open_store(home.uri, dict(home.options), fsync=home.fsync)
+
+
+# ---- the first look
+
+
+def check_step(job: Job, splits: Sequence[Split]) -> Each:
+    """Read every split once: what is wrong, what it holds."""
+    return Each(name="check", splits=splits, run=Check(job), out=ANSWERS)
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """Reads one split for the first time."""
+
+    job: Job
+
+    def __call__(self, split: Split) -> Iterator[pa.Table]:
+        store = self.job.store()
+        intake, lines = take(split, self.job.catalog, store)
+        answers: list[Answer] = [
+            Passed(split.number, lines),
+            *_read_problems(split, intake, self.job),
+        ]
+        for key in sorted(intake.parts):
+            answers += self._table(split, intake, self.job.type(key), store)
+        yield told(answers)
+
+    def _table(
+        self, split: Split, intake: Intake, type_: TableType, store: Store
+    ) -> Iterator[Answer]:
+        part = joined(type_, intake.parts[type_.table_key])
+        ids = own_ids(type_, part)
+        wrong = list(_id_problems(self.job.rank(type_.table_key), type_, part, ids))
+        yield from wrong
+        kept = None
+        if not wrong and not intake.total:
+            rows = pending_rows(type_, part, ids).append_column(
+                POSITION, pa.array(part.origins.numbers, pa.int64())
+            )
+            yield from value_problems(self.job, type_, rows)
+            if isinstance(split.content, ByteRange | TextTable):
+                kept = self.job.keep(store, f"{type_.name}-{split.number}", rows)
+        yield Counted(split=split.number, table_key=type_.table_key, rows=part.rows, shaped=kept)
+
+
+def _read_problems(split: Split, intake: Intake, job: Job) -> Iterator[Found]:
+    """What reading refused: of lines in their order, of frames column by column."""
+    placed: dict[int, list[Placed]] = {}
+    for problem in intake.problems:
+        rank = -1 if problem.record is None else _column_rank(split, problem, job)
+        placed.setdefault(rank, []).append(_placed(problem))
+    if split.part and -1 in placed:
+        # Every part of a frame has the same columns; the first speaks for all.
+        return
+    for rank, problems in placed.items():
+        yield Found(
+            phase=Phase.READ,
+            order=(split.source, rank),
+            problems=tuple(problems),
+            total=len(problems),
+        )
+    rest = intake.total - len(intake.problems)
+    if rest:
+        yield Found(phase=Phase.READ, order=(split.source,), problems=(), total=rest)
+
+
+def _column_rank(split: Split, problem: Problem, job: Job) -> int:
+    if isinstance(split.content, ByteRange):
+        return 0
+    assert split.table_key is not None, "a frame has a type"
+    names = [*wanted_columns(job.type(split.table_key)), "id"]
+    return names.index(str(problem.property))
+
+
+def _id_problems(rank: int, type_: TableType, part: Part, ids: pa.Array) -> Iterator[Found]:
+    for place, (rule, marked) in enumerate(misnamed_ids(type_, part, ids)):
+        if len(marked):
+            shown = marked.slice(0, PROBLEMS_SHOWN_MAX).to_pylist()
+            problems = (id_problem(rule, type_, part, ids, row) for row in shown)
+            yield Found(
+                phase=Phase.IDS,
+                order=(rank, place),
+                problems=tuple(_placed(problem) for problem in problems),
+                total=len(marked),
+            )
+
+
+def _placed(problem: Problem) -> Placed:
+    return Placed(problem=problem, position=problem.record)
+
+
+# ---- rules
+
+
+def value_problems(job: Job, type_: TableType, rows: pa.Table) -> Iterator[Found]:
+    """What the value rules say of rows, by property."""
+    change = change_of(job, type_, rows)
+    for place, name in enumerate(sorted(type_.properties)):
+        for turn, rule in enumerate(value_rules(type_, type_.properties[name])):
+            found = rule(change)
+            if found:
+                # Problems are told by id, so that only now fresh ids are needed.
+                found = rule(change_of(job, type_, with_ids(rows, job.seed)))
+                yield ruled(found, (VALUES, job.rank(type_.table_key), place, turn))
+
+
+def change_of(job: Job, type_: TableType, rows: pa.Table) -> TableChange:
+    """Rows with positions as the change of a table, or of some of its columns."""
+    numbers: Any = rows[POSITION].to_numpy()
+    return TableChange(
+        type=type_, kind=job.kind_of(type_.table_key), rows=rows.drop([POSITION]), origins=Origins(numbers)
+    )
+
+
+def ruled(found: Violations, order: tuple[int, ...]) -> Found:
+    """Violations of one rule as an answer."""
+    return Found(
+        phase=Phase.RULES,
+        order=order,
+        problems=tuple(_placed(problem) for problem in found.problems),
+        total=found.total,
+    )
+
+
+# ---- a second look, at what is left
+
+
+def recheck_step(
+    job: Job, splits: Sequence[Split], losers: Mapping[tuple[TableKey, int], tuple[Piece, ...]]
+) -> Each:
+    """Ask the value rules again, of every row but those that lost."""
+    return Each(name="recheck", splits=splits, run=Recheck(job, losers), out=ANSWERS)
+
+
+@dataclass(frozen=True, slots=True)
+class Recheck:
+    """Asks the value rules of one table again, of the rows that count."""
+
+    job: Job
+    losers: Mapping[tuple[TableKey, int], tuple[Piece, ...]]
+
+    def __call__(self, split: Split) -> Iterator[pa.Table]:
+        store = self.job.store()
+        assert split.table_key is not None, "only shaped splits are looked at again"
+        type_ = self.job.type(split.table_key)
+        rows = split_rows(split, type_, [n for n in type_.schema.names if n != "id"], store)
+        kept = without(rows, self.losers.get((split.table_key, split.number), ()), store)
+        yield told(value_problems(self.job, type_, kept))
+
+
+def shaped_splits(splits: Sequence[Split], counted: Sequence[Counted]) -> list[Split]:
+    """The splits that later steps read: one per table, the shaped form where there is one."""
+    from_number = {split.number: split for split in splits}
+    found = []
+    for one in sorted(counted, key=lambda one: (one.table_key, one.split)):
+        split = replace(from_number[one.split], table_key=one.table_key)
+        if one.shaped is not None:
+            found.append(replace(split, content=Shaped(one.shaped)))
+        elif not isinstance(split.content, ByteRange | TextTable):
+            found.append(split)
+    return found

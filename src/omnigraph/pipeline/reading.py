@@ -1,0 +1,174 @@
+"""A split read: taken in with everything that is wrong, or, once it was found right, as rows with their positions."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet
+
+from omnigraph.catalog.model import Catalog, NodeType, TableType
+from omnigraph.commit.changes import column
+from omnigraph.errors import InternalError
+from omnigraph.ids import TableKey
+from omnigraph.pipeline.answers import Piece
+from omnigraph.pipeline.frames import (
+    column_name,
+    read_frame,
+    shape_column,
+    take_frame,
+    wanted_columns,
+)
+from omnigraph.pipeline.identity import fresh_ids_at, key_ids
+from omnigraph.pipeline.intake import Intake, is_keyed
+from omnigraph.pipeline.lines import blocks_between, take_block, take_row_block
+from omnigraph.pipeline.splits import (
+    ByteRange,
+    Frame,
+    InMemory,
+    RowGroups,
+    Shaped,
+    Spilled,
+    Split,
+    TextTable,
+)
+from omnigraph.storage.store import Store
+
+POSITION = "__position"
+"""The column that says where a row was given."""
+
+# ---- the first time: everything may be wrong
+
+
+def take(split: Split, catalog: Catalog, store: Store) -> tuple[Intake, int]:
+    """Take in a split, numbered by position; says how many lines or rows it has."""
+    intake = Intake(catalog)
+    match split.content:
+        case ByteRange():
+            return intake, _take_lines(split, split.content, intake)
+        case Shaped():
+            raise InternalError(f"split {split.number} was taken in before")
+        case content:
+            type_ = catalog.tables[_table(split)]
+            frame = read_content(content, type_, store)
+            take_frame(type_, frame, intake, split.first)
+            return intake, frame.num_rows
+
+
+def _take_lines(split: Split, content: ByteRange, intake: Intake) -> int:
+    type_ = None if split.table_key is None else intake.catalog.tables[split.table_key]
+    lines = 0
+    for block in blocks_between(Path(content.path), content.start, content.end):
+        numbered = replace(block, first=split.first + lines)
+        lines += len(block.texts)
+        if type_ is None:
+            take_block(numbered, intake)
+        else:
+            take_row_block(numbered, type_, intake)
+    return lines
+
+
+def _table(split: Split) -> TableKey:
+    if split.table_key is None:
+        raise InternalError(f"split {split.number} is a frame without a type")
+    return split.table_key
+
+
+def read_content(
+    content: Frame, type_: TableType, store: Store, names: Sequence[str] | None = None
+) -> pa.Table:
+    """Read a frame, or some of its columns as far as the source can tell them apart."""
+    match content:
+        case InMemory():
+            return content.rows
+        case Spilled():
+            return store.scratch.read(content.path)
+        case TextTable():
+            return read_frame(Path(content.path), type_)
+        case RowGroups():
+            return read_frame(_Groups(content, type_, names), type_)
+
+
+class _Groups:
+    """Row groups of a Parquet file, as something that a frame can be read from."""
+
+    def __init__(self, content: RowGroups, type_: TableType, names: Sequence[str] | None) -> None:
+        self._content, self._type, self._names = content, type_, names
+
+    def __str__(self) -> str:
+        return self._content.path
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> Any:
+        with pyarrow.parquet.ParquetFile(self._content.path) as file:
+            names = file.schema_arrow.names
+            if self._names is not None:
+                names = [name for name in names if column_name(self._type, name) in self._names]
+            rows = file.read_row_groups(
+                list(self._content.groups), columns=names, use_threads=False
+            )
+        return rows.__arrow_c_stream__(requested_schema)
+
+
+# ---- later: what was found right
+
+
+def split_rows(split: Split, type_: TableType, names: Sequence[str], store: Store) -> pa.Table:
+    """Read some columns of a split that was found right, with `id` and the position; a NULL id is a fresh one."""
+    match split.content:
+        case Shaped():
+            return store.scratch.read(split.content.path, ["id", *names, POSITION])
+        case ByteRange():
+            raise InternalError(f"split {split.number} was not shaped")
+        case content:
+            return _shaped_again(split, content, type_, names, store)
+
+
+def _shaped_again(
+    split: Split, content: Frame, type_: TableType, names: Sequence[str], store: Store
+) -> pa.Table:
+    keys = type_.key_columns if isinstance(type_, NodeType) and is_keyed(type_) else ("id",)
+    frame = read_content(content, type_, store, [*names, *keys])
+    named = frame.rename_columns([column_name(type_, name) for name in frame.column_names])
+    targets = wanted_columns(type_)
+    columns = {
+        name: shape_column(column(named, name), targets[name]).values
+        if name in named.column_names
+        else pa.nulls(named.num_rows, targets[name].arrow)
+        for name in dict.fromkeys([*names, *(key for key in keys if key != "id")])
+    }
+    if isinstance(type_, NodeType) and is_keyed(type_):
+        ids = key_ids(type_, pa.table({name: columns[name] for name in type_.key_columns}))
+    elif "id" in named.column_names:
+        ids = column(named, "id").cast(pa.string())
+    else:
+        ids = pa.nulls(named.num_rows, pa.string())
+    positions = pa.array(np.arange(split.first, split.first + named.num_rows), pa.int64())
+    return pa.table({"id": ids, **{name: columns[name] for name in names}, POSITION: positions})
+
+
+def with_ids(rows: pa.Table, seed: str) -> pa.Table:
+    """Fill in fresh ids: those of the same load and position are always the same."""
+    ids = column(rows, "id")
+    if not ids.null_count:
+        return rows
+    missing = ids.is_null()
+    places = column(rows, POSITION).filter(missing).to_numpy()
+    filled = pc.replace_with_mask(ids, missing, fresh_ids_at(seed, places))
+    return rows.set_column(rows.schema.get_field_index("id"), "id", filled)
+
+
+def without(rows: pa.Table, pieces: Sequence[Piece], store: Store) -> pa.Table:
+    """Leave out the rows at the positions that pieces name."""
+    if not pieces:
+        return rows
+    gone = positions_in(pieces, store)[POSITION]
+    return rows.filter(pc.invert(pc.is_in(rows[POSITION], value_set=gone)))
+
+
+def positions_in(pieces: Sequence[Piece], store: Store) -> pa.Table:
+    """Read pieces of scratch files, one after the other."""
+    parts = [store.scratch.read(piece.path, start=piece.start, rows=piece.rows) for piece in pieces]
+    return pa.concat_tables(parts)

@@ -1,0 +1,169 @@
+"""Staging by many hands: splits become fragments, replaced rows are marked, and only receipts come back."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.commit.changes import column
+from omnigraph.errors import InternalError
+from omnigraph.ids import TableKey
+from omnigraph.pipeline.answers import ANSWERS, Piece, Unwrote, Wrote, told
+from omnigraph.pipeline.checks import Job
+from omnigraph.pipeline.reading import POSITION, positions_in, split_rows, with_ids, without
+from omnigraph.pipeline.splits import Split
+from omnigraph.pipeline.steps import Each
+from omnigraph.storage.search import ROW_ID
+from omnigraph.storage.store import Store
+from omnigraph.storage.table import ROW_ADDRESS
+from omnigraph.storage.tables import TableAt, Written
+
+Pieces = Mapping[tuple[TableKey, int], tuple[Piece, ...]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteSplit:
+    """Splits of one table that become fragments together, and which of their rows count or replace others."""
+
+    number: int
+    table_key: TableKey
+    at: TableAt
+    splits: tuple[Split, ...]
+    losers: tuple[tuple[Piece, ...], ...]
+    matched: tuple[tuple[Piece, ...], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MarkSplit:
+    """Rows of some fragments that are replaced."""
+
+    number: int
+    table_key: TableKey
+    at: TableAt
+    pieces: tuple[Piece, ...]
+
+
+def write_splits(
+    splits: Sequence[Split],
+    sites: Mapping[TableKey, TableAt],
+    losers: Pieces,
+    matched: Pieces,
+    hands: int | None,
+) -> list[WriteSplit]:
+    """Put splits of a table that follow one another together, so that each of many hands has its share."""
+    found: list[WriteSplit] = []
+    for table, group in groupby(splits, key=_table):
+        own = list(group)
+        size = _share(len(own), hands)
+        for start in range(0, len(own), size):
+            run = tuple(own[start : start + size])
+            found.append(
+                WriteSplit(
+                    number=len(found),
+                    table_key=table,
+                    at=sites[table],
+                    splits=run,
+                    losers=tuple(losers.get((table, split.number), ()) for split in run),
+                    matched=tuple(matched.get((table, split.number), ()) for split in run),
+                )
+            )
+    return found
+
+
+def _share(count: int, hands: int | None) -> int:
+    """How many of them one hand takes; one when there are hands enough."""
+    return 1 if hands is None else max(1, -(-count // max(1, hands)))
+
+
+def _table(split: Split) -> TableKey:
+    if split.table_key is None:
+        raise InternalError(f"split {split.number} has no table")
+    return split.table_key
+
+
+def write_step(job: Job, splits: Sequence[WriteSplit]) -> Each:
+    """Write the rows of every split."""
+    return Each(name="stage", splits=splits, run=Write(job), out=ANSWERS)
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """Writes the fragments of some splits: rows that replace others apart from new ones."""
+
+    job: Job
+
+    def __call__(self, split: WriteSplit) -> Iterator[pa.Table]:
+        store = self.job.store()
+        written: list[Written] = []
+        if any(split.matched):
+            for turn, _ in enumerate(split.splits):
+                written += self._replacing(split, turn, store)
+        fresh = store.tables.write(split.at, self._fresh(split, store))
+        if fresh.rows:
+            written.append(fresh)
+        yield told([Wrote(number=split.number, table_key=split.table_key, written=tuple(written))])
+
+    def _rows(self, split: WriteSplit, turn: int, store: Store) -> pa.Table:
+        type_ = self.job.type(split.table_key)
+        names = [name for name in type_.schema.names if name != "id"]
+        rows = split_rows(split.splits[turn], type_, names, store)
+        return without(rows, split.losers[turn], store)
+
+    def _fresh(self, split: WriteSplit, store: Store) -> pa.RecordBatchReader:
+        """Rows that replace none, as a stream: no more than one split is held at a time."""
+        schema = self.job.type(split.table_key).schema
+
+        def batches() -> Iterator[pa.RecordBatch]:
+            for turn, pieces in enumerate(split.matched):
+                rows = without(self._rows(split, turn, store), pieces, store)
+                whole = with_ids(rows, self.job.seed).select(schema.names).cast(schema)
+                yield from whole.to_batches()
+
+        return pa.RecordBatchReader.from_batches(schema, batches())
+
+    def _replacing(self, split: WriteSplit, turn: int, store: Store) -> Iterator[Written]:
+        """Rows that replace others, under the row ids of those, in the order of these."""
+        if not split.matched[turn]:
+            return
+        schema = self.job.type(split.table_key).schema
+        matched = positions_in(split.matched[turn], store).sort_by(ROW_ID)
+        rows = self._rows(split, turn, store)
+        places = pc.index_in(matched[POSITION], value_set=column(rows, POSITION))
+        chosen = rows.take(places).select(schema.names).cast(schema)
+        yield store.tables.write(split.at, chosen, row_ids=column(matched, ROW_ID))
+
+
+def mark_splits(
+    sites: Mapping[TableKey, TableAt], replaced: Pieces, hands: int | None
+) -> list[MarkSplit]:
+    """Deal fragments out to many hands; one fragment is marked by one of them."""
+    found: list[MarkSplit] = []
+    for table, fragments in groupby(sorted(replaced), key=lambda key: key[0]):
+        own = list(fragments)
+        size = _share(len(own), hands)
+        for start in range(0, len(own), size):
+            pieces = tuple(piece for key in own[start : start + size] for piece in replaced[key])
+            found.append(
+                MarkSplit(number=len(found), table_key=table, at=sites[table], pieces=pieces)
+            )
+    return found
+
+
+def mark_step(job: Job, splits: Sequence[MarkSplit]) -> Each:
+    """Mark replaced rows deleted."""
+    return Each(name="mark", splits=splits, run=Mark(job), out=ANSWERS)
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """Writes the deletion files of some fragments."""
+
+    job: Job
+
+    def __call__(self, split: MarkSplit) -> Iterator[pa.Table]:
+        store = self.job.store()
+        addresses = column(positions_in(split.pieces, store), ROW_ADDRESS)
+        marked = store.tables.mark(split.at, addresses)
+        yield told([Unwrote(number=split.number, table_key=split.table_key, marked=marked)])

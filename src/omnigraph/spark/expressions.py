@@ -1,0 +1,234 @@
+"""Conditions and values as Spark columns, meaning exactly what they mean in this process."""
+
+from collections.abc import Callable, Sequence
+from datetime import date, datetime
+from decimal import Decimal
+from typing import Any, Final, assert_never
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from omnigraph.catalog.types import FLOATS, INTEGERS, PropertyType, Scalar
+from omnigraph.catalog.values import epoch_milliseconds, item_type
+from omnigraph.compile.algebra import FLIPPED, Always, Test
+from omnigraph.compile.checked import (
+    AllOf,
+    Among,
+    AnyOf,
+    Compare,
+    Const,
+    EntityRef,
+    IsNull,
+    Not,
+    Now,
+    Operand,
+    ParamRef,
+    PropertyRef,
+    TextMatch,
+)
+from omnigraph.compile.coerce import Coerced, Either, Exact, Settled, coerce, coerce_choices
+from omnigraph.errors import InternalError, QueryError
+from omnigraph.language.query.tree import Comparison
+
+Place = Callable[[str, str], Column]
+"""The column that holds a property (or `id`) of a variable."""
+
+SPARK_NAMES: Final = {
+    Scalar.STRING: "string", Scalar.BLOB: "binary", Scalar.BOOL: "boolean", Scalar.I32: "int", Scalar.I64: "bigint",
+    Scalar.U32: "bigint", Scalar.U64: "decimal(20,0)", Scalar.F32: "float", Scalar.F64: "double",
+    Scalar.DATE: "date", Scalar.DATETIME: "timestamp",
+}  # fmt: skip
+
+_FLOAT_EXACT: Final = 2.0**53
+_BIGINT_END: Final = 2.0**63
+
+_OPERATORS: Final[dict[str, Callable[[Column, Column], Column]]] = {
+    "=": lambda a, b: a == b,
+    "!=": lambda a, b: a != b,
+    "<": lambda a, b: a < b,
+    "<=": lambda a, b: a <= b,
+    ">": lambda a, b: a > b,
+    ">=": lambda a, b: a >= b,
+}
+
+
+def unsupported(what: str) -> QueryError:
+    """Say that a query needs what only this process can do."""
+    return QueryError(
+        f"{what} does not run on Spark; nothing was read",
+        hint="run the query without spark=, or leave the search out",
+    )
+
+
+def spark_name(type_: PropertyType) -> str:
+    """Spark's name for the type of a property."""
+    name = SPARK_NAMES[type_.scalar]
+    return f"array<{name}>" if type_.is_list or type_.is_vector else name
+
+
+# ---- values
+
+
+def literal(value: object, type_: PropertyType) -> Column:
+    """A value as a column of exactly a property's type."""
+    if value is None:
+        return F.lit(None).cast(spark_name(type_))
+    if isinstance(value, list | tuple):
+        items = [literal(one, item_type(type_)) for one in value]
+        return F.array(*items).cast(spark_name(type_))
+    return _scalar(value, type_.scalar)
+
+
+def _scalar(value: object, scalar: Scalar) -> Column:
+    match value:
+        case datetime():
+            # Milliseconds since the epoch: no time zone of any process takes part.
+            return F.timestamp_millis(F.lit(epoch_milliseconds(value)).cast("bigint"))
+        case date():
+            return F.date_from_unix_date(F.lit((value - date(1970, 1, 1)).days))
+        case bool() | str():
+            return F.lit(value)
+        case int() if scalar in INTEGERS:
+            return F.lit(Decimal(value)).cast(SPARK_NAMES[scalar])
+        case int() | float():
+            return F.lit(float(value)).cast(SPARK_NAMES[scalar])
+        case _:
+            raise InternalError(
+                f"a {type(value).__name__} is no value of a {scalar}; nothing was read"
+            )
+
+
+def operand(given: Operand, place: Place) -> Column:
+    """The values of an operand."""
+    match given:
+        case PropertyRef(variable=variable, property=name):
+            return place(variable, name)
+        case EntityRef(variable=variable):
+            return place(variable, "id")
+        case Const(value=value, type=type_):
+            return literal(value, type_)
+        case ParamRef() | Now():
+            raise InternalError("a plan for Spark was not filled; nothing was read")
+        case _:
+            assert_never(given)
+
+
+# ---- conditions
+
+
+def condition(test: Test, place: Place) -> Column:
+    """True, false or NULL for every row."""
+    match test:
+        case Always(value=value):
+            return F.lit(value)
+        case Compare():
+            return _compare(test, place)
+        case IsNull(operand=given, negated=negated):
+            column = operand(given, place)
+            return column.isNotNull() if negated else column.isNull()
+        case Among(operand=given, choices=Const(value=values)):
+            return _among(operand(given, place), given.type, values)
+        case AllOf(parts=parts):
+            return _fold(parts, place, lambda a, b: a & b)
+        case AnyOf(parts=parts):
+            return _fold(parts, place, lambda a, b: a | b)
+        case Not(part=part):
+            return ~condition(part, place)
+        case TextMatch(function=function):
+            raise unsupported(f"{function}()")
+        case Among():
+            raise InternalError("a plan for Spark was not filled; nothing was read")
+        case _:
+            assert_never(test)
+
+
+def _fold(
+    parts: Sequence[Test], place: Place, combine: Callable[[Column, Column], Column]
+) -> Column:
+    found = condition(parts[0], place)
+    for part in parts[1:]:
+        found = combine(found, condition(part, place))
+    return found
+
+
+def _compare(test: Compare, place: Place) -> Column:
+    left, op, right = test.left, test.op, test.right
+    if isinstance(left, Const) and not isinstance(right, Const) and op in FLIPPED:
+        left, op, right = right, FLIPPED[op], left
+    column = operand(left, place)
+    if isinstance(right, Const) and not isinstance(left, Const):
+        return _with_value(column, left.type, coerce(op, right.value, left.type))
+    return compare_columns(column, left.type, op, operand(right, place), right.type)
+
+
+def _where_present(column: Column, answer: Column) -> Column:
+    return F.when(column.isNotNull(), answer)
+
+
+def _with_value(column: Column, type_: PropertyType, coerced: Coerced) -> Column:
+    match coerced:
+        case Settled.UNKNOWN:
+            return F.lit(None).cast("boolean")
+        case Settled.TRUE | Settled.FALSE:
+            return _where_present(column, F.lit(coerced is Settled.TRUE))
+        case Either(first=first, second=second):
+            return _with_value(column, type_, first) | _with_value(column, type_, second)
+        case Exact(op="contains", value=value) if type_.is_list:
+            item = literal(value, item_type(type_))
+            return _where_present(column, F.exists(column, lambda one: one.eqNullSafe(item)))
+        case Exact(op="contains", value=value):
+            return column.contains(F.lit(str(value)))
+        case Exact(op="starts_with", value=value):
+            return column.startswith(F.lit(str(value)))
+        case Exact(op=op, value=value):
+            return _OPERATORS[op](column, literal(value, type_))
+        case _:
+            assert_never(coerced)
+
+
+def _among(column: Column, type_: PropertyType, choices: Any) -> Column:
+    if choices is None:
+        return F.lit(None).cast("boolean")
+    known = [literal(one, item_type(type_)) for one in coerce_choices(choices, type_)]
+    found = column.isin(*known) if known else F.lit(False)
+    answer = F.when(found, F.lit(True)) if None in choices else found
+    return _where_present(column, answer)
+
+
+def compare_columns(
+    left: Column, left_type: PropertyType, op: Comparison, right: Column, right_type: PropertyType
+) -> Column:
+    """Compare two columns row by row."""
+    if op == "contains" and left_type.is_list:
+        item = item_type(left_type)
+        hit = F.exists(
+            left,
+            lambda one: F.coalesce(
+                compare_columns(one, item, "=", right, right_type), F.lit(False)
+            ),
+        )
+        return F.when(left.isNotNull() & right.isNotNull(), hit)
+    if op == "contains":
+        return left.contains(right)
+    if op == "starts_with":
+        return left.startswith(right)
+    kinds = {left_type.scalar, right_type.scalar}
+    if kinds & FLOATS and kinds & INTEGERS:
+        return _mixed(left, left_type, op, right)
+    return _OPERATORS[op](left, right)
+
+
+def _mixed(left: Column, left_type: PropertyType, op: Comparison, right: Column) -> Column:
+    """Compare integers with floats as numbers: no rounding decides."""
+    floats = left_type.scalar in FLOATS
+    whole, broken = (right, left) if floats else (left, right)
+    rounded, broken = whole.cast("double"), broken.cast("double")
+    doubtful = (
+        (rounded == broken) & (F.abs(rounded) >= _FLOAT_EXACT) & (F.abs(broken) < _BIGINT_END)
+    )
+    exact = (
+        whole.cast("decimal(20,0)"),
+        F.when(doubtful, broken).cast("bigint").cast("decimal(20,0)"),
+    )
+    pair, precise = ((broken, rounded), exact[::-1]) if floats else ((rounded, broken), exact)
+    return F.when(doubtful, _OPERATORS[op](*precise)).otherwise(_OPERATORS[op](*pair))

@@ -1,0 +1,83 @@
+"""Spark DataFrames as the input of a load: their rows go to scratch files, written where they are."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql import DataFrame
+
+from omnigraph.pipeline.home import Home
+from omnigraph.pipeline.splits import Portion, Spilled
+from omnigraph.spark.bridge import plain
+from omnigraph.spark.runner import collected
+from omnigraph.storage.store import Store
+
+FILE_BYTES: Final = 64 * 1024 * 1024
+"""Rows of one scratch file: what a task holds, and what a later step reads at a time."""
+
+RECEIPTS: Final = "partition int, turn int, path string, rows long, bytes long"
+_RECEIPTS_SCHEMA: Final = pa.schema(
+    [
+        ("partition", pa.int32()),
+        ("turn", pa.int32()),
+        ("path", pa.string()),
+        ("rows", pa.int64()),
+        ("bytes", pa.int64()),
+    ]
+)
+
+
+def frame_splits(frame: DataFrame, home: Home, area: str) -> Sequence[Portion]:
+    """Write the rows of a frame to scratch files of a run; one portion for each, in the order of the frame."""
+    receipts = collected(
+        frame.sparkSession, "spill", frame.mapInArrow(_spilling(home, area), RECEIPTS)
+    )
+    found = receipts.sort_by([("partition", "ascending"), ("turn", "ascending")]).to_pylist()
+    return [Portion(Spilled(one["path"]), one["bytes"], one["rows"]) for one in found]
+
+
+def _spilling(
+    home: Home, area: str
+) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        context = TaskContext.get()
+        partition = 0 if context is None else context.partitionId()
+        # Two attempts at one partition may run at the same time; only one of them is named in the end.
+        attempt = 0 if context is None else context.taskAttemptId()
+        store = home.store()
+        for turn, rows in enumerate(gathered(batches, FILE_BYTES)):
+            path = f"{area}/rows-{partition}-{attempt}-{turn}.lance"
+            yield spill(rows, path, store, partition, turn)
+
+    return task
+
+
+def spill(
+    rows: pa.Table, path: str, store: Store, partition: int = 0, turn: int = 0
+) -> pa.RecordBatch:
+    """Write rows to a scratch file and say so."""
+    store.scratch.write(path, rows)
+    receipt: dict[str, Any] = {
+        "partition": [partition],
+        "turn": [turn],
+        "path": [path],
+        "rows": [rows.num_rows],
+        "bytes": [rows.nbytes],
+    }
+    return pa.RecordBatch.from_pydict(receipt, schema=_RECEIPTS_SCHEMA)
+
+
+def gathered(batches: Iterator[pa.RecordBatch], bytes_max: int) -> Iterator[pa.Table]:
+    """Batches of a frame put together until they are worth a file."""
+    held: list[pa.RecordBatch] = []
+    size = 0
+    for batch in batches:
+        if batch.num_rows:
+            held.append(batch)
+            size += batch.nbytes
+        if size >= bytes_max:
+            yield plain(pa.Table.from_batches(held))
+            held, size = [], 0
+    if held:
+        yield plain(pa.Table.from_batches(held))

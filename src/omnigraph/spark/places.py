@@ -1,0 +1,165 @@
+"""What a read of the data source is pinned to: one table version of one commit, told so that any process can open it."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Final, TypeVar
+
+import pyarrow as pa
+
+from omnigraph.catalog.model import TableType
+from omnigraph.engine.engine import Engine
+from omnigraph.engine.open import open_graph
+from omnigraph.errors import NotFound, UserInputError, did_you_mean, suggestion
+from omnigraph.ids import MAIN, BranchName, TableKey
+from omnigraph.manifest.names import branch_name
+from omnigraph.manifest.travel import At
+from omnigraph.manifest.view import View
+from omnigraph.pipeline.home import Home
+from omnigraph.spark.bridge import Forms, VectorForm
+from omnigraph.spark.filters import chosen
+from omnigraph.storage.blobs import BlobForm
+from omnigraph.storage.tables import Table, TableAt
+
+STORE: Final = "store."
+"""Options with this prefix are storage options, as in `store.aws_region`."""
+
+OPTIONS: Final = (
+    "path", "type", "branch", "at", "columns", "filter", "vectors", "blobs", "pushdown", "partition_rows", "mode", "actor",
+    "from_branch", "batch", "stream", "checkpointlocation",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """The options of one use of the data source."""
+
+    home: Home
+    branch: BranchName
+    type_name: str
+    at: At | None = None
+    columns: tuple[str, ...] | None = None
+    filter: str | None = None
+    forms: Forms = field(default_factory=Forms)
+
+    def engine(self, *, read_only: bool = True) -> Engine:
+        """Open the graph."""
+        options = dict(self.home.options)
+        return open_graph(self.home.uri, read_only=read_only, storage_options=options)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pin:
+    """One version of one table, and the commit that shows it."""
+
+    home: Home
+    table_key: TableKey
+    at: TableAt
+    commit: str | None
+    type: TableType
+    schema: pa.Schema
+    """What the table holds at this version, whatever its type holds now."""
+    filter: str | None = None
+    """Rows that do not pass are not read."""
+
+    def open(self) -> Table:
+        """Open exactly this version."""
+        return self.home.store().tables.open(self.at)
+
+
+def asked(options: Mapping[str, str]) -> Asked:
+    """Read the options of a use of the data source; unknown ones are refused by name."""
+    _require_known(options)
+    uri = options.get("path")
+    if not uri:
+        raise UserInputError(
+            "format('omnigraph') needs the graph: pass its uri to load() or save(); nothing was read or written"
+        )
+    if not options.get("type"):
+        raise UserInputError(
+            "format('omnigraph') needs a node or edge type; nothing was read or written",
+            hint="add .option('type', 'Person')",
+        )
+    store = {name[len(STORE) :]: value for name, value in options.items() if name.startswith(STORE)}
+    columns = options.get("columns")
+    return Asked(
+        home=Home.of(absolute(uri), store),
+        branch=branch_name(options.get("branch") or MAIN, "spark"),
+        type_name=options["type"],
+        at=_moment(options.get("at")),
+        columns=None if columns is None else tuple(one.strip() for one in columns.split(",")),
+        filter=options.get("filter"),
+        forms=Forms(
+            _one_of(options.get("vectors", VectorForm.ARRAY), VectorForm, "vectors"),
+            _one_of(options.get("blobs", BlobForm.DESCRIPTOR), BlobForm, "blobs"),
+        ),
+    )
+
+
+def absolute(uri: str) -> str:
+    """A uri that means the same in every process: tasks run in directories of their own."""
+    return uri if "://" in uri else os.path.abspath(os.path.expanduser(uri))
+
+
+def _require_known(options: Mapping[str, str]) -> None:
+    unknown = next(
+        (one for one in options if one.lower() not in OPTIONS and not one.startswith(STORE)), None
+    )
+    if unknown is not None:
+        near = suggestion(did_you_mean(unknown, OPTIONS))
+        raise UserInputError(
+            f"format('omnigraph') has no option '{unknown}'{near}; nothing was read or written"
+        )
+
+
+_Word = TypeVar("_Word", VectorForm, BlobForm)
+
+
+def _one_of(text: str, words: type[_Word], name: str) -> _Word:
+    try:
+        return words(text)
+    except ValueError as error:
+        known = ", ".join(words)
+        raise UserInputError(
+            f"option '{name}' is one of {known}, not '{text}'; nothing was read"
+        ) from error
+
+
+def _moment(text: str | None) -> At | None:
+    """A commit id, a manifest version, or a moment in RFC 3339."""
+    if text is None:
+        return None
+    if text.isdigit():
+        return int(text)
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        return text
+
+
+def pinned(asked: Asked) -> Pin:
+    """Look at the graph once: everything that is read later is read of what is seen now."""
+    engine = asked.engine()
+    try:
+        return pin_of(engine, engine.view(asked.branch, asked.at), asked)
+    finally:
+        engine.stop()
+
+
+def pin_of(engine: Engine, view: View, asked: Asked) -> Pin:
+    """The version of a type's table that a view shows."""
+    type_ = view.catalog.table(asked.type_name)
+    key = type_.table_key
+    entry = view.snapshot.entries.get(key)
+    if entry is None:
+        raise NotFound("table", key, hint="the type did not exist yet at that point of history")
+    return Pin(
+        home=asked.home,
+        table_key=key,
+        at=entry.at,
+        commit=view.commit,
+        type=type_,
+        schema=engine.store.tables.open(entry.at).schema,
+        filter=None if asked.filter is None else chosen(asked.filter, type_),
+    )

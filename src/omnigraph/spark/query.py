@@ -1,0 +1,525 @@
+"""Reads on Spark: the logical plan as frames and joins, for graphs larger than the memory of one machine."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass, replace
+from functools import cached_property, reduce
+from typing import Any, Final, assert_never
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from omnigraph.catalog.model import Catalog, TableType
+from omnigraph.catalog.types import FLOATS, PropertyType, Scalar
+from omnigraph.compile.algebra import Test
+from omnigraph.compile.arguments import arguments
+from omnigraph.compile.checked import (
+    Aggregate,
+    Bm25,
+    Const,
+    Direction,
+    EntityRef,
+    ItemExpr,
+    Nearest,
+    Now,
+    ParamRef,
+    PropertyRef,
+    Rrf,
+    TextMatch,
+)
+from omnigraph.compile.fill import fill
+from omnigraph.compile.operators import (
+    Anti,
+    Argument,
+    Expand,
+    Field,
+    Filter,
+    Group,
+    Operator,
+    OptionalJoin,
+    Product,
+    Project,
+    Rank,
+    Scan,
+    Slice,
+    Sort,
+    Tally,
+    Window,
+)
+from omnigraph.compile.plan import Plan
+from omnigraph.engine.engine import Engine
+from omnigraph.engine.read.past import Names, compiled
+from omnigraph.engine.read.pushdown import sql
+from omnigraph.engine.read.verbs import Answer
+from omnigraph.errors import InternalError
+from omnigraph.ids import TableKey, edge_key, node_key
+from omnigraph.language.source import Source
+from omnigraph.manifest.snapshot import Snapshot
+from omnigraph.manifest.view import View
+from omnigraph.pipeline.frames import shape_column
+from omnigraph.pipeline.home import Home
+from omnigraph.runtime import datetime_of
+from omnigraph.spark.bridge import Forms, arrow_schema, from_spark, spark_schema
+from omnigraph.spark.expressions import (
+    condition,
+    literal,
+    operand,
+    spark_name,
+    unsupported,
+)
+from omnigraph.spark.places import Pin
+from omnigraph.spark.runner import collected, spark_runner
+from omnigraph.spark.source import PARTITION_ROWS, Part, grouped, read_part
+
+ID: Final = "id"
+ALONE: Final = "__row"
+"""The only column of rows that bind nothing."""
+
+
+def spark_query(
+    engine: Engine,
+    view: View,
+    source: Source,
+    name: str | None,
+    params: Mapping[str, Any] | None,
+    spark: Any = None,
+) -> Answer:
+    """Run a read on one view with Spark's joins; the rows of the result come to this process."""
+    found = compiled(engine.plans, view, source, name)
+    now = datetime_of(engine.runtime.now_us() // 1000 * 1000)
+    plan = fill(found.plan, arguments(found.checked, params), now)
+    graph = SparkGraph(
+        spark=spark_runner(spark).spark,
+        home=engine.home,
+        catalog=found.catalog,
+        snapshot=found.snapshot,
+        names=found.names,
+    )
+    return Answer(
+        query_name=found.checked.name,
+        table=run_on_spark(plan, graph),
+        types=tuple(column.type for column in plan.columns),
+    )
+
+
+def run_on_spark(plan: Plan, graph: "SparkGraph") -> pa.Table:
+    """The result of a filled plan."""
+    lowering = Lowering(plan, graph)
+    rows = lowering.rows(plan.root.input, _nothing_bound(graph.spark))
+    frame = rows.frame.select(
+        *(
+            lowering.value(one.expr, rows).cast(spark_name(one.type)).alias(f"c{i}")
+            for i, one in enumerate(plan.root.columns)
+        ),
+        F.lit(1).alias(ALONE),
+    )
+    answer = collected(graph.spark, f"query {plan.name}", frame)
+    columns = [
+        _property(answer[f"c{i}"], replace(one.type, nullable=True))
+        for i, one in enumerate(plan.root.columns)
+    ]
+    return pa.Table.from_arrays(columns, schema=plan.schema)
+
+
+def _property(column: pa.ChunkedArray, type_: PropertyType) -> pa.Array:
+    """A column of a result in the type of its property."""
+    whole = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+    return shape_column(from_spark(whole, type_), type_).values
+
+
+# ---- the tables of a snapshot
+
+
+@dataclass(frozen=True, kw_only=True)
+class SparkGraph:
+    """The tables of one snapshot as frames."""
+
+    spark: SparkSession
+    home: Home
+    catalog: Catalog
+    snapshot: Snapshot
+    names: Names
+
+    def frame(
+        self, key: TableKey, columns: Mapping[str, str], tests: Sequence[Test] = ()
+    ) -> DataFrame:
+        """Some columns of a table under the names given; rows that fail the tests are not read."""
+        type_ = self.catalog.tables[key]
+        entry = self.snapshot.entries.get(key)
+        if entry is None:
+            return self._empty(type_, columns)
+        table = self.home.store().tables.open(entry.at)
+        pin = Pin(
+            home=self.home, table_key=key, at=entry.at, commit=None, type=type_, schema=table.schema
+        )
+        stored = {name: self._stored(key, name) for name in columns}
+        there = [one for one in dict.fromkeys(stored.values()) if one in table.schema.names]
+        read = there or [ID]
+        schema = spark_schema(table.schema, read, Forms())
+        wanted = arrow_schema(schema)
+        filter = None if key in self.names else _pushed(tests, table.schema.names)
+        groups = grouped(table.fragments(), PARTITION_ROWS)
+        parts = [Part(pin, group, filter, wanted, Forms()) for group in groups]
+        if not parts:
+            return self._empty(type_, columns)
+        frame = self.spark.range(0, len(parts), 1, len(parts)).mapInArrow(_reading(parts), schema)
+        return frame.select(
+            *(
+                (
+                    F.col(f"`{stored[name]}`")
+                    if stored[name] in there
+                    else literal(None, property_type(type_, name))
+                ).alias(label)
+                for name, label in columns.items()
+            )
+        )
+
+    def _stored(self, key: TableKey, name: str) -> str:
+        """What a property was called at the time that is read; a name no column has when it was not there."""
+        known = self.names.get(key)
+        if known is None or name in (ID, "src", "dst"):
+            return name
+        return known.get(name, f"\0{name}")
+
+    def _empty(self, type_: TableType, columns: Mapping[str, str]) -> DataFrame:
+        seed = self.spark.range(0)
+        return seed.select(
+            *(
+                literal(None, property_type(type_, name)).alias(label)
+                for name, label in columns.items()
+            )
+        )
+
+
+def _pushed(tests: Sequence[Test], names: Sequence[str]) -> str | None:
+    """The tests that storage evaluates; Spark tests all of them again, which costs little."""
+    texts = [
+        text
+        for test in tests
+        if all(ref.property in names for ref in _references(test))
+        and (text := sql(test, lambda fixed: fixed.value)) is not None  # type: ignore[union-attr]
+    ]
+    return " and ".join(f"({text})" for text in texts) or None
+
+
+def _reading(parts: Sequence[Part]) -> Any:
+    def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                yield from read_part(parts[number])
+
+    return task
+
+
+def property_type(type_: TableType, name: str) -> PropertyType:
+    """The type of a property, an id or an end."""
+    found = type_.properties.get(name)
+    return found.type if found is not None else _TEXT
+
+
+_TEXT: Final = PropertyType(scalar=Scalar.STRING)
+
+
+# ---- plans
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A frame of bindings with the variables it has, or of groups with the columns they have."""
+
+    frame: DataFrame
+    variables: frozenset[str] = frozenset()
+    fields: Mapping[str, str] | None = None
+
+
+def _nothing_bound(spark: SparkSession) -> Rows:
+    return Rows(spark.range(1).select(F.col("id").alias(ALONE)))
+
+
+@dataclass(frozen=True)
+class Lowering:
+    """One plan on its way to frames; a variable is its id and the properties that anything asks of it."""
+
+    plan: Plan
+    graph: SparkGraph
+
+    @cached_property
+    def needed(self) -> Mapping[str, tuple[str, ...]]:
+        """The columns of every variable, its id first."""
+        found: dict[str, dict[str, None]] = {slot.name: {ID: None} for slot in self.plan.slots}
+        for ref in _references(self.plan.root):
+            found[ref.variable][ref.property] = None
+        return {name: tuple(columns) for name, columns in found.items()}
+
+    def label(self, variable: str, name: str) -> str:
+        """The column that holds a property of a variable."""
+        place = next(i for i, slot in enumerate(self.plan.slots) if slot.name == variable)
+        return f"v{place}_{self.needed[variable].index(name)}"
+
+    def labels(self, variable: str) -> dict[str, str]:
+        """The columns of a variable, by property."""
+        return {name: self.label(variable, name) for name in self.needed[variable]}
+
+    def columns(self, variables: Iterable[str]) -> list[str]:
+        """The columns of some variables."""
+        return [label for name in sorted(variables) for label in self.labels(name).values()]
+
+    def place(self, variable: str, name: str) -> Column:
+        """The values of a property of a variable."""
+        return F.col(self.label(variable, name))
+
+    # ---- operators
+
+    def rows(self, operator: Operator, around: Rows) -> Rows:
+        """The rows of an operator; `around` are those of the block it is nested in."""
+        match operator:
+            case Scan():
+                return self._scan(operator)
+            case Argument(variables=variables):
+                return self._argument(variables, around)
+            case Expand():
+                return self._expand(operator, self.rows(operator.input, around))
+            case Filter(conditions=tests):
+                return self._kept(tests, self.rows(operator.input, around))
+            case Product():
+                return self._product(operator, around)
+            case Anti():
+                return self._anti(operator, around)
+            case OptionalJoin():
+                return self._optional(operator, around)
+            case Group():
+                return self._group(operator, self.rows(operator.input, around))
+            case Sort():
+                return self._sort(operator, self.rows(operator.input, around))
+            case Slice(input=below, window=window):
+                rows = self.rows(below, around)
+                return replace(rows, frame=_cut(rows.frame, window))
+            case Rank():
+                raise unsupported("ranking by relevance")
+            case Project():
+                raise InternalError("a projection is only at the top of a plan; nothing was read")
+            case _:
+                assert_never(operator)
+
+    def _scan(self, operator: Scan) -> Rows:
+        if operator.search:
+            raise unsupported(f"{operator.search[0].function}()")
+        labels = self.labels(operator.variable)
+        frame = self.graph.frame(node_key(operator.type_name), labels, operator.filter)
+        return self._kept(operator.filter, Rows(frame, frozenset({operator.variable})))
+
+    def _kept(self, tests: Sequence[Test], rows: Rows) -> Rows:
+        frame = rows.frame
+        for test in tests:
+            frame = frame.where(condition(test, self.place))
+        return replace(rows, frame=frame)
+
+    def _argument(self, variables: Sequence[str], around: Rows) -> Rows:
+        if not variables:
+            return _nothing_bound(self.graph.spark)
+        ids = [self.label(name, ID) for name in variables]
+        frame = around.frame.select(*self.columns(variables)).dropna(subset=ids)
+        return Rows(frame.dropDuplicates(ids), frozenset(variables))
+
+    # ---- joins
+
+    def _product(self, operator: Product, around: Rows) -> Rows:
+        left, right = self.rows(operator.left, around), self.rows(operator.right, around)
+        tests = [condition(test, self.place) for test in operator.on]
+        both = reduce(lambda a, b: a & b, tests) if tests else F.lit(True)
+        frame = _bare(left).join(_bare(right), both, "inner")
+        return Rows(frame, left.variables | right.variables)
+
+    def _anti(self, operator: Anti, around: Rows) -> Rows:
+        rows = self.rows(operator.input, around)
+        inner = self.rows(operator.inner, rows)
+        ids = [self.label(name, ID) for name in operator.on]
+        if not ids:
+            gone = inner.frame.limit(1).select(F.lit(1).alias("__any"))
+            return replace(rows, frame=rows.frame.join(gone, F.lit(True), "left_anti"))
+        known = inner.frame.select(*(F.col(one).alias(f"{one}_i") for one in ids)).distinct()
+        return replace(rows, frame=rows.frame.join(known, _agree(ids), "left_anti"))
+
+    def _optional(self, operator: OptionalJoin, around: Rows) -> Rows:
+        rows = self.rows(operator.input, around)
+        inner = self.rows(operator.inner, rows)
+        ids = [self.label(name, ID) for name in operator.on]
+        found = inner.frame.select(
+            *(F.col(one).alias(f"{one}_i") for one in ids),
+            *(F.col(one) for one in self.columns(operator.binds)),
+        )
+        joined = rows.frame.join(found, _agree(ids) if ids else F.lit(True), "left_outer")
+        frame = joined.drop(*(f"{one}_i" for one in ids))
+        return Rows(frame, rows.variables | frozenset(operator.binds))
+
+    # ---- walks
+
+    def _expand(self, operator: Expand, rows: Rows) -> Rows:
+        pairs = self._pairs(operator, rows)
+        source, target = self.label(operator.source, ID), self.label(operator.target, ID)
+        meets = F.col(source) == F.col("__near")
+        if operator.closes:
+            meets = meets & (F.col(target) == F.col("__far"))
+            frame = rows.frame.join(pairs, meets, "inner").drop("__near", "__far")
+            return Rows(frame, rows.variables | operator.binds)
+        frame = rows.frame.join(pairs, meets, "inner").drop("__near")
+        labels = self.labels(operator.target)
+        if len(labels) == 1:
+            frame = frame.withColumnRenamed("__far", target)
+        else:
+            nodes = self.graph.frame(node_key(operator.target_type), labels)
+            frame = frame.join(nodes, F.col("__far") == F.col(target), "inner").drop("__far")
+        return Rows(frame, rows.variables | operator.binds)
+
+    def _pairs(self, operator: Expand, rows: Rows) -> DataFrame:
+        """From where to where: a row for each pair of nodes, or for each edge when it has a name."""
+        key = edge_key(operator.edge)
+        named = {} if operator.edge_variable is None else self.labels(operator.edge_variable)
+        columns = {"src": "__src", "dst": "__dst"}
+        # An edge property called like an end cannot exist, so both kinds of columns fit into one mapping.
+        edges = self.graph.frame(
+            key, columns | {k: v for k, v in named.items() if k not in columns}
+        )
+        steps = _steps(edges, operator.direction, list(named.values()))
+        if operator.edge_variable is not None:
+            return steps
+        if operator.high == 1:
+            return steps.distinct()
+        return self._reached(operator, steps.distinct().localCheckpoint(), rows)
+
+    def _reached(self, operator: Expand, steps: DataFrame, rows: Rows) -> DataFrame:
+        """Pairs within a distance: each once, the source itself only through a loop of its own."""
+        source = F.col(self.label(operator.source, ID))
+        sources = rows.frame.select(source.alias("__near")).dropna().distinct()
+        front = sources.select("__near", F.col("__near").alias("__far")).localCheckpoint()
+        seen, found = front, []
+        for hop in range(1, operator.high + 1):
+            walked = (
+                front.select("__near", F.col("__far").alias("__at"))
+                .join(steps.select(F.col("__near").alias("__at"), "__far"), "__at")
+                .select("__near", "__far")
+                .distinct()
+            )
+            if hop == 1 and operator.low <= 1:
+                found.append(walked.where(F.col("__near") == F.col("__far")))
+            # Every round stands on rows that are there, not on all the rounds before it.
+            front = walked.join(seen, ["__near", "__far"], "left_anti").localCheckpoint()
+            if front.isEmpty():
+                break
+            seen = seen.union(front)
+            if hop >= operator.low:
+                found.append(front)
+        nothing = steps.limit(0)
+        return reduce(DataFrame.union, found, nothing)
+
+    # ---- groups, order, values
+
+    def _group(self, operator: Group, rows: Rows) -> Rows:
+        names = [*(one.name for one in operator.keys), *(one.name for one in operator.tallies)]
+        fields = {name: f"g{i}" for i, name in enumerate(names)}
+        keys = [self.value(one.expr, rows).alias(fields[one.name]) for one in operator.keys]
+        tallies = [self._tally(one, rows).alias(fields[one.name]) for one in operator.tallies]
+        if tallies:
+            frame = rows.frame.groupBy(*keys).agg(*tallies)
+        else:
+            frame = rows.frame.select(*keys).distinct()
+        return Rows(frame, fields=fields)
+
+    def _tally(self, tally: Tally, rows: Rows) -> Column:
+        if tally.argument is None:
+            return F.count(F.lit(1))
+        values, kind = self.value(tally.argument, rows), tally.argument.type
+        match tally.function:
+            case "count":
+                return F.count(values)
+            case "min":
+                return F.min(values)
+            case "max":
+                return F.max(values)
+            case "sum" | "avg":
+                exact = "double" if kind.scalar in FLOATS else "decimal(20,0)"
+                total = F.sum(values.cast(exact)).cast("double")
+                return (
+                    total
+                    if tally.function == "sum"
+                    else F.when(F.count(values) > 0, total / F.count(values))
+                )
+
+    def _sort(self, operator: Sort, rows: Rows) -> Rows:
+        keys = [
+            F.desc_nulls_last(f"__k{i}") if key.descending else F.asc_nulls_first(f"__k{i}")
+            for i, key in enumerate(operator.keys)
+        ]
+        frame = rows.frame
+        for i, key in enumerate(operator.keys):
+            frame = frame.withColumn(f"__k{i}", self.value(key.expr, rows))
+        ties = [
+            F.asc_nulls_first(self.label(name, ID)) for name in operator.ties if rows.fields is None
+        ]
+        frame = frame.orderBy(*keys, *ties) if keys or ties else frame
+        return replace(rows, frame=frame.drop(*(f"__k{i}" for i in range(len(operator.keys)))))
+
+    def value(self, expr: ItemExpr | Field, rows: Rows) -> Column:
+        """The values of an expression, one per row."""
+        match expr:
+            case Field(name=name):
+                assert rows.fields is not None, "a field is a column of groups"
+                return F.col(rows.fields[name])
+            case PropertyRef() | EntityRef() | Const() | ParamRef() | Now():
+                return operand(expr, self.place)
+            case TextMatch(function=function):
+                raise unsupported(f"{function}()")
+            case Nearest() | Bm25() | Rrf():
+                raise unsupported(f"{type(expr).__name__.lower()}()")
+            case Aggregate():
+                raise InternalError("an aggregate is read from groups; nothing was read")
+            case _:
+                assert_never(expr)
+
+
+def _bare(rows: Rows) -> DataFrame:
+    """A frame without the column that stands for no column, unless it is the only one."""
+    return rows.frame.drop(ALONE) if rows.variables else rows.frame
+
+
+def _agree(ids: Sequence[str]) -> Column:
+    return reduce(lambda a, b: a & b, [F.col(one) == F.col(f"{one}_i") for one in ids])
+
+
+def _steps(edges: DataFrame, direction: Direction, more: Sequence[str]) -> DataFrame:
+    """Edges as steps in a direction; a loop is one step both ways."""
+    out = edges.select(F.col("__src").alias("__near"), F.col("__dst").alias("__far"), *more)
+    back = edges.select(F.col("__dst").alias("__near"), F.col("__src").alias("__far"), *more)
+    match direction:
+        case Direction.OUT:
+            return out
+        case Direction.IN:
+            return back
+        case Direction.BOTH:
+            return out.union(back.where(F.col("__near") != F.col("__far")))
+
+
+def _cut(frame: DataFrame, window: Window) -> DataFrame:
+    offset, limit = (_whole(one) for one in (window.offset, window.limit))
+    if offset:
+        frame = frame.offset(offset)
+    return frame if limit is None else frame.limit(limit)
+
+
+def _whole(bound: Const | ParamRef | None) -> int | None:
+    if bound is None:
+        return None
+    assert isinstance(bound, Const), "a plan for Spark is filled"
+    return max(bound.value, 0) if isinstance(bound.value, int) else None
+
+
+def _references(part: object) -> Iterator[PropertyRef]:
+    """Every property that a part of a plan mentions."""
+    if isinstance(part, PropertyRef):
+        yield part
+    elif is_dataclass(part):
+        for name in (one.name for one in fields(part)):
+            yield from _references(getattr(part, name))
+    elif isinstance(part, tuple):
+        for item in part:
+            yield from _references(item)

@@ -1,0 +1,201 @@
+"""Spark sessions: the one place that makes one, and what every executor must have."""
+
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from platform import python_version
+from typing import Any, Final
+
+import pyarrow as pa
+from pyspark import SparkContext
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+from pyspark.sql.utils import is_remote
+
+from omnigraph.errors import ConfigError
+from omnigraph.spark.java import java_home
+
+GIB: Final = 1024**3
+DRIVER_MEMORY_MAX: Final = 4 * GIB
+"""Split tasks need half a GiB in the JVM; rows of frames pass through it and need more."""
+
+TASK_TRIES: Final = 4
+"""A master of `local[n]` alone never tries a task again."""
+
+QUICK_JAVA: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""Starts in half the time and computes slowly: for short runs only."""
+
+PACKAGES: Final = ("omnigraph", "pylance", "pyarrow")
+"""What executors run of ours; functions are sent by name, so both sides must have the same."""
+
+PREFLIGHT_TASKS: Final = 16
+
+
+def session(
+    master: str | None = None,
+    *,
+    memory: str | None = None,
+    quick: bool = False,
+    app: str = "omnigraph",
+    **conf: Any,
+) -> SparkSession:
+    """Give a session: the one that runs, else a local one fit for the pipeline.
+
+    `conf` are Spark's own settings by their names and win over ours; `memory` is that of the driver; `quick` starts
+    faster and computes more slowly.
+    """
+    running = active()
+    if running is not None:
+        return running if not conf else _settled(running, conf)
+    if "SPARK_REMOTE" in os.environ:
+        return SparkSession.builder.getOrCreate()
+    cores = max(2, os.cpu_count() or 1)
+    chosen = master or os.environ.get("MASTER") or f"local[{cores},{TASK_TRIES}]"
+    _prepare_environment()
+    settings = _settings(chosen, cores, memory, quick=quick) | _texts(conf)
+    builder = SparkSession.builder.master(chosen).appName(app)
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    try:
+        return builder.getOrCreate()
+    except (PySparkException, OSError) as error:
+        raise ConfigError(
+            f"no Spark session could be started on '{chosen}': {error}; no changes were made",
+            hint="check JAVA_HOME and the master, or run without Spark (spark=False)",
+        ) from error
+
+
+def active() -> SparkSession | None:
+    """The session that runs in this process, if any."""
+    found = SparkSession.getActiveSession()
+    if found is not None:
+        return found
+    # Another thread than the one that made it does not see it as its own.
+    return SparkSession.builder.getOrCreate() if SparkContext._active_spark_context else None
+
+
+def is_connect(spark: SparkSession) -> bool:
+    """Whether a session talks to a Connect server; the driver's own objects are then out of reach."""
+    return is_remote() or type(spark).__module__.startswith("pyspark.sql.connect")
+
+
+def master_of(spark: SparkSession) -> str:
+    """Where a session runs; empty when it does not tell."""
+    return spark.conf.get("spark.master", "") or ""
+
+
+def is_local(spark: SparkSession) -> bool:
+    """Whether tasks run on this machine, with this Python."""
+    return not is_connect(spark) and master_of(spark).partition("[")[0] == "local"
+
+
+def parallelism(spark: SparkSession) -> int:
+    """About how many tasks run at once."""
+    if is_connect(spark):
+        return max(2, int(spark.conf.get("spark.sql.shuffle.partitions", "200") or 200) // 4)
+    return max(1, int(spark.sparkContext.defaultParallelism))
+
+
+def _settled(running: SparkSession, conf: Mapping[str, Any]) -> SparkSession:
+    for name, value in _texts(conf).items():
+        running.conf.set(name, value)
+    return running
+
+
+def _texts(conf: Mapping[str, Any]) -> dict[str, str]:
+    return {
+        name: str(value).lower() if isinstance(value, bool) else str(value)
+        for name, value in conf.items()
+    }
+
+
+def _prepare_environment() -> None:
+    # Workers would otherwise run the first python3 on the path, which has none of our packages.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    home = java_home()
+    if home is not None:
+        os.environ["JAVA_HOME"] = home
+
+
+def _settings(master: str, cores: int, memory: str | None, *, quick: bool) -> dict[str, str]:
+    quiet = Path(__file__).with_name("quiet.properties").as_uri()
+    java = f"-Dlog4j2.configurationFile={quiet}" + (f" {QUICK_JAVA}" if quick else "")
+    found = {
+        "spark.driver.memory": memory or f"{_driver_memory() // GIB}g",
+        "spark.driver.extraJavaOptions": java,
+        "spark.log.level": "ERROR",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": str(4 * cores),
+        "spark.sql.execution.arrow.pyspark.enabled": "true",
+        "spark.sql.python.filterPushdown.enabled": "true",
+    }
+    if master.startswith("local"):
+        found |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+    return found
+
+
+def _driver_memory() -> int:
+    whole = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return max(GIB, min(DRIVER_MEMORY_MAX, whole // 2 // GIB * GIB))
+
+
+# ---- what executors have
+
+
+def require_same_versions(spark: SparkSession) -> None:
+    """Refuse executors whose packages or Python are not those of the driver."""
+    expected = _versions()
+
+    def look(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        # Shipped by value: an executor without our package must still be able to say so.
+        from importlib.metadata import PackageNotFoundError, version  # noqa: PLC0415
+        from platform import node, python_version  # noqa: PLC0415
+
+        import pyarrow  # noqa: PLC0415
+
+        for _ in batches:
+            found = {"python": ".".join(python_version().split(".")[:2])}
+            for name in expected:
+                if name != "python":
+                    try:
+                        found[name] = version(name)
+                    except PackageNotFoundError:
+                        found[name] = "none"
+            names = list(expected)
+            yield pyarrow.RecordBatch.from_pydict(
+                {"host": [node()] * len(names), "what": names, "found": [found[n] for n in names]}
+            )
+
+    seeds = spark.range(0, PREFLIGHT_TASKS, 1, PREFLIGHT_TASKS)
+    try:
+        answers = seeds.mapInArrow(look, "host string, what string, found string").collect()
+    except PySparkException as error:
+        raise ConfigError(
+            f"the executors of '{master_of(spark)}' cannot run Python tasks of this driver: {error}; "
+            "no changes were made",
+            hint="install the same Python and packages on every worker",
+        ) from error
+    wrong = sorted({tuple(row) for row in answers if row["found"] != expected[row["what"]]})
+    if wrong:
+        told = "; ".join(
+            f"{host} has {what} {found}, expected {expected[what]}" for host, what, found in wrong
+        )
+        raise ConfigError(
+            f"executors and driver differ: {told}; no changes were made",
+            hint="install the same versions on every worker",
+        )
+
+
+def _versions() -> dict[str, str]:
+    found = {"python": ".".join(python_version().split(".")[:2])}
+    for name in PACKAGES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            found[name] = "none"
+    return found

@@ -1,0 +1,159 @@
+"""`df.write` and `df.writeStream`: tasks keep rows in scratch files, the commit is one load of all of them."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql.datasource import (
+    DataSourceArrowWriter,
+    DataSourceStreamArrowWriter,
+    WriterCommitMessage,
+)
+
+from omnigraph.engine.write.beacon import scratch_area
+from omnigraph.engine.write.sources import SpilledFrame
+from omnigraph.errors import UserInputError
+from omnigraph.ids import OperationId
+from omnigraph.pipeline.splits import Portion, Spilled
+from omnigraph.runtime import SYSTEM
+from omnigraph.spark.frames import FILE_BYTES, gathered
+from omnigraph.spark.places import Asked
+from omnigraph.spark.writes import written
+from omnigraph.storage.store import Store
+
+MODES: Final = ("append", "merge", "overwrite")
+
+
+@dataclass
+class Spilt(WriterCommitMessage):
+    """What one task wrote to scratch files, in the order of its rows."""
+
+    partition: int
+    portions: tuple[Portion, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Purpose:
+    """What a write is for: the table, how, under whose name, and where its rows wait."""
+
+    asked: Asked
+    mode: str
+    actor: str | None
+    from_branch: str | None
+    area: str
+
+    def spilt(self, batches: Iterator[pa.RecordBatch]) -> Spilt:
+        """Keep the rows of one task beside the graph; nothing becomes visible."""
+        context = TaskContext.get()
+        partition = 0 if context is None else context.partitionId()
+        attempt = 0 if context is None else context.taskAttemptId()
+        store = self.asked.home.store()
+        portions = []
+        for turn, rows in enumerate(gathered(batches, FILE_BYTES)):
+            path = f"{self.area}/rows-{partition}-{attempt}-{turn}.lance"
+            store.scratch.write(path, rows)
+            portions.append(Portion(Spilled(path), rows.nbytes, rows.num_rows))
+        return Spilt(partition, tuple(portions))
+
+    def publish(self, messages: Sequence[Any], batch_id: str | None) -> None:
+        """Load what all tasks kept, in one commit."""
+        engine = self.asked.engine(read_only=False)
+        try:
+            written(
+                engine,
+                {self.asked.type_name: SpilledFrame(_in_order(messages))},
+                None,
+                mode=self.mode,
+                branch=self.asked.branch,
+                from_branch=self.from_branch,
+                actor=self.actor,
+                batch_id=batch_id,
+            )
+        finally:
+            _remove(engine.store, _in_order(messages))
+            engine.stop()
+
+    def give_up(self, messages: Sequence[Any]) -> None:
+        """Remove what was kept; a task that is still running may leave a file for cleanup."""
+        _remove(self.asked.home.store(), _in_order(messages))
+
+
+def purpose_of(asked: Asked, options: Mapping[str, str], *, overwrite: bool) -> Purpose:
+    """Read the options of a write."""
+    mode = options.get("mode", "overwrite" if overwrite else "append")
+    if mode not in MODES:
+        raise UserInputError(
+            f"option 'mode' is one of {', '.join(MODES)}, not '{mode}'; nothing was written"
+        )
+    if asked.at is not None:
+        raise UserInputError("the past cannot be written: leave out 'at'; nothing was written")
+    return Purpose(
+        asked=asked,
+        mode=mode,
+        actor=options.get("actor"),
+        from_branch=options.get("from_branch"),
+        area=scratch_area(OperationId(SYSTEM.new_id())),
+    )
+
+
+def stream_name(options: Mapping[str, str]) -> str:
+    """What tells this stream from others, the same whenever it is started again."""
+    found = options.get("stream") or options.get("checkpointLocation")
+    if not found:
+        raise UserInputError(
+            "a stream into a graph needs a name that it keeps when it is started again; nothing was written",
+            hint="set the checkpointLocation as an option of the stream, or option 'stream'",
+        )
+    return found
+
+
+def _remove(store: Store, portions: Sequence[Portion]) -> None:
+    """Remove scratch files that were read; what tasks left that failed is for cleanup."""
+    for portion in portions:
+        assert isinstance(portion.content, Spilled), "tasks of a write spill"
+        store.objects.delete(portion.content.path)
+
+
+def _in_order(messages: Sequence[Any]) -> tuple[Portion, ...]:
+    parts = sorted((m for m in messages if m is not None), key=lambda m: m.partition)
+    return tuple(portion for part in parts for portion in part.portions)
+
+
+class BatchWriter(DataSourceArrowWriter):
+    """Writes one frame as one commit."""
+
+    def __init__(self, purpose: Purpose, batch_id: str | None = None) -> None:
+        self.purpose, self.batch_id = purpose, batch_id
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        """Keep the rows of a task."""
+        return self.purpose.spilt(iterator)
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Make all of them one commit."""
+        self.purpose.publish(messages, self.batch_id)
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Write nothing."""
+        self.purpose.give_up(messages)
+
+
+class StreamWriter(DataSourceStreamArrowWriter):
+    """Writes every micro-batch as one commit that names it, so that a replayed one is not written again."""
+
+    def __init__(self, purpose: Purpose, name: str) -> None:
+        self.purpose, self.name = purpose, name
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        """Keep the rows of a task."""
+        return self.purpose.spilt(iterator)
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        """Make them one commit, unless an earlier try did."""
+        self.purpose.publish(messages, f"{self.name}#{batchId}")
+
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        """Write nothing."""
+        self.purpose.give_up(messages)

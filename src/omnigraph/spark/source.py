@@ -1,0 +1,143 @@
+"""`format("omnigraph")`: node and edge tables as Spark frames, read from one snapshot."""
+
+from collections.abc import Iterator, MutableMapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPartition
+from pyspark.sql.types import StructType
+
+from omnigraph.spark.bridge import Forms, arrow_schema, require_readable, spark_schema, to_spark
+from omnigraph.spark.filters import pushed
+from omnigraph.spark.places import Asked, Pin, asked, pinned
+from omnigraph.spark.sink import BatchWriter, StreamWriter, purpose_of, stream_name
+from omnigraph.storage.tables import FragmentInfo
+
+NAME: Final = "omnigraph"
+
+PARTITION_ROWS: Final = 1 << 18
+"""Rows that one task reads, in whole fragments; a larger fragment is one task."""
+
+
+class GraphSource(DataSource):
+    """Reads one node or edge type of a graph.
+
+    Everything is pinned when `load()` is called: Spark keeps this object and asks it again for every action.
+    """
+
+    def __init__(self, options: MutableMapping[str, str]) -> None:
+        self.options = options
+        self.asked: Asked = asked(options)
+        # A branch that the first write makes is not there yet, and nothing can be read of it.
+        self.pin: Pin | None = pinned(self.asked) if "from_branch" not in options else None
+
+    @classmethod
+    def name(cls) -> str:
+        """What `format()` is given."""
+        return NAME
+
+    def _read(self) -> Pin:
+        if self.pin is None:
+            self.pin = pinned(self.asked)
+        return self.pin
+
+    def schema(self) -> StructType:
+        """The columns of the type, or those that were asked for."""
+        return spark_schema(self._read().schema, self.asked.columns, self.asked.forms)
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """A reader of exactly the columns of a schema."""
+        pin = self._read()
+        require_readable(schema, pin.schema, self.asked.forms)
+        rows = int(self.options.get("partition_rows", PARTITION_ROWS))
+        pushes = self.options.get("pushdown", "false").lower() == "true"
+        made = PushingReader if pushes else TableReader
+        return made(pin, arrow_schema(schema), self.asked.forms, rows)
+
+    def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
+        """A writer of one commit."""
+        purpose = purpose_of(self.asked, self.options, overwrite=overwrite)
+        return BatchWriter(purpose, self.options.get("batch"))
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:
+        """A writer of one commit for every micro-batch."""
+        purpose = purpose_of(self.asked, self.options, overwrite=False)
+        return StreamWriter(purpose, stream_name(self.options))
+
+
+@dataclass
+class Part(InputPartition):
+    """What one task reads: some fragments of one table version, the rows that pass, these columns."""
+
+    pin: Pin
+    fragments: tuple[int, ...]
+    filter: str | None
+    wanted: pa.Schema
+    forms: Forms
+
+
+class TableReader(DataSourceReader):
+    """Reads a table version, group of fragments by group of fragments."""
+
+    def __init__(self, pin: Pin, wanted: pa.Schema, forms: Forms, partition_rows: int) -> None:
+        self.pin, self.wanted, self.forms = pin, wanted, forms
+        self.partition_rows = partition_rows
+        self.filter: str | None = pin.filter
+
+    def partitions(self) -> list[InputPartition]:
+        """One partition for every group of fragments; an empty table has one that reads nothing."""
+        groups = grouped(self.pin.open().fragments(), self.partition_rows) or [()]
+        return [Part(self.pin, group, self.filter, self.wanted, self.forms) for group in groups]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of one partition."""
+        assert isinstance(partition, Part), "Spark gives back what `partitions` made"
+        return read_part(partition)
+
+
+class PushingReader(TableReader):
+    """Also lets storage evaluate the filters of the frame that it evaluates exactly as Spark does.
+
+    Spark 4.3 remembers what it pushed last for a frame and reads every other use of that frame through the same
+    filter. So this is for frames that are used in one way only, and never the default.
+    """
+
+    def pushFilters(self, filters: list[Filter]) -> Iterator[Filter]:
+        """Keep what storage evaluates, give the rest back."""
+        found, left = pushed(filters, self.pin.type)
+        both = [one for one in (self.pin.filter, found) if one is not None]
+        self.filter = " and ".join(f"({one})" for one in both) or None
+        return iter(left)
+
+
+def grouped(fragments: Sequence[FragmentInfo], rows_max: int) -> list[tuple[int, ...]]:
+    """Fragments in groups of about so many rows."""
+    groups: list[tuple[int, ...]] = []
+    rows = 0
+    for one in fragments:
+        if groups and rows + one.rows <= rows_max:
+            groups[-1] = (*groups[-1], one.id)
+            rows += one.rows
+        else:
+            groups.append((one.id,))
+            rows = one.rows
+    return groups
+
+
+def read_part(part: Part) -> Iterator[pa.RecordBatch]:
+    """Scan the fragments of a part in the form Spark expects."""
+    if not part.fragments:
+        return
+    table = part.pin.open()
+    scan: Any = table.scan(
+        part.wanted.names, part.filter, fragments=part.fragments, blobs=part.forms.blobs
+    )
+    for batch in scan:
+        yield to_spark(batch, part.wanted)
+
+
+def register(spark: SparkSession) -> None:
+    """Make `format("omnigraph")` known to a session."""
+    spark.dataSource.register(GraphSource)

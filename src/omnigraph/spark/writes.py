@@ -1,0 +1,71 @@
+"""Writes that come from Spark: rows are in scratch files or frames, one load makes them one commit."""
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Protocol
+
+from omnigraph.engine.engine import Engine
+from omnigraph.engine.upkeep.indices import indexed_after
+from omnigraph.engine.upkeep.light import tend
+from omnigraph.engine.write.cutting import Size
+from omnigraph.engine.write.load import Choice
+from omnigraph.engine.write.sources import SpilledFrame
+from omnigraph.engine.write.verbs import Loaded, load
+from omnigraph.errors import UserInputError
+from omnigraph.ids import BranchName
+from omnigraph.pipeline.home import Home
+from omnigraph.pipeline.local import LocalRunner
+from omnigraph.pipeline.splits import Portion
+from omnigraph.pipeline.steps import Runner
+from omnigraph.spark.frames import frame_splits
+
+
+class Handle(Protocol):
+    """What is needed of an opened graph."""
+
+    @property
+    def _engine(self) -> Engine: ...
+
+
+def written(
+    engine: Engine,
+    tables: Mapping[str, Any],
+    runner: Runner | None,
+    *,
+    mode: str,
+    branch: BranchName,
+    from_branch: str | None = None,
+    actor: str | None = None,
+    batch_id: str | None = None,
+    strict: Collection[str] = (),
+) -> Loaded:
+    """Load frames and scratch files in one commit, then build the indexes that large tables lack."""
+    hands = runner or LocalRunner(engine.settings.load_concurrency)
+
+    def choose(size: Size | None) -> Choice:
+        if size is None:
+            raise UserInputError(
+                "records from memory are not written through Spark; nothing was written",
+                hint="load them with graph.load, or make a frame of them",
+            )
+        return Choice(hands, "the rows came from Spark", _portions)
+
+    done = load(
+        engine,
+        tables,
+        mode=mode,
+        branch=branch,
+        from_branch=None if from_branch is None else BranchName(from_branch),
+        actor=actor,
+        choose=choose,
+        batch_id=batch_id,
+        strict=strict,
+    )
+    if done.commit is not None:
+        indexed_after(engine, done.branch, done.commit.tables, actor)
+        tend(engine, done.branch, done.commit.tables)
+    return done
+
+
+def _portions(frame: Any, home: Home, area: str) -> Sequence[Portion]:
+    """Rows that were spilled before are where they are; those of a frame are spilled now."""
+    return frame.portions if isinstance(frame, SpilledFrame) else frame_splits(frame, home, area)

@@ -1,0 +1,40 @@
+"""Who does bulk work that a command asks for: this process, or Spark."""
+
+from collections.abc import Sequence
+from enum import StrEnum
+from importlib import import_module
+from typing import Any
+
+import typer
+
+
+class Hands(StrEnum):
+    """The choice a user has."""
+
+    AUTO = "auto"
+    LOCAL = "local"
+    SPARK = "spark"
+
+
+def chosen_hands(engine: Hands, master: str | None, conf: Sequence[str]) -> Any:
+    """What `spark=` is given: a session only when one was described."""
+    if engine is Hands.LOCAL and (master or conf):
+        raise typer.BadParameter("--spark-master and --spark-conf say nothing to --engine local")
+    match engine:
+        case Hands.LOCAL:
+            return False
+        case Hands.AUTO | Hands.SPARK if master or conf:
+            # Spark is an extra and slow to load: only who asks for it pays for it.
+            return import_module("omnigraph.spark").session(master, **_settings(conf))
+        case Hands.SPARK:
+            return True
+        case Hands.AUTO:
+            return "auto"
+
+
+def _settings(given: Sequence[str]) -> dict[str, str]:
+    pairs = [one.partition("=") for one in given]
+    wrong = next((one for one in pairs if not one[0] or not one[1]), None)
+    if wrong is not None:
+        raise typer.BadParameter(f"'{''.join(wrong)}' is not k=v", param_hint="--spark-conf")
+    return {name: value for name, _, value in pairs}

@@ -1,0 +1,64 @@
+"""Which rows are deleted: told by deletion files, on every store and every line of a table."""
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from omnigraph.storage.store import Store
+from omnigraph.storage.tables import Table, TableAt, Tables
+from tests.support.places import Place
+from tests.support.tables import land, open_place, people
+
+pytestmark = pytest.mark.parametrize(
+    "place", ["local", "memory", pytest.param("s3", marks=pytest.mark.s3)], indirect=True
+)
+COUNT = 20_000
+
+
+@pytest.fixture
+def store(place: Place) -> Store:
+    return open_place(place)
+
+
+def names(numbers: Any) -> list[str]:
+    return [f"k{number:05d}" for number in numbers]
+
+
+def without(tables: Tables, at: TableAt, numbers: Any) -> TableAt:
+    staged = tables.stage_delete(at, pa.array(names(numbers)))
+    assert staged is not None
+    return land(tables, staged).at
+
+
+def missing(table: Table) -> dict[int, list[int]]:
+    """The deleted offsets by scanning what is left."""
+    found = {}
+    for part in table.fragments():
+        rows = table.read((), row_address=True, fragments=[part.id])["_rowaddr"].to_numpy()
+        left = (rows & np.uint64(0xFFFFFFFF)).astype(np.int64)
+        found[part.id] = np.setdiff1d(np.arange(part.physical_rows), left).tolist()
+    return found
+
+
+def told(table: Table) -> dict[int, list[int]]:
+    numbers = [part.id for part in table.fragments()]
+    return {number: gone.tolist() for number, gone in table.deleted(numbers).items()}
+
+
+def test_deletion_files_say_what_a_scan_would_on_every_line(store: Store) -> None:
+    tables = store.tables
+    at = tables.create("nodes/one", people([]).schema)
+    at = land(tables, tables.stage_append(at, people(names(range(COUNT))))).at
+    at = land(tables, tables.stage_append(at, people(names(range(COUNT, COUNT + 50))))).at
+    few = without(tables, at, [3, 5, COUNT + 1])
+    fork = tables.fork(few, "side")
+    many = without(tables, fork, range(10, COUNT, 2))
+    child = tables.fork(many, "side.child")
+    last = without(tables, child, [1, COUNT + 7])
+    assert told(tables.open(at)) == {0: [], 1: []}
+    for version in (few, fork, many, child, last):
+        table = tables.open(version)
+        assert told(table) == missing(table)
+    assert sum(map(len, told(tables.open(many)).values())) > COUNT / 3

@@ -1,0 +1,325 @@
+"""Loads in steps: large inputs in many splits, decided on by key, staged by many hands, in one commit."""
+
+import json
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+
+import omnigraph
+from omnigraph.api.graph import Graph
+from omnigraph.engine.write import beacon
+from omnigraph.failpoints import Failpoint, armed, parked
+from tests.support.settled import assert_settled
+
+SCHEMA = """
+node Person { name: String @key  age: I32?  @range(age, 0..150) }
+node Note { text: String }
+edge Knows: Person -> Person { w: I32? }
+edge Only: Person -> Person @card(0..1)
+"""
+STEPS = {"small_work_bytes": 0, "split_bytes": 4_000, "load_concurrency": 3}
+PEOPLE = 2_000
+
+
+@pytest.fixture
+def graph(tmp_path: Path) -> Iterator[Graph]:
+    with omnigraph.init(tmp_path / "g", SCHEMA, config=STEPS) as graph:
+        yield graph
+        assert_settled(graph)
+        assert not list((tmp_path / "g").glob("__staging/*"))
+
+
+def person(number: int, **data: Any) -> dict[str, Any]:
+    return {"type": "Person", "data": {"name": f"p{number:05}", "age": number % 100} | data}
+
+
+def knows(near: int, far: int, **data: Any) -> dict[str, Any]:
+    return {"edge": "Knows", "from": f"p{near:05}", "to": f"p{far:05}", "data": data}
+
+
+def written(path: Path, records: list[Any]) -> Path:
+    texts = (one if isinstance(one, str) else json.dumps(one) for one in records)
+    path.write_text("".join(f"{text}\n" for text in texts))
+    return path
+
+
+@pytest.fixture
+def many(tmp_path: Path) -> Path:
+    people = [person(number) for number in range(PEOPLE)]
+    return written(tmp_path / "many.jsonl", [knows(0, PEOPLE - 1), *people, knows(1, 2)])
+
+
+def test_many_splits_land_as_one_commit(graph: Graph, many: Path) -> None:
+    result = graph.load(many, mode="append", spark=False)
+    assert result.tables == {"edge:Knows": 2, "node:Person": PEOPLE}
+    assert (result.engine, "in steps" in result.reason) == ("local", True)
+    assert [commit.kind for commit in graph.commits()] == ["load", "init"]
+    names = graph.table("Person")["name"].to_pylist()
+    assert names == [f"p{number:05}" for number in range(PEOPLE)]
+
+
+def test_fifty_bad_records_in_the_middle_are_one_error_and_nothing_is_written(
+    graph: Graph, tmp_path: Path
+) -> None:
+    records: list[Any] = [person(number) for number in range(PEOPLE)]
+    for number in range(900, 950):
+        records[number] = person(number, age="old")
+    path = written(tmp_path / "bad.jsonl", records)
+    before = data_files(graph)
+    with pytest.raises(omnigraph.DataError) as caught:
+        graph.load(path, mode="append", spark=False)
+    error = caught.value
+    assert (error.total, len(error.data_errors)) == (50, 20)
+    assert [one["line"] for one in error.data_errors] == list(range(901, 921))
+    first = error.data_errors[0]
+    assert (first["file"], first["rule"], first["property"]) == (str(path), "J07", "age")
+    assert "expected I32?, got text 'old'" in first["message"]
+    assert graph.table("Person").num_rows == 0
+    assert data_files(graph) == before
+
+
+def test_rules_that_many_splits_break_are_told_by_id(graph: Graph, tmp_path: Path) -> None:
+    records = [person(number, age=200 if number % 40 == 0 else 1) for number in range(PEOPLE)]
+    path = written(tmp_path / "bad.jsonl", list(reversed(records)))
+    with pytest.raises(omnigraph.ConstraintError) as caught:
+        graph.load(path, mode="append", spark=False)
+    assert caught.value.total == 50
+    assert [one["row_id"] for one in caught.value.data_errors] == [
+        f"p{number:05}" for number in range(0, 800, 40)
+    ]
+    assert caught.value.data_errors[0]["line"] == PEOPLE
+
+
+def test_twins_in_different_splits_name_both_places(graph: Graph, tmp_path: Path) -> None:
+    records = [person(number) for number in range(500)]
+    path = written(tmp_path / "twins.jsonl", [*records, person(7)])
+    with pytest.raises(omnigraph.ConstraintError, match=r"line 8 and in .*line 501"):
+        graph.load(path, mode="merge", spark=False)
+
+
+def test_an_end_that_is_missing_is_found_wherever_its_edge_is(graph: Graph, many: Path) -> None:
+    graph.load(many, mode="append", spark=False)
+    path = written(many.with_name("ends.jsonl"), [knows(n, n + 1) for n in range(PEOPLE)])
+    with pytest.raises(omnigraph.ReferentialError) as caught:
+        graph.load(path, mode="append", spark=False)
+    assert caught.value.total == 1
+    assert caught.value.data_errors[0]["line"] == PEOPLE
+
+
+def test_a_merge_keeps_the_row_ids_of_what_it_replaces(graph: Graph, many: Path) -> None:
+    graph.load(many, mode="append", spark=False)
+    changed = [person(number, age=101) for number in range(0, PEOPLE, 3)]
+    path = written(many.with_name("more.jsonl"), [*changed, person(PEOPLE), person(PEOPLE + 1)])
+    before = stored(graph, "node:Person")
+    graph.load(path, mode="merge", spark=False)
+    after = stored(graph, "node:Person")
+    assert len(after) == PEOPLE + 2
+    assert {name: after[name][0] for name in before} == {name: before[name][0] for name in before}
+    ages = {name: row[1] for name, row in after.items()}
+    assert {name for name, age in ages.items() if age == 101} == {
+        f"p{number:05}" for number in range(0, PEOPLE, 3)
+    }
+    # A second merge meets rows that are new copies already.
+    graph.load(path, mode="merge", spark=False)
+    assert stored(graph, "node:Person") == after
+
+
+def stored(graph: Graph, table: str) -> dict[str, tuple[int, int]]:
+    """The row id and the age under every id."""
+    engine = graph._engine
+    at = engine.view().snapshot.entries[table].at  # type: ignore[index]
+    rows = engine.store.tables.open(at).read(["id", "age"], row_id=True)
+    return {row["id"]: (row["_rowid"], row["age"]) for row in rows.to_pylist()}
+
+
+def test_the_last_of_several_notes_with_one_id_stays(graph: Graph, tmp_path: Path) -> None:
+    notes = [{"type": "Note", "data": {"id": f"n{n % 50}", "text": str(n)}} for n in range(500)]
+    path = written(tmp_path / "notes.jsonl", notes)
+    assert graph.load(path, mode="merge", spark=False).tables == {"node:Note": 500}
+    texts = {row["id"]: row["text"] for row in graph.table("Note").to_pylist()}
+    assert texts == {f"n{n}": str(450 + n) for n in range(50)}
+
+
+def test_an_edge_that_moves_frees_its_former_source(graph: Graph, many: Path) -> None:
+    graph.load(many, mode="append", spark=False)
+    moved = {"edge": "Only", "from": "p00001", "to": "p00002", "data": {"id": "o1"}}
+    graph.load(written(many.with_name("o.jsonl"), [moved]), mode="append", spark=False)
+    again = moved | {"from": "p00003"}
+    other = moved | {"data": {"id": "o2"}}
+    graph.load(written(many.with_name("o.jsonl"), [again, other]), mode="merge", spark=False)
+    assert sorted(graph.table("Only")["src"].to_pylist()) == ["p00001", "p00003"]
+
+
+def test_a_load_on_a_branch_writes_there_only(graph: Graph, many: Path) -> None:
+    graph.load(many, mode="append", spark=False)
+    path = written(many.with_name("more.jsonl"), [person(1, age=99), person(PEOPLE)])
+    result = graph.load(path, mode="merge", branch="side", from_branch="main", spark=False)
+    assert result.branch_created
+    assert graph.table("Person").num_rows == PEOPLE
+    assert graph.table("Person", branch="side").num_rows == PEOPLE + 1
+    assert graph.entity("Person", "p00001", branch="side") != graph.entity("Person", "p00001")
+    graph.load(path, mode="merge", branch="side", spark=False)
+    assert graph.table("Person", branch="side").num_rows == PEOPLE + 1
+
+
+def test_a_dry_run_checks_everything_and_writes_nothing(graph: Graph, many: Path) -> None:
+    assert graph.load(many, mode="append", dry_run=True, spark=False).commit is None
+    assert graph.table("Person").num_rows == 0
+    bad = written(many.with_name("bad.jsonl"), [knows(1, 2)])
+    with pytest.raises(omnigraph.ReferentialError):
+        graph.load(bad, mode="append", dry_run=True, spark=False)
+
+
+# ---- rivals and failures
+
+
+def test_a_load_whose_tables_moved_decides_again_and_keeps_its_fragments(
+    graph: Graph, many: Path
+) -> None:
+    files: list[int] = []
+    with parked(Failpoint.PREPARED) as park:
+        worker = threading.Thread(
+            target=graph.load, args=(many,), kwargs={"mode": "append", "spark": False}
+        )
+        worker.start()
+        assert park.reached.wait(60)
+        files.append(len(data_files(graph)))
+        graph.load([person(PEOPLE + 5)], mode="append", spark=False)
+        park.release()
+        worker.join(60)
+    assert graph.table("Person").num_rows == PEOPLE + 1
+    assert len(data_files(graph)) == files[0] + 1
+
+
+def data_files(graph: Graph) -> set[str]:
+    return {str(one) for one in Path(graph.uri).glob("*/*/data/*.lance")}
+
+
+def test_a_rival_that_brought_the_same_key_first_is_noticed(graph: Graph, many: Path) -> None:
+    failed: list[Exception] = []
+
+    def load() -> None:
+        try:
+            graph.load(many, mode="append", spark=False)
+        except omnigraph.KeyConflict as error:
+            failed.append(error)
+
+    with parked(Failpoint.PREPARED) as park:
+        worker = threading.Thread(target=load)
+        worker.start()
+        assert park.reached.wait(60)
+        graph.load([person(5)], mode="append", spark=False)
+        park.release()
+        worker.join(60)
+    assert [error.row_id for error in failed] == ["p00005"]  # type: ignore[attr-defined]
+    assert graph.table("Person").num_rows == 1
+
+
+PHASES = [
+    Failpoint.PREPARED,
+    Failpoint.ARMED,
+    Failpoint.TABLE_COMMITTED,
+    Failpoint.TABLES_COMMITTED,
+    Failpoint.PUBLISH_PREPARED,
+    Failpoint.PUBLISHED,
+]
+
+
+@pytest.mark.parametrize(
+    ("mode", "after"), [("append", PEOPLE + 1), ("merge", PEOPLE), ("overwrite", PEOPLE)]
+)
+@pytest.mark.parametrize("at", PHASES)
+def test_a_load_that_fails_anywhere_is_whole_or_absent(
+    tmp_path: Path, many: Path, at: Failpoint, mode: str, after: int
+) -> None:
+    home = tmp_path / "failing"
+    there = PEOPLE if mode == "append" else 7
+    with omnigraph.init(home, SCHEMA, config=STEPS) as graph:
+        graph.load([person(there)], mode="append", spark=False)
+        with armed(at), pytest.raises(omnigraph.OmniError) as caught:
+            graph.load(many, mode=mode, spark=False)
+        assert not isinstance(caught.value, omnigraph.UserInputError)
+    with omnigraph.open(home, config=STEPS) as graph:
+        assert graph.table("Person").num_rows in (1, after)
+        assert_settled(graph)
+        graph.load(many, mode="overwrite", spark=False)
+        assert graph.table("Person").num_rows == PEOPLE
+        assert not list(home.glob("__staging/*"))
+        assert_settled(graph)
+
+
+def test_a_load_that_is_interrupted_publishes_nothing(graph: Graph, many: Path) -> None:
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    with armed(Failpoint.PREPARED, interrupt), pytest.raises(KeyboardInterrupt):
+        graph.load(many, mode="append", spark=False)
+    assert graph.table("Person").num_rows == 0
+    graph.load(many, mode="append", spark=False)
+    assert graph.table("Person").num_rows == PEOPLE
+
+
+# ---- what it leaves while it runs
+
+
+def test_a_beacon_shines_while_a_load_runs(
+    graph: Graph, many: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(beacon, "BEACON_RENEW_SECONDS", 0.01)
+    home = Path(graph.uri)
+    with parked(Failpoint.PREPARED) as park:
+        worker = threading.Thread(
+            target=graph.load, args=(many,), kwargs={"mode": "append", "spark": False}
+        )
+        worker.start()
+        assert park.reached.wait(60)
+        [found] = home.glob("__staging/*.json")
+        first = json.loads(found.read_text())["expires_us"]
+        assert first > graph._engine.runtime.now_us()
+        while json.loads(found.read_text())["expires_us"] == first:
+            pass
+        assert list(home.glob("__staging/*/*.lance"))
+        park.release()
+        worker.join(60)
+    assert not list(home.glob("__staging/*"))
+
+
+# ---- inputs
+
+
+def test_a_folder_and_a_list_of_parquet_files_are_one_frame(graph: Graph, tmp_path: Path) -> None:
+    folder = tmp_path / "people"
+    folder.mkdir()
+    for part in range(3):
+        names = [f"p{number:05}" for number in range(part * 100, part * 100 + 100)]
+        pyarrow.parquet.write_table(pa.table({"name": names}), folder / f"{part}.parquet")
+    assert graph.load(folder, type="Person", mode="append", spark=False).total_rows == 300
+    files = sorted(str(one) for one in folder.iterdir())
+    with pytest.raises(omnigraph.KeyConflict) as caught:
+        graph.load({"Person": files}, mode="append", spark=False)
+    first = caught.value.details["data_errors"][0]
+    assert (first["file"], first["record"]) == (files[0], 1)
+
+
+def test_a_few_rows_beside_many_are_looked_up_instead_of_brought_together(
+    graph: Graph, many: Path
+) -> None:
+    graph.load(many, mode="append", spark=False)
+    path = written(many.with_name("few.jsonl"), [knows(3, 4, w=1)])
+    assert graph.load(path, mode="append", spark=False).total_rows == 1
+    with pytest.raises(omnigraph.KeyConflict):
+        graph.load(written(path, [person(3)]), mode="append", spark=False)
+    graph.load(written(path, [person(3, age=33)]), mode="merge", spark=False)
+    assert graph.entity("Person", "p00003")["age"] == 33  # type: ignore[index]
+
+
+def test_a_graph_in_memory_loads_in_steps_too(many: Path) -> None:
+    with omnigraph.init("memory://bulk", SCHEMA, config=STEPS) as graph:
+        graph.load(many, mode="append", spark=False)
+        assert graph.table("Person").num_rows == PEOPLE
+        assert_settled(graph)

@@ -1,0 +1,228 @@
+"""A query gives the same rows on Spark as in this process."""
+
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, reject, settings
+from hypothesis import strategies as st
+
+pytest.importorskip("pyspark", reason="needs the extra 'spark'")
+
+import omnigraph
+from omnigraph.compile.checked import CheckedRead
+from omnigraph.compile.fill import fill
+from omnigraph.compile.query import checked_read
+from omnigraph.errors import QueryError
+from omnigraph.language.source import Source
+from omnigraph.pipeline.home import Home
+from omnigraph.spark.query import SparkGraph, run_on_spark
+from tests.support.plan_fixtures import PlanCase, cases, harbour
+from tests.support.query_model import NOW, ModelGraph, meaning
+from tests.support.random_reads import read_texts
+from tests.support.read_world import INSTANT, World, plan_of, table_rows
+from tests.unit.compile.test_rules_meaning import graphs, same
+
+pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
+
+SEARCHES = {
+    "bm25", "nearest", "nearest_with_fan_out", "rrf", "rrf_page", "rrf_short", "search_a_scan",
+    "search_after_a_hop", "negated_search",
+}  # fmt: skip
+SHOWN = {
+    "bounded_hops", "count_edges", "double_negation", "edge_variable", "join_on_equality", "list_membership",
+    "optional_chain", "order_by_aggregate", "sum_over_two_hops", "undirected_hop",
+}  # fmt: skip
+"""What every run of the tests looks at; `make spark` looks at all."""
+
+BOATS: Any = {
+    "name": "aster", "kind": "tanker", "built": date(2010, 5, 1), "dwt": 80000, "crew": 5, "draft": 0.25,
+    "tags": ("ice", "lng"), "marks": (0.0, 2.0), "seen": INSTANT, "log": "storm aster", "sig": (1.0, 0.5),
+}  # fmt: skip
+BARE: Any = {**dict.fromkeys(BOATS), "name": "", "kind": "bulk", "crew": 0}
+PORTS = ("NLRTM", "BEANR", "DEHAM", "A")
+FIXED = ModelGraph(
+    nodes={
+        "Vessel": (
+            {"id": "9100001", "imo": "9100001", **BOATS},
+            {"id": "9100002", "imo": "9100002", **BARE},
+            {
+                "id": "9100003", "imo": "9100003", **BOATS, "name": "Aster II", "kind": "roro", "dwt": 3,
+                "marks": (-0.0,), "crew": 8, "seen": datetime(2025, 1, 1, tzinfo=UTC), "tags": (),
+            },
+        ),
+        "Port": tuple(
+            {"id": code, "code": code, "name": name, "lat": lat, "depth": depth}
+            for code, name, lat, depth in zip(
+                PORTS, ("Rotterdam", "Antwerp", "Hamburg", "NL"), (51.5, None, -0.0, 0.0), (12, 3, -1, 7),
+                strict=True,
+            )
+        ),
+        "Company": (
+            {"id": "North", "name": "North", "country": "NL"},
+            {"id": "South", "name": "South", "country": None},
+        ),
+        "Note": ({"id": "n1", "text": "storm aster"}, {"id": "n2", "text": ""}),
+        "Berth": ({"id": "b1", "port": "NLRTM", "number": 3, "length": None},),
+    },
+    edges={
+        "CallsAt": tuple(
+            {"id": f"c{i}", "src": src, "dst": dst, "eta": None, "berth": berth}
+            for i, (src, dst, berth) in enumerate(
+                [
+                    ("9100001", "NLRTM", "A1"), ("9100001", "NLRTM", "B2"), ("9100001", "DEHAM", None),
+                    ("9100002", "BEANR", "A1"), ("9100003", "NLRTM", None),
+                ]
+            )
+        ),
+        "Feeds": tuple(
+            {"id": f"f{i}", "src": src, "dst": dst, "weight": weight}
+            for i, (src, dst, weight) in enumerate(
+                [
+                    ("NLRTM", "BEANR", 3), ("BEANR", "DEHAM", None), ("DEHAM", "NLRTM", 5), ("A", "A", 1),
+                    ("NLRTM", "BEANR", 9), ("DEHAM", "A", 0),
+                ]
+            )
+        ),
+        "OwnedBy": (
+            {"id": "o1", "src": "9100001", "dst": "North"},
+            {"id": "o2", "src": "9100003", "dst": "North"},
+        ),
+    },
+)  # fmt: skip
+
+
+def laid_out(graph: ModelGraph, place: Path) -> World:
+    world = World.of(harbour(), str(place))
+    for name, rows in (*graph.nodes.items(), *graph.edges.items()):
+        half = len(rows) // 2
+        world.append(name, rows[:half])
+        world.append(name, rows[half:])
+    return world
+
+
+def on_spark(read: CheckedRead, params: dict[str, Any], world: World, spark: Any) -> list[Any]:
+    graph = SparkGraph(
+        spark=spark,
+        home=Home.of(str(world.store.root)),
+        catalog=world.catalog,
+        snapshot=world.snapshot,
+        names={},
+    )
+    plan = fill(plan_of(read, harbour()), params, INSTANT)
+    return table_rows(run_on_spark(plan, graph))
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> World:
+    return laid_out(FIXED, tmp_path_factory.mktemp("world") / "graph")
+
+
+PARAMETERS: dict[str, Any] = {"String": "NLRTM", "list": ("tanker", "x"), "number": 3}
+
+
+def _parameter(kind: Any) -> Any:
+    if kind.is_list:
+        return PARAMETERS["list"]
+    return PARAMETERS["String"] if kind.scalar == "String" else PARAMETERS["number"]
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param(case, id=case.name, marks=[] if case.name in SHOWN else [pytest.mark.soak])
+        for case in cases()
+        if case.name not in SEARCHES
+    ],
+)
+def test_every_query_gives_the_rows_it_means(case: PlanCase, world: World, spark: Any) -> None:
+    read = case.read
+    params = {one.name: _parameter(one.type) for one in read.params.values()}
+    expected = meaning(read, FIXED, params | {NOW: INSTANT})
+    assert same(read, on_spark(read, params, world, spark), expected)
+
+
+@pytest.mark.parametrize(
+    "case", [case for case in cases() if case.name in SEARCHES], ids=lambda case: case.name
+)
+def test_searching_is_refused_by_name(case: PlanCase, world: World, spark: Any) -> None:
+    read = case.read
+    params = {
+        one.name: (0.0,) * one.type.dimension if one.type.dimension else _parameter(one.type)
+        for one in read.params.values()
+    }
+    with pytest.raises(QueryError, match="does not run on Spark; nothing was read"):
+        on_spark(read, params, world, spark)
+
+
+@pytest.mark.soak
+@settings(max_examples=40, suppress_health_check=list(HealthCheck))
+@given(data=st.data())
+def test_queries_nobody_chose_give_the_rows_they_mean(
+    data: st.DataObject, spark: Any, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    text = data.draw(read_texts())
+    try:
+        read = checked_read(Source(text), harbour())
+    except QueryError:
+        reject()
+    graph = data.draw(graphs())
+    expected = meaning(read, graph, {NOW: INSTANT})
+    world = laid_out(graph, tmp_path_factory.mktemp("random") / "graph")
+    searches = any(f"{word}(" in text for word in ("search", "fuzzy", "match_text"))
+    try:
+        found = on_spark(read, {}, world, spark)
+    except QueryError:
+        if not searches:
+            raise
+        reject()
+    finally:
+        world.close()
+    assert same(read, found, expected), text
+
+
+PEOPLE = """
+node Person { name: String @key  age: I32?  seen: DateTime?  huge: U64?  tags: [String]?  v: Vector(2)? }
+edge Knows: Person -> Person { since: Date? }
+"""
+
+
+def test_a_query_of_a_graph_gives_the_same_result_on_spark(spark: Any, tmp_path: Path) -> None:
+    with omnigraph.init(tmp_path / "g", PEOPLE) as graph:
+        graph.load(
+            [
+                {"type": "Person", "data": {
+                    "name": "a", "age": 1, "seen": "2024-01-01T00:00:00.5Z", "huge": 2**64 - 1,
+                    "tags": ["x"], "v": [1, 2],
+                }},
+                {"type": "Person", "data": {"name": "b"}},
+                {"edge": "Knows", "from": "a", "to": "b", "data": {"since": "2024-01-01"}},
+            ],
+            mode="append",
+        )  # fmt: skip
+        before = graph.commits()[0]
+        graph.load([{"type": "Person", "data": {"name": "c"}}], mode="append")
+        text = """query q($least: I32) {
+          match { $p: Person  optional { $p knows $q } }
+          return { $p.name, $p.age, $p.seen, $p.huge, $p.tags, $p.v, $q.name as friend }
+          order { $p.name } }"""
+        for at in (None, before):
+            here = graph.query(f"use extensions\n{text}", {"least": 0}, at=at)
+            there = graph.query(f"use extensions\n{text}", {"least": 0}, at=at, spark=spark)
+            assert (here.rows, here.commit) == (there.rows, there.commit)
+            assert here.to_arrow().schema == there.to_arrow().schema
+        assert len(here) == 2
+
+
+def test_a_property_that_was_renamed_is_found_in_the_past(spark: Any, tmp_path: Path) -> None:
+    with omnigraph.init(tmp_path / "g", "node A { k: String @key  old: I32? }") as graph:
+        graph.load({"A": pa.table({"k": ["1"], "old": pa.array([7], pa.int32())})}, mode="append")
+        then = graph.commits()[0]
+        graph.schema_apply(
+            'node A { k: String @key  fresh: I32? @rename_from("old")  more: String? }'
+        )
+        text = "query q() { match { $a: A  $a.fresh = 7 } return { $a.k, $a.fresh, $a.more } }"
+        here, there = graph.query(text, at=then), graph.query(text, at=then, spark=spark)
+        assert here.rows == there.rows == [{"a.k": "1", "a.fresh": 7, "a.more": None}]

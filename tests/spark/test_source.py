@@ -1,0 +1,295 @@
+"""`spark.read.format("omnigraph")` shows a table as the graph does, of one moment, and reads no more than it must."""
+
+from collections.abc import Iterator
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+pytest.importorskip("pyspark", reason="needs the extra 'spark'")
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import datasource as ds
+
+import omnigraph
+from omnigraph.api.graph import Graph
+from omnigraph.errors import NotFound, QueryError, UserInputError
+from omnigraph.spark import GraphSource, register
+from omnigraph.spark.bridge import arrow_schema
+from omnigraph.spark.source import Part, TableReader
+
+pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
+
+SCHEMA = """
+node Thing {
+  name: String @key
+  small: I32?  long: I64?  half: U32?  huge: U64?  short: F32?  double: F64?  yes: Bool?
+  day: Date?  moment: DateTime?  kind: enum(red, green)?  vector: Vector(3)?  blob: Blob?
+  words: [String]?  sizes: [U64]?  moments: [DateTime]?  days: [Date]?
+}
+edge Near: Thing -> Thing { since: Date? }
+"""
+FULL = {
+    "name": "full", "small": -(2**31), "long": -(2**63), "half": 2**32 - 1, "huge": 2**64 - 1, "short": 1.5,
+    "double": -2.25, "yes": True, "day": "1815-12-10", "moment": "2024-02-29T12:00:00.123Z", "kind": "red",
+    "vector": [1.0, -2.5, 3.0], "blob": "base64:aGk=", "words": ["a", "é"], "sizes": [0, 2**64 - 1],
+    "moments": ["1969-12-31T23:59:59.999Z"], "days": ["2024-02-29"],
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def things(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Graph]:
+    uri = tmp_path_factory.mktemp("things") / "graph"
+    with omnigraph.init(uri, SCHEMA) as graph:
+        graph.load(
+            [
+                {"type": "Thing", "data": FULL},
+                {"type": "Thing", "data": {"name": "bare"}},
+                {"edge": "Near", "from": "full", "to": "bare", "data": {"since": "2024-01-01"}},
+            ],
+            mode="append",
+        )
+        for start in range(0, 200, 50):
+            rows = [{"name": f"n{i:03}", "small": i} for i in range(start, start + 50)]
+            graph.load({"Thing": pa.Table.from_pylist(rows)}, mode="append")
+        yield graph
+
+
+@pytest.fixture(autouse=True)
+def _registered(spark: Any) -> None:
+    register(spark)
+
+
+def read(spark: Any, graph: Graph, type: str = "Thing", **options: Any) -> Any:
+    reader = spark.read.format("omnigraph").option("type", type)
+    for name, value in options.items():
+        reader = reader.option(name, value)
+    return reader.load(graph.uri)
+
+
+# ---- values
+
+
+def test_every_property_type_arrives_as_it_is(spark: Any, things: Graph) -> None:
+    rows = {row.name: row.asDict(recursive=True) for row in read(spark, things).collect()}
+    assert len(rows) == 202
+    full = rows["full"]
+    moment = full.pop("moment").replace(tzinfo=UTC)
+    [before] = full.pop("moments")
+    assert moment == datetime(2024, 2, 29, 12, 0, 0, 123000, UTC)
+    assert before.replace(tzinfo=UTC) == datetime(1969, 12, 31, 23, 59, 59, 999000, UTC)
+    assert full == {
+        "id": "full", "name": "full", "small": -(2**31), "long": -(2**63), "half": 2**32 - 1,
+        "huge": Decimal(2**64 - 1), "short": 1.5, "double": -2.25, "yes": True, "day": date(1815, 12, 10),
+        "kind": "red", "vector": [1.0, -2.5, 3.0], "blob": {"kind": "managed", "size": 2, "uri": None},
+        "words": ["a", "é"], "sizes": [Decimal(0), Decimal(2**64 - 1)], "days": [date(2024, 2, 29)],
+    }  # fmt: skip
+    assert {k: v for k, v in rows["bare"].items() if v is not None} == {
+        "id": "bare",
+        "name": "bare",
+    }
+
+
+def test_edges_have_their_ends(spark: Any, things: Graph) -> None:
+    [row] = read(spark, things, "Near").collect()
+    assert (row.src, row.dst, row.since) == ("full", "bare", date(2024, 1, 1))
+
+
+def test_vectors_and_blobs_come_as_bytes_when_asked(spark: Any, things: Graph) -> None:
+    frame = read(
+        spark, things, vectors="binary", blobs="bytes", columns="name, vector, blob",
+        filter='$row.name = "full"',
+    )  # fmt: skip
+    [row] = frame.collect()
+    assert pa.py_buffer(bytes(row.vector)).size == 12
+    assert (list(memoryview(bytes(row.vector)).cast("f")), bytes(row.blob)) == (
+        [1.0, -2.5, 3.0],
+        b"hi",
+    )
+
+
+# ---- which moment
+
+
+def test_a_frame_keeps_showing_the_moment_it_was_made(spark: Any, tmp_path: Path) -> None:
+    with omnigraph.init(tmp_path / "g", "node A { k: String @key }") as graph:
+        graph.load({"A": pa.table({"k": ["1"]})}, mode="append")
+        frame = read(spark, graph, "A")
+        # With a schema from the user Spark asks nothing before the first action.
+        asked = spark.read.format("omnigraph").schema("k string").option("type", "A")
+        narrow = asked.load(graph.uri)
+        assert narrow.count() == 1
+        graph.load({"A": pa.table({"k": ["2"]})}, mode="append")
+        assert (frame.count(), narrow.count(), frame.count()) == (1, 1, 1)
+        assert read(spark, graph, "A").count() == 2
+
+
+def test_branches_and_the_past_can_be_read(spark: Any, tmp_path: Path) -> None:
+    with omnigraph.init(tmp_path / "g", "node A { k: String @key }") as graph:
+        first = graph.load({"A": pa.table({"k": ["1"]})}, mode="append").commit
+        assert first is not None
+        graph.branch_create("review")
+        graph.load({"A": pa.table({"k": ["2"]})}, mode="append", branch="review")
+        graph.load({"A": pa.table({"k": ["3"]})}, mode="append")
+        seen = {
+            "main": read(spark, graph, "A"),
+            "review": read(spark, graph, "A", branch="review"),
+            "past": read(spark, graph, "A", at=first.id),
+        }
+        found = {name: sorted(row.k for row in frame.collect()) for name, frame in seen.items()}
+    assert found == {"main": ["1", "3"], "review": ["1", "2"], "past": ["1"]}
+
+
+# ---- which rows and columns
+
+
+def reader_of(graph: Graph, **options: str) -> tuple[TableReader, Any]:
+    source = GraphSource({"path": graph.uri, "type": "Thing", **options})
+    schema = source.schema()
+    reader = source.reader(schema)  # type: ignore[arg-type]
+    assert isinstance(reader, TableReader)
+    return reader, schema
+
+
+def rows_read(reader: TableReader) -> int:
+    return sum(batch.num_rows for part in reader.partitions() for batch in reader.read(part))
+
+
+def test_only_rows_that_pass_the_filter_are_read(spark: Any, things: Graph) -> None:
+    reader, _ = reader_of(things, filter="$row.small >= 100  $row.small < 110")
+    assert rows_read(reader) == 10
+    assert read(spark, things, filter="$row.small >= 100  $row.small < 110").count() == 10
+
+
+def test_an_edge_is_filtered_by_its_ends(spark: Any, things: Graph) -> None:
+    assert read(spark, things, "Near", filter='$row.src = "full"').count() == 1
+    assert read(spark, things, "Near", filter='$row.dst = "full"').count() == 0
+
+
+def test_one_frame_filtered_in_two_ways_gives_both(spark: Any, things: Graph) -> None:
+    frame = read(spark, things)
+    both = frame.filter("name = 'n001'").union(frame.filter("name = 'n002'"))
+    assert sorted(row.name for row in both.collect()) == ["n001", "n002"]
+    assert frame.count() == 202
+
+
+def test_columns_are_narrowed_by_option_and_by_schema(spark: Any, things: Graph) -> None:
+    narrow = read(spark, things, columns="small,name")
+    assert narrow.columns == ["small", "name"]
+    reader, schema = reader_of(things, columns="small,name")
+    [part, *_] = reader.partitions()
+    assert next(reader.read(part)).schema == arrow_schema(schema)
+    asked = spark.read.format("omnigraph").schema("small int").option("type", "Thing")
+    assert asked.load(things.uri).where("small = 7").count() == 1
+
+
+def test_fragments_are_read_in_groups(things: Graph) -> None:
+    reader, _ = reader_of(things, partition_rows="60")
+    parts: Any = reader.partitions()
+    assert [len(part.fragments) for part in parts] == [2, 1, 1, 1]
+    assert rows_read(reader) == 202
+
+
+PUSHED = [
+    (ds.EqualTo(("small",), 7), 1),
+    (ds.GreaterThanOrEqual(("small",), 190), 10),
+    (ds.LessThan(("small",), 5), 6),
+    (ds.In(("name",), ("n001", "n002", "nobody")), 2),
+    (ds.IsNotNull(("huge",)), 1),
+    (ds.Not(ds.IsNull(("huge",))), 1),
+    (ds.EqualTo(("huge",), Decimal(2**64 - 1)), 1),
+    (ds.EqualTo(("day",), date(1815, 12, 10)), 1),
+    (ds.GreaterThan(("moment",), datetime(2024, 1, 1, tzinfo=UTC)), 1),
+    (ds.Not(ds.EqualTo(("small",), 7)), 200),
+    (ds.EqualTo(("short",), 1.5), 1),
+    (ds.EqualTo(("yes",), True), 1),
+]
+
+
+@pytest.mark.parametrize(("filter", "rows"), PUSHED, ids=lambda one: str(one)[:60])
+def test_a_pushed_filter_decides_what_is_read(things: Graph, filter: Any, rows: int) -> None:
+    reader: Any = reader_of(things, pushdown="true")[0]
+    assert list(reader.pushFilters([filter])) == []
+    assert rows_read(reader) == rows
+
+
+@pytest.mark.parametrize(
+    "filter",
+    [
+        ds.StringContains(("name",), "n"),
+        ds.EqualTo(("blob", "size"), 2),
+        ds.EqualTo(("moment",), datetime(2024, 1, 1, 0, 0, 0, 5, UTC)),
+        ds.EqualNullSafe(("small",), 1),
+    ],
+    ids=lambda one: type(one).__name__,
+)
+def test_what_storage_might_see_otherwise_is_left_to_spark(things: Graph, filter: Any) -> None:
+    reader: Any = reader_of(things, pushdown="true")[0]
+    assert list(reader.pushFilters([filter])) == [filter]
+    assert rows_read(reader) == 202
+
+
+def test_a_frame_for_one_use_may_push_its_filters(spark: Any, things: Graph) -> None:
+    assert read(spark, things, pushdown="true").where("small between 100 and 109").count() == 10
+
+
+# ---- what cannot be read
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"type": "Thnig"}, "type 'Thnig' not found; did you mean 'Thing'?"),
+        ({"branch": "nope"}, "branch 'nope' not found"),
+        ({"at": "01ARZ3NDEKTSV4RRFFQ69G5FAV"}, "commit '01ARZ3NDEKTSV4RRFFQ69G5FAV' not found"),
+        ({"colums": "x"}, "no option 'colums'; did you mean 'columns'?"),
+        ({"columns": "nme"}, "column 'nme' not found; did you mean 'name'?"),
+        ({"vectors": "list"}, "option 'vectors' is one of array, binary"),
+    ],
+)
+def test_what_is_not_there_is_named(
+    spark: Any, things: Graph, options: dict[str, str], told: str
+) -> None:
+    with pytest.raises(AnalysisException) as caught:
+        read(spark, things, **({"type": "Thing"} | options))
+    assert told in str(caught.value)
+
+
+def test_a_graph_that_is_not_there_is_named(spark: Any, tmp_path: Path) -> None:
+    with pytest.raises(AnalysisException, match=r"graph .* not found"):
+        spark.read.format("omnigraph").option("type", "A").load(str(tmp_path / "none"))
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("$row.nme = 1", QueryError),
+        ('$row.words contains "a"', UserInputError),
+        ("not { $row: Row { small: 1 } }", UserInputError),
+    ],
+)
+def test_a_filter_that_storage_cannot_evaluate_is_refused(
+    things: Graph, text: str, error: type[Exception]
+) -> None:
+    with pytest.raises(error):
+        GraphSource({"path": things.uri, "type": "Thing", "filter": text})
+
+
+def test_a_type_that_did_not_exist_yet_is_refused(tmp_path: Path) -> None:
+    with omnigraph.init(tmp_path / "g", "node A { k: String @key }") as graph:
+        [first] = graph.commits()
+        graph.schema_apply("node A { k: String @key } node B { k: String @key }")
+        with pytest.raises(NotFound, match="node:B"):
+            GraphSource({"path": graph.uri, "type": "B", "at": first.id})
+
+
+def test_a_part_travels_with_everything_it_needs(things: Graph) -> None:
+    from pyspark import cloudpickle
+
+    reader, _ = reader_of(things, columns="name", filter="$row.small = 7")
+    parts = [cloudpickle.loads(cloudpickle.dumps(part)) for part in reader.partitions()]
+    assert all(isinstance(part, Part) for part in parts)
+    assert sum(batch.num_rows for part in parts for batch in TableReader.read(reader, part)) == 1

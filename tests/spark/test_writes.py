@@ -1,0 +1,280 @@
+"""Frames, transactions and streams become one commit each, or nothing; a batch that comes again is known."""
+
+from collections.abc import Iterator
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+pytest.importorskip("pyspark", reason="needs the extra 'spark'")
+
+from pyspark.errors import PySparkException
+
+import omnigraph
+from omnigraph.api.graph import Graph
+from omnigraph.errors import (
+    EngineError,
+    KeyConflict,
+    NotFound,
+    ReferentialError,
+    UserInputError,
+)
+from omnigraph.failpoints import Failpoint, Injected, armed
+from omnigraph.spark import Transaction, each_batch, register
+from tests.support.settled import assert_settled
+
+pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
+
+SCHEMA = """
+node Person { name: String @key  age: I32?  huge: U64?  born: Date?  tags: [String]?  vector: Vector(2)? }
+edge Knows: Person -> Person { since: Date? }
+"""
+
+
+@pytest.fixture
+def graph(tmp_path: Path, spark: Any) -> Iterator[Graph]:
+    register(spark)
+    with omnigraph.init(tmp_path / "graph", SCHEMA) as made:
+        yield made
+        assert_settled(made)
+        assert not any((tmp_path / "graph" / "__staging").glob("*/*"))
+
+
+def people(spark: Any, *names: str, age: int = 1) -> Any:
+    return spark.createDataFrame([(name, age) for name in names], "name string, age int")
+
+
+def knows(spark: Any, *pairs: str) -> Any:
+    return spark.createDataFrame([(pair[0], pair[1]) for pair in pairs], "src string, dst string")
+
+
+def names(graph: Graph, branch: str = "main") -> dict[str, int | None]:
+    rows = graph.table("Person", branch=branch).select(["name", "age"]).to_pylist()
+    return {row["name"]: row["age"] for row in rows}
+
+
+def loads(graph: Graph) -> int:
+    return sum(commit.kind == "load" for commit in graph.commits())
+
+
+# ---- frames as the input of a load
+
+
+def test_spark_frames_are_loaded_in_one_commit(spark: Any, graph: Graph) -> None:
+    frame = spark.sql(
+        """select concat('p', id) as name, cast(id as int) as age,
+                  cast(18446744073709551615 - id as decimal(20, 0)) as huge,
+                  date_add(date'2000-01-01', cast(id as int)) as born, array('a', 'é') as tags,
+                  array(cast(id as float), cast(0.5 as float)) as vector
+           from range(0, 100, 1, 3)"""
+    )
+    edges = spark.sql(
+        "select concat('p', id % 100) as src, concat('p', id * 7 % 100) as dst from range(500)"
+    )
+    done = graph.load({"Person": frame, "Knows": edges}, mode="append")
+    assert (done.engine, done.tables) == ("spark", {"edge:Knows": 500, "node:Person": 100})
+    assert loads(graph) == 1
+    row = graph.entity("Person", "p7")
+    assert row is not None
+    assert (row["huge"], row["born"], row["tags"], row["vector"]) == (
+        str(2**64 - 8) if isinstance(row["huge"], str) else 2**64 - 8,
+        "2000-01-08",
+        ["a", "é"],
+        [7.0, 0.5],
+    )
+
+
+def test_a_frame_with_bad_rows_writes_nothing_and_names_them(spark: Any, graph: Graph) -> None:
+    graph.load({"Person": people(spark, "a", "b")}, mode="append")
+    with pytest.raises(KeyConflict) as twice:
+        graph.load({"Person": people(spark, "c", "b")}, mode="append")
+    with pytest.raises(ReferentialError) as lost:
+        graph.load({"Knows": knows(spark, "ab", "ax")}, mode="append")
+    assert ("'b'" in str(twice.value), "'x'" in str(lost.value)) == (True, True)
+    assert (names(graph), loads(graph)) == ({"a": 1, "b": 1}, 1)
+
+
+# ---- format("omnigraph")
+
+
+def test_a_frame_is_appended_then_merged_then_replaced(spark: Any, graph: Graph) -> None:
+    def write(frame: Any, how: str, **options: str) -> None:
+        writer = frame.write.format("omnigraph").mode(how).option("type", "Person")
+        writer.options(**options).save(graph.uri)
+
+    write(people(spark, "a", "b"), "append", actor="etl")
+    write(people(spark, "b", "c", age=2), "append", mode="merge")
+    assert names(graph) == {"a": 1, "b": 2, "c": 2}
+    write(people(spark, "z"), "overwrite")
+    assert names(graph) == {"z": 1}
+    assert [commit.actor for commit in graph.commits() if commit.kind == "load"] == [
+        None,
+        None,
+        "etl",
+    ]
+
+
+def test_a_frame_goes_to_a_branch_that_it_makes(spark: Any, graph: Graph) -> None:
+    writer = people(spark, "a").write.format("omnigraph").mode("append").option("type", "Person")
+    writer.options(branch="review", from_branch="main").save(graph.uri)
+    assert (names(graph), names(graph, "review")) == ({}, {"a": 1})
+
+
+def test_a_write_that_breaks_a_rule_leaves_the_graph_as_it_was(spark: Any, graph: Graph) -> None:
+    writer = knows(spark, "ab").write.format("omnigraph").mode("append").option("type", "Knows")
+    with pytest.raises(PySparkException, match=r"\[W15\] edge Knows: from \(src\) 'a' not found"):
+        writer.save(graph.uri)
+    assert loads(graph) == 0
+
+
+def test_a_write_whose_tasks_fail_leaves_the_graph_as_it_was(spark: Any, graph: Graph) -> None:
+    bad = spark.range(0, 10, 1, 2).selectExpr("raise_error('broken') as name")
+    with pytest.raises(PySparkException, match="broken"):
+        bad.write.format("omnigraph").mode("append").option("type", "Person").save(graph.uri)
+    with pytest.raises(EngineError, match="'spill' failed on Spark"):
+        graph.load({"Person": bad}, mode="append")
+    assert loads(graph) == 0
+
+
+def test_the_past_is_not_written(spark: Any, graph: Graph) -> None:
+    [first] = graph.commits()
+    writer = people(spark, "a").write.format("omnigraph").mode("append").option("type", "Person")
+    with pytest.raises(PySparkException, match="the past cannot be written"):
+        writer.option("at", first.id).save(graph.uri)
+
+
+# ---- transactions
+
+
+def test_several_types_and_modes_become_one_commit(spark: Any, graph: Graph) -> None:
+    graph.load({"Person": people(spark, "a")}, mode="append")
+    with Transaction(graph, spark, actor="etl") as transaction:
+        transaction.append("Person", people(spark, "b", "c"))
+        transaction.append("Person", people(spark, "d"))
+        transaction.merge("Knows", knows(spark, "ab", "bd"))
+    assert transaction.commit is not None
+    assert (transaction.commit.actor, transaction.commit.tables) == (
+        "etl",
+        ("edge:Knows", "node:Person"),
+    )
+    assert (loads(graph), names(graph)) == (2, {"a": 1, "b": 1, "c": 1, "d": 1})
+    assert graph.table("Knows").num_rows == 2
+
+
+def test_an_appended_type_stays_strict_beside_a_merged_one(spark: Any, graph: Graph) -> None:
+    graph.load({"Person": people(spark, "a")}, mode="append")
+
+    def strict() -> None:
+        with Transaction(graph, spark) as transaction:
+            transaction.append("Person", people(spark, "a", age=9))
+            transaction.merge("Knows", knows(spark, "aa"))
+
+    with pytest.raises(KeyConflict):
+        strict()
+    assert (names(graph), loads(graph)) == ({"a": 1}, 1)
+
+
+def test_a_block_that_fails_writes_nothing(spark: Any, graph: Graph) -> None:
+    def broken() -> None:
+        with Transaction(graph, spark) as transaction:
+            transaction.append("Person", people(spark, "a"))
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        broken()
+    assert loads(graph) == 0
+
+
+def test_a_transaction_refuses_what_cannot_be_meant(spark: Any, graph: Graph) -> None:
+    transaction = Transaction(graph, spark)
+    transaction.append("Person", people(spark, "a"))
+    with pytest.raises(UserInputError, match="both appended and merged"):
+        transaction.merge("Person", people(spark, "a"))
+    with pytest.raises(NotFound, match="did you mean 'Person'"):
+        transaction.append("Persn", people(spark, "a"))
+
+
+# ---- streams
+
+
+def rate(spark: Any, folder: Path) -> Any:
+    return spark.readStream.schema("name string, age int").json(str(folder))
+
+
+def drop(folder: Path, number: int, *names: str) -> None:
+    folder.mkdir(exist_ok=True)
+    lines = "".join(f'{{"name": "{name}", "age": {number}}}\n' for name in names)
+    (folder / f"part-{number}.json").write_text(lines)
+
+
+def test_every_micro_batch_becomes_one_commit(spark: Any, graph: Graph, tmp_path: Path) -> None:
+    def run() -> None:
+        writer = rate(spark, tmp_path / "in").writeStream.format("omnigraph")
+        writer = writer.option("type", "Person").option("checkpointLocation", str(tmp_path / "at"))
+        query = writer.trigger(availableNow=True).start(graph.uri)
+        query.awaitTermination()
+
+    drop(tmp_path / "in", 1, "a", "b")
+    run()
+    drop(tmp_path / "in", 2, "c")
+    run()
+    assert (names(graph), loads(graph)) == ({"a": 1, "b": 1, "c": 2}, 2)
+
+
+def test_a_replayed_batch_is_not_written_again(spark: Any, graph: Graph, tmp_path: Path) -> None:
+    write = each_batch(graph, lambda tx, batch: tx.append("Person", batch), stream="clicks")
+    write(people(spark, "a"), 0)
+    write(people(spark, "a"), 0)
+    write(people(spark, "b"), 1)
+    assert (names(graph), loads(graph)) == ({"a": 1, "b": 1}, 2)
+
+
+def test_a_stream_that_died_after_its_commit_goes_on_where_it_was(
+    spark: Any, graph: Graph, tmp_path: Path
+) -> None:
+    def run() -> None:
+        write = each_batch(graph, lambda tx, batch: tx.append("Person", batch), stream="files")
+        writer = rate(spark, tmp_path / "in").writeStream.foreachBatch(write)
+        writer = writer.option("checkpointLocation", str(tmp_path / "at"))
+        writer.trigger(availableNow=True).start().awaitTermination()
+
+    drop(tmp_path / "in", 1, "a", "b")
+    run()
+    # What the stream knows of its own end is lost: Spark runs the same batch again.
+    for mark in (tmp_path / "at" / "commits").iterdir():
+        mark.unlink()
+    run()
+    assert (names(graph), loads(graph)) == ({"a": 1, "b": 1}, 1)
+
+
+def test_a_batch_that_recovery_completed_is_known(spark: Any, tmp_path: Path) -> None:
+    with omnigraph.init(tmp_path / "g", SCHEMA) as graph:
+        rows = {"Person": pa.table({"name": ["a"]})}
+        with armed(Failpoint.TABLES_COMMITTED), pytest.raises(Injected):
+            graph.load(rows, mode="append", batch_id="b#1")
+    with omnigraph.open(tmp_path / "g") as graph:
+        assert next(commit.kind for commit in graph.commits()) == "recovery"
+        again = graph.load(rows, mode="append", batch_id="b#1")
+        assert (again.commit, again.notes) == (
+            None,
+            ("batch 'b#1' was loaded before; nothing was written",),
+        )
+        assert graph.table("Person").num_rows == 1
+        assert_settled(graph)
+
+
+def test_a_stream_without_a_name_is_refused(spark: Any, graph: Graph, tmp_path: Path) -> None:
+    from omnigraph.spark.sink import stream_name
+
+    with pytest.raises(UserInputError, match="needs a name that it keeps"):
+        stream_name({"type": "Person"})
+    assert stream_name({"stream": "s"}) == "s"
+
+
+def test_dates_written_from_spark_are_those_of_the_frame(spark: Any, graph: Graph) -> None:
+    frame = spark.createDataFrame([("a", date(1815, 12, 10))], "name string, born date")
+    with Transaction(graph, spark) as transaction:
+        transaction.append("Person", frame)
+    assert graph.table("Person")["born"].to_pylist() == [date(1815, 12, 10)]

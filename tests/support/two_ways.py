@@ -1,0 +1,104 @@
+"""One input loaded two ways: all of it in memory, and in steps over tiny splits; what each did, told alike."""
+
+import re
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import omnigraph
+from omnigraph.api.graph import Graph
+from omnigraph.engine.write.load import Choice
+from omnigraph.engine.write.verbs import load
+from omnigraph.errors import OmniError
+from omnigraph.pipeline.local import LocalRunner
+from omnigraph.pipeline.steps import Runner
+from tests.support.settled import assert_settled
+
+SCHEMA = """
+node Person {
+  name: String @key
+  age: I32?
+  mail: String?
+  kind: enum(a, b)?
+  sig: Vector(2)?
+  @unique(mail)
+  @range(age, 0..9)
+  @check(name, "^[a-zé日]")
+}
+node Note { text: String  n: I32? }
+node Pair { a: String  b: I32  @key(a, b) }
+edge Knows: Person -> Person @card(0..2) { w: I32? }
+edge Wrote: Person -> Note @card(1..2)
+edge About: Note -> Person { @unique(src, dst) }
+"""
+BASE: tuple[dict[str, Any], ...] = (
+    *({"type": "Person", "data": {"name": name}} for name in "pqr"),
+    {"type": "Person", "data": {"name": "s", "mail": "x"}},
+    *({"type": "Note", "data": {"id": id_, "text": "old"}} for id_ in "12"),
+    {"edge": "Knows", "from": "p", "to": "q", "data": {"id": "1"}},
+    {"edge": "Knows", "from": "p", "to": "r", "data": {"id": "2"}},
+    {"edge": "Wrote", "from": "p", "to": "1", "data": {"id": "1"}},
+    {"edge": "Wrote", "from": "q", "to": "2", "data": {"id": "2"}},
+    {"edge": "About", "from": "1", "to": "p", "data": {"id": "1"}},
+)
+_FRESH = re.compile(r"\b01[0-9A-HJKMNP-TV-Z]{24}\b")
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a load did or refused, without what differs from run to run."""
+
+    error: str | None
+    told: Any
+    rows: Any
+
+
+def base_graph(home: Path) -> Path:
+    """A small graph with something of every type, to be copied."""
+    with omnigraph.init(home / "base", SCHEMA) as graph:
+        graph.load(BASE, mode="append")
+    return home / "base"
+
+
+def loaded(
+    base: Path, source: Any, mode: str, *, runner: Runner | None = None, split_bytes: int = 64
+) -> Outcome:
+    """Load into a copy of a graph: by a runner in steps, or in memory without one."""
+    place = base.with_name("copy")
+    shutil.rmtree(place, ignore_errors=True)
+    shutil.copytree(base, place)
+    with omnigraph.open(place, config={"split_bytes": split_bytes}) as graph:
+        found = _outcome(graph, source, mode, runner)
+        assert_settled(graph)
+        assert not list(place.glob("__staging/*"))
+    return found
+
+
+def threads(hands: int, buckets: int) -> LocalRunner:
+    """A runner that decides bucket by bucket, as one for large inputs does."""
+    return LocalRunner(hands, buckets=buckets)
+
+
+def _outcome(graph: Graph, source: Any, mode: str, runner: Runner | None) -> Outcome:
+    before = rows_of(graph)
+    try:
+        done = load(graph._engine, source, mode=mode, choose=lambda _: Choice(runner, "a test"))
+    except OmniError as error:
+        assert rows_of(graph) == before
+        facts = (error.code, getattr(error, "total", None), _plain(error.details))
+        return Outcome(type(error).__name__, _plain((facts, str(error))), None)
+    return Outcome(None, dict(done.records), _plain(rows_of(graph)))
+
+
+def rows_of(graph: Graph) -> dict[str, list[dict[str, Any]]]:
+    """Every row, by table and id."""
+    return {
+        str(key): sorted(graph.table(str(key)).to_pylist(), key=lambda row: str(row["id"]))
+        for key in graph.catalog.tables
+    }
+
+
+def _plain(found: Any) -> str:
+    """Facts as text, with one word for every fresh id."""
+    return _FRESH.sub("fresh", repr(found))

@@ -1,0 +1,128 @@
+"""Inputs are cut so that every row is in exactly one split, and its place can be told from there."""
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from omnigraph.errors import UserInputError
+from omnigraph.ids import TableKey, Version
+from omnigraph.pipeline.answers import Passed
+from omnigraph.pipeline.findings import places_of
+from omnigraph.pipeline.lines import blocks_between
+from omnigraph.pipeline.splits import (
+    ByteRange,
+    InMemory,
+    RowGroups,
+    Split,
+    cut_frame,
+    cut_lines,
+    cut_parquet,
+    cut_table,
+    first_position,
+    number_in,
+    split_bytes,
+    split_of,
+)
+from omnigraph.storage.tables import FragmentInfo, TableAt
+
+texts = st.lists(st.text(alphabet="aé日 \r", max_size=12), max_size=30)
+
+
+@given(lines=texts, last=st.booleans(), bytes_max=st.integers(1, 40))
+def test_every_line_is_in_exactly_one_range(
+    tmp_path_factory: pytest.TempPathFactory, lines: list[str], last: bool, bytes_max: int
+) -> None:
+    path = tmp_path_factory.mktemp("cut") / "some.jsonl"
+    whole = "\n".join(lines).encode() + (b"\n" if last else b"")
+    path.write_bytes(whole)
+    found = []
+    for portion in cut_lines(path, bytes_max):
+        assert isinstance(portion.content, ByteRange)
+        for block in blocks_between(path, portion.content.start, portion.content.end):
+            found += block.texts
+    assert found == _lines(whole)
+
+
+def _lines(whole: bytes) -> list[bytes]:
+    """Lines as files know them: only a line feed ends one."""
+    parts = whole.split(b"\n")
+    return [part + b"\n" for part in parts[:-1]] + ([parts[-1]] if parts[-1] else [])
+
+
+def test_a_byte_order_mark_counts_only_at_the_beginning_of_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "marked.jsonl"
+    path.write_bytes(b"\xef\xbb\xbfone\n\xef\xbb\xbftwo\n")
+    assert [t for b in blocks_between(path, 0, 7) for t in b.texts] == [b"one\n"]
+    assert [t for b in blocks_between(path, 7, 14) for t in b.texts] == [b"\xef\xbb\xbftwo\n"]
+
+
+def test_a_compressed_file_stays_whole(tmp_path: Path) -> None:
+    path = tmp_path / "some.jsonl.gz"
+    path.write_bytes(b"x" * 1000)
+    assert [portion.content for portion in cut_lines(path, 10)] == [ByteRange(str(path))]
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(UserInputError, match=r"no\.jsonl' cannot be read: No such file"):
+        list(cut_lines(tmp_path / "no.jsonl", 10))
+    with pytest.raises(UserInputError, match=r"no\.parquet' cannot be read"):
+        list(cut_parquet(tmp_path / "no.parquet", 10))
+
+
+@pytest.mark.parametrize("bytes_max", [1, 3_000, 10_000_000])
+def test_parquet_is_cut_between_row_groups(tmp_path: Path, bytes_max: int) -> None:
+    path = tmp_path / "some.parquet"
+    rows = pa.table({"n": range(1_000)})
+    pyarrow.parquet.write_table(rows, path, row_group_size=100)
+    portions = list(cut_parquet(path, bytes_max))
+    groups = [portion.content for portion in portions]
+    assert all(isinstance(one, RowGroups) for one in groups)
+    assert [n for one in groups for n in one.groups] == list(range(10))  # type: ignore[union-attr]
+    assert sum(portion.rows or 0 for portion in portions) == 1_000
+    assert len(portions) == {1: 10, 3_000: len(portions), 10_000_000: 1}[bytes_max]
+
+
+@pytest.mark.parametrize("rows", [0, 1, 999])
+def test_a_frame_is_cut_without_losing_a_row(rows: int) -> None:
+    frame = pa.table({"n": pa.array(range(rows), pa.int64())})
+    parts = [portion.content for portion in cut_frame(frame, 80)]
+    assert all(isinstance(one, InMemory) for one in parts)
+    together = pa.concat_tables([one.rows for one in parts])  # type: ignore[union-attr]
+    assert together.equals(frame)
+
+
+def test_fragments_are_grouped_by_their_live_rows() -> None:
+    def fragment(number: int, rows: int, deleted: int) -> FragmentInfo:
+        return FragmentInfo(
+            id=number, files=(), deletions=None, physical_rows=rows, deleted_rows=deleted
+        )
+
+    fragments = [fragment(3, 10, 0), fragment(4, 10, 10), fragment(7, 5, 0), fragment(9, 20, 0)]
+    at = TableAt(path="nodes/x", branch=None, version=Version(4))
+    found = list(cut_table(TableKey("node:P"), at, fragments, 12))
+    assert [one.fragments for one in found] == [(3, 7), (9,)]
+
+
+def test_a_position_tells_its_split_and_its_line() -> None:
+    position = first_position(5) + 41
+    assert (split_of(position), number_in(position)) == (5, 42)
+
+
+def test_lines_are_counted_through_all_splits_of_a_file() -> None:
+    splits = [
+        Split(number=0, source=0, content=ByteRange("a"), file="a", counts_lines=True),
+        Split(number=1, source=0, part=1, content=ByteRange("a"), file="a", counts_lines=True),
+        Split(number=2, source=1, content=ByteRange("b"), file="b", counts_lines=True),
+    ]
+    places = places_of(splits, [Passed(1, 7), Passed(0, 10), Passed(2, 3)])
+    assert str(places.origin(first_position(1))) == "a, line 11"
+    assert str(places.origin(first_position(2) + 2)) == "b, line 3"
+
+
+def test_there_are_never_too_many_splits() -> None:
+    assert split_bytes(100, 10_000) == 100
+    assert split_bytes(1, 10**12) == 10**7
