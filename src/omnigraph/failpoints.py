@@ -70,6 +70,7 @@ class Failpoint(StrEnum):
     MIGRATE_LEGACY_OPEN = "migration.v3_to_v4.legacy_open"
     MIGRATE_MERGED = "migration.v3_to_v4.post_merge_pre_stamp"
     MIGRATE_STAMP = "migration.v4_stamp.force_incompatible"
+    BRANCH_CAPTURED = "branch_create.after_capture"
     BRANCH_PAST = "branch_create.before_turns_of_a_past_state"
     BRANCH_CREATED = "branch_create.after_manifest_branch_create"
     BRANCH_DROP_LINEAGE = "branch_delete.before_commit_graph_reclaim"

@@ -93,6 +93,9 @@ CONTRACT_ROUNDS_MAX = 5
 CONTRACT_WAIT_SECONDS = 0.05
 """Time between two such looks."""
 
+BRANCH_CAPTURES_MAX = 3
+"""How often a new branch takes what its source shows, when cleanup removes it before the branch is there."""
+
 BRANCH_CREATE_WAITS_MAX = 5
 """Looks at files without a ref before they count as left behind; a rival creator writes its ref by then."""
 
@@ -222,6 +225,9 @@ COMPARE_BYTES_MAX = 32 * 1024 * 1024
 ADDRESSES_MAX = 1_024
 """Row addresses of one read; more become several, since each is parsed as text."""
 
+OPENING_TURNS = 16
+"""Locks under which threads open table versions; two versions may share one."""
+
 DELETION_WRITES_MAX = 8
 """Deletion files one staged write has under way at a time."""
 
@@ -259,7 +265,10 @@ CLEANUP_KEEP_WARN = 3
 """Fewer kept versions than this leave recovery little to look at."""
 
 BUCKET_BYTES = 512 * 1024 * 1024
-"""Keys that one decision in this process looks at together; more are decided bucket by bucket."""
+"""Keys of a load that this process holds in memory; more wait in temporary files, bucket by bucket."""
+
+SPILLED_BUCKETS = 64
+"""Buckets into which keys are sorted that do not fit in memory."""
 
 HASHED_ROWS = 1 << 20
 """Keys that are hashed at once: hashing takes some ten times their bytes."""
@@ -281,6 +290,9 @@ SMALL_WORK_BYTES = 256 * 1024 * 1024
 
 SMALL_WORK_ROWS = 2_000_000
 """Rows of input up to which a load works in memory, and never leaves this process by itself."""
+
+STRAYED_LOOKED_AT = 16
+"""Branches an open looks at to notice that the directory was moved: one move strays all that were there."""
 
 SCRATCH_SECONDS = 7 * 24 * 3600.0
 """How long scratch files of a load that fell silent stay when cleanup is given no age."""

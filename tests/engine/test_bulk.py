@@ -13,7 +13,11 @@ import pytest
 import omnigraph
 from omnigraph.api.graph import Graph
 from omnigraph.engine.write import beacon
+from omnigraph.errors import EngineError
 from omnigraph.failpoints import Failpoint, armed, parked
+from omnigraph.ids import OperationId
+from omnigraph.pipeline import reading
+from tests.support.s3 import Bucket
 from tests.support.settled import assert_settled
 
 SCHEMA = """
@@ -323,3 +327,124 @@ def test_a_graph_in_memory_loads_in_steps_too(many: Path) -> None:
         graph.load(many, mode="append", spark=False)
         assert graph.table("Person").num_rows == PEOPLE
         assert_settled(graph)
+
+
+@pytest.mark.parametrize("rows", [0, 5, 3_000])
+def test_a_stream_of_batches_is_kept_in_parts(
+    graph: Graph, monkeypatch: pytest.MonkeyPatch, rows: int
+) -> None:
+    names = pa.array([f"p{number:05}" for number in range(rows)])
+    frame = pa.table({"name": names.dictionary_encode(), "age": pa.nulls(rows)})
+    held: list[int] = []
+    original = reading.unpacked
+    monkeypatch.setattr(
+        reading, "unpacked", lambda kept: (held.append(original(kept).num_rows), original(kept))[1]
+    )
+    reader = pa.RecordBatchReader.from_batches(frame.schema, iter(frame.to_batches(100)))
+    result = graph.load({"Person": reader}, mode="append", spark=False)
+    assert result.tables == {"node:Person": rows}
+    assert sorted(graph.table("Person")["name"].to_pylist()) == names.to_pylist()
+    assert max(held, default=0) < 3_000
+    assert bool(held) == bool(rows)
+
+
+def test_a_stream_that_breaks_is_the_callers_to_mend(graph: Graph) -> None:
+    def batches() -> Iterator[pa.RecordBatch]:
+        for number in range(50):
+            yield pa.record_batch({"name": [f"p{number}-{row}" for row in range(100)]})
+        raise ValueError("the line went dead")
+
+    reader = pa.RecordBatchReader.from_batches(pa.schema([("name", pa.string())]), batches())
+    with pytest.raises(
+        omnigraph.UserInputError, match="'Person' cannot be read: the line went dead"
+    ):
+        graph.load({"Person": reader}, mode="append", spark=False)
+    assert graph.table("Person").num_rows == 0
+
+
+def test_a_graph_opened_to_be_read_checks_in_memory(graph: Graph, many: Path) -> None:
+    with omnigraph.open(graph.uri, read_only=True, config=STEPS) as reader:
+        before = sorted(str(one) for one in Path(graph.uri).rglob("*"))
+        done = reader.load(many, mode="append", dry_run=True, spark=False)
+        assert done.total_rows == PEOPLE + 2
+        assert "read" in done.reason
+        assert sorted(str(one) for one in Path(graph.uri).rglob("*")) == before
+
+
+TYPES = """
+node All {
+  key: String @key
+  flag: Bool?  small: I32?  big: U64?  real: F32?  wide: F64?
+  day: Date?  at: DateTime?  tags: [String]?  days: [Date]?  sig: Vector(3)?  scan: Blob?
+}
+"""
+
+
+def test_every_type_arrives_as_it_does_in_memory(tmp_path: Path) -> None:
+    record = {"flag": True, "small": -5, "big": 2**63 + 1, "real": 1.5, "wide": -0.0, "day": "2024-02-29",
+              "at": "2024-01-01T10:00:00.123Z", "tags": ["é", ""], "days": ["1999-12-31"], "sig": [1, 2.5, -3],
+              "scan": "base64:AQID"}  # fmt: skip
+    records = [{"type": "All", "data": {"key": "full"} | record}]
+    records += [
+        {"type": "All", "data": {"key": f"only {name}", name: record[name]}} for name in record
+    ]
+    path = written(tmp_path / "all.jsonl", [*records, {"type": "All", "data": {"key": "none"}}])
+    exports = []
+    for name, config in (("memory", {}), ("steps", STEPS | {"split_bytes": 300})):
+        with omnigraph.init(tmp_path / name, TYPES, config=config) as graph:
+            graph.load(path, mode="append", spark=False)
+            graph.load(path, mode="merge", spark=False)
+            exports.append(list(graph.export()))
+            assert_settled(graph)
+    assert exports[0] == exports[1]
+    assert len(exports[0]) == len(records) + 1
+
+
+@pytest.mark.s3
+def test_a_graph_in_a_bucket_loads_in_steps_too(bucket: Bucket, many: Path) -> None:
+    options = bucket.storage_options
+    with omnigraph.init(
+        f"{bucket.uri}/bulk", SCHEMA, storage_options=options, config=STEPS
+    ) as graph:
+        graph.load(many, mode="append", spark=False)
+        changed = written(many.with_name("more.jsonl"), [person(1, age=99), person(PEOPLE)])
+        graph.load(changed, mode="merge", spark=False)
+        assert graph.table("Person").num_rows == PEOPLE + 1
+        assert graph._engine.store.objects.list("__staging") == ()
+        assert_settled(graph)
+
+
+@pytest.mark.parametrize(
+    ("error", "stays"),
+    [
+        (EngineError("lost"), True),
+        (KeyboardInterrupt(), True),
+        (omnigraph.UserInputError("no"), False),
+    ],
+)
+def test_a_beacon_stays_only_where_tasks_elsewhere_may_still_run(
+    graph: Graph, error: BaseException, stays: bool
+) -> None:
+    operation = OperationId("01M7F4EXVBZE224K4YQTKV9TNX")
+    with pytest.raises(type(error)), beacon.shining(graph._engine, operation, lingers=True):
+        raise error
+    left = list(Path(graph.uri).glob("__staging/*"))
+    assert [one.name for one in left] == [f"{operation}.json"] * stays
+    for one in left:
+        one.unlink()
+
+
+@pytest.mark.parametrize("text", [True, False])
+def test_an_open_file_is_kept_in_parts_and_its_lines_are_counted(
+    graph: Graph, many: Path, text: bool
+) -> None:
+    with many.open() if text else many.open("rb") as stream:
+        result = graph.load(stream, mode="append", spark=False)
+    assert result.total_rows == PEOPLE + 2
+    assert "in steps" in result.reason
+    bad = written(many.with_name("bad.jsonl"), [*(person(n) for n in range(500)), "{", person(1)])
+    with bad.open("rb") as stream, pytest.raises(omnigraph.DataError) as caught:
+        graph.load(stream, mode="merge", spark=False)
+    [problem] = caught.value.data_errors
+    assert (problem["file"], problem["line"]) == (str(bad), 501)
+    assert graph.table("Person").num_rows == PEOPLE

@@ -132,6 +132,7 @@ WRITERS: Final[dict[str, tuple[str, ...]]] = {
 
 READERS: Final = frozenset(
     {
+        "baseline",
         "branches",
         "catalog",
         "changes",
@@ -140,10 +141,12 @@ READERS: Final = frozenset(
         "commit_changes",
         "commits",
         "diff",
+        "diff_stream",
         "doctor",
         "entity",
         "explain",
         "export",
+        "export_files",
         "index_status",
         "on",
         "pending_recoveries",
@@ -153,6 +156,7 @@ READERS: Final = frozenset(
         "schema_plan",
         "schema_source",
         "snapshot",
+        "stream",
         "table",
         "uri",
     }

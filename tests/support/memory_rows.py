@@ -163,6 +163,9 @@ class MemoryRows:
     def branch_names(self) -> frozenset[str]:
         return frozenset(self.branches())
 
+    def strayed(self, limit: int | None = None) -> Mapping[str, str]:
+        return {}
+
     def create_branch(self, name: str, source: str | None, version: Version) -> BranchRef:
         with self._lock:
             if name in self.lines:

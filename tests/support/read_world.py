@@ -20,10 +20,10 @@ from omnigraph.compile.rules import optimize
 from omnigraph.embedding.embedder import Embedder
 from omnigraph.embedding.mock import MockEmbedder
 from omnigraph.engine.held.cache import ByteCache
+from omnigraph.engine.held.traversal import Traversal
 from omnigraph.engine.read.profile import Profile
 from omnigraph.engine.read.reader import Reader
 from omnigraph.engine.read.run import run
-from omnigraph.engine.read.traversal import Traversal
 from omnigraph.ids import MAIN, OperationId, TableKey, Version
 from omnigraph.language.source import Source
 from omnigraph.manifest.snapshot import Entry, Snapshot

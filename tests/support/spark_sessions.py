@@ -1,11 +1,13 @@
 """One local Spark session for all tests of a process; starting one costs more than most tests."""
 
 import os
-import warnings
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
+
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="session")
@@ -14,9 +16,9 @@ def spark() -> Iterator[Any]:
     pytest.importorskip("pyspark", reason="needs the extra 'spark'")
     from omnigraph.spark import session
 
-    os.environ.setdefault("PYTHONWARNINGS", "ignore")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with pytest.MonkeyPatch.context() as patch:
+        # Workers load functions of the tests by name, wherever the run was started.
+        patch.setenv("PYTHONPATH", str(ROOT), prepend=os.pathsep)
         running = session("local[2,4]", quick=True, memory="2g")
-    yield running
-    running.stop()
+        yield running
+        running.stop()

@@ -266,6 +266,16 @@ def test_a_check_of_a_load_finds_everything_and_writes_nothing(people: Run, tmp_
     assert people("branch", "list", "g").out == "main\n"
 
 
+def test_a_plan_is_shown_instead_of_rows(people: Run) -> None:
+    text = "query q($n: String) { match { $p: Person { name: $n } } return { $p } }"
+    asked = ("query", "-e", text, "--store", "g", "--explain")
+    assert "id lookup" in people(*asked, "--param", "n=007").out
+    assert people(*asked).out.startswith("Project p")
+    told = people(*asked, "--json").json
+    assert [one["depth"] for one in told["operators"]] == [0, 1]
+    assert told["profiled"] is False
+
+
 def test_parameters_are_read_as_their_query_declares_them(people: Run) -> None:
     for name in ("007", "true", "null", '"quoted"'):
         people("mutate", "add", "--store", "g", "--query", "people.gq", "--param", f"name={name}")

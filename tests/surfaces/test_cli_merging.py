@@ -117,3 +117,30 @@ def test_a_commit_tells_what_it_changed(run: Run) -> None:
     newest = parsed(run("commit", "list", "--json")[1])["commits"][0]["graph_commit_id"]
     code, out, _ = run("commit", "changes", newest)
     assert (code, out.splitlines()[1:]) == (0, ["node:Person", "  ~ Ada (age)", "  + Bo"])
+
+
+def test_a_commit_is_told_in_pages(run: Run) -> None:
+    newest = parsed(run("commit", "list", "--branch", "review", "--json")[1])["commits"][0]
+    commit = newest["graph_commit_id"]
+    first = parsed(run("commit", "changes", commit, "--limit", "1", "--json")[1])
+    token = first["next_page_token"]
+    code, out, _ = run("commit", "changes", commit, "--limit", "1", "--page-token", token)
+    assert (code, out.splitlines()[-1]) == (0, "  + Bo")
+    assert [change["id"] for change in first["changes"]] == ["Ada"]
+    code, out, _ = run("commit", "changes", commit, "--limit", "1")
+    assert out.splitlines()[-1] == token
+    assert run("commit", "changes", commit, "--page-token", "og1.nothing")[0] == 1
+
+
+def test_a_baseline_is_written_before_its_cursor_is_told(run: Run, tmp_path: Path) -> None:
+    out_file = tmp_path / "state.jsonl"
+    code, out, err = run("changes", "baseline", "--out", str(out_file), "--branch", "review")
+    commit, cursor = out.split()
+    assert (code, "2 records" in err) == (0, True)
+    assert len(out_file.read_text().splitlines()) == 2
+    page = parsed(run("changes", "poll", "--cursor", cursor, "--branch", "review", "--json")[1])
+    assert (page["blocks"], page["caught_up"]) == ([], True)
+    told = parsed(run("changes", "baseline", "--out", str(out_file), "--json")[1])
+    assert told["records"] == 1
+    assert told["snapshot_commit_id"] != commit
+    assert run("changes", "baseline", "--out", str(tmp_path / "no" / "x"))[0] == 1

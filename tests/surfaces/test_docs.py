@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
+from _pytest.mark.structures import ParameterSet
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
@@ -11,10 +12,18 @@ BLOCK = re.compile(r"^```python\n(.*?)^```", re.M | re.S)
 WITH_CODE = [page for page in PAGES if BLOCK.search(page.read_text())]
 
 
-@pytest.mark.parametrize("page", WITH_CODE, ids=lambda page: str(page.relative_to(ROOT)))
+def _page(page: Path) -> ParameterSet:
+    """A page as a case; the one on Spark runs where the session of the Spark tests is."""
+    marks = [pytest.mark.xdist_group("spark")] if page.name == "spark.md" else []
+    return pytest.param(page, id=str(page.relative_to(ROOT)), marks=marks)
+
+
+@pytest.mark.parametrize("page", [_page(page) for page in WITH_CODE])
 def test_the_blocks_of_a_page_run(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    if page.name == "spark.md":
+        pytest.importorskip("pyspark", reason="needs the extra 'spark'")
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {"__name__": "__docs__"}
     for number, block in enumerate(BLOCK.findall(page.read_text()), 1):

@@ -19,7 +19,7 @@ from omnigraph.api.comparisons import (
     changes_of,
 )
 from omnigraph.api.explanations import Explanation
-from omnigraph.api.loading import chooser
+from omnigraph.api.loading import chooser, hands_after
 from omnigraph.api.reports import (
     CleanupReport,
     ExportReport,
@@ -55,8 +55,9 @@ from omnigraph.engine.history.feed import page
 from omnigraph.engine.merge.verbs import merge
 from omnigraph.engine.open import init_graph, open_graph, open_unsettled
 from omnigraph.engine.schema.apply import apply_schema, plan_schema
+from omnigraph.engine.upkeep.ailments import Ailment
 from omnigraph.engine.upkeep.cleanup import cleanup
-from omnigraph.engine.upkeep.doctor import Ailment, examine
+from omnigraph.engine.upkeep.doctor import examine
 from omnigraph.engine.upkeep.indices import ensure_indices, index_status, indexed_after
 from omnigraph.engine.upkeep.light import tend
 from omnigraph.engine.upkeep.optimize import optimize
@@ -323,7 +324,8 @@ class Graph:
         notes = (f"{done.reason}; nothing was written",) if done.repeated else notes
         pending: tuple[str, ...] = ()
         if done.commit is not None:
-            pending = indexed_after(self._engine, done.branch, done.commit.tables, writer)
+            hands = hands_after(self._engine, spark, done.engine)
+            pending = indexed_after(self._engine, done.branch, done.commit.tables, writer, hands)
             tend(self._engine, done.branch, done.commit.tables)
         return LoadResult(
             uri=self.uri,

@@ -5,11 +5,13 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
-from omnigraph.api.runners import spark_runner
+from omnigraph.api.runners import hands_of, spark_runner
 from omnigraph.engine.engine import Engine
 from omnigraph.engine.write.cutting import Size
 from omnigraph.engine.write.load import Choice, Choose, choose_here, is_large, told
 from omnigraph.errors import OmniError, UserInputError
+from omnigraph.pipeline.chores import RunnerHands
+from omnigraph.storage.tables import Hands
 
 AUTO = "auto"
 
@@ -25,6 +27,15 @@ def chooser(engine: Engine, spark: Any) -> Choose:
             )
         return partial(_by_size, engine)
     return partial(_asked, engine, spark)
+
+
+def hands_after(engine: Engine, spark: Any, done_by: str) -> Hands | None:
+    """Who builds the indexes that follow a load: executors elsewhere; on one machine this process needs less time."""
+    if done_by != "spark":
+        return None
+    hands = hands_of(engine, spark)
+    remote = isinstance(hands, RunnerHands) and getattr(hands.runner, "is_remote", False)
+    return hands if remote else None
 
 
 def _asked(engine: Engine, spark: Any, size: Size | None) -> Choice:

@@ -165,11 +165,18 @@ def item_type(value_type: PropertyType) -> PropertyType:
     return PropertyType(scalar=value_type.scalar)
 
 
+def whole(column: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """A column in one piece; what is in one piece is not copied."""
+    if not isinstance(column, pa.ChunkedArray):
+        return column
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+
+
 def json_column(
     column: pa.Array | pa.ChunkedArray, value_type: PropertyType, *, wire: bool = False
 ) -> list[Any]:
     """Spell a whole column for JSON, as `json_value` spells each value."""
-    array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    array = whole(column)
     if value_type.is_vector or value_type.is_list:
         return list(_json_lists(array, value_type, wire))
     match value_type.scalar:

@@ -72,10 +72,10 @@ def _require_read_set(plan: WritePlan, snapshot: Snapshot) -> None:
 
 def _require_no_drift(tables: Tables, sidecars: Sidecars, write: TableWrite) -> None:
     """Raise when a HEAD is not at its pin, with the advice that fits."""
+    if tables.is_newest(write.base):
+        return
     head = tables.head(write.base.path, write.branch)
     pin = write.base.version
-    if head == pin:
-        return
     if head < pin:
         raise InternalError(f"{write.table_key} is pinned at {pin}, its newest version is {head}")
     raise drift(sidecars, write.table_key, write.branch, pin, head)

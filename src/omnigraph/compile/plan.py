@@ -46,6 +46,11 @@ class Plan:
         return pa.schema([pa.field(one.name, one.type.arrow) for one in self.columns])
 
     @cached_property
+    def arrow_types(self) -> tuple[pa.DataType, ...]:
+        """The declared types of the columns of the result."""
+        return tuple(self.schema.types)
+
+    @cached_property
     def operators(self) -> tuple[Operator, ...]:
         """All operators in execution order, those of nested blocks included."""
         return tuple(execution_order(self.root))

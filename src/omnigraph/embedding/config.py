@@ -85,6 +85,17 @@ def config_of(environment: Mapping[str, str] | None = None) -> EmbeddingConfig:
     )
 
 
+def chosen_config(
+    provider: str | None = None, model: str | None = None, base_url: str | None = None
+) -> EmbeddingConfig:
+    """Read the configuration from the environment, but for what a caller chose."""
+    chosen = {"PROVIDER": provider, "MODEL": model, "BASE_URL": base_url}
+    given = dict(os.environ) | {f"{PREFIX}{name}": text for name, text in chosen.items() if text}
+    if provider:
+        given.pop(MOCK, None)
+    return config_of(given)
+
+
 def _provider(given: Mapping[str, str]) -> Provider:
     if given.get(MOCK, "").strip().lower() not in ("", "0", "false", "no"):
         _log.warning("embedding.mocked", setting=MOCK, effect="vectors know nothing of meaning")

@@ -7,7 +7,7 @@ from omnigraph.commit.plan import WritePlan
 from omnigraph.commit.protocol import Refused, commit
 from omnigraph.commit.queues import SCHEMA_APPLY, Hold, QueueKey
 from omnigraph.engine.engine import Engine
-from omnigraph.errors import ConflictError, ReadSetConflict
+from omnigraph.errors import ConflictError, ManifestConflict, ReadSetConflict
 from omnigraph.ids import BranchName
 from omnigraph.limits import PREPARE_ROUNDS_MAX
 from omnigraph.manifest.branches import is_schema_locked, refuse_during_schema_apply
@@ -61,7 +61,9 @@ def _prepared(engine: Engine, branch: BranchName, prepare: Prepare) -> Published
     try:
         with engine.desk.queues.hold(plan.queues) as hold:
             return commit_held(engine, plan, hold)
-    except StaleBase as error:
+    except (ManifestConflict, ReadSetConflict) as error:
+        if not plan.is_strict and not isinstance(error, StaleBase):
+            raise
         refusal = error if plan.is_strict else None
     return _under_queues(engine, view, prepare, plan.queues, refusal)
 
@@ -71,18 +73,17 @@ def _under_queues(
     first: View,
     prepare: Prepare,
     keys: frozenset[QueueKey],
-    refusal: StaleBase | None,
+    refusal: ConflictError | None,
 ) -> Published | None:
     """Prepare again while holding the turns, so that nobody can move the base a second time.
 
-    A strict write, which has a `refusal`, is prepared again only if the graph is what it was: upkeep moves pins
-    and changes no row.
+    A strict write, which has a `refusal`, is prepared again only if nothing but upkeep came between.
     """
     last: ConflictError = ReadSetConflict("the set of tables this write touches")
     for _ in range(PREPARE_ROUNDS_MAX):
         with engine.desk.queues.hold(keys) as held:
             view = engine.view(first.branch)
-            if refusal is not None and view.state.head != first.state.head:
+            if refusal is not None and not _only_tended(first, view):
                 raise refusal
             plan = prepare(view)
             if plan is None:
@@ -95,6 +96,12 @@ def _under_queues(
                     last = error
             keys = keys | plan.queues
     raise last
+
+
+def _only_tended(before: View, now: View) -> bool:
+    """Whether pins moved and no commit came: only upkeep does that, and it changes no row."""
+    moved = before.snapshot.pins != now.snapshot.pins
+    return moved and before.state.head == now.state.head
 
 
 def commit_held(engine: Engine, plan: WritePlan, hold: Hold) -> Published:

@@ -1,71 +1,91 @@
 """Making a branch, from now or from a point of history, so that no cleanup takes away what it shows."""
 
-from functools import partial
+from collections.abc import Iterable
+from contextlib import suppress
 
 from omnigraph.commit.queues import queue_key
 from omnigraph.engine.engine import Engine
-from omnigraph.errors import ConflictError
+from omnigraph.errors import HistoryReclaimed, OmniError
 from omnigraph.failpoints import Failpoint, fail
 from omnigraph.ids import MAIN, BranchName
+from omnigraph.limits import BRANCH_CAPTURES_MAX
 from omnigraph.manifest.branches import Branch, create_branch
 from omnigraph.manifest.names import branch_name, new_branch_name
+from omnigraph.manifest.snapshot import Entry
 from omnigraph.manifest.state import BranchState
 from omnigraph.manifest.travel import At
 
 OPERATION = "branch create"
 
 
-class _Moved(ConflictError):
-    """The source went on while its branch was made: what it left behind may be about to be removed."""
-
-
 def create(
     engine: Engine, name: str, source: str = MAIN, at: At | None = None
 ) -> tuple[Branch, BranchState]:
-    """Make a branch that shows what its source shows; gives the state it was made from as well."""
+    """Make a branch that shows what its source shows; gives the state it was made from as well.
+
+    Cleanup removes versions of a table under its turn, and keeps what a live branch shows. What the source shows
+    when the branch is there is safe without a turn; what it showed before is looked at under the turn of its table:
+    either cleanup was there first, and the branch is taken back, or it comes later and sees the branch.
+    """
     engine.require_writable(OPERATION)
     new_branch_name(name, OPERATION)
-    base = engine.view(branch_name(source, OPERATION), at).state
-    if at is None:
-        try:
-            made = _made(engine, name, base, captured=True)
-        except _Moved:
-            return _held(engine, name, base), base
-        return made, base
-    return _held(engine, name, base), base
+    origin = branch_name(source, OPERATION)
+    if at is not None:
+        base = engine.view(origin, at).state
+        return _of_the_past(engine, name, base), base
+    for _ in range(BRANCH_CAPTURES_MAX - 1):
+        # Cleanup was faster than the branch: what the source shows by now will do as well.
+        with suppress(HistoryReclaimed):
+            return _of_now(engine, name, origin)
+    return _of_now(engine, name, origin)
 
 
-def _made(engine: Engine, name: str, base: BranchState, *, captured: bool) -> Branch:
-    return create_branch(
-        engine.manifest,
-        engine.store.tables,
-        name,
-        source=base.branch,
-        at=base.version,
-        state=base if captured else None,
-        proved=partial(_require_newest if captured else _require_there, engine),
-    )
+def _of_now(engine: Engine, name: str, source: BranchName) -> tuple[Branch, BranchState]:
+    base = engine.view(source).state
+    fail(Failpoint.BRANCH_CAPTURED)
+    tables = engine.store.tables
+    made = create_branch(engine.manifest, tables, name, source=base.branch, state=base)
+    left = _left_behind(engine, base)
+    if left:
+        with engine.desk.queues.hold(queue_key(e.table_key, e.at.branch) for e in left):
+            _require_there(engine, made, left)
+    return made, base
 
 
-def _require_newest(engine: Engine, base: BranchState) -> None:
-    """Cleanup keeps what a live branch shows: what the source shows now is safe, whenever cleanup looked."""
-    if engine.manifest.current(BranchName(base.branch)).version != base.version:
-        raise _Moved("the source moved while the branch was made")
+def _left_behind(engine: Engine, base: BranchState) -> list[Entry]:
+    """The tables that the source shows at another version by now."""
+    now = engine.manifest.current(base.branch).snapshot.entries
+    return [
+        e
+        for e in base.snapshot.entries.values()
+        if e.table_key not in now or now[e.table_key].at != e.at
+    ]
 
 
-def _held(engine: Engine, name: str, base: BranchState) -> Branch:
-    """Make a branch of a past state under the turns of its tables: cleanup removes versions only under the same.
-
-    Either cleanup was there before, and the branch is refused, or it comes later and sees the branch.
-    """
+def _of_the_past(engine: Engine, name: str, base: BranchState) -> Branch:
     fail(Failpoint.BRANCH_PAST)
-    keys = [queue_key(e.table_key, e.at.branch) for e in base.snapshot.entries.values()]
-    with engine.desk.queues.hold(keys):
-        return _made(engine, name, base, captured=False)
+    entries = list(base.snapshot.entries.values())
+    with engine.desk.queues.hold(queue_key(e.table_key, e.at.branch) for e in entries):
+        made = create_branch(
+            engine.manifest,
+            engine.store.tables,
+            name,
+            source=base.branch,
+            at=base.version,
+        )
+        _require_there(engine, made, entries)
+    return made
 
 
-def _require_there(engine: Engine, base: BranchState) -> None:
-    for entry in base.snapshot.entries.values():
-        # What is open may have been removed by another process since.
-        engine.store.tables.forget(entry.at.path, entry.at.branch)
-        engine.store.tables.open(entry.at)
+def _require_there(engine: Engine, made: Branch, entries: Iterable[Entry]) -> None:
+    """Open every version a branch was made of; it is taken back when one of them is gone."""
+    try:
+        for entry in entries:
+            # What is open may have been removed by another process since.
+            engine.store.tables.forget(entry.at.path, entry.at.branch)
+            engine.store.tables.open(entry.at)
+    except BaseException:
+        with suppress(OmniError):
+            engine.manifest.rows.delete_branch(made.name)
+            engine.manifest.heads.end(made.name)
+        raise

@@ -8,9 +8,13 @@ from weakref import finalize
 from omnigraph.commit.protocol import Desk
 from omnigraph.commit.queues import Queues
 from omnigraph.commit.sidecars import Sidecars
+from omnigraph.embedding.config import EmbeddingConfig, chosen_config
+from omnigraph.embedding.embedder import Embedder
+from omnigraph.embedding.lazy import LazyEmbedder
 from omnigraph.engine.held.cache import ByteCache
 from omnigraph.engine.held.known import KnownIds
 from omnigraph.engine.held.plans import Plans
+from omnigraph.engine.held.traversal import Traversal, traversal_of
 from omnigraph.engine.held.watch import Watch
 from omnigraph.engine.settings import Settings
 from omnigraph.errors import ReadOnlyError
@@ -49,6 +53,9 @@ class Engine:
     hands: ThreadPoolExecutor
     """Threads that stage tables at the same time; they end with the handle."""
     watch: Watch
+    embedder: Embedder
+    """Set up at the first text, then kept."""
+    traversal: Traversal
     runtime: Runtime
     settings: Settings
     read_only: bool = False
@@ -128,11 +135,20 @@ def assemble(
         known=KnownIds(settings.cache_bytes // KNOWN_ID_BYTES),
         hands=ThreadPoolExecutor(settings.load_concurrency, "omnigraph-stage"),
         watch=Watch(),
+        embedder=_embedder(settings, runtime),
+        traversal=traversal_of(),
         runtime=runtime,
         settings=settings,
         read_only=read_only,
         reconciler=Reconciler(recovery, pause) if pause else None,
     )
+
+
+def _embedder(settings: Settings, runtime: Runtime) -> Embedder:
+    def config() -> EmbeddingConfig:
+        return chosen_config(settings.embed_provider, settings.embed_model, settings.embed_base_url)
+
+    return LazyEmbedder(config, runtime)
 
 
 def _forgetting(store: Store) -> Callable[[BranchName], None]:

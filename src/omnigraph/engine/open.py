@@ -1,5 +1,6 @@
 """Making a graph, and opening one: migrate, settle what was interrupted, check the contract."""
 
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -7,14 +8,17 @@ from omnigraph.catalog.contract import create_contract
 from omnigraph.catalog.resolve import compile_schema
 from omnigraph.engine.engine import Engine, assemble
 from omnigraph.engine.settings import settings_of
-from omnigraph.errors import NotFound, SchemaContractError
+from omnigraph.errors import NotFound, OmniWarning, SchemaContractError
 from omnigraph.ids import MAIN
 from omnigraph.language.source import Source
+from omnigraph.limits import STRAYED_LOOKED_AT
 from omnigraph.manifest.contracts import Accepted, bootstrap_contract
 from omnigraph.manifest.genesis import initialise
 from omnigraph.manifest.migrate import migrated
 from omnigraph.runtime import SYSTEM, Runtime
+from omnigraph.storage.faults import moved
 from omnigraph.storage.layout import MANIFEST
+from omnigraph.storage.object_stores import prove_conditional_puts
 
 
 def init_graph(
@@ -28,6 +32,7 @@ def init_graph(
 ) -> Engine:
     """Create a graph with a schema; a bad schema leaves nothing behind."""
     engine = assemble(uri, settings_of(config), runtime, storage_options)
+    _require_conditions(engine, runtime)
 
     def accept() -> Accepted:
         catalog = compile_schema(schema)
@@ -42,6 +47,13 @@ def init_graph(
         force=force,
     )
     return engine.start()
+
+
+def _require_conditions(engine: Engine, runtime: Runtime) -> None:
+    """Look once whether an object store honours the conditions that all safety rests on; a disk does."""
+    root = engine.store.root
+    if not root.is_local and not root.is_memory:
+        prove_conditional_puts(engine.store.objects, root, runtime)
 
 
 def open_graph(
@@ -61,6 +73,7 @@ def open_graph(
     else:
         engine.recovery.require_readable()
     _require_contract(engine)
+    _notice_move(engine)
     return engine.start()
 
 
@@ -87,6 +100,16 @@ def _require_contract(engine: Engine) -> None:
         if made is None:
             raise
         engine.contracts.adopt(made)
+
+
+def _notice_move(engine: Engine) -> None:
+    """Say so when branches look for their files where the graph was before; main is not touched by that."""
+    strayed = engine.manifest.rows.strayed(STRAYED_LOOKED_AT)
+    if strayed:
+        names = ", ".join(f"'{name}'" for name in strayed)
+        elsewhere = next(iter(strayed.values()))
+        found = moved(f"{names} cannot be trusted here", elsewhere, engine.store.root)
+        warnings.warn(f"{found}; {found.hint}", OmniWarning, stacklevel=2)
 
 
 def _require_graph(engine: Engine) -> None:

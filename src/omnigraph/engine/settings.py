@@ -27,6 +27,10 @@ class Settings:
     """Input that one task of a large load reads."""
     reconcile_seconds: float = 0.0
     """How often a background thread settles what dead writers left; 0 is never."""
+    embed_provider: str | None = None
+    embed_model: str | None = None
+    embed_base_url: str | None = None
+    """Who embeds the texts of queries; the environment says so otherwise, when the first text comes."""
 
 
 _READERS = {
@@ -39,6 +43,9 @@ _READERS = {
     "small_work_rows": int,
     "split_bytes": int,
     "reconcile_seconds": float,
+    "embed_provider": str,
+    "embed_model": str,
+    "embed_base_url": str,
 }
 _CHOICES = {"durability": ("none", "fsync"), "upkeep": ("auto", "off")}
 

@@ -120,12 +120,10 @@ def create_branch(
     source: BranchName = MAIN,
     at: At | None = None,
     state: BranchState | None = None,
-    proved: Callable[[BranchState], None] | None = None,
 ) -> Branch:
     """Create a branch that shows what its source shows, now or at a point of its history; copies nothing.
 
-    `state` is the source's as the caller has just captured it. `proved` is asked, once the branch is there,
-    whether all it shows is there too; when it raises, the branch is taken back.
+    `state` is the source's as the caller has just captured it.
     """
     chosen = new_branch_name(name, "branch create")
     with manifest.heads.turn(chosen):
@@ -142,8 +140,6 @@ def create_branch(
             # A schema change that locked meanwhile may have looked before this branch was there.
             if is_schema_locked(manifest):
                 refuse_during_schema_apply(manifest.rows.branch_names(), "branch create")
-            if proved is not None:
-                proved(base)
             if base.stamp < CURRENT:
                 migrate(manifest, chosen, lambda: base.lineage.commits)
     return _branch(ref)

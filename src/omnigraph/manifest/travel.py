@@ -40,6 +40,11 @@ def state_of(manifest: Manifest, branch: BranchName, commit: GraphCommit) -> Bra
     current = manifest.current(branch)
     if current.head is not None and current.head.id == commit.id:
         return current
+    # A commit is never shown by another state than this one: it is looked for once.
+    return manifest.heads.past(commit.id, lambda: _showing(manifest, commit))
+
+
+def _showing(manifest: Manifest, commit: GraphCommit) -> BranchState:
     # The recorded version was read before the swap; a change of metadata may have taken that number.
     for step in range(COMMIT_STEPS_MAX):
         version = Version(commit.manifest_version + step)

@@ -38,7 +38,7 @@ from omnigraph.pipeline.intake import (
     pending_rows,
 )
 from omnigraph.pipeline.reading import POSITION, split_rows, take, with_ids, without
-from omnigraph.pipeline.splits import ByteRange, Shaped, Split, TextTable
+from omnigraph.pipeline.splits import ByteRange, Shaped, SpilledLines, Split, TextTable
 from omnigraph.pipeline.steps import Each
 from omnigraph.runtime import SYSTEM
 from omnigraph.storage.store import Store, open_store
@@ -144,7 +144,7 @@ class Check:
                 POSITION, pa.array(part.origins.numbers, pa.int64())
             )
             yield from value_problems(self.job, type_, rows)
-            if isinstance(split.content, ByteRange | TextTable):
+            if isinstance(split.content, ByteRange | SpilledLines | TextTable):
                 kept = self.job.keep(store, f"{type_.name}-{split.number}", rows)
         yield Counted(split=split.number, table_key=type_.table_key, rows=part.rows, shaped=kept)
 
@@ -171,7 +171,7 @@ def _read_problems(split: Split, intake: Intake, job: Job) -> Iterator[Found]:
 
 
 def _column_rank(split: Split, problem: Problem, job: Job) -> int:
-    if isinstance(split.content, ByteRange):
+    if isinstance(split.content, ByteRange | SpilledLines):
         return 0
     assert split.table_key is not None, "a frame has a type"
     names = [*wanted_columns(job.type(split.table_key)), "id"]
@@ -214,7 +214,10 @@ def change_of(job: Job, type_: TableType, rows: pa.Table) -> TableChange:
     """Rows with positions as the change of a table, or of some of its columns."""
     numbers: Any = rows[POSITION].to_numpy()
     return TableChange(
-        type=type_, kind=job.kind_of(type_.table_key), rows=rows.drop([POSITION]), origins=Origins(numbers)
+        type=type_,
+        kind=job.kind_of(type_.table_key),
+        rows=rows.drop([POSITION]),
+        origins=Origins(numbers),
     )
 
 
@@ -262,6 +265,6 @@ def shaped_splits(splits: Sequence[Split], counted: Sequence[Counted]) -> list[S
         split = replace(from_number[one.split], table_key=one.table_key)
         if one.shaped is not None:
             found.append(replace(split, content=Shaped(one.shaped)))
-        elif not isinstance(split.content, ByteRange | TextTable):
+        elif not isinstance(split.content, ByteRange | SpilledLines | TextTable):
             found.append(split)
     return found

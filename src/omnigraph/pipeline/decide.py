@@ -29,15 +29,16 @@ from omnigraph.pipeline.answers import (
     Placed,
     told,
 )
+from omnigraph.pipeline.bucket import Bucket
 from omnigraph.pipeline.checks import Job, change_of, ruled
 from omnigraph.pipeline.findings import TWINS
-from omnigraph.pipeline.intake import last_wins, twins_of
-from omnigraph.pipeline.reading import POSITION, positions_in, split_rows, with_ids, without
-from omnigraph.pipeline.sides import FORMER, ID, UNIQUE, Judgement, Side, tuple_keys
+from omnigraph.pipeline.intake import has_twins, last_wins, twins_of
+from omnigraph.pipeline.keys import Keys
+from omnigraph.pipeline.reading import POSITION, with_ids
+from omnigraph.pipeline.sides import ID, UNIQUE, Judgement
 from omnigraph.pipeline.splits import HeldSplit, Split, splits_of
-from omnigraph.pipeline.steps import KEY, Shuffle
+from omnigraph.pipeline.steps import Shuffle
 from omnigraph.storage.search import ROW_ID
-from omnigraph.storage.store import Store
 from omnigraph.storage.table import ROW_ADDRESS
 
 STRICT, TUPLES, ENDS, STRANDED, COUNTS = 1, 2, 3, 4, 5
@@ -58,93 +59,6 @@ def decide_step(
     )
 
 
-# ---- split → keys
-
-
-@dataclass(frozen=True, slots=True)
-class Keys:
-    """Reads the narrow columns of a split and hands them out under their keys."""
-
-    judgement: Judgement
-
-    def __call__(self, split: Split | HeldSplit) -> Iterator[tuple[str, pa.Table]]:
-        store = self.judgement.job.store()
-        rows = (
-            self._incoming(split, store)
-            if isinstance(split, Split)
-            else self._committed(split, store)
-        )
-        for side, table in rows:
-            keyed = _keyed(side, self.judgement.job.type(side.table_key), table)
-            schema = self.judgement.schemas[side.name]
-            yield side.name, keyed.select(schema.names).cast(schema)
-
-    def _incoming(self, split: Split, store: Store) -> Iterator[tuple[Side, pa.Table]]:
-        assert split.table_key is not None, "rows that are told apart have a type"
-        table = split.table_key
-        type_ = self.judgement.job.type(table)
-        sides = [side for side in self.judgement.put if side.table_key == table]
-        rows = split_rows(split, type_, _needed(sides, type_), store)
-        rows = without(rows, self.judgement.losers.get((table, split.number), ()), store)
-        for side in sides:
-            yield side, rows
-
-    def _committed(self, split: HeldSplit, store: Store) -> Iterator[tuple[Side, pa.Table]]:
-        judgement = self.judgement
-        type_ = judgement.job.type(split.table_key)
-        sides = [side for side in judgement.gathered if side.table_key == split.table_key]
-        rows = store.tables.open(split.at).read(
-            ["id", *_needed(sides, type_)],
-            fragments=split.fragments,
-            row_id=judgement.identifies,
-            row_address=True,
-        )
-        pieces = [
-            piece
-            for fragment in split.fragments
-            for piece in judgement.replaced.get((split.table_key, fragment), ())
-        ]
-        gone = rows.slice(0, 0)
-        kept = rows
-        if pieces:
-            replaced = pc.is_in(
-                rows[ROW_ADDRESS], value_set=column(positions_in(pieces, store), ROW_ADDRESS)
-            )
-            gone, kept = rows.filter(replaced), rows.filter(pc.invert(replaced))
-        for side in sides:
-            if side.role == FORMER:
-                yield side, gone
-            else:
-                # An id that is replaced is still there for the edges that name it.
-                yield side, rows if side.role == ID else kept
-
-
-def _needed(sides: Sequence[Side], type_: TableType) -> list[str]:
-    """The columns beside `id` that sides are made of."""
-    names: dict[str, None] = {}
-    for side in sides:
-        if side.role in ("src", "dst"):
-            names[side.role] = None
-        elif side.role == FORMER:
-            names["src"] = None
-        elif side.role == UNIQUE:
-            names |= dict.fromkeys(type_.unique[side.group].columns)
-    return list(names)
-
-
-def _keyed(side: Side, type_: TableType, rows: pa.Table) -> pa.Table:
-    """Rows under the key of a side; those without one take no part."""
-    if side.role == UNIQUE:
-        keys = tuple_keys(rows, type_.unique[side.group].columns)
-    else:
-        keys = column(rows, "src" if side.role == FORMER else side.role)
-    keyed = rows.append_column(KEY, keys)
-    return keyed.filter(keys.is_valid()) if keys.null_count else keyed
-
-
-# ---- keys → decisions
-
-
 @dataclass(frozen=True, slots=True)
 class Decide:
     """Decides about every key of one bucket."""
@@ -161,90 +75,6 @@ class Decide:
         yield told(answers)
 
 
-@dataclass(frozen=True, slots=True)
-class Bucket:
-    """The rows of a set of keys; it answers what rules ask about committed rows."""
-
-    judgement: Judgement
-    sides: Mapping[str, pa.Table]
-    store: Store
-
-    @property
-    def job(self) -> Job:
-        """What the load is about."""
-        return self.judgement.job
-
-    def put(self, table: TableKey, role: str, group: int = 0) -> pa.Table:
-        """Incoming rows under one kind of key, named as the table names its columns."""
-        return self._named(Side("put", table, role, group))
-
-    def held(self, table: TableKey, role: str, group: int = 0) -> pa.Table | None:
-        """Committed rows under one kind of key; None when they were not brought here."""
-        side = Side("held", table, role, group)
-        return self._named(side) if side.name in self.sides else None
-
-    def _named(self, side: Side) -> pa.Table:
-        rows = self.sides[side.name]
-        if side.role == UNIQUE:
-            return rows.drop([KEY])
-        name = "src" if side.role == FORMER else side.role
-        return rows.rename_columns([name if one == KEY else one for one in rows.column_names])
-
-    # ---- as rules see what is committed
-
-    def where(
-        self, table: TableKey, name: str, values: pa.Array, columns: Sequence[str]
-    ) -> pa.Table:
-        """Rows whose column holds one of the values."""
-        if name == "id" and "src" in columns:
-            former = self.held(table, FORMER)
-            return self._nothing(table, columns) if former is None else former.select(list(columns))
-        rows = self._brought(table, name, columns)
-        if rows is None:
-            return self._looked_up(table, name, values, columns)
-        return rows.filter(pc.is_in(rows[name], value_set=values)).select(list(columns))
-
-    def all(self, table: TableKey, columns: Sequence[str]) -> pa.Table:
-        """Every row of this bucket under the end that is asked for."""
-        side = next(name for name in ("src", "dst") if name in columns)
-        rows = self.held(table, side)
-        return self._nothing(table, columns) if rows is None else rows.select(list(columns))
-
-    def _brought(self, table: TableKey, name: str, columns: Sequence[str]) -> pa.Table | None:
-        if name == "id" or not set(columns) - {"id", name}:
-            found = self.held(table, name)
-            if found is not None:
-                return found
-        for group, one in enumerate(self.job.type(table).unique):
-            if name == one.columns[0] and set(columns) == {"id", *one.columns}:
-                return self.held(table, UNIQUE, group)
-        return None
-
-    def _looked_up(
-        self, table: TableKey, name: str, values: pa.Array, columns: Sequence[str]
-    ) -> pa.Table:
-        if not self.judgement.held.get(table):
-            return self._nothing(table, columns)
-        opened = self.store.tables.open(self.judgement.pins[table])
-        return opened.lookup(name, values, list(columns))
-
-    def _nothing(self, table: TableKey, columns: Sequence[str]) -> pa.Table:
-        return self.job.type(table).schema.empty_table().select(list(columns))
-
-    def addressed(self, table: TableKey, ids: pa.Array) -> pa.Table:
-        """Committed rows with one of the ids, and where they are."""
-        brought = self.held(table, ID)
-        if brought is not None:
-            return brought.filter(pc.is_in(brought["id"], value_set=ids))
-        if not self.judgement.held.get(table):
-            return pa.table({"id": ids.slice(0, 0), ROW_ID: _NO_NUMBERS, ROW_ADDRESS: _NO_NUMBERS})
-        opened = self.store.tables.open(self.judgement.pins[table])
-        return opened.lookup("id", ids, ("id",), row_id=True, row_address=True)
-
-
-_NO_NUMBERS = pa.array([], pa.uint64())
-
-
 # ---- who is who
 
 
@@ -254,7 +84,7 @@ def _identified(bucket: Bucket) -> Iterator[Answer]:
         rows = bucket.put(table, ID)
         if not rows.num_rows:
             continue
-        if pc.count_distinct(rows["id"]).as_py() != rows.num_rows:
+        if has_twins(column(rows, "id")):
             if not last_wins(type_, bucket.job.kind_of(table)):
                 yield _twins(bucket, type_, rows)
                 continue
@@ -340,7 +170,9 @@ def _judged(bucket: Bucket) -> Iterator[Answer]:
 
 def _ids_change(bucket: Bucket, node: NodeType) -> TableChange:
     return TableChange(
-        type=node, kind=bucket.job.kind_of(node.table_key), rows=bucket.put(node.table_key, ID).select(["id"])
+        type=node,
+        kind=bucket.job.kind_of(node.table_key),
+        rows=bucket.put(node.table_key, ID).select(["id"]),
     )
 
 

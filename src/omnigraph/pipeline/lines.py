@@ -57,10 +57,27 @@ def take_row_block(block: Block, type_: TableType, intake: Intake) -> None:
     _take_carefully(block, range(len(block.texts)), intake, type_)
 
 
-def take_stream(stream: IO[Any], intake: Intake) -> None:
-    """Take in records from an open file, bytes or text."""
-    for block in _blocks_of(stream, str(getattr(stream, "name", "stream"))):
-        take_block(block, intake)
+Texts = list[bytes]
+"""Lines that follow one another."""
+
+
+def texts_of(stream: IO[Any]) -> Iterator[Texts]:
+    """Lines of an open file, bytes or text, some at a time."""
+    for block in _blocks_of(stream, None):
+        yield list(block.texts)
+
+
+def take_texts(texts: Iterable[Texts], name: str, intake: Intake) -> None:
+    """Take in records from lines that come some at a time."""
+    first = 1
+    for lines in texts:
+        take_block(Block(lines, first, name), intake)
+        first += len(lines)
+
+
+def blocks_in(text: bytes) -> Iterator[Block]:
+    """Lines of a text, some at a time, numbered from 1."""
+    yield from _blocks_of(io.BytesIO(text), None, opens=False)
 
 
 def _blocks(path: Path) -> Iterator[Block]:

@@ -1,6 +1,6 @@
 """A split read: taken in with everything that is wrong, or, once it was found right, as rows with their positions."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.ipc
 import pyarrow.parquet
 
 from omnigraph.catalog.model import Catalog, NodeType, TableType
@@ -24,14 +25,16 @@ from omnigraph.pipeline.frames import (
 )
 from omnigraph.pipeline.identity import fresh_ids_at, key_ids
 from omnigraph.pipeline.intake import Intake, is_keyed
-from omnigraph.pipeline.lines import blocks_between, take_block, take_row_block
+from omnigraph.pipeline.lines import Block, blocks_between, blocks_in, take_block, take_row_block
 from omnigraph.pipeline.splits import (
     ByteRange,
     Frame,
     InMemory,
+    Lines,
     RowGroups,
     Shaped,
     Spilled,
+    SpilledLines,
     Split,
     TextTable,
 )
@@ -47,8 +50,8 @@ def take(split: Split, catalog: Catalog, store: Store) -> tuple[Intake, int]:
     """Take in a split, numbered by position; says how many lines or rows it has."""
     intake = Intake(catalog)
     match split.content:
-        case ByteRange():
-            return intake, _take_lines(split, split.content, intake)
+        case ByteRange() | SpilledLines():
+            return intake, _take_lines(split, _blocks(split.content, store), intake)
         case Shaped():
             raise InternalError(f"split {split.number} was taken in before")
         case content:
@@ -58,10 +61,18 @@ def take(split: Split, catalog: Catalog, store: Store) -> tuple[Intake, int]:
             return intake, frame.num_rows
 
 
-def _take_lines(split: Split, content: ByteRange, intake: Intake) -> int:
+def _blocks(content: Lines, store: Store) -> Iterator[Block]:
+    match content:
+        case ByteRange():
+            return blocks_between(Path(content.path), content.start, content.end)
+        case SpilledLines():
+            return blocks_in(unpacked(store.scratch.read(content.path))[TEXT][0].as_py())
+
+
+def _take_lines(split: Split, blocks: Iterator[Block], intake: Intake) -> int:
     type_ = None if split.table_key is None else intake.catalog.tables[split.table_key]
     lines = 0
-    for block in blocks_between(Path(content.path), content.start, content.end):
+    for block in blocks:
         numbered = replace(block, first=split.first + lines)
         lines += len(block.texts)
         if type_ is None:
@@ -85,11 +96,33 @@ def read_content(
         case InMemory():
             return content.rows
         case Spilled():
-            return store.scratch.read(content.path)
+            return unpacked(store.scratch.read(content.path))
         case TextTable():
             return read_frame(Path(content.path), type_)
         case RowGroups():
             return read_frame(_Groups(content, type_, names), type_)
+
+
+_PACKED = "__packed"
+TEXT = "__text"
+"""The column of a spilled part of a stream of lines."""
+
+
+def packed(rows: pa.Table) -> pa.Table:
+    """A frame of any columns as one that every file takes."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, rows.schema) as writer:
+        writer.write_table(rows)
+    whole = sink.getvalue()
+    ends = pa.py_buffer(np.array([0, whole.size], dtype=np.int64))
+    return pa.table({_PACKED: pa.Array.from_buffers(pa.large_binary(), 1, [None, ends, whole])})
+
+
+def unpacked(rows: pa.Table) -> pa.Table:
+    """The frame that was packed; one that was not is as it is."""
+    if rows.column_names != [_PACKED]:
+        return rows
+    return pa.ipc.open_stream(rows[_PACKED][0].as_buffer()).read_all()
 
 
 class _Groups:
@@ -120,7 +153,7 @@ def split_rows(split: Split, type_: TableType, names: Sequence[str], store: Stor
     match split.content:
         case Shaped():
             return store.scratch.read(split.content.path, ["id", *names, POSITION])
-        case ByteRange():
+        case ByteRange() | SpilledLines():
             raise InternalError(f"split {split.number} was not shaped")
         case content:
             return _shaped_again(split, content, type_, names, store)

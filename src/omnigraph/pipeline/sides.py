@@ -127,14 +127,10 @@ class Judgement:
         )
 
     def _is_looked_up(self, side: Side) -> bool:
-        # What a merge replaces does not count any more, and a lookup would not know.
-        exact = side.role == ID or self.job.kind is ChangeKind.APPEND
+        # What is replaced does not count any more, and a lookup would not know.
+        exact = side.role == ID or not (self.replaced or self.replaces)
         coming = sum(self.rows.values())
-        return (
-            exact
-            and not self.replaced
-            and (self.held[side.table_key] > LOOKUP_ROWS_PER_VALUE * coming)
-        )
+        return exact and self.held[side.table_key] > LOOKUP_ROWS_PER_VALUE * coming
 
     def _wanted(self) -> Iterator[Side]:
         for table in self.tables:

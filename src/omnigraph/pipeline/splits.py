@@ -33,6 +33,13 @@ class ByteRange:
 
 
 @dataclass(frozen=True, slots=True)
+class SpilledLines:
+    """Lines of a stream in a scratch file of the run."""
+
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
 class RowGroups:
     """Some row groups of a Parquet file that follow one another."""
 
@@ -69,7 +76,8 @@ class Shaped:
 
 
 Frame = RowGroups | TextTable | InMemory | Spilled
-Content = ByteRange | Frame | Shaped
+Lines = ByteRange | SpilledLines
+Content = Lines | Frame | Shaped
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

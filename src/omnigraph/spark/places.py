@@ -1,7 +1,7 @@
 """What a read of the data source is pinned to: one table version of one commit, told so that any process can open it."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final, TypeVar
@@ -70,21 +70,16 @@ class Pin:
 
 def asked(options: Mapping[str, str]) -> Asked:
     """Read the options of a use of the data source; unknown ones are refused by name."""
-    _require_known(options)
-    uri = options.get("path")
-    if not uri:
-        raise UserInputError(
-            "format('omnigraph') needs the graph: pass its uri to load() or save(); nothing was read or written"
-        )
+    require_known(options, OPTIONS, "omnigraph")
+    home = home_of(options, "omnigraph")
     if not options.get("type"):
         raise UserInputError(
             "format('omnigraph') needs a node or edge type; nothing was read or written",
             hint="add .option('type', 'Person')",
         )
-    store = {name[len(STORE) :]: value for name, value in options.items() if name.startswith(STORE)}
     columns = options.get("columns")
     return Asked(
-        home=Home.of(absolute(uri), store),
+        home=home,
         branch=branch_name(options.get("branch") or MAIN, "spark"),
         type_name=options["type"],
         at=_moment(options.get("at")),
@@ -102,14 +97,26 @@ def absolute(uri: str) -> str:
     return uri if "://" in uri else os.path.abspath(os.path.expanduser(uri))
 
 
-def _require_known(options: Mapping[str, str]) -> None:
+def home_of(options: Mapping[str, str], name: str) -> Home:
+    """The graph that options name, and how to reach it."""
+    uri = options.get("path")
+    if not uri:
+        raise UserInputError(
+            f"format('{name}') needs the graph: pass its uri to load() or save(); nothing was read or written"
+        )
+    store = {key[len(STORE) :]: value for key, value in options.items() if key.startswith(STORE)}
+    return Home.of(absolute(uri), store)
+
+
+def require_known(options: Mapping[str, str], known: Sequence[str], name: str) -> None:
+    """Refuse an option that nobody reads."""
     unknown = next(
-        (one for one in options if one.lower() not in OPTIONS and not one.startswith(STORE)), None
+        (one for one in options if one.lower() not in known and not one.startswith(STORE)), None
     )
     if unknown is not None:
-        near = suggestion(did_you_mean(unknown, OPTIONS))
+        near = suggestion(did_you_mean(unknown, known))
         raise UserInputError(
-            f"format('omnigraph') has no option '{unknown}'{near}; nothing was read or written"
+            f"format('{name}') has no option '{unknown}'{near}; nothing was read or written"
         )
 
 

@@ -1,7 +1,7 @@
 """Reads on Spark: the logical plan as frames and joins, for graphs larger than the memory of one machine."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from typing import Any, Final, assert_never
 
@@ -9,8 +9,7 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from omnigraph.catalog.model import Catalog, TableType
-from omnigraph.catalog.types import FLOATS, PropertyType, Scalar
+from omnigraph.catalog.types import FLOATS, PropertyType
 from omnigraph.compile.algebra import Test
 from omnigraph.compile.arguments import arguments
 from omnigraph.compile.checked import (
@@ -48,30 +47,24 @@ from omnigraph.compile.operators import (
 )
 from omnigraph.compile.plan import Plan
 from omnigraph.engine.engine import Engine
-from omnigraph.engine.read.past import Names, compiled
-from omnigraph.engine.read.pushdown import sql
+from omnigraph.engine.read.past import compiled
 from omnigraph.engine.read.verbs import Answer
 from omnigraph.errors import InternalError
-from omnigraph.ids import TableKey, edge_key, node_key
+from omnigraph.ids import edge_key, node_key
 from omnigraph.language.source import Source
-from omnigraph.manifest.snapshot import Snapshot
 from omnigraph.manifest.view import View
 from omnigraph.pipeline.frames import shape_column
-from omnigraph.pipeline.home import Home
 from omnigraph.runtime import datetime_of
-from omnigraph.spark.bridge import Forms, arrow_schema, from_spark, spark_schema
+from omnigraph.spark.bridge import from_spark
 from omnigraph.spark.expressions import (
     condition,
-    literal,
     operand,
     spark_name,
     unsupported,
 )
-from omnigraph.spark.places import Pin
 from omnigraph.spark.runner import collected, spark_runner
-from omnigraph.spark.source import PARTITION_ROWS, Part, grouped, read_part
+from omnigraph.spark.tables import ID, SparkGraph, references
 
-ID: Final = "id"
 ALONE: Final = "__row"
 """The only column of rows that bind nothing."""
 
@@ -102,7 +95,7 @@ def spark_query(
     )
 
 
-def run_on_spark(plan: Plan, graph: "SparkGraph") -> pa.Table:
+def run_on_spark(plan: Plan, graph: SparkGraph) -> pa.Table:
     """The result of a filled plan."""
     lowering = Lowering(plan, graph)
     rows = lowering.rows(plan.root.input, _nothing_bound(graph.spark))
@@ -125,99 +118,6 @@ def _property(column: pa.ChunkedArray, type_: PropertyType) -> pa.Array:
     """A column of a result in the type of its property."""
     whole = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
     return shape_column(from_spark(whole, type_), type_).values
-
-
-# ---- the tables of a snapshot
-
-
-@dataclass(frozen=True, kw_only=True)
-class SparkGraph:
-    """The tables of one snapshot as frames."""
-
-    spark: SparkSession
-    home: Home
-    catalog: Catalog
-    snapshot: Snapshot
-    names: Names
-
-    def frame(
-        self, key: TableKey, columns: Mapping[str, str], tests: Sequence[Test] = ()
-    ) -> DataFrame:
-        """Some columns of a table under the names given; rows that fail the tests are not read."""
-        type_ = self.catalog.tables[key]
-        entry = self.snapshot.entries.get(key)
-        if entry is None:
-            return self._empty(type_, columns)
-        table = self.home.store().tables.open(entry.at)
-        pin = Pin(
-            home=self.home, table_key=key, at=entry.at, commit=None, type=type_, schema=table.schema
-        )
-        stored = {name: self._stored(key, name) for name in columns}
-        there = [one for one in dict.fromkeys(stored.values()) if one in table.schema.names]
-        read = there or [ID]
-        schema = spark_schema(table.schema, read, Forms())
-        wanted = arrow_schema(schema)
-        filter = None if key in self.names else _pushed(tests, table.schema.names)
-        groups = grouped(table.fragments(), PARTITION_ROWS)
-        parts = [Part(pin, group, filter, wanted, Forms()) for group in groups]
-        if not parts:
-            return self._empty(type_, columns)
-        frame = self.spark.range(0, len(parts), 1, len(parts)).mapInArrow(_reading(parts), schema)
-        return frame.select(
-            *(
-                (
-                    F.col(f"`{stored[name]}`")
-                    if stored[name] in there
-                    else literal(None, property_type(type_, name))
-                ).alias(label)
-                for name, label in columns.items()
-            )
-        )
-
-    def _stored(self, key: TableKey, name: str) -> str:
-        """What a property was called at the time that is read; a name no column has when it was not there."""
-        known = self.names.get(key)
-        if known is None or name in (ID, "src", "dst"):
-            return name
-        return known.get(name, f"\0{name}")
-
-    def _empty(self, type_: TableType, columns: Mapping[str, str]) -> DataFrame:
-        seed = self.spark.range(0)
-        return seed.select(
-            *(
-                literal(None, property_type(type_, name)).alias(label)
-                for name, label in columns.items()
-            )
-        )
-
-
-def _pushed(tests: Sequence[Test], names: Sequence[str]) -> str | None:
-    """The tests that storage evaluates; Spark tests all of them again, which costs little."""
-    texts = [
-        text
-        for test in tests
-        if all(ref.property in names for ref in _references(test))
-        and (text := sql(test, lambda fixed: fixed.value)) is not None  # type: ignore[union-attr]
-    ]
-    return " and ".join(f"({text})" for text in texts) or None
-
-
-def _reading(parts: Sequence[Part]) -> Any:
-    def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for number in batch.column(0).to_pylist():
-                yield from read_part(parts[number])
-
-    return task
-
-
-def property_type(type_: TableType, name: str) -> PropertyType:
-    """The type of a property, an id or an end."""
-    found = type_.properties.get(name)
-    return found.type if found is not None else _TEXT
-
-
-_TEXT: Final = PropertyType(scalar=Scalar.STRING)
 
 
 # ---- plans
@@ -247,7 +147,7 @@ class Lowering:
     def needed(self) -> Mapping[str, tuple[str, ...]]:
         """The columns of every variable, its id first."""
         found: dict[str, dict[str, None]] = {slot.name: {ID: None} for slot in self.plan.slots}
-        for ref in _references(self.plan.root):
+        for ref in references(self.plan.root):
             found[ref.variable][ref.property] = None
         return {name: tuple(columns) for name, columns in found.items()}
 
@@ -511,15 +411,3 @@ def _whole(bound: Const | ParamRef | None) -> int | None:
         return None
     assert isinstance(bound, Const), "a plan for Spark is filled"
     return max(bound.value, 0) if isinstance(bound.value, int) else None
-
-
-def _references(part: object) -> Iterator[PropertyRef]:
-    """Every property that a part of a plan mentions."""
-    if isinstance(part, PropertyRef):
-        yield part
-    elif is_dataclass(part):
-        for name in (one.name for one in fields(part)):
-            yield from _references(getattr(part, name))
-    elif isinstance(part, tuple):
-        for item in part:
-            yield from _references(item)

@@ -8,6 +8,7 @@ from enum import IntEnum
 from typing import Any, Final, assert_never
 
 import pyarrow as pa
+from py4j.protocol import Py4JError
 from pyspark import InheritableThread, TaskContext
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
@@ -64,6 +65,11 @@ class SparkRunner:
     def engine(self) -> str:
         """What the report says."""
         return "spark"
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether its tasks run on other machines, or might."""
+        return not is_local(self.spark)
 
     def run(self, step: Step) -> pa.Table:
         """Run a step as one job; what a task raised on purpose is raised here."""
@@ -255,7 +261,7 @@ def collected(spark: SparkSession, name: str, frame: DataFrame) -> pa.Table:
     thread.start()
     try:
         return answer.result()
-    except PySparkException as error:
+    except (PySparkException, Py4JError) as error:
         raise _job_error(name, error) from error
     except BaseException:
         _cancel(spark, group)
@@ -270,7 +276,7 @@ def _cancel(spark: SparkSession, group: str) -> None:
         spark.sparkContext.cancelJobGroup(group)
 
 
-def _job_error(name: str, error: PySparkException) -> OmniError:
+def _job_error(name: str, error: Exception) -> OmniError:
     text = _last_words(str(error))
     return EngineError(
         f"step '{name}' failed on Spark: {text}; nothing was committed",

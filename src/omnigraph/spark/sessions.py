@@ -2,6 +2,7 @@
 
 import os
 import sys
+import warnings
 from collections.abc import Iterator, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -9,6 +10,7 @@ from platform import python_version
 from typing import Any, Final
 
 import pyarrow as pa
+from py4j.protocol import Py4JError
 from pyspark import SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
@@ -31,6 +33,10 @@ PACKAGES: Final = ("omnigraph", "pylance", "pyarrow")
 """What executors run of ours; functions are sent by name, so both sides must have the same."""
 
 PREFLIGHT_TASKS: Final = 16
+"""Enough to meet every executor of a small cluster, and little enough to cost nothing."""
+
+MASTER: Final = "OMNIGRAPH_SPARK_MASTER"
+"""The environment variable that names a master for sessions that are started here."""
 
 
 def session(
@@ -52,15 +58,18 @@ def session(
     if "SPARK_REMOTE" in os.environ:
         return SparkSession.builder.getOrCreate()
     cores = max(2, os.cpu_count() or 1)
-    chosen = master or os.environ.get("MASTER") or f"local[{cores},{TASK_TRIES}]"
+    chosen = master or os.environ.get(MASTER) or f"local[{cores},{TASK_TRIES}]"
     _prepare_environment()
     settings = _settings(chosen, cores, memory, quick=quick) | _texts(conf)
     builder = SparkSession.builder.master(chosen).appName(app)
     for name, value in settings.items():
         builder = builder.config(name, value)
     try:
-        return builder.getOrCreate()
-    except (PySparkException, OSError) as error:
+        with warnings.catch_warnings():
+            # The JVM is started by a fork that becomes another program at once: nothing of Lance runs in it.
+            warnings.filterwarnings("ignore", message="lance is not fork-safe")
+            return builder.getOrCreate()
+    except (PySparkException, Py4JError, OSError) as error:
         raise ConfigError(
             f"no Spark session could be started on '{chosen}': {error}; no changes were made",
             hint="check JAVA_HOME and the master, or run without Spark (spark=False)",

@@ -12,7 +12,7 @@ from pyspark.sql.datasource import (
     WriterCommitMessage,
 )
 
-from omnigraph.engine.write.beacon import scratch_area
+from omnigraph.engine.write.beacon import put_out, scratch_area, shine
 from omnigraph.engine.write.sources import SpilledFrame
 from omnigraph.errors import UserInputError
 from omnigraph.ids import OperationId
@@ -31,6 +31,7 @@ class Spilt(WriterCommitMessage):
     """What one task wrote to scratch files, in the order of its rows."""
 
     partition: int
+    operation: OperationId
     portions: tuple[Portion, ...]
 
 
@@ -42,7 +43,8 @@ class Purpose:
     mode: str
     actor: str | None
     from_branch: str | None
-    area: str
+    operation: OperationId
+    """Names the place where rows wait."""
 
     def spilt(self, batches: Iterator[pa.RecordBatch]) -> Spilt:
         """Keep the rows of one task beside the graph; nothing becomes visible."""
@@ -50,12 +52,15 @@ class Purpose:
         partition = 0 if context is None else context.partitionId()
         attempt = 0 if context is None else context.taskAttemptId()
         store = self.asked.home.store()
+        area = scratch_area(self.operation)
         portions = []
         for turn, rows in enumerate(gathered(batches, FILE_BYTES)):
-            path = f"{self.area}/rows-{partition}-{attempt}-{turn}.lance"
+            # Should this write never end, cleanup finds its files through the beacon.
+            shine(store.objects, self.operation, SYSTEM)
+            path = f"{area}/rows-{partition}-{attempt}-{turn}.lance"
             store.scratch.write(path, rows)
             portions.append(Portion(Spilled(path), rows.nbytes, rows.num_rows))
-        return Spilt(partition, tuple(portions))
+        return Spilt(partition, self.operation, tuple(portions))
 
     def publish(self, messages: Sequence[Any], batch_id: str | None) -> None:
         """Load what all tasks kept, in one commit."""
@@ -72,12 +77,12 @@ class Purpose:
                 batch_id=batch_id,
             )
         finally:
-            _remove(engine.store, _in_order(messages))
+            _remove(engine.store, messages)
             engine.stop()
 
     def give_up(self, messages: Sequence[Any]) -> None:
         """Remove what was kept; a task that is still running may leave a file for cleanup."""
-        _remove(self.asked.home.store(), _in_order(messages))
+        _remove(self.asked.home.store(), messages)
 
 
 def purpose_of(asked: Asked, options: Mapping[str, str], *, overwrite: bool) -> Purpose:
@@ -94,7 +99,7 @@ def purpose_of(asked: Asked, options: Mapping[str, str], *, overwrite: bool) -> 
         mode=mode,
         actor=options.get("actor"),
         from_branch=options.get("from_branch"),
-        area=scratch_area(OperationId(SYSTEM.new_id())),
+        operation=OperationId(SYSTEM.new_id()),
     )
 
 
@@ -109,11 +114,10 @@ def stream_name(options: Mapping[str, str]) -> str:
     return found
 
 
-def _remove(store: Store, portions: Sequence[Portion]) -> None:
-    """Remove scratch files that were read; what tasks left that failed is for cleanup."""
-    for portion in portions:
-        assert isinstance(portion.content, Spilled), "tasks of a write spill"
-        store.objects.delete(portion.content.path)
+def _remove(store: Store, messages: Sequence[Any]) -> None:
+    """Remove scratch files that were read, under the name that tasks wrote them."""
+    for operation in {message.operation for message in messages if message is not None}:
+        put_out(store.objects, operation)
 
 
 def _in_order(messages: Sequence[Any]) -> tuple[Portion, ...]:

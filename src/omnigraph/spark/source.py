@@ -10,6 +10,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPa
 from pyspark.sql.types import StructType
 
 from omnigraph.spark.bridge import Forms, arrow_schema, require_readable, spark_schema, to_spark
+from omnigraph.spark.feed import ChangeSource
 from omnigraph.spark.filters import pushed
 from omnigraph.spark.places import Asked, Pin, asked, pinned
 from omnigraph.spark.sink import BatchWriter, StreamWriter, purpose_of, stream_name
@@ -139,5 +140,6 @@ def read_part(part: Part) -> Iterator[pa.RecordBatch]:
 
 
 def register(spark: SparkSession) -> None:
-    """Make `format("omnigraph")` known to a session."""
+    """Make `format("omnigraph")` and `format("omnigraph-changes")` known to a session."""
     spark.dataSource.register(GraphSource)
+    spark.dataSource.register(ChangeSource)

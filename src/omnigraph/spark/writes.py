@@ -12,11 +12,12 @@ from omnigraph.engine.write.sources import SpilledFrame
 from omnigraph.engine.write.verbs import Loaded, load
 from omnigraph.errors import UserInputError
 from omnigraph.ids import BranchName
+from omnigraph.pipeline.chores import RunnerHands
 from omnigraph.pipeline.home import Home
 from omnigraph.pipeline.local import LocalRunner
 from omnigraph.pipeline.splits import Portion
-from omnigraph.pipeline.steps import Runner
 from omnigraph.spark.frames import frame_splits
+from omnigraph.spark.runner import SparkRunner
 
 
 class Handle(Protocol):
@@ -29,7 +30,7 @@ class Handle(Protocol):
 def written(
     engine: Engine,
     tables: Mapping[str, Any],
-    runner: Runner | None,
+    runner: SparkRunner | None,
     *,
     mode: str,
     branch: BranchName,
@@ -40,6 +41,7 @@ def written(
 ) -> Loaded:
     """Load frames and scratch files in one commit, then build the indexes that large tables lack."""
     hands = runner or LocalRunner(engine.settings.load_concurrency)
+    count = engine.settings.maintenance_concurrency
 
     def choose(size: Size | None) -> Choice:
         if size is None:
@@ -61,7 +63,10 @@ def written(
         strict=strict,
     )
     if done.commit is not None:
-        indexed_after(engine, done.branch, done.commit.tables, actor)
+        lent = None
+        if runner is not None and runner.is_remote:
+            lent = RunnerHands(runner=runner, home=engine.home, count=count)
+        indexed_after(engine, done.branch, done.commit.tables, actor, lent)
         tend(engine, done.branch, done.commit.tables)
     return done
 

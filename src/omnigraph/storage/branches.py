@@ -2,6 +2,7 @@
 
 import copy
 import json
+import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
@@ -39,6 +40,17 @@ def names(datasets: Datasets, objects: Objects, path: str) -> frozenset[str]:
         return frozenset(refs(datasets, path))
     listed = (PurePosixPath(text) for text in objects.list(f"{path}/{REFS}"))
     return frozenset(unquote(file.stem) for file in listed if file.suffix == ".json")
+
+
+def base_outside(datasets: Datasets, path: str, branch: str) -> str | None:
+    """Where a branch of a local table looks for the files it shares, when that is not in the root."""
+    opened = datasets.latest(path, branch)
+    here = os.path.realpath(datasets.uri(path))
+    for base in opened.base_paths().values():
+        place = os.path.realpath(str(base.path))
+        if place != here and not place.startswith(f"{here}/"):
+            return str(base.path).partition(f"/{path}")[0]
+    return None
 
 
 def tree_of(file: str) -> str | None:

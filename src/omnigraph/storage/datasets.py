@@ -1,5 +1,7 @@
 """Opened Lance datasets of one root: one session, a bounded cache of versions, cheap probes of HEAD."""
 
+import os
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -9,14 +11,19 @@ from lance import LanceDataset
 
 from omnigraph.errors import HistoryReclaimed, TableNotFound
 from omnigraph.ids import Version
-from omnigraph.limits import TABLE_HANDLES_MAX
+from omnigraph.limits import OPENING_TURNS, TABLE_HANDLES_MAX
 from omnigraph.storage.counters import Cost, record
 from omnigraph.storage.durable import sync_file_system
 from omnigraph.storage.faults import Place, faults
 from omnigraph.storage.layout import Root, branch_path
+from omnigraph.storage.newest import Newest, stamp_of
 from omnigraph.storage.object_faults import Doing
 from omnigraph.storage.recent import Recent
 from omnigraph.storage.tables import TableAt
+
+_VERSIONS: Final = "_versions"
+_LAST: Final = 2**64 - 1
+"""Manifests are named by what is left to this number, so that the newest is listed first."""
 
 _SHARED_MEMORY: Final = "shared-memory"
 """Lance gives every opening of `memory://` a store of its own; this scheme is one store per process."""
@@ -40,6 +47,7 @@ class Datasets:
         session: Any,
         *,
         costing: Costing | None = None,
+        gapless: bool = False,
         fsync: bool = False,
         handles_max: int = TABLE_HANDLES_MAX,
     ) -> None:
@@ -47,8 +55,11 @@ class Datasets:
         self.options = dict(options) or None
         self.session = session
         self._costing = costing or Costing()
+        self._gapless = gapless
         self._fsync = fsync and root.is_local
         self._held: Recent[TableAt, LanceDataset] = Recent(handles_max)
+        self._turns = tuple(threading.Lock() for _ in range(OPENING_TURNS))
+        self._newest = Newest()
 
     def uri(self, path: str, branch: str | None = None) -> str:
         """Spell the place of a table's branch for Lance."""
@@ -64,6 +75,11 @@ class Datasets:
         held = self._held.get(at)
         if held is not None:
             return held
+        # Threads that want the same version at once open it once.
+        with self._turns[hash(at) % len(self._turns)]:
+            return self._held.get(at) or self._opened(at)
+
+    def _opened(self, at: TableAt) -> LanceDataset:
         try:
             with faults(Doing.OPEN, self.place(at.path, at.branch, at.version)):
                 return self.hold(at, self._open(at.path, at.branch, at.version))
@@ -97,10 +113,48 @@ class Datasets:
         held = self._held.newest(lambda at: at.path == path and at.branch == branch)
         if held is None:
             return Version(self.latest(path, branch).version)
+        if self._gapless and self._is_last(path, branch, Version(held.version)):
+            record(self._costing.probes)
+            return Version(held.version)
         with faults(Doing.READ, self.place(path, branch)):
             version = Version(held.latest_version)
         record(self._costing.probes)
         return version
+
+    def seen_head(self, path: str, branch: str | None) -> Version:
+        """Read the newest version number for a reader: a local directory that did not change is not listed again."""
+        if not self.root.is_local:
+            return self.head(path, branch)
+        table = self.uri(path, branch)
+        known = self._newest.known(table)
+        if known is not None:
+            record(self._costing.probes)
+            return known
+        before = stamp_of(table)
+        version = self.head(path, branch)
+        self._newest.note(table, before, version)
+        return version
+
+    def is_newest(self, at: TableAt) -> bool:
+        """Tell whether no version follows one that is pinned; on a disk two looks, however many versions there are."""
+        if self._is_last(at.path, at.branch, at.version):
+            record(self._costing.probes)
+            return True
+        return self.head(at.path, at.branch) == at.version
+
+    def _is_last(self, path: str, branch: str | None, version: Version) -> bool:
+        """Whether a version is there and the next is not: it is the last then, unless versions between were removed.
+
+        Nothing is removed of a table without gaps, nor past a pin. Elsewhere than on a disk a listing costs as much.
+        """
+        if not self.root.is_local:
+            return False
+        folder = f"{self.root.at(branch_path(path, branch))}/{_VERSIONS}"
+        there, next_there = (
+            os.path.exists(f"{folder}/{_LAST - number:020d}.manifest")
+            for number in (version, version + 1)
+        )
+        return there and not next_there
 
     def exists(self, path: str, branch: str | None = None) -> bool:
         """Tell whether a table, or the files of one of its branches, are there."""

@@ -85,6 +85,7 @@ FAULTS: Final = (
 _SOURCE_PLACE: Final = re.compile(
     r",? (?:location: )?(?:/|src/|rust/)\S*\.rs:\d+(?::\d+)?.*$", re.S
 )
+_NOT_FOUND: Final = re.compile(r"Not found: (.+?)(?:,|$)")
 _ERRNO: Final = re.compile(r"\(os error (\d+)\)")
 
 
@@ -139,6 +140,8 @@ def error_of(trouble: Trouble, error: BaseException, doing: Doing, place: Place)
             return TableExists(place.path)
         case Trouble.MISSING:
             return TableNotFound(str(place), "table")
+        case Trouble.FILE_MISSING if (elsewhere := _elsewhere(said, place)) is not None:
+            return moved(f"could not {doing} {place}", elsewhere, place.root)
         case Trouble.FILE_MISSING:
             return StorageError(
                 f"could not {doing} {place}: a file of this version is gone ({said}); nothing was changed",
@@ -176,6 +179,25 @@ def error_of(trouble: Trouble, error: BaseException, doing: Doing, place: Place)
             )
         case Trouble.STORE:
             return storage_error(_with_errno(error, said), doing, place.root, place.path)
+
+
+def moved(what: str, elsewhere: str, root: Root) -> StorageError:
+    """The error of a branch that looks for its files where the graph was when the branch was made."""
+    return StorageError(
+        f"{what}: a branch keeps the address of the graph it was made in, '{elsewhere}', and the graph lies in "
+        f"'{root}': its directory was moved or copied; nothing was changed",
+        storage_kind="not_found",
+        hint=f"move it back, or link '{elsewhere}' to '{root}'; main can be read and exported as it is",
+    )
+
+
+def _elsewhere(said: str, place: Place) -> str | None:
+    """Where a missing file was looked for, when that is outside the graph."""
+    missing = _NOT_FOUND.search(said)
+    if missing is None or not place.root.is_local:
+        return None
+    before, found, _ = f"/{missing[1].lstrip('/')}".partition(f"/{place.path}/")
+    return before if found and before != place.root.uri.rstrip("/") else None
 
 
 def plain(error: BaseException) -> str:

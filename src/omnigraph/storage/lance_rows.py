@@ -87,7 +87,7 @@ class LanceRows:
 
     def head(self, branch: str | None) -> Version:
         """Read the newest version; one cheap probe."""
-        return self._datasets.head(self._path, branch)
+        return self._datasets.seen_head(self._path, branch)
 
     def incarnation(self, branch: str | None) -> Incarnation:
         """Read which life of the branch name this is; one small read, none for main."""
@@ -198,6 +198,16 @@ class LanceRows:
     def branch_names(self) -> frozenset[str]:
         """The names of the branches, without main; one listing, however many there are."""
         return branches.names(self._datasets, self._objects, self._path)
+
+    def strayed(self, limit: int | None = None) -> Mapping[str, str]:
+        """Branches that look for their files outside the root, with where that is; on a disk only."""
+        if not self._datasets.root.is_local:
+            return {}
+        found = {
+            name: branches.base_outside(self._datasets, self._path, name)
+            for name in sorted(self.branch_names())[:limit]
+        }
+        return {name: base for name, base in found.items() if base is not None}
 
     def create_branch(self, name: str, source: str | None, version: Version) -> BranchRef:
         """Create a branch at a version of another; `ForkExists` when the name is taken."""

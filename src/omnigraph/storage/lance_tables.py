@@ -79,6 +79,10 @@ class LanceTables:
         """Read the newest version; one cheap probe."""
         return self._datasets.head(path, branch)
 
+    def is_newest(self, at: TableAt) -> bool:
+        """Tell whether nothing was committed after a version that is pinned; one cheap probe."""
+        return self._datasets.is_newest(at)
+
     def open(self, at: TableAt) -> LanceTable:
         """Open one version; a version opened before costs nothing."""
         held = self._opened.get(at)

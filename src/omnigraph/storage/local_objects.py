@@ -286,13 +286,19 @@ def _file_names(directory: str) -> tuple[str, ...]:
 
 def _file_stamps(directory: str) -> dict[str, str]:
     """Files by name, with inode, time and size: a replaced file has another inode, an edited one another time."""
-    stamps = {name: _file_stamp(os.path.join(directory, name)) for name in _file_names(directory)}
+    try:
+        with os.scandir(directory) as entries:
+            stamps = {entry.name: _file_stamp(entry) for entry in entries if entry.is_file()}
+    except OSError as error:
+        if error.errno in _GONE:
+            return {}
+        raise
     return {name: stamp for name, stamp in stamps.items() if stamp is not None}
 
 
-def _file_stamp(file: str) -> str | None:
+def _file_stamp(entry: os.DirEntry[str]) -> str | None:
     try:
-        found = os.stat(file)
+        found = entry.stat()
     except OSError as error:
         if error.errno in _GONE:
             return None

@@ -97,6 +97,8 @@ def asking(doing: Doing, root: Root, path: str) -> Iterator[None]:
 
 
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+_ORDINARY: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
+"""A name that needs no closer look: most names are like this, and every operation lists some."""
 _TEMPORARY: Final = re.compile(r"#[0-9]+\Z")
 """A write in progress is called `name#<digits>`: never listed, never addressed, harmless when left behind."""
 
@@ -108,6 +110,8 @@ def is_temporary(name: str) -> bool:
 
 def is_object_path(path: str) -> bool:
     """Tell whether every store can address a text by this path."""
+    if _ORDINARY.fullmatch(path):
+        return True
     plain = all(part not in ("", ".", "..") for part in path.split("/"))
     return plain and not is_temporary(path) and not _CONTROL.search(path) and _is_utf8(path)
 

@@ -86,6 +86,13 @@ class Rows(Protocol):
         """The names of the branches, without main; one listing, however many there are."""
         ...
 
+    def strayed(self, limit: int | None = None) -> Mapping[str, str]:
+        """Branches that look for their files outside the root, with where that is: the root was moved or copied.
+
+        A limit is for those who open a graph: so many branches are looked at.
+        """
+        ...
+
     def create_branch(self, name: str, source: str | None, version: Version) -> BranchRef:
         """Create a branch at a version of another; `ForkExists` when the name is taken."""
         ...

@@ -59,7 +59,8 @@ def open_store(
         index_cache_size_bytes=index_cache_bytes, metadata_cache_size_bytes=metadata_cache_bytes
     )
     counted = Costing(opens=Cost.MANIFEST_OPENS, probes=Cost.MANIFEST_PROBES)
-    internal = Datasets(root, options, session, costing=counted, fsync=fsync)
+    # Versions of the manifest are never removed.
+    internal = Datasets(root, options, session, costing=counted, gapless=True, fsync=fsync)
     datasets = Datasets(root, options, session, fsync=fsync)
     return Store(
         root=root,

@@ -405,6 +405,10 @@ class Tables(Protocol):
         """Read the newest version; one cheap probe."""
         ...
 
+    def is_newest(self, at: TableAt) -> bool:
+        """Tell whether nothing was committed after a version that is pinned; one cheap probe."""
+        ...
+
     def open(self, at: TableAt) -> Table:
         """Open one version; a version opened before costs nothing."""
         ...

@@ -4,11 +4,11 @@ import pyarrow as pa
 import pytest
 
 from omnigraph.compile.operators import Expand, Scan
+from omnigraph.engine.held.traversal import Mode, Traversal, traversal_of
 from omnigraph.engine.read import expand, join
 from omnigraph.engine.read.explain import explained, measured
 from omnigraph.engine.read.profile import Profile, render
 from omnigraph.engine.read.run import run, run_batches
-from omnigraph.engine.read.traversal import Mode, Traversal, traversal_of
 from omnigraph.errors import ConfigError, EngineError
 from omnigraph.runtime import SYSTEM
 from tests.engine.read.conftest import FEEDERS

@@ -1,5 +1,6 @@
 """What is held in memory follows the table: appended, changed, deleted, renamed, branched, compacted."""
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -175,6 +176,105 @@ def test_compacted_tables_read_the_same(harbour: World) -> None:
     harbour.land(FEEDS, harbour.store.tables.stage_compaction(harbour.at[FEEDS]))
     assert harbour.rows(FEEDERS) == rows
     same_as_fresh(harbour)
+
+
+@pytest.fixture
+def busy(harbour: World) -> World:
+    """Many feeders in one fragment and a few in small ones; every adjacency is held."""
+    codes = [port["id"] for port in PORTS]
+    many = [
+        {"id": f"m{n}", "src": codes[n % 4], "dst": codes[n // 4 % 4], "weight": n}
+        for n in range(400)
+    ]
+    harbour.append("Feeds", many)
+    for number in range(5):
+        harbour.append("Feeds", [{"id": f"x{number}", "src": "NLRTM", "dst": "FRLEH"}])
+    walk_all(harbour)
+    return harbour
+
+
+def gathered(world: World) -> None:
+    """Write the small fragments of the feeders as one; the large one stays."""
+    world.land(FEEDS, world.store.tables.stage_compaction(world.at[FEEDS], 100))
+
+
+def was_read_whole(world: World) -> bool:
+    """Whether all edges of the version that is read were read to make an adjacency."""
+    edges, ports = entities(world, FEEDS), entities(world, PORT)
+    return world.cache.peek((edges.layout, ports.layout, ports.layout, "ends")) is not None
+
+
+def test_edges_that_were_only_written_together_are_not_all_read_again(busy: World) -> None:
+    gathered(busy)
+    assert len(entities(busy, FEEDS).layout.fragments) == 3
+    walk_all(busy)
+    assert not was_read_whole(busy)
+    same_as_fresh(busy)
+    assert not was_read_whole(busy)
+
+
+def test_edges_that_came_while_others_were_written_together_are_added(busy: World) -> None:
+    busy.append("Feeds", [{"id": "late", "src": "BEANR", "dst": "BEANR"}])
+    gathered(busy)
+    busy.append("Feeds", [{"id": "later", "src": "FRLEH", "dst": "NLRTM"}])
+    walk_all(busy)
+    assert not was_read_whole(busy)
+    same_as_fresh(busy)
+
+
+@pytest.mark.parametrize("change", ["delete", "merge"])
+def test_edges_that_went_or_moved_meanwhile_are_not_taken_for_what_they_were(
+    busy: World, change: str
+) -> None:
+    if change == "delete":
+        busy.delete("Feeds", ["x3"])
+    else:
+        busy.merge("Feeds", [{"id": "x3", "src": "DEHAM", "dst": "DEHAM"}])
+    gathered(busy)
+    walk_all(busy)
+    same_as_fresh(busy)
+
+
+@pytest.mark.parametrize("id", ["x3", "m17", "m40", "f5"])
+def test_an_edge_that_went_or_was_written_again_is_all_that_is_looked_at(
+    busy: World, id: str
+) -> None:
+    busy.merge("Feeds", [{"id": id, "src": "DEHAM", "dst": "FRLEH", "weight": 1}])
+    walk_all(busy)
+    same_as_fresh(busy)
+    busy.delete("Feeds", [id, "m3", "m19", "m35"])
+    walk_all(busy)
+    same_as_fresh(busy)
+    assert not was_read_whole(busy)
+
+
+def test_the_last_edge_between_two_nodes_takes_their_connection_along(busy: World) -> None:
+    between = [f"x{n}" for n in range(5)]
+    between += [f"m{n}" for n in range(400) if n % 4 == 3 and n // 4 % 4 == 2]
+    for number, id in enumerate(between):
+        busy.delete("Feeds", [id])
+        nodes = dict(
+            zip(
+                entities(busy, PORT).id_texts(entities(busy, PORT).all).to_pylist(),
+                entities(busy, PORT).all.tolist(),
+                strict=True,
+            )
+        )
+        found = topology(busy).adjacency(Direction.OUT, Each.PAIR)
+        near, far = (np.array([nodes[code]]) for code in ("NLRTM", "FRLEH"))
+        assert found.connected(near, far)[0] == (number < len(between) - 1)
+    same_as_fresh(busy)
+    assert not was_read_whole(busy)
+
+
+def test_a_version_that_is_gone_is_not_needed(busy: World) -> None:
+    before = busy.at[FEEDS]
+    gathered(busy)
+    tables = busy.store.tables
+    tables.reclaim(before.path, [before.version], dry_run=False)
+    tables.forget(path=before.path)
+    walk_all(busy)
+    same_as_fresh(busy)
 
 
 def test_a_name_that_moves_to_another_column_takes_no_old_values_along(harbour: World) -> None:

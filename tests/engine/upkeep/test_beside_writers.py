@@ -14,8 +14,8 @@ from tests.support.settled import assert_settled
 from tests.support.upkeep import ADD, GONE, OLDER, PERSON, entry, scattered
 
 STRICT: dict[str, tuple[Failpoint, Callable[[Graph], object]]] = {
-    "update": (Failpoint.STAGED, lambda graph: graph.mutate(OLDER, {"name": "p2", "age": 99})),
-    "delete": (Failpoint.STAGED, lambda graph: graph.mutate(GONE, {"name": "p3"})),
+    "update": (Failpoint.PREPARED, lambda graph: graph.mutate(OLDER, {"name": "p2", "age": 99})),
+    "delete": (Failpoint.PREPARED, lambda graph: graph.mutate(GONE, {"name": "p3"})),
     "merge": (Failpoint.MERGE_PLANNED, lambda graph: graph.merge("side")),
 }
 

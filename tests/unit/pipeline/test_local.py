@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -49,7 +50,15 @@ def test_a_step_without_splits_answers_with_nothing_of_its_schema() -> None:
 
 @pytest.mark.parametrize("hands", [1, 2])
 @pytest.mark.parametrize("buckets", [None, 1, 7])
-def test_all_rows_of_a_key_meet_in_one_decision(hands: int, buckets: int | None) -> None:
+@pytest.mark.parametrize("keys_bytes_max", [0, 500, 1 << 30])
+def test_all_rows_of_a_key_meet_in_one_decision(
+    hands: int,
+    buckets: int | None,
+    keys_bytes_max: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     texts = ["", "a", "b", "ä", "日本", "a\n", "ab"]
     splits = [(number, texts[number % 3 :] * 2) for number in range(9)]
     step = Shuffle(
@@ -60,7 +69,9 @@ def test_all_rows_of_a_key_meet_in_one_decision(hands: int, buckets: int | None)
         decide=counted,
         out=COUNTED,
     )
-    found = LocalRunner(hands, buckets=buckets).run(step).sort_by("k").to_pylist()
+    runner = LocalRunner(hands, buckets=buckets, keys_bytes_max=keys_bytes_max)
+    found = runner.run(step).sort_by("k").to_pylist()
+    assert not list(tmp_path.iterdir())
     expected = {
         key: (
             sum(given.count(key) for number, given in splits if number % 2),

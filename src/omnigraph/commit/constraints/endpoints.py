@@ -48,7 +48,8 @@ def one_end(change: TableChange, edge: EdgeType, side: str, word: str, final: Fi
 
 def _elsewhere(ends: pa.Array, type_name: str, final: Final) -> dict[str, str]:
     """The ids that exist under another type, with its name; every type is looked into once, for all of them."""
-    unknown, found = pc.unique(ends), {}
+    unknown = pc.unique(ends)
+    found: dict[str, str] = {}
     for other in sorted(final.catalog.nodes):
         if other != type_name and len(unknown):
             missing = final.missing_nodes(other, unknown)

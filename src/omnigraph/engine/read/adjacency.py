@@ -1,5 +1,6 @@
 """Adjacency: the neighbours of every node as compressed rows, walked with NumPy alone."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
@@ -16,6 +17,10 @@ Small = npt.NDArray[Any]
 
 _SMALL_MAX = np.iinfo(np.int32).max
 _DIGIT_BITS = 16
+_KEY_BITS = 62
+"""Two numbers of so many bits together fit in one."""
+_PIECES_MAX = 64
+"""Up to so many numbers are put in by copying what lies between them, which takes a tenth of marking places."""
 
 
 class Each(StrEnum):
@@ -88,6 +93,12 @@ class Slots:
         found = np.minimum(np.searchsorted(self.known, nodes), self.size - 1)
         return np.where(self.known[found] == nodes, found, self.size)
 
+    def one(self, node: int) -> int:
+        """The slot of one node."""
+        if self.known is None:
+            return node - self.low if self.low <= node < self.low + self.size else self.size
+        return int(self.of(np.array([node], dtype=np.int64))[0])
+
     def extends(self, other: "Slots") -> bool:
         """Whether every slot of another is the same slot here."""
         if self.known is None or other.known is None:
@@ -127,10 +138,11 @@ class Adjacency:
 
     def walk(self, nodes: Numbers) -> Walk:
         """Step from every node to all its neighbours, in the order of the nodes."""
-        slots = self.slots.of(nodes)
-        if len(slots) == 1:
-            start, end = int(self.offsets[slots[0]]), int(self.offsets[slots[0] + 1])
+        if len(nodes) == 1:
+            slot = self.slots.one(int(nodes[0]))
+            start, end = int(self.offsets[slot]), int(self.offsets[slot + 1])
             return self._walk(np.zeros(end - start, dtype=np.int64), slice(start, end))
+        slots = self.slots.of(nodes)
         starts = self.offsets[slots].astype(np.int64)
         counts = self.offsets[slots + 1] - starts
         if len(slots) == self.slots.size and np.array_equal(slots, counted(len(slots))):
@@ -201,10 +213,17 @@ def _pairs(found: Numbers, far: Numbers) -> tuple[Numbers, Numbers]:
     """Pairs in order, each once."""
     if not len(found):
         return found, far
-    width = int(far.max()) + 1
-    keys = np.sort(found * width + far)
+    bits = int(far.max()).bit_length()
+    if int(found.max()).bit_length() + bits > _KEY_BITS:
+        order = np.lexsort((far, found))
+        found, far = found[order], far[order]
+        fresh = (found[1:] != found[:-1]) | (far[1:] != far[:-1])
+        fresh = np.concatenate([[True], fresh])
+        return found[fresh], far[fresh]
+    # Shifts, because dividing millions of numbers takes as long as sorting them.
+    keys = np.sort((found << bits) | far)
     keys = keys[np.concatenate([[True], keys[1:] != keys[:-1]])]
-    return keys // width, keys % width
+    return keys >> bits, keys & ((1 << bits) - 1)
 
 
 def _offsets(found: Numbers, size: int) -> Small:
@@ -256,12 +275,55 @@ def _inserted(grown: Adjacency, found: Numbers, positions: Numbers, ends: Ends) 
     )
 
 
+def without(adjacency: Adjacency, ends: Ends) -> Adjacency:
+    """Take edges out of an adjacency: by number where edges count, else the pair, which no other edge connects."""
+    found = adjacency.slots.of(ends.near)
+    if adjacency.edges is None:
+        found, far = _pairs(found, ends.far)
+        places = adjacency.position(found, far)
+    else:
+        found, places = _places_of(adjacency, found, ends.edges)
+    offsets = adjacency.offsets.astype(np.int64)
+    offsets[1:] -= np.cumsum(np.bincount(found, minlength=adjacency.slots.size + 1))
+    return Adjacency(
+        slots=adjacency.slots,
+        offsets=small(offsets),
+        targets=np.delete(adjacency.targets, places),
+        edges=None if adjacency.edges is None else np.delete(adjacency.edges, places),
+    )
+
+
+def _places_of(adjacency: Adjacency, slots: Numbers, edges: Numbers) -> tuple[Numbers, Numbers]:
+    """The rows and places of some edges, which lie in the rows of these slots."""
+    assert adjacency.edges is not None, "only edges that count have a place of their own"
+    rows = np.unique(slots)
+    starts = adjacency.offsets[rows].astype(np.int64)
+    of_row, places = spread(starts, adjacency.offsets[rows + 1] - starts)
+    wanted = np.isin(adjacency.edges[places], edges)
+    return rows[of_row[wanted]], places[wanted]
+
+
 def _insert(values: Small, positions: Numbers, more: Numbers) -> Small:
     small_more = small(more)
     wide = (
         values.astype(small_more.dtype) if small_more.dtype.itemsize > values.itemsize else values
     )
-    return np.insert(wide, positions, small_more)
+    if len(positions) > _PIECES_MAX:
+        return np.insert(wide, positions, small_more)
+    parts: list[Small] = [wide[: positions[0]]] if len(positions) else [wide]
+    for number, start in enumerate(positions):
+        end = positions[number + 1] if number + 1 < len(positions) else len(wide)
+        parts += [small_more[number : number + 1], wide[start:end]]
+    return np.concatenate(parts, dtype=wide.dtype)
+
+
+def joined(parts: Sequence[Ends]) -> Ends:
+    """Edges after one another."""
+    return Ends(
+        near=np.concatenate([one.near for one in parts]),
+        far=np.concatenate([one.far for one in parts]),
+        edges=np.concatenate([one.edges for one in parts]),
+    )
 
 
 def none_absent(ends: Ends) -> tuple[Ends, bool]:

@@ -1,7 +1,7 @@
 """A table of bindings: one column of numbers per variable, perhaps with a weight per row."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -40,33 +40,33 @@ class Bindings:
 
     def with_column(self, name: str, numbers: Numbers) -> "Bindings":
         """The same rows with one more variable."""
-        return replace(self, columns={**self.columns, name: numbers})
+        return Bindings({**self.columns, name: numbers}, self.rows, self.weights)
 
     def only(self, names: Iterable[str] | None) -> "Bindings":
         """The same rows with fewer variables; None keeps all."""
         if names is None:
             return self
-        kept = set(names)
-        return replace(self, columns={n: c for n, c in self.columns.items() if n in kept})
+        kept = {name: self.columns[name] for name in names if name in self.columns}
+        return Bindings(kept, self.rows, self.weights)
 
     def weighted(self, factors: Numbers) -> "Bindings":
         """Multiply the weight of every row."""
         if self.weights is None:
-            return replace(self, weights=factors)
+            return Bindings(self.columns, self.rows, factors)
         if len(factors) and int(self.weights.max()) * int(factors.max()) > PATHS_MAX:
             raise EngineError(
                 f"the query counts more than {PATHS_MAX} matches, which no number of its result can hold; "
                 "nothing was changed",
                 hint="make the pattern more selective",
             )
-        return replace(self, weights=self.weights * factors)
+        return Bindings(self.columns, self.rows, self.weights * factors)
 
     def unweighted(self) -> "Bindings":
         """Rows once per unit of weight."""
         if self.weights is None:
             return self
         places = np.repeat(counted(self.rows), self.weights)
-        return replace(self, weights=None).take(places)
+        return Bindings(self.columns, self.rows).take(places)
 
     @property
     def total(self) -> int:

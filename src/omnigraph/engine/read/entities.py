@@ -31,6 +31,8 @@ ID = "id"
 _ROW_ID = "_rowid"
 _CODED_PART = 4
 """A property is encoded for all entities when at least one in this many of them is asked for."""
+_COMPARED_MAX = 1 << 20
+"""Ids in memory are compared one by one up to here: an index takes longer."""
 _WIDTH_ROWS = 1_000
 """Rows looked at to guess the width of a text column."""
 
@@ -111,6 +113,10 @@ class Entities:
     def _looked_up(self, texts: pa.Array) -> Numbers:
         if not len(self):
             return np.full(len(texts), ABSENT, dtype=np.int64)
+        if len(texts) * len(self) <= _COMPARED_MAX and self.holds(ID):
+            ids = self.whole(ID)
+            found = [pc.index(ids, text).as_py() for text in texts]
+            return self.places.at(np.array(found, dtype=np.int64))
         rows = self.table.lookup(ID, texts, (ID,), row_id=True)
         known = dict(zip(rows[ID].to_pylist(), rows[_ROW_ID].to_pylist(), strict=True))
         return np.array([known.get(text, ABSENT) for text in texts.to_pylist()], dtype=np.int64)

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from omnigraph.compile.operators import Expand, Multiplicity
+from omnigraph.engine.held.traversal import Mode
 from omnigraph.engine.read import costs
 from omnigraph.engine.read.adjacency import Adjacency, Each
 from omnigraph.engine.read.bindings import Bindings, weights_of
@@ -12,7 +13,6 @@ from omnigraph.engine.read.numbers import Numbers, counted, no_numbers
 from omnigraph.engine.read.reach import reach, reach_block
 from omnigraph.engine.read.reader import Reader
 from omnigraph.engine.read.topology import Topology
-from omnigraph.engine.read.traversal import Mode
 from omnigraph.limits import MORSEL_ROWS
 
 _MERGE_ROWS = 4_096
@@ -52,6 +52,11 @@ def _adjacencies(
     """The neighbours of the sources at any of the wanted distances."""
 
     def step(nodes: Numbers) -> Adjacency:
+        if reader.traversal.mode is not Mode.INDEXED:
+            held = topology.held(operator.direction, each)
+            if held is not None:
+                reader.note("adjacency in memory")
+                return held
         if _is_indexed(operator, topology, each, len(nodes), reader):
             reader.note("index hops")
             return topology.local(nodes, operator.direction, each)

@@ -45,6 +45,9 @@ def _partial(operator: Group, rows: Bindings, reader: Reader) -> Partial:
     values: dict[str, pa.Array] = {}
     weights = rows.weights
     for tally in operator.tallies:
+        if tally.argument is None and not operator.keys:
+            counts[tally.name] = np.array([rows.total], dtype=np.int64)
+            continue
         if tally.argument is None:
             counts[tally.name] = _added(codes, weights, samples.rows)
             continue
@@ -61,10 +64,10 @@ def _grouped(
     keys: Sequence[Output], rows: Bindings, reader: Reader
 ) -> tuple[Numbers | None, Bindings]:
     """The group of every row, and one row of every group; None when each row is a group of its own."""
-    wanted = frozenset[str]().union(*(variables_in(key.expr) for key in keys))
-    narrow = Bindings({name: rows.columns[name] for name in sorted(wanted)}, rows.rows)
     if not keys:
         return np.zeros(rows.rows, dtype=np.int64), Bindings({}, 1)
+    wanted = frozenset[str]().union(*(variables_in(key.expr) for key in keys))
+    narrow = Bindings({name: rows.columns[name] for name in sorted(wanted)}, rows.rows)
     columns = list(_key_codes(keys, rows, reader))
     if len(columns) == 1 and bool((columns[0][1:] > columns[0][:-1]).all()):
         return None, narrow

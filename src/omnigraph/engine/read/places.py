@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from omnigraph.engine.read.numbers import ABSENT, Numbers, counted
+from omnigraph.engine.read.numbers import ABSENT, Numbers
 
 _SPARSE = 4
 """A lookup table may have this many slots per row; sparser row ids are searched."""
@@ -38,7 +38,9 @@ class Places:
 
     def all(self) -> Numbers:
         """Every entity, in column order."""
-        return counted(self.rows) + self.low if self.row_ids is None else self.row_ids
+        if self.row_ids is not None:
+            return self.row_ids
+        return np.arange(self.low, self.low + self.rows, dtype=np.int64)
 
     def of(self, numbers: Numbers) -> Numbers:
         """The places of entities; -1 for no entity and for one that is not there."""
@@ -74,6 +76,8 @@ class Places:
     def at(self, places: Numbers) -> Numbers:
         """The entities at places; -1 for no place."""
         if self.row_ids is None:
+            if not self.low and (not len(places) or int(places.min()) >= 0):
+                return places
             found = places + self.low
         elif not self.rows:
             return np.full(len(places), ABSENT, dtype=np.int64)

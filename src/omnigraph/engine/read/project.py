@@ -18,7 +18,7 @@ def project(
         rows = rows.unweighted()
     arrays = value_columns((one.expr for one in columns), rows, reader)
     typed = [
-        values if values.type == field.type else values.cast(field.type)
-        for values, field in zip(arrays, schema, strict=True)
+        values if values.type == kind else values.cast(kind)
+        for values, kind in zip(arrays, reader.plan.arrow_types, strict=True)
     ]
     return pa.RecordBatch.from_arrays(typed, schema=schema)

@@ -24,12 +24,12 @@ from omnigraph.compile.plan import Plan
 from omnigraph.embedding.embedder import Embedder
 from omnigraph.embedding.lazy import LazyEmbedder
 from omnigraph.engine.held.cache import ByteCache
+from omnigraph.engine.held.traversal import Traversal, traversal_of
 from omnigraph.engine.read.bindings import Bindings
 from omnigraph.engine.read.entities import Entities
 from omnigraph.engine.read.numbers import Numbers
 from omnigraph.engine.read.profile import Profile
 from omnigraph.engine.read.topology import Topology
-from omnigraph.engine.read.traversal import Traversal, traversal_of
 from omnigraph.ids import TableKey, edge_key, node_key
 from omnigraph.manifest.snapshot import Snapshot
 from omnigraph.storage.tables import Tables
@@ -62,6 +62,7 @@ class Reader:
     scored: dict[Ranking, Scored] = field(default_factory=dict)
     """What `Rank` found: a fused score cannot be told from the rows that are left."""
     opened: dict[TableKey, Entities] = field(default_factory=dict)
+    walked: dict[str, Topology] = field(default_factory=dict)
 
     def nodes(self, type_name: str) -> Entities:
         """The nodes of a type; none when the snapshot is older than the type."""
@@ -87,12 +88,16 @@ class Reader:
 
     def topology(self, edge_name: str) -> Topology:
         """Who is connected by edges of a type."""
-        edge = self.catalog.edges[edge_name]
-        return Topology(
-            edges=self.edges(edge_name),
-            sources=self.nodes(edge.source),
-            targets=self.nodes(edge.target),
-        )
+        found = self.walked.get(edge_name)
+        if found is None:
+            edge = self.catalog.edges[edge_name]
+            found = Topology(
+                edges=self.edges(edge_name),
+                sources=self.nodes(edge.source),
+                targets=self.nodes(edge.target),
+            )
+            self.walked[edge_name] = found
+        return found
 
     def entities(self, variable: str) -> Entities:
         """What a variable ranges over."""

@@ -6,7 +6,7 @@ from functools import cached_property
 
 import pyarrow as pa
 
-from omnigraph.storage.tables import FragmentInfo, IndexInfo, IndexKind, Table, TableAt
+from omnigraph.storage.tables import FragmentInfo, IndexInfo, IndexKind, Offsets, Table, TableAt
 
 _LASTING = ("id", "src", "dst")
 
@@ -100,6 +100,10 @@ class RenamedTable:
     def fragments(self) -> tuple[FragmentInfo, ...]:
         """The fragments of this version."""
         return self.table.fragments()
+
+    def deleted(self, fragments: Sequence[int]) -> Mapping[int, Offsets]:
+        """The offsets of the deleted rows of some fragments."""
+        return self.table.deleted(fragments)
 
     def indices(self) -> tuple[IndexInfo, ...]:
         """The indexes of the columns that are shown."""

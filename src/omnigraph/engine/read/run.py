@@ -1,7 +1,7 @@
 """Running a plan: each operator in turn, from bindings to rows, a table at a time."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from typing import TypeVar, assert_never
 
 import pyarrow as pa
@@ -74,13 +74,20 @@ def _watched(operator: Operator, tables: Iterator[T], reader: Reader) -> Iterato
     return tables if reader.profile is None else reader.profile.watched(operator, tables)
 
 
+_ONE = Bindings({}, 1)
+
+
 @dataclass(frozen=True, slots=True)
 class _Run:
     """Operators at work: `around` are the rows a nested block is for, `wanted` how many rows may be enough."""
 
     reader: Reader
-    around: Bindings = field(default_factory=lambda: Bindings({}, 1))
+    around: Bindings = _ONE
     wanted: int | None = None
+
+    def _to_the_end(self) -> "_Run":
+        """The same work when every row is needed."""
+        return self if self.wanted is None else _Run(self.reader, self.around)
 
     # ---- rows of any kind
 
@@ -88,14 +95,16 @@ class _Run:
         """The rows of an operator."""
         match operator:
             case Group():
-                tables = replace(self, wanted=None).bindings(operator.input)
+                tables = self._to_the_end().bindings(operator.input)
                 yield group(operator, tables, self.reader)
             case Sort(input=below):
-                rows = replace(self, wanted=None)._all(below)
+                rows = self._to_the_end()._all(below)
                 yield sort(operator, rows, sorted(bound(below)), self.reader)
             case Slice(input=below, window=window):
                 _, end = bounds(window, self.reader)
-                yield from cut(operator, replace(self, wanted=end)._all(below), self.reader)
+                yield from cut(
+                    operator, _Run(self.reader, self.around, end)._all(below), self.reader
+                )
             case Project():
                 raise InternalError("a projection is only at the top of a plan; nothing was read")
             case _:
@@ -123,13 +132,13 @@ class _Run:
                 for rows in self.bindings(operator.input):
                     yield keep_all(conditions, rows, self.reader)
             case Product(left=left, right=right):
-                others = replace(self, wanted=None).whole(right)
+                others = self._to_the_end().whole(right)
                 for rows in self.bindings(left):
                     yield from product(operator, rows, others, self.reader)
             case Anti() | OptionalJoin():
                 yield from self._nested(operator)
             case Rank(input=below):
-                yield rank(operator, replace(self, wanted=None).whole(below), self.reader)
+                yield rank(operator, self._to_the_end().whole(below), self.reader)
             case Sort() | Slice():
                 for found in self.rows(operator):
                     if isinstance(found, Groups):
@@ -159,7 +168,7 @@ class _Run:
 
     def _inside(self, inner: Operator, rows: Bindings | None) -> Bindings:
         around = self.around if rows is None else rows
-        return replace(self, around=around, wanted=None).whole(inner)
+        return _Run(self.reader, around).whole(inner)
 
 
 def _looks_around(operator: Operator) -> bool:

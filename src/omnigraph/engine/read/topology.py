@@ -4,6 +4,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.commit.changes import column
@@ -16,31 +17,61 @@ from omnigraph.engine.read.adjacency import (
     Slots,
     added,
     compress,
+    joined,
     none_absent,
     slots_of,
+    without,
 )
 from omnigraph.engine.read.columns import Held
 from omnigraph.engine.read.entities import ID, Entities
 from omnigraph.engine.read.layout import Layout
-from omnigraph.engine.read.numbers import ABSENT, Numbers, indices_of
+from omnigraph.engine.read.numbers import ABSENT, Mask, Numbers, indices_of
 from omnigraph.engine.read.places import Places
-from omnigraph.storage.tables import FragmentInfo, IndexKind
+from omnigraph.engine.read.renamed import RenamedTable
+from omnigraph.errors import NotFoundError
+from omnigraph.limits import LOOKUP_VALUES_MAX
+from omnigraph.manifest.snapshot import Entry
+from omnigraph.storage.tables import FragmentInfo, IndexKind, Offsets, Table
+
+Fragments = tuple[FragmentInfo, ...]
 
 SOURCE, TARGET = "src", "dst"
 _ROW_ID = "_rowid"
 _PATCH_PART = 16
-"""Edges are added to what is there while they are fewer than one in this many of it."""
+"""What is there is changed while the edges that came or moved are fewer than one in this many of it."""
+
+
+_GONE_MAX = 1_000
+"""Edges that are taken out one by one; more of them, and all are read again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kept:
-    """An adjacency and what it was made from; `dangling` when an edge had an end that was not there."""
+    """An adjacency and what it was made from; `dangling` when an edge had an end that was not there.
+
+    `entry` is a version of the edge table with the layout `edges`.
+    """
 
     adjacency: Adjacency
+    entry: Entry | None
     edges: Layout
     sources: Layout
     targets: Layout
     dangling: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """Fragments that went, that came, and that only lost rows, before and after."""
+
+    lost: Fragments
+    fresh: Fragments
+    thinned: tuple[tuple[FragmentInfo, FragmentInfo], ...]
+
+    @property
+    def gone(self) -> int:
+        """How many rows were marked as deleted."""
+        return sum(new.deleted_rows - old.deleted_rows for old, new in self.thinned)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +85,9 @@ class Topology:
     def adjacency(self, direction: Direction, each: Each) -> Adjacency:
         """The neighbours of all nodes in a direction."""
         key, family = self._names(direction, each)
+        held: Kept | None = self.edges.cache.peek(key)
+        if held is not None:
+            return held.adjacency
         previous = self.edges.cache.latest(family)
         kept: Kept = self.edges.cache.get(
             key,
@@ -62,6 +96,11 @@ class Topology:
             family,
         )
         return kept.adjacency
+
+    def held(self, direction: Direction, each: Each) -> Adjacency | None:
+        """The neighbours of all nodes in a direction, if they are in memory."""
+        found: Kept | None = self.edges.cache.peek(self._names(direction, each)[0])
+        return None if found is None else found.adjacency
 
     def is_near(self, direction: Direction, each: Each) -> bool:
         """Whether an adjacency is in memory, or one that it differs little from."""
@@ -94,6 +133,7 @@ class Topology:
     def _kept(self, adjacency: Adjacency, dangling: bool) -> Kept:
         return Kept(
             adjacency=adjacency,
+            entry=self.edges.entry,
             edges=self.edges.layout,
             sources=self.sources.layout,
             targets=self.targets.layout,
@@ -111,41 +151,99 @@ class Topology:
         """The nodes a walk in a direction leads to."""
         return self.sources if direction is Direction.IN else self.targets
 
-    def _ends(self, fragments: tuple[FragmentInfo, ...]) -> Ends:
+    def _ends(self, fragments: Fragments) -> Ends:
         if not fragments:
             nothing = np.empty(0, dtype=np.int64)
             return Ends(near=nothing, far=nothing, edges=nothing)
+        return self._read(self.edges.table, fragments)
+
+    def _read(self, table: Table | RenamedTable, fragments: Fragments) -> Ends:
         parts = [fragment.id for fragment in fragments]
-        rows = self.edges.table.read((SOURCE, TARGET), row_id=True, fragments=parts)
-        with ThreadPoolExecutor(2) as both:
-            near = both.submit(self.sources.numbers_of, column(rows, SOURCE))
-            far = both.submit(self.targets.numbers_of, column(rows, TARGET))
-            edges = column(rows, _ROW_ID).to_numpy(zero_copy_only=False).astype(np.int64)
-            return Ends(near=near.result(), far=far.result(), edges=edges)
+        rows = table.read((SOURCE, TARGET), row_id=True, fragments=parts)
+        edges = column(rows, _ROW_ID).to_numpy(zero_copy_only=False).astype(np.int64)
+        near, far = column(rows, SOURCE), column(rows, TARGET)
+        if len(edges) <= LOOKUP_VALUES_MAX:
+            return Ends(
+                near=self.sources.numbers_of(near), far=self.targets.numbers_of(far), edges=edges
+            )
+        with ThreadPoolExecutor(1) as both:
+            sources = both.submit(self.sources.numbers_of, near)
+            targets = self.targets.numbers_of(far)
+            return Ends(near=sources.result(), far=targets, edges=edges)
 
     # ---- from the adjacency of an earlier version
 
     def _patched(self, previous: Kept | None, direction: Direction, each: Each) -> Kept | None:
         if previous is None or not self._can_patch(previous):
             return None
-        fresh = tuple(f for f in self.edges.layout.fragments if f not in previous.edges.starts)
-        if not fresh:
-            return self._kept(previous.adjacency, dangling=False)
-        slots = self._slots(direction)
-        if not slots.extends(previous.adjacency.slots):
+        slots, adjacency = self._slots(direction), previous.adjacency
+        if not slots.extends(adjacency.slots):
             return None
-        ends, dangling = none_absent(self._ends(fresh))
-        return self._kept(added(previous.adjacency, slots, ends.turned(direction)), dangling)
+        try:
+            more, gone = self._moved(previous, _change(previous.edges, self.edges.layout))
+        except NotFoundError:
+            # Cleanup has removed the version that would tell.
+            return None
+        if len(gone.edges):
+            adjacency = self._without(adjacency, gone, direction, each)
+        whole, dangling = none_absent(more)
+        if len(whole.edges) or slots.size != adjacency.slots.size:
+            adjacency = added(adjacency, slots, whole.turned(direction))
+        return self._kept(adjacency, dangling)
 
     def _can_patch(self, previous: Kept) -> bool:
-        now = self.edges.layout
+        """Whether little changed: few edges came, went, or were written to other fragments."""
+        change = _change(previous.edges, self.edges.layout)
+        moved = sum(fragment.rows for fragment in (*change.lost, *change.fresh))
         return (
             not previous.dangling
-            and all(fragment in now.starts for fragment in previous.edges.fragments)
-            and (now.rows - previous.edges.rows) * _PATCH_PART <= now.rows
+            and moved * _PATCH_PART <= self.edges.layout.rows
+            and change.gone <= _GONE_MAX
             and keeps(self.sources, previous.sources)
             and keeps(self.targets, previous.targets)
         )
+
+    def _moved(self, previous: Kept, change: Change) -> tuple[Ends, Ends]:
+        """The edges that came, and those that went; what was only written elsewhere did neither.
+
+        A compaction writes edges again as they were; they keep their numbers.
+        """
+        fresh = self._ends(change.fresh)
+        if not change.lost:
+            return fresh, self._thinned(previous, change)
+        assert previous.entry is not None, "fragments are of a table that is there"
+        before = self._read(self.edges.tables.open(previous.entry.at), change.lost)
+        gone = before.keep(~_among(before, fresh))
+        return fresh.keep(~_among(fresh, before)), joined([gone, self._thinned(previous, change)])
+
+    def _thinned(self, previous: Kept, change: Change) -> Ends:
+        """The edges that were marked as deleted since, as they were."""
+        if not change.thinned:
+            return self._ends(())
+        before = Entities(self.edges.type, previous.entry, self.edges.tables, self.edges.cache)
+        numbers = [one.id for one, _ in change.thinned]
+        then, now = before.table.deleted(numbers), self.edges.table.deleted(numbers)
+        places = [
+            before.layout.starts[old] + _live(np.setdiff1d(now[old.id], then[old.id]), then[old.id])
+            for old, _ in change.thinned
+        ]
+        edges = before.places.at(np.concatenate(places))
+        rows = before.table.take(pa.array(edges.astype(np.uint64)), (SOURCE, TARGET))
+        return Ends(
+            near=self.sources.numbers_of(column(rows, SOURCE)),
+            far=self.targets.numbers_of(column(rows, TARGET)),
+            edges=edges,
+        )
+
+    def _without(
+        self, adjacency: Adjacency, gone: Ends, direction: Direction, each: Each
+    ) -> Adjacency:
+        """Take edges out; a pair stays while another edge connects it."""
+        ends = gone.turned(direction)
+        if each is Each.PAIR:
+            still = self.local(ends.near, direction, Each.PAIR)
+            ends = ends.keep(~still.connected(ends.near, ends.far))
+        return without(adjacency, ends)
 
     # ---- for a few nodes only
 
@@ -161,7 +259,7 @@ class Topology:
         known = np.unique(nodes[nodes != ABSENT])
         slots = Slots(0, len(known), known)
         parts = [self._edges_of(known, one) for one in _one_way(direction)]
-        ends, _ = none_absent(_joined(parts))
+        ends, _ = none_absent(_both_ways(parts))
         return compress(slots, ends, each)
 
     def _edges_of(self, known: Numbers, direction: Direction) -> Ends:
@@ -182,6 +280,38 @@ class Topology:
 _TURNED = {Direction.OUT: Direction.IN, Direction.IN: Direction.OUT}
 
 
+def _among(some: Ends, others: Ends) -> Mask:
+    """Mark the edges that are among others, by number and with the same ends."""
+    if not len(some.edges) or not len(others.edges):
+        return np.zeros(len(some.edges), dtype=bool)
+    order = np.argsort(others.edges, kind="stable")
+    places = np.searchsorted(others.edges, some.edges, sorter=order)
+    found = others.keep(order[np.minimum(places, len(order) - 1)])
+    same = (found.near == some.near) & (found.far == some.far)
+    return np.asarray(same & (found.edges == some.edges))
+
+
+def _live(offsets: Offsets, deleted: Offsets) -> Numbers:
+    """The places of rows among those that are not deleted."""
+    return np.asarray(offsets - np.searchsorted(deleted, offsets), dtype=np.int64)
+
+
+def _change(before: Layout, now: Layout) -> Change:
+    """What fragments tell of the way from one layout to another."""
+    lost = [one for one in before.fragments if one not in now.starts]
+    fresh = {(one.id, one.files): one for one in now.fragments if one not in before.starts}
+    pairs = [(one, fresh.get((one.id, one.files))) for one in lost]
+    thinned = tuple(
+        (old, new) for old, new in pairs if new is not None and new.deleted_rows > old.deleted_rows
+    )
+    kept = {new for _, new in thinned}
+    return Change(
+        lost=tuple(old for old, new in pairs if new not in kept or new is None),
+        fresh=tuple(one for one in fresh.values() if one not in kept),
+        thinned=thinned,
+    )
+
+
 def _name(direction: Direction) -> str:
     return TARGET if direction is Direction.IN else SOURCE
 
@@ -190,16 +320,12 @@ def _one_way(direction: Direction) -> tuple[Direction, ...]:
     return (Direction.OUT, Direction.IN) if direction is Direction.BOTH else (direction,)
 
 
-def _joined(parts: list[Ends]) -> Ends:
+def _both_ways(parts: list[Ends]) -> Ends:
+    """Edges found from both ends; a loop is met once."""
     if len(parts) == 1:
         return parts[0]
     out, back = parts
-    back = back.keep(back.near != back.far)
-    return Ends(
-        near=np.concatenate([out.near, back.near]),
-        far=np.concatenate([out.far, back.far]),
-        edges=np.concatenate([out.edges, back.edges]),
-    )
+    return joined([out, back.keep(back.near != back.far)])
 
 
 def keeps(nodes: Entities, before: Layout) -> bool:

@@ -102,6 +102,8 @@ def _reader(engine: Engine, found: Compiled, values: Mapping[str, object]) -> Re
         tables=engine.store.tables,
         cache=engine.cache,
         params=values,
+        embedder=engine.embedder,
+        traversal=engine.traversal,
         now=datetime_of(engine.runtime.now_us() // 1000 * 1000),
     )
 

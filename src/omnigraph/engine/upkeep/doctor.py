@@ -1,51 +1,45 @@
 """Is the graph settled? Every invariant that must hold between writes, checked by looking."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.catalog.model import EdgeType
 from omnigraph.commit.changes import column
-from omnigraph.commit.guard import drift
+from omnigraph.commit.guard import covered_by
 from omnigraph.commit.sidecars import Sidecars
 from omnigraph.engine.engine import Engine
+from omnigraph.engine.upkeep.ailments import Ailment
+from omnigraph.engine.upkeep.chronicle import chronicle
 from omnigraph.errors import OmniError, SidecarUnreadable
-from omnigraph.ids import MAIN, BranchName, TableKey, node_key
+from omnigraph.ids import MAIN, BranchName, node_key
 from omnigraph.manifest.names import SCHEMA_APPLY_LOCK
 from omnigraph.manifest.records import lance_branch
 from omnigraph.manifest.snapshot import Entry, Snapshot
 from omnigraph.storage.layout import SCHEMA_FILES, staging_path
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ailment:
-    """Something that should not be: what, where, and what to do about it."""
-
-    check: str
-    message: str
-    remedy: str
-    branch: str | None = None
-    table_key: TableKey | None = None
-
-    def to_dict(self) -> dict[str, Any]:
-        """The wire form."""
-        facts = {name: getattr(self, name) for name in self.__slots__}
-        return {name: value for name, value in facts.items() if value is not None}
-
-    def __str__(self) -> str:
-        where = "".join(f" [{one}]" for one in (self.branch, self.table_key) if one)
-        return f"{self.check}{where}: {self.message}; {self.remedy}"
-
-
 def examine(engine: Engine) -> list[Ailment]:
     """Check everything; an empty list is a settled graph."""
-    found = [*_leftovers(engine), *_contract(engine)]
+    found = [*_leftovers(engine), *_contract(engine), *_strayed(engine)]
+    if any(one.check == "moved graph" for one in found):
+        # Nothing that a branch says can be relied on.
+        return found
     for name in _branches(engine):
         found += _branch(engine, name)
-    return [*found, *_history(engine), *_audit(engine), *_orphan_forks(engine)]
+    return [*found, *chronicle(engine, _branches(engine)), *_orphan_forks(engine)]
+
+
+def _strayed(engine: Engine) -> Iterator[Ailment]:
+    """Branches of a graph whose directory was moved or copied."""
+    for branch, elsewhere in engine.manifest.rows.strayed().items():
+        yield Ailment(
+            check="moved graph",
+            message=f"its files are looked for in '{elsewhere}', the graph lies in '{engine.store.root}'",
+            remedy="move the directory back, or link the old place to this one",
+            branch=branch,
+        )
 
 
 def _branches(engine: Engine) -> list[BranchName]:
@@ -125,15 +119,27 @@ def _branch(engine: Engine, branch: BranchName) -> list[Ailment]:
 def _drift(engine: Engine, branch: BranchName, entry: Entry) -> Iterator[Ailment]:
     head = engine.store.tables.head(entry.at.path, entry.at.branch)
     if head != entry.version:
-        # The guard of writers knows who is to blame, and what helps.
-        told = drift(engine.desk.sidecars, entry.table_key, entry.at.branch, entry.version, head)
         yield Ailment(
             check="drift",
             message=f"HEAD is {head}, the pin is {entry.version}",
-            remedy=told.hint or str(told),
+            remedy=_remedy(engine, entry),
             branch=branch,
             table_key=entry.table_key,
         )
+
+
+def _remedy(engine: Engine, entry: Entry) -> str:
+    """What helps a HEAD past its pin: recovery, if an interrupted write explains it, else repair."""
+    try:
+        covering = covered_by(engine.desk.sidecars, entry.table_key, entry.at.branch)
+    except OmniError as error:
+        return f"look again when pending writes can be read ({error})"
+    if covering is None:
+        return "no interrupted write explains it: look at it with `omnigraph repair`"
+    return (
+        f"the interrupted {covering.writer_kind} {covering.operation_id} explains it: "
+        "run `omnigraph recovery run` or reopen the graph read-write"
+    )
 
 
 def _ids(engine: Engine, entry: Entry) -> pa.Array:
@@ -171,37 +177,6 @@ def _dangling(
                 branch=branch,
                 table_key=entry.table_key,
             )
-
-
-# ---- history
-
-
-def _history(engine: Engine) -> Iterator[Ailment]:
-    """One beginning, parents that exist, and on every branch one commit after the other."""
-    for branch in _branches(engine):
-        lineage = engine.manifest.current(branch).lineage
-        own = [commit for commit in lineage.commits if commit.branch == branch]
-        lost = [c.id for c in lineage.commits if c.parent not in lineage.by_id and c.parent]
-        begun = sum(commit.parent is None for commit in lineage.commits)
-        twins = len(own) - len({commit.parent for commit in own})
-        if begun != 1 or lost or twins:
-            yield Ailment(
-                check="history",
-                message=f"{begun} beginnings, {len(lost)} commits without their parent, {twins} side by side",
-                remedy="keep a copy of the graph and report it",
-                branch=branch,
-            )
-
-
-def _audit(engine: Engine) -> Iterator[Ailment]:
-    """Every recovery is recorded once, and refers to a commit of a live branch or of one that is gone."""
-    operations = [row.operation_id for row in engine.recovery.audit.rows()]
-    for operation in sorted({one for one in operations if operations.count(one) > 1}):
-        yield Ailment(
-            check="audit",
-            message=f"the recovery of {operation} is recorded {operations.count(operation)} times",
-            remedy="keep a copy of the graph and report it",
-        )
 
 
 # ---- forks nobody owns

@@ -6,11 +6,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 from omnigraph.engine.engine import Engine
-from omnigraph.errors import StorageError
+from omnigraph.errors import EngineError, OmniError, StorageError
 from omnigraph.ids import OperationId
 from omnigraph.limits import BEACON_RENEW_SECONDS, BEACON_SECONDS
 from omnigraph.logs import get_logger
+from omnigraph.runtime import Runtime
 from omnigraph.storage.layout import STAGING_DIR, beacon_path
+from omnigraph.storage.objects import Objects
 
 _log = get_logger(__name__)
 
@@ -21,8 +23,12 @@ def scratch_area(operation: OperationId) -> str:
 
 
 @contextmanager
-def shining(engine: Engine, operation: OperationId) -> Iterator[str]:
-    """Keep a beacon and a directory for scratch files, given here, while a load runs; both go at its end."""
+def shining(engine: Engine, operation: OperationId, *, lingers: bool = False) -> Iterator[str]:
+    """Keep a beacon and a directory for scratch files, given here, while a load runs; both go at its end.
+
+    Tasks elsewhere may go on for a while after a load was broken off: then the beacon `lingers` until it expires, so
+    that cleanup knows what they leave.
+    """
     area = scratch_area(operation)
     stop = threading.Event()
     _renew(engine, operation)
@@ -30,21 +36,39 @@ def shining(engine: Engine, operation: OperationId) -> Iterator[str]:
         target=_keep, args=(engine, operation, stop), name="omnigraph-beacon", daemon=True
     )
     keeper.start()
+    broken_off = False
     try:
         yield area
+    except BaseException as error:
+        # What a load refuses, it refuses between two steps, when no task runs.
+        broken_off = isinstance(error, EngineError) or not isinstance(error, OmniError)
+        raise
     finally:
         stop.set()
         keeper.join()
         # What cannot be removed now expires; the outcome of the load is decided.
         with suppress(StorageError):
-            engine.store.objects.delete_prefix(area)
-            engine.store.objects.delete(beacon_path(operation))
+            if broken_off and lingers:
+                engine.store.objects.delete_prefix(area)
+            else:
+                put_out(engine.store.objects, operation)
 
 
 def _renew(engine: Engine, operation: OperationId) -> None:
-    expires = engine.runtime.now_us() + int(BEACON_SECONDS * 1_000_000)
+    shine(engine.store.objects, operation, engine.runtime)
+
+
+def shine(objects: Objects, operation: OperationId, runtime: Runtime) -> None:
+    """Let a beacon shine for a while, from whichever process writes for it."""
+    expires = runtime.now_us() + int(BEACON_SECONDS * 1_000_000)
     text = json.dumps({"operation_id": operation, "expires_us": expires})
-    engine.store.objects.put(beacon_path(operation), text)
+    objects.put(beacon_path(operation), text)
+
+
+def put_out(objects: Objects, operation: OperationId) -> None:
+    """Remove a beacon and the scratch files it spoke for."""
+    objects.delete_prefix(scratch_area(operation))
+    objects.delete(beacon_path(operation))
 
 
 def _keep(engine: Engine, operation: OperationId, stop: threading.Event) -> None:

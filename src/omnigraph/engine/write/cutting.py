@@ -4,10 +4,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import pyarrow as pa
+
 from omnigraph.engine.write.sources import (
     ForeignFrame,
     FrameFile,
     FrameSource,
+    FrameStream,
     Given,
     LineFile,
     Records,
@@ -15,10 +18,12 @@ from omnigraph.engine.write.sources import (
     Stream,
 )
 from omnigraph.errors import InternalError
+from omnigraph.pipeline.reading import packed
 from omnigraph.pipeline.splits import (
     InMemory,
     Portion,
     Spilled,
+    SpilledLines,
     Split,
     TextTable,
     cut_frame,
@@ -26,6 +31,7 @@ from omnigraph.pipeline.splits import (
     cut_parquet,
     split_bytes,
 )
+from omnigraph.runtime import SYSTEM
 from omnigraph.storage.store import Store
 
 
@@ -51,20 +57,31 @@ Spread = Callable[[Any], Sequence[Portion]]
 """Cuts a frame whose rows are elsewhere: they are written to scratch files there, in an order that is kept."""
 
 
-def cut(given: Given, bytes_wanted: int, spread: Spread | None = None) -> Cut | None:
+Spool = Callable[[Iterator[pa.Table]], Iterator[Portion]]
+"""Keeps the parts of a frame that comes only once."""
+
+
+def cut(
+    given: Given, bytes_wanted: int, spread: Spread | None = None, spool: Spool | None = None
+) -> Cut | None:
     """Cut every source; None when one can be read only once, and only here."""
     sources = given.sources
-    if not sources or any(isinstance(one, Stream | Records) for one in sources):
+    if not sources or not all(map(_is_cut, sources)):
         return None
     bytes_max = split_bytes(bytes_wanted, sum(_file_bytes(source) for source in sources))
     splits: list[Split] = []
     bytes_, rows = 0, 0
     for number, source in enumerate(sources):
-        for part, portion in enumerate(_portions(source, bytes_max, spread)):
+        for part, portion in enumerate(_portions(source, bytes_max, spread, spool)):
             splits.append(_split(source, portion, len(splits), number, part))
             bytes_ += portion.bytes
             rows += portion.rows or 0
     return Cut(splits=tuple(splits), size=Size(bytes=bytes_, rows=rows))
+
+
+def _is_cut(source: Source) -> bool:
+    """Whether a source is worth cutting, or can be: what comes once must be large to be kept."""
+    return source.more if isinstance(source, Stream) else not isinstance(source, Records)
 
 
 def _file_bytes(source: Source) -> int:
@@ -72,7 +89,9 @@ def _file_bytes(source: Source) -> int:
     return path.stat().st_size if path is not None and path.is_file() else 0
 
 
-def _portions(source: Source, bytes_max: int, spread: Spread | None) -> Iterator[Portion]:
+def _portions(
+    source: Source, bytes_max: int, spread: Spread | None, spool: Spool | None
+) -> Iterator[Portion]:
     match source:
         case LineFile(path):
             yield from cut_lines(path, bytes_max)
@@ -84,24 +103,49 @@ def _portions(source: Source, bytes_max: int, spread: Spread | None) -> Iterator
             yield from cut_frame(source.frame, bytes_max)
         case ForeignFrame(frame) if spread is not None:
             yield from spread(frame)
-        case Stream() | Records() | ForeignFrame():
+        case FrameStream() if spool is not None:
+            yield from spool(source.parts(bytes_max))
+        case Stream() if spool is not None:
+            yield from map(_lines, spool(source.parts(bytes_max)))
+        case Stream():
+            yield Portion(SpilledLines(""), source.ahead_bytes)
+        case FrameStream(ahead):
+            # Only what was read is known: enough to tell that it is large.
+            yield Portion(InMemory(ahead), ahead.nbytes, ahead.num_rows)
+        case Records() | ForeignFrame():
             raise InternalError("a source that is read once was to be cut")
 
 
 def _split(source: Source, portion: Portion, number: int, place: int, part: int) -> Split:
-    assert not isinstance(source, Stream), "a stream is not cut"
     file = None
     if isinstance(source, LineFile) or (isinstance(source, FrameFile) and source.named):
         file = str(source.path)
+    elif isinstance(source, Stream):
+        file = source.name
+    type_ = None if isinstance(source, Stream) else source.type
     return Split(
         number=number,
         source=place,
         part=part,
         content=portion.content,
-        table_key=None if source.type is None else source.type.table_key,
+        table_key=None if type_ is None else type_.table_key,
         file=file,
-        counts_lines=isinstance(source, LineFile),
+        counts_lines=isinstance(source, LineFile | Stream),
     )
+
+
+def _lines(portion: Portion) -> Portion:
+    """A spilled part of a stream as the lines it is."""
+    assert isinstance(portion.content, Spilled), "a spool keeps parts in scratch files"
+    return Portion(SpilledLines(portion.content.path), portion.bytes)
+
+
+def spooled(parts: Iterator[pa.Table], store: Store, area: str) -> Iterator[Portion]:
+    """Keep the parts of a stream in scratch files, as they come."""
+    for number, rows in enumerate(parts):
+        path = f"{area}/stream-{SYSTEM.new_id()}-{number}.lance"
+        store.scratch.write(path, packed(rows))
+        yield Portion(Spilled(path), rows.nbytes, rows.num_rows)
 
 
 def spilled(split: Split, store: Store, area: str) -> Split:
@@ -109,7 +153,7 @@ def spilled(split: Split, store: Store, area: str) -> Split:
     if not isinstance(split.content, InMemory):
         return split
     path = f"{area}/frame-{split.number}.lance"
-    store.scratch.write(path, split.content.rows)
+    store.scratch.write(path, packed(split.content.rows))
     return Split(
         number=split.number,
         source=split.source,

@@ -1,8 +1,10 @@
 """Loading: what a source brings becomes one commit, in memory or in steps, whichever its size asks for."""
 
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol
 
 from omnigraph.catalog.contract import Contract
@@ -14,7 +16,7 @@ from omnigraph.engine.engine import Engine
 from omnigraph.engine.write.beacon import shining
 from omnigraph.engine.write.bulk import Bulk, check
 from omnigraph.engine.write.committed import SnapshotRows
-from omnigraph.engine.write.cutting import Cut, Size, cut, spilled
+from omnigraph.engine.write.cutting import Cut, Size, Spread, cut, spilled, spooled
 from omnigraph.engine.write.prepare import Header
 from omnigraph.engine.write.sources import Given, take
 from omnigraph.engine.write.writing import Writing, committed_rows
@@ -72,7 +74,9 @@ def choose_here(engine: Engine, size: Size | None) -> Choice:
         return Choice(None, "the input can be read only once, so it was read into memory")
     if not is_large(engine, size):
         return Choice(None, f"{told(size)} are little enough for memory")
-    return Choice(LocalRunner(engine.settings.load_concurrency), f"{told(size)}, in steps")
+    # More hands than cores would only hold more in memory.
+    hands = min(engine.settings.load_concurrency, os.cpu_count() or 1)
+    return Choice(LocalRunner(hands), f"{told(size)}, in steps")
 
 
 def is_large(engine: Engine, size: Size) -> bool:
@@ -128,15 +132,19 @@ def bringing(
     engine: Engine, given: Given, order: Order, choose: Choose | None = None
 ) -> Iterator[tuple[Brought, Choice]]:
     """Read everything that is given, the way that suits it; raise with all that is wrong."""
-    pieces = None if given.foreign is not None else cut(given, engine.settings.split_bytes)
+    settings = engine.settings
+    given = given.read_ahead(settings.small_work_bytes, settings.small_work_rows)
+    pieces = None if given.foreign is not None else cut(given, settings.split_bytes)
     size = None if pieces is None else pieces.size
     if given.foreign is not None:
         size = Size(bytes=0, rows=0, foreign=given.foreign)
     choice = choose_here(engine, size) if choose is None else choose(size)
+    if engine.read_only and choice.runner is not None:
+        choice = Choice(None, "a graph that is opened to be read keeps no scratch files")
     if given.foreign is None and (choice.runner is None or pieces is None):
         yield _in_memory(engine, given, order), choice
         return
-    with shining(engine, order.header.operation_id) as area:
+    with shining(engine, order.header.operation_id, lingers=choice.engine != "local") as area:
         yield (
             _in_steps(engine, _splits(engine, given, pieces, choice, area), order, choice, area),
             choice,
@@ -147,9 +155,9 @@ def _splits(
     engine: Engine, given: Given, pieces: Cut | None, choice: Choice, area: str
 ) -> Sequence[Split]:
     """Splits as the hands of a runner can read them: frames in memory are kept beside the graph for others."""
-    if pieces is None and choice.spread is not None:
-        spread = choice.spread
-        pieces = cut(given, engine.settings.split_bytes, lambda f: spread(f, engine.home, area))
+    if given.streams or (pieces is None and choice.spread is not None):
+        spool = partial(spooled, store=engine.store, area=area)
+        pieces = cut(given, engine.settings.split_bytes, _spread(engine, choice, area), spool)
     if pieces is None:
         raise UserInputError(
             "a Spark DataFrame is loaded by Spark, together with files and frames only; no changes were made",
@@ -158,6 +166,11 @@ def _splits(
     if choice.engine == "local":
         return pieces.splits
     return [spilled(split, engine.store, area) for split in pieces.splits]
+
+
+def _spread(engine: Engine, choice: Choice, area: str) -> Spread | None:
+    spread = choice.spread
+    return None if spread is None else lambda frame: spread(frame, engine.home, area)
 
 
 # ---- in memory

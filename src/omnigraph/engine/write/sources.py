@@ -1,9 +1,10 @@
 """What a load is given: files, frames, streams and records, told apart before anything is read."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import pyarrow as pa
 
@@ -11,7 +12,8 @@ from omnigraph.catalog.model import Catalog, TableType
 from omnigraph.errors import InternalError, UserInputError
 from omnigraph.pipeline.frames import read_frame, take_frame
 from omnigraph.pipeline.intake import Intake
-from omnigraph.pipeline.lines import take_file, take_row_file, take_stream
+from omnigraph.pipeline.lines import Texts, take_file, take_row_file, take_texts, texts_of
+from omnigraph.pipeline.reading import TEXT
 from omnigraph.pipeline.records import as_record, take_records
 from omnigraph.pipeline.splits import Portion
 
@@ -45,6 +47,36 @@ class FrameSource:
 
 
 @dataclass(frozen=True, slots=True)
+class FrameStream:
+    """A frame that comes batch by batch, once; `ahead` was read already."""
+
+    ahead: pa.Table
+    rest: Iterator[pa.RecordBatch]
+    type: TableType
+
+    def all(self) -> pa.Table:
+        """Everything that is still to come, in memory."""
+        return pa.concat_tables([self.ahead, *map(_as_table, self.rest)])
+
+    def parts(self, bytes_max: int) -> Iterator[pa.Table]:
+        """Everything that is still to come, some of it at a time."""
+        none = self.ahead.slice(0, 0)
+        held, size, given = [none], 0, False
+        for batch in chain(self.ahead.to_batches(), self.rest):
+            held.append(_as_table(batch))
+            size += batch.nbytes
+            if size >= bytes_max:
+                yield pa.concat_tables(held)
+                held, size, given = [none], 0, True
+        if size or not given:
+            yield pa.concat_tables(held)
+
+
+def _as_table(batch: pa.RecordBatch) -> pa.Table:
+    return pa.Table.from_batches([batch])
+
+
+@dataclass(frozen=True, slots=True)
 class SpilledFrame:
     """Rows that other processes wrote to scratch files already."""
 
@@ -59,11 +91,45 @@ class ForeignFrame:
     type: TableType
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Stream:
-    """An open file of records."""
+    """An open file of records, which comes once; `ahead` was read already. `more` is known to come when it is large."""
 
-    stream: IO[Any]
+    name: str
+    ahead: tuple[Texts, ...] = ()
+    rest: Iterator[Texts]
+    more: bool = False
+
+    @property
+    def ahead_bytes(self) -> int:
+        """How much was read."""
+        return sum(map(_bytes, self.ahead))
+
+    def texts(self) -> Iterator[Texts]:
+        """All of its lines, some at a time."""
+        yield from self.ahead
+        yield from self.rest
+
+    def parts(self, bytes_max: int) -> Iterator[pa.Table]:
+        """All of its lines, put together until they are worth a file."""
+        held: Texts = []
+        size = 0
+        for lines in self.texts():
+            held += lines
+            size += _bytes(lines)
+            if size >= bytes_max:
+                yield _as_text(held)
+                held, size = [], 0
+        if held:
+            yield _as_text(held)
+
+
+def _bytes(lines: Texts) -> int:
+    return sum(map(len, lines))
+
+
+def _as_text(lines: Texts) -> pa.Table:
+    return pa.table({TEXT: pa.array([b"".join(lines)], pa.large_binary())})
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +140,7 @@ class Records:
     type: TableType | None = None
 
 
-Source = LineFile | FrameFile | FrameSource | ForeignFrame | Stream | Records
+Source = LineFile | FrameFile | FrameSource | FrameStream | ForeignFrame | Stream | Records
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,11 +150,53 @@ class Given:
     sources: tuple[Source, ...]
     name: str = "the input"
 
+    def read_ahead(self, bytes_max: int, rows_max: int) -> "Given":
+        """The same, with streams that end before a bound in memory, and others read up to it."""
+        return replace(
+            self, sources=tuple(_ahead(one, bytes_max, rows_max) for one in self.sources)
+        )
+
+    @property
+    def streams(self) -> bool:
+        """Whether something comes once, some of it at a time."""
+        return any(isinstance(one, FrameStream | Stream) for one in self.sources)
+
     @property
     def foreign(self) -> Any | None:
         """The first frame whose rows are elsewhere."""
         found = (source.frame for source in self.sources if isinstance(source, ForeignFrame))
         return next(found, None)
+
+
+def _ahead(source: Source, bytes_max: int, rows_max: int) -> Source:
+    match source:
+        case FrameStream():
+            return _frame_ahead(source, bytes_max, rows_max)
+        case Stream():
+            return _lines_ahead(source, bytes_max)
+        case _:
+            return source
+
+
+def _lines_ahead(stream: Stream, bytes_max: int) -> Stream:
+    held, size = list(stream.ahead), stream.ahead_bytes
+    for lines in stream.rest:
+        held.append(lines)
+        size += _bytes(lines)
+        if size > bytes_max:
+            return replace(stream, ahead=tuple(held), more=True)
+    return replace(stream, ahead=tuple(held))
+
+
+def _frame_ahead(stream: FrameStream, bytes_max: int, rows_max: int) -> FrameSource | FrameStream:
+    held, size, rows = [stream.ahead], stream.ahead.nbytes, stream.ahead.num_rows
+    for batch in stream.rest:
+        held.append(_as_table(batch))
+        size += batch.nbytes
+        rows += batch.num_rows
+        if size > bytes_max or rows > rows_max:
+            return FrameStream(pa.concat_tables(held), stream.rest, stream.type)
+    return FrameSource(pa.concat_tables(held), stream.type)
 
 
 def given_by(source: Any, catalog: Catalog) -> Given:
@@ -103,7 +211,8 @@ def given_by(source: Any, catalog: Catalog) -> Given:
     if isinstance(source, list | tuple) and source and _are_paths(source):
         return Given(tuple(_record_files(source)), ", ".join(f"'{one}'" for one in source))
     if hasattr(source, "readlines"):
-        return Given((Stream(source),), f"'{getattr(source, 'name', 'the stream')}'")
+        stream = Stream(name=str(getattr(source, "name", "stream")), rest=texts_of(source))
+        return Given((stream,), f"'{getattr(source, 'name', 'the stream')}'")
     if isinstance(source, Iterable) and not isinstance(source, bytes | bytearray):
         return Given((Records(source),))
     raise UserInputError(
@@ -124,10 +233,12 @@ def take(source: Source, intake: Intake) -> None:
             take_frame(type_, read_frame(path, type_), intake, file=str(path) if named else None)
         case FrameSource(frame, type_):
             take_frame(type_, frame, intake)
+        case FrameStream(_, _, type_):
+            take_frame(type_, source.all(), intake)
         case ForeignFrame(_, type_):
             raise InternalError(f"the frame of '{type_.name}' was to be read here")
-        case Stream(stream):
-            take_stream(stream, intake)
+        case Stream():
+            take_texts(source.texts(), source.name, intake)
         case Records(records, None):
             take_records(records, intake)
         case Records(records, type_):
@@ -184,8 +295,19 @@ def _typed(type_: TableType, frame: Any) -> Iterator[Source]:
         yield Records(frame, type_)
     elif isinstance(frame, SpilledFrame) or type(frame).__module__.startswith("pyspark."):
         yield ForeignFrame(frame, type_)
+    elif isinstance(frame, pa.RecordBatchReader):
+        yield FrameStream(frame.schema.empty_table(), _told(frame, type_), type_)
     else:
         yield FrameSource(read_frame(frame, type_), type_)
+
+
+def _told(reader: pa.RecordBatchReader, type_: TableType) -> Iterator[pa.RecordBatch]:
+    """The batches of a stream; what it fails with is told as what it is."""
+    try:
+        yield from reader
+    except (OSError, pa.ArrowException, TypeError, ValueError) as error:
+        where = f"the frame of '{type_.name}'"
+        raise UserInputError(f"{where} cannot be read: {error}; no changes were made") from error
 
 
 def _typed_files(type_: TableType, given: Sequence[str | Path]) -> Iterator[Source]:

@@ -8,6 +8,7 @@ from omnigraph.commit.changes import ChangeKind, Changes
 from omnigraph.commit.sidecar import WriterKind
 from omnigraph.compile.arguments import arguments
 from omnigraph.compile.checked import CheckedMutation
+from omnigraph.engine import branching
 from omnigraph.engine.attempt import enter
 from omnigraph.engine.engine import Engine
 from omnigraph.engine.write.committed import SnapshotRows
@@ -19,7 +20,6 @@ from omnigraph.engine.write.writing import Writing
 from omnigraph.errors import NotFound, QueryError, UserInputError
 from omnigraph.ids import MAIN, BranchName, CommitId, OperationId, TableKey
 from omnigraph.language.source import Source
-from omnigraph.manifest.branches import create_branch
 from omnigraph.manifest.names import branch_name, new_branch_name
 from omnigraph.manifest.records import CommitKind, GraphCommit
 from omnigraph.manifest.view import View
@@ -212,7 +212,7 @@ def _create_missing(engine: Engine, target: BranchName, base: BranchName, brough
         return False
     new_branch_name(target, "load")
     brought.require_fit(engine.view(branch_name(base, "load")))
-    create_branch(engine.manifest, engine.store.tables, target, source=base)
+    branching.create(engine, target, base)
     return True
 
 

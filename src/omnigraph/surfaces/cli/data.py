@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from omnigraph.errors import QueryError
 from omnigraph.surfaces.cli.address import (
     Actor,
     Branch,
@@ -175,10 +176,11 @@ def query(
     """
     source = _source(query_file, query_string)
     with opened(place(store)) as graph:
-        if explain:
-            say(graph.explain(source, name, branch=branch, at=_point(at)).text)
-            return
         values = _params(graph, source, name, params, params_file, param)
+        if explain:
+            plan = graph.explain(source, name, values, branch=branch, at=_point(at))
+            say(jsonlib.dumps(plan.to_dict(), indent=2) if json else plan.text)
+            return
         result = graph.query(source, name, values, branch=branch, at=_point(at))
         say(rendered(result, Format.JSON if json else form))
 
@@ -323,7 +325,11 @@ def _params(
     wrong = next((key for key, equals, _ in given if not equals), None)
     if wrong is not None:
         raise typer.BadParameter(f"'{wrong}' is not k=v", param_hint="--param")
-    parameters = _declared(graph, source, name)
+    try:
+        parameters = _declared(graph, source, name)
+    except QueryError:
+        # A query of an earlier time, or a wrong one: running it tells.
+        return (found | {key: _value(value) for key, _, value in given}) or None
     for key, _, value in given:
         wanted = parameters.get(key)
         is_text = wanted is not None and wanted.type.is_text and not wanted.type.is_enum

@@ -1,5 +1,6 @@
 """`omnigraph demo`: the main job on a small example, step by step, in a place of its own."""
 
+import json
 import shutil
 import tempfile
 from importlib import import_module
@@ -70,17 +71,17 @@ def demo(
     home = directory or Path(tempfile.mkdtemp(prefix="omnigraph-demo-"))
     try:
         with init(home / "ports.omni", SCHEMA, actor="demo") as graph:
-            _story(graph)
+            _story(graph, home)
     finally:
         if directory is None:
             shutil.rmtree(home, ignore_errors=True)
 
 
-def _story(graph: "Graph") -> None:
+def _story(graph: "Graph", home: Path) -> None:
     say(f"1. created {graph.uri}\n")
     loaded = graph.load(RECORDS, mode="append")
     say(f"2. loaded {loaded.total_rows} records in one commit {loaded.commit}\n")
-    _load_on_spark(graph)
+    _load_on_spark(graph, home / "more.jsonl")
     say("3. which ports are busy?")
     _show(graph.query(CALLS))
     say("4. where can goods go from Rotterdam in up to three hops?")
@@ -107,14 +108,15 @@ def _story(graph: "Graph") -> None:
     say(f"9. doctor: {'settled' if not graph.doctor() else 'not settled'}")
 
 
-def _load_on_spark(graph: "Graph") -> None:
+def _load_on_spark(graph: "Graph", file: Path) -> None:
     """The same load by other hands; a small one, so only the demo would ask for them."""
     if find_spec("pyspark") is None:
         say("   (the same on Spark: pip install 'omnigraph[spark]')\n")
         return
+    file.write_text("".join(json.dumps(record) + "\n" for record in MORE), encoding="utf-8")
     session = import_module("omnigraph.spark").session(quick=True)
     try:
-        loaded = graph.load(MORE, mode="append", spark=session)
+        loaded = graph.load(file, mode="append", spark=session)
     finally:
         session.stop()
     say(f"   and {loaded.total_rows} more by {loaded.engine}, in one commit {loaded.commit}\n")

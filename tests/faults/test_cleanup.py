@@ -1,0 +1,99 @@
+"""Cleanup that fails or dies: rows C4 to C7 as error and as process death; nothing visible is ever touched."""
+
+from pathlib import Path
+
+import pytest
+
+import omnigraph
+from omnigraph.api.graph import Graph
+from omnigraph.errors import OmniError
+from omnigraph.failpoints import Failpoint, armed
+from tests.support.child import KILLED, run_child
+from tests.support.settled import assert_settled
+from tests.support.upkeep import ADD, OLDER, content, made
+
+POINTS = (
+    (Failpoint.CLEANUP_BRANCH, 0),
+    (Failpoint.CLEANUP_BRANCH, 5),
+    (Failpoint.CLEANUP_FORK, 0),
+    (Failpoint.CLEANUP_TABLE, 0),
+    (Failpoint.CLEANUP_TABLE, 1),
+    (Failpoint.CLEANUP_TABLE, 3),
+    (Failpoint.FORK_CLASSIFY_READ, 0),
+)
+
+
+def messy(root: Path) -> Graph:
+    """A graph with something of everything that goes: old versions, an old fork, an orphan, a dropped table."""
+    graph = made(root, config={"upkeep": "off"})
+    without = "\n".join(
+        line for line in graph.schema_source.splitlines() if "node City" not in line
+    )
+    graph.schema_apply(without)
+    for branch in ("work", "gone"):
+        graph.branch_create(branch)
+        for number in range(3):
+            graph.mutate(OLDER, {"name": "p1", "age": number}, branch=branch)
+    with armed(Failpoint.BRANCH_DROP_FORKS):
+        graph.branch_delete("gone")
+    for number in range(4):
+        graph.mutate(OLDER, {"name": "p2", "age": number})
+    return graph
+
+
+def shown(graph: Graph) -> dict[str, object]:
+    return {branch.name: content(graph, branch.name) for branch in graph.branches()}
+
+
+def clean(uri: str) -> None:
+    """What the child does."""
+    omnigraph.open(uri, config={"upkeep": "off"}).cleanup(keep=1, confirm=True)
+
+
+def assert_converged(graph: Graph) -> None:
+    """The next cleanup finishes the work, the one after it has nothing to do, and writers go on."""
+    graph.cleanup(keep=1, confirm=True)
+    again = graph.cleanup(keep=1, confirm=True)
+    assert [(t.versions_removed, t.forks_removed, t.dropped, t.error) for t in again.tables] == [
+        (0, (), False, None) for _ in again.tables
+    ]
+    graph.mutate(ADD, {"name": "after"}, branch="work")
+    graph.merge("work")
+    assert_settled(graph)
+
+
+@pytest.mark.parametrize(("at", "skip"), POINTS)
+def test_a_killed_cleanup_touches_nothing_visible_and_is_finished_by_the_next(
+    tmp_path: Path, at: Failpoint, skip: int
+) -> None:
+    with messy(tmp_path / "g") as graph:
+        before = shown(graph)
+    action = f"skip({skip})+exit" if skip else "exit"
+    assert run_child(clean, str(tmp_path / "g"), failpoints=f"{at.value}={action}") == KILLED
+    with omnigraph.open(tmp_path / "g", config={"upkeep": "off"}) as graph:
+        assert shown(graph) == before
+        assert_converged(graph)
+
+
+def told(graph: Graph) -> int:
+    """Clean, and count the tables that could not be cleaned, or the refusal of all."""
+    try:
+        report = graph.cleanup(keep=1, confirm=True)
+    except OmniError:
+        return 1
+    return len([one for one in report.tables if one.error])
+
+
+@pytest.mark.parametrize(("at", "skip"), POINTS)
+def test_a_failing_cleanup_touches_nothing_visible_and_is_finished_by_the_next(
+    tmp_path: Path, at: Failpoint, skip: int
+) -> None:
+    graph = messy(tmp_path / "g")
+    before = shown(graph)
+    with armed(at, f"skip({skip})+1*error"):
+        problems = told(graph)
+    # A branch that is known to be gone owns nothing, whether or not it could be read.
+    assert problems == (at is not Failpoint.FORK_CLASSIFY_READ)
+    assert shown(graph) == before
+    assert_converged(graph)
+    graph.close()

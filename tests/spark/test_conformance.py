@@ -1,0 +1,67 @@
+"""The conformance cases of reading and loading hold when Spark does the work."""
+
+import json
+import sys
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pyspark", reason="needs the extra 'spark'")
+
+from omnigraph.api.graph import Graph
+from omnigraph.errors import QueryError
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "conformance"))
+import run
+
+pytestmark = [pytest.mark.spark, pytest.mark.soak, pytest.mark.xdist_group("spark")]
+
+READS = ("bindings_filters", "traversal", "negation", "aggregation_order")
+LOADS = ("load", "constraints")
+
+
+def _cases(files: tuple[str, ...]) -> list[Any]:
+    return [case for case in run.cases() if Path(case.file).stem in files]
+
+
+@pytest.mark.parametrize("case", _cases(READS), ids=lambda case: case.id)
+def test_reading(
+    case: run.Case, tmp_path: Path, spark: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = Graph.query
+    asked = []
+
+    def query(self: Graph, *args: Any, **options: Any) -> Any:
+        try:
+            answer = here(self, *args, spark=spark, **options)
+        except QueryError as error:
+            if "does not run on Spark" not in str(error):
+                raise
+            return here(self, *args, **options)
+        asked.append(answer)
+        return answer
+
+    monkeypatch.setattr(Graph, "query", query)
+    run.run_case(case, tmp_path)
+
+
+@pytest.mark.parametrize("case", _cases(LOADS), ids=lambda case: case.id)
+def test_loading(
+    case: run.Case, tmp_path: Path, spark: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here, numbers = Graph.load, count()
+
+    def load(self: Graph, source: Any, **options: Any) -> Any:
+        if isinstance(source, list) and source:
+            # Records from memory are read once, here; the same records in a file can be cut.
+            path = tmp_path / f"records-{next(numbers)}.jsonl"
+            path.write_text("".join(f"{json.dumps(one)}\n" for one in source))
+            source = path
+        done = here(self, source, spark=spark, **options)
+        assert done.engine == "spark" or not done.tables
+        return done
+
+    monkeypatch.setattr(Graph, "load", load)
+    run.run_case(case, tmp_path)

@@ -1,0 +1,108 @@
+"""A load by Spark does what a load in memory does: the same rows, or the same refusal in the same words."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+pytest.importorskip("pyspark", reason="needs the extra 'spark'")
+
+from omnigraph.spark import spark_runner
+from tests.properties.test_runners import frames_of, modes, records, sound, texts
+from tests.support.two_ways import base_graph, loaded
+
+pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
+
+MANY = [
+    {"type": "Person", "data": {"name": "v", "age": 3, "mail": "日本"}},
+    {"type": "Person", "data": {"name": "é", "kind": "a", "sig": [1.0, 2.5]}},
+    {"type": "Note", "data": {"id": "7", "text": "seven"}},
+    {"type": "Note", "data": {"text": "fresh"}},
+    {"edge": "Knows", "from": "v", "to": "p", "data": {"id": "9", "w": 1}},
+    {"edge": "Wrote", "from": "é", "to": "7", "data": {}},
+    {"edge": "Wrote", "from": "v", "to": "7", "data": {}},
+]
+WRONG: dict[str, Any] = {
+    "a value out of range": {"type": "Person", "data": {"name": "u", "age": 99}},
+    "a key that is there": {"type": "Person", "data": {"name": "p"}},
+    "a key twice": {"type": "Person", "data": {"name": "v"}},
+    "an end that is not there": {"edge": "Knows", "from": "v", "to": "nobody", "data": {}},
+    "a taken mail": {"type": "Person", "data": {"name": "u", "mail": "x"}},
+    "too many edges": {"edge": "Knows", "from": "p", "to": "s", "data": {"id": "n-5"}},
+}
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return base_graph(tmp_path_factory.mktemp("ways"))
+
+
+def lines(some: list[dict[str, Any]]) -> str:
+    return "".join(f"{json.dumps(one)}\n" for one in some)
+
+
+def both_ways(base: Path, source: Any, mode: str, spark: Any, split_bytes: int = 100) -> None:
+    whole = loaded(base, source, mode)
+    assert loaded(base, source, mode, runner=spark_runner(spark), split_bytes=split_bytes) == whole
+
+
+LONG = pytest.mark.soak
+
+
+@pytest.mark.parametrize(
+    "mode",
+    [pytest.param("append", marks=LONG), "merge", pytest.param("overwrite", marks=LONG)],
+)
+def test_records_are_loaded_alike(base: Path, spark: Any, mode: str) -> None:
+    path = base.with_name("many.jsonl")
+    path.write_text(lines(MANY))
+    both_ways(base, path, mode, spark)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [pytest.param(one, marks=[LONG] if one != "a key twice" else []) for one in WRONG],
+)
+def test_what_breaks_a_rule_is_told_alike(base: Path, spark: Any, wrong: str) -> None:
+    path = base.with_name("wrong.jsonl")
+    path.write_text(lines([*MANY, WRONG[wrong]]) + "{not json\n" * (wrong == "a key twice"))
+    both_ways(base, path, "append", spark)
+
+
+@pytest.mark.soak
+@settings(max_examples=15)
+@given(text=texts(), mode=modes, split_bytes=st.integers(20, 400))
+def test_files_nobody_chose(base: Path, spark: Any, text: str, mode: str, split_bytes: int) -> None:
+    path = base.with_name("random.jsonl")
+    path.write_text(text)
+    both_ways(base, path, mode, spark, split_bytes)
+
+
+@pytest.mark.soak
+@settings(max_examples=10)
+@given(some=records.filter(bool), mode=modes, stored=st.booleans())
+def test_frames_nobody_chose(
+    base: Path, spark: Any, some: list[dict[str, Any]], mode: str, stored: bool
+) -> None:
+    source: dict[str, Any] = dict(frames_of(some))
+    if stored:
+        for name, frame in source.items():
+            path = base.with_name(f"{name}.parquet")
+            pyarrow.parquet.write_table(frame, path, row_group_size=2)
+            source[name] = path
+    both_ways(base, source, mode, spark)
+
+
+@pytest.mark.soak
+@settings(max_examples=10)
+@given(some=sound(), framed=st.booleans())
+def test_merges_nobody_chose(
+    base: Path, spark: Any, some: list[dict[str, Any]], framed: bool
+) -> None:
+    path = base.with_name("sound.jsonl")
+    path.write_text(lines(some))
+    both_ways(base, frames_of(some) if framed else path, "merge", spark)

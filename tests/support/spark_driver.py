@@ -1,0 +1,55 @@
+"""A driver program in a process of its own, so that a test can limit and kill it: loads one source into one graph."""
+
+import json
+import os
+import sys
+from typing import Any
+
+import omnigraph
+from omnigraph.api.graph import Graph
+from omnigraph.api.loading import chooser
+from omnigraph.api.runners import hands_of
+from omnigraph.engine.upkeep.indices import indexed_after
+from omnigraph.engine.write.verbs import load
+from omnigraph.errors import OmniError
+from tests.support.spark_cluster import peak_bytes
+
+
+def main(order: dict[str, Any]) -> dict[str, Any]:
+    """Load as ordered and say what came of it."""
+    from omnigraph.spark import session
+
+    spark = session(order["master"], memory=order.get("memory", "1g"), **order.get("conf", {}))
+    try:
+        with omnigraph.open(order["uri"], config=order.get("config")) as graph:
+            try:
+                return loaded(graph, order, spark)
+            except OmniError as error:
+                return {
+                    "error": str(error),
+                    "kind": error.kind,
+                    "total": getattr(error, "total", None),
+                }
+    finally:
+        spark.stop()
+
+
+def loaded(graph: Graph, order: dict[str, Any], spark: Any) -> dict[str, Any]:
+    """Load, and say how much memory this process needed: up to the commit, and with the indexes after it."""
+    engine = graph._engine
+    done = load(engine, order["source"], mode=order["mode"], choose=chooser(engine, spark))
+    peak = peak_bytes(os.getpid())
+    if done.commit is not None:
+        hands = hands_of(engine, spark)
+        indexed_after(engine, done.branch, done.commit.tables, None, hands)
+    return {
+        "engine": done.engine,
+        "tables": done.records,
+        "commit": None if done.commit is None else done.commit.id,
+        "peak": peak,
+        "peak_indexed": peak_bytes(os.getpid()),
+    }
+
+
+if __name__ == "__main__":
+    print("\n" + json.dumps(main(json.loads(sys.argv[1]))))
