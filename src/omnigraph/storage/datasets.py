@@ -16,7 +16,6 @@ from omnigraph.storage.counters import Cost, record
 from omnigraph.storage.durable import sync_file_system
 from omnigraph.storage.faults import Place, faults
 from omnigraph.storage.layout import Root, branch_path
-from omnigraph.storage.newest import Newest, stamp_of
 from omnigraph.storage.object_faults import Doing
 from omnigraph.storage.recent import Recent
 from omnigraph.storage.tables import TableAt
@@ -59,7 +58,7 @@ class Datasets:
         self._fsync = fsync and root.is_local
         self._held: Recent[TableAt, LanceDataset] = Recent(handles_max)
         self._turns = tuple(threading.Lock() for _ in range(OPENING_TURNS))
-        self._newest = Newest()
+        self._heads: dict[str, Version] = {}
 
     def uri(self, path: str, branch: str | None = None) -> str:
         """Spell the place of a table's branch for Lance."""
@@ -77,7 +76,8 @@ class Datasets:
             return held
         # Threads that want the same version at once open it once.
         with self._turns[hash(at) % len(self._turns)]:
-            return self._held.get(at) or self._opened(at)
+            held = self._held.get(at)
+            return held if held is not None else self._opened(at)
 
     def _opened(self, at: TableAt) -> LanceDataset:
         try:
@@ -109,30 +109,24 @@ class Datasets:
         return held if held is not None else self.latest(path, branch)
 
     def head(self, path: str, branch: str | None) -> Version:
-        """Read the newest version number: one listing through a handle at hand, else one opening."""
+        """Read the newest version number: one listing through a handle at hand, else one opening.
+
+        A line without gaps ends where it did when the last version seen has no successor.
+        """
+        line = branch_path(path, branch)
+        seen = self._heads.get(line) if self._gapless else None
+        if seen is not None and self._is_last(path, branch, seen):
+            record(self._costing.probes)
+            return seen
         held = self._held.newest(lambda at: at.path == path and at.branch == branch)
         if held is None:
             return Version(self.latest(path, branch).version)
-        if self._gapless and self._is_last(path, branch, Version(held.version)):
-            record(self._costing.probes)
-            return Version(held.version)
         with faults(Doing.READ, self.place(path, branch)):
             version = Version(held.latest_version)
         record(self._costing.probes)
-        return version
-
-    def seen_head(self, path: str, branch: str | None) -> Version:
-        """Read the newest version number for a reader: a local directory that did not change is not listed again."""
-        if not self.root.is_local:
-            return self.head(path, branch)
-        table = self.uri(path, branch)
-        known = self._newest.known(table)
-        if known is not None:
-            record(self._costing.probes)
-            return known
-        before = stamp_of(table)
-        version = self.head(path, branch)
-        self._newest.note(table, before, version)
+        if len(self._heads) >= TABLE_HANDLES_MAX:
+            self._heads.clear()
+        self._heads[line] = version
         return version
 
     def is_newest(self, at: TableAt) -> bool:

@@ -87,7 +87,7 @@ class LanceRows:
 
     def head(self, branch: str | None) -> Version:
         """Read the newest version; one cheap probe."""
-        return self._datasets.seen_head(self._path, branch)
+        return self._datasets.head(self._path, branch)
 
     def incarnation(self, branch: str | None) -> Incarnation:
         """Read which life of the branch name this is; one small read, none for main."""
