@@ -42,6 +42,7 @@ _HOMES = {
     "Diff": "omnigraph.api.comparisons",
     "MergeResult": "omnigraph.api.comparisons",
     "LoadResult": "omnigraph.api.results",
+    "Progress": "omnigraph.pipeline.telling",
     "MutationResult": "omnigraph.api.results",
     "QueryResult": "omnigraph.api.results",
     "SchemaApplyResult": "omnigraph.api.results",

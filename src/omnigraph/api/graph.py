@@ -71,6 +71,7 @@ from omnigraph.manifest.names import branch_name
 from omnigraph.manifest.records import GraphCommit
 from omnigraph.manifest.state import BranchState
 from omnigraph.manifest.travel import At, find_commit
+from omnigraph.pipeline.telling import Progress, Tell
 from omnigraph.recovery.give_up import give_up
 
 Reference = str | int | datetime | Commit
@@ -299,13 +300,15 @@ class Graph:
         allow_empty: bool = False,
         dry_run: bool = False,
         spark: Any = "auto",
+        progress: Tell | None = None,
         batch_id: str | None = None,
     ) -> LoadResult:
         """Load records or frames in one commit; `type` names the type of a single frame.
 
         `dry_run` reads and checks everything and writes nothing. `spark` is a session, True, or False; `auto` asks
         Spark for large inputs and Spark DataFrames, where it is installed. A `batch_id` is loaded once per branch:
-        bringing it again writes nothing.
+        bringing it again writes nothing. `progress` is called with a `Progress` when a phase begins and when it is
+        done; what it raises before the commit stops the load.
         """
         writer = actor or self._actor
         done = load(
@@ -317,13 +320,16 @@ class Graph:
             actor=writer,
             allow_empty=allow_empty,
             dry_run=dry_run,
-            choose=chooser(self._engine, spark),
+            choose=chooser(self._engine, spark, progress),
             batch_id=batch_id,
         )
         notes = () if done.records else (f"{done.name} has 0 records; nothing was written",)
         notes = (f"{done.reason}; nothing was written",) if done.repeated else notes
         pending: tuple[str, ...] = ()
         if done.commit is not None:
+            if progress is not None:
+                rows = sum(done.records.values())
+                progress(Progress("commit", rows, rows))
             hands = hands_after(self._engine, spark, done.engine)
             pending = indexed_after(self._engine, done.branch, done.commit.tables, writer, hands)
             tend(self._engine, done.branch, done.commit.tables)

@@ -1,5 +1,6 @@
 """Who does a load: this process, or Spark when it was asked for or the input is large."""
 
+from dataclasses import replace
 from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
@@ -11,13 +12,26 @@ from omnigraph.engine.write.cutting import Size
 from omnigraph.engine.write.load import Choice, Choose, choose_here, is_large, told
 from omnigraph.errors import OmniError, UserInputError
 from omnigraph.pipeline.chores import RunnerHands
+from omnigraph.pipeline.telling import Tell, TellingRunner
 from omnigraph.storage.tables import Hands
 
 AUTO = "auto"
 
 
-def chooser(engine: Engine, spark: Any) -> Choose:
-    """Who does a load, by what `spark` says: a session, True, False, or `auto`."""
+def chooser(engine: Engine, spark: Any, tell: Tell | None = None) -> Choose:
+    """Who does a load, by what `spark` says: a session, True, False, or `auto`; and who is told of it."""
+    choose = _chooser(engine, spark)
+    return choose if tell is None else partial(_telling, choose, tell)
+
+
+def _telling(choose: Choose, tell: Tell, size: Size | None) -> Choice:
+    choice = choose(size)
+    if choice.runner is None:
+        return choice
+    return replace(choice, runner=TellingRunner(choice.runner, tell))
+
+
+def _chooser(engine: Engine, spark: Any) -> Choose:
     if spark is False or spark is None:
         return partial(choose_here, engine)
     if isinstance(spark, str):
