@@ -87,8 +87,11 @@ BRANCH_STATES_MAX = 32
 COMMIT_STEPS_MAX = 16
 """Manifest versions tried past a commit's recorded one: each step is a metadata change that slipped in."""
 
-CONTRACT_ROUNDS_MAX = 5
+CONTRACT_ROUNDS_MAX = 20
 """Looks at schema files that disagree while a schema change puts them in place one after the other."""
+
+CONTRACT_LOOKS_MAX = 200
+"""Looks of a reader in all, when schema changes follow one another while it looks."""
 
 CONTRACT_WAIT_SECONDS = 0.05
 """Time between two such looks."""

@@ -195,7 +195,7 @@ def test_columns_are_narrowed_by_option_and_by_schema(spark: Any, things: Graph)
 def test_fragments_are_read_in_groups(things: Graph) -> None:
     reader, _ = reader_of(things, partition_rows="60")
     parts: Any = reader.partitions()
-    assert [len(part.fragments) for part in parts] == [2, 1, 1, 1]
+    assert [len(part.fragments) for part in parts] == [3, 1, 1]
     assert rows_read(reader) == 202
 
 

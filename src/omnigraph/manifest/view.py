@@ -6,7 +6,7 @@ from omnigraph.catalog.contract import Contract
 from omnigraph.catalog.model import Catalog
 from omnigraph.errors import RecoveryRequired
 from omnigraph.ids import MAIN, BranchName, CommitId, Version
-from omnigraph.limits import CONTRACT_ROUNDS_MAX, CONTRACT_WAIT_SECONDS
+from omnigraph.limits import CONTRACT_LOOKS_MAX, CONTRACT_ROUNDS_MAX, CONTRACT_WAIT_SECONDS
 from omnigraph.manifest.contracts import Accepted, Contracts
 from omnigraph.manifest.lineage import Lineage
 from omnigraph.manifest.manifest import Manifest
@@ -92,11 +92,16 @@ def _contract_of(manifest: Manifest, contracts: Contracts, state: BranchState) -
 def _now(manifest: Manifest, contracts: Contracts, branch: BranchName) -> View:
     """Take schema and tables of one moment: between the publish of a schema change and its files, wait a little."""
     view = _look(manifest, contracts, branch)
-    for _ in range(CONTRACT_ROUNDS_MAX):
-        if not _may_be_amid_change(view) or _is_steady(view, contracts):
+    still = 0
+    for _ in range(CONTRACT_LOOKS_MAX):
+        is_settled = not _may_be_amid_change(view) or _is_steady(view, contracts)
+        if is_settled or still == CONTRACT_ROUNDS_MAX:
             break
         manifest.runtime.wait(CONTRACT_WAIT_SECONDS)
-        view = _look(manifest, contracts, branch)
+        seen, view = view, _look(manifest, contracts, branch)
+        # Changes that follow one another are no reason to give up; one that stands still is.
+        is_still = view.accepted is seen.accepted and view.state is seen.state
+        still = still + 1 if is_still else 0
     if not _belong_together(view):
         raise RecoveryRequired(
             "unknown",

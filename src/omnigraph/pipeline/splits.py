@@ -207,7 +207,7 @@ def split_bytes(wanted: int, total: int) -> int:
 
 
 def _runs(sizes: Sequence[int], size_max: int) -> Iterator[list[int]]:
-    """Numbers that follow one another, as many together as fit under a size; at least one."""
+    """Numbers that follow one another, together until a size is reached; at least one."""
     totals = np.cumsum([0, *sizes])[:-1] // max(1, size_max)
     for _, run in groupby(range(len(sizes)), key=lambda number: int(totals[number])):
         yield list(run)

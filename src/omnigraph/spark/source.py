@@ -1,7 +1,7 @@
 """`format("omnigraph")`: node and edge tables as Spark frames, read from one snapshot."""
 
-from collections.abc import Iterator, MutableMapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, MutableMapping
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import pyarrow as pa
@@ -9,12 +9,12 @@ from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPartition
 from pyspark.sql.types import StructType
 
+from omnigraph.pipeline.splits import cut_table
 from omnigraph.spark.bridge import Forms, arrow_schema, require_readable, spark_schema, to_spark
 from omnigraph.spark.feed import ChangeSource
 from omnigraph.spark.filters import pushed
 from omnigraph.spark.places import Asked, Pin, asked, pinned
 from omnigraph.spark.sink import BatchWriter, StreamWriter, purpose_of, stream_name
-from omnigraph.storage.tables import FragmentInfo
 
 NAME: Final = "omnigraph"
 
@@ -89,8 +89,8 @@ class TableReader(DataSourceReader):
 
     def partitions(self) -> list[InputPartition]:
         """One partition for every group of fragments; an empty table has one that reads nothing."""
-        groups = grouped(self.pin.open().fragments(), self.partition_rows) or [()]
-        return [Part(self.pin, group, self.filter, self.wanted, self.forms) for group in groups]
+        whole = Part(self.pin, (), self.filter, self.wanted, self.forms)
+        return [*parts_of(whole, self.partition_rows)] or [whole]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one partition."""
@@ -113,18 +113,11 @@ class PushingReader(TableReader):
         return iter(left)
 
 
-def grouped(fragments: Sequence[FragmentInfo], rows_max: int) -> list[tuple[int, ...]]:
-    """Fragments in groups of about so many rows."""
-    groups: list[tuple[int, ...]] = []
-    rows = 0
-    for one in fragments:
-        if groups and rows + one.rows <= rows_max:
-            groups[-1] = (*groups[-1], one.id)
-            rows += one.rows
-        else:
-            groups.append((one.id,))
-            rows = one.rows
-    return groups
+def parts_of(whole: Part, rows_max: int = PARTITION_ROWS) -> list[Part]:
+    """Cut what is to be read between fragments; an empty table has no part."""
+    pin = whole.pin
+    cut = cut_table(pin.table_key, pin.at, pin.open().fragments(), rows_max)
+    return [replace(whole, fragments=held.fragments) for held in cut]
 
 
 def read_part(part: Part) -> Iterator[pa.RecordBatch]:

@@ -20,7 +20,7 @@ from omnigraph.pipeline.home import Home
 from omnigraph.spark.bridge import Forms, arrow_schema, spark_schema
 from omnigraph.spark.expressions import literal
 from omnigraph.spark.places import Pin
-from omnigraph.spark.source import PARTITION_ROWS, Part, grouped, read_part
+from omnigraph.spark.source import Part, parts_of, read_part
 
 ID: Final = "id"
 
@@ -53,8 +53,7 @@ class SparkGraph:
         schema = spark_schema(table.schema, read, Forms())
         wanted = arrow_schema(schema)
         filter = None if key in self.names else _pushed(tests, table.schema.names)
-        groups = grouped(table.fragments(), PARTITION_ROWS)
-        parts = [Part(pin, group, filter, wanted, Forms()) for group in groups]
+        parts = parts_of(Part(pin, (), filter, wanted, Forms()))
         if not parts:
             return self._empty(type_, columns)
         frame = self.spark.range(0, len(parts), 1, len(parts)).mapInArrow(_reading(parts), schema)
