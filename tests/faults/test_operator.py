@@ -222,7 +222,9 @@ def test_an_unknown_operation_cannot_be_discarded(stage: Setting) -> None:
     story = stage("insert", "main")
     operation = interrupted(story)
     with pytest.raises(NotFound, match=operation[:20]):
-        omnigraph.discard_recovery(story.uri, operation[:-1] + "0")
+        omnigraph.discard_recovery(
+            story.uri, operation[:-1] + ("1" if operation[-1] == "0" else "0")
+        )
     assert_settled(story.open())
 
 

