@@ -48,7 +48,7 @@ spark: $(STAMP) ## everything on Spark, on a cluster of this machine too
 	$(BIN)/python -m pytest -m spark tests/spark tests/substrate/test_spark.py --timeout 3600
 
 soak: $(STAMP) ## the long runs
-	$(BIN)/python -m pytest -m soak --timeout 7200
+	HYPOTHESIS_PROFILE=fresh $(BIN)/python -m pytest -m soak --timeout 7200
 
 bench: $(STAMP) ## every benchmark, ratios in one run
 	@for file in bench/*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done

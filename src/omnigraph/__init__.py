@@ -38,6 +38,7 @@ _HOMES = {
     "Baseline": "omnigraph.api.comparisons",
     "Change": "omnigraph.api.comparisons",
     "ChangePage": "omnigraph.api.comparisons",
+    "ChangeStream": "omnigraph.api.comparisons",
     "Conflict": "omnigraph.api.comparisons",
     "Diff": "omnigraph.api.comparisons",
     "MergeResult": "omnigraph.api.comparisons",

@@ -41,8 +41,8 @@ class OmniError(Exception):
         hint: str | None = None,
         code: str | None = None,
     ) -> None:
-        super().__init__(message)
-        self.message = message
+        self.message = printable(message)
+        super().__init__(self.message)
         self.details: dict[str, Any] = dict(details or {})
         if hint is not None:
             self.hint = hint
@@ -784,9 +784,13 @@ def shorten(value: object, limit: int = VALUE_SHOWN_CHARS_MAX) -> str:
     except (TypeError, ValueError):
         text = repr(value)
     text = text[1:-1] if isinstance(value, str) else text
-    # Half a surrogate pair cannot be printed, sent or stored; its escape can.
-    text = text.encode("utf-8", "backslashreplace").decode()
+    text = printable(text)
     return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def printable(text: str) -> str:
+    """A text as it can be printed, sent and stored: half a surrogate pair cannot, its escape can."""
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> list[str]:

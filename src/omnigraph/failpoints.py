@@ -126,7 +126,7 @@ class Park:
         self.released.set()
 
 
-PARK_SECONDS_MAX: Final = 60.0
+PARK_SECONDS_MAX: Final = 240.0
 
 
 def error(name: Failpoint, times: int | None = None, skip: int = 0) -> Action:

@@ -48,6 +48,9 @@ NESTING_MAX = 64
 RECORDS_TYPED = 16_384
 """Records from memory that are held before they become columns."""
 
+RECORDS_WEIGHED = 64
+"""Records of so many that are weighed for all of them."""
+
 BLOCK_BYTES = 8 * 1024 * 1024
 """Lines of a load file that are held before they become columns."""
 
@@ -75,8 +78,11 @@ PUBLISH_PATIENCE = 8
 PUBLISH_BACKOFF_SECONDS_MAX = 2.0
 """Longest wait between two such tries, shortened at random: about a dozen publishes on an object store."""
 
-PUBLISH_TURN_SECONDS_MAX = 2.0
+PUBLISH_TURN_SECONDS_MAX = 5.0
 """A publisher that waited this long for its turn goes on without: a stopped process may hold it."""
+
+PUBLISH_TURNS_IN_VAIN_MAX = 8
+"""Waits for a turn by a publisher that lost every round without it: on a busy machine a turn can be missed by chance."""
 
 PUBLISH_TURNS = 64
 """Locks that publishers of one process take turns with; more than the branches written at one moment."""
@@ -87,10 +93,10 @@ BRANCH_STATES_MAX = 32
 COMMIT_STEPS_MAX = 16
 """Manifest versions tried past a commit's recorded one: each step is a metadata change that slipped in."""
 
-CONTRACT_ROUNDS_MAX = 20
+CONTRACT_ROUNDS_MAX = 100
 """Looks at schema files that disagree while a schema change puts them in place one after the other."""
 
-CONTRACT_LOOKS_MAX = 200
+CONTRACT_LOOKS_MAX = 1_000
 """Looks of a reader in all, when schema changes follow one another while it looks."""
 
 CONTRACT_WAIT_SECONDS = 0.05
@@ -225,6 +231,9 @@ COMPARE_ROWS_MAX = 8_192
 COMPARE_BYTES_MAX = 32 * 1024 * 1024
 """Bytes of those rows, as far as their types tell: wide vectors make the chunks shorter."""
 
+MERGE_SHELF_BYTES = 16 * 1024 * 1024
+"""Rows that a merge read to compare them and keeps until they are written."""
+
 ADDRESSES_MAX = 1_024
 """Row addresses of one read; more become several, since each is parsed as text."""
 
@@ -284,6 +293,9 @@ SPLIT_BYTES = 32 * 1024 * 1024
 
 SPLITS_MAX = 100_000
 """Splits of one load: their numbers are part of fresh ids, and a driver holds a receipt for each."""
+
+HELD_IDS_ROWS = 4_000_000
+"""Ids that a task may hold, to settle them or to look at the ends of edges: some 250 MiB."""
 
 HELD_SPLIT_ROWS = 2_000_000
 """Committed rows whose keys one task reads."""

@@ -316,3 +316,13 @@ def test_after_all_of_this_the_graph_is_settled_and_writable(graph: Graph) -> No
     assert_settled(graph)
     graph.mutate('query q() { insert Note { text: "still here" } }')
     assert_settled(graph)
+
+
+def test_a_schema_file_that_is_no_text_is_a_schema_error_at_its_byte(
+    graph: Graph, tmp_path: Path
+) -> None:
+    file = tmp_path / "bytes.pg"
+    file.write_bytes(b"node V {}\n// \xff")
+    for work in (graph.schema_plan, graph.schema_apply, omnigraph.parse_schema):
+        error = refused(graph, lambda work=work: work(file))
+        assert_told(error, "schema_error", "S001", ("bytes.pg:2:4", "UTF-8"))

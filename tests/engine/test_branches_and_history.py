@@ -10,7 +10,7 @@ import pytest
 
 import omnigraph
 from omnigraph.api.graph import Graph
-from omnigraph.failpoints import Failpoint, armed
+from omnigraph.failpoints import PARK_SECONDS_MAX, Failpoint, armed
 from omnigraph.storage.layout import LEGACY_ACTORS, LEGACY_COMMITS
 from tests.support.settled import assert_settled
 
@@ -70,7 +70,7 @@ def test_a_query_never_sees_one_table_before_and_one_after_a_commit(
             both = 'query q() { insert Person { name: "n" } insert Knows { from: "n", to: "a" } }'
             worker = threading.Thread(target=lambda: other.mutate(both))
             worker.start()
-            worker.join(30)
+            worker.join(PARK_SECONDS_MAX)
         return opened(self, at)
 
     other = omnigraph.open(graph.uri)
@@ -100,7 +100,7 @@ def test_readers_never_see_one_of_a_pair(graph: Graph) -> None:
         graph.mutate(pair, {"k": f"k{number}"})
     stop.set()
     for reader in readers:
-        reader.join(30)
+        reader.join(PARK_SECONDS_MAX)
     assert wrong == []
     assert graph.table("Person").num_rows == 28
 

@@ -14,7 +14,7 @@ import omnigraph
 from omnigraph.api.graph import Graph
 from omnigraph.engine.write import beacon
 from omnigraph.errors import EngineError
-from omnigraph.failpoints import Failpoint, armed, parked
+from omnigraph.failpoints import PARK_SECONDS_MAX, Failpoint, armed, parked
 from omnigraph.ids import OperationId
 from omnigraph.pipeline import reading
 from tests.support.s3 import Bucket
@@ -191,11 +191,11 @@ def test_a_load_whose_tables_moved_decides_again_and_keeps_its_fragments(
             target=graph.load, args=(many,), kwargs={"mode": "append", "spark": False}
         )
         worker.start()
-        assert park.reached.wait(60)
+        assert park.reached.wait(PARK_SECONDS_MAX)
         files.append(len(data_files(graph)))
         graph.load([person(PEOPLE + 5)], mode="append", spark=False)
         park.release()
-        worker.join(60)
+        worker.join(PARK_SECONDS_MAX)
     assert graph.table("Person").num_rows == PEOPLE + 1
     assert len(data_files(graph)) == files[0] + 1
 
@@ -216,10 +216,10 @@ def test_a_rival_that_brought_the_same_key_first_is_noticed(graph: Graph, many: 
     with parked(Failpoint.PREPARED) as park:
         worker = threading.Thread(target=load)
         worker.start()
-        assert park.reached.wait(60)
+        assert park.reached.wait(PARK_SECONDS_MAX)
         graph.load([person(5)], mode="append", spark=False)
         park.release()
-        worker.join(60)
+        worker.join(PARK_SECONDS_MAX)
     assert [error.row_id for error in failed] == ["p00005"]  # type: ignore[attr-defined]
     assert graph.table("Person").num_rows == 1
 
@@ -281,7 +281,7 @@ def test_a_beacon_shines_while_a_load_runs(
             target=graph.load, args=(many,), kwargs={"mode": "append", "spark": False}
         )
         worker.start()
-        assert park.reached.wait(60)
+        assert park.reached.wait(PARK_SECONDS_MAX)
         [found] = home.glob("__staging/*.json")
         first = json.loads(found.read_text())["expires_us"]
         assert first > graph._engine.runtime.now_us()
@@ -289,7 +289,7 @@ def test_a_beacon_shines_while_a_load_runs(
             pass
         assert list(home.glob("__staging/*/*.lance"))
         park.release()
-        worker.join(60)
+        worker.join(PARK_SECONDS_MAX)
     assert not list(home.glob("__staging/*"))
 
 

@@ -1,6 +1,7 @@
 """Who does a load: memory, steps in this process or Spark; the result says who and why."""
 
 import importlib.util
+import io
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -88,11 +89,34 @@ def test_false_never_asks_and_a_session_always_does(graph: Graph, asked: list[An
     assert asked == [True]
 
 
-def test_records_from_memory_are_read_here_whoever_is_asked(graph: Graph, asked: list[Any]) -> None:
-    records = [{"type": "Person", "data": {"name": f"p{number}"}} for number in range(60)]
-    result = graph.load(iter(records), mode="append", spark=True)
-    assert (result.engine, asked) == ("local", [])
-    assert "only once" in result.reason
+@pytest.mark.parametrize("form", ["records", "rows", "lines"])
+def test_what_comes_once_goes_where_it_is_asked_to(
+    graph: Graph, asked: list[Any], form: str
+) -> None:
+    source = once(form, 3)
+    with pytest.raises(EngineError, match="no Java"):
+        graph.load(source, mode="append", spark=True)
+    assert asked == [True]
+    assert graph.table("Person").num_rows == 0
+
+
+@pytest.mark.parametrize(("count", "words"), [(5, "little enough for memory"), (51, "in steps")])
+def test_records_are_counted_as_far_as_the_bound(graph: Graph, count: int, words: str) -> None:
+    result = graph.load(once("records", count), mode="append", spark=False)
+    assert words in result.reason
+    assert graph.table("Person").num_rows == count
+
+
+def once(form: str, count: int) -> Any:
+    """People who come one by one, once."""
+    records = [{"type": "Person", "data": {"name": f"p{number}"}} for number in range(count)]
+    match form:
+        case "records":
+            return iter(records)
+        case "rows":
+            return {"Person": [record["data"] for record in records]}
+        case _:
+            return io.StringIO("".join(json.dumps(record) + "\n" for record in records))
 
 
 def test_another_word_is_refused(graph: Graph) -> None:

@@ -11,7 +11,7 @@ import pytest
 import omnigraph
 from omnigraph.api.graph import Graph
 from omnigraph.api.snapshot import Snapshot
-from omnigraph.failpoints import Failpoint, armed
+from omnigraph.failpoints import PARK_SECONDS_MAX, Failpoint, armed
 from tests.support.s3 import Bucket
 from tests.support.writers import in_processes, in_threads
 
@@ -107,7 +107,7 @@ class Together:
 
     def __init__(self, arrivals: int) -> None:
         self._left = itertools.count(arrivals, -1)
-        self._barrier = threading.Barrier(arrivals, timeout=60)
+        self._barrier = threading.Barrier(arrivals, timeout=PARK_SECONDS_MAX)
 
     def __call__(self) -> None:
         if next(self._left) > 0:

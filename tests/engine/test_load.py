@@ -15,7 +15,7 @@ import pytest
 
 import omnigraph
 from omnigraph.api.graph import Graph
-from omnigraph.failpoints import Failpoint, armed
+from omnigraph.failpoints import PARK_SECONDS_MAX, Failpoint, armed
 from tests.support.settled import assert_settled
 
 SCHEMA = """
@@ -241,10 +241,10 @@ def test_an_overwrite_that_was_overtaken_is_the_callers_to_repeat(graph: Graph) 
     with parked(Failpoint.PREPARED) as park:
         thread = threading.Thread(target=overwrite)
         thread.start()
-        assert park.reached.wait(30)
+        assert park.reached.wait(PARK_SECONDS_MAX)
         graph.load([{"type": "Note", "data": {"id": "a", "text": "a"}}], mode="append")
         park.release()
-        thread.join(30)
+        thread.join(PARK_SECONDS_MAX)
     assert [type(one) for one in raised] == [omnigraph.ManifestConflict]
     assert sorted(r["data"]["id"] for r in exported(graph, types=["Note"])) == ["a", "n1"]
 

@@ -10,7 +10,7 @@ import pytest
 import omnigraph
 from omnigraph.api.graph import Graph
 from omnigraph.commit.queues import queue_key
-from omnigraph.failpoints import Failpoint, armed, parked
+from omnigraph.failpoints import PARK_SECONDS_MAX, Failpoint, armed, parked
 from omnigraph.ids import RECOVERY_ACTOR, TableKey
 from tests.support.settled import assert_settled, digest
 from tests.support.writers import in_threads
@@ -208,10 +208,10 @@ def test_a_delete_that_was_overtaken_is_refused_and_removes_nothing(graph: Graph
     with parked(Failpoint.PREPARED) as park:
         deleter = threading.Thread(target=delete)
         deleter.start()
-        assert park.reached.wait(30)
+        assert park.reached.wait(PARK_SECONDS_MAX)
         graph.mutate(ADD, {"name": "new"})
         park.release()
-        deleter.join(30)
+        deleter.join(PARK_SECONDS_MAX)
     (conflict,) = refused
     assert isinstance(conflict, omnigraph.ManifestConflict)
     assert conflict.actual == conflict.expected + 1
@@ -289,7 +289,7 @@ def test_the_turn_of_a_table_is_held_from_before_the_sidecar_until_it_is_gone(
     with parked(phase) as park:
         writer = threading.Thread(target=lambda: graph.mutate(ADD, {"name": "slow"}))
         writer.start()
-        assert park.reached.wait(30)
+        assert park.reached.wait(PARK_SECONDS_MAX)
         with queues.try_hold([own]) as held:
             assert held is None
         with queues.try_hold([other]) as held:
@@ -298,7 +298,7 @@ def test_the_turn_of_a_table_is_held_from_before_the_sidecar_until_it_is_gone(
             # Up to the publish a writer of another table passes by.
             graph.mutate('query q() { insert City { name: "Oslo" } }')
         park.release()
-        writer.join(30)
+        writer.join(PARK_SECONDS_MAX)
     with queues.try_hold([own]) as held:
         assert held is not None
     assert "slow" in names(graph)

@@ -11,7 +11,7 @@ import omnigraph
 from omnigraph.api.graph import Graph
 from omnigraph.engine.open import open_unsettled
 from omnigraph.errors import RecoveryRequired
-from omnigraph.failpoints import Failpoint, Injected, armed, parked
+from omnigraph.failpoints import PARK_SECONDS_MAX, Failpoint, Injected, armed, parked
 from omnigraph.ids import MAIN, RECOVERY_ACTOR, CommitId, TableKey
 from omnigraph.manifest.change import Change, Draft, Update
 from omnigraph.manifest.publish import publish
@@ -337,15 +337,15 @@ def test_r8_a_refresh_waits_for_a_live_owner_and_finds_nothing_to_do(
     with parked(at) as park:
         writing, refreshing = threading.Thread(target=write), threading.Thread(target=refresh)
         writing.start()
-        assert park.reached.wait(30)
+        assert park.reached.wait(PARK_SECONDS_MAX)
         refreshing.start()
         refreshing.join(0.2)
         assert refreshing.is_alive()
         note(other, "main", "an entry heal does not wait")
         assert done == []
         park.release()
-        writing.join(30)
-        refreshing.join(30)
+        writing.join(PARK_SECONDS_MAX)
+        refreshing.join(PARK_SECONDS_MAX)
     assert sorted(done) == ["refreshed", "written"]
     assert other.recoveries() == []
     assert_settled(other)
@@ -361,14 +361,14 @@ def test_r9_an_open_beside_a_live_owner_touches_nothing_of_it(
     with parked(at) as park:
         writing = threading.Thread(target=lambda: story.write_with(owner, "1"))
         writing.start()
-        assert park.reached.wait(30)
+        assert park.reached.wait(PARK_SECONDS_MAX)
         with counting() as costs:
             other = story.open()
             other.refresh(settle=True)
         assert len(other.pending_recoveries()) == 1
         assert costs[Cost.TABLE_RESTORES] == costs[Cost.MANIFEST_SWAPS] == 0
         park.release()
-        writing.join(30)
+        writing.join(PARK_SECONDS_MAX)
     assert story.content(other) == story.after("1")
     assert other.recoveries() == []
     assert_settled(other)
@@ -388,7 +388,7 @@ def test_a_writer_blocked_by_an_owner_that_died_completes_it_and_goes_on(stage: 
 
     with armed(FORWARD, once(die)), pytest.raises(Injected):
         story.write_with(owner, "1")
-    second.join(30)
+    second.join(PARK_SECONDS_MAX)
     assert story.content(other) == story.after("1", "2")
     assert kinds(other) == [RecoveryKind.ROLLED_FORWARD]
     assert_settled(other)
@@ -444,8 +444,9 @@ def test_a_background_reconciler_settles_what_a_dead_writer_left(stage: Setting)
         text = file.read_text()
         file.unlink()
         with story.open(config={"reconcile_seconds": 0.05}) as graph:
-            file.write_text(text)
-            assert settled.wait(30)
+            (whole := file.with_suffix(".part")).write_text(text)
+            whole.rename(file)
+            assert settled.wait(PARK_SECONDS_MAX)
         # Closing waits for the operation in hand.
         assert kinds(graph) == [RecoveryKind.ROLLED_BACK]
     assert not any(t.name == "omnigraph-reconciler" for t in threading.enumerate())
@@ -462,5 +463,5 @@ def test_a_reconciler_ends_with_the_last_handle_that_nobody_closed(stage: Settin
     assert thread.is_alive()
     del other
     gc.collect()
-    thread.join(30)
+    thread.join(PARK_SECONDS_MAX)
     assert not thread.is_alive()

@@ -10,7 +10,7 @@ import pytest
 import omnigraph
 from omnigraph.api.graph import Graph
 from omnigraph.engine.open import open_graph
-from omnigraph.failpoints import Failpoint, armed
+from omnigraph.failpoints import PARK_SECONDS_MAX, Failpoint, armed
 from omnigraph.limits import LEASE_SECONDS
 from omnigraph.recovery.audit import RecoveryKind
 from omnigraph.runtime import SystemRuntime
@@ -111,7 +111,7 @@ def test_a_writer_of_the_same_tables_waits_for_its_turn(place: Place, at: Failpo
         second.join(0.5)
         assert second.is_alive()
         owner.release()
-    second.join(60)
+    second.join(PARK_SECONDS_MAX)
     assert {"p1", "p2"} <= set(graph.table("Person")["id"].to_pylist())
     assert graph.recoveries() == []
     assert_settled(graph)
@@ -125,7 +125,7 @@ def test_a_refresh_waits_for_an_owner_in_another_process(place: Place) -> None:
         refreshing.join(0.5)
         assert refreshing.is_alive()
         owner.release()
-    refreshing.join(60)
+    refreshing.join(PARK_SECONDS_MAX)
     assert '"p1"' in str(content(graph))
     assert graph.recoveries() == []
     assert_settled(graph)

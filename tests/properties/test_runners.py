@@ -108,13 +108,36 @@ def test_files_of_records(
     assert loaded(base, paths, mode, runner=runner, split_bytes=split_bytes) == whole
 
 
-def frames_of(given_records: list[dict[str, Any]]) -> dict[str, pa.Table]:
-    """Frames that say what records say; columns become text where values do not agree."""
+@settings(max_examples=80)
+@given(
+    some=st.lists(records, min_size=1, max_size=2),
+    odd=st.lists(st.sampled_from([None, 7, "x", {"type": "Note"}, {"edge": 3}]), max_size=1),
+    mode=modes,
+    runner=steps,
+    split_bytes=st.integers(1, 400),
+    typed=st.booleans(),
+)
+def test_records_from_memory(
+    base: Path, some: list[Any], odd: list[Any], mode: str, runner: Any, split_bytes: int, typed: bool
+) -> None:  # fmt: skip
+    given = [one for part in some for one in part]
+    source: Any = rows_by_type(given) if typed else [*given, *odd]
+    whole = loaded(base, source, mode)
+    assert loaded(base, source, mode, runner=runner, split_bytes=split_bytes) == whole
+
+
+def rows_by_type(given_records: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    """The same rows under the names of their types."""
     rows: dict[str, list[dict[str, Any]]] = {}
     for one in given_records:
         ends = {end: one[end] for end in ("from", "to") if end in one}
         rows.setdefault(one.get("type") or one["edge"], []).append(one["data"] | ends)
-    return {name: _frame(found) for name, found in rows.items()}
+    return rows
+
+
+def frames_of(given_records: list[dict[str, Any]]) -> dict[str, pa.Table]:
+    """Frames that say what records say; columns become text where values do not agree."""
+    return {name: _frame(found) for name, found in rows_by_type(given_records).items()}
 
 
 def _frame(rows: list[dict[str, Any]]) -> pa.Table:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 pytest.importorskip("pyspark", reason="needs the extra 'spark'")
 
 from omnigraph.spark import spark_runner
-from tests.properties.test_runners import frames_of, modes, records, sound, texts
+from tests.properties.test_runners import frames_of, modes, records, rows_by_type, sound, texts
 from tests.support.two_ways import base_graph, loaded
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
@@ -63,6 +63,14 @@ def test_records_are_loaded_alike(base: Path, spark: Any, mode: str) -> None:
     both_ways(base, path, mode, spark)
 
 
+@pytest.mark.parametrize("mode", ["append", pytest.param("overwrite", marks=LONG)])
+@pytest.mark.parametrize("wrong", [(), ({"type": "Person", "data": {"name": "u", "age": 99}}, 7)])
+def test_records_from_memory_are_loaded_alike(
+    base: Path, spark: Any, mode: str, wrong: tuple[Any, ...]
+) -> None:
+    both_ways(base, [*MANY, *wrong], mode, spark)
+
+
 @pytest.mark.parametrize(
     "wrong",
     [pytest.param(one, marks=[LONG] if one != "a key twice" else []) for one in WRONG],
@@ -80,6 +88,15 @@ def test_files_nobody_chose(base: Path, spark: Any, text: str, mode: str, split_
     path = base.with_name("random.jsonl")
     path.write_text(text)
     both_ways(base, path, mode, spark, split_bytes)
+
+
+@pytest.mark.soak
+@settings(max_examples=10)
+@given(some=records.filter(bool), mode=modes, split_bytes=st.integers(20, 400), typed=st.booleans())
+def test_records_nobody_chose(
+    base: Path, spark: Any, some: list[Any], mode: str, split_bytes: int, typed: bool
+) -> None:
+    both_ways(base, rows_by_type(some) if typed else some, mode, spark, split_bytes)
 
 
 @pytest.mark.soak

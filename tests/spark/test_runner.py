@@ -231,7 +231,7 @@ def test_vectors_and_blobs_do_not_pass_through_the_jvm(
 
 def _sleeping(place: str, split: int) -> Iterator[pa.Table]:
     (Path(place) / f"begun-{split}").touch()
-    threading.Event().wait(20)
+    threading.Event().wait(200)
     (Path(place) / f"ended-{split}").touch()
     yield OUT.empty_table()
 

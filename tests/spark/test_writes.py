@@ -15,6 +15,7 @@ from pyspark.errors import PySparkException
 import omnigraph
 from omnigraph.api.graph import Graph
 from omnigraph.errors import (
+    DataError,
     EngineError,
     KeyConflict,
     NotFound,
@@ -117,6 +118,30 @@ def test_a_frame_is_appended_then_merged_then_replaced(spark: Any, graph: Graph)
         None,
         "etl",
     ]
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("way", ["load", "write"])
+def test_a_frame_without_rows_empties_what_it_replaces(spark: Any, graph: Graph, way: str) -> None:
+    graph.load({"Person": people(spark, "a", "b")}, mode="append")
+    none = people(spark, "z").where("age > 9")
+
+    def write(mode: str) -> None:
+        if way == "load":
+            graph.load({"Person": none}, mode=mode)
+        else:
+            none.write.format("omnigraph").option("type", "Person").mode(mode).save(graph.uri)
+
+    write("append")
+    assert (names(graph), loads(graph)) == ({"a": 1, "b": 1}, 1)
+    write("overwrite")
+    assert (names(graph), loads(graph)) == ({}, 2)
+
+
+def test_a_frame_without_rows_is_held_to_its_columns(spark: Any, graph: Graph) -> None:
+    none = spark.createDataFrame([], "name string, shoe int")
+    with pytest.raises(DataError, match="shoe"):
+        graph.load({"Person": none}, mode="overwrite")
 
 
 @pytest.mark.soak

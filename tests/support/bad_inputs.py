@@ -169,7 +169,7 @@ LOADS: tuple[BadLoad, ...] = (
     _load("unique among committed rows", '{"type": "Port", "data": {"code": "ZZ", "name": "Aber"}}', "W13", "line 1", "@unique violation on Port.name", "'Aber'", "'AA'", "'ZZ'", kind=CONSTRAINT),
     _load("unique inside the file", ('{"type": "Port", "data": {"code": "YY", "name": "Same"}}', '{"type": "Port", "data": {"code": "ZZ", "name": "Same"}}'), "W13", "line 2", "Port.name", "'YY'", "'ZZ'", kind=CONSTRAINT),
     _load("one key twice", (GOOD, _port(lat="1"), GOOD), "W13", "line 1", "line 3", "'GG'", kind=CONSTRAINT),
-    _load("one key twice in a merge", (GOOD, GOOD), "W13", "line 1", "line 2", "'GG'", kind=CONSTRAINT, mode="merge"),
+    _load("one key twice in a merge", (GOOD, GOOD), "W13", "@unique violation on Port.code", "line 1", "line 2", "'GG'", kind=CONSTRAINT, mode="merge"),
     _load("one id twice", ('{"type": "Note", "data": {"id": "x", "text": "a"}}',) * 2, "W20", "line 1", "line 2", "'x'", kind="key_conflict"),
     _load("one id twice in an overwrite", ('{"edge": "Feeds", "from": "AA", "to": "BB", "data": {"id": "x"}}',) * 2, "W20", "line 1", "line 2", "'x'", kind="key_conflict", mode="overwrite"),
     _load("append of what exists", (GOOD, '{"type": "Port", "data": {"code": "AA", "name": "New"}}'), "W20", "line 2", "Port 'AA'", "--mode merge", kind="key_conflict"),

@@ -3,7 +3,7 @@
 import errno
 import fnmatch
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeVar
@@ -126,8 +126,8 @@ class FaultObjects:
     def list(self, prefix: str) -> tuple[str, ...]:
         return self._run("list", Doing.LIST, lambda: self._inner.list(prefix), prefix)
 
-    def stamps(self, prefix: str) -> Mapping[str, str]:
-        return self._run("stamps", Doing.LIST, lambda: self._inner.stamps(prefix), prefix)
+    def stamps(self, paths: Sequence[str]) -> Mapping[str, str]:
+        return self._run("stamps", Doing.LIST, lambda: self._inner.stamps(paths), *paths)
 
     def delete_prefix(self, prefix: str) -> None:
         self._run("delete_prefix", Doing.DELETE, lambda: self._inner.delete_prefix(prefix), prefix)

@@ -12,8 +12,11 @@ from omnigraph.storage.locks import FileLocks, Locks, ProcessLocks
 from omnigraph.storage.objects import Objects
 from tests.support.places import Place
 
-LEASE, RENEW = 2.0, 0.4
-"""A lease short enough for a test to see it run out, long enough for a busy machine to renew it."""
+LEASE, RENEW = 30.0, 0.4
+"""A lease that no stall of a busy machine outlasts, renewed often enough to be seen."""
+
+SHORT_LEASE = 2.0
+"""A lease that a test can wait for to run out; none that relies on its being held may use it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +52,7 @@ def add_slowly(where: LockPlace, key: str, times: int) -> None:
     """Count up without any care, under the lock: every lost turn is a lost number."""
     locks, objects = where.open(), where.place.open()
     for _ in range(times):
-        lock = locks.acquire(key, wait=30)
+        lock = locks.acquire(key, wait=240)
         assert lock is not None
         try:
             number = int(objects.read("counter") or 0)
@@ -63,7 +66,7 @@ def add_slowly(where: LockPlace, key: str, times: int) -> None:
 def hold_and_answer(where: LockPlace, key: str, line: Connection) -> None:
     """Take a turn, say its token, then answer every question with whether it is still held."""
     locks = where.open()
-    lock = locks.acquire(key, wait=10)
+    lock = locks.acquire(key, wait=240)
     assert lock is not None
     line.send(lock.token)
     while True:
@@ -76,7 +79,7 @@ def hold_and_answer(where: LockPlace, key: str, line: Connection) -> None:
 
 def hold_and_fork(where: LockPlace, key: str, line: Connection) -> None:
     """Take a turn, fork a child that outlives us, and say its process id."""
-    lock = where.open().acquire(key, wait=10)
+    lock = where.open().acquire(key, wait=240)
     assert lock is not None
     child = os.fork()
     if child == 0:

@@ -13,7 +13,7 @@ from omnigraph.storage.object_stores import open_objects
 from omnigraph.storage.objects import Objects
 from tests.support.fault_objects import FaultObjects
 
-CHILD_SECONDS_MAX = 60.0
+CHILD_SECONDS_MAX = 240.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

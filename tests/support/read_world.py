@@ -21,6 +21,7 @@ from omnigraph.embedding.embedder import Embedder
 from omnigraph.embedding.mock import MockEmbedder
 from omnigraph.engine.held.cache import ByteCache
 from omnigraph.engine.held.traversal import Traversal
+from omnigraph.engine.read.opened import NO_NAMES, Opened
 from omnigraph.engine.read.profile import Profile
 from omnigraph.engine.read.reader import Reader
 from omnigraph.engine.read.run import run
@@ -157,10 +158,13 @@ class World:
         """What a query is run with."""
         found = Reader(
             plan=plan,
-            catalog=self.catalog,
-            snapshot=self.snapshot,
-            tables=self.store.tables,
-            cache=self.cache,
+            opened=Opened(
+                catalog=self.catalog,
+                snapshot=self.snapshot,
+                tables=self.store.tables,
+                cache=self.cache,
+                names=NO_NAMES,
+            ),
             params=params or {},
             now=INSTANT,
             profile=profile,

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from omnigraph import failpoints
-from omnigraph.failpoints import Failpoint, Injected, armed, fail, parked
+from omnigraph.failpoints import PARK_SECONDS_MAX, Failpoint, Injected, armed, fail, parked
 
 ROOT = Path(__file__).parents[2]
 SITE = Failpoint.INIT_SCHEMA_WRITTEN
@@ -79,11 +79,11 @@ def test_a_parked_thread_waits_until_it_is_released() -> None:
     with parked(SITE) as park:
         thread = threading.Thread(target=work)
         thread.start()
-        assert park.reached.wait(10)
+        assert park.reached.wait(PARK_SECONDS_MAX)
         assert not done.is_set()
         fail(SITE)  # only the first arrival waits
         park.release()
-        thread.join(10)
+        thread.join(PARK_SECONDS_MAX)
     assert done.is_set()
 
 

@@ -7,7 +7,7 @@ from typing import Any, Self
 from omnigraph.api.results import Commit
 from omnigraph.engine.history.baseline import Baseline as BaselineFact
 from omnigraph.engine.history.diff import Endpoints, EntityChange, EntityKind, Op
-from omnigraph.engine.history.feed import Block, Page
+from omnigraph.engine.history.feed import Block, Chapter, Page
 from omnigraph.engine.merge.conflicts import Conflict
 from omnigraph.engine.merge.relate import Outcome
 from omnigraph.engine.merge.verbs import Merged
@@ -16,6 +16,7 @@ __all__ = [
     "Change",
     "ChangeBlock",
     "ChangePage",
+    "ChangeStream",
     "Conflict",
     "Diff",
     "DiffStats",
@@ -220,6 +221,26 @@ class ChangeBlock:
             "changes": [change.to_dict() for change in self.changes],
             **({"next_page_token": self.next_page_token} if self.next_page_token else {}),
         }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeStream:
+    """One commit whose changes come one after the other, once; pass `cursor` as `since` to go on after it."""
+
+    commit: Commit
+    cursor: str
+    changes: Iterator[Change]
+
+    @classmethod
+    def of(cls, chapter: Chapter) -> Self:
+        """The public view of a commit that is told."""
+        told = map(Change.of, chapter.changes)
+        return cls(commit=Commit.of(chapter.commit), cursor=chapter.cursor, changes=told)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The wire form; reads the changes that are left to their end."""
+        block = ChangeBlock(commit=self.commit, changes=tuple(self.changes))
+        return block.to_dict() | {"cursor": self.cursor}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

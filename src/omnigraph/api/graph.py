@@ -9,11 +9,13 @@ from typing import Any, Self, TypeVar
 
 import pyarrow as pa
 
+from omnigraph.api.arguments import config_of, count_of, place_of, refuse_policy, text_of
 from omnigraph.api.comparisons import (
     Baseline,
     Change,
     ChangeBlock,
     ChangePage,
+    ChangeStream,
     Diff,
     MergeResult,
     changes_of,
@@ -41,7 +43,7 @@ from omnigraph.api.results import (
 from omnigraph.api.runners import hands_of, runner_of, spread_of
 from omnigraph.api.snapshot import Snapshot, name_and_params
 from omnigraph.api.streams import QueryStream
-from omnigraph.api.texts import source_of
+from omnigraph.api.texts import schema_of, source_of
 from omnigraph.catalog.model import Catalog
 from omnigraph.catalog.resolve import compile_schema
 from omnigraph.catalog.shape import shape_hash
@@ -51,7 +53,7 @@ from omnigraph.engine.engine import Engine
 from omnigraph.engine.history.baseline import baseline
 from omnigraph.engine.history.commit_changes import commit_changes
 from omnigraph.engine.history.diff import EntityKind, Op, Wanted, differences, state_named
-from omnigraph.engine.history.feed import page
+from omnigraph.engine.history.feed import page, stream
 from omnigraph.engine.merge.verbs import merge
 from omnigraph.engine.open import init_graph, open_graph, open_unsettled
 from omnigraph.engine.schema.apply import apply_schema, plan_schema
@@ -67,7 +69,7 @@ from omnigraph.errors import AlreadyInitialized, UserInputError
 from omnigraph.ids import MAIN, BranchName, CommitId, OperationId
 from omnigraph.manifest.branches import Branch as BranchFact
 from omnigraph.manifest.branches import delete_branch, list_branches
-from omnigraph.manifest.names import branch_name
+from omnigraph.manifest.names import actor_name, branch_name
 from omnigraph.manifest.records import GraphCommit
 from omnigraph.manifest.state import BranchState
 from omnigraph.manifest.travel import At, find_commit
@@ -89,10 +91,14 @@ def init(
     config: Mapping[str, Any] | None = None,
 ) -> "Graph":
     """Create a graph with a schema and open it."""
-    text = source_of(schema, "<schema>")
+    text, actor = schema_of(schema), actor_name(actor)
     try:
         engine = init_graph(
-            os.fspath(uri), text, force=force, storage_options=storage_options, config=config
+            place_of(uri),
+            text,
+            force=force,
+            storage_options=storage_options,
+            config=config_of(config),
         )
     except AlreadyInitialized:
         if not exist_ok:
@@ -111,11 +117,17 @@ def open(
     read_only: bool = False,
     storage_options: Mapping[str, str] | None = None,
     actor: str | None = None,
+    policy: None = None,
     config: Mapping[str, Any] | None = None,
 ) -> "Graph":
     """Open a graph; read-write settles what was interrupted before it returns."""
+    refuse_policy(policy)
+    actor = actor_name(actor)
     engine = open_graph(
-        os.fspath(uri), read_only=read_only, storage_options=storage_options, config=config
+        place_of(uri),
+        read_only=read_only,
+        storage_options=storage_options,
+        config=config_of(config),
     )
     return Graph(engine, actor=actor)
 
@@ -127,7 +139,7 @@ def discard_recovery(
     storage_options: Mapping[str, str] | None = None,
 ) -> DiscardedRecovery:
     """Give up a pending operation of a graph that it keeps from being opened."""
-    engine = open_unsettled(os.fspath(uri), storage_options=storage_options)
+    engine = open_unsettled(place_of(uri), storage_options=storage_options)
     return _discarded(engine, operation_id)
 
 
@@ -267,7 +279,7 @@ class Graph:
     ) -> MutationResult:
         """Run a mutation: one commit for all of its statements, or nothing."""
         chosen, values = name_and_params(name, params)
-        writer = actor or self._actor
+        writer = actor_name(actor) or self._actor
         done = mutate(
             self._engine,
             source_of(source),
@@ -310,7 +322,9 @@ class Graph:
         bringing it again writes nothing. `progress` is called with a `Progress` when a phase begins and when it is
         done; what it raises before the commit stops the load.
         """
-        writer = actor or self._actor
+        writer = actor_name(actor) or self._actor
+        if isinstance(source, str):
+            source = text_of("source", source)
         done = load(
             self._engine,
             source if type is None else {type: source},
@@ -321,7 +335,7 @@ class Graph:
             allow_empty=allow_empty,
             dry_run=dry_run,
             choose=chooser(self._engine, spark, progress),
-            batch_id=batch_id,
+            batch_id=None if batch_id is None else text_of("batch_id", batch_id),
         )
         notes = () if done.records else (f"{done.name} has 0 records; nothing was written",)
         notes = (f"{done.reason}; nothing was written",) if done.repeated else notes
@@ -352,17 +366,17 @@ class Graph:
 
     def schema_plan(self, schema: str | Path, *, allow_data_loss: bool = False) -> SchemaPlan:
         """Say what applying a schema would do; changes nothing."""
-        text = source_of(schema, "<schema>")
+        text = schema_of(schema)
         return plan_schema(self._engine, text, allow_data_loss=allow_data_loss)
 
     def schema_apply(
         self, schema: str | Path, *, allow_data_loss: bool = False, actor: str | None = None
     ) -> SchemaApplyResult:
         """Change the schema in one commit; `allow_data_loss` takes what is dropped out of history too."""
-        writer = actor or self._actor
+        writer = actor_name(actor) or self._actor
         done = apply_schema(
             self._engine,
-            source_of(schema, "<schema>"),
+            schema_of(schema),
             allow_data_loss=allow_data_loss,
             actor=writer,
         )
@@ -425,7 +439,10 @@ class Graph:
         target = branch_name(branch or self._branch, "commits")
         lineage = self._engine.manifest.current(target).lineage
         start = since if isinstance(since, datetime) or since is None else CommitId(str(since))
-        return [Commit.of(c) for c in lineage.listed(actor=actor, since=start, limit=limit)]
+        return [
+            Commit.of(c)
+            for c in lineage.listed(actor=actor, since=start, limit=count_of("limit", limit))
+        ]
 
     def commit(self, id: str | Commit) -> Commit:
         """One commit of any branch, by id or unique prefix."""
@@ -447,7 +464,7 @@ class Graph:
 
         With `spark` (a session, or True) executors find the rows of large tables that differ.
         """
-        writer = actor or self._actor
+        writer = actor_name(actor) or self._actor
         done = merge(
             self._engine,
             str(source),
@@ -516,6 +533,22 @@ class Graph:
         wanted = self._wanted(types, kinds, ops, images=images)
         return ChangePage.of(page(self._engine, target, start, limit, wanted))
 
+    def changes_stream(
+        self,
+        *,
+        branch: str | None = None,
+        since: str | Commit | None = None,
+        types: Sequence[str] | None = None,
+        kinds: Sequence[str] | None = None,
+        ops: Sequence[str] | None = None,
+        images: bool = False,
+    ) -> Iterator[ChangeStream]:
+        """The change feed up to now, commit by commit, the changes of each one after the other, however many they are."""
+        target = branch_name(branch or self._branch, "changes")
+        start = None if since is None else str(since)
+        wanted = self._wanted(types, kinds, ops, images=images)
+        return map(ChangeStream.of, stream(self._engine, target, start, wanted))
+
     def commit_changes(
         self,
         id: str | Commit,
@@ -573,7 +606,9 @@ class Graph:
         """
         target = BranchName(branch or self._branch)
         hands = hands_of(self._engine, spark)
-        return ensure_indices(self._engine, target, actor=actor or self._actor, hands=hands)
+        return ensure_indices(
+            self._engine, target, actor=actor_name(actor) or self._actor, hands=hands
+        )
 
     def index_status(self, *, branch: str | None = None) -> IndexReport:
         """Say how far every index is."""
@@ -585,7 +620,7 @@ class Graph:
         With `spark` (a session, or True) executors rewrite and index; only this process commits.
         """
         hands = hands_of(self._engine, spark)
-        done = optimize(self._engine, actor=actor or self._actor, hands=hands)
+        done = optimize(self._engine, actor=actor_name(actor) or self._actor, hands=hands)
         return OptimizeReport(uri=self.uri, tables=done)
 
     def cleanup(
@@ -601,7 +636,9 @@ class Graph:
         With them go forks of branches that are gone, dropped tables, and scratch files of loads that never ended.
         What a branch shows stays readable; without `confirm` nothing is removed and the report is a preview.
         """
-        done = cleanup(self._engine, keep=keep, older_than=older_than, confirm=confirm)
+        done = cleanup(
+            self._engine, keep=count_of("keep", keep), older_than=older_than, confirm=confirm
+        )
         return CleanupReport(
             uri=self.uri, tables=done.tables, confirmed=confirm, scratch_removed=done.scratch
         )
@@ -614,7 +651,7 @@ class Graph:
         `force` adopts the others too: their rows become visible as they are.
         """
         found, commit = repair(
-            self._engine, confirm=confirm, force=force, actor=actor or self._actor
+            self._engine, confirm=confirm, force=force, actor=actor_name(actor) or self._actor
         )
         return RepairReport(uri=self.uri, tables=found, commit=_commit(commit))
 

@@ -24,7 +24,7 @@ def chooser(engine: Engine, spark: Any, tell: Tell | None = None) -> Choose:
     return choose if tell is None else partial(_telling, choose, tell)
 
 
-def _telling(choose: Choose, tell: Tell, size: Size | None) -> Choice:
+def _telling(choose: Choose, tell: Tell, size: Size) -> Choice:
     choice = choose(size)
     if choice.runner is None:
         return choice
@@ -40,7 +40,7 @@ def _chooser(engine: Engine, spark: Any) -> Choose:
                 f"spark= takes a SparkSession, True, False or 'auto', not '{spark}'; no changes were made"
             )
         return partial(_by_size, engine)
-    return partial(_asked, engine, spark)
+    return partial(_asked, spark)
 
 
 def hands_after(engine: Engine, spark: Any, done_by: str) -> Hands | None:
@@ -52,17 +52,15 @@ def hands_after(engine: Engine, spark: Any, done_by: str) -> Hands | None:
     return hands if remote else None
 
 
-def _asked(engine: Engine, spark: Any, size: Size | None) -> Choice:
-    """Spark, wherever the input can be cut."""
-    if size is None:
-        return choose_here(engine, size)
+def _asked(spark: Any, size: Size) -> Choice:
+    """Spark, whatever the size."""
     return _on_spark(spark, "Spark was asked for")
 
 
-def _by_size(engine: Engine, size: Size | None) -> Choice:
-    if size is not None and size.foreign is not None:
+def _by_size(engine: Engine, size: Size) -> Choice:
+    if size.foreign is not None:
         return _on_spark(size.foreign.sparkSession, "a Spark DataFrame is among the input")
-    if size is None or not is_large(engine, size):
+    if not is_large(engine, size):
         return choose_here(engine, size)
     if find_spec("pyspark") is None:
         here = choose_here(engine, size)

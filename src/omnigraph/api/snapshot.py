@@ -2,12 +2,14 @@
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Self
 
 import pyarrow as pa
 
+from omnigraph.api.arguments import text_of
 from omnigraph.api.explanations import Explanation
 from omnigraph.api.results import QueryResult
 from omnigraph.api.streams import QueryStream
@@ -16,7 +18,7 @@ from omnigraph.engine.engine import Engine
 from omnigraph.engine.history.export import export
 from omnigraph.engine.history.parts import Part, export_parts
 from omnigraph.engine.read.verbs import entity, explain, query, stream
-from omnigraph.errors import NotFound, UserInputError
+from omnigraph.errors import HistoryReclaimed, NotFound, TableNotFound, UserInputError
 from omnigraph.ids import TableKey
 from omnigraph.manifest.view import View
 from omnigraph.pipeline.steps import Runner
@@ -58,7 +60,8 @@ class Snapshot:
         """Run a read, on Spark when a session (or True) is given."""
         chosen, values = name_and_params(name, params)
         if spark is None or spark is False:
-            answer = query(self._engine, self._view, source_of(source), chosen, values)
+            with self._history():
+                answer = query(self._engine, self._view, source_of(source), chosen, values)
         else:
             # Spark is an extra and slow to load: only who asks for it pays for it.
             on_spark = import_module("omnigraph.spark.query").spark_query
@@ -118,7 +121,8 @@ class Snapshot:
 
     def entity(self, type_name: str, id: str) -> dict[str, Any] | None:
         """One entity by id, or None, with the properties it had then; a type may be named as it was then."""
-        return entity(self._engine, self._view, self._key(type_name), id)
+        with self._history():
+            return entity(self._engine, self._view, self._key(type_name), text_of("id", id))
 
     def export(self, types: Sequence[str] | None = None) -> Iterator[dict[str, Any]]:
         """Every entity in the load format."""
@@ -161,7 +165,20 @@ class Snapshot:
         entry = self._view.snapshot.entries.get(key)
         if entry is None:
             raise NotFound("table", key, hint="the type did not exist yet")
-        return self._engine.store.tables.open(entry.at)
+        with self._history():
+            return self._engine.store.tables.open(entry.at)
+
+    @contextmanager
+    def _history(self) -> Iterator[None]:
+        """Tell of a table of the past that is gone altogether that its history is."""
+        try:
+            yield
+        except TableNotFound as error:
+            then = self._view.state.snapshot.entries.values()
+            gone = next((entry for entry in then if entry.at.path in error.table), None)
+            if self._at is None or gone is None:
+                raise
+            raise HistoryReclaimed(gone.table_key, gone.at.version) from error
 
     def _key(self, type_name: str) -> TableKey:
         """The table key of a type by the name it has now, else by the name it had then."""
@@ -197,4 +214,4 @@ def name_and_params(
         if params is not None:
             raise UserInputError("parameters were given twice; no changes were made")
         return None, name
-    return name, params
+    return None if name is None else text_of("name", name), params

@@ -6,6 +6,7 @@ from omnigraph.catalog.model import Catalog
 from omnigraph.catalog.resolve import compile_schema
 from omnigraph.compile import lint as linting
 from omnigraph.errors import SchemaError, UserInputError
+from omnigraph.language.schema.parse import decode_schema
 from omnigraph.language.source import (
     Diagnostic,
     Position,
@@ -28,22 +29,37 @@ def source_of(given: str | Path, name: str = "<text>") -> Source:
     return Source(given, name)
 
 
+def schema_of(given: str | Path) -> Source:
+    """A schema argument: a `str` is the text itself, a `Path` is a file."""
+    return read_schema(given) if isinstance(given, Path) else source_of(given, "<schema>")
+
+
+def read_schema(path: Path) -> Source:
+    """Read a schema file; bytes that are no UTF-8 text are an error of the schema."""
+    return decode_schema(_read(path), str(path))
+
+
 def read_source(path: Path) -> Source:
     """Read a file; one that cannot be read or is no UTF-8 text is refused by name."""
     try:
-        return Source(path.read_bytes().decode("utf-8-sig"), str(path))
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise UserInputError(f"'{path}' cannot be read: {reason}; no changes were made") from error
+        return Source(_read(path).decode("utf-8-sig"), str(path))
     except UnicodeDecodeError as error:
         raise UserInputError(
             f"'{path}' is no UTF-8 text (byte {error.start}); no changes were made"
         ) from error
 
 
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise UserInputError(f"'{path}' cannot be read: {reason}; no changes were made") from error
+
+
 def parse_schema(text: str | Path) -> Catalog:
     """Compile a schema; `SchemaError` lists what is wrong with it."""
-    return compile_schema(source_of(text))
+    return compile_schema(read_schema(text) if isinstance(text, Path) else source_of(text))
 
 
 def lint(schema: str | Path | Catalog, query: str | Path | None = None) -> list[Diagnostic]:

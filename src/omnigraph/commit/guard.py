@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from omnigraph.commit.plan import TableWrite, WritePlan
+from omnigraph.commit.queues import Hold
 from omnigraph.commit.sidecar import Sidecar
 from omnigraph.commit.sidecars import Sidecars
 from omnigraph.errors import (
@@ -14,9 +15,10 @@ from omnigraph.errors import (
     ReadSetConflict,
     RecoveryRequired,
 )
-from omnigraph.ids import TableKey, Version
+from omnigraph.ids import MAIN, TableKey, Version
 from omnigraph.manifest.manifest import Manifest
 from omnigraph.manifest.snapshot import Snapshot
+from omnigraph.manifest.stamp import CURRENT
 from omnigraph.manifest.state import BranchState
 from omnigraph.storage.tables import Tables
 
@@ -30,10 +32,10 @@ class Blocked(RecoveryRequired):
 
 
 def require_base(
-    tables: Tables, manifest: Manifest, sidecars: Sidecars, plan: WritePlan
+    tables: Tables, manifest: Manifest, sidecars: Sidecars, plan: WritePlan, hold: Hold
 ) -> BranchState:
     """Give the state of the branch; raise unless head, pins and HEADs are what the plan was prepared on."""
-    state = manifest.current(plan.branch)
+    state = _state(manifest, plan, hold)
     head = state.head.id if state.head else None
     if plan.if_commit is not None and head != plan.if_commit:
         raise PreconditionFailed(plan.if_commit, head)
@@ -45,6 +47,19 @@ def require_base(
             _require_no_drift(tables, sidecars, write)
     _require_no_rivals(sidecars, [write for write in plan.tables if write.fork is not None])
     return state
+
+
+def _state(manifest: Manifest, plan: WritePlan, hold: Hold) -> BranchState:
+    """The branch as far as the plan relies on it.
+
+    Pins move under their turns only. Where nobody else had these turns, what is known of their pins still holds;
+    a branch may have begun another life and somebody else may have moved the head, so those are looked up.
+    """
+    if hold.is_unbroken and plan.branch == MAIN and plan.if_commit is None:
+        known = manifest.heads.get(MAIN)
+        if known is not None and known.stamp == CURRENT:
+            return known
+    return manifest.current(plan.branch)
 
 
 def require_pin(write: TableWrite, snapshot: Snapshot) -> None:

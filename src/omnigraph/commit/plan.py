@@ -7,6 +7,7 @@ from typing import Protocol
 from omnigraph.commit.queues import SCHEMA_APPLY, QueueKey, queue_key
 from omnigraph.commit.sidecar import PointerUpdate, Registration, Tombstone, WriterKind
 from omnigraph.ids import BranchName, CommitId, OperationId, TableKey, Version
+from omnigraph.manifest.names import actor_name
 from omnigraph.manifest.records import CommitKind
 from omnigraph.storage.tables import Staged, TableAt, Tables
 
@@ -82,6 +83,10 @@ class WritePlan:
     """Runs when every table landed; a conflict it raises refuses the publish."""
     after_publish: Callable[[], None] = nothing
     """Runs when the graph moved; until it is done the sidecar stays."""
+
+    def __post_init__(self) -> None:
+        # A name that cannot be stored would be found out by the publish, after tables have landed.
+        actor_name(self.actor)
 
     @property
     def is_strict(self) -> bool:

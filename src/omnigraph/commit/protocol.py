@@ -73,7 +73,7 @@ def commit(desk: Desk, plan: WritePlan, hold: Hold) -> Published:
     """
     if not hold.covers(plan.queues):
         raise InternalError("a write would be committed without all of its queues")
-    state = require_base(desk.tables, desk.manifest, desk.sidecars, plan)  # the last look
+    state = require_base(desk.tables, desk.manifest, desk.sidecars, plan, hold)  # the last look
     fail(Failpoint.STAGED)
     sidecar = intent(desk, plan, hold, state.line)
     desk.sidecars.arm(sidecar)  # A: the intent is durable

@@ -49,6 +49,11 @@ class Hold:
             raise InternalError(f"{key.name} would be committed without its queue")
         return self.locks[key]
 
+    @property
+    def is_unbroken(self) -> bool:
+        """Whether nobody had any of the turns since they were last given back here."""
+        return bool(self.locks) and all(lock.unbroken for lock in self.locks.values())
+
     def lost(self) -> QueueKey | None:
         """A turn that is no longer ours, because the process slept longer than its lease; None when all are."""
         return next((key for key, lock in self.locks.items() if not lock.still_held()), None)

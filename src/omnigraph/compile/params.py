@@ -20,6 +20,9 @@ INTEGER_TEXT_CHARS_MAX = 40
 """Longer decimal text is out of every range; converting it would only cost time."""
 
 
+_OUT_OF_RANGE = ("P02", "a number out of range")
+
+
 def bind(
     declared: Mapping[str, Parameter], given: Mapping[str, Any] | None, *, strict: bool = False
 ) -> dict[str, object]:
@@ -124,7 +127,7 @@ def _typed(value: object, declared: PropertyType) -> object | _Refusal:
         return _list(value, declared)
     match declared.scalar:
         case Scalar.STRING:
-            return value if isinstance(value, str) else _ill_typed(value, declared)
+            return _text(value, declared)
         case Scalar.BOOL:
             return value if isinstance(value, bool) else _ill_typed(value, declared)
         case Scalar.BLOB:
@@ -141,6 +144,16 @@ def _ill_typed(value: object, declared: PropertyType) -> _Refusal:
     return _Refusal("P01", str(declared.required()), _kind(value))
 
 
+def _text(value: object, declared: PropertyType) -> object | _Refusal:
+    if not isinstance(value, str):
+        return _ill_typed(value, declared)
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return _Refusal("P01", f"{declared.required()} as UTF-8", "text with half a surrogate pair")
+    return value
+
+
 def _number(value: object, declared: PropertyType) -> object | _Refusal:
     whole = declared.scalar in INTEGERS
     if whole and isinstance(value, str):
@@ -155,7 +168,9 @@ def _number(value: object, declared: PropertyType) -> object | _Refusal:
         return _Refusal("P01", f"a finite {declared.required()}", "a number that is not finite")
     found = fit(value, declared)
     if isinstance(found, Misfit):
-        return _Refusal("P02", f"{declared.required()}: {found.reason}", "a number out of range")
+        unsigned = declared.scalar in (Scalar.U32, Scalar.U64)
+        code, came = ("P01", "a negative number") if unsigned and value < 0 else _OUT_OF_RANGE
+        return _Refusal(code, f"{declared.required()}: {found.reason}", came)
     return found
 
 
@@ -191,7 +206,7 @@ def _blob(value: object, declared: PropertyType) -> object | _Refusal:
     if isinstance(value, bytes | bytearray | memoryview):
         return "base64:" + base64.b64encode(bytes(value)).decode("ascii")
     if isinstance(value, str):
-        return value
+        return _text(value, declared)
     return _Refusal("P01", "'base64:…', a URI, or bytes", _kind(value))
 
 

@@ -1,18 +1,20 @@
 """One write from entry to commit: heal, look, prepare, commit; prepared again, under its turns, when its base moved."""
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 from omnigraph.commit.guard import Blocked, StaleBase
 from omnigraph.commit.plan import WritePlan
 from omnigraph.commit.protocol import Refused, commit
 from omnigraph.commit.queues import SCHEMA_APPLY, Hold, QueueKey
 from omnigraph.engine.engine import Engine
-from omnigraph.errors import ConflictError, ManifestConflict, ReadSetConflict
+from omnigraph.errors import ConflictError, ManifestConflict, OmniError, ReadSetConflict
 from omnigraph.ids import BranchName
 from omnigraph.limits import PREPARE_ROUNDS_MAX
 from omnigraph.manifest.branches import is_schema_locked, refuse_during_schema_apply
 from omnigraph.manifest.publish import Published
 from omnigraph.manifest.view import View
+from omnigraph.storage.counters import carried
 
 Prepare = Callable[[View], WritePlan | None]
 """A writer: from a view to a plan, or to nothing to do."""
@@ -43,18 +45,41 @@ def attempt(
     engine: Engine, branch: BranchName, prepare: Prepare, operation: str = "this write"
 ) -> Published | None:
     """Run a writer; None when it had nothing to write."""
-    enter(engine, operation)
+    view = _entered(engine, branch, operation)
     try:
-        return _prepared(engine, branch, prepare)
+        return _prepared(engine, view, prepare)
     except Blocked:
         # Its owner was alive at the heal above and has died since; what it left may be complete.
         if not any(outcome.is_settled for outcome in engine.recovery.heal()):
             raise
-    return _prepared(engine, branch, prepare)
+    return _prepared(engine, engine.view(branch), prepare)
 
 
-def _prepared(engine: Engine, branch: BranchName, prepare: Prepare) -> Published | None:
-    view = engine.view(branch)
+def _entered(engine: Engine, branch: BranchName, operation: str) -> View:
+    """Enter and look. A store that takes its time is asked everything at once, and looked at again if need be."""
+    if not engine.store.root.is_distant:
+        enter(engine, operation)
+        return engine.view(branch)
+    with ThreadPoolExecutor(2, "omnigraph-entry") as pool:
+        pending = pool.submit(carried(engine.recovery.heal))
+        locked = pool.submit(carried(is_schema_locked), engine.manifest)
+        seen = _looked(engine, branch)
+    if pending.result() or locked.result():
+        wait_for_schema_change(engine, operation)
+        seen = _looked(engine, branch)
+    if isinstance(seen, OmniError):
+        raise seen
+    return seen
+
+
+def _looked(engine: Engine, branch: BranchName) -> View | OmniError:
+    try:
+        return engine.view(branch)
+    except OmniError as error:
+        return error
+
+
+def _prepared(engine: Engine, view: View, prepare: Prepare) -> Published | None:
     plan = prepare(view)
     if plan is None:
         return None

@@ -28,8 +28,9 @@ from omnigraph.storage.layout import (
 )
 from omnigraph.storage.objects import Objects
 
-_STAGED = frozenset(staging_path(name) for name in SCHEMA_FILES)
-_WATCHED = _STAGED | frozenset(SCHEMA_FILES)
+_STAGED = staging_path(SCHEMA_STATE)
+"""Written last and put in place last: while a change is published and not in place, this file is there."""
+_WATCHED = (*SCHEMA_FILES, _STAGED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +69,7 @@ def load_contract(objects: Objects) -> Accepted:
 
 
 class Contracts:
-    """The accepted schema, looked at by every operation: one listing, and nothing more while nothing changed."""
+    """The accepted schema, looked at by every operation: one look, and nothing more while nothing changed."""
 
     def __init__(self, objects: Objects, runtime: Runtime) -> None:
         self._objects = objects
@@ -114,18 +115,17 @@ class Contracts:
         self._held = None
 
     def _hold(self, stamps: Mapping[str, str], accepted: Accepted) -> Accepted:
-        known = replace(accepted, is_staged=bool(_STAGED & stamps.keys()))
+        known = replace(accepted, is_staged=_STAGED in stamps)
         self._held = (stamps, known)
         return known
 
     def _is_moving(self, before: Mapping[str, str]) -> bool:
         """Whether texts that disagree may be those of a change that puts them in place one by one."""
         now = self._stamps()
-        return now != before or bool(_STAGED & now.keys())
+        return now != before or _STAGED in now
 
-    def _stamps(self) -> dict[str, str]:
-        found = self._objects.stamps("")
-        return {path: found[path] for path in sorted(_WATCHED & found.keys())}
+    def _stamps(self) -> Mapping[str, str]:
+        return self._objects.stamps(_WATCHED)
 
 
 def keep_replaced(objects: Objects, operation: OperationId, contract: Contract) -> None:

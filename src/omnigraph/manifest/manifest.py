@@ -35,14 +35,16 @@ class Manifest:
     turns: Locks | None = None
 
     @contextmanager
-    def turn(self, branch: BranchName) -> Iterator[None]:
-        """Publish in turn with the other publishers of a branch, as far as they can be waited for."""
+    def turn(self, branch: BranchName) -> Iterator[bool]:
+        """Publish in turn with the other publishers of a branch; False when the turn was waited for in vain."""
         with self.heads.turn(branch), ExitStack() as held:
-            if self.turns is not None:
-                lock = self.turns.acquire(f"__publish__@{branch}", wait=PUBLISH_TURN_SECONDS_MAX)
-                if lock is not None:
-                    held.callback(self.turns.release, lock)
-            yield
+            if self.turns is None:
+                yield True
+                return
+            lock = self.turns.acquire(f"__publish__@{branch}", wait=PUBLISH_TURN_SECONDS_MAX)
+            if lock is not None:
+                held.callback(self.turns.release, lock)
+            yield lock is not None
 
     def current(
         self, branch: BranchName, line: Incarnation | None = None, *, remember: bool = True

@@ -1,4 +1,4 @@
-"""What a branch may be called."""
+"""What branches and actors may be called."""
 
 import re
 from collections.abc import Iterable
@@ -17,6 +17,8 @@ _ALLOWED: Final = "letters, digits, '.', '-' and '_' in parts separated by '/'"
 
 def branch_name(text: str, operation: str) -> BranchName:
     """Read the name of a branch that is to be used; blanks around it do not count."""
+    if not is_utf8(text):
+        raise _refused(text, operation, "it is no text")
     name = text.strip()
     if not name:
         raise _refused(text, operation, "it is empty")
@@ -55,7 +57,28 @@ def _broken_rule(name: str) -> str | None:
     return None
 
 
-def _refused(name: str, operation: str, rule: str) -> UserInputError:
+def actor_name(given: str | None) -> str | None:
+    """Read who a write is by: text that can be stored, or nobody."""
+    if given is None or is_utf8(given):
+        return given or None
+    raise UserInputError(
+        f"the actor '{shorten(given)}' is no text that can be stored; no changes were made",
+        hint="an actor is UTF-8 text, such as 'ann' or 'agent:import'",
+    )
+
+
+def is_utf8(text: object) -> bool:
+    """Whether something is text that can be stored: half of a surrogate pair cannot."""
+    if not isinstance(text, str):
+        return False
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _refused(name: object, operation: str, rule: str) -> UserInputError:
     return UserInputError(
         f"{operation}: the branch name '{shorten(name)}' cannot be used: {rule}; no changes were made",
         hint=f"a branch name holds {_ALLOWED}",

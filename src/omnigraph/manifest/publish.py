@@ -15,6 +15,7 @@ from omnigraph.limits import (
     MANIFEST_FRAGMENTS_MAX,
     PUBLISH_BACKOFF_SECONDS,
     PUBLISH_RETRIES_MAX,
+    PUBLISH_TURNS_IN_VAIN_MAX,
 )
 from omnigraph.logs import get_logger
 from omnigraph.manifest.change import Change, records_for
@@ -45,8 +46,22 @@ def publish(manifest: Manifest, change: Change) -> Published:
     `PublishContention`: other writers kept winning; nothing was written. A `StorageError` leaves the outcome
     open: recovery looks before anybody repeats the write.
     """
-    with manifest.turn(change.branch):
-        published = _rounds(manifest, change)
+    for _ in range(PUBLISH_TURNS_IN_VAIN_MAX):
+        published = _in_turn(manifest, change)
+        if published is not None:
+            return published
+    raise PublishContention(change.branch, (1 + PUBLISH_RETRIES_MAX) * PUBLISH_TURNS_IN_VAIN_MAX)
+
+
+def _in_turn(manifest: Manifest, change: Change) -> Published | None:
+    """Publish in turn; None when others kept winning because the turn was waited for in vain."""
+    with manifest.turn(change.branch) as is_ours:
+        try:
+            published = _rounds(manifest, change)
+        except PublishContention:
+            if is_ours:
+                raise
+            return None
         _fold(manifest, change.branch, published.state.fragments)
     return published
 

@@ -48,12 +48,21 @@ class Placed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counted:
-    """How many rows of a table a split holds, and the scratch file that has them shaped."""
+    """How many rows of a table a split holds, the ids they bring, and the scratch file that has them shaped."""
 
     split: int
     table_key: TableKey
     rows: int
+    ids: "Ids"
     shaped: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Ids:
+    """How many rows bring an id, and the first and last of these when they ascend."""
+
+    count: int
+    span: tuple[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +71,13 @@ class Passed:
 
     split: int
     lines: int
+
+
+@dataclass(frozen=True, slots=True)
+class Unsure:
+    """A table of edges some of whose ends were not found at a glance."""
+
+    table_key: TableKey
 
 
 class PieceKind(IntEnum):
@@ -102,7 +118,7 @@ class Unwrote:
     marked: tuple[Marked, ...]
 
 
-Answer = Found | Counted | Passed | Piece | Wrote | Unwrote
+Answer = Found | Counted | Passed | Unsure | Piece | Wrote | Unwrote
 
 
 def told(answers: Iterable[Answer]) -> pa.Table:

@@ -29,16 +29,18 @@ class Bucket:
         return self.judgement.job
 
     def put(self, table: TableKey, role: str, group: int = 0) -> pa.Table:
-        """Incoming rows under one kind of key, named as the table names its columns."""
-        return self._named(Side("put", table, role, group))
+        """Incoming rows under one kind of key, named as the table names its columns; none when nothing asks for them."""
+        side = Side("put", table, role, group)
+        if side.name not in self.sides:
+            return self._named(side, self.judgement.schema(side).empty_table())
+        return self._named(side, self.sides[side.name])
 
     def held(self, table: TableKey, role: str, group: int = 0) -> pa.Table | None:
         """Committed rows under one kind of key; None when they were not brought here."""
         side = Side("held", table, role, group)
-        return self._named(side) if side.name in self.sides else None
+        return self._named(side, self.sides[side.name]) if side.name in self.sides else None
 
-    def _named(self, side: Side) -> pa.Table:
-        rows = self.sides[side.name]
+    def _named(self, side: Side, rows: pa.Table) -> pa.Table:
         if side.role == UNIQUE:
             return rows.drop([KEY])
         name = "src" if side.role == FORMER else side.role

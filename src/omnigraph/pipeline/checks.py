@@ -1,9 +1,11 @@
 """Per-split checks: read a split, say everything that is wrong with it, keep what had to be parsed."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any
+from itertools import pairwise
+from threading import Lock
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
@@ -20,6 +22,7 @@ from omnigraph.pipeline.answers import (
     Answer,
     Counted,
     Found,
+    Ids,
     Passed,
     Phase,
     Piece,
@@ -31,6 +34,7 @@ from omnigraph.pipeline.home import Home
 from omnigraph.pipeline.intake import (
     Intake,
     Part,
+    ascends,
     id_problem,
     joined,
     misnamed_ids,
@@ -38,10 +42,12 @@ from omnigraph.pipeline.intake import (
     pending_rows,
 )
 from omnigraph.pipeline.reading import POSITION, split_rows, take, with_ids, without
-from omnigraph.pipeline.splits import ByteRange, Shaped, SpilledLines, Split, TextTable
+from omnigraph.pipeline.splits import Loose, Shaped, Split, TextTable
 from omnigraph.pipeline.steps import Each
 from omnigraph.runtime import SYSTEM
 from omnigraph.storage.store import Store, open_store
+
+_K = TypeVar("_K")
 
 VALUES = 0
 """Where value rules stand among the rules."""
@@ -66,6 +72,11 @@ class Job:
     def store(self) -> Store:
         """The graph as this process reaches it."""
         return self.here.store or _reached(self.home, self.seed)
+
+    def kept(self, name: str, make: Callable[[], _K]) -> _K:
+        """Something that several tasks of one process need: made by the first, and gone with the load."""
+        here = self.here if self.here.store is not None else _elsewhere(self.home, self.seed)
+        return here.kept(name, make)
 
     def kind_of(self, table: TableKey) -> ChangeKind:
         """How one table is written."""
@@ -95,6 +106,16 @@ class Here:
 
     def __init__(self, store: Store | None = None) -> None:
         self.store = store
+        self._lock = Lock()
+        self._made: dict[str, Any] = {}
+
+    def kept(self, name: str, make: Callable[[], _K]) -> _K:
+        """What was made under a name; others wait for whoever makes it."""
+        with self._lock:
+            if name not in self._made:
+                self._made[name] = make()
+            found: _K = self._made[name]
+            return found
 
     def __reduce__(self) -> "tuple[type[Here], tuple[()]]":
         return (Here, ())
@@ -104,6 +125,12 @@ class Here:
 def _reached(home: Home, seed: str) -> Store:
     # Opened anew for every load: what another process holds open may be of a graph that was here before.
     return open_store(home.uri, dict(home.options), fsync=home.fsync)
+
+
+@lru_cache(maxsize=1)
+def _elsewhere(home: Home, seed: str) -> Here:
+    # A process that works for one load after the other keeps nothing of the one before.
+    return Here()
 
 
 # ---- the first look
@@ -144,9 +171,29 @@ class Check:
                 POSITION, pa.array(part.origins.numbers, pa.int64())
             )
             yield from value_problems(self.job, type_, rows)
-            if isinstance(split.content, ByteRange | SpilledLines | TextTable):
+            if isinstance(split.content, Loose | TextTable):
                 kept = self.job.keep(store, f"{type_.name}-{split.number}", rows)
-        yield Counted(split=split.number, table_key=type_.table_key, rows=part.rows, shaped=kept)
+        yield Counted(
+            split=split.number,
+            table_key=type_.table_key,
+            rows=part.rows,
+            ids=_told_ids(ids),
+            shaped=kept,
+        )
+
+
+def _told_ids(ids: pa.Array) -> Ids:
+    named = ids.drop_null()
+    if not len(named) or not ascends(named):
+        return Ids(len(named))
+    return Ids(len(named), (named[0].as_py(), named[-1].as_py()))
+
+
+def are_distinct(counted: Iterable[Counted]) -> bool:
+    """Whether no id can be in two splits, nor twice in one: they ascend, from one split to another."""
+    named = [one.ids for one in counted if one.ids.count]
+    spans = sorted(one.span for one in named if one.span is not None)
+    return len(spans) == len(named) and all(a[1] < b[0] for a, b in pairwise(spans))
 
 
 def _read_problems(split: Split, intake: Intake, job: Job) -> Iterator[Found]:
@@ -171,7 +218,7 @@ def _read_problems(split: Split, intake: Intake, job: Job) -> Iterator[Found]:
 
 
 def _column_rank(split: Split, problem: Problem, job: Job) -> int:
-    if isinstance(split.content, ByteRange | SpilledLines):
+    if isinstance(split.content, Loose):
         return 0
     assert split.table_key is not None, "a frame has a type"
     names = [*wanted_columns(job.type(split.table_key)), "id"]
@@ -265,6 +312,6 @@ def shaped_splits(splits: Sequence[Split], counted: Sequence[Counted]) -> list[S
         split = replace(from_number[one.split], table_key=one.table_key)
         if one.shaped is not None:
             found.append(replace(split, content=Shaped(one.shaped)))
-        elif not isinstance(split.content, ByteRange | SpilledLines | TextTable):
+        elif not isinstance(split.content, Loose | TextTable):
             found.append(split)
     return found

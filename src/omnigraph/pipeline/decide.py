@@ -69,7 +69,7 @@ class Decide:
         bucket = Bucket(self.judgement, sides, self.judgement.job.store())
         answers: list[Answer] = []
         if self.judgement.identifies:
-            answers += _identified(bucket)
+            answers += identified(bucket)
         if self.judgement.judges:
             answers += _judged(bucket)
         yield told(answers)
@@ -78,7 +78,8 @@ class Decide:
 # ---- who is who
 
 
-def _identified(bucket: Bucket) -> Iterator[Answer]:
+def identified(bucket: Bucket) -> Iterator[Answer]:
+    """Tell ids that are there twice, those that lose, and rows that replace others."""
     for table in bucket.judgement.tables:
         type_ = bucket.job.type(table)
         rows = bucket.put(table, ID)
@@ -160,7 +161,8 @@ def _judged(bucket: Bucket) -> Iterator[Answer]:
     for table in bucket.judgement.tables:
         yield from _unique(bucket, bucket.job.type(table))
     for edge in bucket.judgement.edges():
-        yield from _ends(bucket, edge, nodes)
+        if edge.table_key not in bucket.judgement.sure:
+            yield from _ends(bucket, edge, nodes)
         if not edge.cardinality.is_free:
             yield from _counted(bucket, edge, nodes)
     if bucket.judgement.replaces:

@@ -192,7 +192,7 @@ def shape_column(values: pa.Array, target: PropertyType) -> Shaped:
 def _python_values(values: pa.Array) -> list[Any]:
     """Values one by one; instants as milliseconds, since Python's do not reach as far as Arrow's."""
     if pa.types.is_timestamp(values.type):
-        values = values.cast(pa.timestamp("ms", values.type.tz), safe=False).cast(pa.int64())
+        values = _milliseconds(values)
     elif _is_list(values.type) and pa.types.is_timestamp(values.type.value_type):
         instants = pa.list_(pa.timestamp("ms", values.type.value_type.tz))
         values = values.cast(instants, safe=False).cast(pa.list_(pa.int64()))
@@ -222,12 +222,17 @@ def _is_list(found: pa.DataType) -> bool:
 
 def _cast(values: pa.Array, target: PropertyType) -> pa.Array:
     if target.scalar is Scalar.DATETIME and pa.types.is_timestamp(values.type):
-        return (
-            values.cast(pa.timestamp("ms", values.type.tz), safe=False)
-            .cast(pa.int64())
-            .cast(pa.date64())
-        )
+        return _milliseconds(values).cast(pa.date64())
     return values.cast(target.arrow)
+
+
+def _milliseconds(values: pa.Array) -> pa.Array:
+    """Instants as milliseconds; a fraction of one is cut off, before 1970 as well as after."""
+    parts = {"us": 1_000, "ns": 1_000_000}.get(values.type.unit)
+    if parts is not None:
+        numbers = pc.fill_null(values.cast(pa.int64()), 0).to_numpy(zero_copy_only=False)
+        return pa.array(numbers // parts, mask=pc.is_null(values).to_numpy(zero_copy_only=False))
+    return values.cast(pa.timestamp("ms", values.type.tz), safe=False).cast(pa.int64())
 
 
 def _is_plain(values: pa.Array, target: PropertyType) -> bool:

@@ -175,9 +175,13 @@ def last_wins(type_: TableType, kind: ChangeKind) -> bool:
 
 def has_twins(ids: pa.Array) -> bool:
     """Whether an id occurs twice; ids that ascend, as exported ones do, are seen to be unique at a glance."""
-    if pc.all(pc.less(ids.slice(0, max(0, len(ids) - 1)), ids.slice(1)), min_count=0).as_py():
-        return False
-    return bool(pc.count_distinct(ids).as_py() != len(ids))
+    return not ascends(ids) and bool(pc.count_distinct(ids).as_py() != len(ids))
+
+
+def ascends(ids: pa.Array) -> bool:
+    """Whether every id is greater than the one before."""
+    before, after = ids.slice(0, max(0, len(ids) - 1)), ids.slice(1)
+    return bool(pc.all(pc.less(before, after), min_count=0).as_py())
 
 
 def twins_of(ids: pa.Array, places: pa.Array) -> pa.Table:
@@ -194,12 +198,12 @@ def twins_of(ids: pa.Array, places: pa.Array) -> pa.Table:
 
 def twins_problem(type_: TableType, identity: str, first: Origin, second: Origin) -> Problem:
     """Say where an id stands twice."""
-    keyed = is_keyed(type_)
-    what = "@unique violation on the key of" if keyed else "the same id twice in"
-    message = f"{what} {type_.name}: '{shorten(identity)}' is in {first} and in {second}"
-    return second.problem(
-        "W13" if keyed else "W20", message, table_key=type_.table_key, row_id=identity
-    )
+    key = type_.key if isinstance(type_, NodeType) else None
+    rule, what = "W20", f"the same id twice in {type_.name}"
+    if key is not None:
+        rule, what = "W13", f"@unique violation on {type_.name}.{key.display}"
+    message = f"{what}: '{shorten(identity)}' is in {first} and in {second}"
+    return second.problem(rule, message, table_key=type_.table_key, row_id=identity)
 
 
 # ---- rows

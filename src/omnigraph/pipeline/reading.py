@@ -26,6 +26,8 @@ from omnigraph.pipeline.frames import (
 from omnigraph.pipeline.identity import fresh_ids_at, key_ids
 from omnigraph.pipeline.intake import Intake, is_keyed
 from omnigraph.pipeline.lines import Block, blocks_between, blocks_in, take_block, take_row_block
+from omnigraph.pipeline.parcels import opened_parcel
+from omnigraph.pipeline.records import as_record, take_records
 from omnigraph.pipeline.splits import (
     ByteRange,
     Frame,
@@ -35,6 +37,7 @@ from omnigraph.pipeline.splits import (
     Shaped,
     Spilled,
     SpilledLines,
+    SpilledRecords,
     Split,
     TextTable,
 )
@@ -52,6 +55,10 @@ def take(split: Split, catalog: Catalog, store: Store) -> tuple[Intake, int]:
     match split.content:
         case ByteRange() | SpilledLines():
             return intake, _take_lines(split, _blocks(split.content, store), intake)
+        case SpilledRecords(path):
+            return intake, _take_records(
+                split, opened_parcel(unpacked(store.scratch.read(path))), intake
+            )
         case Shaped():
             raise InternalError(f"split {split.number} was taken in before")
         case content:
@@ -80,6 +87,14 @@ def _take_lines(split: Split, blocks: Iterator[Block], intake: Intake) -> int:
         else:
             take_row_block(numbered, type_, intake)
     return lines
+
+
+def _take_records(split: Split, records: Sequence[Any], intake: Intake) -> int:
+    if split.table_key is not None:
+        type_ = intake.catalog.tables[split.table_key]
+        records = [as_record(type_, row) for row in records]
+    take_records(records, intake, split.first)
+    return len(records)
 
 
 def _table(split: Split) -> TableKey:
@@ -153,7 +168,7 @@ def split_rows(split: Split, type_: TableType, names: Sequence[str], store: Stor
     match split.content:
         case Shaped():
             return store.scratch.read(split.content.path, ["id", *names, POSITION])
-        case ByteRange() | SpilledLines():
+        case ByteRange() | SpilledLines() | SpilledRecords():
             raise InternalError(f"split {split.number} was not shaped")
         case content:
             return _shaped_again(split, content, type_, names, store)

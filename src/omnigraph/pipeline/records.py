@@ -39,9 +39,9 @@ class Given:
     record: Any
 
 
-def take_records(source: Iterable[Any], intake: Intake) -> None:
+def take_records(source: Iterable[Any], intake: Intake, first: int = 1) -> None:
     """Take in mappings from memory; no more than one batch of them is held at a time."""
-    numbered = (Given(number, record) for number, record in enumerate(source, 1))
+    numbered = (Given(number, record) for number, record in enumerate(source, first))
     while batch := list(islice(numbered, RECORDS_TYPED)):
         Batch(intake.catalog).take(batch, intake)
 

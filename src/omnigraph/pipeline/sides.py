@@ -48,7 +48,8 @@ class Judgement:
 
     `identifies` asks for rows that share an id or meet one that is there; `judges` for every rule about several rows.
     `losers` and `replaced` are what an earlier meeting found: rows of splits, and of committed fragments, that count
-    no more.
+    no more. The ends of edges that are `sure` were seen to be there, and ids that are `distinct` to be so; those of
+    tables that have `met` are settled.
     """
 
     job: Job
@@ -59,6 +60,9 @@ class Judgement:
     judges: bool
     losers: Mapping[tuple[TableKey, int], tuple[Piece, ...]] = field(default_factory=dict)
     replaced: Mapping[tuple[TableKey, int], tuple[Piece, ...]] = field(default_factory=dict)
+    sure: frozenset[TableKey] = frozenset()
+    distinct: frozenset[TableKey] = frozenset()
+    met: frozenset[TableKey] = frozenset()
 
     @property
     def tables(self) -> tuple[TableKey, ...]:
@@ -84,16 +88,23 @@ class Judgement:
             if isinstance(type_, NodeType):
                 yield type_
 
+    def asks_for(self, edge: EdgeType, side: str) -> bool:
+        """Whether an end of an edge type has to meet others: nodes, or edges that are counted."""
+        counted = side == "src" and not edge.cardinality.is_free
+        return counted or edge.table_key not in self.sure
+
     @property
     def has_rules(self) -> bool:
         """Whether any rule about several rows concerns these tables."""
         tuples = any(self.job.type(table).unique for table in self.tables)
-        return tuples or any(True for _ in self.edges()) or any(self._wanted_of_strandings())
+        ends = any(self.asks_for(edge, side) for edge in self.edges() for side, _ in SIDES)
+        return tuples or ends or any(self._wanted_of_strandings())
 
     @property
     def consulted(self) -> frozenset[TableKey]:
         """The tables whose committed rows the decisions depend on."""
-        every = replace(self, identifies=True, judges=True)
+        none: frozenset[TableKey] = frozenset()
+        every = replace(self, identifies=True, judges=True, sure=none, distinct=none, met=none)
         return frozenset(side.table_key for side in every._wanted())
 
     # ---- incoming
@@ -105,14 +116,31 @@ class Judgement:
 
     def _put(self, type_: TableType) -> Iterator[Side]:
         table = type_.table_key
-        if self.identifies or isinstance(type_, NodeType):
+        if self._meets_others(table) or (isinstance(type_, NodeType) and self._has_edges(type_)):
             yield Side("put", table, ID)
         if self.judges:
             if isinstance(type_, EdgeType):
                 for side, _ in SIDES:
-                    yield Side("put", table, side)
+                    if self.asks_for(type_, side):
+                        yield Side("put", table, side)
             for group in range(len(type_.unique)):
                 yield Side("put", table, UNIQUE, group)
+
+    @property
+    def meeting(self) -> tuple[TableKey, ...]:
+        """The tables whose ids are to be settled: they may be there twice, in the input or in what is committed."""
+        return tuple(table for table in self.tables if self._meets_others(table))
+
+    def _meets_others(self, table: TableKey) -> bool:
+        alone = table in self.distinct and self.stays(table) is None
+        return self.identifies and not alone and table not in self.met
+
+    def _has_edges(self, node: NodeType) -> bool:
+        """Whether rules about edges ask for the nodes of a type."""
+        asked = (edge for edge in self.edges() if any(self.asks_for(edge, s) for s, _ in SIDES))
+        return self.judges and (
+            self.replaces or any(node.name in (e.source, e.target) for e in asked)
+        )
 
     # ---- committed
 
@@ -129,12 +157,21 @@ class Judgement:
     def _is_looked_up(self, side: Side) -> bool:
         # What is replaced does not count any more, and a lookup would not know.
         exact = side.role == ID or not (self.replaced or self.replaces)
+        return exact and self.is_looked_up(side.table_key)
+
+    def is_looked_up(self, table: TableKey) -> bool:
+        """Whether a table holds so much that to ask for some of its rows costs less than to read them."""
         coming = sum(self.rows.values())
-        return exact and self.held[side.table_key] > LOOKUP_ROWS_PER_VALUE * coming
+        return self.held.get(table, 0) > LOOKUP_ROWS_PER_VALUE * coming
+
+    def stays(self, table: TableKey) -> TableAt | None:
+        """The committed version of a table whose rows stay, if there is one."""
+        gone = self.replaces and table in self.rows
+        return None if gone or not self.held.get(table) else self.pins[table]
 
     def _wanted(self) -> Iterator[Side]:
         for table in self.tables:
-            if self.identifies and not self.replaces:
+            if not self.replaces and self._meets_others(table):
                 yield Side("held", table, ID)
             if self.judges and not self.replaces:
                 for group in range(len(self.job.type(table).unique)):
@@ -146,7 +183,8 @@ class Judgement:
     def _wanted_of_edges(self) -> Iterator[Side]:
         for edge in self.edges():
             for name in (edge.source, edge.target):
-                if not (self.replaces and node_key(name) in self.rows):
+                seen = edge.table_key in self.sure
+                if not seen and not (self.replaces and node_key(name) in self.rows):
                     yield Side("held", node_key(name), ID)
             if not edge.cardinality.is_free:
                 yield Side("held", edge.table_key, "src")
@@ -163,9 +201,10 @@ class Judgement:
     @cached_property
     def schemas(self) -> Mapping[str, pa.Schema]:
         """The columns of every side."""
-        return {side.name: self._schema(side) for side in (*self.put, *self.gathered)}
+        return {side.name: self.schema(side) for side in (*self.put, *self.gathered)}
 
-    def _schema(self, side: Side) -> pa.Schema:
+    def schema(self, side: Side) -> pa.Schema:
+        """The columns of a side, its key first."""
         fields = [(KEY, pa.string())]
         fields += [
             (name, _type(self.job.type(side.table_key), name)) for name in self.columns(side)

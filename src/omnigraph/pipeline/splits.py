@@ -40,6 +40,13 @@ class SpilledLines:
 
 
 @dataclass(frozen=True, slots=True)
+class SpilledRecords:
+    """Records from memory in a scratch file of the run."""
+
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
 class RowGroups:
     """Some row groups of a Parquet file that follow one another."""
 
@@ -77,7 +84,9 @@ class Shaped:
 
 Frame = RowGroups | TextTable | InMemory | Spilled
 Lines = ByteRange | SpilledLines
-Content = Lines | Frame | Shaped
+Loose = Lines | SpilledRecords
+"""Records one by one, as opposed to frames."""
+Content = Loose | Frame | Shaped
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,10 +6,13 @@ from typing import Any, Final
 import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql import DataFrame
+from pyspark.sql.types import StructType
 
 from omnigraph.pipeline.home import Home
+from omnigraph.pipeline.reading import packed
 from omnigraph.pipeline.splits import Portion, Spilled
-from omnigraph.spark.bridge import plain
+from omnigraph.runtime import SYSTEM
+from omnigraph.spark.bridge import arrow_schema, plain
 from omnigraph.spark.runner import collected
 from omnigraph.storage.store import Store
 
@@ -29,12 +32,23 @@ _RECEIPTS_SCHEMA: Final = pa.schema(
 
 
 def frame_splits(frame: DataFrame, home: Home, area: str) -> Sequence[Portion]:
-    """Write the rows of a frame to scratch files of a run; one portion for each, in the order of the frame."""
+    """Write the rows of a frame to scratch files of a run; one portion for each, in the order of the frame.
+
+    One without rows still says which columns it has: it empties a table that it replaces.
+    """
     receipts = collected(
         frame.sparkSession, "spill", frame.mapInArrow(_spilling(home, area), RECEIPTS)
     )
     found = receipts.sort_by([("partition", "ascending"), ("turn", "ascending")]).to_pylist()
+    if not found:
+        return [no_rows(frame.schema, f"{area}/none-{SYSTEM.new_id()}.lance", home.store())]
     return [Portion(Spilled(one["path"]), one["bytes"], one["rows"]) for one in found]
+
+
+def no_rows(schema: StructType, path: str, store: Store) -> Portion:
+    """A frame that has columns and no row, in a scratch file."""
+    store.scratch.write(path, packed(plain(arrow_schema(schema).empty_table())))
+    return Portion(Spilled(path), 0, 0)
 
 
 def _spilling(

@@ -11,6 +11,7 @@ from pyspark.sql.datasource import (
     DataSourceStreamArrowWriter,
     WriterCommitMessage,
 )
+from pyspark.sql.types import StructType
 
 from omnigraph.engine.write.beacon import put_out, scratch_area, shine
 from omnigraph.engine.write.sources import SpilledFrame
@@ -18,7 +19,7 @@ from omnigraph.errors import UserInputError
 from omnigraph.ids import OperationId
 from omnigraph.pipeline.splits import Portion, Spilled
 from omnigraph.runtime import SYSTEM
-from omnigraph.spark.frames import FILE_BYTES, gathered
+from omnigraph.spark.frames import FILE_BYTES, gathered, no_rows
 from omnigraph.spark.places import Asked
 from omnigraph.spark.writes import written
 from omnigraph.storage.store import Store
@@ -40,6 +41,7 @@ class Purpose:
     """What a write is for: the table, how, under whose name, and where its rows wait."""
 
     asked: Asked
+    columns: StructType
     mode: str
     actor: str | None
     from_branch: str | None
@@ -66,9 +68,10 @@ class Purpose:
         """Load what all tasks kept, in one commit."""
         engine = self.asked.engine(read_only=False)
         try:
+            portions = _in_order(messages) or self._nothing(engine.store)
             written(
                 engine,
-                {self.asked.type_name: SpilledFrame(_in_order(messages))},
+                {self.asked.type_name: SpilledFrame(portions)},
                 None,
                 mode=self.mode,
                 branch=self.asked.branch,
@@ -77,15 +80,27 @@ class Purpose:
                 batch_id=batch_id,
             )
         finally:
-            _remove(engine.store, messages)
+            self._remove(engine.store, messages)
             engine.stop()
+
+    def _nothing(self, store: Store) -> tuple[Portion, ...]:
+        """What tasks kept when there was no row: the columns."""
+        shine(store.objects, self.operation, SYSTEM)
+        return (no_rows(self.columns, f"{scratch_area(self.operation)}/none.lance", store),)
 
     def give_up(self, messages: Sequence[Any]) -> None:
         """Remove what was kept; a task that is still running may leave a file for cleanup."""
-        _remove(self.asked.home.store(), messages)
+        self._remove(self.asked.home.store(), messages)
+
+    def _remove(self, store: Store, messages: Sequence[Any]) -> None:
+        """Remove scratch files that were read, under the names that tasks, or this process, wrote them."""
+        for operation in {self.operation, *(one.operation for one in messages if one is not None)}:
+            put_out(store.objects, operation)
 
 
-def purpose_of(asked: Asked, options: Mapping[str, str], *, overwrite: bool) -> Purpose:
+def purpose_of(
+    asked: Asked, columns: StructType, options: Mapping[str, str], *, overwrite: bool
+) -> Purpose:
     """Read the options of a write."""
     mode = options.get("mode", "overwrite" if overwrite else "append")
     if mode not in MODES:
@@ -96,6 +111,7 @@ def purpose_of(asked: Asked, options: Mapping[str, str], *, overwrite: bool) -> 
         raise UserInputError("the past cannot be written: leave out 'at'; nothing was written")
     return Purpose(
         asked=asked,
+        columns=columns,
         mode=mode,
         actor=options.get("actor"),
         from_branch=options.get("from_branch"),
@@ -112,12 +128,6 @@ def stream_name(options: Mapping[str, str]) -> str:
             hint="set the checkpointLocation as an option of the stream, or option 'stream'",
         )
     return found
-
-
-def _remove(store: Store, messages: Sequence[Any]) -> None:
-    """Remove scratch files that were read, under the name that tasks wrote them."""
-    for operation in {message.operation for message in messages if message is not None}:
-        put_out(store.objects, operation)
 
 
 def _in_order(messages: Sequence[Any]) -> tuple[Portion, ...]:

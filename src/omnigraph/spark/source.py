@@ -59,12 +59,12 @@ class GraphSource(DataSource):
 
     def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
         """A writer of one commit."""
-        purpose = purpose_of(self.asked, self.options, overwrite=overwrite)
+        purpose = purpose_of(self.asked, schema, self.options, overwrite=overwrite)
         return BatchWriter(purpose, self.options.get("batch"))
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:
         """A writer of one commit for every micro-batch."""
-        purpose = purpose_of(self.asked, self.options, overwrite=False)
+        purpose = purpose_of(self.asked, schema, self.options, overwrite=False)
         return StreamWriter(purpose, stream_name(self.options))
 
 

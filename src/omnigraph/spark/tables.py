@@ -12,7 +12,7 @@ from omnigraph.catalog.model import Catalog, TableType
 from omnigraph.catalog.types import PropertyType, Scalar
 from omnigraph.compile.algebra import Test
 from omnigraph.compile.checked import PropertyRef
-from omnigraph.engine.read.past import Names
+from omnigraph.engine.read.opened import Names
 from omnigraph.engine.read.pushdown import sql
 from omnigraph.ids import TableKey
 from omnigraph.manifest.snapshot import Snapshot

@@ -10,7 +10,6 @@ from omnigraph.engine.write.cutting import Size
 from omnigraph.engine.write.load import Choice
 from omnigraph.engine.write.sources import SpilledFrame
 from omnigraph.engine.write.verbs import Loaded, load
-from omnigraph.errors import UserInputError
 from omnigraph.ids import BranchName
 from omnigraph.pipeline.chores import RunnerHands
 from omnigraph.pipeline.home import Home
@@ -43,12 +42,7 @@ def written(
     hands = runner or LocalRunner(engine.settings.load_concurrency)
     count = engine.settings.maintenance_concurrency
 
-    def choose(size: Size | None) -> Choice:
-        if size is None:
-            raise UserInputError(
-                "records from memory are not written through Spark; nothing was written",
-                hint="load them with graph.load, or make a frame of them",
-            )
+    def choose(size: Size) -> Choice:
         return Choice(hands, "the rows came from Spark", _portions)
 
     done = load(

@@ -144,11 +144,10 @@ class Datasets:
         if not self.root.is_local:
             return False
         folder = f"{self.root.at(branch_path(path, branch))}/{_VERSIONS}"
-        there, next_there = (
-            os.path.exists(f"{folder}/{_LAST - number:020d}.manifest")
-            for number in (version, version + 1)
-        )
-        return there and not next_there
+        following = f"{folder}/{_LAST - version - 1:020d}.manifest"
+        if os.access(following, os.F_OK):
+            return False
+        return os.access(f"{folder}/{_LAST - version:020d}.manifest", os.F_OK)
 
     def exists(self, path: str, branch: str | None = None) -> bool:
         """Tell whether a table, or the files of one of its branches, are there."""

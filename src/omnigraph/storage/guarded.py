@@ -1,11 +1,12 @@
 """A swap guarded by one row: it is replaced, other rows are added, and rivals meet on that row alone."""
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from lance import LanceDataset, LanceOperation
+from lance import FragmentMetadata, LanceDataset, LanceOperation
 from lance.dataset import Transaction
 from lance.fragment import write_fragments
 
@@ -40,21 +41,37 @@ def replaces_only(rows: pa.Table, fresh: pa.Table, key: str, guard: str) -> bool
     return bool(replaced.to_pylist() == [guard])
 
 
-def swap_guarded(dataset: LanceDataset, guard: RowPlace, rows: pa.Table) -> LanceDataset:
+def swap_guarded(
+    dataset: LanceDataset, guard: RowPlace, rows: pa.Table, *, at_once: bool = False
+) -> LanceDataset:
     """Remove the guard row and add rows in one commit; Lance refuses it when a rival touched the guard's fragment.
 
-    No row is searched for and none is read, so that the cost is the same whatever the table holds.
+    No row is searched for and none is read, so that the cost is the same whatever the table holds. Its two files
+    are written `at_once` where each of them is a request that takes its time.
     """
-    added = write_fragments(rows, dataset, mode="append", data_storage_version=STORAGE_VERSION)
-    fragment = fragment_of(dataset, guard.fragment)
-    emptied = fragment.metadata.num_rows == 1
-    rest = None if emptied else fragment.delete_rows([guard.offset])
+    if at_once:
+        with ThreadPoolExecutor(1, "omnigraph-write") as pool:
+            writing = pool.submit(_added, dataset, rows)
+            rest = _rest(dataset, guard)
+        added = writing.result()
+    else:
+        added, rest = _added(dataset, rows), _rest(dataset, guard)
     operation = LanceOperation.Update(
         removed_fragment_ids=[guard.fragment] if rest is None else [],
         updated_fragments=[] if rest is None else [rest],
         new_fragments=added,
     )
     return LanceDataset.commit(dataset, Transaction(dataset.version, operation), max_retries=0)
+
+
+def _added(dataset: LanceDataset, rows: pa.Table) -> list[FragmentMetadata]:
+    return write_fragments(rows, dataset, mode="append", data_storage_version=STORAGE_VERSION)
+
+
+def _rest(dataset: LanceDataset, guard: RowPlace) -> FragmentMetadata | None:
+    """The fragment of the guard without it; None when nothing is left."""
+    fragment = fragment_of(dataset, guard.fragment)
+    return None if fragment.metadata.num_rows == 1 else fragment.delete_rows([guard.offset])
 
 
 def place_in_newest(dataset: LanceDataset, rows: pa.Table, key: str, guard: str) -> RowPlace:

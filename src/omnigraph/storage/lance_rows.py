@@ -123,7 +123,8 @@ class LanceRows:
             if place is None:
                 merge_rows(dataset, self._key, fresh)
             else:
-                dataset = swap_guarded(dataset, place, fresh)
+                at_once = self._datasets.root.is_distant
+                dataset = swap_guarded(dataset, place, fresh, at_once=at_once)
         self._datasets.settle(self._path)
         record(Cost.MANIFEST_SWAPS)
         version = self._opened(image.branch, dataset)

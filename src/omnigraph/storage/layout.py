@@ -120,6 +120,11 @@ class Root:
         return self.scheme == "memory"
 
     @property
+    def is_distant(self) -> bool:
+        """Whether every question is a request over a network."""
+        return not (self.is_local or self.is_memory)
+
+    @property
     def display(self) -> str:
         """The root as a message may show it: without credentials."""
         return redacted(self.uri)

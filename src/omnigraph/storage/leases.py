@@ -63,6 +63,7 @@ class LeaseLock:
         self.mutex = threading.Lock()
         self.version: str | None = None
         self.over = False
+        self.unbroken = False
         self._runtime = runtime
         self._margin = margin
         self._lease = Lease(owner=None, token=0, expires_us=0)
@@ -148,7 +149,10 @@ class LeaseLocks:
     def _again(self, key: str, path: str) -> LeaseLock | None:
         """Take a turn that this process was the last to give back; whoever had it since makes this fail."""
         known = self._given_back.pop(path)
-        return None if known is None else self._taken(key, path, *known)
+        lock = None if known is None else self._taken(key, path, *known)
+        if lock is not None:
+            lock.unbroken = True
+        return lock
 
     def _taken(
         self, key: str, path: str, current: Lease | None, seen: str | None

@@ -6,16 +6,17 @@ import itertools
 import os
 import shutil
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Final
 
 from omnigraph.errors import InternalError, StorageError
 from omnigraph.limits import OBJECT_GUARD_SECONDS_MAX, OBJECT_ROUNDS_MAX
 from omnigraph.runtime import SYSTEM, Runtime
+from omnigraph.storage.counters import Cost, record
 from omnigraph.storage.kernel_locks import try_lock, unlock
 from omnigraph.storage.layout import OBJECT_GUARD, Root
-from omnigraph.storage.object_faults import Doing, StorageKind, text_of
+from omnigraph.storage.object_faults import Doing, StorageKind, storage_error, text_of
 from omnigraph.storage.objects import (
     Versioned,
     asking,
@@ -74,13 +75,21 @@ class LocalObjects:
         paths = (f"{directory}/{name}" if directory else name for name in names)
         return tuple(sorted(path for path in paths if is_object_path(path)))
 
-    def stamps(self, prefix: str) -> dict[str, str]:
-        """List the texts directly in a directory, each with a stamp that changes when the text does."""
-        directory = directory_path(prefix)
-        with asking(Doing.LIST, self._root, directory):
-            names = _file_stamps(self._root.at(directory))
-        paths = {f"{directory}/{n}" if directory else n: stamp for n, stamp in names.items()}
-        return {path: stamp for path, stamp in paths.items() if is_object_path(path)}
+    def stamps(self, paths: Sequence[str]) -> dict[str, str]:
+        """Tell texts by stamps that change when the text does; a missing one has none.
+
+        Every read looks at a few texts in this way, so each is looked at alone: their directory may hold more.
+        """
+        found = {}
+        for path in paths:
+            try:
+                stamp = _file_stamp(self._root.at(path))
+            except OSError as error:
+                raise storage_error(error, Doing.LOOK, self._root, path) from error
+            if stamp is not None:
+                found[path] = stamp
+        record(Cost.OBJECT_LISTS)
+        return found
 
     # ---- writing
 
@@ -284,21 +293,10 @@ def _file_names(directory: str) -> tuple[str, ...]:
         raise
 
 
-def _file_stamps(directory: str) -> dict[str, str]:
-    """Files by name, with inode, time and size: a replaced file has another inode, an edited one another time."""
+def _file_stamp(file: str) -> str | None:
+    """Inode, time and size: a replaced file has another inode, an edited one another time."""
     try:
-        with os.scandir(directory) as entries:
-            stamps = {entry.name: _file_stamp(entry) for entry in entries if entry.is_file()}
-    except OSError as error:
-        if error.errno in _GONE:
-            return {}
-        raise
-    return {name: stamp for name, stamp in stamps.items() if stamp is not None}
-
-
-def _file_stamp(entry: os.DirEntry[str]) -> str | None:
-    try:
-        found = entry.stat()
+        found = os.stat(file)
     except OSError as error:
         if error.errno in _GONE:
             return None

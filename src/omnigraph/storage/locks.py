@@ -28,6 +28,11 @@ class TableLock(Protocol):
         """The fencing token of a lease, greater than every one before it; None for other locks."""
         ...
 
+    @property
+    def unbroken(self) -> bool:
+        """Whether it is known that nobody had this turn since it was last given back here."""
+        ...
+
     def still_held(self) -> bool:
         """Whether the turn is still ours, as far as can be told without asking anyone."""
         ...
@@ -77,6 +82,11 @@ class FileLock:
     def token(self) -> None:
         """A kernel lock needs no fencing."""
         return None
+
+    @property
+    def unbroken(self) -> bool:
+        """A kernel lock does not tell who had it before."""
+        return False
 
     def still_held(self) -> bool:
         """Whether it was neither given back nor cut off from its name."""
@@ -169,6 +179,11 @@ class ProcessLock:
     def token(self) -> None:
         """A lock in memory needs no fencing."""
         return None
+
+    @property
+    def unbroken(self) -> bool:
+        """Nobody asks: a look into memory costs nothing."""
+        return False
 
     def still_held(self) -> bool:
         """Whether it was not given back yet."""

@@ -2,7 +2,7 @@
 
 import json
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import obstore
@@ -86,13 +86,13 @@ class StoreObjects:
         paths = (self._relative(item["path"]) for item in found["objects"])
         return tuple(sorted(path for path in paths if path != directory and is_object_path(path)))
 
-    def stamps(self, prefix: str) -> dict[str, str]:
-        """List the texts directly in a directory, each with a stamp that changes when the text does."""
-        directory = directory_path(prefix)
+    def stamps(self, paths: Sequence[str]) -> dict[str, str]:
+        """Tell texts that lie in one directory by stamps that change when the text does: one listing."""
+        directory = paths[0].rpartition("/")[0]
         with asking(Doing.LIST, self._root, directory):
             found = obstore.list_with_delimiter(self._store, prefix=self._directory_key(directory))
         stamps = {self._relative(item["path"]): _token(item) for item in found["objects"]}
-        return {p: stamp for p, stamp in stamps.items() if p != directory and is_object_path(p)}
+        return {path: stamps[path] for path in paths if path in stamps}
 
     # ---- writing
 

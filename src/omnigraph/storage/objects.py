@@ -1,7 +1,7 @@
 """Small texts of a graph root: read, write, write under a condition, list, delete."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final, Protocol
@@ -63,8 +63,8 @@ class Objects(Protocol):
         """List the texts directly in a directory, sorted; empty when there is none."""
         ...
 
-    def stamps(self, prefix: str) -> Mapping[str, str]:
-        """List the texts directly in a directory, each with a stamp that changes when the text does."""
+    def stamps(self, paths: Sequence[str]) -> Mapping[str, str]:
+        """Tell texts that lie in one directory by stamps that change when the text does; a missing one has none."""
         ...
 
     def delete_prefix(self, prefix: str) -> None:

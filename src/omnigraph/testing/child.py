@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from omnigraph.failpoints import Failpoint, arm_from, armed
 
-WAIT_SECONDS: Final = 120.0
+WAIT_SECONDS: Final = 240.0
 KILLED: Final = -9
 
 # Lance must not be forked once it runs. The server only imports, so each of its forks is as good as a new process

@@ -12,7 +12,7 @@ import pytest
 
 from omnigraph.catalog.names import table_path
 from omnigraph.errors import AlreadyInitialized, SchemaError, StorageError
-from omnigraph.failpoints import Failpoint, Injected, armed
+from omnigraph.failpoints import PARK_SECONDS_MAX, Failpoint, Injected, armed
 from omnigraph.ids import MAIN, TableKey
 from omnigraph.manifest.contracts import Accepted, load_contract
 from omnigraph.manifest.genesis import initialise
@@ -174,7 +174,7 @@ def killed(store: Store, at: Failpoint) -> None:
         [sys.executable, "-m", "tests.support.graphs", store.root.uri],
         env=os.environ | {"OMNIGRAPH_FAILPOINTS": f"{at}=exit"},
         check=False,
-        timeout=60,
+        timeout=PARK_SECONDS_MAX,
     )
     assert done.returncode == -signal.SIGKILL
 

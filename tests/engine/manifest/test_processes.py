@@ -3,7 +3,9 @@
 from collections import Counter
 from dataclasses import replace
 
+from omnigraph.failpoints import Failpoint, armed
 from omnigraph.ids import MAIN
+from omnigraph.limits import PUBLISH_RETRIES_MAX
 from omnigraph.manifest.manifest import Manifest
 from omnigraph.storage.locks import open_locks
 from omnigraph.storage.store import Store, open_store
@@ -42,4 +44,16 @@ def test_a_turn_that_is_never_given_back_delays_a_publish_and_does_not_stop_it(
     quick = open_locks(store.root, store.objects, StillRuntime())
     write(replace(manifest, turns=quick), PERSON)
     store.locks.release(stopped)
+    assert manifest.current(MAIN).snapshot.pins == {PERSON: 2, CITY: 1}
+
+
+def test_a_publisher_that_lost_every_round_without_its_turn_waits_for_it_again(
+    store: Store,
+) -> None:
+    manifest = new_manifest(store.manifest)
+    missed = store.locks.acquire(f"__publish__@{MAIN}", wait=0)
+    quick = open_locks(store.root, store.objects, StillRuntime())
+    with armed(Failpoint.PUBLISH_LOAD, f"{1 + PUBLISH_RETRIES_MAX}*error"):
+        write(replace(manifest, turns=quick), PERSON)
+    store.locks.release(missed)
     assert manifest.current(MAIN).snapshot.pins == {PERSON: 2, CITY: 1}

@@ -19,7 +19,7 @@ from omnigraph.errors import (
     RowContention,
     StorageError,
 )
-from omnigraph.failpoints import Failpoint, Injected, armed, parked
+from omnigraph.failpoints import PARK_SECONDS_MAX, Failpoint, Injected, armed, parked
 from omnigraph.ids import MAIN, BranchName, CommitId, OperationId, TableKey, Version
 from omnigraph.limits import MANIFEST_FRAGMENTS_MAX, PUBLISH_BACKOFF_SECONDS, PUBLISH_RETRIES_MAX
 from omnigraph.manifest.change import Change, Draft, Update
@@ -413,7 +413,7 @@ def test_a_retry_takes_the_advanced_head_as_parent_and_keeps_its_commit_id(
         done: list[object] = []
         thread = threading.Thread(target=lambda: done.append(publish(manifest, mine)))
         thread.start()
-        assert park.reached.wait(10)
+        assert park.reached.wait(PARK_SECONDS_MAX)
         theirs = write(rival, CITY).commit
         park.release()
         thread.join()

@@ -50,6 +50,54 @@ def test_a_page_holds_whole_commits_and_its_cursor_goes_on(graph: Graph) -> None
     assert (len(seen), pages) == (12, 4)
 
 
+def test_a_stream_tells_what_the_pages_tell_and_its_cursors_are_theirs(graph: Graph) -> None:
+    for n in range(3):
+        add(graph, f"new {n}", age=n)
+    page = graph.changes()
+    chapters = [(one.commit.id, one.cursor, list(one.changes)) for one in graph.changes_stream()]
+    assert [c[0] for c in chapters] == [block.commit.id for block in page.blocks]
+    assert [c[2] for c in chapters] == [list(block.changes) for block in page.blocks]
+    assert chapters[-1][1] == page.cursor
+    spelled = [one.to_dict() for one in graph.changes_stream(since=chapters[-2][1])]
+    assert spelled == [page.blocks[-1].to_dict() | {"cursor": page.cursor}]
+    for number, (_, cursor, _) in enumerate(chapters):
+        assert told(graph, since=cursor) == told(graph)[number + 1 :]
+
+
+def test_a_stream_ends_where_the_branch_stood_when_it_began(graph: Graph) -> None:
+    stream = graph.changes_stream(types=["Person"], ops=["insert"])
+    add(graph, "Eve", age=1)
+    assert [change.id for one in stream for change in one.changes] == [
+        "Alice",
+        "Bob",
+        "Carol",
+        "Dan",
+    ]
+
+
+def test_a_stream_that_is_not_read_to_the_end_of_a_commit_goes_on_with_the_next(
+    graph: Graph,
+) -> None:
+    add(graph, "Eve", age=1)
+    firsts = [next(one.changes) for one in graph.changes_stream()]
+    assert [str(change) for change in firsts] == [
+        "+ edge:Knows k1 Bob -> Carol",
+        "+ node:Person Eve",
+    ]
+
+
+def test_a_stream_refuses_a_cursor_at_once_and_tells_a_gap_when_it_gets_there(graph: Graph) -> None:
+    with pytest.raises(CursorRejected):
+        graph.changes_stream(since="og1.damaged")
+    stream = graph.changes_stream()
+
+    def reclaimed() -> None:
+        raise HistoryReclaimed("node:Person", 2)
+
+    with armed(Failpoint.FEED_OPENING, reclaimed), pytest.raises(ChangeFeedGap):
+        list(next(stream).changes)
+
+
 def test_a_merge_is_one_block_with_all_it_brought(graph: Graph) -> None:
     graph.branch_create("side")
     add(graph, "Eve", "side")

@@ -13,7 +13,7 @@ import pytest
 import omnigraph
 from omnigraph.api.graph import Graph
 from omnigraph.errors import ConflictError, NotFoundError, OmniError
-from omnigraph.failpoints import Failpoint
+from omnigraph.failpoints import PARK_SECONDS_MAX, Failpoint
 from tests.support.child import KILLED, run_child
 from tests.support.long_stories import STORIES, begun, content, one_step
 from tests.support.settled import assert_settled
@@ -148,7 +148,7 @@ def hands(uri: str, seeds: range, rounds: int) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(120)
+        thread.join(PARK_SECONDS_MAX)
     assert not any(thread.is_alive() for thread in threads), "a worker hangs"
     assert {seed: told for seed, told in found.items() if told} == {}
     assert len(found) == len(seeds)

@@ -1,8 +1,19 @@
-"""A merge of wide rows stays within bounded memory."""
+"""A merge of wide rows and the telling of a large commit stay within bounded memory."""
 
 import subprocess
 import sys
+import tracemalloc
+from collections import deque
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+import omnigraph
+from omnigraph.api.graph import Graph
+from omnigraph.limits import COMPARE_ROWS_MAX
+from tests.support.two_cores import two_cores
 
 ROWS, DIMENSION = 8_000, 3_072
 DELTA_MIB = ROWS * DIMENSION * 4 // 2**20
@@ -36,7 +47,11 @@ assert graph.doctor() == []
 
 def run(program: str, place: str) -> str:
     done = subprocess.run(
-        [sys.executable, "-c", program, place], capture_output=True, text=True, check=False
+        [sys.executable, "-c", program, place],
+        env=two_cores(),
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -48,3 +63,39 @@ def test_eight_thousand_wide_vectors_merge_in_bounded_memory(tmp_path: Path) -> 
     outcome, *counts, extra = told[-1].split()
     assert (outcome, " ".join(counts)) == ("merged", f"({ROWS - 2_000}, 2000, 0)")
     assert int(extra) < EXTRA_MIB_MAX
+
+
+# ---- the feed
+
+
+def with_one_commit(place: Path, rows: int) -> Graph:
+    graph: Graph = omnigraph.init(place, "node P { name: String @key  city: String? }")
+    names = [f"p{number:07d}" for number in range(rows)]
+    graph.load({"P": pa.table({"name": names, "city": ["somewhere"] * rows})}, mode="append")
+    return graph
+
+
+def peak(work: Callable[[], Any]) -> int:
+    """The most that values took at one time while something was done."""
+    tracemalloc.start()
+    try:
+        work()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def told(graph: Graph) -> None:
+    [one] = graph.changes_stream(images=True)
+    deque(one.changes, maxlen=0)
+
+
+def test_a_stream_of_changes_holds_no_more_of_a_large_commit_than_of_a_small_one(
+    tmp_path: Path,
+) -> None:
+    small = with_one_commit(tmp_path / "small", COMPARE_ROWS_MAX)
+    large = with_one_commit(tmp_path / "large", 5 * COMPARE_ROWS_MAX)
+    told(small)
+    few, many = peak(lambda: told(small)), peak(lambda: told(large))
+    assert many < 1.5 * few
+    assert many < peak(lambda: large.changes(images=True)) / 2

@@ -14,7 +14,7 @@ from omnigraph.errors import (
     NotFound,
     UserInputError,
 )
-from omnigraph.failpoints import Failpoint, armed, parked
+from omnigraph.failpoints import PARK_SECONDS_MAX, Failpoint, armed, parked
 from tests.engine.merge.conftest import assert_settled, content
 from tests.support.writers import in_threads
 
@@ -334,7 +334,7 @@ def test_the_source_advancing_during_a_merge_is_not_included(graph: Graph) -> No
             graph.merge("side")
 
         def advance() -> None:
-            assert park.reached.wait(30)
+            assert park.reached.wait(PARK_SECONDS_MAX)
             add(graph, "Fay", "side")
             park.release()
 

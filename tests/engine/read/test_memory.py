@@ -13,6 +13,7 @@ import pytest
 
 import omnigraph
 from omnigraph.api.graph import Graph
+from tests.support.two_cores import two_cores
 
 SCHEMA = """
 node Left { key: String @key  n: I64 @index  text: String }
@@ -64,6 +65,7 @@ def measured(graph: Graph, way: str, query: str) -> dict[str, Any]:
     """Read in a process of its own: its peak is what the read took."""
     ran = subprocess.run(
         [sys.executable, "-c", READ, graph.uri, way, query],
+        env=two_cores(),
         capture_output=True,
         text=True,
         check=True,

@@ -67,6 +67,35 @@ def test_sums_of_integers_do_not_round_before_the_end(harbour: World) -> None:
     assert harbour.rows(query) == [(float(sum(values)),)]
 
 
+def test_lists_are_group_keys_by_their_items_and_in_their_order(harbour: World) -> None:
+    lists = [["b"], None, [], ["a", "b"], ["a"], ["b"], None, ["ab"]]
+    rows = [
+        {"id": f"v{n}", "imo": f"v{n}", "name": "n", "tags": tags} for n, tags in enumerate(lists)
+    ]
+    harbour.append("Vessel", rows)
+    query = "query q() { match { $v: Vessel } return { $v.tags, count($v) as n } }"
+    assert harbour.rows(query) == [
+        (None, 2),
+        ((), 1),
+        (("a",), 1),
+        (("a", "b"), 1),
+        (("ab",), 1),
+        (("b",), 2),
+    ]
+
+
+def test_items_of_a_given_list_take_the_precision_of_the_column(harbour: World) -> None:
+    rows = [
+        {"id": f"v{n}", "imo": f"v{n}", "name": "n", "draft": draft}
+        for n, draft in enumerate([0.1, 0.2, None])
+    ]
+    harbour.append("Vessel", rows)
+    query = "query q($l: [F64]?) { match { $v: Vessel  %s } return { $v } }"
+    assert harbour.rows(query % "[0.1, 7] contains $v.draft") == [("v0",)]
+    assert harbour.rows(query % "$l contains $v.draft", {"l": [0.2]}) == [("v1",)]
+    assert harbour.rows(query % "$l contains $v.draft", {}) == []
+
+
 def test_a_stream_gives_the_same_rows_in_small_batches(harbour: World) -> None:
     stream = run_batches(harbour.reader(harbour.plan(FEEDERS)), 2)
     batches = list(stream)

@@ -121,7 +121,7 @@ def conditions(draw: st.DrawFn) -> str:
 @given(condition=conditions())
 def test_storage_and_memory_agree_on_every_test(fleet: World, condition: str) -> None:
     reader, tests = filters_of(fleet, condition)
-    nodes = reader.nodes("Vessel")
+    nodes = reader.opened.nodes("Vessel")
     rows = Bindings({"v": nodes.all}, len(nodes))
     for test in tests:
         text = sql(test, reader.value)
@@ -145,7 +145,7 @@ def test_a_pushed_equality_is_answered_by_the_index(fleet: World, name: str) -> 
     reader, (test,) = filters_of(fleet, f"$v.{name} = {LITERALS[name][0]}")
     text = sql(test, reader.value)
     assert text is not None
-    assert "ScalarIndexQuery" in reader.nodes("Vessel").table.explain(text)
+    assert "ScalarIndexQuery" in reader.opened.nodes("Vessel").table.explain(text)
 
 
 def test_parameters_are_coerced_like_literals(fleet: World) -> None:
@@ -169,7 +169,7 @@ def test_a_text_that_sql_would_end_is_only_a_text(fleet: World) -> None:
         (scan,) = (one for one in reader.plan.operators if isinstance(one, Scan))
         pushed = sql(scan.filter[0], reader.value)
         assert pushed is not None
-        assert reader.nodes("Vessel").table.count(pushed) == 0
+        assert reader.opened.nodes("Vessel").table.count(pushed) == 0
         assert fleet.rows(query, {"k": text}) == [(0,)]
 
 
@@ -212,7 +212,7 @@ POINT = "query q($id: String) { match { $p: Person { key: $id } } return { $p.na
 
 def test_a_cold_point_lookup_reads_no_whole_column(large: World) -> None:
     assert large.rows(POINT, {"id": "p777"}) == [("name 277", 57)]
-    nodes = large.reader(large.plan(POINT)).nodes("Person")
+    nodes = large.reader(large.plan(POINT)).opened.nodes("Person")
     assert not any(nodes.holds(name) for name in ("id", "name", "age"))
     assert large.cache.bytes_held < 100_000
 
@@ -233,7 +233,7 @@ def test_a_cold_equality_asks_the_index(large: World) -> None:
     access = access_of(scan, reader)
     assert access.note == "index on city"
     assert access.filter is not None
-    plan = reader.nodes("Person").table.explain(access.filter)
+    plan = reader.opened.nodes("Person").table.explain(access.filter)
     assert "ScalarIndexQuery" in plan
     assert large.rows(query) == [(66_667,)]
 
@@ -243,7 +243,7 @@ def test_a_column_asked_for_often_is_read_once_and_held(large: World) -> None:
     for _ in range(12):
         large.rows(query)
     reader = large.reader(large.plan(query))
-    assert reader.nodes("Person").holds("city")
+    assert reader.opened.nodes("Person").holds("city")
     with counting() as costs:
         assert large.rows(query) == [(66_667,)]
     assert costs[Cost.TABLE_SCANS] == 0
@@ -252,5 +252,5 @@ def test_a_column_asked_for_often_is_read_once_and_held(large: World) -> None:
 def test_a_limit_without_order_looks_at_few_rows(large: World) -> None:
     query = "query q() { match { $p: Person } return { $p, $p.name } limit 3 }"
     assert len(large.rows(query)) == 3
-    nodes = large.reader(large.plan(query)).nodes("Person")
+    nodes = large.reader(large.plan(query)).opened.nodes("Person")
     assert not nodes.holds("name")

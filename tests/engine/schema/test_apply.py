@@ -15,6 +15,7 @@ from omnigraph.catalog.steps import StepKind
 from omnigraph.engine.schema.work import work_of
 from omnigraph.engine.upkeep.indices import ensure_indices
 from omnigraph.errors import (
+    HistoryReclaimed,
     NotFound,
     NotFoundError,
     OmniError,
@@ -230,8 +231,14 @@ def test_a_hard_drop_removes_the_table_of_a_type(graph: Graph) -> None:
     before, path = graph.commits()[0], place(graph, "edge:Lives")[0]
     graph.schema_apply(VARIANTS["drop a type"], allow_data_loss=True)
     assert not (Path(graph.uri) / path).exists()
-    with pytest.raises(NotFoundError):
-        graph.table("Lives", at=before)
+    walk = "query q() { match { $p $l:lives $c } return { $l.since } }"
+    for read in (
+        lambda: graph.table("Lives", at=before),
+        lambda: graph.entity("Lives", "l1", at=before),
+        lambda: graph.query(walk, at=before),
+    ):
+        with pytest.raises(HistoryReclaimed, match="edge:Lives"):
+            read()
     assert graph.table("City", at=before).num_rows == 1
 
 

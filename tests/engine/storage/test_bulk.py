@@ -6,11 +6,13 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pytest
 
 from omnigraph.storage.store import open_store
 from omnigraph.storage.tables import IndexKind, IndexSpec, Staged, TableAt, Tables
 from tests.support.places import in_processes
 from tests.support.tables import OPERATION, PEOPLE
+from tests.support.two_cores import TWO_CORES
 
 WIDE = pa.schema([pa.field("id", pa.string(), nullable=False), pa.field("pad", pa.string())])
 
@@ -53,7 +55,9 @@ def test_a_large_upsert_keeps_every_row_id(tmp_path: Path) -> None:
     assert tables.open(at).count("pad != ''") == 20_000
 
 
-def test_a_stream_is_never_held_in_memory(tmp_path: Path) -> None:
+def test_a_stream_is_never_held_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in TWO_CORES.items():
+        monkeypatch.setenv(name, value)
     (grown,) = in_processes(append_stream, [(str(tmp_path),)])
     assert grown < 250, f"{grown} MiB for a stream of 500 MiB"
 

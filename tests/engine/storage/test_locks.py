@@ -6,7 +6,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
@@ -20,10 +20,17 @@ from omnigraph.errors import StorageError
 from omnigraph.limits import LEASE_MARGIN_PART
 from omnigraph.runtime import SystemRuntime
 from omnigraph.storage.layout import lock_name, root_of
-from omnigraph.storage.leases import LeaseLocks
+from omnigraph.storage.leases import LeaseLock, LeaseLocks
 from omnigraph.storage.locks import FileLocks, Locks, ProcessLocks, TableLock, open_locks
 from tests.support.fault_objects import Failure, FaultObjects
-from tests.support.lock_work import LEASE, LockPlace, add_slowly, hold_and_answer, hold_and_fork
+from tests.support.lock_work import (
+    LEASE,
+    SHORT_LEASE,
+    LockPlace,
+    add_slowly,
+    hold_and_answer,
+    hold_and_fork,
+)
 from tests.support.places import Place, in_processes, in_threads
 from tests.support.s3 import Bucket
 from tests.support.s3_counting import CountingBucket
@@ -48,11 +55,6 @@ def where(request: pytest.FixtureRequest, tmp_path: Path) -> LockPlace:
             return LockPlace("lease", Place(kind="s3", uri=uri, options=bucket.storage_options))
         case kind:
             return LockPlace(kind, Place(kind="local", uri=str(tmp_path / "graph")))
-
-
-def patient(where: LockPlace) -> LockPlace:
-    """The same turns, with a lease that no stall of the machine outlasts."""
-    return replace(where, lease_seconds=30.0)
 
 
 def taken(locks: Locks, key: str = KEY, wait: float | None = 0) -> TableLock:
@@ -85,16 +87,29 @@ def test_different_keys_do_not_wait_for_each_other(where: LockPlace) -> None:
         locks.release(lock)
 
 
+def test_a_turn_is_unbroken_only_while_nobody_else_had_it_since(where: LockPlace) -> None:
+    one, other = where.open(), where.open()
+
+    def again(locks: Locks) -> bool:
+        lock = taken(locks)
+        locks.release(lock)
+        return lock.unbroken
+
+    assert [again(one), again(one)] == [False, where.is_lease]
+    again(other)
+    assert [again(one), again(one)] == [False, where.is_lease]
+
+
 def test_a_wait_ends_after_its_time(where: LockPlace) -> None:
     locks = where.open()
     lock = taken(locks)
     began = time.monotonic()
     assert locks.acquire(KEY, wait=0.2) is None
-    assert 0.2 <= time.monotonic() - began < 5.0
+    assert time.monotonic() - began >= 0.2
     locks.release(lock)
 
 
-@pytest.mark.parametrize("wait", [None, 10])
+@pytest.mark.parametrize("wait", [None, 200])
 def test_a_waiting_writer_gets_the_turn_when_it_is_given_back(
     where: LockPlace, wait: float | None
 ) -> None:
@@ -118,7 +133,7 @@ def test_giving_back_twice_does_not_give_away_anothers_turn(where: LockPlace) ->
 
 
 def test_threads_take_turns(where: LockPlace) -> None:
-    in_threads(add_slowly, [(patient(where), KEY, 4)] * 6)
+    in_threads(add_slowly, [(where, KEY, 4)] * 6)
     assert where.place.open().read("counter") == "24"
 
 
@@ -151,49 +166,52 @@ def child(work: Any, where: LockPlace) -> Iterator[tuple[BaseProcess, Connection
 
 @across_processes
 def test_processes_take_turns(where: LockPlace) -> None:
-    in_processes(add_slowly, [(patient(where), KEY, 6)] * 4)
+    in_processes(add_slowly, [(where, KEY, 6)] * 4)
     assert where.place.open().read("counter") == "24"
 
 
 @across_processes
 def test_the_turn_of_a_killed_process_becomes_free(where: LockPlace) -> None:
-    locks = where.open()
     with child(hold_and_answer, where) as (process, line):
         token = line.recv()
+        clock = HandClock(wall=time.time())
+        locks = where.open(clock)
         assert locks.acquire(KEY, wait=0) is None
         process.kill()
         process.join()
-        died = time.monotonic()
         if where.is_lease:
             assert locks.acquire(KEY, wait=0) is None
-        lock = taken(locks, wait=LEASE * 3)
-        waited = time.monotonic() - died
-    assert waited < (LEASE + MARGIN + 1.0 if where.is_lease else 5.0)
+            clock.wall = expiry(where) + MARGIN - 0.001
+            assert locks.acquire(KEY, wait=0) is None
+            clock.pass_time(LEASE)
+    lock = taken(locks)
     assert not where.is_lease or int(str(lock.token)) > int(token)
     locks.release(lock)
 
 
 @leases_only
 def test_a_turn_that_is_renewed_outlives_its_lease(where: LockPlace) -> None:
-    locks = where.open()
     with child(hold_and_answer, where) as (_, line):
         line.recv()
-        assert locks.acquire(KEY, wait=LEASE * 1.5) is None
+        first = expiry(where)
+        eventually(lambda: expiry(where) > first + 0.1)
+        locks = where.open(HandClock(wall=first + MARGIN + 0.1))
+        assert locks.acquire(KEY, wait=0) is None
         line.send("held?")
         assert line.recv() is True
         line.send("release")
         assert line.recv() == "released"
-        locks.release(taken(locks, wait=2))
+        locks.release(taken(locks))
 
 
 @across_processes
 def test_a_stopped_process_keeps_a_kernel_lock_and_loses_a_lease(where: LockPlace) -> None:
-    locks = where.open()
-    with child(hold_and_answer, where) as (process, line):
+    locks = replace(where, lease_seconds=2 * SHORT_LEASE).open()
+    with child(hold_and_answer, replace(where, lease_seconds=SHORT_LEASE)) as (process, line):
         token = line.recv()
         assert process.pid is not None
         os.kill(process.pid, signal.SIGSTOP)
-        lock = locks.acquire(KEY, wait=LEASE * 2 if where.is_lease else 0.3)
+        lock = locks.acquire(KEY, wait=200 if where.is_lease else 0.3)
         os.kill(process.pid, signal.SIGCONT)
         line.send("held?")
         still_held = line.recv()
@@ -202,8 +220,8 @@ def test_a_stopped_process_keeps_a_kernel_lock_and_loses_a_lease(where: LockPlac
             assert int(str(lock.token)) > int(token)
             line.send("release")
             assert line.recv() == "released"
-            assert lock.still_held()
-            assert locks.acquire(KEY, wait=0) is None
+            assert stored(where)["token"] == int(str(lock.token))
+            assert stored(where)["owner"] is not None
             locks.release(lock)
 
 
@@ -216,7 +234,7 @@ def test_a_forked_child_does_not_keep_the_lock_of_its_dead_parent(tmp_path: Path
             process.kill()
             process.join()
             locks = where.open()
-            locks.release(taken(locks, wait=1))
+            locks.release(taken(locks))
             os.kill(grandchild, 0)
         finally:
             os.kill(grandchild, signal.SIGKILL)
@@ -278,6 +296,25 @@ class HandClock(SystemRuntime):
         """Let both clocks move on."""
         self.wall += seconds
         self.steady += seconds
+
+
+def stored(where: LockPlace) -> dict[str, Any]:
+    """What the store says about the only lease."""
+    objects = where.place.open()
+    (path,) = objects.list("__locks")
+    found: dict[str, Any] = json.loads(objects.read(path) or "")
+    return found
+
+
+def expiry(where: LockPlace) -> float:
+    """When the only lease runs out, in seconds of the wall clock."""
+    return float(stored(where)["expires"] / 1_000_000)
+
+
+def eventually(true: Callable[[], bool]) -> None:
+    """Wait until something has happened; a test that waits in vain is ended by its time limit."""
+    while not true():
+        time.sleep(0.02)
 
 
 def idle_leases(place: Place, clock: HandClock, seconds: float = 30.0) -> LeaseLocks:
@@ -357,13 +394,14 @@ def faulty(tmp_path: Path) -> FaultObjects:
     return objects
 
 
-def short_leases(objects: FaultObjects) -> LeaseLocks:
-    return LeaseLocks(objects, lease_seconds=LEASE, renew_seconds=0.1)
+def busy_leases(objects: FaultObjects, seconds: float = LEASE) -> LeaseLocks:
+    """Leases that are renewed all the time."""
+    return LeaseLocks(objects, lease_seconds=seconds, renew_seconds=0.1)
 
 
 @pytest.mark.parametrize("operation", ["put_if_absent", "put_if_match"])
 def test_a_lease_whose_answer_was_lost_is_still_ours(faulty: FaultObjects, operation: str) -> None:
-    locks = short_leases(faulty)
+    locks = busy_leases(faulty)
     if operation == "put_if_match":
         locks.release(taken(locks))
     faulty.fail(operation, failure=Failure.LOST)
@@ -375,39 +413,42 @@ def test_a_lease_whose_answer_was_lost_is_still_ours(faulty: FaultObjects, opera
 
 @pytest.mark.parametrize("failure", [Failure.ERROR, Failure.LOST])
 def test_a_renewal_that_fails_once_is_made_up_for(faulty: FaultObjects, failure: Failure) -> None:
-    locks = short_leases(faulty)
+    locks = busy_leases(faulty)
     lock = taken(locks)
+    assert isinstance(lock, LeaseLock)
     fault = faulty.fail("put_if_match", failure=failure, times=2)
-    time.sleep(LEASE * 1.5)
-    assert fault.seen > 2
+    eventually(lambda: fault.seen > 2)
+    failed_until = lock.lease.expires_us
+    eventually(lambda: lock.lease.expires_us > failed_until)
     assert lock.still_held()
-    assert short_leases(faulty).acquire(KEY, wait=0) is None
+    assert busy_leases(faulty).acquire(KEY, wait=0) is None
     locks.release(lock)
 
 
 def test_a_holder_cut_off_from_the_store_stops_trusting_its_lease(faulty: FaultObjects) -> None:
-    locks = short_leases(faulty)
+    locks = busy_leases(faulty, SHORT_LEASE)
     lock = taken(locks)
     faulty.fail("*", failure=Failure.ERROR, times=None)
-    time.sleep(LEASE)
+    time.sleep(SHORT_LEASE)
     assert not lock.still_held()
     faulty.clear()
     locks.release(lock)
 
 
 def test_a_store_that_fails_at_release_lets_the_lease_run_out(faulty: FaultObjects) -> None:
-    locks = short_leases(faulty)
+    locks = busy_leases(faulty)
     lock = taken(locks)
     faulty.fail("put_if_match", failure=Failure.ERROR, times=None)
     locks.release(lock)
     assert not lock.still_held()
     faulty.clear()
-    assert short_leases(faulty).acquire(KEY, wait=0) is None
-    assert taken(short_leases(faulty), wait=LEASE * 3).token == "2"
+    assert busy_leases(faulty).acquire(KEY, wait=0) is None
+    later = HandClock(wall=time.time() + LEASE + MARGIN)
+    assert taken(LeaseLocks(faulty, later, lease_seconds=LEASE)).token == "2"
 
 
 def test_a_store_that_fails_at_acquire_is_an_error_and_holds_nothing(faulty: FaultObjects) -> None:
-    locks = short_leases(faulty)
+    locks = busy_leases(faulty)
     faulty.fail("put_if_absent", failure=Failure.DENIED)
     with pytest.raises(StorageError) as failed:
         locks.acquire(KEY, wait=0)
@@ -419,7 +460,7 @@ def test_a_lease_that_cannot_be_read_is_an_error_that_names_it(faulty: FaultObje
     path = f"__locks/{lock_name(KEY)}.json"
     faulty.put(path, "not json")
     with pytest.raises(StorageError) as failed:
-        short_leases(faulty).acquire(KEY, wait=0)
+        busy_leases(faulty).acquire(KEY, wait=0)
     assert path in str(failed.value)
     assert "remove" in str(failed.value.hint)
     assert faulty.read(path) == "not json"

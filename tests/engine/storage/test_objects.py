@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from omnigraph.errors import InternalError, StorageError
+from omnigraph.failpoints import PARK_SECONDS_MAX
 from omnigraph.storage.counters import Cost, counting
 from omnigraph.storage.layout import OBJECT_GUARD, root_of
 from omnigraph.storage.object_stores import open_objects
@@ -389,7 +390,7 @@ def test_a_writer_killed_anywhere_leaves_a_whole_text_and_no_lock(tmp_path: Path
         started = context.Event()
         writer = context.Process(target=write_until_killed, args=(place, "x", started))
         writer.start()
-        assert started.wait(30)
+        assert started.wait(PARK_SECONDS_MAX)
         threading.Event().wait(0.01 + 0.007 * number)
         writer.kill()
         writer.join()

@@ -71,7 +71,7 @@ def test_latency_is_injected_per_request(counting_bucket: CountingBucket) -> Non
     began = time.monotonic()
     objects.read("x")
     objects.read("x")
-    assert 0.2 <= time.monotonic() - began < 5.0
+    assert time.monotonic() - began >= 0.2
 
 
 def test_racing_lance_commits_are_decided_by_the_conditional_put(
@@ -82,7 +82,7 @@ def test_racing_lance_commits_are_decided_by_the_conditional_put(
     write(counting_bucket, "create")
     handles = [lance.dataset(root.at("nodes/1f"), storage_options=options) for _ in range(4)]
     # Slow enough that all of them have looked at the newest version before the first one moves it.
-    counting_bucket.behave(latency=0.05)
+    counting_bucket.behave(latency=0.25)
     in_threads(lambda handle: handle.insert(ROWS), [(handle,) for handle in handles])
     counting_bucket.behave()
     manifests = [r for r in counting_bucket.requests() if (r.method, r.role) == ("PUT", "manifest")]

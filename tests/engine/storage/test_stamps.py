@@ -1,35 +1,53 @@
-"""One listing tells which texts of a directory changed, on every store."""
+"""Stamps tell which of a few texts changed, on every store."""
 
-import pytest
+import os
 
 from omnigraph.storage.counters import Cost, counting
+from omnigraph.storage.layout import root_of
+from omnigraph.storage.local_objects import LocalObjects
 from omnigraph.storage.objects import Objects
+
+PATHS = ("d/a", "d/b")
 
 
 def test_a_stamp_changes_when_its_text_does_and_only_then(objects: Objects) -> None:
-    for name in ("a", "b", "sub/c"):
+    for name in ("a", "b", "other", "sub/a"):
         objects.put(f"d/{name}", "first")
-    before = objects.stamps("d")
-    assert set(before) == {"d/a", "d/b"}
-    assert objects.stamps("d/") == before
+    before = objects.stamps(PATHS)
+    assert set(before) == set(PATHS)
+    assert objects.stamps(PATHS) == before
     objects.put("d/a", "other")
-    after = objects.stamps("d")
+    after = objects.stamps(PATHS)
     assert after["d/a"] != before["d/a"]
     assert after["d/b"] == before["d/b"]
     objects.put("d/a", "first")
-    assert objects.stamps("d")["d/a"] != after["d/a"]
+    assert objects.stamps(PATHS)["d/a"] != after["d/a"]
     objects.delete("d/b")
-    assert set(objects.stamps("d")) == {"d/a"}
+    assert set(objects.stamps(PATHS)) == {"d/a"}
 
 
-@pytest.mark.parametrize("directory", ["", "nowhere"])
-def test_an_empty_directory_has_no_stamps(objects: Objects, directory: str) -> None:
-    assert objects.stamps(directory) == {}
+def test_what_is_not_there_has_no_stamp(objects: Objects) -> None:
+    assert objects.stamps(("nothing",)) == {}
+    assert objects.stamps(("nowhere/a", "nowhere/b")) == {}
+
+
+def test_texts_at_the_top_have_stamps_too(objects: Objects) -> None:
+    objects.put("a", "text")
+    assert set(objects.stamps(("a", "b"))) == {"a"}
 
 
 def test_stamps_cost_one_listing(objects: Objects) -> None:
     for number in range(5):
         objects.put(f"d/{number}", "text")
     with counting() as costs:
-        objects.stamps("d")
+        objects.stamps(("d/1", "d/2", "d/9"))
     assert (costs[Cost.OBJECT_LISTS], costs[Cost.OBJECT_READS]) == (1, 0)
+
+
+def test_an_edit_in_place_is_seen(tmp_path: os.PathLike[str]) -> None:
+    objects = LocalObjects(root_of(tmp_path))
+    objects.put("a", "text")
+    before = objects.stamps(("a",))
+    with open(os.path.join(tmp_path, "a"), "a") as stream:
+        stream.write(" and more")
+    assert objects.stamps(("a",)) != before

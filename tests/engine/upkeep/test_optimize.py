@@ -11,7 +11,7 @@ import pytest
 import omnigraph
 from omnigraph.api.graph import Graph
 from omnigraph.commit.sidecar import WriterKind
-from omnigraph.failpoints import Failpoint, parked
+from omnigraph.failpoints import PARK_SECONDS_MAX, Failpoint, parked
 from omnigraph.ids import MAIN
 from tests.support.upkeep import (
     ADD,
@@ -65,7 +65,7 @@ def test_all_tables_become_visible_in_one_publish(graph: Graph) -> None:
     with parked(Failpoint.OPTIMIZE_COMMITTED) as park:
         thread = threading.Thread(target=graph.optimize)
         thread.start()
-        assert park.reached.wait(30)
+        assert park.reached.wait(PARK_SECONDS_MAX)
         with omnigraph.open(graph.uri, read_only=True) as reader:
             (sidecar,) = reader.pending_recoveries()
         park.release()
@@ -100,7 +100,7 @@ def test_a_writer_in_between_loses_nothing_and_stops_nothing(graph: Graph) -> No
     with parked(Failpoint.STAGED) as park:
         thread = threading.Thread(target=graph.optimize)
         thread.start()
-        assert park.reached.wait(30)
+        assert park.reached.wait(PARK_SECONDS_MAX)
         # Prepared, and holding its turns: the writer waits and comes right after.
         writer = threading.Thread(target=lambda: graph.mutate(ADD, {"name": "late"}))
         writer.start()

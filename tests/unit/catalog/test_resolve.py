@@ -300,9 +300,10 @@ def test_a_schema_of_600_lines_compiles_in_no_time(capsys: pytest.CaptureFixture
     ]
     text = "".join(lines)
     assert text.count("\n") > 600
-    start = time.perf_counter()
+    # The time of this process alone: a busy machine makes everything late, not everything slow.
+    start = time.process_time()
     compile_schema(text)
-    taken = time.perf_counter() - start
+    taken = time.process_time() - start
     with capsys.disabled():
         print(f"\n  600 lines of schema: {taken * 1000:.0f} ms")
     assert taken < 2.0

@@ -8,6 +8,7 @@ import pytest
 
 from omnigraph.commit.queues import SCHEMA_APPLY, Hold, QueueKey, Queues, queue_key
 from omnigraph.errors import InternalError
+from omnigraph.failpoints import PARK_SECONDS_MAX
 from omnigraph.ids import TableKey
 from omnigraph.storage.layout import root_of
 from omnigraph.storage.locks import FileLocks
@@ -108,6 +109,6 @@ def test_random_sets_of_turns_never_block_for_ever_and_never_overlap(
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(PARK_SECONDS_MAX)
         assert not thread.is_alive()
     assert clashes == []

@@ -89,10 +89,19 @@ def test_a_key_cannot_be_updated() -> None:
     assert caught.value.code == "W05"
 
 
-def test_the_first_problem_decides_the_class_of_the_error() -> None:
+@pytest.mark.parametrize(
+    ("statements", "code"),
+    [
+        ('update Port set { nme: "a", code: "Y" } where code = "X"', "T11"),
+        ('update Port set { code: "Y" } where code = $missing', "T14"),
+        ('insert Vessel { imo: "1", dwt: 7.5 }', "T12"),
+        ('update Port set { code: "Y" } where code = "X"  delete Port where code = "Z"', "T29"),
+    ],
+)
+def test_a_wrong_text_is_told_before_wrong_values(statements: str, code: str) -> None:
     with pytest.raises(QueryError) as caught:
-        mutation('update Port set { nme: "a", code: "Y" } where code = "X"')
-    assert caught.value.code == "T11"
+        mutation(statements)
+    assert caught.value.code == code
 
 
 # ---- files

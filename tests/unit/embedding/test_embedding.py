@@ -1,6 +1,7 @@
 """Embedding: the stand-in is exact, services are asked in their own form, and every failure is told."""
 
 import math
+import socket
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -205,9 +206,10 @@ def test_a_deadline_ends_the_tries() -> None:
 
 
 def test_an_unreachable_service_is_told_as_such() -> None:
-    with embedding_service((200, OPENAI)) as service:
-        gone = service.url
-    with pytest.raises(EmbeddingError, match="after 2 tries"):
+    with socket.socket() as deaf, pytest.raises(EmbeddingError, match="after 2 tries"):
+        # Bound and not listening: refused, and given to nobody else meanwhile.
+        deaf.bind(("127.0.0.1", 0))
+        gone = f"http://127.0.0.1:{deaf.getsockname()[1]}/v1"
         embedder_of(config(gone, attempts_max=2), QuickRuntime()).embed("wind", 2)
 
 

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+from omnigraph.failpoints import PARK_SECONDS_MAX
 from omnigraph.pipeline.buckets import buckets_of, by_bucket
 from omnigraph.pipeline.local import LocalRunner
 from omnigraph.pipeline.steps import Each, Shuffle
@@ -99,7 +100,7 @@ def test_the_first_failure_stops_what_has_not_begun() -> None:
 
 
 def test_splits_are_worked_on_at_the_same_time() -> None:
-    together = threading.Barrier(2, timeout=30)
+    together = threading.Barrier(2, timeout=PARK_SECONDS_MAX)
 
     def run(number: int) -> Iterator[pa.Table]:
         together.wait()

@@ -428,3 +428,11 @@ def test_instants_of_a_frame_keep_their_time_of_day_in_lists_too() -> None:
     frame = pa.table({"code": ["a"], "at": pa.array([moment], pa.timestamp("ns", "UTC"))})
     (change,) = changed(framed(STALL, frame))
     assert change.rows["at"].cast(pa.int64()).to_pylist() == [1704105000000]
+
+
+@pytest.mark.parametrize("unit", ["us", "ns"])
+def test_a_fraction_of_a_millisecond_is_cut_off_before_1970_too(unit: str) -> None:
+    instants = pa.array([-1, 0, None], pa.timestamp(unit))
+    frame = pa.table({"code": ["a", "b", "c"], "at": instants})
+    (change,) = changed(framed(STALL, frame))
+    assert change.rows["at"].cast(pa.int64()).to_pylist() == [-1, 0, None]

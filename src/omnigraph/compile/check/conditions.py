@@ -61,7 +61,9 @@ def _parts(
 # ---- comparisons
 
 
-def _compare(written: tree.Compare, scope: Scope, context: Context) -> Compare | TextMatch | None:
+def _compare(
+    written: tree.Compare, scope: Scope, context: Context
+) -> Compare | Among | TextMatch | None:
     for side, other in ((written.left, written.right), (written.right, written.left)):
         if isinstance(side, tree.TextExpr):
             return _text_equals_true(side, written.op, other, scope, context)
@@ -74,6 +76,9 @@ def _compare(written: tree.Compare, scope: Scope, context: Context) -> Compare |
     if not _fits(written.op, left, right):
         _mismatch(written, left, right, context)
         return None
+    if left.type.is_list and isinstance(left, Const | ParamRef) and isinstance(right, PropertyRef):
+        # The items take the precision of the column, as every given value does.
+        return Among(operand=right, choices=left)
     return Compare(left=left, op=written.op, right=right)
 
 

@@ -4,7 +4,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from omnigraph.compile.check.context import Context
-from omnigraph.compile.check.expressions import function_name, property_of, refuse_blob, shown
+from omnigraph.compile.check.expressions import (
+    function_name,
+    property_of,
+    refuse_blob,
+    shown,
+    variable,
+)
 from omnigraph.compile.check.findings import alternatives, best
 from omnigraph.compile.check.items import aggregate
 from omnigraph.compile.check.ranking import RankingExpr, ranking
@@ -71,6 +77,8 @@ def _key(key: tree.OrderKey, rows: _Rows, scope: Scope, context: Context) -> Sor
                 f"{expr.function} filters rows and orders nothing; put it into the match block"
             )
             context.findings.report("T38", expr.span, message)
+        case tree.VariableExpr() as expr if scope.is_edge(expr.name):
+            variable(expr, scope, context)
         case tree.VariableExpr() | tree.LiteralExpr() | tree.NowExpr() as expr:
             _not_a_key(expr, "order by one of its properties or by an alias", context)
     return None

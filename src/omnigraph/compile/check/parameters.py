@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from omnigraph.catalog.types import PropertyType, Scalar
 from omnigraph.compile.check.findings import Findings
+from omnigraph.compile.check.scope import ANONYMOUS
 from omnigraph.compile.checked import Parameter
 from omnigraph.language.query import tree
 
@@ -33,6 +34,8 @@ def _declaration_problem(param: tree.Param) -> str | None:
     written = param.type
     if param.name.text.startswith(RESERVED_PREFIX):
         return f"begins with '{RESERVED_PREFIX}', and such names are reserved"
+    if param.name.text == ANONYMOUS:
+        return "stands for nobody: '$_' is the anonymous variable"
     if written.dimension is not None:
         if 1 <= written.dimension <= DIMENSION_MAX:
             return None

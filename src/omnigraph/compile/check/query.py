@@ -45,7 +45,9 @@ def findings(
         checked = check_read(query, query.body, context)
     else:
         checked = check_mutation(query, query.body, context)
-    placed = tuple(source.place(diagnostic) for diagnostic in report.found)
+    # What is wrong with the text leads; values come after it, as they do when a query runs.
+    ordered = sorted(report.found, key=_concerns_value)
+    placed = tuple(source.place(diagnostic) for diagnostic in ordered)
     return (None if placed else checked), placed
 
 
@@ -78,9 +80,13 @@ def repeated(file: tree.QueryFile) -> tuple[Diagnostic, ...]:
 
 def check_error(found: Sequence[Diagnostic], catalog: Catalog, source: Source) -> OmniError:
     """The error that findings make; the first decides whether query or data is to blame."""
-    if not (found[0].code or "").startswith("W"):
+    if not _concerns_value(found[0]):
         return query_error(source, found)
-    return data_error([_problem(d, catalog) for d in found if (d.code or "").startswith("W")])
+    return data_error([_problem(one, catalog) for one in found if _concerns_value(one)])
+
+
+def _concerns_value(found: Diagnostic) -> bool:
+    return (found.code or "").startswith("W")
 
 
 def _problem(found: Diagnostic, catalog: Catalog) -> Problem:

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from omnigraph.compile.checked import Variable
+from omnigraph.compile.checked import Variable, VariableKind
 from omnigraph.language.query import tree
 
 ANONYMOUS = "_"
@@ -37,6 +37,15 @@ class Scope:
             if found.variable is not None:
                 self.outer.add(found.variable.name)
         return found
+
+    def is_edge(self, name: str) -> bool:
+        """Whether the name stands for an edge here."""
+        found = self.find(name)
+        return (
+            found is not None
+            and found.variable is not None
+            and found.variable.kind is VariableKind.EDGE
+        )
 
     def holds(self, name: str) -> bool:
         """Whether the name belongs to this block itself."""

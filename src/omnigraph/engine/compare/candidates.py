@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.engine.compare.fetch import ROW_ADDRESS, ROW_ID, rows_at
+from omnigraph.engine.compare.shelf import NO_SHELF, Shelf
 from omnigraph.engine.compare.spread import Portion, Spread, aligned
 from omnigraph.ids import Version
 from omnigraph.storage.refs import BranchRef
@@ -23,9 +24,11 @@ MOVES: Final = pa.schema(
         pa.field("before", pa.uint64()),
         pa.field("after", pa.uint64()),
         pa.field("version", pa.uint64()),
+        pa.field("row_id", pa.uint64()),
     ]
 )
-"""A row that may differ: its addresses on both sides, null where it is not, and the version that wrote it last."""
+"""A row that may differ: its addresses on both sides, null where it is not, the version that wrote it last, and the
+lasting row id it had before, null where it was not."""
 
 _SIDE: Final = pa.schema(
     [MOVES.field("id"), *(pa.field(name, pa.uint64()) for name in ("row", "row_id", "version"))]
@@ -44,21 +47,25 @@ class _Apart:
 
 
 def candidates(
-    tables: Tables, before: TableAt | None, after: TableAt | None, spread: Spread | None = None
+    tables: Tables,
+    before: TableAt | None,
+    after: TableAt | None,
+    spread: Spread | None = None,
+    shelf: Shelf = NO_SHELF,
 ) -> pa.Table:
     """List every row that may differ, by id, as `MOVES`; a version that is None has no rows."""
     if before == after:
         return MOVES.empty_table()
-    left, right = _portions(tables, before, after)
+    left, right = _portions(tables, before, after, shelf)
     parted = partial(_parted, tables, before, after)
     if spread is None or not spread.is_worth(left, right):
-        return _moves(parted, _side(left), _side(right)).sort_by("id")
+        return _moves(parted, _side(left, shelf), _side(right, shelf)).sort_by("id")
     keep = partial(_moves, partial(int, parted()))
     return aligned(spread, left, right, _whole, keep, (_SIDE, MOVES)).sort_by("id")
 
 
 def _portions(
-    tables: Tables, before: TableAt | None, after: TableAt | None
+    tables: Tables, before: TableAt | None, after: TableAt | None, shelf: Shelf
 ) -> tuple[Portion, Portion]:
     left = None if before is None else tables.open(before)
     right = None if after is None else tables.open(after)
@@ -67,7 +74,7 @@ def _portions(
     here, there = left.fragments(), right.fragments()
     gone, come = _apart(here, there), _apart(there, here)
     lost, gained = _pruned_rows(left, right, gone.pruned, come.pruned)
-    return _portion(left, gone.whole, lost), _portion(right, come.whole, gained)
+    return _portion(left, gone.whole, lost, shelf), _portion(right, come.whole, gained, shelf)
 
 
 def _all(table: Table | None) -> Portion:
@@ -102,30 +109,41 @@ def _deleted(table: Table, parts: Sequence[FragmentInfo]) -> Any:
     return np.concatenate([np.empty(0, np.uint64), *parts_of])
 
 
-def _portion(table: Table, whole: tuple[int, ...], single: pa.Array) -> Portion:
-    unknown = pa.nulls(len(single), pa.uint64())
+def _portion(table: Table, whole: tuple[int, ...], single: pa.Array, shelf: Shelf) -> Portion:
     known = _SIDE.empty_table()
     if len(single):
-        ids = rows_at(table, single, ["id"])["id"]
-        known = pa.table([ids, single, unknown, unknown], schema=_SIDE)
+        rows = rows_at(table, single, shelf.columns(table, len(single)), row_id=True)
+        shelf.put(table, rows.append_column(ROW_ADDRESS, single))
+        unknown = pa.nulls(len(single), pa.uint64())
+        known = pa.table([rows["id"], single, rows[ROW_ID], unknown], schema=_SIDE)
     return Portion(table=table, fragments=whole, known=known)
 
 
-def _side(portion: Portion) -> pa.Table:
+def _side(portion: Portion, shelf: Shelf) -> pa.Table:
     if portion.table is None or not portion.fragments:
         return portion.known
-    return pa.concat_tables([portion.known, _whole(portion.table, portion.fragments)])
+    names = shelf.columns(portion.table, portion.rows)
+    rows = _read(portion.table, portion.fragments, names)
+    shelf.put(portion.table, rows)
+    return pa.concat_tables([portion.known, _sided(rows)])
 
 
 def _whole(table: Table, fragments: Sequence[int]) -> pa.Table:
-    rows = table.read(["id", LAST_UPDATED], row_id=True, row_address=True, fragments=fragments)
+    return _sided(_read(table, fragments, ["id"]))
+
+
+def _read(table: Table, fragments: Sequence[int], names: Sequence[str]) -> pa.Table:
+    return table.read([*names, LAST_UPDATED], row_id=True, row_address=True, fragments=fragments)
+
+
+def _sided(rows: pa.Table) -> pa.Table:
     versions = rows[LAST_UPDATED].cast(pa.uint64())
     return pa.table([rows["id"], rows[ROW_ADDRESS], rows[ROW_ID], versions], schema=_SIDE)
 
 
 def _moves(parted: Callable[[], int], left: pa.Table, right: pa.Table) -> pa.Table:
-    before = left.rename_columns(["id", "before", "old_row_id", "old_version"])
-    after = right.rename_columns(["id", "after", "row_id", "version"])
+    before = left.rename_columns(["id", "before", "row_id", "old_version"])
+    after = right.rename_columns(["id", "after", "new_row_id", "version"])
     moves = before.join(after, "id", join_type="full outer")
     return _without_untouched(parted, moves).select(MOVES.names).cast(MOVES)
 
@@ -136,7 +154,7 @@ def _moves(parted: Callable[[], int], left: pa.Table, right: pa.Table) -> pa.Tab
 def _without_untouched(parted: Callable[[], int], moves: pa.Table) -> pa.Table:
     """Leave out rows that a rewrite only carried along: same row, last written before the lines parted."""
     carried = pc.and_(
-        pc.equal(moves["old_row_id"], moves["row_id"]),
+        pc.equal(moves["row_id"], moves["new_row_id"]),
         pc.equal(moves["old_version"], moves["version"]),
     )
     if not pc.any(carried, min_count=0).as_py():

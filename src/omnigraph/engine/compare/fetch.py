@@ -28,28 +28,30 @@ def rows_at(
     addresses: pa.Array,
     names: Sequence[str] | None = None,
     blobs: BlobForm = BlobForm.DESCRIPTOR,
+    *,
+    row_id: bool = False,
 ) -> pa.Table:
     """Fetch rows by address, in the order asked; no index of row ids has to be built for it."""
     wanted = addresses_of(addresses)
     shown = list(table.schema.names if names is None else names)
     if not len(wanted):
-        return table.read(shown, blobs=blobs, limit=0)
-    parts = [part for part in _fetched(table, np.sort(wanted), shown, blobs) if part.num_rows]
-    found = pa.concat_tables(parts)
+        return table.read(shown, blobs=blobs, limit=0, row_id=row_id)
+    fetched = _fetched(table, np.sort(wanted), shown, blobs, row_id=row_id)
+    found = pa.concat_tables([part for part in fetched if part.num_rows])
     place = pc.index_in(pa.array(wanted), value_set=column(found, ROW_ADDRESS))
-    return found.take(place).select(shown)
+    return found.take(place).select([*shown, ROW_ID] if row_id else shown)
 
 
 def _fetched(
-    table: Table, wanted: Addresses, names: list[str], blobs: BlobForm
+    table: Table, wanted: Addresses, names: list[str], blobs: BlobForm, *, row_id: bool
 ) -> Iterator[pa.Table]:
     dense, sparse = _split(table, wanted)
     if dense:
-        rows = table.read(names, row_address=True, fragments=dense, blobs=blobs)
+        rows = table.read(names, row_address=True, row_id=row_id, fragments=dense, blobs=blobs)
         yield rows.filter(pc.is_in(rows[ROW_ADDRESS], value_set=pa.array(wanted)))
     for start in range(0, len(sparse), ADDRESSES_MAX):
         listed = _at(sparse[start : start + ADDRESSES_MAX])
-        yield table.read(names, listed, row_address=True, blobs=blobs)
+        yield table.read(names, listed, row_address=True, row_id=row_id, blobs=blobs)
 
 
 def row_ids_at(table: Table, addresses: pa.Array) -> pa.Array:

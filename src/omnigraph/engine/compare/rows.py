@@ -11,6 +11,7 @@ from omnigraph.commit.changes import column
 from omnigraph.engine.compare.candidates import candidates
 from omnigraph.engine.compare.equality import Mask, differs
 from omnigraph.engine.compare.fetch import chunk_rows, rows_at
+from omnigraph.engine.compare.shelf import NO_SHELF, Shelf
 from omnigraph.engine.compare.spread import Spread
 from omnigraph.limits import COMPARE_ROWS_MAX
 from omnigraph.storage.blobs import BlobForm, BlobKind, is_blob
@@ -32,6 +33,7 @@ class Compared:
     left: Table
     right: Table
     pairs: tuple[Pair, ...]
+    shelf: Shelf = NO_SHELF
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -47,8 +49,8 @@ class Compared:
         return found
 
     def _chunk(self, left_rows: pa.Array, right_rows: pa.Array) -> Mask:
-        left = rows_at(self.left, left_rows, [p.left for p in self.pairs if p.left])
-        right = rows_at(self.right, right_rows, [p.right for p in self.pairs if p.right])
+        left = self.shelf.rows(self.left, left_rows, [p.left for p in self.pairs if p.left])
+        right = self.shelf.rows(self.right, right_rows, [p.right for p in self.pairs if p.right])
         found = np.zeros((len(left_rows), len(self.pairs)), dtype=bool)
         for number, pair in enumerate(self.pairs):
             if pair.left is None or pair.right is None:
@@ -82,7 +84,7 @@ def _blob(table: Table, name: str | None, address: pa.Array) -> pa.Array:
     return column(rows_at(table, address, [name or ""], BlobForm.BYTES), name or "")
 
 
-def compared(left: Table, right: Table) -> Compared:
+def compared(left: Table, right: Table, shelf: Shelf = NO_SHELF) -> Compared:
     """Pair the columns of two versions by their lasting numbers, else by name.
 
     A column that only the left has was dropped: a change of the schema, not of any row.
@@ -97,7 +99,7 @@ def compared(left: Table, right: Table) -> Compared:
             old = name
         if name != "id":
             pairs.append(Pair(old, name))
-    return Compared(left=left, right=right, pairs=tuple(pairs))
+    return Compared(left=left, right=right, pairs=tuple(pairs), shelf=shelf)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,14 +111,18 @@ class Step:
 
 
 def changed_steps(
-    tables: Tables, before: TableAt | None, after: TableAt | None, spread: Spread | None = None
+    tables: Tables,
+    before: TableAt | None,
+    after: TableAt | None,
+    spread: Spread | None = None,
+    shelf: Shelf = NO_SHELF,
 ) -> Iterator[tuple[Step, tuple[str, ...]]]:
     """Find the rows that really differ, a bounded number at a time, by id."""
-    moves = candidates(tables, before, after, spread)
+    moves = candidates(tables, before, after, spread, shelf)
     if before is None or after is None:
         yield from _one_sided(moves)
         return
-    both = compared(tables.open(before), tables.open(after))
+    both = compared(tables.open(before), tables.open(after), shelf)
     for start in range(0, moves.num_rows, COMPARE_ROWS_MAX):
         step = _real(moves.slice(start, COMPARE_ROWS_MAX), both)
         if step.moves.num_rows:
@@ -141,8 +147,12 @@ def _real(moves: pa.Table, both: Compared) -> Step:
 
 
 def changed(
-    tables: Tables, before: TableAt | None, after: TableAt | None, spread: Spread | None = None
+    tables: Tables,
+    before: TableAt | None,
+    after: TableAt | None,
+    spread: Spread | None = None,
+    shelf: Shelf = NO_SHELF,
 ) -> pa.Table:
     """Every row that differs, as `MOVES`, by id: ids and addresses only."""
-    parts = [step.moves for step, _ in changed_steps(tables, before, after, spread)]
+    parts = [step.moves for step, _ in changed_steps(tables, before, after, spread, shelf)]
     return pa.concat_tables(parts) if parts else candidates(tables, after, after)

@@ -28,6 +28,15 @@ class Block:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Chapter:
+    """One commit whose changes are told one after the other; `cursor` goes on after it."""
+
+    commit: GraphCommit
+    cursor: str
+    changes: Iterator[EntityChange]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
     """Whole commits in order; `cursor` goes on after the last of them."""
 
@@ -54,7 +63,7 @@ def page(
     blocks: list[Block] = []
     room = CHANGES_PAGE if limit is None else limit
     for commit in waiting:
-        block = Block(commit, _changed(engine, state, commit, since, wanted))
+        block = Block(commit, tuple(_changed(engine, state, commit, since, wanted)))
         blocks.append(block)
         room -= len(block.changes)
         if room <= 0:
@@ -64,6 +73,22 @@ def page(
         blocks=tuple(blocks),
         cursor=cursor_at(state, last),
         caught_up=len(blocks) == len(waiting),
+    )
+
+
+def stream(
+    engine: Engine, branch: BranchName, since: str | None = None, wanted: Wanted = EVERYTHING
+) -> Iterator[Chapter]:
+    """Tell the feed up to the head as it is now, commit by commit; no commit is held whole, however much it changed."""
+    state = engine.manifest.current(branch)
+    fail(Failpoint.FEED_CAPTURED)
+    return (
+        Chapter(
+            commit=commit,
+            cursor=cursor_at(state, commit.id),
+            changes=_changed(engine, state, commit, since, wanted),
+        )
+        for commit in _after(_first_parents(state), since, state)
     )
 
 
@@ -78,10 +103,10 @@ def _between(
 
 def _changed(
     engine: Engine, state: BranchState, commit: GraphCommit, since: str | None, wanted: Wanted
-) -> tuple[EntityChange, ...]:
+) -> Iterator[EntityChange]:
     parent = state.lineage.by_id[commit.parent or CommitId("")]
     try:
-        return tuple(_between(engine, parent, commit, wanted))
+        yield from _between(engine, parent, commit, wanted)
     except (HistoryReclaimed, TableNotFound) as error:
         raise ChangeFeedGap(commit.id, since) from error
 

@@ -1,6 +1,7 @@
-"""The commits that bring one table to its merged state: new rows streamed, changed ones in chunks, then deletes."""
+"""The commits that bring one table to its merged state: new rows streamed, then changed ones in chunks; removed ones
+go with the last of them."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,10 +11,11 @@ import pyarrow.compute as pc
 from omnigraph.catalog.model import EdgeType, NodeType, TableType
 from omnigraph.commit.changes import ChangeKind, TableChange, column
 from omnigraph.commit.plan import Step, TableWrite
-from omnigraph.engine.compare.fetch import chunk_rows, row_ids_at, rows_at, stream_at
+from omnigraph.engine.compare.fetch import chunk_rows, row_ids_at, rows_at
 from omnigraph.engine.compare.rows import compared
+from omnigraph.engine.compare.shelf import NO_SHELF, Shelf
 from omnigraph.engine.merge.relate import TableRelation, Way
-from omnigraph.engine.merge.resolve import Resolved
+from omnigraph.engine.merge.resolve import REMOVED, Resolved
 from omnigraph.failpoints import Failpoint, fail
 from omnigraph.ids import BranchName
 from omnigraph.limits import MERGE_COMMITS_MAX
@@ -24,6 +26,8 @@ from omnigraph.storage.tables import Staged, Table, TableAt, Tables
 EVERY_PROBLEM = 2**62
 """A merge reports all conflicts at once."""
 
+_NONE_REMOVED = REMOVED.empty_table()
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableMerge:
@@ -32,6 +36,7 @@ class TableMerge:
     type: TableType
     relation: TableRelation
     resolved: Resolved
+    shelf: Shelf = NO_SHELF
 
 
 # ---- what is judged
@@ -43,7 +48,7 @@ def change_of(merge: TableMerge, tables: Tables) -> TableChange:
     names = _judged(type_)
     source = tables.open(merge.relation.source.at)
     rows = pa.concat_arrays([resolved.new, column(resolved.changed, "source")])
-    parts = [pa.Table.from_batches([batch]) for batch in stream_at(source, rows, names)]
+    parts = [pa.Table.from_batches([batch]) for batch in merge.shelf.stream(source, rows, names)]
     parts += [pa.Table.from_batches([b]).select(names) for b in _mixed_rows(merge, tables, names)]
     found = pa.concat_tables(parts) if parts else type_.schema.empty_table().select(names)
     return TableChange(
@@ -108,21 +113,28 @@ def _steps(merge: TableMerge, tables: Tables) -> Iterator[Step]:
     resolved = merge.resolved
     source = tables.open(merge.relation.source.at)
     names = merge.type.schema.names
-    if len(resolved.new):
-        yield _append(source, resolved.new, names)
-    first = True
-    for pairs in _chunks(resolved.changed, source):
-        yield _upsert(merge, source, pairs, names, first=first and bool(len(resolved.new)))
-        first = False
-    for triples in _chunks(resolved.mixed, source):
-        yield _mix(merge, triples, names)
-    if resolved.removed.num_rows:
-        yield _delete(merge, after_others=not first or bool(len(resolved.new)))
+    appended = bool(len(resolved.new))
+    if appended:
+        yield _append(merge, source, names)
+    replacing = [
+        *(_changed(merge, source, pairs, names) for pairs in _chunks(resolved.changed, source)),
+        *(_mixing(merge, triples, names) for triples in _chunks(resolved.mixed, source)),
+    ]
+    for replacement in replacing[:-1]:
+        yield _replace(merge, replacement, appended=appended, first=replacement is replacing[0])
+    if replacing:
+        # Rows that only go need no commit of their own beside rows that are replaced.
+        last, alone = replacing[-1], len(replacing) == 1
+        yield _replace(merge, last, appended=appended, first=alone, removed=resolved.removed)
+    elif resolved.removed.num_rows:
+        yield _delete(merge, after_others=appended)
 
 
-def _append(source: Table, rows: pa.Array, names: Sequence[str]) -> Step:
+def _append(merge: TableMerge, source: Table, names: Sequence[str]) -> Step:
     def step(tables: Tables, at: TableAt) -> Staged:
-        return tables.stage_append(at, _stream(stream_at(source, rows, names)))
+        return tables.stage_append(
+            at, _stream(merge.shelf.stream(source, merge.resolved.new, names))
+        )
 
     return step
 
@@ -137,50 +149,83 @@ def _stream(batches: Iterator[pa.RecordBatch]) -> pa.RecordBatchReader:
     return pa.RecordBatchReader.from_batches(head.schema, all_of_them())
 
 
-def _upsert(
-    merge: TableMerge, source: Table, pairs: pa.Table, names: Sequence[str], *, first: bool
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Replacement:
+    """Rows that take the place of others, whose places and row ids are null where they are not known."""
+
+    rows: Callable[[Tables], pa.Table]
+    places: pa.Array
+    row_ids: pa.Array
+
+
+def _changed(
+    merge: TableMerge, source: Table, pairs: pa.Table, names: Sequence[str]
+) -> _Replacement:
+    def rows(_: Tables) -> pa.Table:
+        return merge.shelf.rows(source, column(pairs, "source"), names, BlobForm.INPUT)
+
+    return _Replacement(rows=rows, places=column(pairs, "target"), row_ids=column(pairs, "row_id"))
+
+
+def _mixing(merge: TableMerge, triples: pa.Table, names: Sequence[str]) -> _Replacement:
+    return _Replacement(
+        rows=lambda tables: _mixed(merge, tables, triples, names),
+        places=column(triples, "target"),
+        row_ids=pa.nulls(triples.num_rows, pa.uint64()),
+    )
+
+
+def _replace(
+    merge: TableMerge,
+    replacement: _Replacement,
+    *,
+    appended: bool,
+    first: bool,
+    removed: pa.Table = _NONE_REMOVED,
 ) -> Step:
     def step(tables: Tables, at: TableAt) -> Staged:
-        if first and merge.relation.way is not Way.THREE_WAY:
+        if appended and first and _adopts(merge):
             fail(Failpoint.MERGE_APPENDED)
-        rows = rows_at(source, column(pairs, "source"), names, BlobForm.INPUT)
-        return _replaced(tables, at, rows, column(pairs, "target"))
+        if removed.num_rows and (appended or not first):
+            _fail_before_removal(merge)
+        return _replaced(tables, at, replacement, removed)
 
     return step
 
 
-def _mix(merge: TableMerge, triples: pa.Table, names: Sequence[str]) -> Step:
-    def step(tables: Tables, at: TableAt) -> Staged:
-        rows = _mixed(merge, tables, triples, names)
-        return _replaced(tables, at, rows, column(triples, "target"))
-
-    return step
-
-
-def _replaced(tables: Tables, at: TableAt, rows: pa.Table, places: pa.Array) -> Staged:
+def _replaced(tables: Tables, at: TableAt, replacement: _Replacement, removed: pa.Table) -> Staged:
     """Stage rows in the place of others; where those lie is known unless the target was rewritten meanwhile."""
     record(Cost.DELTA_MATERIALISATIONS)
-    if places.null_count:
-        return tables.stage_merge(at, rows)
-    row_ids = row_ids_at(tables.open(at), places)
+    rows, places, gone = replacement.rows(tables), replacement.places, column(removed, "target")
+    if places.null_count or gone.null_count:
+        return tables.stage_merge(at, rows, deletes=column(removed, "id"))
+    row_ids = replacement.row_ids
+    if row_ids.null_count:
+        row_ids = row_ids_at(tables.open(at), places)
     # By row id, so that the ids take little room in the manifest.
     order = pc.sort_indices(row_ids)
     written = tables.write(at, rows.take(order), row_ids=row_ids.take(order))
-    return tables.stage_update(at, [written], places)
+    return tables.stage_update(at, [written], pa.concat_arrays([places, gone]))
 
 
 def _delete(merge: TableMerge, *, after_others: bool) -> Step:
-    adopting = merge.relation.way is not Way.THREE_WAY
-
     def step(tables: Tables, at: TableAt) -> Staged | None:
         if after_others:
-            fail(Failpoint.MERGE_UPSERTED if adopting else Failpoint.MERGE_REWRITTEN)
+            _fail_before_removal(merge)
         removed = merge.resolved.removed
         places = column(removed, "target")
         known = None if places.null_count else places
         return tables.stage_delete(at, column(removed, "id"), addresses=known)
 
     return step
+
+
+def _fail_before_removal(merge: TableMerge) -> None:
+    fail(Failpoint.MERGE_UPSERTED if _adopts(merge) else Failpoint.MERGE_REWRITTEN)
+
+
+def _adopts(merge: TableMerge) -> bool:
+    return merge.relation.way is not Way.THREE_WAY
 
 
 def _chunks(rows: pa.Table, table: Table) -> Iterator[pa.Table]:

@@ -9,6 +9,7 @@ from omnigraph.commit.constraints import violations
 from omnigraph.commit.plan import WritePlan
 from omnigraph.commit.sidecar import PointerUpdate
 from omnigraph.engine.compare.images import spelled_at, spelled_of
+from omnigraph.engine.compare.shelf import Shelf
 from omnigraph.engine.compare.spread import Spread
 from omnigraph.engine.merge.apply import TableMerge, change_of, table_write
 from omnigraph.engine.merge.conflicts import (
@@ -23,6 +24,7 @@ from omnigraph.engine.merge.target import TargetRows
 from omnigraph.engine.write.prepare import Header
 from omnigraph.errors import MergeConflicts, Problem
 from omnigraph.ids import TableKey, Version
+from omnigraph.limits import MERGE_SHELF_BYTES
 from omnigraph.manifest.snapshot import Entry
 from omnigraph.storage.tables import Table, Tables
 
@@ -72,26 +74,33 @@ def _merges(
     spread: Spread | None,
 ) -> Iterator[TableMerge]:
     assert relation.base is not None, "an up-to-date merge has nothing to judge"
+    shelf = Shelf(MERGE_SHELF_BYTES)
     related = relate_tables(
         relation.base.snapshot, relation.source.snapshot, relation.target.snapshot
     )
     for one in related:
         if one.way is not Way.SAME:
-            resolved = _resolved(one, tables, granularity, spread)
-            yield TableMerge(type=catalog.tables[one.table_key], relation=one, resolved=resolved)
+            resolved = _resolved(one, tables, granularity, spread, shelf)
+            type_ = catalog.tables[one.table_key]
+            yield TableMerge(type=type_, relation=one, resolved=resolved, shelf=shelf)
 
 
 def _resolved(
-    one: TableRelation, tables: Tables, granularity: Granularity, spread: Spread | None
+    one: TableRelation,
+    tables: Tables,
+    granularity: Granularity,
+    spread: Spread | None,
+    shelf: Shelf,
 ) -> Resolved:
     base = None if one.base is None else one.base.at
     match one.way:
         case Way.SAME:
             return Resolved()
         case Way.POINT | Way.ADOPT:
-            return adopt(tables, base, one.source.at, spread)
+            return adopt(tables, base, one.source.at, spread, shelf)
         case Way.THREE_WAY:
-            return three_way(tables, base, one.source.at, one.target.at, granularity, spread)
+            target = one.target.at
+            return three_way(tables, base, one.source.at, target, granularity, spread, shelf)
 
 
 # ---- conflicts

@@ -13,6 +13,7 @@ from omnigraph.engine.compare.candidates import candidates
 from omnigraph.engine.compare.equality import Mask
 from omnigraph.engine.compare.places import places
 from omnigraph.engine.compare.rows import Compared, changed, compared
+from omnigraph.engine.compare.shelf import NO_SHELF, Shelf
 from omnigraph.engine.compare.spread import Spread
 from omnigraph.engine.merge.conflicts import ConflictKind
 from omnigraph.storage.tables import TableAt, Tables
@@ -27,8 +28,9 @@ TRIPLES = pa.schema(
 
 _NOTHING = pa.array([], pa.uint64())
 
-CHANGED = pa.schema([pa.field("source", pa.uint64()), pa.field("target", pa.uint64())])
-"""A source row that replaces one of the target; the place of that one is null where it is not known."""
+CHANGED = pa.schema([pa.field(name, pa.uint64()) for name in ("source", "target", "row_id")])
+"""A source row that replaces one of the target; the place and the lasting row id of that one are null where they are
+not known."""
 
 REMOVED = pa.schema([pa.field("id", pa.string()), pa.field("target", pa.uint64())])
 """A row of the target that goes; its place is null where it is not known."""
@@ -74,10 +76,14 @@ class Resolved:
 
 
 def adopt(
-    tables: Tables, base: TableAt | None, source: TableAt, spread: Spread | None = None
+    tables: Tables,
+    base: TableAt | None,
+    source: TableAt,
+    spread: Spread | None = None,
+    shelf: Shelf = NO_SHELF,
 ) -> Resolved:
     """Take everything the source did: the target still is the base."""
-    moves = changed(tables, base, source, spread)
+    moves = changed(tables, base, source, spread, shelf)
     return _taken(moves, column(moves, "before"))
 
 
@@ -85,7 +91,8 @@ def _taken(moves: pa.Table, target: pa.Array) -> Resolved:
     """Take what the source did; `target` says where the rows it left behind lie."""
     fresh, gone = pc.is_null(moves["before"]), pc.is_null(moves["after"])
     kept = pc.and_(pc.invert(fresh), pc.invert(gone))
-    both = pa.table([moves["id"], moves["after"], target], ["id", "source", "target"])
+    names = ["id", "source", "target", "row_id"]
+    both = pa.table([moves["id"], moves["after"], target, moves["row_id"]], names)
     return Resolved(
         new=column(moves.filter(fresh), "after"),
         changed=both.filter(kept).select(CHANGED.names),
@@ -100,9 +107,10 @@ def three_way(
     target: TableAt,
     granularity: Granularity,
     spread: Spread | None = None,
+    shelf: Shelf = NO_SHELF,
 ) -> Resolved:
     """Combine what both sides did since the base; rows the source left alone stay as the target has them."""
-    moves = changed(tables, base, source, spread)
+    moves = changed(tables, base, source, spread, shelf)
     theirs = candidates(tables, base, target, spread)
     touched = theirs.filter(pc.is_in(theirs["id"], value_set=column(moves, "id")))
     met = pc.is_in(moves["id"], value_set=column(touched, "id"))
@@ -201,7 +209,8 @@ def _deleted_by_source(rows: pa.Table, both: Compared) -> tuple[pa.Table, Clash]
 def _updated_on_both(rows: pa.Table, sides: _Sides, granularity: Granularity) -> Resolved:
     theirs = sides.by_target().matrix(column(rows, "base"), column(rows, "target"))
     untouched = ~theirs.any(axis=1)
-    carried = _pick(rows, untouched).select(CHANGED.names)
+    carried = _pick(rows, untouched)
+    carried = carried.append_column("row_id", pa.nulls(carried.num_rows, pa.uint64()))
     rows, theirs = _pick(rows, ~untouched), theirs[~untouched]
     across = sides.across()
     apart = across.matrix(column(rows, "source"), column(rows, "target"))
@@ -222,4 +231,6 @@ def _updated_on_both(rows: pa.Table, sides: _Sides, granularity: Granularity) ->
     )
     # Where all that the source did is there already, the target's row is the merged one.
     mixed = ~clashing & (ours & apart).any(axis=1)
-    return Resolved(changed=carried, mixed=_pick(rows, mixed), clashes=(clash,))
+    return Resolved(
+        changed=carried.select(CHANGED.names), mixed=_pick(rows, mixed), clashes=(clash,)
+    )

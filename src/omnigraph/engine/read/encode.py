@@ -6,6 +6,9 @@ import pyarrow.compute as pc
 
 from omnigraph.engine.read.numbers import Numbers
 
+_RANK_BYTES = 8
+"""The width of what stands for one item of a list."""
+
 
 def one_zero(values: pa.Array) -> pa.Array:
     """Floats with both zeros made one, as comparisons see them."""
@@ -14,7 +17,30 @@ def one_zero(values: pa.Array) -> pa.Array:
     return values
 
 
+def flat(values: pa.Array) -> pa.Array:
+    """Lists as bytes that are equal and ordered as the lists are, item by item; other values as they are."""
+    if not (pa.types.is_list(values.type) or pa.types.is_fixed_size_list(values.type)):
+        return values
+    lengths = pc.fill_null(pc.list_value_length(values), 0).to_numpy(zero_copy_only=False)
+    ends = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]) * _RANK_BYTES
+    present = pc.is_valid(values).to_numpy(zero_copy_only=False)
+    buffers = [
+        pa.py_buffer(np.packbits(present, bitorder="little")),
+        pa.py_buffer(ends),
+        pa.py_buffer(_ranks(values.flatten())),
+    ]
+    return pa.Array.from_buffers(pa.large_binary(), len(values), buffers)
+
+
+def _ranks(items: pa.Array) -> np.ndarray:
+    """Numbers that order as items do, the highest byte first."""
+    if pa.types.is_boolean(items.type):
+        items = items.cast(pa.uint8())
+    ranks = pc.rank(one_zero(items), tiebreaker="dense")
+    return np.asarray(ranks.to_numpy(zero_copy_only=False), dtype=f">u{_RANK_BYTES}")
+
+
 def codes_of(values: pa.Array) -> Numbers:
     """Numbers that are equal where values are; NULL is a value here, and both zeros are one."""
-    encoded = one_zero(values).dictionary_encode(null_encoding="encode")
+    encoded = flat(one_zero(values)).dictionary_encode(null_encoding="encode")
     return np.asarray(encoded.indices.to_numpy(zero_copy_only=False), dtype=np.int64)

@@ -73,7 +73,7 @@ class Entities:
             return Layout("", ())
         return layout_of(self.entry, self.tables, self.cache)
 
-    @cached_property
+    @property
     def places(self) -> Places:
         """Where each entity is in a whole column."""
         if not len(self):
@@ -84,10 +84,20 @@ class Entities:
         rows = self.table.read((), row_id=True, fragments=[f.id for f in self.layout.fragments])
         return places_of(column(rows, _ROW_ID).to_numpy(zero_copy_only=False).astype(np.int64))
 
-    @cached_property
+    @property
     def all(self) -> Numbers:
-        """Every entity, in the order of whole columns."""
+        """Every entity, in the order of whole columns; the same array while it is held."""
+        if not len(self):
+            return no_numbers()
+        return self.cache.get(
+            (self.layout, "all"), self._read_all, lambda numbers: int(numbers.nbytes)
+        )
+
+    def _read_all(self) -> Numbers:
         return self.places.all()
+
+    def _are_all(self, numbers: Numbers) -> bool:
+        return len(numbers) == len(self) and numbers is self.cache.peek((self.layout, "all"))
 
     # ---- ids
 
@@ -174,7 +184,7 @@ class Entities:
         fields = self.table.field_ids if len(self) else {}
         for name in dict.fromkeys(names):
             if name not in fields:
-                found[name] = pa.nulls(len(numbers), self.declared(name).arrow)
+                found[name] = pa.nulls(len(numbers), self._kind(name))
             elif (whole := self._ready(name, len(numbers))) is not None:
                 found[name] = pick(whole)
             else:
@@ -183,16 +193,16 @@ class Entities:
 
     def _picker(self, numbers: Numbers) -> Callable[[pa.Array], pa.Array]:
         """How to pick the values of entities from a whole column; their places are found once."""
-        if numbers is self.__dict__.get("all"):
+        if self._are_all(numbers):
             return lambda whole: whole
-        indices: pa.Array | None = None
         if len(numbers) == 1 and (place := self.places.place(int(numbers[0]))) != ABSENT:
             return lambda whole: whole.slice(place, 1)
+        indices: pa.Array | None = None
 
         def pick(whole: pa.Array) -> pa.Array:
             nonlocal indices
             if indices is None:
-                indices = indices_of(self.places.of(numbers))
+                indices = self.places.indices(numbers)
             return whole.take(indices)
 
         return pick
@@ -209,6 +219,9 @@ class Entities:
         places = self.places.of(numbers)
         return np.where(places < 0, ABSENT, whole[np.maximum(places, 0)])
 
+    def _kind(self, name: str) -> pa.DataType:
+        return pa.string() if name in (ID, "src", "dst") else self.declared(name).arrow
+
     def declared(self, name: str) -> PropertyType:
         """The declared type of a property."""
         return self.type.properties[name].type
@@ -216,8 +229,7 @@ class Entities:
     def whole(self, name: str) -> pa.Array:
         """A column of all entities, in their order."""
         if not len(self):
-            kind = pa.string() if name in (ID, "src", "dst") else self.declared(name).arrow
-            return pa.array([], kind)
+            return pa.array([], self._kind(name))
         if name not in self.table.field_ids:
             return pa.nulls(len(self), self.declared(name).arrow)
         key, family = self._column_key(name)
@@ -299,7 +311,7 @@ class Entities:
 
     def id_texts(self, numbers: Numbers) -> pa.Array:
         """The ids of entities; NULL for no entity."""
-        return self.values(ID, numbers) if len(self) else pa.nulls(len(numbers), pa.string())
+        return self.values(ID, numbers)
 
     def id_ranks(self, numbers: Numbers) -> Numbers:
         """Numbers that order entities as their ids do; no entity is before all."""

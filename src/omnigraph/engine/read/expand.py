@@ -28,7 +28,7 @@ def expand(operator: Expand, bindings: Bindings, reader: Reader) -> Iterator[Bin
     if not bindings.rows:
         yield _nothing(operator, bindings)
         return
-    topology = reader.topology(operator.edge)
+    topology = reader.opened.topology(operator.edge)
     each = Each.PAIR if operator.edge_variable is None else Each.EDGE
     for part, adjacency in _adjacencies(operator, topology, each, bindings, reader):
         for block in _blocks(operator, adjacency, part):
@@ -97,7 +97,7 @@ def _is_indexed(
 
 def hop_note(operator: Expand, reader: Reader) -> str:
     """Say how the first hop would be walked from a single node."""
-    topology = reader.topology(operator.edge)
+    topology = reader.opened.topology(operator.edge)
     each = Each.PAIR if operator.edge_variable is None else Each.EDGE
     if reader.traversal.mode is Mode.INDEXED:
         return "index hops"

@@ -4,24 +4,18 @@ A query is taken as one for the schema of now: what was renamed since is found b
 since was not there. One that does not fit the schema of now is taken as one of that time.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 
 from omnigraph.catalog.contract import Contract
 from omnigraph.catalog.model import Catalog, TableType
 from omnigraph.compile.checked import CheckedRead
 from omnigraph.compile.plan import Plan
 from omnigraph.engine.held.plans import Plans
+from omnigraph.engine.read.opened import NO_NAMES, Names
 from omnigraph.errors import QueryError
-from omnigraph.ids import TableKey
 from omnigraph.language.source import Source
 from omnigraph.manifest.snapshot import Snapshot
 from omnigraph.manifest.view import View
-
-Names = Mapping[TableKey, Mapping[str, str]]
-
-_NO_NAMES: Names = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +40,7 @@ def compiled(plans: Plans, view: View, source: Source, name: str | None) -> Comp
         plan=plan,
         catalog=view.catalog,
         snapshot=view.snapshot,
-        names=_NO_NAMES if view.past is None else names_then(view.contract, view.past),
+        names=NO_NAMES if view.past is None else names_then(view.contract, view.past),
     )
 
 
@@ -61,7 +55,7 @@ def _as_of_then(
         raise error from None
     snapshot = view.state.snapshot
     return Compiled(
-        checked=checked, plan=plan, catalog=view.past.catalog, snapshot=snapshot, names=_NO_NAMES
+        checked=checked, plan=plan, catalog=view.past.catalog, snapshot=snapshot, names=NO_NAMES
     )
 
 

@@ -4,8 +4,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
-from omnigraph.engine.read.numbers import ABSENT, Numbers
+from omnigraph.engine.read.numbers import ABSENT, Numbers, indices_of
 
 _SPARSE = 4
 """A lookup table may have this many slots per row; sparser row ids are searched."""
@@ -53,6 +54,15 @@ class Places:
             return np.full(len(numbers), ABSENT, dtype=np.int64)
         safe = np.where(known, numbers, self.low)
         return np.where(known, self._known(safe), ABSENT)
+
+    def indices(self, numbers: Numbers) -> pa.Array:
+        """The places of entities as take indices; NULL for no entity and for one that is not there."""
+        if self.row_ids is None and len(numbers):
+            places = numbers - self.low if self.low else numbers
+            # Seen without sign, what is below zero is beyond every place: one look answers both.
+            if int(places.view(np.uint64).max()) < self.rows:
+                return pa.array(places)
+        return indices_of(self.of(numbers))
 
     def _within(self, numbers: Numbers) -> bool:
         return not len(numbers) or int(numbers.max()) < self.rows

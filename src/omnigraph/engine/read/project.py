@@ -16,7 +16,7 @@ def project(
     """Fetch the values of the result, typed as declared even when there are none."""
     if isinstance(rows, Bindings):
         rows = rows.unweighted()
-    arrays = value_columns((one.expr for one in columns), rows, reader)
+    arrays = value_columns([one.expr for one in columns], rows, reader)
     typed = [
         values if values.type == kind else values.cast(kind)
         for values, kind in zip(arrays, reader.plan.arrow_types, strict=True)

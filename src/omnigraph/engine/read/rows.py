@@ -1,6 +1,6 @@
 """Rows on their way to the result: bindings, or groups of them; and the values that are read from them."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -83,34 +83,41 @@ def _group_column(expr: ItemExpr | Field, groups: Groups, reader: Reader) -> pa.
     return one_zero(value_column(groups.keys[expr.name], groups.samples, reader))
 
 
-def value_columns(exprs: Iterable[ItemExpr | Field], rows: Rows, reader: Reader) -> list[pa.Array]:
+def value_columns(exprs: Sequence[ItemExpr | Field], rows: Rows, reader: Reader) -> list[pa.Array]:
     """The values of several expressions; the properties of one variable are fetched together."""
-    exprs = list(exprs)
-    samples, resolved = rows, exprs
-    if isinstance(rows, Groups):
-        samples = rows.samples
-        resolved = [rows.keys.get(e.name, e) if isinstance(e, Field) else e for e in exprs]
-    assert isinstance(samples, Bindings)
-    names: dict[str, list[str]] = {}
-    for expr in resolved:
-        if isinstance(expr, PropertyRef):
-            names.setdefault(expr.variable, []).append(expr.property)
-        elif isinstance(expr, EntityRef):
-            names.setdefault(expr.variable, []).append("id")
-    fetched = {
-        variable: reader.entities(variable).columns(wanted, samples.columns[variable])
-        for variable, wanted in names.items()
-        if len(wanted) > 1
+    if isinstance(rows, Bindings):
+        fetched = _fetched(exprs, rows, reader)
+        return [
+            value_column(expr, rows, reader) if (at := _stored(expr)) is None else fetched[at]
+            for expr in exprs
+        ]
+    keys = [rows.keys.get(e.name, e) if isinstance(e, Field) else e for e in exprs]
+    fetched = _fetched(keys, rows.samples, reader)
+    return [
+        value_column(expr, rows, reader) if (at := _stored(key)) is None else one_zero(fetched[at])
+        for key, expr in zip(keys, exprs, strict=True)
+    ]
+
+
+_Stored = tuple[str, str]
+"""A variable and a column of its table."""
+
+
+def _stored(expr: ItemExpr | Field) -> _Stored | None:
+    if isinstance(expr, PropertyRef):
+        return expr.variable, expr.property
+    return (expr.variable, "id") if isinstance(expr, EntityRef) else None
+
+
+def _fetched(
+    exprs: Sequence[ItemExpr | Field], rows: Bindings, reader: Reader
+) -> dict[_Stored, pa.Array]:
+    wanted: dict[str, list[str]] = {}
+    for expr in exprs:
+        if (at := _stored(expr)) is not None:
+            wanted.setdefault(at[0], []).append(at[1])
+    return {
+        (variable, name): values
+        for variable, names in wanted.items()
+        for name, values in reader.entities(variable).columns(names, rows.columns[variable]).items()
     }
-
-    def column(expr: ItemExpr | Field, asked: ItemExpr | Field) -> pa.Array:
-        match expr:
-            case PropertyRef(variable=variable, property=name) if variable in fetched:
-                found = fetched[variable][name]
-            case EntityRef(variable=variable) if variable in fetched:
-                found = fetched[variable]["id"]
-            case _:
-                return value_column(asked, rows, reader)
-        return one_zero(found) if isinstance(rows, Groups) else found
-
-    return [column(expr, asked) for expr, asked in zip(resolved, exprs, strict=True)]

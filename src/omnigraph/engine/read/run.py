@@ -42,8 +42,11 @@ T = TypeVar("T", bound=Rows)
 
 def run(reader: Reader) -> pa.Table:
     """Run the reader's plan and give its whole result."""
+    if reader.profile is not None:
+        return run_batches(reader).read_all()
     schema, root = reader.plan.schema, reader.plan.root
-    found = list(_projected(root, reader, schema, None))
+    tables = _Run(reader).rows(root.input)
+    found = [project(root.columns, rows, schema, reader) for rows in tables if rows.rows]
     return pa.Table.from_batches(found, schema)
 
 
@@ -55,12 +58,11 @@ def run_batches(reader: Reader, batch_rows: int = RESULT_BATCH_ROWS) -> pa.Recor
 
 
 def _projected(
-    root: Project, reader: Reader, schema: pa.Schema, batch_rows: int | None
+    root: Project, reader: Reader, schema: pa.Schema, batch_rows: int
 ) -> Iterator[pa.RecordBatch]:
     for rows in _watched(root.input, _Run(reader).rows(root.input), reader):
-        size = batch_rows or max(rows.rows, 1)
-        for start in range(0, rows.rows, size):
-            part = rows if size >= rows.rows else rows.slice(start, start + size)
+        for start in range(0, rows.rows, batch_rows):
+            part = rows if batch_rows >= rows.rows else rows.slice(start, start + batch_rows)
             if reader.profile is None:
                 yield project(root.columns, part, schema, reader)
                 continue

@@ -56,7 +56,7 @@ def scan(operator: Scan, reader: Reader, wanted: int | None = None) -> Iterator[
 
 
 def _matching(operator: Scan, reader: Reader) -> Bindings:
-    nodes = reader.nodes(operator.type_name)
+    nodes = reader.opened.nodes(operator.type_name)
     if not len(nodes):
         return Bindings({operator.variable: no_numbers()}, 0)
     access = access_of(operator, reader)
@@ -86,7 +86,7 @@ def _start(access: Access, nodes: Entities) -> Numbers:
 
 def access_of(operator: Scan, reader: Reader, *, only_asking: bool = False) -> Access:
     """Choose how a scan finds its entities; what is only asked for is not counted as a use."""
-    tests, nodes = operator.filter, reader.nodes(operator.type_name)
+    tests, nodes = operator.filter, reader.opened.nodes(operator.type_name)
     if any(test == Always(False) for test in tests):
         return Access(ids=(), note="nothing can match")
     for test in tests:

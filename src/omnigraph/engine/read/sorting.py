@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from omnigraph.compile.operators import Window
 from omnigraph.engine.read.bindings import Bindings
-from omnigraph.engine.read.encode import one_zero
+from omnigraph.engine.read.encode import flat, one_zero
 from omnigraph.engine.read.numbers import Numbers, counted
 from omnigraph.engine.read.reader import Reader
 
@@ -55,7 +55,7 @@ def _orderable(values: pa.Array) -> npt.NDArray[Any]:
     """Numbers that order as values do; what stands for NULL does not matter."""
     kind = values.type
     if not (pa.types.is_primitive(kind) or pa.types.is_boolean(kind)):
-        values = pc.rank(values, tiebreaker="dense")
+        values = pc.rank(flat(values), tiebreaker="dense")
     elif pa.types.is_temporal(kind):
         values = values.cast(pa.int32() if pa.types.is_date32(kind) else pa.int64())
     filled = (

@@ -13,6 +13,7 @@ from omnigraph.compile.arguments import arguments
 from omnigraph.compile.plan import Plan
 from omnigraph.engine.engine import Engine
 from omnigraph.engine.read.explain import explained, measured
+from omnigraph.engine.read.opened import opened
 from omnigraph.engine.read.past import Compiled, compiled
 from omnigraph.engine.read.profile import Profile, Step
 from omnigraph.engine.read.reader import Reader
@@ -94,13 +95,10 @@ def explain(
 
 
 def _reader(engine: Engine, found: Compiled, values: Mapping[str, object]) -> Reader:
+    tables, cache = engine.store.tables, engine.cache
     return Reader(
         plan=found.plan,
-        catalog=found.catalog,
-        snapshot=found.snapshot,
-        names=found.names,
-        tables=engine.store.tables,
-        cache=engine.cache,
+        opened=opened(found.catalog, found.snapshot, found.names, tables, cache),
         params=values,
         embedder=engine.embedder,
         traversal=engine.traversal,

@@ -1,8 +1,8 @@
 """A load in steps: its input is cut, checked, decided on and staged by many hands; only this process commits."""
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TypeVar
 
@@ -24,13 +24,16 @@ from omnigraph.pipeline.answers import (
     Phase,
     Piece,
     PieceKind,
+    Unsure,
     Unwrote,
     Wrote,
     heard,
 )
-from omnigraph.pipeline.checks import Job, check_step, recheck_step, shaped_splits
+from omnigraph.pipeline.checks import Job, are_distinct, check_step, recheck_step, shaped_splits
 from omnigraph.pipeline.decide import STRICT, decide_step
+from omnigraph.pipeline.ends import ends_step, seen_where_they_are
 from omnigraph.pipeline.findings import Places, error_of, places_of
+from omnigraph.pipeline.meet import meet_step, met_where_they_are
 from omnigraph.pipeline.sides import Judgement
 from omnigraph.pipeline.splits import HeldSplit, Split, cut_table
 from omnigraph.pipeline.stage import Pieces, mark_splits, mark_step, write_splits, write_step
@@ -46,6 +49,7 @@ class Checked:
 
     splits: Sequence[Split]
     records: Mapping[TableKey, int]
+    distinct: frozenset[TableKey]
     ids: Sequence[Found]
     values: Sequence[Found]
     places: Places
@@ -82,15 +86,17 @@ class Bulk:
     def settle(self, view: View) -> Settled:
         """Decide about every key, against what is committed; raise with every rule that is broken."""
         checked, merges = self.checked, self.job.kind is ChangeKind.MERGE
-        first = self._judgement(view, identifies=True, judges=not merges and not checked.ids)
-        answers = self._decided(first)
+        sure = frozenset() if checked.ids else self._sure(view)
+        judges = not merges and not checked.ids
+        first = self._judgement(view, identifies=True, judges=judges, sure=sure)
+        answers = self._identified(first)
         found = _only(answers, Found)
         self._raise([*checked.ids, *found], Phase.IDS)
         pieces = _only(answers, Piece)
         losers, replaced = _by_part(pieces, PieceKind.LOSERS), _by_part(pieces, PieceKind.REPLACED)
         if merges or replaced:
             # Rows that lose, and committed ones that are replaced, are out of it when rules are asked.
-            later = self._judgement(view, losers=losers, replaced=replaced)
+            later = self._judgement(view, losers=losers, replaced=replaced, sure=sure)
             strict = [one for one in found if one.order[0] == STRICT]
             found = [*strict, *_only(self._decided(later), Found)] if later.has_rules else strict
         self._raise([*self._values(losers), *found], Phase.RULES)
@@ -109,6 +115,7 @@ class Bulk:
         judges: bool = True,
         losers: Pieces | None = None,
         replaced: Pieces | None = None,
+        sure: frozenset[TableKey] = frozenset(),
     ) -> Judgement:
         entries = view.snapshot.entries
         wrong = {one.order[0] for one in self.checked.ids}
@@ -126,11 +133,33 @@ class Bulk:
             judges=judges,
             losers=losers or {},
             replaced=replaced or {},
+            sure=sure,
+            distinct=self.checked.distinct,
         )
 
+    def _sure(self, view: View) -> frozenset[TableKey]:
+        """Tables of edges whose ends are all there, as far as that is cheaper seen where they are."""
+        judgement = self._judgement(view)
+        edges = seen_where_they_are(judgement)
+        if not edges:
+            return frozenset()
+        step = ends_step(judgement, self.checked.splits, edges)
+        doubtful = {one.table_key for one in _only(_run(self.runner, step), Unsure)}
+        return frozenset(edge.table_key for edge in edges) - doubtful
+
+    def _identified(self, judgement: Judgement) -> Sequence[Answer]:
+        """Settle ids, where they are given as far as tasks can hold them."""
+        tables = met_where_they_are(judgement)
+        if not tables:
+            return self._decided(judgement)
+        met = _run(self.runner, meet_step(judgement, self.checked.splits, tables))
+        return [*met, *self._decided(replace(judgement, met=frozenset(tables)))]
+
     def _decided(self, judgement: Judgement) -> Sequence[Answer]:
-        splits = [split for split in self.checked.splits if split.table_key in judgement.rows]
-        return _run(self.runner, decide_step(judgement, splits, self._held(judgement)))
+        tables = {side.table_key for side in judgement.put}
+        splits = [split for split in self.checked.splits if split.table_key in tables]
+        held = self._held(judgement)
+        return _run(self.runner, decide_step(judgement, splits, held)) if splits or held else ()
 
     def _held(self, judgement: Judgement) -> list[HeldSplit]:
         tables = self.engine.store.tables
@@ -295,12 +324,13 @@ def check(engine: Engine, job: Job, runner: Runner, splits: Sequence[Split]) -> 
     if error is not None:
         raise error
     counted = _only(answers, Counted)
-    records: Counter[TableKey] = Counter()
+    of_tables: defaultdict[TableKey, list[Counted]] = defaultdict(list)
     for one in counted:
-        records[one.table_key] += one.rows
+        of_tables[one.table_key].append(one)
     checked = Checked(
         splits=shaped_splits(splits, counted),
-        records={key: records[key] for key in sorted(records)},
+        records={key: sum(one.rows for one in of_tables[key]) for key in sorted(of_tables)},
+        distinct=frozenset(key for key, parts in of_tables.items() if are_distinct(parts)),
         ids=[one for one in found if one.phase is Phase.IDS],
         values=[one for one in found if one.phase is Phase.RULES],
         places=places,

@@ -24,6 +24,7 @@ from omnigraph.pipeline.splits import (
     Portion,
     Spilled,
     SpilledLines,
+    SpilledRecords,
     Split,
     TextTable,
     cut_frame,
@@ -63,11 +64,9 @@ Spool = Callable[[Iterator[pa.Table]], Iterator[Portion]]
 
 def cut(
     given: Given, bytes_wanted: int, spread: Spread | None = None, spool: Spool | None = None
-) -> Cut | None:
-    """Cut every source; None when one can be read only once, and only here."""
+) -> Cut:
+    """Cut every source; without a spool, what comes once is only measured as far as it was read."""
     sources = given.sources
-    if not sources or not all(map(_is_cut, sources)):
-        return None
     bytes_max = split_bytes(bytes_wanted, sum(_file_bytes(source) for source in sources))
     splits: list[Split] = []
     bytes_, rows = 0, 0
@@ -77,11 +76,6 @@ def cut(
             bytes_ += portion.bytes
             rows += portion.rows or 0
     return Cut(splits=tuple(splits), size=Size(bytes=bytes_, rows=rows))
-
-
-def _is_cut(source: Source) -> bool:
-    """Whether a source is worth cutting, or can be: what comes once must be large to be kept."""
-    return source.more if isinstance(source, Stream) else not isinstance(source, Records)
 
 
 def _file_bytes(source: Source) -> int:
@@ -106,14 +100,20 @@ def _portions(
         case FrameStream() if spool is not None:
             yield from spool(source.parts(bytes_max))
         case Stream() if spool is not None:
-            yield from map(_lines, spool(source.parts(bytes_max)))
+            yield from (Portion(SpilledLines(one), n) for one, n in _kept(spool, source, bytes_max))
         case Stream():
             yield Portion(SpilledLines(""), source.ahead_bytes)
+        case Records() if spool is not None:
+            yield from (
+                Portion(SpilledRecords(one), n) for one, n in _kept(spool, source, bytes_max)
+            )
+        case Records():
+            yield Portion(SpilledRecords(""), source.ahead_bytes, source.ahead_rows)
         case FrameStream(ahead):
             # Only what was read is known: enough to tell that it is large.
             yield Portion(InMemory(ahead), ahead.nbytes, ahead.num_rows)
-        case Records() | ForeignFrame():
-            raise InternalError("a source that is read once was to be cut")
+        case ForeignFrame():
+            raise InternalError("a frame whose rows are elsewhere was to be cut here")
 
 
 def _split(source: Source, portion: Portion, number: int, place: int, part: int) -> Split:
@@ -134,10 +134,11 @@ def _split(source: Source, portion: Portion, number: int, place: int, part: int)
     )
 
 
-def _lines(portion: Portion) -> Portion:
-    """A spilled part of a stream as the lines it is."""
-    assert isinstance(portion.content, Spilled), "a spool keeps parts in scratch files"
-    return Portion(SpilledLines(portion.content.path), portion.bytes)
+def _kept(spool: Spool, source: Stream | Records, bytes_max: int) -> Iterator[tuple[str, int]]:
+    """The scratch files that keep the parts of a source, and their sizes."""
+    for portion in spool(source.parts(bytes_max)):
+        assert isinstance(portion.content, Spilled), "a spool keeps parts in scratch files"
+        yield portion.content.path, portion.bytes
 
 
 def spooled(parts: Iterator[pa.Table], store: Store, area: str) -> Iterator[Portion]:

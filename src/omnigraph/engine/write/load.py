@@ -64,14 +64,12 @@ class Choice:
         return "local" if self.runner is None else self.runner.engine
 
 
-Choose = Callable[[Size | None], Choice]
-"""Chooses by size; there is none when the input can be read only once, and only here."""
+Choose = Callable[[Size], Choice]
+"""Chooses by size; of what comes once, that is what was read ahead."""
 
 
-def choose_here(engine: Engine, size: Size | None) -> Choice:
+def choose_here(engine: Engine, size: Size) -> Choice:
     """Choose without leaving this process: in memory when the input is small, else by threads in steps."""
-    if size is None:
-        return Choice(None, "the input can be read only once, so it was read into memory")
     if not is_large(engine, size):
         return Choice(None, f"{told(size)} are little enough for memory")
     # More hands than cores would only hold more in memory.
@@ -135,13 +133,11 @@ def bringing(
     settings = engine.settings
     given = given.read_ahead(settings.small_work_bytes, settings.small_work_rows)
     pieces = None if given.foreign is not None else cut(given, settings.split_bytes)
-    size = None if pieces is None else pieces.size
-    if given.foreign is not None:
-        size = Size(bytes=0, rows=0, foreign=given.foreign)
+    size = Size(bytes=0, rows=0, foreign=given.foreign) if pieces is None else pieces.size
     choice = choose_here(engine, size) if choose is None else choose(size)
     if engine.read_only and choice.runner is not None:
         choice = Choice(None, "a graph that is opened to be read keeps no scratch files")
-    if given.foreign is None and (choice.runner is None or pieces is None):
+    if pieces is not None and choice.runner is None:
         yield _in_memory(engine, given, order), choice
         return
     with shining(engine, order.header.operation_id, lingers=choice.engine != "local") as area:
@@ -160,8 +156,8 @@ def _splits(
         pieces = cut(given, engine.settings.split_bytes, _spread(engine, choice, area), spool)
     if pieces is None:
         raise UserInputError(
-            "a Spark DataFrame is loaded by Spark, together with files and frames only; no changes were made",
-            hint="leave out spark=False, and load records from memory by themselves",
+            "a Spark DataFrame is loaded by Spark, which was not to be used; no changes were made",
+            hint="leave out spark=False, or collect the frame first",
         )
     if choice.engine == "local":
         return pieces.splits

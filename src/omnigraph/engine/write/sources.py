@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +10,11 @@ import pyarrow as pa
 
 from omnigraph.catalog.model import Catalog, TableType
 from omnigraph.errors import InternalError, UserInputError
+from omnigraph.limits import RECORDS_TYPED
 from omnigraph.pipeline.frames import read_frame, take_frame
 from omnigraph.pipeline.intake import Intake
 from omnigraph.pipeline.lines import Texts, take_file, take_row_file, take_texts, texts_of
+from omnigraph.pipeline.parcels import parcel, weight
 from omnigraph.pipeline.reading import TEXT
 from omnigraph.pipeline.records import as_record, take_records
 from omnigraph.pipeline.splits import Portion
@@ -93,12 +95,11 @@ class ForeignFrame:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stream:
-    """An open file of records, which comes once; `ahead` was read already. `more` is known to come when it is large."""
+    """An open file of records, which comes once; `ahead` was read already."""
 
     name: str
     ahead: tuple[Texts, ...] = ()
     rest: Iterator[Texts]
-    more: bool = False
 
     @property
     def ahead_bytes(self) -> int:
@@ -134,10 +135,43 @@ def _as_text(lines: Texts) -> pa.Table:
 
 @dataclass(frozen=True, slots=True)
 class Records:
-    """Records from memory, or rows of one type."""
+    """Records from memory, or rows of one type; those `ahead` were asked for already."""
 
-    records: Iterable[Any]
+    rest: Iterator[Any]
     type: TableType | None = None
+    ahead: tuple[list[Any], ...] = ()
+
+    @property
+    def ahead_bytes(self) -> int:
+        """About how much was asked for."""
+        return sum(map(weight, self.ahead))
+
+    @property
+    def ahead_rows(self) -> int:
+        """How many records were asked for."""
+        return sum(map(len, self.ahead))
+
+    def all(self) -> Iterator[Any]:
+        """Every record, once."""
+        return chain(*self.ahead, self.rest)
+
+    def parts(self, bytes_max: int) -> Iterator[pa.Table]:
+        """Every record, put together until they are worth a file."""
+        held: list[Any] = []
+        for batch in chain(self.ahead, batched(self.rest)):
+            held += batch
+            room = max(1, bytes_max * len(batch) // max(1, weight(batch)))
+            while len(held) >= room:
+                yield parcel(held[:room])
+                held = held[room:]
+        if held:
+            yield parcel(held)
+
+
+def batched(records: Iterator[Any]) -> Iterator[list[Any]]:
+    """Records some at a time."""
+    while batch := list(islice(records, RECORDS_TYPED)):
+        yield batch
 
 
 Source = LineFile | FrameFile | FrameSource | FrameStream | ForeignFrame | Stream | Records
@@ -159,7 +193,7 @@ class Given:
     @property
     def streams(self) -> bool:
         """Whether something comes once, some of it at a time."""
-        return any(isinstance(one, FrameStream | Stream) for one in self.sources)
+        return any(isinstance(one, FrameStream | Stream | Records) for one in self.sources)
 
     @property
     def foreign(self) -> Any | None:
@@ -174,6 +208,8 @@ def _ahead(source: Source, bytes_max: int, rows_max: int) -> Source:
             return _frame_ahead(source, bytes_max, rows_max)
         case Stream():
             return _lines_ahead(source, bytes_max)
+        case Records():
+            return _records_ahead(source, bytes_max, rows_max)
         case _:
             return source
 
@@ -184,8 +220,19 @@ def _lines_ahead(stream: Stream, bytes_max: int) -> Stream:
         held.append(lines)
         size += _bytes(lines)
         if size > bytes_max:
-            return replace(stream, ahead=tuple(held), more=True)
+            break
     return replace(stream, ahead=tuple(held))
+
+
+def _records_ahead(records: Records, bytes_max: int, rows_max: int) -> Records:
+    held, size, rows = list(records.ahead), records.ahead_bytes, records.ahead_rows
+    for batch in batched(records.rest):
+        held.append(batch)
+        size += weight(batch)
+        rows += len(batch)
+        if size > bytes_max or rows > rows_max:
+            break
+    return replace(records, ahead=tuple(held))
 
 
 def _frame_ahead(stream: FrameStream, bytes_max: int, rows_max: int) -> FrameSource | FrameStream:
@@ -214,7 +261,7 @@ def given_by(source: Any, catalog: Catalog) -> Given:
         stream = Stream(name=str(getattr(source, "name", "stream")), rest=texts_of(source))
         return Given((stream,), f"'{getattr(source, 'name', 'the stream')}'")
     if isinstance(source, Iterable) and not isinstance(source, bytes | bytearray):
-        return Given((Records(source),))
+        return Given((Records(iter(source)),))
     raise UserInputError(
         f"cannot load from a {type(source).__name__}: give a path, records, or a mapping of type names "
         "to frames; no changes were made"
@@ -239,11 +286,11 @@ def take(source: Source, intake: Intake) -> None:
             raise InternalError(f"the frame of '{type_.name}' was to be read here")
         case Stream():
             take_texts(source.texts(), source.name, intake)
-        case Records(records, None):
-            take_records(records, intake)
-        case Records(records, type_):
+        case Records(_, None):
+            take_records(source.all(), intake)
+        case Records(_, type_):
             assert type_ is not None, "the case before had none"
-            take_records((as_record(type_, row) for row in records), intake)
+            take_records((as_record(type_, row) for row in source.all()), intake)
 
 
 # ---- files
@@ -292,7 +339,7 @@ def _typed(type_: TableType, frame: Any) -> Iterator[Source]:
     elif isinstance(frame, list | tuple) and frame and _are_paths(frame):
         yield from _typed_files(type_, frame)
     elif isinstance(frame, list | tuple):
-        yield Records(frame, type_)
+        yield Records(iter(frame), type_)
     elif isinstance(frame, SpilledFrame) or type(frame).__module__.startswith("pyspark."):
         yield ForeignFrame(frame, type_)
     elif isinstance(frame, pa.RecordBatchReader):

@@ -35,9 +35,9 @@ def parse_queries(source: Source) -> QueryFile:
 
 def parse_findings(source: Source) -> tuple[QueryFile | None, tuple[Diagnostic, ...]]:
     """Read a query file; without a tree there is at least one finding, in the order of the text."""
-    size = len(source.text.encode("utf-8", "replace"))
-    if size > SOURCE_BYTES_MAX:
-        return None, (source.place(_too_large(size)),)
+    unreadable = _unreadable(source.text)
+    if unreadable is not None:
+        return None, (source.place(unreadable),)
     file, findings = _read(source)
     shown = sorted(findings, key=lambda one: one.span)[:PROBLEMS_SHOWN_MAX]
     return (None if shown else file), tuple(source.place(one) for one in shown)
@@ -54,6 +54,17 @@ def grammar() -> Lark:
         start="file",
         transformer=TreeBuilder(),
     )
+
+
+def _unreadable(text: str) -> Diagnostic | None:
+    try:
+        size = len(text.encode("utf-8"))
+    except UnicodeEncodeError as error:
+        message = (
+            f"the character U+{ord(text[error.start]):04X} is half of a pair; a query is UTF-8 text"
+        )
+        return finding(QueryCode.CHARACTER, Span(error.start, error.start + 1), message)
+    return _too_large(size) if size > SOURCE_BYTES_MAX else None
 
 
 def _too_large(size: int) -> Diagnostic:

@@ -78,11 +78,11 @@ def plan(
 
 
 def _plan_of_files(old: Path, new: Path, allow_data_loss: bool) -> "SchemaPlan":
-    from omnigraph.api.texts import read_source
+    from omnigraph.api.texts import read_schema
     from omnigraph.catalog import diff
     from omnigraph.catalog.resolve import compile_schema
 
-    accepted, desired = (compile_schema(read_source(path)) for path in (old, new))
+    accepted, desired = (compile_schema(read_schema(path)) for path in (old, new))
     return diff.plan(accepted, desired, allow_data_loss=allow_data_loss)
 
 

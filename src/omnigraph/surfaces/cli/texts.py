@@ -20,13 +20,13 @@ def lint(
 
     Example: omnigraph lint --schema people.pg --query people.gq
     """
-    from omnigraph.api.texts import read_source
+    from omnigraph.api.texts import read_schema, read_source
     from omnigraph.catalog.resolve import compile_schema
     from omnigraph.compile.lint import lint_report
 
     if schema is None:
         raise typer.BadParameter("give --schema FILE", param_hint="--schema")
-    catalog = compile_schema(read_source(schema))
+    catalog = compile_schema(read_schema(schema))
     origin = {"kind": "file", "path": str(schema)}
     sources = [read_source(path) for path in query or ()]
     reports = [lint_report(catalog, source, schema_source=origin) for source in sources]

@@ -5,6 +5,7 @@ import threading
 import pytest
 
 from omnigraph.engine.held.cache import ByteCache
+from omnigraph.failpoints import PARK_SECONDS_MAX
 
 
 def size(value: bytes) -> int:
@@ -36,17 +37,17 @@ def test_threads_that_want_the_same_wait_for_one_load() -> None:
     def load() -> bytes:
         loads.append(1)
         started.set()
-        assert finish.wait(10)
+        assert finish.wait(PARK_SECONDS_MAX)
         return b"x"
 
     threads = [threading.Thread(target=lambda: cache.get("a", load, size)) for _ in range(4)]
     threads[0].start()
-    assert started.wait(10)
+    assert started.wait(PARK_SECONDS_MAX)
     for thread in threads[1:]:
         thread.start()
     finish.set()
     for thread in threads:
-        thread.join(10)
+        thread.join(PARK_SECONDS_MAX)
     assert loads == [1]
 
 

@@ -1,0 +1,57 @@
+"""Arguments of public methods: what is refused before anything is looked at."""
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from omnigraph.errors import ConfigError, UserInputError, shorten
+from omnigraph.manifest.names import is_utf8
+
+
+def place_of(uri: object) -> str:
+    """Where a graph is: text or a path."""
+    if not isinstance(uri, str | os.PathLike):
+        raise _not_a("uri", "text or a path", uri)
+    return text_of("uri", os.fspath(uri))
+
+
+def text_of(name: str, value: object) -> str:
+    """An argument that is text."""
+    if not isinstance(value, str):
+        raise _not_a(name, "text", value)
+    if not is_utf8(value):
+        raise UserInputError(f"'{name}' is no UTF-8 text: '{shorten(value)}'; no changes were made")
+    return value
+
+
+def count_of(name: str, value: object) -> int | None:
+    """An argument that counts something; None is no bound."""
+    if value is None:
+        return None
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise _not_a(name, "a whole number", value)
+    if value < 0:
+        raise UserInputError(f"'{name}' counts from 0, it cannot be {value}; no changes were made")
+    return value
+
+
+def config_of(config: object) -> Mapping[str, Any] | None:
+    """Settings by name."""
+    if config is None or isinstance(config, Mapping):
+        return config
+    raise ConfigError(
+        f"'config' is a mapping of settings by name, not {type(config).__name__}; no changes were made"
+    )
+
+
+def refuse_policy(policy: object) -> None:
+    """Refuse a policy: one that nobody evaluates would protect nothing."""
+    if policy is not None:
+        raise ConfigError(
+            "a policy was given, and this version evaluates none; the graph was not opened",
+            hint="open it without policy=, and guard who may reach it",
+        )
+
+
+def _not_a(name: str, wanted: str, value: object) -> UserInputError:
+    return UserInputError(f"'{name}' is {wanted}, not {type(value).__name__}; no changes were made")

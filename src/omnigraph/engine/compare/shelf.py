@@ -1,0 +1,70 @@
+"""Rows of table versions that were read once and are asked for again, while they are few."""
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.commit.changes import column
+from omnigraph.engine.compare.fetch import (
+    ROW_ADDRESS,
+    addresses_of,
+    chunk_rows,
+    rows_at,
+    stream_at,
+)
+from omnigraph.storage.blobs import BlobForm, is_blob
+from omnigraph.storage.tables import Table, TableAt
+
+
+class Shelf:
+    """Gives rows by address, from memory if they were put there; it has room for some bytes, or for nothing."""
+
+    def __init__(self, room: int = 0) -> None:
+        self._room = room
+        self._held: dict[TableAt, list[pa.Table]] = {}
+
+    def columns(self, table: Table, rows: int) -> list[str]:
+        """What to read of so many rows whose ids are wanted: all that can be put here, when they are few."""
+        if not self._room or rows > chunk_rows(table.schema):
+            return ["id"]
+        return [field.name for field in table.schema if not is_blob(field.type)]
+
+    def put(self, table: Table, rows: pa.Table) -> None:
+        """Keep rows with their addresses, if there is room."""
+        if rows.nbytes <= self._room:
+            self._room -= rows.nbytes
+            self._held.setdefault(table.at, []).append(rows)
+
+    def rows(
+        self,
+        table: Table,
+        addresses: pa.Array,
+        names: Sequence[str],
+        blobs: BlobForm = BlobForm.DESCRIPTOR,
+    ) -> pa.Table:
+        """As `rows_at`."""
+        held = self._found(table, addresses, names)
+        return rows_at(table, addresses, names, blobs) if held is None else held
+
+    def stream(
+        self, table: Table, addresses: pa.Array, names: Sequence[str]
+    ) -> Iterator[pa.RecordBatch]:
+        """As `stream_at`."""
+        ordered = pa.array(np.sort(addresses_of(addresses)))
+        held = self._found(table, ordered, names)
+        return stream_at(table, ordered, names) if held is None else iter(held.to_batches())
+
+    def _found(self, table: Table, addresses: pa.Array, names: Sequence[str]) -> pa.Table | None:
+        for rows in self._held.get(table.at, ()):
+            if set(names) <= set(rows.column_names):
+                place = pc.index_in(addresses, value_set=column(rows, ROW_ADDRESS))
+                if not place.null_count:
+                    return rows.take(place).select(list(names))
+        return None
+
+
+NO_SHELF: Final = Shelf()
+"""Holds nothing: for those who ask once."""

@@ -1,0 +1,81 @@
+"""The tables of one snapshot as reads see them: opened once, shared by all queries of that moment."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from omnigraph.catalog.model import Catalog, TableType
+from omnigraph.engine.held.cache import ByteCache
+from omnigraph.engine.read.entities import Entities
+from omnigraph.engine.read.topology import Topology
+from omnigraph.ids import TableKey, edge_key, node_key
+from omnigraph.manifest.snapshot import Snapshot
+from omnigraph.storage.tables import Tables
+
+Names = Mapping[TableKey, Mapping[str, str]]
+"""The columns of properties that were called otherwise at the time that is read, by table."""
+
+NO_NAMES: Names = MappingProxyType({})
+_TABLE_BYTES = 2_000
+"""About what an opened table takes beside what the cache holds of it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opened:
+    """Nodes, edges and topologies by name, each made when it is first asked for."""
+
+    catalog: Catalog
+    snapshot: Snapshot
+    tables: Tables
+    cache: ByteCache
+    names: Names
+    known_nodes: dict[str, Entities] = field(default_factory=dict)
+    known_edges: dict[str, Entities] = field(default_factory=dict)
+    known_topologies: dict[str, Topology] = field(default_factory=dict)
+
+    def nodes(self, type_name: str) -> Entities:
+        """The nodes of a type; none when the snapshot is older than the type."""
+        found = self.known_nodes.get(type_name)
+        if found is None:
+            found = self._entities(node_key(type_name), self.catalog.nodes[type_name])
+            self.known_nodes[type_name] = found
+        return found
+
+    def edges(self, edge_name: str) -> Entities:
+        """The edges of a type; none when the snapshot is older than the type."""
+        found = self.known_edges.get(edge_name)
+        if found is None:
+            found = self._entities(edge_key(edge_name), self.catalog.edges[edge_name])
+            self.known_edges[edge_name] = found
+        return found
+
+    def topology(self, edge_name: str) -> Topology:
+        """Who is connected by edges of a type."""
+        found = self.known_topologies.get(edge_name)
+        if found is None:
+            edge = self.catalog.edges[edge_name]
+            found = Topology(
+                edges=self.edges(edge_name),
+                sources=self.nodes(edge.source),
+                targets=self.nodes(edge.target),
+            )
+            self.known_topologies[edge_name] = found
+        return found
+
+    def _entities(self, key: TableKey, type_: TableType) -> Entities:
+        entry = self.snapshot.entries.get(key)
+        return Entities(type_, entry, self.tables, self.cache, self.names.get(key))
+
+
+def opened(
+    catalog: Catalog, snapshot: Snapshot, names: Names, tables: Tables, cache: ByteCache
+) -> Opened:
+    """Open a snapshot, or give it as an earlier query opened it."""
+    # Held by identity: while they are held, no other objects can have their places in memory.
+    key = ("opened", id(catalog), id(snapshot))
+    found: Opened | None = cache.peek(key) if names is NO_NAMES else None
+    if found is None:
+        found = Opened(catalog=catalog, snapshot=snapshot, names=names, tables=tables, cache=cache)
+        if names is NO_NAMES:
+            cache.keep(key, found, _TABLE_BYTES * (1 + len(snapshot.entries)))
+    return found

@@ -1,0 +1,101 @@
+"""Ends of edges looked at where the edges are: nodes that are few enough come to every task, and no edge has to travel."""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.catalog.model import EdgeType
+from omnigraph.commit.changes import column
+from omnigraph.commit.constraints.endpoints import SIDES
+from omnigraph.ids import TableKey, node_key
+from omnigraph.limits import HELD_IDS_ROWS
+from omnigraph.pipeline.answers import ANSWERS, Unsure, told
+from omnigraph.pipeline.checks import Job
+from omnigraph.pipeline.reading import split_rows
+from omnigraph.pipeline.sides import Judgement
+from omnigraph.pipeline.splits import Split
+from omnigraph.pipeline.steps import Each
+from omnigraph.storage.store import Store
+from omnigraph.storage.tables import TableAt
+
+
+@dataclass(frozen=True, slots=True)
+class NodeIds:
+    """Where the ids are that a node type has after the load: in the input, and in a table unless it is replaced."""
+
+    splits: tuple[Split, ...]
+    at: TableAt | None
+
+
+def node_tables(edge: EdgeType) -> tuple[TableKey, ...]:
+    """The node tables at the ends of an edge type."""
+    return tuple(dict.fromkeys((node_key(edge.source), node_key(edge.target))))
+
+
+def seen_where_they_are(judgement: Judgement) -> list[EdgeType]:
+    """The edge types whose nodes are few enough for every task, and not so many that to bring them costs more."""
+    return [
+        edge
+        for edge in judgement.edges()
+        if judgement.rows[edge.table_key]
+        and not any(judgement.is_looked_up(table) for table in node_tables(edge))
+        and _ids(judgement, edge) <= min(HELD_IDS_ROWS, 2 * judgement.rows[edge.table_key])
+    ]
+
+
+def _ids(judgement: Judgement, edge: EdgeType) -> int:
+    """How many ids the nodes of an edge type have, at most."""
+    return sum(
+        judgement.rows.get(table, 0) + judgement.held.get(table, 0) for table in node_tables(edge)
+    )
+
+
+def ends_step(judgement: Judgement, splits: Sequence[Split], edges: Collection[EdgeType]) -> Each:
+    """Look at the ends of edges; of those that are not all there the tables are told, for the rules to say more."""
+    wanted = {edge.table_key for edge in edges}
+    nodes = {table for edge in edges for table in node_tables(edge)}
+    ids = {
+        table: NodeIds(
+            tuple(split for split in splits if split.table_key == table),
+            judgement.stays(table),
+        )
+        for table in nodes
+    }
+    own = [split for split in splits if split.table_key in wanted]
+    return Each(name="ends", splits=own, run=Look(judgement.job, ids), out=ANSWERS)
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """Looks at the ends of one split."""
+
+    job: Job
+    nodes: Mapping[TableKey, NodeIds]
+
+    def __call__(self, split: Split) -> Iterator[pa.Table]:
+        store = self.job.store()
+        assert split.table_key is not None, "rows that are told apart have a type"
+        edge = self.job.type(split.table_key)
+        assert isinstance(edge, EdgeType), "only edges have ends"
+        rows = split_rows(split, edge, [side for side, _ in SIDES], store)
+        sure = all(self._are_there(edge, rows, table, store) for table in node_tables(edge))
+        yield told(() if sure else (Unsure(edge.table_key),))
+
+    def _are_there(self, edge: EdgeType, rows: pa.Table, table: TableKey, store: Store) -> bool:
+        names = {"src": edge.source, "dst": edge.target}
+        ends = [column(rows, side) for side, name in names.items() if node_key(name) == table]
+        sought = pc.unique(pa.concat_arrays(ends)).drop_null().cast(pa.large_string())
+        ids = self.job.kept(f"ids of {table}", lambda: self._ids_of(table, store))
+        return bool(pc.all(pc.is_in(sought, value_set=ids), min_count=0).as_py())
+
+    def _ids_of(self, table: TableKey, store: Store) -> pa.Array:
+        node, type_ = self.nodes[table], self.job.type(table)
+        parts = [column(split_rows(split, type_, [], store), "id") for split in node.splits]
+        if node.at is not None:
+            parts.append(column(store.tables.open(node.at).read(["id"]), "id"))
+        return pa.concat_arrays([part.cast(pa.large_string()) for part in parts or [_NONE]])
+
+
+_NONE = pa.array([], pa.large_string())

@@ -1,0 +1,98 @@
+"""Records from memory as bytes that another process reads: plain values only, and nothing in them that could run."""
+
+import io
+import pickle
+from collections.abc import Mapping, Sequence
+from datetime import date, datetime, timedelta, timezone
+from typing import Any, Final
+
+import pyarrow as pa
+
+from omnigraph.limits import RECORDS_WEIGHED
+
+_PARCEL: Final = "__records"
+
+
+def parcel(records: Sequence[Any]) -> pa.Table:
+    """Records as a frame of one cell."""
+    return pa.table({_PARCEL: pa.array([_spelled(records)], pa.large_binary())})
+
+
+def opened_parcel(rows: pa.Table) -> list[Any]:
+    """The records that were put into a frame."""
+    found: list[Any] = _Unpickler(io.BytesIO(rows[_PARCEL][0].as_buffer())).load()
+    return found
+
+
+def weight(records: Sequence[Any]) -> int:
+    """About how many bytes records take: some of them are weighed for all."""
+    some = records[:: -(-len(records) // RECORDS_WEIGHED)] if records else records
+    return len(_spelled(some)) * len(records) // len(some) if some else 0
+
+
+def _spelled(records: Sequence[Any]) -> bytes:
+    sink = io.BytesIO()
+    _Pickler(sink, protocol=5).dump(list(records))
+    return sink.getvalue()
+
+
+# ---- values that are not plain
+
+
+class _Pickler(pickle.Pickler):
+    """Spells what rules look at as plain values; of anything else only what an error would say of it is kept."""
+
+    def reducer_override(self, value: Any) -> Any:
+        if any(value is one for one in _KNOWN.values()) or type(value) in _PLAIN:
+            return NotImplemented
+        for kind, spelled in _ACCEPTED.items():
+            if isinstance(value, kind):
+                return spelled(value)
+        number = next((kind for kind in (int, float) if isinstance(value, kind)), None)
+        if number is not None:
+            return _number, (type(value).__name__, number(value))
+        return _thing, (type(value).__name__, str(value))
+
+
+class _Unpickler(pickle.Unpickler):
+    def find_class(self, module: str, name: str) -> Any:
+        if (module, name) not in _KNOWN:
+            raise pickle.UnpicklingError(f"a record holds no {module}.{name}")
+        return _KNOWN[module, name]
+
+
+def _number(kind: str, value: int | float) -> Any:
+    """A number of a type that no property takes."""
+    made = type(kind, (type(value),), {})
+    return made(value)
+
+
+def _thing(kind: str, text: str) -> Any:
+    """A value of a type that no property takes."""
+    made = type(kind, (), {"__str__": lambda _: text, "__repr__": lambda _: text})
+    return made()
+
+
+def _moment(value: datetime) -> tuple[Any, ...]:
+    offset = value.utcoffset()
+    zone = None if offset is None else timezone(offset)
+    parts = (value.year, value.month, value.day, value.hour, value.minute, value.second)
+    return datetime, (*parts, value.microsecond, zone)
+
+
+_ACCEPTED: Final[Mapping[type, Any]] = {
+    Mapping: lambda value: (dict, (list(value.items()),)),
+    str: lambda value: (str, (str.__str__(value),)),
+    bytes: lambda value: (bytes, (bytes.__getitem__(value, slice(None)),)),
+    list: lambda value: (list, (tuple(value),)),
+    tuple: lambda value: (list, (list(value),)),
+    datetime: _moment,
+}
+"""Kinds that properties take whatever their type is called."""
+
+_PLAIN: Final = (date, timedelta, timezone)
+_KNOWN: Final[Mapping[tuple[str, str], Any]] = {
+    (one.__module__, one.__name__): one
+    for one in (date, datetime, timedelta, timezone, dict, str, bytes, list, _number, _thing)
+}
+"""Everything that a parcel may name."""

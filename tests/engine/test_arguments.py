@@ -1,0 +1,70 @@
+"""Arguments of another kind than the documented one are refused in our words, before anything is touched."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import omnigraph
+from omnigraph.api.graph import Graph
+from omnigraph.errors import ConfigError, OmniError, ParamError, QueryError, UserInputError
+from tests.support.settled import assert_settled
+
+HALF = "half \ud800 of a pair"
+READ = "query q() { match { $n: Note } return { $n } }"
+WRITE = 'query q() { insert Note { text: "a" } }'
+GIVEN = "query q($t: String) { match { $n: Note { text: $t } } return { $n } }"
+
+
+@pytest.fixture
+def graph(tmp_path: Path) -> Iterator[Graph]:
+    with omnigraph.init(tmp_path / "g", "node Note { text: String @key }") as graph:
+        yield graph
+
+
+ODD: dict[str, tuple[Callable[[Any], object], type[OmniError]]] = {
+    "a limit below zero": (lambda g: g.commits(limit=-1), UserInputError),
+    "a limit that is text": (lambda g: g.commits(limit="3"), UserInputError),
+    "versions to keep as text": (lambda g: g.cleanup(keep="3"), UserInputError),
+    "a name that is a number": (lambda g: g.query(READ, 5), UserInputError),
+    "a branch that is a number": (lambda g: g.query(READ, branch=5), UserInputError),
+    "a branch that cannot be stored": (lambda g: g.branch_create(HALF), UserInputError),
+    "an id that is a number": (lambda g: g.entity("Note", 7), UserInputError),
+    "an id that cannot be stored": (lambda g: g.entity("Note", HALF), UserInputError),
+    "a batch that cannot be stored": (
+        lambda g: g.load([], mode="append", batch_id=HALF),
+        UserInputError,
+    ),
+    "a file that cannot be named": (lambda g: g.load(HALF, mode="append"), UserInputError),
+    "a place that is a number": (lambda _: omnigraph.open(5), UserInputError),  # type: ignore[arg-type]
+    "settings that are no mapping": (lambda g: omnigraph.open(g.uri, config=5), ConfigError),  # type: ignore[arg-type]
+    "a policy": (lambda g: omnigraph.open(g.uri, policy="permit"), ConfigError),  # type: ignore[arg-type]
+    "a query that cannot be stored": (lambda g: g.query(f"// {HALF}\n{READ}"), QueryError),
+    "a parameter that cannot be stored": (lambda g: g.query(GIVEN, {"t": HALF}), ParamError),
+}
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_an_odd_argument_is_refused_in_words_that_can_be_printed(graph: Graph, name: str) -> None:
+    call, kind = ODD[name]
+    with pytest.raises(kind) as caught:
+        call(graph)
+    assert str(caught.value).encode()
+    assert_settled(graph)
+
+
+@pytest.mark.parametrize("actor", [HALF, 5])
+def test_an_actor_that_cannot_be_stored_leaves_no_intent_behind(graph: Graph, actor: Any) -> None:
+    for write in (
+        lambda: graph.mutate(WRITE, actor=actor),
+        lambda: graph.load([{"type": "Note", "data": {"text": "b"}}], mode="append", actor=actor),
+        lambda: graph.schema_apply("node Note { text: String @key  n: I32? }", actor=actor),
+        lambda: graph.optimize(actor=actor),
+        lambda: omnigraph.open(graph.uri, actor=actor),
+    ):
+        with pytest.raises(UserInputError, match="actor"):
+            write()
+    assert graph.pending_recoveries() == []
+    assert graph.mutate(WRITE, actor="ann").affected_nodes == 1
+    assert_settled(graph)

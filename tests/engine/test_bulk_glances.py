@@ -1,0 +1,137 @@
+"""What a load in steps sees at a glance does not have to meet: ids that ascend, ends whose nodes every task holds."""
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import omnigraph
+from omnigraph.api.graph import Graph
+from omnigraph.engine.write import bulk
+from omnigraph.errors import ConstraintError, OmniError
+from omnigraph.pipeline import ends, meet
+from tests.support.settled import assert_settled
+
+SCHEMA = """
+node Person { name: String @key  age: I32? }
+node Place { name: String @key }
+edge Knows: Person -> Person
+edge In: Person -> Place @card(0..2)
+"""
+STEPS = {"small_work_bytes": 0, "small_work_rows": 0, "split_bytes": 400}
+FRESH = re.compile(r"\b01[0-9A-HJKMNP-TV-Z]{24}\b")
+NAMES = [f"p{number:03}" for number in range(60)]
+
+
+@pytest.fixture
+def graph(tmp_path: Path) -> Iterator[Graph]:
+    with omnigraph.init(tmp_path / "g", SCHEMA, config=STEPS) as made:
+        yield made
+        assert_settled(made)
+
+
+def people(names: Sequence[str] = NAMES) -> pa.Table:
+    return pa.table({"name": names})
+
+
+def edges(sources: Sequence[str], targets: Sequence[str], **more: Any) -> pa.Table:
+    return pa.table({"src": sources, "dst": targets, **more})
+
+
+def phases(graph: Graph, source: Any, mode: str = "append") -> list[str]:
+    """The steps of a load, in their order."""
+    told: list[Any] = []
+    graph.load(source, mode=mode, spark=False, progress=told.append)
+    return [one.phase for one in told if one.done == 0]
+
+
+def test_ids_that_ascend_and_ends_at_hand_meet_nobody(graph: Graph) -> None:
+    source = {"Person": people(), "Knows": edges(NAMES, NAMES[::-1])}
+    assert phases(graph, source) == ["check", "ends", "stage"]
+    assert graph.table("Knows").num_rows == len(NAMES)
+
+
+def test_ids_in_any_other_order_meet(graph: Graph) -> None:
+    assert phases(graph, {"Person": people(NAMES[::-1])}) == ["check", "meet", "stage"]
+
+
+def test_ids_of_a_table_that_holds_some_meet(graph: Graph) -> None:
+    graph.load({"Person": people(["a"])}, mode="append")
+    assert phases(graph, {"Person": people()}) == ["check", "meet", "stage"]
+    assert phases(graph, {"Person": people(["a", *NAMES])}, "merge") == ["check", "meet", "stage"]
+    assert phases(graph, {"Place": pa.table({"name": NAMES})}, "merge") == ["check", "stage"]
+
+
+def test_committed_nodes_come_to_the_edges_too(graph: Graph) -> None:
+    graph.load({"Person": people()}, mode="append")
+    assert phases(graph, {"Knows": edges(NAMES, NAMES)}) == ["check", "ends", "stage"]
+
+
+def test_edges_that_are_counted_meet_under_their_sources(graph: Graph) -> None:
+    source = {
+        "Person": people(),
+        "Place": pa.table({"name": ["x"]}),
+        "In": edges(NAMES, ["x"] * 60),
+    }
+    assert phases(graph, source) == ["check", "ends", "decide", "stage"]
+    with pytest.raises(ConstraintError, match="'p007' would have 4 edges"):
+        graph.load({"In": edges(["p007"] * 2 + NAMES, ["x"] * 62)}, mode="append", spark=False)
+
+
+@pytest.mark.parametrize("rows", ["few nodes", "many nodes"])
+def test_nodes_that_are_too_many_stay_where_they_are(
+    graph: Graph, rows: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    few = rows == "few nodes"
+    for module in (ends, meet):
+        monkeypatch.setattr(module, "HELD_IDS_ROWS", 60 if few else 59)
+    source = {"Person": people(), "Knows": edges(NAMES, NAMES)}
+    expected = ["check", "ends", "stage"] if few else ["check", "decide", "stage"]
+    assert phases(graph, source) == expected
+
+
+WRONG = {
+    "a source that is not there": {"Knows": edges([*NAMES, "nobody"], [*NAMES, "p001"])},
+    "a target that is not there": {"Knows": edges([*NAMES, "p001"], [*NAMES, "nobody"])},
+    "a node of another type": {
+        "Place": pa.table({"name": ["x"]}),
+        "Knows": edges([*NAMES, "p001"], [*NAMES, "x"]),
+    },
+    "a key twice, far apart": {"Person": people([*NAMES, "p001"])},
+    "a key twice, side by side": {"Person": people([*NAMES, "p059"])},
+    "an id twice": {"Knows": edges(NAMES, NAMES, id=["a", *"b" * 59])},
+}
+
+
+@pytest.mark.parametrize("mode", ["append", "merge", "overwrite"])
+@pytest.mark.parametrize("wrong", WRONG)
+def test_what_a_glance_doubts_is_told_as_ever(
+    tmp_path: Path, graph: Graph, wrong: str, mode: str
+) -> None:
+    def outcome(one: Graph) -> Any:
+        try:
+            return one.load({"Person": people()} | WRONG[wrong], mode=mode, spark=False).tables
+        except OmniError as error:
+            return FRESH.sub("fresh", repr((str(error), error.details)))
+
+    with omnigraph.init(tmp_path / "memory", SCHEMA) as memory:
+        assert outcome(graph) == outcome(memory)
+
+
+def test_ids_held_for_a_load_go_with_it(graph: Graph, monkeypatch: pytest.MonkeyPatch) -> None:
+    jobs: list[Any] = []
+    step = bulk.ends_step
+
+    def remembered(judgement: Any, *rest: Any) -> Any:
+        jobs.append(judgement.job)
+        return step(judgement, *rest)
+
+    monkeypatch.setattr(bulk, "ends_step", remembered)
+    for name in ("q", "r"):
+        source = {"Person": people([name]), "Knows": edges([name], [name])}
+        graph.load(source, mode="append", spark=False)
+    first, second = (job.kept("ids of node:Person", pa.array).to_pylist() for job in jobs)
+    assert (first, sorted(second)) == (["q"], ["q", "r"])
