@@ -39,7 +39,7 @@ _WIDTH_ROWS = 1_000
 
 @dataclass(eq=False)
 class Entities:
-    """One table version as one query reads it; without an entry there was no such table then."""
+    """One table version as queries read it; without an entry there was no such table then."""
 
     type: TableType
     entry: Entry | None
