@@ -781,6 +781,8 @@ def shorten(value: object, limit: int = VALUE_SHOWN_CHARS_MAX) -> str:
     """A user value for a message: quoted as JSON would, cut to a bound."""
     try:
         text = json.dumps(value, ensure_ascii=False, default=str)
+    except RecursionError:
+        text = f"a {type(value).__name__} nested too deeply to show"
     except (TypeError, ValueError):
         text = repr(value)
     text = text[1:-1] if isinstance(value, str) else text

@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Self
@@ -60,8 +59,11 @@ class Snapshot:
         """Run a read, on Spark when a session (or True) is given."""
         chosen, values = name_and_params(name, params)
         if spark is None or spark is False:
-            with self._history():
+            try:
                 answer = query(self._engine, self._view, source_of(source), chosen, values)
+            except TableNotFound as error:
+                self._refuse_reclaimed(error)
+                raise
         else:
             # Spark is an extra and slow to load: only who asks for it pays for it.
             on_spark = import_module("omnigraph.spark.query").spark_query
@@ -121,8 +123,11 @@ class Snapshot:
 
     def entity(self, type_name: str, id: str) -> dict[str, Any] | None:
         """One entity by id, or None, with the properties it had then; a type may be named as it was then."""
-        with self._history():
+        try:
             return entity(self._engine, self._view, self._key(type_name), text_of("id", id))
+        except TableNotFound as error:
+            self._refuse_reclaimed(error)
+            raise
 
     def export(self, types: Sequence[str] | None = None) -> Iterator[dict[str, Any]]:
         """Every entity in the load format."""
@@ -165,19 +170,17 @@ class Snapshot:
         entry = self._view.snapshot.entries.get(key)
         if entry is None:
             raise NotFound("table", key, hint="the type did not exist yet")
-        with self._history():
-            return self._engine.store.tables.open(entry.at)
-
-    @contextmanager
-    def _history(self) -> Iterator[None]:
-        """Tell of a table of the past that is gone altogether that its history is."""
         try:
-            yield
+            return self._engine.store.tables.open(entry.at)
         except TableNotFound as error:
-            then = self._view.state.snapshot.entries.values()
-            gone = next((entry for entry in then if entry.at.path in error.table), None)
-            if self._at is None or gone is None:
-                raise
+            self._refuse_reclaimed(error)
+            raise
+
+    def _refuse_reclaimed(self, error: TableNotFound) -> None:
+        """Tell of a table of the past that is gone altogether that its history is."""
+        then = self._view.state.snapshot.entries.values()
+        gone = next((entry for entry in then if entry.at.path in error.table), None)
+        if self._at is not None and gone is not None:
             raise HistoryReclaimed(gone.table_key, gone.at.version) from error
 
     def _key(self, type_name: str) -> TableKey:

@@ -6,6 +6,7 @@ from functools import cached_property
 
 import pyarrow as pa
 
+from omnigraph.catalog.types import PropertyType
 from omnigraph.compile.checked import Parameter, VariableKind
 from omnigraph.compile.explain import explain
 from omnigraph.compile.operators import Operator, Output, Project, execution_order
@@ -39,6 +40,11 @@ class Plan:
     def columns(self) -> tuple[Output, ...]:
         """The columns of the result."""
         return self.root.columns
+
+    @cached_property
+    def types(self) -> tuple[PropertyType, ...]:
+        """The types of the columns of the result."""
+        return tuple(one.type for one in self.columns)
 
     @cached_property
     def schema(self) -> pa.Schema:

@@ -34,19 +34,21 @@ def _merged(test: Test) -> Test:
 
 
 def _together(parts: tuple[Test, ...]) -> tuple[Test, ...]:
-    choices: dict[Reference, tuple[object, ...]] = {}
+    choices: dict[Reference, list[object]] = {}
+    several: set[Reference] = set()
     kept: dict[Test | Reference, Test] = {}
     for part in parts:
         choice = _choice(part)
         if choice is None:
             kept[part] = part
-        else:
-            column, values = choice
-            choices[column] = (*choices.get(column, ()), *values)
-            kept.setdefault(column, part)
-            if kept[column] is not part:
-                kept[column] = _among(column, choices[column])
-    return tuple(kept.values())
+            continue
+        column, values = choice
+        if column in choices:
+            several.add(column)
+        choices.setdefault(column, []).extend(values)
+        kept.setdefault(column, part)
+    merged = {column: _among(column, tuple(choices[column])) for column in several}
+    return tuple({**kept, **merged}.values())
 
 
 def _choice(test: Test) -> tuple[Reference, tuple[object, ...]] | None:

@@ -86,16 +86,17 @@ def _group_column(expr: ItemExpr | Field, groups: Groups, reader: Reader) -> pa.
 def value_columns(exprs: Sequence[ItemExpr | Field], rows: Rows, reader: Reader) -> list[pa.Array]:
     """The values of several expressions; the properties of one variable are fetched together."""
     if isinstance(rows, Bindings):
-        fetched = _fetched(exprs, rows, reader)
+        stored = [_stored(expr) for expr in exprs]
+        fetched = _fetched(stored, rows, reader)
         return [
-            value_column(expr, rows, reader) if (at := _stored(expr)) is None else fetched[at]
-            for expr in exprs
+            value_column(expr, rows, reader) if at is None else fetched[at]
+            for expr, at in zip(exprs, stored, strict=True)
         ]
-    keys = [rows.keys.get(e.name, e) if isinstance(e, Field) else e for e in exprs]
-    fetched = _fetched(keys, rows.samples, reader)
+    stored = [_stored(rows.keys.get(e.name, e) if isinstance(e, Field) else e) for e in exprs]
+    fetched = _fetched(stored, rows.samples, reader)
     return [
-        value_column(expr, rows, reader) if (at := _stored(key)) is None else one_zero(fetched[at])
-        for key, expr in zip(keys, exprs, strict=True)
+        value_column(expr, rows, reader) if at is None else one_zero(fetched[at])
+        for expr, at in zip(exprs, stored, strict=True)
     ]
 
 
@@ -110,14 +111,14 @@ def _stored(expr: ItemExpr | Field) -> _Stored | None:
 
 
 def _fetched(
-    exprs: Sequence[ItemExpr | Field], rows: Bindings, reader: Reader
+    stored: Sequence[_Stored | None], rows: Bindings, reader: Reader
 ) -> dict[_Stored, pa.Array]:
     wanted: dict[str, list[str]] = {}
-    for expr in exprs:
-        if (at := _stored(expr)) is not None:
+    for at in stored:
+        if at is not None:
             wanted.setdefault(at[0], []).append(at[1])
-    return {
-        (variable, name): values
-        for variable, names in wanted.items()
-        for name, values in reader.entities(variable).columns(names, rows.columns[variable]).items()
-    }
+    found = {}
+    for variable, names in wanted.items():
+        values = reader.entities(variable).columns(names, rows.columns[variable])
+        found |= {(variable, name): values[name] for name in names}
+    return found

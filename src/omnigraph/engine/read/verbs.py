@@ -56,7 +56,7 @@ def query(
     """Run a read on one view."""
     found = compiled(engine.plans, view, source, name)
     reader = _reader(engine, found, arguments(found.checked, params))
-    return Answer(query_name=found.checked.name, table=run(reader), types=types_of(found.plan))
+    return Answer(query_name=found.checked.name, table=run(reader), types=found.plan.types)
 
 
 def stream(
@@ -66,7 +66,7 @@ def stream(
     found = compiled(engine.plans, view, source, name)
     reader = _reader(engine, found, arguments(found.checked, params))
     return Streamed(
-        query_name=found.checked.name, batches=run_batches(reader), types=types_of(found.plan)
+        query_name=found.checked.name, batches=run_batches(reader), types=found.plan.types
     )
 
 
@@ -104,11 +104,6 @@ def _reader(engine: Engine, found: Compiled, values: Mapping[str, object]) -> Re
         traversal=engine.traversal,
         now=datetime_of(engine.runtime.now_us() // 1000 * 1000),
     )
-
-
-def types_of(plan: Plan) -> tuple[PropertyType, ...]:
-    """The types of the columns of a result."""
-    return tuple(column.type for column in plan.columns)
 
 
 def entity(engine: Engine, view: View, key: TableKey, identity: str) -> dict[str, Any] | None:
