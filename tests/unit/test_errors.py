@@ -120,3 +120,7 @@ def test_close_names_are_offered(name: str, known: list[str], expected: list[str
 def test_values_in_messages_are_short() -> None:
     assert shorten("x" * 100) == "x" * 59 + "…"
     assert shorten({"a": 1}) == '{"a": 1}'
+    deep: list[object] = []
+    for _ in range(100_000):
+        deep = [deep]
+    assert "nested too deeply" in shorten(deep)

@@ -325,7 +325,7 @@ class QueryResult:
     @property
     def columns(self) -> list[str]:
         """Names of the columns, in the order of the query."""
-        return list(self.table.column_names)
+        return list(self.table.schema.names)
 
     @cached_property
     def rows(self) -> list[dict[str, Any]]:

@@ -80,7 +80,7 @@ class Decide:
 
 def identified(bucket: Bucket) -> Iterator[Answer]:
     """Tell ids that are there twice, those that lose, and rows that replace others."""
-    for table in bucket.judgement.tables:
+    for table in bucket.judgement.meeting:
         type_ = bucket.job.type(table)
         rows = bucket.put(table, ID)
         if not rows.num_rows:

@@ -116,7 +116,7 @@ class Judgement:
 
     def _put(self, type_: TableType) -> Iterator[Side]:
         table = type_.table_key
-        if self._meets_others(table) or (isinstance(type_, NodeType) and self._has_edges(type_)):
+        if self._meets_others(table) or (isinstance(type_, NodeType) and self._names_nodes):
             yield Side("put", table, ID)
         if self.judges:
             if isinstance(type_, EdgeType):
@@ -135,12 +135,11 @@ class Judgement:
         alone = table in self.distinct and self.stays(table) is None
         return self.identifies and not alone and table not in self.met
 
-    def _has_edges(self, node: NodeType) -> bool:
-        """Whether rules about edges ask for the nodes of a type."""
-        asked = (edge for edge in self.edges() if any(self.asks_for(edge, s) for s, _ in SIDES))
-        return self.judges and (
-            self.replaces or any(node.name in (e.source, e.target) for e in asked)
-        )
+    @property
+    def _names_nodes(self) -> bool:
+        """Whether rules about edges ask which nodes there are; what they say may name one of any type."""
+        asked = any(self.asks_for(edge, side) for edge in self.edges() for side, _ in SIDES)
+        return self.judges and (self.replaces or asked)
 
     # ---- committed
 

@@ -218,7 +218,7 @@ def _without(
             emptied = len(part) == fragment.metadata.num_rows
             return None if emptied else fragment.delete_rows(part.tolist())
 
-    found = _each(rest, numbers.tolist(), offsets)
+    found = _each(rest, numbers.tolist(), offsets, at_once=base.place.root.is_distant)
     gone = [number for number, left in zip(numbers.tolist(), found, strict=True) if left is None]
     return [left for left in found if left is not None], gone
 
@@ -227,9 +227,11 @@ def _each(
     work: Callable[[int, "np.ndarray[Any, Any]"], FragmentMetadata | None],
     numbers: list[int],
     parts: "list[np.ndarray[Any, Any]]",
+    *,
+    at_once: bool,
 ) -> list[FragmentMetadata | None]:
-    """Write the deletion files of several fragments at once: each is a small file of its own."""
-    if len(numbers) < 2:
+    """Write the deletion files of several fragments: small files, so that only requests are worth a thread each."""
+    if len(numbers) < 2 or not at_once:
         return [work(number, part) for number, part in zip(numbers, parts, strict=True)]
     with ThreadPoolExecutor(min(DELETION_WRITES_MAX, len(numbers)), "omnigraph-write") as pool:
         return list(pool.map(work, numbers, parts))

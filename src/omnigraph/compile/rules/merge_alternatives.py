@@ -47,8 +47,9 @@ def _together(parts: tuple[Test, ...]) -> tuple[Test, ...]:
             several.add(column)
         choices.setdefault(column, []).extend(values)
         kept.setdefault(column, part)
-    merged = {column: _among(column, tuple(choices[column])) for column in several}
-    return tuple({**kept, **merged}.values())
+    for column in several:
+        kept[column] = _among(column, tuple(choices[column]))
+    return tuple(kept.values())
 
 
 def _choice(test: Test) -> tuple[Reference, tuple[object, ...]] | None:

@@ -104,9 +104,13 @@ def _split(table: Table, wanted: Addresses) -> tuple[list[int], Addresses]:
 
 def chunk_rows(schema: pa.Schema, names: Sequence[str] | None = None) -> int:
     """How many whole rows of a table are held at once."""
+    return max(1, min(COMPARE_ROWS_MAX, COMPARE_BYTES_MAX // row_bytes(schema, names)))
+
+
+def row_bytes(schema: pa.Schema, names: Sequence[str] | None = None) -> int:
+    """What a row takes, as far as types tell."""
     shown = [field for field in schema if names is None or field.name in names]
-    width = max(1, sum(_width(field.type) for field in shown))
-    return max(1, min(COMPARE_ROWS_MAX, COMPARE_BYTES_MAX // width))
+    return max(1, sum(_width(field.type) for field in shown))
 
 
 def _width(kind: pa.DataType) -> int:

@@ -11,12 +11,15 @@ from omnigraph.commit.changes import column
 from omnigraph.engine.compare.fetch import (
     ROW_ADDRESS,
     addresses_of,
-    chunk_rows,
+    row_bytes,
     rows_at,
     stream_at,
 )
 from omnigraph.storage.blobs import BlobForm, is_blob
 from omnigraph.storage.tables import Table, TableAt
+
+_UNPACKED: Final = 4
+"""How many times as large as on disk values are in memory."""
 
 
 class Shelf:
@@ -28,7 +31,7 @@ class Shelf:
 
     def columns(self, table: Table, rows: int) -> list[str]:
         """What to read of so many rows whose ids are wanted: all that can be put here, when they are few."""
-        if not self._room or rows > chunk_rows(table.schema):
+        if not self._room or rows * _row_bytes(table) > self._room:
             return ["id"]
         return [field.name for field in table.schema if not is_blob(field.type)]
 
@@ -64,6 +67,13 @@ class Shelf:
                 if not place.null_count:
                     return rows.take(place).select(list(names))
         return None
+
+
+def _row_bytes(table: Table) -> int:
+    """What a row takes in memory, by its types and by what such rows take on disk."""
+    parts = table.fragments()
+    stored = sum(part.bytes for part in parts) // max(1, sum(part.physical_rows for part in parts))
+    return max(row_bytes(table.schema), _UNPACKED * stored)
 
 
 NO_SHELF: Final = Shelf()

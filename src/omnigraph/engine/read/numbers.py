@@ -20,7 +20,13 @@ def no_numbers() -> Numbers:
 def indices_of(places: Numbers) -> pa.Array:
     """Places as take indices; NULL for no place."""
     absent = places < 0
-    return pa.array(places, mask=absent) if absent.any() else pa.array(places)
+    return pa.array(places, mask=absent) if absent.any() else whole_indices(places)
+
+
+def whole_indices(places: Numbers) -> pa.Array:
+    """Places as take indices, none of them absent; nothing is copied or looked at."""
+    dense = np.ascontiguousarray(places, dtype=np.int64)
+    return pa.Array.from_buffers(pa.int64(), len(dense), [None, pa.py_buffer(dense)])
 
 
 def counted(n: int) -> Numbers:

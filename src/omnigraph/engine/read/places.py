@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from omnigraph.engine.read.numbers import ABSENT, Numbers, indices_of
+from omnigraph.engine.read.numbers import ABSENT, Numbers, indices_of, whole_indices
 
 _SPARSE = 4
 """A lookup table may have this many slots per row; sparser row ids are searched."""
@@ -61,7 +61,7 @@ class Places:
             places = numbers - self.low if self.low else numbers
             # Seen without sign, what is below zero is beyond every place: one look answers both.
             if int(places.view(np.uint64).max()) < self.rows:
-                return pa.array(places)
+                return whole_indices(places)
         return indices_of(self.of(numbers))
 
     def _within(self, numbers: Numbers) -> bool:
