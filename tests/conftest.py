@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, settings
 from omnigraph import failpoints
 
 pytest_plugins = (
+    "tests.support.groups",
     "tests.support.s3",
     "tests.support.s3_counting",
     "tests.support.settling",
@@ -33,6 +34,13 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 def _disarmed() -> Iterator[None]:
     yield
     failpoints.disarm_all()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Refuse names that are another in every process: such tests cannot be handed out to several of them."""
+    moving = sorted(item.nodeid for item in items if " at 0x" in item.nodeid)
+    if moving:
+        raise pytest.UsageError(f"ids hold an address of this process; name them: {moving[:5]}")
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -64,14 +64,15 @@ def compare(
     pairs: int,
     clock: Clock = time.perf_counter,
     apart: bool = False,
+    repeats_max: int = REPEATS_MAX,
 ) -> Comparison:
     """Time both arms in alternating order, and the raw one twice per pair.
 
     `time.process_time` as the clock counts what all threads of the process worked: on a busy machine that is what
     can be compared. Arms whose speeds are far `apart` repeat their work each as often as its own needs: for reads,
-    which leave nothing behind.
+    which leave nothing behind. Work that is another the second time is repeated `repeats_max` times at most.
     """
-    own_repeats, raw_repeats = _repeats(ours), _repeats(raw)
+    own_repeats, raw_repeats = (min(repeats_max, _repeats(arm)) for arm in (ours, raw))
     if not apart:
         own_repeats = raw_repeats = max(own_repeats, raw_repeats)
     ratios, noise, own, other = [], [], [], []

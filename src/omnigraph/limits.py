@@ -105,6 +105,9 @@ CONTRACT_WAIT_SECONDS = 0.05
 BRANCH_CAPTURES_MAX = 3
 """How often a new branch takes what its source shows, when cleanup removes it before the branch is there."""
 
+REF_LOOKS_MAX = 20
+"""Listings of branches that are begun again because one of them was dropped before it was read."""
+
 BRANCH_CREATE_WAITS_MAX = 5
 """Looks at files without a ref before they count as left behind; a rival creator writes its ref by then."""
 
@@ -287,6 +290,9 @@ HASHED_ROWS = 1 << 20
 
 EXPORT_PART_ROWS = 1_048_576
 """Rows of one file of an export: what one task writes."""
+
+SPELLED_BYTES = 8 * 1024 * 1024
+"""Columns of an export that become text at once; the text is some times as long."""
 
 SPLIT_BYTES = 32 * 1024 * 1024
 """Input that one task reads: enough to be worth a task, little enough to hold several in memory."""

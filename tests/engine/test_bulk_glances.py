@@ -59,7 +59,7 @@ def test_ids_in_any_other_order_meet(graph: Graph) -> None:
 
 
 def test_ids_of_a_table_that_holds_some_meet(graph: Graph) -> None:
-    graph.load({"Person": people(["a"])}, mode="append")
+    graph.load({"Person": people(["a"])}, mode="append", spark=False)
     assert phases(graph, {"Person": people()}) == ["check", "meet", "stage"]
     more = {"Person": people(["a", *NAMES])}
     assert phases(graph, more, "merge") == ["check", "meet", "stage", "mark"]
@@ -67,7 +67,7 @@ def test_ids_of_a_table_that_holds_some_meet(graph: Graph) -> None:
 
 
 def test_committed_nodes_come_to_the_edges_too(graph: Graph) -> None:
-    graph.load({"Person": people()}, mode="append")
+    graph.load({"Person": people()}, mode="append", spark=False)
     assert phases(graph, {"Knows": edges(NAMES, NAMES)}) == ["check", "ends", "stage"]
 
 

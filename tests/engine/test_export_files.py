@@ -1,7 +1,9 @@
 """Export to part files: what was written loads to the same graph, whoever wrote it."""
 
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet
 import pytest
@@ -75,3 +77,24 @@ def test_a_directory_that_holds_files_is_left_alone(graph: Graph, tmp_path: Path
     with pytest.raises(omnigraph.OmniError, match="not empty"):
         graph.export_files(tmp_path)
     assert (tmp_path / "mine.txt").read_text() == "mine"
+
+
+@pytest.mark.parametrize("format", ["jsonl", "parquet"])
+def test_an_export_that_fails_leaves_no_file(
+    graph: Graph, tmp_path: Path, format: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = "_write_lines" if format == "jsonl" else "_write_parquet"
+    write, turns = getattr(parts, name), count()
+
+    def failing(path: str, *rest: Any) -> int:
+        rows: int = write(path, *rest)
+        if next(turns) >= 2:
+            raise OSError("the disk is full")
+        return rows
+
+    monkeypatch.setattr(parts, name, failing)
+    with pytest.raises(OSError, match="the disk is full"):
+        graph.export_files(tmp_path / "out", format=format)
+    assert list((tmp_path / "out").iterdir()) == []
+    monkeypatch.setattr(parts, name, write)
+    assert graph.export_files(tmp_path / "out", format=format).parts

@@ -315,3 +315,36 @@ def test_an_empty_frame_is_no_record(graph: Graph) -> None:
     empty = PEOPLE.slice(0, 0)
     result = graph.load({"Person": empty}, mode="merge")
     assert (result.commit, result.tables) == (None, {"node:Person": 0})
+
+
+@pytest.mark.parametrize(
+    ("stored", "brought", "shown"),
+    [
+        ({"place": 0.0}, {"place": -0.0}, "-0.0"),
+        ({"place": -0.0}, {"place": 0.0}, "0.0"),
+        (
+            {"at": "2024-01-01T10:00:00Z"},
+            {"at": "2024-01-01T11:00:00+01:00"},
+            "2024-01-01T10:00:00.000Z",
+        ),
+    ],
+)
+def test_a_value_that_is_held_already_is_known_however_it_is_spelled(
+    tmp_path: Path, stored: dict[str, Any], brought: dict[str, Any], shown: str
+) -> None:
+    schema = "node Stone { name: String @key  place: F64? @unique  at: DateTime? @unique }"
+    with omnigraph.init(tmp_path / "stones", schema) as graph:
+        graph.load([{"type": "Stone", "data": {"name": "a", **stored}}], mode="append")
+        with pytest.raises(omnigraph.ConstraintError, match=f"'{shown}' is held by 'a' and 'b'"):
+            graph.load([{"type": "Stone", "data": {"name": "b", **brought}}], mode="append")
+        assert_settled(graph)
+
+
+def test_properties_may_have_the_names_of_helper_columns(tmp_path: Path) -> None:
+    schema = "node Odd { name: String @key  __given: I32? @unique  __row: I32?  __holder: I32? @unique(__row, __holder) }"
+    data = {"name": "a", "__given": 1, "__row": 2, "__holder": 3}
+    with omnigraph.init(tmp_path / "odd", schema) as graph:
+        graph.load([{"type": "Odd", "data": data}], mode="append")
+        with pytest.raises(omnigraph.ConstraintError, match="__given"):
+            graph.load([{"type": "Odd", "data": data | {"name": "b"}}], mode="append")
+        assert graph.entity("Odd", "a") == {"id": "a"} | data

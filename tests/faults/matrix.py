@@ -136,6 +136,7 @@ READERS: Final = frozenset(
         "branches",
         "catalog",
         "changes",
+        "changes_stream",
         "close",
         "commit",
         "commit_changes",

@@ -155,6 +155,14 @@ def on_table(work: Callable[[LanceDataset], object]) -> Provoke:
     return lambda path: work(table_of(path, rows("a", "b")))
 
 
+def _ref_gone(base: LanceDataset) -> None:
+    base.create_branch("side", (None, base.version))
+    folder = Path(base.uri, "_refs", "branches")
+    # Looked for under the name its branch would have, which is another.
+    (folder / "side.json").rename(folder / "sid?.json")
+    base.branches.list()
+
+
 PROVOKED: dict[str, tuple[Provoke, Trouble, type[OmniError]]] = {
     "a stale overwrite": (on_table(_overtaken), Trouble.CONTENTION, HeadMoved),
     "an append over an overwrite": (on_table(_hopeless), Trouble.CONTENTION, HeadMoved),
@@ -175,6 +183,7 @@ PROVOKED: dict[str, tuple[Provoke, Trouble, type[OmniError]]] = {
         Trouble.REF_NAME,
         UserInputError,
     ),
+    "a ref that is listed and not found": (on_table(_ref_gone), Trouble.REF_VANISHED, StorageError),
     "a taken branch name": (on_table(_forked_twice), Trouble.REF_TAKEN, StorageError),
     "a missing table": (lambda path: LanceDataset(str(path)), Trouble.MISSING, TableNotFound),
     "a missing version": (

@@ -9,6 +9,7 @@ import pytest
 from lance import LanceDataset
 from lance.commit import CommitConflictError
 from lance.dataset import Transaction
+from lance.fragment import RowIdSequence, write_fragments
 
 from tests.support.lance_bare import (
     KEYED,
@@ -163,6 +164,26 @@ def test_a_row_rewritten_under_its_row_id_keeps_identity_and_birth(tmp_path: Pat
     }
     assert append(landed, rows("d")).count_rows() == 5
     assert len(set(facts(append(landed, rows("e"))))) == 6
+
+
+def relocated(dataset: LanceDataset, table: pa.Table, row_ids: list[int]) -> Any:
+    """Rows written under row ids that are there already."""
+    [fragment] = write_fragments(table, dataset)
+    fragment.row_id_meta = RowIdSequence(row_ids).to_inline_metadata()
+    return fragment
+
+
+def test_only_an_update_keeps_the_birth_of_rows_that_are_written_elsewhere(tmp_path: Path) -> None:
+    """Its commit looks for them in every fragment whose row ids lie around theirs; no other operation spares that."""
+    dataset = table_of(tmp_path / "t", rows("a", "b", "c"))
+    emptied = commit(dataset, Op.Delete([], [0], "by hand"))
+    appended = commit(emptied, Op.Append([relocated(dataset, rows("a", n=7), [0])]))
+    assert facts(appended) == {"a": (0, 7, 4, 4)}
+    kept = [part.metadata for part in appended.get_fragments()]
+    moved = relocated(appended, rows("b", n=7), [1])
+    moved.id = 9
+    with pytest.raises(OSError, match="must not carry row ids"):
+        commit(appended, Op.Merge([*kept, moved], appended.lance_schema))
 
 
 def test_indices_answer_right_after_a_rewrite_by_hand(tmp_path: Path) -> None:

@@ -77,6 +77,9 @@ class MemoryRows:
         record(Cost.MANIFEST_SCANS)
         return image
 
+    def held(self, branch: str | None, version: Version, incarnation: Incarnation) -> Image | None:
+        return None
+
     def fragment_count(self, image: Image) -> int:
         with self._lock:
             return self._line(image.branch).commits[image.version].fragments

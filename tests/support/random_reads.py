@@ -167,7 +167,7 @@ def _condition(draw: st.DrawFn, scope: Scope) -> str:
         forms += [f"{name} contains {right}", f"{name} starts_with {right}"]
     if kind != "instant":
         choices = ", ".join(draw(st.lists(_literal(kind), min_size=1, max_size=3)))
-        forms += [f"{name} in [{choices}]"] if "now" not in choices else []
+        forms += [f"{name} in [{choices}]", f"[{choices}] contains {name}"]
     first = draw(st.sampled_from(forms))
     return first if draw(st.booleans()) else f"({first} or {draw(st.sampled_from(forms))})"
 
@@ -193,8 +193,9 @@ def _order(draw: st.DrawFn, scope: Scope) -> str:
 @st.composite
 def _grouped(draw: st.DrawFn, scope: Scope) -> str:
     usable = [name for name, kind in scope.properties() if kind not in ("texts", "numbers")]
+    lists = [name for name, kind in scope.properties() if kind in ("texts", "numbers")]
     names = [f"${name}" for name in sorted(scope.nodes)]
-    keys = draw(st.lists(st.sampled_from([*usable, *names]), max_size=2, unique=True))
+    keys = draw(st.lists(st.sampled_from([*usable, *lists, *names]), max_size=2, unique=True))
     tallies = [f"count({draw(st.sampled_from([*usable, *names]))})"]
     numbers = [name for name, kind in scope.properties() if kind == "number"]
     texts = [name for name, kind in scope.properties() if kind in ("text", "id")]

@@ -174,6 +174,37 @@ def ambiguous(name: str, near: Iterable[GraphCommit]) -> UserInputError:
 # ---- two histories
 
 
+def plain_base(
+    ours: pa.Table, our_head: CommitId, theirs: pa.Table, their_head: CommitId
+) -> GraphCommit | None:
+    """Find the merge base of two branches that parted once: only one went on, or neither merged anything since.
+
+    None when it is not as plain. Of the rows of both only commits are decoded that the other does not show, so that
+    a long history costs nothing.
+    """
+    left, right = (rows_of(rows, ObjectType.GRAPH_COMMIT, _COLUMNS) for rows in (ours, theirs))
+    own, other = _only_in(left, right), _only_in(right, left)
+    if own and other and any(c.merged_parent for c in (*own.values(), *other.values())):
+        return None
+    base = _left_at(own, our_head)
+    if base is None or base != _left_at(other, their_head):
+        return None
+    return find_commit(ours, base)
+
+
+def _only_in(rows: pa.Table, others: pa.Table) -> dict[CommitId, GraphCommit]:
+    shared = pc.is_in(rows[KEY], value_set=others[KEY].combine_chunks())
+    return {commit.id: commit for commit in _decoded(rows.filter(pc.invert(shared)))}
+
+
+def _left_at(own: Mapping[CommitId, GraphCommit], head: CommitId) -> CommitId | None:
+    """The first commit that is not one's own, going back along first parents."""
+    commit: CommitId | None = head
+    while commit is not None and commit in own:
+        commit = own[commit].parent
+    return commit
+
+
 def merge_base(
     commits: Mapping[CommitId, GraphCommit], source: CommitId, target: CommitId
 ) -> GraphCommit | None:

@@ -163,8 +163,10 @@ def _look(manifest: Manifest, change: Change) -> Published | None:
 def _visible(
     manifest: Manifest, state: BranchState, records: Records, version: Version
 ) -> Published:
-    after = state.after(records, version)
-    if version == state.version + 1:
+    is_next = version == state.version + 1
+    held = manifest.rows.held(state.image.branch, version, state.line) if is_next else None
+    after = state.after(records, version, held)
+    if is_next:
         manifest.heads.keep(after)
     else:
         # Something that is no publish came between (a fold, a stamp): its part is not in what we know.

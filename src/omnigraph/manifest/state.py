@@ -67,13 +67,15 @@ class BranchState:
         """Find one commit in the manifest rows without decoding the others."""
         return find_commit(self.image.rows, commit)
 
-    def after(self, records: Iterable[Record], version: Version) -> "BranchState":
-        """The state once these records were swapped in, without reading it back."""
+    def after(
+        self, records: Iterable[Record], version: Version, image: Image | None = None
+    ) -> "BranchState":
+        """The state once these records were swapped in, without reading it back; `image` is it, where it is known."""
         fresh = tuple(records)
         commits = [record for record in fresh if isinstance(record, GraphCommit)]
         state = replace(
             self,
-            image=swapped(self.image, encode(fresh), KEY, version),
+            image=image or swapped(self.image, encode(fresh), KEY, version),
             lives=self.lives.after(fresh),
             fragments=self.fragments + 1,
         )

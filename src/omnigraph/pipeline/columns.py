@@ -12,14 +12,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.catalog.fit import Misfit, fit
-from omnigraph.catalog.types import FLOATS, INTEGER_BOUNDS, INTEGERS, PropertyType, Scalar
+from omnigraph.catalog.types import FLOATS, INTEGERS, PropertyType, Scalar
 from omnigraph.catalog.values import parse_date, parse_datetime, to_arrow, to_utc
 from omnigraph.errors import shorten
 
 BLOB_PREFIX = "base64:"
 _ITEM = PropertyType(scalar=Scalar.F32)
 """What a vector holds."""
-_DAY_BOUNDS = INTEGER_BOUNDS[Scalar.I32]
+DAYS = (-719162, 2932896)
 INSTANTS = (-62135596800000, 253402300799999)
 """Years 1 to 9999, what RFC 3339 text can spell."""
 
@@ -129,7 +129,7 @@ def _kind(value: Any) -> str:
 
 def _date(value: Any, target: PropertyType) -> object | Misfit:
     accepted = " (YYYY-MM-DD or a day number)"
-    if type(value) is int and _DAY_BOUNDS[0] <= value <= _DAY_BOUNDS[1]:
+    if type(value) is int and DAYS[0] <= value <= DAYS[1]:
         return value
     if type(value) is date:
         return value
@@ -253,7 +253,7 @@ def _packed(flat: pa.Array, values: pa.Array, target: PropertyType) -> pa.Array:
 
 def _instants(texts: pa.Array) -> pa.Array | None:
     """Instants in UTC as they are mostly spelled; other spellings are read one by one."""
-    if not pc.all(pc.match_substring_regex(texts, _INSTANT), min_count=0).as_py():
+    if not pc.all(pc.match_substring_regex(texts, _INSTANT), min_count=0).as_py() or _year_0(texts):
         return None
     return texts.cast(pa.timestamp("ms", "UTC")).cast(pa.int64()).cast(pa.date64())
 
@@ -296,7 +296,12 @@ def _fast_scalars(values: Sequence[Any], target: PropertyType, kinds: set[type])
 
 def _padded_dates(texts: pa.Array) -> pa.Array | None:
     exact = pc.all(pc.equal(pc.utf8_length(texts), 10), min_count=0).as_py()
-    return texts.cast(pa.date32()) if exact else None
+    return texts.cast(pa.date32()) if exact and not _year_0(texts) else None
+
+
+def _year_0(texts: pa.Array) -> bool:
+    """Whether a text names the year that Arrow knows and no calendar has."""
+    return bool(pc.any(pc.starts_with(texts, "0000"), min_count=0).as_py())
 
 
 def _finite(values: pa.Array) -> pa.Array | None:

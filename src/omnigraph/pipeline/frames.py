@@ -16,7 +16,7 @@ from omnigraph.catalog.types import FLOATS, INTEGERS, PropertyType, Scalar
 from omnigraph.commit.changes import column as whole
 from omnigraph.commit.origins import Origins, rows_in
 from omnigraph.errors import Problem, UserInputError, did_you_mean, suggestion
-from omnigraph.pipeline.columns import INSTANTS, Shaped, shape
+from omnigraph.pipeline.columns import DAYS, INSTANTS, Shaped, shape
 from omnigraph.pipeline.intake import Intake, Part
 
 _ENDS = {"from": "src", "to": "dst"}
@@ -236,7 +236,7 @@ def _milliseconds(values: pa.Array) -> pa.Array:
 
 
 def _is_plain(values: pa.Array, target: PropertyType) -> bool:
-    """Whether every number is finite, every instant one that text can spell, and no item is missing."""
+    """Whether every number is finite, every day and instant one that text can spell, and no item is missing."""
     flat = values
     if target.is_vector or target.is_list:
         flat = values.flatten()
@@ -244,10 +244,14 @@ def _is_plain(values: pa.Array, target: PropertyType) -> bool:
             return False
     if target.scalar in FLOATS:
         return bool(pc.all(pc.is_finite(flat), min_count=0).as_py())
-    if target.scalar is Scalar.DATETIME and len(flat):
-        ends = pc.min_max(flat.cast(pa.int64())).as_py()
-        return ends["min"] is None or INSTANTS[0] <= ends["min"] <= ends["max"] <= INSTANTS[1]
-    return True
+    if target.scalar is Scalar.DATETIME:
+        return _within(flat.cast(pa.int64()), INSTANTS)
+    return target.scalar is not Scalar.DATE or _within(flat.cast(pa.int32()), DAYS)
+
+
+def _within(numbers: pa.Array, bounds: tuple[int, int]) -> bool:
+    ends = pc.min_max(numbers).as_py()
+    return ends["min"] is None or bounds[0] <= ends["min"] <= ends["max"] <= bounds[1]
 
 
 _FAMILIES: Mapping[Scalar, tuple[Any, ...]] = {

@@ -23,7 +23,8 @@ from omnigraph.limits import PROBLEMS_SHOWN_MAX
 from omnigraph.pipeline.identity import fresh_ids, key_ids
 from omnigraph.runtime import Runtime
 
-_GIVEN = "__given"
+_GIVEN = "given id"
+"""Named as no property can be."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,22 +4,31 @@ import copy
 import json
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import PurePosixPath
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 from urllib.parse import quote, unquote
 
 from lance import LanceDataset
 
-from omnigraph.errors import BranchInUse, ForkExists, OmniError, TableNotFound, UserInputError
+from omnigraph.errors import (
+    BranchInUse,
+    ForkExists,
+    OmniError,
+    StorageError,
+    TableNotFound,
+    UserInputError,
+)
 from omnigraph.ids import Version
+from omnigraph.limits import REF_LOOKS_MAX
 from omnigraph.storage.datasets import Datasets
-from omnigraph.storage.faults import faults
+from omnigraph.storage.faults import Place, Trouble, faults, trouble_of
 from omnigraph.storage.layout import REFS, TREE, branch_path
 from omnigraph.storage.object_faults import Doing
 from omnigraph.storage.objects import Objects
 from omnigraph.storage.refs import MAIN_LINE, BranchRef, Incarnation
 
+_R = TypeVar("_R")
 _NAME: Final = re.compile(r"[\w.-]+(?:/[\w.-]+)*")
 
 _PARTS: Final = ("_versions", "_transactions", "_deletions", "_indices", "_refs", "data")
@@ -29,9 +38,21 @@ _PARTS: Final = ("_versions", "_transactions", "_deletions", "_indices", "_refs"
 def refs(datasets: Datasets, path: str) -> dict[str, BranchRef]:
     """List the branches of a table; the main line is not among them."""
     dataset = datasets.any(path, None)
-    with faults(Doing.LIST, datasets.place(path, None)):
-        listed = dataset.branches.list()
+    listed = _steady(Doing.LIST, datasets.place(path, None), dataset.branches.list)
     return {name: _ref(name, facts) for name, facts in sorted(listed.items())}
+
+
+def _steady(doing: Doing, place: Place, work: Callable[[], _R]) -> _R:
+    """Do something that looks at every ref, and once more when a rival dropped one of them meanwhile."""
+    for _ in range(REF_LOOKS_MAX):
+        try:
+            with faults(doing, place):
+                return work()
+        except StorageError as error:
+            if error.__cause__ is None or trouble_of(error.__cause__) is not Trouble.REF_VANISHED:
+                raise
+    with faults(doing, place):
+        return work()
 
 
 def names(datasets: Datasets, objects: Objects, path: str) -> frozenset[str]:
@@ -123,8 +144,7 @@ def drop(datasets: Datasets, objects: Objects, path: str, name: str) -> None:
     """Remove a branch and its files; nothing to do when there is no ref."""
     dataset = copy.copy(datasets.any(path, None))
     try:
-        with faults(Doing.DELETE, datasets.place(path, name)):
-            dataset.branches.delete(name)
+        _steady(Doing.DELETE, datasets.place(path, name), lambda: dataset.branches.delete(name))
     except TableNotFound:
         pass
     except BranchInUse as error:

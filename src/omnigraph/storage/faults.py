@@ -36,6 +36,7 @@ class Trouble(StrEnum):
     REF_IN_USE = "ref_in_use"
     REF_NAME = "ref_name"
     REF_TAKEN = "ref_taken"
+    REF_VANISHED = "ref_vanished"
     BAD_DATA = "bad_data"
     BAD_REQUEST = "bad_request"
     EXHAUSTED = "exhausted"
@@ -69,6 +70,8 @@ FAULTS: Final = (
     Row(trouble=Trouble.REF_IN_USE, raised=OSError, text=r"^Ref conflict"),
     Row(trouble=Trouble.REF_NAME, raised=OSError, text=r"^Ref is invalid"),
     Row(trouble=Trouble.REF_TAKEN, raised=OSError, text=r"Clone operation should not enter"),
+    # The refs are listed first and read one by one: a branch that is dropped in between is not there to be read.
+    Row(trouble=Trouble.REF_VANISHED, text=r"^Not found: .*/_refs/branches/"),
     Row(trouble=Trouble.MISSING, text=r"^Dataset at path .* was not found|^Not found: .*_versions"),
     Row(trouble=Trouble.FILE_MISSING, text=r"^External error: .*Not found: "),
     Row(trouble=Trouble.BAD_DATA, raised=OSError, text=r"^Append with different schema"),
@@ -160,6 +163,13 @@ def error_of(trouble: Trouble, error: BaseException, doing: Doing, place: Place)
             return StorageError(
                 f"could not {doing} {place}: its name is taken; no changes were made",
                 storage_kind="precondition",
+            )
+        case Trouble.REF_VANISHED:
+            return StorageError(
+                f"could not {doing} {place}: branches kept disappearing while they were listed ({said}); "
+                "no changes were made",
+                storage_kind="transient",
+                hint="repeat it; if it stays, a file that is no ref lies among the refs: remove it",
             )
         case Trouble.BAD_DATA:
             return InternalError(

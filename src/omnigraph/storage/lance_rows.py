@@ -114,6 +114,10 @@ class LanceRows:
                 return self._hold(image)
         raise InternalError(f"branch '{branch}' of {self._path} was recreated again and again")
 
+    def held(self, branch: str | None, version: Version, incarnation: Incarnation) -> Image | None:
+        """Give the image of a version if it is in memory; nobody is asked."""
+        return self._images.get((branch, version, incarnation))
+
     def swap(self, image: Image, rows: pa.Table, guard: str | None = None) -> Version:
         """Insert or replace rows by key from the state of `image`; returns the version that shows them."""
         dataset = copy.copy(self._dataset(image))

@@ -49,6 +49,10 @@ class Rows(Protocol):
         """Load all rows, at HEAD unless a version is named; a version held already is not read again."""
         ...
 
+    def held(self, branch: str | None, version: Version, incarnation: Incarnation) -> Image | None:
+        """Give the image of a version if it is in memory, as after a swap; nobody is asked."""
+        ...
+
     def swap(self, image: Image, rows: pa.Table, guard: str | None = None) -> Version:
         """Insert or replace rows by key from the state of `image`; returns the version that shows them.
 

@@ -1,8 +1,10 @@
 """Lance branches of tables: refs, leftovers, and lives of one name."""
 
 import pytest
+from lance.dataset import Branches
 
-from omnigraph.errors import BranchInUse, ForkExists, TableNotFound, UserInputError
+from omnigraph.errors import BranchInUse, ForkExists, StorageError, TableNotFound, UserInputError
+from omnigraph.limits import REF_LOOKS_MAX
 from omnigraph.storage.counters import Cost, counting
 from omnigraph.storage.store import Store
 from omnigraph.storage.tables import TableAt, Tables
@@ -157,6 +159,51 @@ def test_of_many_forkers_one_wins(place: Place, tables: Tables) -> None:
         assert sum(won) == 1
         forked = TableAt(path=PEOPLE, branch=name, version=at.version)
         assert set(ages(tables, forked)) == {"a", "b"}
+
+
+def test_branches_that_are_dropped_meanwhile_disturb_no_listing(
+    place: Place, tables: Tables
+) -> None:
+    at = filled(tables, "ab")
+    tables.fork(at, "stays")
+
+    def come_and_go(barrier: object, name: str) -> None:
+        mine = open_place(place).tables
+        barrier.wait()
+        for number in range(6):
+            mine.fork(at, f"{name}{number}")
+            mine.drop_fork(PEOPLE, f"{name}{number}")
+
+    def listed(barrier: object, _: str) -> None:
+        barrier.wait()
+        for _ in range(20):
+            assert "stays" in tables.forks(PEOPLE)
+
+    race_threads(
+        lambda barrier, work, name: work(barrier, name),
+        [(come_and_go, "one"), (come_and_go, "two"), (listed, "")],
+    )
+    assert set(tables.forks(PEOPLE)) == {"stays"}
+
+
+@pytest.mark.parametrize("lost", [REF_LOOKS_MAX, REF_LOOKS_MAX + 1])
+def test_a_listing_is_begun_again_so_many_times_and_not_for_ever(
+    tables: Tables, monkeypatch: pytest.MonkeyPatch, lost: int
+) -> None:
+    tables.fork(filled(tables, "ab"), "side")
+    real, left = Branches.list, iter(range(lost))
+
+    def vanishing(self: Branches) -> object:
+        if next(left, None) is not None:
+            raise ValueError("Not found: nodes/x/_refs/branches/gone.json, rust/io.rs:1:1")
+        return real(self)
+
+    monkeypatch.setattr(Branches, "list", vanishing)
+    if lost <= REF_LOOKS_MAX:
+        assert set(tables.forks(PEOPLE)) == {"side"}
+    else:
+        with pytest.raises(StorageError, match="kept disappearing"):
+            tables.forks(PEOPLE)
 
 
 @pytest.mark.parametrize(

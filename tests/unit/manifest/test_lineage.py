@@ -2,14 +2,16 @@
 
 from datetime import UTC, datetime
 
+import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from omnigraph.errors import NotFound, UserInputError
 from omnigraph.ids import MAIN, CommitId, Version
-from omnigraph.manifest.lineage import Lineage, merge_base
-from omnigraph.manifest.records import CommitKind, GraphCommit
+from omnigraph.manifest.lineage import Lineage, merge_base, plain_base
+from omnigraph.manifest.records import CommitKind, GraphCommit, encode
 
 
 def commit(
@@ -200,3 +202,63 @@ def test_a_merge_base_is_common_and_no_ancestor_of_another_common_commit(
         again = merge_base(commits, target, source)
         assert again is not None
         assert again.id == base.id
+
+
+# ---- without decoding what is shared
+
+
+def shown(commits: dict[CommitId, GraphCommit], head: CommitId) -> pa.Table:
+    """The rows a branch shows: the commits that led to its head along first parents."""
+    found: list[GraphCommit] = []
+    name: CommitId | None = head
+    while name is not None:
+        found.append(commits[name])
+        name = commits[name].parent
+    return encode(tuple(found))
+
+
+@given(histories(), st.data())
+def test_a_plain_merge_base_is_the_one_a_walk_over_everything_finds(
+    history: list[GraphCommit], data: st.DataObject
+) -> None:
+    commits = {c.id: c for c in history}
+    source, target = (data.draw(st.sampled_from(list(commits))) for _ in range(2))
+    ours, theirs = shown(commits, source), shown(commits, target)
+    plain = plain_base(ours, source, theirs, target)
+    if plain is not None:
+        assert plain == merge_base(commits, source, target)
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "base"),
+    [("s2", "b", "b"), ("s2", "t1", "b"), ("b", "t2", "b"), ("s2", "s2", "s2"), ("s2", "t2", None)],
+    ids=["forward", "parted", "behind", "the same", "parted and merged"],
+)
+def test_a_base_is_plain_unless_both_went_on_and_one_merged(
+    source: str, target: str, base: str | None
+) -> None:
+    story = [
+        commit("a", 1),
+        commit("x", 2, "a"),
+        commit("b", 2, "a"),
+        commit("s1", 3, "b"),
+        commit("s2", 4, "s1"),
+        commit("t1", 3, "b"),
+        commit("t2", 4, "t1", "x"),
+    ]
+    commits = {c.id: c for c in story}
+    ours, theirs = (shown(commits, CommitId(name)) for name in (source, target))
+    found = plain_base(ours, CommitId(source), theirs, CommitId(target))
+    assert (found.id if found else None) == base
+
+
+def test_what_both_show_is_not_decoded() -> None:
+    story = {c.id: c for c in (commit("a", 1), commit("b", 2, "a"), commit("c", 3, "b"))}
+    rows = shown(story, CommitId("c"))
+    broken = pa.array(
+        ["not a commit" if key == "a" else None for key in rows["object_id"].to_pylist()]
+    )
+    column = rows.schema.get_field_index("metadata")
+    damaged = rows.set_column(column, "metadata", pc.coalesce(broken, rows["metadata"]))
+    found = plain_base(damaged, CommitId("c"), damaged.slice(1), CommitId("b"))
+    assert found == story[CommitId("b")]

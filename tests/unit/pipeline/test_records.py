@@ -118,7 +118,10 @@ def refusal(*found: Any, kind: ChangeKind = ChangeKind.APPEND) -> tuple[str, str
         (stall(open="yes"), "J07", ["open"]),
         (stall(day="01.02.2024"), "J07", ["day", "YYYY-MM-DD", "01.02.2024"]),
         (stall(day="2024-02-30"), "J07", ["day"]),
+        (stall(day="0000-01-01"), "J07", ["day"]),
+        (stall(day=2932897), "J07", ["day", "2932897"]),
         (stall(at="yesterday"), "J07", ["at", "RFC 3339"]),
+        (stall(at="0000-01-01T00:00:00Z"), "J07", ["at"]),
         (stall(sig=[1.0, 2.0]), "J12", ["sig", "3", "2"]),
         (stall(sig=[1.0, None, 2.0]), "J12", ["sig", "item 1"]),
         (stall(sig="x"), "J12", ["sig"]),
@@ -389,6 +392,8 @@ def test_a_frame_of_any_library_gives_the_same_rows(library: str) -> None:
         ({"code": ["a"], "id": [5]}, "J09", "id"),
         ({"code": ["a"], "tags": [["x", None]]}, "J07", "tags"),
         ({"code": ["a"], "at": pa.array([2**62], pa.timestamp("ms"))}, "J07", "at"),
+        ({"code": ["a"], "day": pa.array([2**31 - 1], pa.date32())}, "J07", "day"),
+        ({"code": ["a"], "day": ["0000-01-01"]}, "J07", "day"),
     ],
 )
 def test_a_wrong_frame_is_refused_by_row(columns: dict[str, Any], rule: str, word: str) -> None:

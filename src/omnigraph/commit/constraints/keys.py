@@ -12,8 +12,9 @@ from omnigraph.commit.constraints.committed import Final
 from omnigraph.commit.constraints.report import Violations, cell, of_indices, of_rows
 from omnigraph.errors import shorten
 
-_ROW = "__row"
-_HOLDER = "__holder"
+_ROW = "row number"
+_HOLDER = "holder id"
+"""Both are named as no property can be."""
 
 
 def strict_inserts(changes: Changes, final: Final) -> Violations:
@@ -112,10 +113,17 @@ def _against(
 ) -> dict[int, str]:
     """Rows of the write whose tuple a row that stays has, with the id of that holder."""
     probe = group.columns[0]
-    values = pc.unique(column(change.rows, probe).drop_null())
+    values = _either_zero(pc.unique(column(change.rows, probe).drop_null()))
     kept = final.kept_where(change.type.table_key, probe, values, group.columns)
     if not kept.num_rows:
         return {}
     held = tuples(kept, group.columns).drop([_ROW]).rename_columns([*group.columns, _HOLDER])
     met = incoming.join(held, keys=list(group.columns), join_type="inner", use_threads=False)
     return dict(zip(met[_ROW].to_pylist(), met[_HOLDER].to_pylist(), strict=True))
+
+
+def _either_zero(values: pa.Array) -> pa.Array:
+    """Values to look for: where there is one zero, both, since a lookup may tell them apart."""
+    if not pa.types.is_floating(values.type) or not pc.any(pc.equal(values, 0.0)).as_py():
+        return values
+    return pa.concat_arrays([values, pa.array([0.0, -0.0], values.type)])

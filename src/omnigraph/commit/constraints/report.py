@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from omnigraph.catalog.values import json_column
 from omnigraph.commit.changes import TableChange, column
 from omnigraph.errors import OmniError, Problem, data_error
 from omnigraph.limits import PROBLEMS_SHOWN_MAX
@@ -66,6 +67,8 @@ def by_id(change: TableChange, rows: pa.Array) -> list[int]:
 
 
 def cell(change: TableChange, name: str, row: int) -> object:
-    """One value of a change as Python shows it."""
-    value: object = column(change.rows, name)[row].as_py()
+    """One value of a change as JSON spells it."""
+    found = column(change.rows, name).slice(row, 1)
+    declared = change.type.properties.get(name)
+    value: object = json_column(found, declared.type)[0] if declared else found[0].as_py()
     return value

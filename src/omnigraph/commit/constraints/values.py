@@ -91,7 +91,7 @@ def in_range(change: TableChange, rule: Range) -> Violations:
         bad = pc.or_(bad, pc.fill_null(pc.is_nan(found), False))
 
     def describe(row: int) -> str:
-        value = cell(change, rule.property, row)
+        value = found[row].as_py()
         bound = _bound(rule, value)
         return (
             f"@range violation on {change.type.name}.{rule.property}: {shorten(value)} is {bound}"

@@ -144,6 +144,8 @@ def _sided(rows: pa.Table) -> pa.Table:
 def _moves(parted: Callable[[], int], left: pa.Table, right: pa.Table) -> pa.Table:
     before = left.rename_columns(["id", "before", "row_id", "old_version"])
     after = right.rename_columns(["id", "after", "new_row_id", "version"])
+    if not before.num_rows or not after.num_rows:
+        return pa.concat_tables([before, after], promote_options="default").select(MOVES.names)
     moves = before.join(after, "id", join_type="full outer")
     return _without_untouched(parted, moves).select(MOVES.names).cast(MOVES)
 

@@ -61,24 +61,31 @@ def spelled(values: pa.Array, name: str, type_: TableType) -> list[Any]:
     """A column in the spelling of the load format."""
     if name not in type_.properties:
         return list(values.to_pylist())
+    return list(storable(values, name, type_).to_pylist())
+
+
+def storable(values: pa.Array, name: str, type_: TableType) -> pa.Array:
+    """A property as the load format has it: days as numbers, instants and blobs as text, everything else as it is."""
     declared = type_.properties[name].type
     _refuse_non_finite(values, declared, name, type_)
     if declared.is_blob:
-        return [
-            None if v is None else BLOB_PREFIX + base64.b64encode(v).decode()
+        texts = (
+            v if v is None else BLOB_PREFIX + base64.b64encode(v).decode()
             for v in values.to_pylist()
-        ]
-    return list(_storable(values, declared).to_pylist())
-
-
-def _storable(values: pa.Array, declared: PropertyType) -> pa.Array:
-    """Days as numbers and instants as text; everything else spells itself."""
+        )
+        return pa.array(texts, pa.string())
     if declared.scalar is Scalar.DATE:
         return values.cast(pa.list_(pa.int32())) if declared.is_list else values.cast(pa.int32())
     if declared.scalar is Scalar.DATETIME and declared.is_list:
-        texts = _instants(values.flatten())
-        return pa.ListArray.from_arrays(values.offsets, texts, mask=pc.is_null(values))
+        return listed(_instants(values.flatten()), values)
     return _instants(values) if declared.scalar is Scalar.DATETIME else values
+
+
+def listed(items: pa.Array, like: pa.Array) -> pa.ListArray:
+    """Items as lists of the lengths of others; NULL where those are."""
+    lengths = pc.fill_null(pc.list_value_length(like), 0).cast(pa.int64())
+    ends = pa.concat_arrays([pa.array([0], pa.int64()), pc.cumulative_sum(lengths)])
+    return pa.ListArray.from_arrays(ends.cast(pa.int32()), items, mask=pc.is_null(like))
 
 
 def _instants(values: pa.Array) -> pa.Array:

@@ -1,8 +1,8 @@
 """Export to files: every table of a snapshot as part files, each written by whoever has a hand free."""
 
-import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -13,7 +13,8 @@ import pyarrow.parquet
 
 from omnigraph.catalog.model import TableType
 from omnigraph.engine.engine import Engine
-from omnigraph.engine.history.export import batch_records, tables_wanted
+from omnigraph.engine.history.export import tables_wanted
+from omnigraph.engine.history.spelling import lines
 from omnigraph.errors import UserInputError
 from omnigraph.ids import TableKey, is_node
 from omnigraph.limits import EXPORT_PART_ROWS
@@ -58,6 +59,7 @@ class PartSplit:
     format: PartFormat
 
 
+_PARTIAL: Final = ".partial"
 _PARTS: Final = pa.schema([("table_key", pa.string()), ("file", pa.string()), ("rows", pa.int64())])
 
 
@@ -69,7 +71,7 @@ def export_parts(
     types: Sequence[str] | None,
     runner: Runner,
 ) -> tuple[Part, ...]:
-    """Write the tables of a view as part files; a file appears whole or not at all."""
+    """Write the tables of a view as part files; a file appears whole or not at all, and none stays when one fails."""
     chosen = _format(format)
     folder = _folder(directory)
     wanted = tables_wanted(view.catalog, types)
@@ -79,7 +81,11 @@ def export_parts(
         if key in wanted
         for split in _splits(engine, entry, wanted[key], folder, chosen)
     ]
-    found = runner.run(Each(name="export", splits=splits, run=_write, out=_PARTS)).to_pylist()
+    try:
+        found = runner.run(Each(name="export", splits=splits, run=_write, out=_PARTS)).to_pylist()
+    except BaseException:
+        _remove(splits)
+        raise
     ordered = sorted(found, key=lambda one: (not is_node(one["table_key"]), one["file"]))
     return tuple(Part(**one) for one in ordered)
 
@@ -133,6 +139,15 @@ def _splits(
         )
 
 
+def _remove(splits: Iterable[PartSplit]) -> None:
+    """Remove what was written so far; a task that another machine still runs may bring one file back."""
+    for split in splits:
+        file = Path(split.file)
+        for one in (file, *file.parent.glob(f"{file.name}.*{_PARTIAL}")):
+            with suppress(OSError):
+                one.unlink(missing_ok=True)
+
+
 # ---- one part
 
 
@@ -141,20 +156,23 @@ def _write(split: PartSplit) -> Iterator[pa.Table]:
     table = split.home.store().tables.open(split.at)
     names = [name for name in split.type.schema.names if name in table.schema.names]
     batches = table.scan(names, fragments=split.fragments, blobs=BlobForm.BYTES)
-    partial = f"{split.file}.{os.getpid()}.partial"
+    partial = f"{split.file}.{os.getpid()}{_PARTIAL}"
     write = _write_lines if split.format is PartFormat.JSONL else _write_parquet
-    rows = write(partial, batches, split.type)
-    os.replace(partial, split.file)
+    try:
+        rows = write(partial, batches, split.type)
+        os.replace(partial, split.file)
+    except BaseException:
+        Path(partial).unlink(missing_ok=True)
+        raise
     yield pa.table([[split.type.table_key], [split.file], [rows]], schema=_PARTS)
 
 
 def _write_lines(path: str, batches: pa.RecordBatchReader, type_: TableType) -> int:
     rows = 0
-    dump = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
-    with open(path, "w", encoding="utf-8") as file:
+    with open(path, "wb") as file:
         for batch in batches:
             rows += batch.num_rows
-            file.writelines(dump(record) + "\n" for record in batch_records(batch, type_))
+            file.writelines(lines(batch, type_))
     return rows
 
 

@@ -8,7 +8,7 @@ from itertools import islice
 from omnigraph.errors import UserInputError
 from omnigraph.ids import MAIN, BranchName, CommitId, TableKey
 from omnigraph.limits import BRANCH_STATES_MAX
-from omnigraph.manifest.lineage import merge_base
+from omnigraph.manifest.lineage import merge_base, plain_base
 from omnigraph.manifest.manifest import Manifest
 from omnigraph.manifest.records import GraphCommit, lance_branch
 from omnigraph.manifest.snapshot import Entry, Snapshot
@@ -67,7 +67,12 @@ def relate(manifest: Manifest, source: BranchState, target: BranchState) -> Rela
 def _base(manifest: Manifest, source: BranchState, target: BranchState) -> GraphCommit | None:
     if source.head is None or target.head is None:
         return None
-    return merge_base(_known(manifest, source, target), source.head.id, target.head.id)
+    ours, theirs = source.head.id, target.head.id
+    if source.has_lineage and target.has_lineage:
+        plain = plain_base(source.image.rows, ours, target.image.rows, theirs)
+        if plain is not None:
+            return plain
+    return merge_base(_known(manifest, source, target), ours, theirs)
 
 
 def _known(

@@ -11,11 +11,14 @@ from omnigraph import __version__
 from omnigraph.errors import OmniError
 from omnigraph.surfaces.cli import care, data, demo, history, merging, schemas, texts, upkeep
 from omnigraph.surfaces.cli.address import Json
-from omnigraph.surfaces.cli.calls import read_call
+from omnigraph.surfaces.cli.calls import Call, read_call
 from omnigraph.surfaces.cli.output import (
+    EXIT_FAILURE,
     EXIT_INTERRUPTED,
     EXIT_USAGE,
+    close_streams,
     note,
+    open_streams,
     report,
     report_usage,
     say,
@@ -106,26 +109,43 @@ def version(json: Json = False) -> None:
 
 def main() -> None:
     """Run the command line; errors are told in words and by exit code, never by a traceback."""
+    open_streams()
     call = read_call(sys.argv[1:])
     for remark in call.remarks:
         note(remark)
+    try:
+        code = _run(call)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # The reader of a pipe left; nothing more can be said.
+        code = close_streams()
+    except OSError as error:
+        note(f"error: the result could not be printed: {error.strerror}; what was done stands")
+        close_streams()
+        code = EXIT_FAILURE
+    sys.exit(code)
+
+
+def _run(call: Call) -> int:
     try:
         code = app(args=list(call.arguments), standalone_mode=False)
     except OmniError as error:
         if call.debug or os.environ.get("OMNIGRAPH_DEBUG"):
             raise
-        code = report(error, as_json=call.as_json)
+        return report(error, as_json=call.as_json)
     except typer.TyperException as error:
         report_usage(error.format_message(), as_json=call.as_json)
-        code = _wrong_call(error)
+        return _wrong_call(error)
     except (KeyboardInterrupt, typer.Abort):
-        note("interrupted")
         code = EXIT_INTERRUPTED
-    except BrokenPipeError:
-        # The reader of a pipe left; nothing more can be said.
-        sys.stdout = open(os.devnull, "w")  # noqa: SIM115
-        code = 0
-    sys.exit(code if isinstance(code, int) else 0)
+    except SystemExit as stop:
+        # Typer answers a closed pipe by an exit of its own.
+        if isinstance(stop.__context__, BrokenPipeError):
+            raise stop.__context__ from None
+        raise
+    if code == EXIT_INTERRUPTED:
+        note("interrupted")
+    return code if isinstance(code, int) else 0
 
 
 def _wrong_call(error: Any) -> int:

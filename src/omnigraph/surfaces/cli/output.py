@@ -1,7 +1,10 @@
 """What the command line prints: results on stdout, everything else on stderr."""
 
+import io
 import json
+import os
 import sys
+from contextlib import suppress
 from typing import Any
 
 from omnigraph.errors import (
@@ -38,14 +41,31 @@ def exit_code(error: OmniError) -> int:
     return next((code for kinds, code in _EXITS if isinstance(error, kinds)), EXIT_FAILURE)
 
 
+def open_streams() -> None:
+    """Make sure that there is something to print to, and that every text can be printed: results are UTF-8."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(encoding="utf-8", errors="surrogateescape")
+
+
+def close_streams() -> int:
+    """Print nothing from here on, not even at the end of the process; gives the exit code of a closed pipe."""
+    # What is left in the buffer would be written, and fail, once more.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 0
+
+
 def say(text: str) -> None:
     """Print a result."""
     sys.stdout.write(text + "\n")
 
 
 def note(text: str) -> None:
-    """Print something about the work, not its result."""
-    sys.stderr.write(text + "\n")
+    """Print something about the work, not its result; the work goes on when nobody can read it."""
+    with suppress(OSError):
+        sys.stderr.write(text + "\n")
 
 
 def say_json(value: Any) -> None:

@@ -1,0 +1,117 @@
+"""The shelf of a merge: rows that were read once are not read again, and are what they were."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import omnigraph
+from omnigraph.api.graph import Graph
+from omnigraph.engine.compare.candidates import candidates
+from omnigraph.engine.compare.fetch import rows_at, stream_at
+from omnigraph.engine.compare.rows import changed
+from omnigraph.engine.compare.shelf import NO_SHELF, Shelf
+from omnigraph.ids import BranchName, TableKey
+from omnigraph.limits import MERGE_SHELF_BYTES
+from omnigraph.storage.counters import Cost, counting
+from omnigraph.storage.tables import Table, TableAt
+from tests.support.settled import assert_settled
+
+DOC = TableKey("node:Doc")
+SCHEMA = "node Doc { name: String @key  n: I64?  vec: Vector(4)?  file: Blob? }"
+
+
+def docs(names: list[str], n: int) -> list[dict[str, object]]:
+    return [
+        {"type": "Doc", "data": {"name": name, "n": n, "vec": [n, 1, 2, 3], "file": "base64:aGk="}}
+        for name in names
+    ]
+
+
+@pytest.fixture
+def graph(tmp_path: Path) -> Iterator[Graph]:
+    opened: Graph = omnigraph.init(tmp_path / "g", SCHEMA)
+    opened.load(docs([f"d{number:03d}" for number in range(200)], 0), mode="append")
+    opened.branch_create("side")
+    opened.load(docs(["d003", "d077", "d150", "new"], 1), mode="merge", branch="side")
+    opened.mutate('query q() { delete Doc where name = "d100" }', branch="side")
+    yield opened
+    opened.close()
+
+
+def at(graph: Graph, branch: str) -> TableAt:
+    return graph._engine.view(BranchName(branch)).snapshot.entry(DOC).at
+
+
+def opened(graph: Graph, branch: str) -> Table:
+    return graph._engine.store.tables.open(at(graph, branch))
+
+
+def moves(graph: Graph, shelf: Shelf) -> pa.Table:
+    return changed(graph._engine.store.tables, at(graph, "main"), at(graph, "side"), shelf=shelf)
+
+
+def test_what_differs_is_the_same_with_a_shelf_and_without(graph: Graph) -> None:
+    found = moves(graph, Shelf(MERGE_SHELF_BYTES))
+    assert found.equals(moves(graph, NO_SHELF))
+    assert found["id"].to_pylist() == ["d003", "d077", "d100", "d150", "new"]
+
+
+def test_rows_that_were_compared_are_given_without_another_read(graph: Graph) -> None:
+    shelf = Shelf(MERGE_SHELF_BYTES)
+    found = moves(graph, shelf)
+    side, names = opened(graph, "side"), ["vec", "id", "n"]
+    come = found["after"].combine_chunks().drop_null()
+    plain = rows_at(side, come, names)
+    streamed = pa.Table.from_batches(stream_at(side, come, names))
+    with counting() as costs:
+        assert shelf.rows(side, come, names).equals(plain)
+        assert pa.Table.from_batches(shelf.stream(side, come, names)).equals(streamed)
+    assert costs[Cost.TABLE_SCANS] == 0
+
+
+@pytest.mark.parametrize("names", [["id", "file"], ["id"]], ids=["a blob", "another row"])
+def test_what_is_not_on_it_is_read(graph: Graph, names: list[str]) -> None:
+    shelf = Shelf(MERGE_SHELF_BYTES)
+    found = moves(graph, shelf)
+    side = opened(graph, "side")
+    come = found["after"].combine_chunks().drop_null()
+    wanted = come if "file" in names else pa.concat_arrays([come, pa.array([5], pa.uint64())])
+    with counting() as costs:
+        assert shelf.rows(side, wanted, names).equals(rows_at(side, wanted, names))
+    assert costs[Cost.TABLE_SCANS] >= 2
+
+
+def test_a_shelf_without_room_holds_nothing_and_reads_ids_only(graph: Graph) -> None:
+    side = opened(graph, "side")
+    for shelf in (NO_SHELF, Shelf(100)):
+        assert shelf.columns(side, 50) == ["id"]
+        candidates(graph._engine.store.tables, at(graph, "main"), at(graph, "side"), None, shelf)
+        with counting() as costs:
+            shelf.rows(side, pa.array([0], pa.uint64()), ["id"])
+        assert costs[Cost.TABLE_SCANS] == 1
+
+
+def test_long_texts_count_as_they_are_stored(tmp_path: Path) -> None:
+    graph = omnigraph.init(tmp_path / "g", "node T { name: String @key  text: String }")
+    texts = [{"type": "T", "data": {"name": str(n), "text": f"{n} " * 20_000}} for n in range(40)]
+    graph.load(texts, mode="append")
+    entry = graph._engine.view().snapshot.entry(TableKey("node:T"))
+    table = graph._engine.store.tables.open(entry.at)
+    shelf = Shelf(MERGE_SHELF_BYTES)
+    stored = sum(part.bytes for part in table.fragments())
+    assert shelf.columns(table, 1) == ["id", "name", "text"]
+    assert shelf.columns(table, MERGE_SHELF_BYTES * 40 // (3 * stored)) == ["id"]
+
+
+def test_blobs_and_vectors_arrive_whole_from_a_merge_with_a_shelf(graph: Graph) -> None:
+    graph.merge("side")
+    merged = {row["name"]: row for row in graph.table("Doc").to_pylist()}
+    assert len(merged) == 200
+    assert [merged[name]["vec"] for name in ("d003", "new")] == [[1, 1, 2, 3]] * 2
+    exported = {
+        record["data"]["name"]: record["data"]["file"] for record in graph.export(types=["Doc"])
+    }
+    assert set(exported.values()) == {"base64:aGk="}
+    assert_settled(graph)

@@ -1,0 +1,58 @@
+"""A real Spark Connect server on this machine, in a process of its own."""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tests.support.spark_cluster import START_SECONDS_MAX, _end, _listens, free_port
+
+ROOT = Path(__file__).parents[2]
+CLASS = "org.apache.spark.sql.connect.service.SparkConnectServer"
+
+
+@contextmanager
+def connect_server(home: Path) -> Iterator[str]:
+    """Start a server with two cores and give its address; it ends with the block."""
+    import pyspark
+
+    from omnigraph.spark.java import java_home
+
+    home.mkdir(parents=True, exist_ok=True)
+    spark_home, java, port = Path(pyspark.__file__).parent, java_home(), free_port()
+    environment = os.environ | {
+        "SPARK_HOME": str(spark_home),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "PYSPARK_PYTHON": sys.executable,
+        "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]),
+        **({} if java is None else {"JAVA_HOME": java}),
+    }
+    settings = {
+        "spark.connect.grpc.binding.port": port,
+        "spark.connect.grpc.binding.address": "127.0.0.1",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": 4,
+        "spark.ui.enabled": "false",
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    }
+    command = [str(spark_home / "bin" / "spark-submit"), "--master", "local[2,4]", "--class", CLASS]
+    for name, value in settings.items():
+        command += ["--conf", f"{name}={value}"]
+    log = home / "connect.log"
+    with log.open("wb") as file:
+        server = subprocess.Popen(
+            [*command, "spark-internal"],
+            stdout=file, stderr=file, env=environment, cwd=home, start_new_session=True,
+        )  # fmt: skip
+    try:
+        end = time.monotonic() + START_SECONDS_MAX
+        while not _listens(port):
+            assert server.poll() is None, log.read_text()[-2000:]
+            assert time.monotonic() < end, log.read_text()[-2000:]
+            time.sleep(0.1)
+        yield f"sc://127.0.0.1:{port}"
+    finally:
+        _end(server)

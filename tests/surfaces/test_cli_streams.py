@@ -1,0 +1,108 @@
+"""The command line among other programs: closed pipes, full disks, odd names, an interrupt; never a traceback."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import omnigraph
+
+PROGRAM = [sys.executable, "-m", "omnigraph"]
+SCHEMA = "node Person { name: String @key }"
+ROWS = 5_000
+FULL = Path("/dev/full")
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a graph whose export is larger than any buffer of a pipe."""
+    home = tmp_path_factory.mktemp("streams")
+    (home / "people.pg").write_text(SCHEMA)
+    with omnigraph.init(home / "g", SCHEMA) as graph:
+        rows = [{"type": "Person", "data": {"name": f"{n:050}"}} for n in range(ROWS)]
+        graph.load(rows, mode="append")
+    return home
+
+
+def shell(command: str, home: Path) -> subprocess.CompletedProcess[str]:
+    text = command.replace("omnigraph", " ".join(PROGRAM), 1)
+    return subprocess.run(
+        ["bash", "-c", f"set -o pipefail; {text}"], cwd=home, capture_output=True, text=True
+    )
+
+
+@pytest.mark.parametrize("command", ["export g", "export g --type Person", "--help"])
+def test_a_reader_that_leaves_is_no_failure(home: Path, command: str) -> None:
+    done = shell(f"omnigraph {command} | head -n 1", home)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.count("\n") == 1
+
+
+def test_a_command_runs_without_any_output_to_write_to(home: Path) -> None:
+    done = shell("omnigraph snapshot g >&- 2>&-", home)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+@pytest.mark.parametrize("command", ["snapshot g", "export g"])
+@pytest.mark.skipif(not FULL.exists(), reason="no device that is always full")
+def test_a_full_disk_under_the_output_is_told(home: Path, command: str) -> None:
+    done = shell(f"omnigraph {command} > {FULL}", home)
+    assert done.returncode == 1
+    assert done.stderr == (
+        "error: the result could not be printed: No space left on device; what was done stands\n"
+    )
+
+
+def test_a_write_lands_though_nobody_reads_what_is_said_about_it(home: Path) -> None:
+    query = """'query q() { insert Person { name: "heard" } }'"""
+    done = shell(f"omnigraph mutate --store g -e {query} 2> >(exec true) > /dev/null", home)
+    assert done.returncode == 0
+    with omnigraph.open(home / "g", read_only=True) as graph:
+        assert graph.entity("Person", "heard") is not None
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "ascii", "latin-1"])
+def test_every_name_and_value_can_be_printed_whatever_the_terminal_speaks(
+    home: Path, encoding: str
+) -> None:
+    def told(*arguments: str) -> bytes:
+        environment = os.environ | {"PYTHONIOENCODING": encoding}
+        done = subprocess.run(
+            [*PROGRAM, *arguments, "--json"], cwd=home, capture_output=True, env=environment
+        )
+        assert b"Traceback" not in done.stderr
+        return done.stdout
+
+    no_text = json.loads(told("snapshot", os.fsdecode(b"caf\xe9")).decode(errors="surrogateescape"))
+    assert no_text["kind"] == "user_input"
+    elsewhere = json.loads(told("snapshot", "日本"))
+    assert elsewhere["missing"]["name"].endswith("日本")
+
+
+def test_an_interrupted_command_says_so_and_leaves_the_graph_as_it_was(
+    home: Path, tmp_path: Path
+) -> None:
+    """The signal comes while the write stands at a failpoint, so that it always comes at the same place."""
+    program = (
+        "import signal\n"
+        "from omnigraph.failpoints import Failpoint, armed\n"
+        "from omnigraph.surfaces.cli.main import main\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "with armed(Failpoint.PREPARED, lambda: signal.raise_signal(signal.SIGINT)):\n"
+        "    main()\n"
+    )
+    with omnigraph.init(tmp_path / "g", SCHEMA) as graph:
+        query = 'query q() { insert Person { name: "late" } }'
+        done = subprocess.run(
+            [sys.executable, "-c", program, "mutate", "--store", graph.uri, "-e", query],
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 130
+        assert done.stderr.endswith("interrupted\n")
+        assert "Traceback" not in done.stderr
+        assert graph.table("Person").num_rows == 0
+        assert graph.doctor() == []
