@@ -163,6 +163,38 @@ def _ref_gone(base: LanceDataset) -> None:
     base.branches.list()
 
 
+def _spoilt(where: str, content: Callable[[bytes], bytes], part: str = "*") -> Provoke:
+    """Damage the newest files in one folder of a table, and read it."""
+
+    def provoke(path: Path) -> None:
+        dataset = table_of(path, rows("a", "b"))
+        dataset.delete("id = 'a'")
+        dataset.create_branch("side", (None, 1))
+        for file in sorted(path.joinpath(where).glob(part)):
+            file.write_bytes(content(file.read_bytes()))
+        lance.dataset(str(path)).branches.list()
+        lance.dataset(str(path)).to_table()
+
+    return provoke
+
+
+def _half(content: bytes) -> bytes:
+    return content[: len(content) // 2]
+
+
+def _nothing(content: bytes) -> bytes:
+    return b""
+
+
+def _noise(content: bytes) -> bytes:
+    return b"\xff" * len(content)
+
+
+SPOILT = {
+    f"{name} {where}": _spoilt(where, content)
+    for name, content in (("half of", _half), ("nothing of", _nothing), ("noise for", _noise))
+    for where in ("_versions", "data", "_deletions", "_refs/branches")
+}
 PROVOKED: dict[str, tuple[Provoke, Trouble, type[OmniError]]] = {
     "a stale overwrite": (on_table(_overtaken), Trouble.CONTENTION, HeadMoved),
     "an append over an overwrite": (on_table(_hopeless), Trouble.CONTENTION, HeadMoved),
@@ -183,6 +215,7 @@ PROVOKED: dict[str, tuple[Provoke, Trouble, type[OmniError]]] = {
         Trouble.REF_NAME,
         UserInputError,
     ),
+    **{name: (provoke, Trouble.DAMAGED, StorageError) for name, provoke in SPOILT.items()},
     "a ref that is listed and not found": (on_table(_ref_gone), Trouble.REF_VANISHED, StorageError),
     "a taken branch name": (on_table(_forked_twice), Trouble.REF_TAKEN, StorageError),
     "a missing table": (lambda path: LanceDataset(str(path)), Trouble.MISSING, TableNotFound),

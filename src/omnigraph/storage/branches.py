@@ -18,6 +18,7 @@ from omnigraph.errors import (
     StorageError,
     TableNotFound,
     UserInputError,
+    shorten,
 )
 from omnigraph.ids import Version
 from omnigraph.limits import REF_LOOKS_MAX
@@ -92,7 +93,19 @@ def ref(datasets: Datasets, objects: Objects, path: str, branch: str) -> BranchR
     text = objects.read(f"{path}/{REFS}/{quote(branch, safe='')}.json")
     if text is None:
         return None
-    facts = json.loads(text)
+    try:
+        return _stored(branch, json.loads(text))
+    except (ValueError, KeyError, TypeError) as error:
+        raise StorageError(
+            f"the ref of branch '{branch}' in '{path}/{REFS}' cannot be read ({error}): {shorten(text)}; "
+            "nothing was changed",
+            storage_kind="permanent",
+            hint="put the file back from a copy of the graph; main can be read without it",
+        ) from error
+
+
+def _stored(branch: str, facts: Mapping[str, Any]) -> BranchRef:
+    """A ref as Lance stores it."""
     return BranchRef(
         name=branch,
         parent=facts["parentBranch"],

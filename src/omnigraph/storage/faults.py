@@ -37,6 +37,7 @@ class Trouble(StrEnum):
     REF_NAME = "ref_name"
     REF_TAKEN = "ref_taken"
     REF_VANISHED = "ref_vanished"
+    DAMAGED = "damaged"
     BAD_DATA = "bad_data"
     BAD_REQUEST = "bad_request"
     EXHAUSTED = "exhausted"
@@ -74,6 +75,11 @@ FAULTS: Final = (
     Row(trouble=Trouble.REF_VANISHED, text=r"^Not found: .*/_refs/branches/"),
     Row(trouble=Trouble.MISSING, text=r"^Dataset at path .* was not found|^Not found: .*_versions"),
     Row(trouble=Trouble.FILE_MISSING, text=r"^External error: .*Not found: "),
+    # A file that was cut off or overwritten, by the part of it that was read first.
+    Row(trouble=Trouble.DAMAGED, text=r"does not appear to be a Lance file|file size is too small"),
+    Row(trouble=Trouble.DAMAGED, text=r"Invalid range \d+\.\.\d+ for object of size"),
+    Row(trouble=Trouble.DAMAGED, text=r"Encountered corrupt file|EOF while parsing a"),
+    Row(trouble=Trouble.DAMAGED, text=r"not contain correct footer|invalid seek to a negative"),
     Row(trouble=Trouble.BAD_DATA, raised=OSError, text=r"^Append with different schema"),
     Row(trouble=Trouble.BAD_DATA, raised=OSError, text=r"marked non-null|declared as non-nullable"),
     Row(trouble=Trouble.BAD_DATA, raised=OSError, text=r"Blob v2 field"),
@@ -170,6 +176,12 @@ def error_of(trouble: Trouble, error: BaseException, doing: Doing, place: Place)
                 "no changes were made",
                 storage_kind="transient",
                 hint="repeat it; if it stays, a file that is no ref lies among the refs: remove it",
+            )
+        case Trouble.DAMAGED:
+            return StorageError(
+                f"could not {doing} {place}: a file of it is damaged ({said}); nothing was committed",
+                storage_kind="permanent",
+                hint="put the file back from a copy of the graph; other tables and earlier commits may still be read",
             )
         case Trouble.BAD_DATA:
             return InternalError(

@@ -126,7 +126,13 @@ FAULTS: Final = (
         kind=StorageKind.PERMANENT,
         reason="the name does not fit the file system",
         advice=Advice.NONE,
-        errnos=(errno.ENAMETOOLONG, errno.ENOTDIR, errno.EISDIR, errno.ELOOP),
+        errnos=(errno.ENAMETOOLONG, errno.ELOOP),
+    ),
+    Fault(
+        kind=StorageKind.PERMANENT,
+        reason="a file stands where a directory is needed, or the other way round",
+        advice=Advice.NONE,
+        errnos=(errno.ENOTDIR, errno.EISDIR),
     ),
     Fault(
         kind=StorageKind.CONFIGURATION,
