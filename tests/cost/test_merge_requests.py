@@ -12,7 +12,7 @@ from tests.support.s3_counting import CountingBucket
 pytestmark = pytest.mark.s3
 
 SCHEMA = "node P { name: String @key }\nnode Untouched { name: String @key }"
-REQUESTS_MAX = 25
+REQUESTS_MAX = 23
 
 
 def asked(bucket: CountingBucket, name: str, rows: int, depth: int) -> Mapping[str, int]:

@@ -207,7 +207,7 @@ def test_m5_an_error_in_the_second_commit_leaves_the_first_to_recovery(
         if len(commits) == 2:
             raise StorageError("the disk is gone")
 
-    with pytest.raises(StorageError, match="the disk is gone"):
+    with pytest.raises(RecoveryRequired, match=r"the disk is gone.*look before repeating it"):
         story.write_with(watched(graph, before=fail_second), "1")
     note(graph, place, "unrelated")
     assert len(graph.pending_recoveries()) == 1
@@ -217,6 +217,31 @@ def test_m5_an_error_in_the_second_commit_leaves_the_first_to_recovery(
     assert_settled(graph)
     story.write_with(graph, "1")
     assert without_notes(story.content(graph)) == story.after("1")
+
+
+@pytest.mark.parametrize("place", ["main", "owned", "fresh"])
+def test_m5_a_store_that_fails_at_the_publish_leaves_a_write_that_must_not_be_repeated(
+    stage: Setting, place: str
+) -> None:
+    story = stage("append", place)
+    graph = story.open()
+
+    def fail_once() -> None:
+        raise StorageError("the disk is full")
+
+    with (
+        armed(Failpoint.PUBLISH_PREPARED, once(fail_once)),
+        pytest.raises(
+            RecoveryRequired, match=r"the disk is full.*look before repeating it"
+        ) as told,
+    ):
+        story.write_with(graph, "1")
+    assert isinstance(told.value.__cause__, StorageError)
+    assert [one.operation_id for one in graph.pending_recoveries()] == [told.value.operation_id]
+    note(graph, place, "the next write completes it")
+    assert without_notes(story.content(graph)) == story.after("1")
+    assert kinds(graph) == [RecoveryKind.ROLLED_FORWARD]
+    assert_settled(graph)
 
 
 def test_m8_one_lost_round_of_the_publish_is_nobodys_business(stage: Setting) -> None:

@@ -141,3 +141,14 @@ def test_other_versions_on_executors_are_refused_by_name(
     monkeypatch.setattr(sessions, "_versions", lambda: ours | {"pylance": "99.1"})
     with pytest.raises(ConfigError, match=r"has pylance [\d.]+, expected 99\.1"):
         sessions.require_same_versions(spark)
+
+
+@pytest.mark.parametrize("address", ["sc://127.0.0.1:1", "sc://127.0.0.1:nowhere", "sc://"])
+def test_a_connect_server_that_is_not_there_is_told_at_once(
+    address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sessions, "active", lambda: None)
+    monkeypatch.setenv("SPARK_REMOTE", address)
+    with pytest.raises(ConfigError, match=f"no Spark Connect session at '{address}'") as caught:
+        session()
+    assert "the server listens there" in str(caught.value.hint)

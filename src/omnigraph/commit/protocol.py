@@ -1,7 +1,7 @@
 """Phases A to D: the one way from a prepared write to a visible one."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 
 from omnigraph.commit.forks import drop_forks, fork_table
@@ -18,6 +18,7 @@ from omnigraph.errors import (
     OmniError,
     PublishContention,
     RecoveryRequired,
+    StorageError,
 )
 from omnigraph.failpoints import Failpoint, fail
 from omnigraph.ids import OperationId, TableKey, Version
@@ -80,13 +81,14 @@ def commit(desk: Desk, plan: WritePlan, hold: Hold) -> Published:
     fail(_ARMED[plan.kind])
     plan, sidecar, created = _stand(desk, plan, sidecar)
     landed = created | _land(desk, plan, sidecar, hold)  # B: HEADs move
-    if plan.kind is WriterKind.BRANCH_MERGE:
-        fail(Failpoint.MERGE_EFFECTS_DONE)
-        sidecar = sidecar.confirm({table: one.at.version for table, one in landed.items()})
-        desk.sidecars.confirm(sidecar)  # B': and so is the outcome
-    fail(_COMMITTED[plan.kind])
-    _require_turns(desk, sidecar, hold)
-    published = _publish(desk, plan, sidecar, landed)  # C: the graph moves
+    with _unsettled(plan):
+        if plan.kind is WriterKind.BRANCH_MERGE:
+            fail(Failpoint.MERGE_EFFECTS_DONE)
+            sidecar = sidecar.confirm({table: one.at.version for table, one in landed.items()})
+            desk.sidecars.confirm(sidecar)  # B': and so is the outcome
+        fail(_COMMITTED[plan.kind])
+        _require_turns(desk, sidecar, hold)
+        published = _publish(desk, plan, sidecar, landed)  # C: the graph moves
     plan.after_publish()
     _disarm(desk, plan.operation_id)  # D: the intent is spent
     return published
@@ -219,8 +221,26 @@ def _land(desk: Desk, plan: WritePlan, sidecar: Sidecar, hold: Hold) -> dict[Tab
             forks = (one.base for one in plan.tables if one.table_key in forked)
             _withdraw(desk, plan.operation_id, forks)
             raise _conflict(write, error, StaleBase) from error
+        except StorageError:
+            if not landed:
+                raise
+            with _unsettled(plan):
+                raise
         fail(_LANDED[plan.kind])
     return landed
+
+
+@contextmanager
+def _unsettled(plan: WritePlan) -> Iterator[None]:
+    """Tell a store that fails once HEADs moved by what it leaves: this write must not simply be repeated."""
+    try:
+        yield
+    except StorageError as error:
+        raise RecoveryRequired(
+            plan.operation_id,
+            f"the {plan.kind} {plan.operation_id} is written and not visible: {error}; recovery completes it or "
+            "takes it back, look before repeating it",
+        ) from error
 
 
 def _land_table(desk: Desk, plan: WritePlan, write: TableWrite, hold: Hold) -> Iterator[Landed]:

@@ -277,7 +277,7 @@ def _cancel(spark: SparkSession, group: str) -> None:
 
 
 def _job_error(name: str, error: Exception) -> OmniError:
-    text = _last_words(str(error))
+    text = last_words(str(error))
     return EngineError(
         f"step '{name}' failed on Spark: {text}; nothing was committed",
         details={"spark": {"step": name, "error": text}},
@@ -285,7 +285,7 @@ def _job_error(name: str, error: Exception) -> OmniError:
     )
 
 
-def _last_words(text: str) -> str:
+def last_words(text: str) -> str:
     """The line of a foreign error that tells what happened: the last of the Python traceback, else the first."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     python = [i for i, line in enumerate(lines) if line.startswith("Traceback")]

@@ -7,7 +7,9 @@ from collections.abc import Iterator, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from platform import python_version
+from socket import create_connection
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 import pyarrow as pa
 from py4j.protocol import Py4JError
@@ -35,6 +37,15 @@ PACKAGES: Final = ("omnigraph", "pylance", "pyarrow")
 PREFLIGHT_TASKS: Final = 16
 """Enough to meet every executor of a small cluster, and little enough to cost nothing."""
 
+CONNECT: Final = "sc://"
+"""How the address of a Connect server begins."""
+
+CONNECT_PORT: Final = 15002
+"""Where a Connect server listens unless its address says otherwise."""
+
+CONNECT_SECONDS: Final = 10.0
+"""How long a Connect server may take to answer a knock."""
+
 MASTER: Final = "OMNIGRAPH_SPARK_MASTER"
 """The environment variable that names a master for sessions that are started here."""
 
@@ -55,10 +66,11 @@ def session(
     running = active()
     if running is not None:
         return running if not conf else _settled(running, conf)
-    if "SPARK_REMOTE" in os.environ:
-        return SparkSession.builder.getOrCreate()
     cores = max(2, os.cpu_count() or 1)
-    chosen = master or os.environ.get(MASTER) or f"local[{cores},{TASK_TRIES}]"
+    chosen = master or os.environ.get(MASTER) or os.environ.get("SPARK_REMOTE")
+    chosen = chosen or f"local[{cores},{TASK_TRIES}]"
+    if chosen.startswith(CONNECT):
+        return _connected(chosen, conf)
     _prepare_environment()
     settings = _settings(chosen, cores, memory, quick=quick) | _texts(conf)
     builder = SparkSession.builder.master(chosen).appName(app)
@@ -74,6 +86,25 @@ def session(
             f"no Spark session could be started on '{chosen}': {error}; no changes were made",
             hint="check JAVA_HOME and the master, or run without Spark (spark=False)",
         ) from error
+
+
+def _connected(address: str, conf: Mapping[str, Any]) -> SparkSession:
+    place = urlsplit(address)
+    try:
+        # The client would go on asking for minutes; whoever is not there at all is told at once.
+        with create_connection((place.hostname, place.port or CONNECT_PORT), CONNECT_SECONDS):
+            pass
+        found: SparkSession = SparkSession.builder.remote(address).getOrCreate()
+        return _settled(found, conf)
+    except (PySparkException, ImportError, OSError, ValueError, RuntimeError) as error:
+        raise ConfigError(
+            f"there is no Spark Connect session at '{address}': {_first_line(error)}; no changes were made",
+            hint="check that the server listens there, and install its client: pip install 'pyspark[connect]'",
+        ) from error
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().partition("\n")[0] or type(error).__name__
 
 
 def active() -> SparkSession | None:

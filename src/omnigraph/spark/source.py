@@ -5,15 +5,18 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import pyarrow as pa
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPartition
 from pyspark.sql.types import StructType
 
+from omnigraph.errors import ConfigError
 from omnigraph.pipeline.splits import cut_table
 from omnigraph.spark.bridge import Forms, arrow_schema, require_readable, spark_schema, to_spark
 from omnigraph.spark.feed import ChangeSource
 from omnigraph.spark.filters import pushed
 from omnigraph.spark.places import Asked, Pin, asked, pinned
+from omnigraph.spark.runner import last_words
 from omnigraph.spark.sink import BatchWriter, StreamWriter, purpose_of, stream_name
 
 NAME: Final = "omnigraph"
@@ -134,5 +137,11 @@ def read_part(part: Part) -> Iterator[pa.RecordBatch]:
 
 def register(spark: SparkSession) -> None:
     """Make `format("omnigraph")` and `format("omnigraph-changes")` known to a session."""
-    spark.dataSource.register(GraphSource)
-    spark.dataSource.register(ChangeSource)
+    try:
+        spark.dataSource.register(GraphSource)
+        spark.dataSource.register(ChangeSource)
+    except PySparkException as error:
+        raise ConfigError(
+            f"this Spark cannot load omnigraph: {last_words(str(error))}; nothing was read or written",
+            hint="install the same version of omnigraph where the driver of Spark runs",
+        ) from error

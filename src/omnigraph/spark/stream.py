@@ -1,25 +1,79 @@
-"""Streams into a graph from the driver's own process: every micro-batch one transaction, written once."""
+"""Streams into a graph: every micro-batch one transaction, written once."""
 
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 from pyspark.sql import DataFrame
 
+from omnigraph.engine.engine import Engine
+from omnigraph.engine.open import open_graph
 from omnigraph.errors import UserInputError
 from omnigraph.ids import MAIN
+from omnigraph.pipeline.home import Home
+from omnigraph.spark.places import absolute
 from omnigraph.spark.transaction import Transaction
 from omnigraph.spark.writes import Handle
 
-EachBatch = Callable[[Transaction, DataFrame], None]
+Fill = Callable[[Transaction, DataFrame], None]
+
+
+@dataclass(frozen=True, slots=True)
+class _Elsewhere:
+    """A graph that another process opens; only the way to it travels."""
+
+    home: Home
+
+    @property
+    def _engine(self) -> Engine:
+        options = dict(self.home.options)
+        return open_graph(self.home.uri, read_only=False, storage_options=options)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EachBatch:
+    """Writes one micro-batch after the other; under Spark Connect the server does it, and opens the graph itself."""
+
+    graph: Handle
+    fill: Fill
+    stream: str
+    branch: str
+    actor: str | None
+
+    def __call__(self, batch: DataFrame, number: int) -> None:
+        transaction = Transaction(
+            self.graph,
+            batch.sparkSession,
+            branch=self.branch,
+            actor=self.actor,
+            batch_id=f"{self.stream}#{number}",
+        )
+        try:
+            with transaction:
+                self.fill(transaction, batch)
+        finally:
+            if isinstance(self.graph, _Elsewhere):
+                transaction.release()
+
+    def __reduce__(self) -> tuple[object, ...]:
+        graph = self.graph
+        home = graph.home if isinstance(graph, _Elsewhere) else graph._engine.home
+        # A relative path means another place in another process.
+        there = replace(home, uri=absolute(home.uri))
+        return _arrived, (there, self.fill, self.stream, self.branch, self.actor)
+
+
+def _arrived(home: Home, fill: Fill, stream: str, branch: str, actor: str | None) -> EachBatch:
+    return EachBatch(graph=_Elsewhere(home), fill=fill, stream=stream, branch=branch, actor=actor)
 
 
 def each_batch(
     graph: Handle,
-    fill: EachBatch,
+    fill: Fill,
     *,
     stream: str,
     branch: str = MAIN,
     actor: str | None = None,
-) -> Callable[[DataFrame, int], None]:
+) -> EachBatch:
     """Make a function for `foreachBatch`: `fill` puts what a batch brings into a transaction.
 
     `stream` names the stream and must stay the same when it is started again: with it the batch is recognised, and a
@@ -29,11 +83,4 @@ def each_batch(
         raise UserInputError(
             "a stream into a graph needs a name that it keeps; nothing was written"
         )
-
-    def write(batch: DataFrame, number: int) -> None:
-        with Transaction(
-            graph, batch.sparkSession, branch=branch, actor=actor, batch_id=f"{stream}#{number}"
-        ) as transaction:
-            fill(transaction, batch)
-
-    return write
+    return EachBatch(graph=graph, fill=fill, stream=stream, branch=branch, actor=actor)

@@ -85,6 +85,10 @@ class Transaction:
         if kind is None and self._frames:
             self.loaded = self._write()
 
+    def release(self) -> None:
+        """Close what was opened for this transaction alone."""
+        self._engine.stop()
+
     def _write(self) -> Loaded:
         merges = "merge" in self._modes.values()
         strict = [name for name, mode in self._modes.items() if mode == "append"]

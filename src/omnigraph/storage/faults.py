@@ -78,7 +78,10 @@ FAULTS: Final = (
     # A file that was cut off or overwritten, by the part of it that was read first.
     Row(trouble=Trouble.DAMAGED, text=r"does not appear to be a Lance file|file size is too small"),
     Row(trouble=Trouble.DAMAGED, text=r"Invalid range \d+\.\.\d+ for object of size"),
-    Row(trouble=Trouble.DAMAGED, text=r"Encountered corrupt file|EOF while parsing a"),
+    Row(
+        trouble=Trouble.DAMAGED,
+        text=r"Encountered corrupt file|EOF while parsing a|expected value at line 1 ",
+    ),
     Row(trouble=Trouble.DAMAGED, text=r"not contain correct footer|invalid seek to a negative"),
     Row(trouble=Trouble.BAD_DATA, raised=OSError, text=r"^Append with different schema"),
     Row(trouble=Trouble.BAD_DATA, raised=OSError, text=r"marked non-null|declared as non-nullable"),

@@ -65,6 +65,7 @@ def build(
     taken = {info.name for info in infos}
     work: list[SegmentWork] = []
     removed: list[Index] = []
+    rooms: dict[str, int] = {}
     for spec in specs:
         known = next((i for i in infos if i.column == spec.column and i.kind is spec.kind), None)
         fragments, dead = _work(dataset, spec, known)
@@ -73,7 +74,9 @@ def build(
             taken.add(name)
             work += _cut(spec, name, fragments, parts_max, replace=known is not None)
             removed += [_reference(name, uuid) for uuid in dead]
-    return Segments(_joined(dataset, work, hand(work)), tuple(removed))
+            live = len(known.segments) - len(dead) if known else 0
+            rooms[name] = INDEX_SEGMENTS_MAX - live
+    return Segments(_joined(dataset, work, hand(work), rooms), tuple(removed))
 
 
 def segment_fragments(dataset: LanceDataset) -> dict[str, frozenset[int]]:
@@ -119,7 +122,9 @@ def _work(
 def _cut(
     spec: IndexSpec, name: str, fragments: Sequence[int], parts_max: int, *, replace: bool
 ) -> Iterator[SegmentWork]:
-    """One segment in parts of fragments that follow one another; vectors are learnt from all rows at once."""
+    """An index in parts of fragments that follow one another; vectors are learnt from all rows at once."""
+    # Half of the segments are left to what is appended later.
+    parts_max = min(parts_max, INDEX_SEGMENTS_MAX // 2)
     count = 1 if spec.kind is IndexKind.VECTOR else min(parts_max, len(fragments))
     for number in range(count):
         start, end = (len(fragments) * edge // count for edge in (number, number + 1))
@@ -134,20 +139,24 @@ def _cut(
 
 
 def _joined(
-    dataset: LanceDataset, work: Sequence[SegmentWork], built: Sequence[Index]
+    dataset: LanceDataset,
+    work: Sequence[SegmentWork],
+    built: Sequence[Index],
+    rooms: Mapping[str, int],
 ) -> tuple[Index, ...]:
-    """One segment per index, whatever the number of its parts."""
+    """The segments of every index: its parts as they are, so that nobody has to hold all of it, while there is room."""
     parts: dict[str, list[Index]] = {}
     for one, segment in zip(work, built, strict=True):
         parts.setdefault(one.name, []).append(segment)
     texts = {one.name for one in work if one.type == _LANCE_TYPES[IndexKind.TEXT]}
-    return tuple(
+    found: list[Index] = []
+    for name, segments in parts.items():
         # A text segment that did not pass through here makes every text query on the column fail.
-        copy.copy(dataset).merge_existing_index_segments(segments)
-        if len(segments) > 1 or name in texts
-        else segments[0]
-        for name, segments in parts.items()
-    )
+        if name in texts or len(segments) > rooms[name]:
+            found.append(copy.copy(dataset).merge_existing_index_segments(segments))
+        else:
+            found += segments
+    return tuple(found)
 
 
 def _info(described: Any, present: set[int]) -> IndexInfo:

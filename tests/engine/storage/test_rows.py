@@ -316,6 +316,20 @@ def test_a_held_version_is_not_read_again(rows: Rows, first: Image) -> None:
     assert costs.as_dict() == {}
 
 
+@pytest.mark.usefixtures("lance_only")
+def test_what_a_swap_left_in_memory_is_what_a_read_finds(
+    rows: Rows, place: Place, first: Image
+) -> None:
+    version = rows.swap(first, keyed({"mine": "1"}))
+    with counting() as costs:
+        held = rows.held(None, version, MAIN_LINE)
+        assert rows.held(None, Version(version + 1), MAIN_LINE) is None
+        assert rows.held("side", version, ((1, "life"),)) is None
+    assert costs.as_dict() == {}
+    assert held is not None
+    assert cells(held.rows) == cells(open_place(place).manifest.load(None).rows)
+
+
 # ---- metadata
 
 

@@ -1,5 +1,6 @@
 """Three rows of one id become one, or a conflict: the truth table, over whole columns."""
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -16,6 +17,7 @@ from omnigraph.engine.compare.rows import Compared, changed, compared
 from omnigraph.engine.compare.shelf import NO_SHELF, Shelf
 from omnigraph.engine.compare.spread import Spread
 from omnigraph.engine.merge.conflicts import ConflictKind
+from omnigraph.storage.counters import carried
 from omnigraph.storage.tables import TableAt, Tables
 
 TRIPLES = pa.schema(
@@ -110,8 +112,11 @@ def three_way(
     shelf: Shelf = NO_SHELF,
 ) -> Resolved:
     """Combine what both sides did since the base; rows the source left alone stay as the target has them."""
-    moves = changed(tables, base, source, spread, shelf)
-    theirs = candidates(tables, base, target, spread)
+    with ThreadPoolExecutor(1, "omnigraph-compare") as pool:
+        # Both sides are looked at together; a runner of many hands is busy with one of them at a time.
+        looking = None if spread else pool.submit(carried(candidates), tables, base, target)
+        moves = changed(tables, base, source, spread, shelf)
+        theirs = looking.result() if looking else candidates(tables, base, target, spread)
     touched = theirs.filter(pc.is_in(theirs["id"], value_set=column(moves, "id")))
     met = pc.is_in(moves["id"], value_set=column(touched, "id"))
     sides = _Sides(tables, base, source, target)

@@ -1,0 +1,133 @@
+"""A program that knows a Spark Connect server and nothing else of Spark: it does everything once and says what came of it."""
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import omnigraph
+from omnigraph.errors import OmniError
+
+SCHEMA = "node Person { name: String @key  age: I32? }  edge Knows: Person -> Person"
+
+
+def main(address: str, home: Path) -> dict[str, Any]:
+    """Do everything; an error of ours is an answer, any other one ends the program."""
+    from omnigraph.spark import register, session
+
+    spark = session(address)
+    register(spark)
+    with omnigraph.init(home / "graph", SCHEMA) as graph:
+        work = Work(spark, graph, home)
+        steps: list[Callable[[], Any]] = [
+            work.load_frames, work.load_records, work.load_file, work.refuse, work.read, work.write,
+            work.transact, work.empty, work.query, work.export, work.batches, work.stream, work.feed,
+        ]  # fmt: skip
+        return {step.__name__: told(step) for step in steps}
+
+
+def told(step: Callable[[], Any]) -> Any:
+    """What a step answers."""
+    try:
+        return step()
+    except OmniError as error:
+        return {"error": type(error).__name__, "message": str(error)}
+
+
+class Work:
+    """One session and one graph."""
+
+    def __init__(self, spark: Any, graph: omnigraph.Graph, home: Path) -> None:
+        self.spark, self.graph, self.home = spark, graph, home
+
+    def people(self, *names: str) -> Any:
+        return self.spark.createDataFrame([(name, 1) for name in names], "name string, age int")
+
+    def names(self) -> list[str]:
+        return sorted(self.graph.table("Person")["name"].to_pylist())
+
+    # ---- steps
+
+    def load_frames(self) -> Any:
+        edges = self.spark.createDataFrame([("a", "b")], "src string, dst string")
+        done = self.graph.load({"Person": self.people("a", "b"), "Knows": edges}, mode="append")
+        return [done.engine, done.tables]
+
+    def load_records(self) -> Any:
+        record = {"type": "Person", "data": {"name": "c"}}
+        return self.graph.load([record], mode="append", spark=self.spark).engine
+
+    def load_file(self) -> Any:
+        path = self.home / "more.jsonl"
+        path.write_text('{"type": "Person", "data": {"name": "d"}}\n')
+        return [self.graph.load(path, mode="merge", spark=self.spark).engine, self.names()]
+
+    def refuse(self) -> Any:
+        wrong = [{"edge": "Knows", "from": "a", "to": "nobody", "data": {}}]
+        return self.graph.load(wrong, mode="append", spark=self.spark).engine
+
+    def read(self) -> Any:
+        reader = self.spark.read.format("omnigraph").option("type", "Person")
+        return sorted(
+            row.name for row in reader.option("columns", "name").load(self.graph.uri).collect()
+        )
+
+    def write(self) -> Any:
+        writer = self.people("e").write.format("omnigraph").mode("append")
+        writer.option("type", "Person").save(self.graph.uri)
+        return self.names()
+
+    def transact(self) -> Any:
+        from omnigraph.spark import Transaction
+
+        with Transaction(self.graph, self.spark) as transaction:
+            transaction.append("Person", self.people("f"))
+            transaction.append("Person", self.people("g"))
+        assert transaction.commit is not None
+        return [list(transaction.commit.tables), self.names()]
+
+    def empty(self) -> Any:
+        none = self.spark.createDataFrame([], "src string, dst string")
+        self.graph.load({"Knows": none}, mode="overwrite")
+        return self.graph.table("Knows").num_rows
+
+    def query(self) -> Any:
+        text = "query q() { match { $p: Person } return { count($p) as n } }"
+        return self.graph.query(text, spark=self.spark).rows
+
+    def export(self) -> Any:
+        report = self.graph.export_files(self.home / "out", spark=self.spark)
+        return [report.engine, sum(one.rows for one in report.parts)]
+
+    def batches(self) -> Any:
+        from omnigraph.spark import each_batch
+
+        write = each_batch(self.graph, lambda tx, batch: tx.merge("Person", batch), stream="s")
+        self._run(self._arriving("h").writeStream.foreachBatch(write), "batches")
+        return self.names()
+
+    def stream(self) -> Any:
+        writer = self._arriving("i").writeStream.format("omnigraph").option("path", self.graph.uri)
+        self._run(writer.option("type", "Person").option("mode", "merge"), "stream")
+        return self.names()
+
+    def feed(self) -> Any:
+        changes = self.spark.readStream.format("omnigraph-changes").option("types", "Person")
+        writer = changes.load(self.graph.uri).writeStream.format("memory").queryName("seen")
+        writer.trigger(availableNow=True).start().awaitTermination()
+        return self.spark.sql("select count(*) as n from seen where op = 'insert'").first().n
+
+    def _arriving(self, name: str) -> Any:
+        folder = self.home / f"in-{name}"
+        folder.mkdir()
+        (folder / "1.json").write_text(json.dumps({"name": name, "age": 5}))
+        return self.spark.readStream.schema("name string, age int").json(str(folder))
+
+    def _run(self, writer: Any, name: str) -> None:
+        place = writer.option("checkpointLocation", str(self.home / f"at-{name}"))
+        place.trigger(availableNow=True).start().awaitTermination()
+
+
+if __name__ == "__main__":
+    sys.stdout.write(json.dumps(main(sys.argv[1], Path(sys.argv[2]))) + "\n")
