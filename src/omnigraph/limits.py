@@ -105,6 +105,9 @@ CONTRACT_WAIT_SECONDS = 0.05
 BRANCH_CAPTURES_MAX = 3
 """How often a new branch takes what its source shows, when cleanup removes it before the branch is there."""
 
+EXAMINATIONS_MAX = 5
+"""Looks at the whole graph that are begun again because others changed it while it was looked at."""
+
 REF_LOOKS_MAX = 20
 """Listings of branches that are begun again because one of them was dropped before it was read."""
 

@@ -106,6 +106,25 @@ def test_twins_in_different_splits_name_both_places(graph: Graph, tmp_path: Path
         graph.load(path, mode="merge", spark=False)
 
 
+def test_properties_may_have_any_name_the_language_allows(tmp_path: Path) -> None:
+    names = ("k", "key", "position", "__position", "__row", "side", "number")
+    unique = " ".join(f"{name}: I32? @unique" for name in names)
+    schema = f"node Odd {{ name: String @key  {unique}  @unique(k, __position) }}"
+    rows = [{"name": f"o{n:04}", **dict.fromkeys(names, n)} for n in range(300)]
+    with omnigraph.init(tmp_path / "odd", schema, config=STEPS) as graph:
+        table = pa.Table.from_pylist(rows)
+        result = graph.load({"Odd": table}, mode="append", spark=False)
+        assert result.tables == {"node:Odd": 300}
+        assert graph.load({"Odd": table}, mode="merge", spark=False).tables == {"node:Odd": 300}
+        twins = pa.Table.from_pylist([{"name": f"t{n:04}", "k": n} for n in range(300)])
+        with pytest.raises(
+            omnigraph.ConstraintError, match=r"@unique violation on Odd\.k"
+        ) as caught:
+            graph.load({"Odd": twins}, mode="append", spark=False)
+        assert caught.value.total == 300
+        assert_settled(graph)
+
+
 def test_an_end_that_is_missing_is_found_wherever_its_edge_is(graph: Graph, many: Path) -> None:
     graph.load(many, mode="append", spark=False)
     path = written(many.with_name("ends.jsonl"), [knows(n, n + 1) for n in range(PEOPLE)])

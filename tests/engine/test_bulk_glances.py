@@ -62,7 +62,7 @@ def test_ids_of_a_table_that_holds_some_meet(graph: Graph) -> None:
     graph.load({"Person": people(["a"])}, mode="append", spark=False)
     assert phases(graph, {"Person": people()}) == ["check", "meet", "stage"]
     more = {"Person": people(["a", *NAMES])}
-    assert phases(graph, more, "merge") == ["check", "meet", "stage", "mark"]
+    assert phases(graph, more, "merge") == ["check", "meet", "stage"]
     assert phases(graph, {"Place": pa.table({"name": NAMES})}, "merge") == ["check", "stage"]
 
 

@@ -16,6 +16,7 @@ from omnigraph.manifest.change import Change, Draft
 from omnigraph.manifest.names import SCHEMA_APPLY_LOCK
 from omnigraph.manifest.publish import publish
 from omnigraph.manifest.records import CommitKind
+from omnigraph.recovery import sweep
 from omnigraph.recovery.audit import RecoveryKind
 from omnigraph.storage.layout import SCHEMA_FILES, staging_path
 from tests.support.child import KILLED, run_child
@@ -399,6 +400,22 @@ def test_a_load_waits_for_a_running_change_and_sees_the_new_types(graph: Graph) 
         assert load.result().commit is not None
     assert graph.table("Pet")["id"].to_pylist() == ["Rex"]
     assert graph.doctor() == []
+
+
+def test_a_read_only_open_waits_until_a_running_change_has_put_its_files_in_place(
+    graph: Graph, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sweep, "CONTRACT_ROUNDS_MAX", 10_000)
+    with ThreadPoolExecutor(2) as pool, parked(Failpoint.SCHEMA_PUBLISHED) as park:
+        change = pool.submit(graph.schema_apply, VARIANTS["add types"])
+        assert park.reached.wait(PARK_SECONDS_MAX)
+        opening = pool.submit(omnigraph.open, graph.uri, read_only=True)
+        with pytest.raises(TimeoutError):
+            opening.result(timeout=0.2)
+        park.release()
+        with opening.result() as opened:
+            assert opened.table("Pet").num_rows == 0
+        assert change.result().applied
 
 
 def test_only_one_change_runs_at_a_time_and_branches_wait(graph: Graph) -> None:

@@ -23,7 +23,7 @@ from omnigraph.errors import (
     data_error,
 )
 from omnigraph.pipeline.local import LocalRunner
-from omnigraph.pipeline.steps import Each, Runner, Shuffle
+from omnigraph.pipeline.steps import KEY, Each, Runner, Shuffle
 from omnigraph.spark import SparkRunner, spark_runner
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
@@ -68,10 +68,10 @@ def test_a_step_without_splits_says_nothing(runner: SparkRunner) -> None:
 # ---- shuffle
 
 SIDES = {
-    "node": pa.schema([("k", pa.string()), ("position", pa.int64())]),
-    "edge": pa.schema([("k", pa.string()), ("position", pa.int64()), ("weight", pa.uint64())]),
+    "node": pa.schema([(KEY, pa.string()), ("position", pa.int64())]),
+    "edge": pa.schema([(KEY, pa.string()), ("position", pa.int64()), ("weight", pa.uint64())]),
 }
-VERDICTS = pa.schema([("k", pa.string()), ("rule", pa.string()), ("position", pa.int64())])
+VERDICTS = pa.schema([(KEY, pa.string()), ("rule", pa.string()), ("position", pa.int64())])
 
 
 def _sides(split: tuple[int, list[Any], list[Any]]) -> Iterator[tuple[str, pa.Table]]:
@@ -84,13 +84,13 @@ def _sides(split: tuple[int, list[Any], list[Any]]) -> Iterator[tuple[str, pa.Ta
 def _verdicts(sides: Mapping[str, pa.Table]) -> Iterator[pa.Table]:
     """Twins among the nodes, edges without a node, and how many edges each node has."""
     nodes, edges = sides["node"], sides["edge"]
-    last = nodes.group_by("k").aggregate([("position", "max"), ("position", "count")])
+    last = nodes.group_by(KEY).aggregate([("position", "max"), ("position", "count")])
     twins = last.filter(pc.greater(last["position_count"], 1))
-    yield _verdict("twin", twins["k"], twins["position_max"])
-    lost = edges.filter(pc.invert(pc.is_in(edges["k"], nodes["k"].combine_chunks())))
-    yield _verdict("lost", lost["k"], lost["position"])
-    degrees = edges.group_by("k").aggregate([("weight", "count")])
-    yield _verdict("degree", degrees["k"], degrees["weight_count"])
+    yield _verdict("twin", twins[KEY], twins["position_max"])
+    lost = edges.filter(pc.invert(pc.is_in(edges[KEY], nodes[KEY].combine_chunks())))
+    yield _verdict("lost", lost[KEY], lost["position"])
+    degrees = edges.group_by(KEY).aggregate([("weight", "count")])
+    yield _verdict("degree", degrees[KEY], degrees["weight_count"])
 
 
 def _verdict(rule: str, keys: Any, positions: Any) -> pa.Table:
@@ -145,7 +145,7 @@ def _many(split: tuple[int, int]) -> Iterator[tuple[str, pa.Table]]:
 
 def _counted(sides: Mapping[str, pa.Table]) -> Iterator[pa.Table]:
     nodes = sides["node"]
-    yield pa.table({"rows": [nodes.num_rows], "keys": [pc.count_distinct(nodes["k"]).as_py()]})
+    yield pa.table({"rows": [nodes.num_rows], "keys": [pc.count_distinct(nodes[KEY]).as_py()]})
 
 
 # ---- failing
@@ -179,7 +179,7 @@ def _refusing_keys(split: int) -> Iterator[tuple[str, pa.Table]]:
 
 
 def _refusing_decision(sides: Mapping[str, pa.Table]) -> Iterator[pa.Table]:
-    raise NotFound("node", sides["node"]["k"][0].as_py())
+    raise NotFound("node", sides["node"][KEY][0].as_py())
 
 
 def test_what_a_decision_refuses_comes_back_with_its_facts(runner: SparkRunner) -> None:

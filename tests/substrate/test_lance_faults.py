@@ -104,10 +104,12 @@ def _forked_twice(base: LanceDataset) -> None:
         base.create_branch("side", (None, base.version))
 
 
-def _file_lost(base: LanceDataset) -> None:
+def _file_lost(
+    base: LanceDataset, read: Callable[[LanceDataset], object] = LanceDataset.to_table
+) -> None:
     for file in Path(base.uri, "data").iterdir():
         file.unlink()
-    LanceDataset(base.uri).to_table()
+    read(LanceDataset(base.uri))
 
 
 def _exhausted(path: Path) -> None:
@@ -235,6 +237,11 @@ PROVOKED: dict[str, tuple[Provoke, Trouble, type[OmniError]]] = {
         TableNotFound,
     ),
     "a lost data file": (on_table(_file_lost), Trouble.FILE_MISSING, StorageError),
+    "a lost data file, taken from": (
+        on_table(lambda t: _file_lost(t, lambda lost: lost.take([0]))),
+        Trouble.FILE_MISSING,
+        StorageError,
+    ),
     "an unknown column": (
         on_table(lambda t: write_fragments(pa.table({"id": ["a"], "z": [1]}), t)),
         Trouble.BAD_DATA,

@@ -65,7 +65,7 @@ from omnigraph.engine.upkeep.light import tend
 from omnigraph.engine.upkeep.optimize import optimize
 from omnigraph.engine.upkeep.repair import repair
 from omnigraph.engine.write.verbs import load, mutate
-from omnigraph.errors import AlreadyInitialized, UserInputError
+from omnigraph.errors import AlreadyInitialized, NotFoundError, UserInputError
 from omnigraph.ids import MAIN, BranchName, CommitId, OperationId
 from omnigraph.manifest.branches import Branch as BranchFact
 from omnigraph.manifest.branches import delete_branch, list_branches
@@ -394,7 +394,8 @@ class Graph:
 
     def branches(self) -> list[Branch]:
         """Main, then the others by name."""
-        return [self._described(found) for found in list_branches(self._engine.manifest)]
+        found = map(self._described, list_branches(self._engine.manifest))
+        return [branch for branch in found if branch is not None]
 
     def branch_create(
         self,
@@ -410,8 +411,14 @@ class Graph:
         head = None if base.head is None else base.head.id
         return Branch(name=made.name, head=head, parent=made.parent)
 
-    def _described(self, branch: BranchFact) -> Branch:
-        head = self._engine.manifest.current(branch.name).head
+    def _described(self, branch: BranchFact) -> Branch | None:
+        try:
+            head = self._engine.manifest.current(branch.name).head
+        except NotFoundError:
+            if branch.name == MAIN:
+                raise
+            # It was deleted since the branches were listed.
+            return None
         return Branch(
             name=branch.name, head=None if head is None else head.id, parent=branch.parent
         )

@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from omnigraph.errors import HistoryReclaimed, NotFound
+from omnigraph.errors import HistoryReclaimed, NotFound, NotFoundError
 from omnigraph.ids import MAIN, BranchName, CommitId, Version
 from omnigraph.limits import COMMIT_STEPS_MAX
 from omnigraph.manifest.lineage import ambiguous, unknown_commit
@@ -60,7 +60,14 @@ def find_commit(manifest: Manifest, name: str) -> GraphCommit:
     refs = manifest.rows.branches()
     lines = {MAIN: MAIN_LINE} | {BranchName(ref): refs[ref].incarnation for ref in sorted(refs)}
     for branch, line in lines.items():
-        commit = manifest.current(branch, line, remember=branch == MAIN).lineage.find(name)
+        try:
+            state = manifest.current(branch, line, remember=branch == MAIN)
+        except NotFoundError:
+            if branch == MAIN:
+                raise
+            # It was deleted since the branches were listed.
+            continue
+        commit = state.lineage.find(name)
         if commit is not None:
             found[commit.id] = commit
             if commit.id == name:

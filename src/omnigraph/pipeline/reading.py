@@ -43,8 +43,8 @@ from omnigraph.pipeline.splits import (
 )
 from omnigraph.storage.store import Store
 
-POSITION = "__position"
-"""The column that says where a row was given."""
+POSITION = "row position"
+"""The column that says where a row was given; named as no property can be."""
 
 # ---- the first time: everything may be wrong
 

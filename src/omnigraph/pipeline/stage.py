@@ -83,18 +83,31 @@ def _table(split: Split) -> TableKey:
     return split.table_key
 
 
-def write_step(job: Job, splits: Sequence[WriteSplit]) -> Each:
-    """Write the rows of every split."""
-    return Each(name="stage", splits=splits, run=Write(job), out=ANSWERS)
+def stage_step(job: Job, writes: Sequence[WriteSplit], marks: Sequence[MarkSplit]) -> Each:
+    """Write the rows of every split, and mark those that they replace."""
+    return Each(name="stage", splits=(*writes, *marks), run=Stage(job), out=ANSWERS)
 
 
 @dataclass(frozen=True, slots=True)
-class Write:
-    """Writes the fragments of some splits: rows that replace others apart from new ones."""
+class Stage:
+    """Writes the fragments of some splits, rows that replace others apart from new ones; or marks replaced rows."""
 
     job: Job
 
-    def __call__(self, split: WriteSplit) -> Iterator[pa.Table]:
+    def __call__(self, split: WriteSplit | MarkSplit) -> Iterator[pa.Table]:
+        match split:
+            case WriteSplit():
+                yield self._write(split)
+            case MarkSplit():
+                yield self._mark(split)
+
+    def _mark(self, split: MarkSplit) -> pa.Table:
+        store = self.job.store()
+        addresses = column(positions_in(split.pieces, store), ROW_ADDRESS)
+        marked = store.tables.mark(split.at, addresses)
+        return told([Unwrote(number=split.number, table_key=split.table_key, marked=marked)])
+
+    def _write(self, split: WriteSplit) -> pa.Table:
         store = self.job.store()
         written: list[Written] = []
         if any(split.matched):
@@ -103,7 +116,7 @@ class Write:
         fresh = store.tables.write(split.at, self._fresh(split, store))
         if fresh.rows:
             written.append(fresh)
-        yield told([Wrote(number=split.number, table_key=split.table_key, written=tuple(written))])
+        return told([Wrote(number=split.number, table_key=split.table_key, written=tuple(written))])
 
     def _rows(self, split: WriteSplit, turn: int, store: Store) -> pa.Table:
         type_ = self.job.type(split.table_key)
@@ -149,21 +162,3 @@ def mark_splits(
                 MarkSplit(number=len(found), table_key=table, at=sites[table], pieces=pieces)
             )
     return found
-
-
-def mark_step(job: Job, splits: Sequence[MarkSplit]) -> Each:
-    """Mark replaced rows deleted."""
-    return Each(name="mark", splits=splits, run=Mark(job), out=ANSWERS)
-
-
-@dataclass(frozen=True, slots=True)
-class Mark:
-    """Writes the deletion files of some fragments."""
-
-    job: Job
-
-    def __call__(self, split: MarkSplit) -> Iterator[pa.Table]:
-        store = self.job.store()
-        addresses = column(positions_in(split.pieces, store), ROW_ADDRESS)
-        marked = store.tables.mark(split.at, addresses)
-        yield told([Unwrote(number=split.number, table_key=split.table_key, marked=marked)])

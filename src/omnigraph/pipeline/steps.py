@@ -6,8 +6,8 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-KEY = "k"
-"""The column of a `Shuffle` by which rows meet."""
+KEY = "meeting key"
+"""The column of a `Shuffle` by which rows meet; named as no property can be."""
 
 Split = Any
 """A small picklable description of a part of the work: tasks carry splits, never rows."""
@@ -31,7 +31,7 @@ class Each:
 class Shuffle:
     """Bring the rows of all splits together by key, then decide.
 
-    `keys` yields narrow tables with a text or binary column `k`, each under the name of a side; `decide` sees every row
+    `keys` yields narrow tables with a text or binary column `KEY`, each under the name of a side; `decide` sees every row
     of a set of keys, all sides together, and yields tables of schema `out`. A side without rows is an empty table. The
     order in which rows of one key arrive is not defined: decide by a position column, never by arrival.
     """

@@ -1,13 +1,16 @@
 """Rolling back: put every table the operation moved back to what is visible, under a recorded decision."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from omnigraph.commit.sidecar import Decided, Pin, Recorded, Registration, TableOutcome
+from omnigraph.errors import NotFoundError
 from omnigraph.failpoints import Failpoint, fail
 from omnigraph.ids import MAIN, RECOVERY_ACTOR, BranchName, CommitId, TableKey, Version
 from omnigraph.manifest.change import Change, Update
 from omnigraph.manifest.forks import ForkStatus, fork_status
+from omnigraph.manifest.lives import Life
+from omnigraph.manifest.manifest import Manifest
 from omnigraph.manifest.records import graph_branch
 from omnigraph.recovery.audit import RecoveryKind
 from omnigraph.recovery.case import (
@@ -153,5 +156,19 @@ def _is_nobodys(case: Case, registration: Registration) -> bool:
         return False
     manifest = case.desk.manifest
     branches = (MAIN, *map(BranchName, manifest.rows.branches()))
-    lives = (manifest.load(branch).lives.by_key.values() for branch in branches)
-    return not any(life.path == path for found in lives for named in found for life in named)
+    return not any(
+        life.path == path
+        for branch in branches
+        for named in _lives(manifest, branch)
+        for life in named
+    )
+
+
+def _lives(manifest: Manifest, branch: BranchName) -> Iterable[tuple[Life, ...]]:
+    """The tables a branch names; none when it was deleted since the branches were listed."""
+    try:
+        return manifest.load(branch).lives.by_key.values()
+    except NotFoundError:
+        if branch == MAIN or branch in manifest.rows.branch_names():
+            raise
+        return ()

@@ -5,7 +5,7 @@ from enum import StrEnum
 
 from omnigraph.catalog.contract import Contract
 from omnigraph.catalog.state import SchemaState, open_contract
-from omnigraph.errors import RecoveryRequired, SchemaContractError
+from omnigraph.errors import SchemaContractError
 from omnigraph.failpoints import Failpoint, fail
 from omnigraph.ids import TableKey
 from omnigraph.language.source import Source
@@ -158,17 +158,12 @@ def reconcile(objects: Objects, snapshot: Snapshot) -> StagingAction:
     return action
 
 
-def require_readable(objects: Objects, snapshot: Snapshot) -> None:
-    """Refuse a read-only look at new tables through the old schema; one listing when nothing is staged."""
+def is_readable(objects: Objects, snapshot: Snapshot) -> bool:
+    """Whether a read-only look shows tables through their own schema; one listing when nothing is staged."""
     if not has_files(objects):
-        return
+        return True
     seen = read_staging(objects, snapshot, is_covered=False)
-    if judge_staging(seen) is StagingAction.PROMOTE:
-        raise RecoveryRequired(
-            "unknown",
-            "a schema change is published and its schema files are not in place yet; nothing was changed, open "
-            "the graph read-write once",
-        )
+    return judge_staging(seen) is not StagingAction.PROMOTE
 
 
 def _undecidable(seen: Staging) -> SchemaContractError:

@@ -10,6 +10,7 @@ from omnigraph.commit.sidecars import operation_of
 from omnigraph.errors import ConflictError, OmniError, RecoveryRequired, SidecarUnreadable
 from omnigraph.failpoints import Failpoint, fail
 from omnigraph.ids import MAIN, OperationId
+from omnigraph.limits import CONTRACT_ROUNDS_MAX, CONTRACT_WAIT_SECONDS
 from omnigraph.logs import get_logger
 from omnigraph.manifest.names import SCHEMA_APPLY_LOCK
 from omnigraph.recovery.audit import Audit, RecoveryKind
@@ -19,7 +20,7 @@ from omnigraph.recovery.classify import Verdict, judge
 from omnigraph.recovery.forward import roll_forward
 from omnigraph.recovery.look import look
 from omnigraph.recovery.spent import discard, discard_orphan, settle_stale
-from omnigraph.recovery.staging import has_files, reconcile, require_readable
+from omnigraph.recovery.staging import has_files, is_readable, reconcile
 
 _log = get_logger(__name__)
 
@@ -87,8 +88,20 @@ class Recovery:
         return outcomes
 
     def require_readable(self) -> None:
-        """Refuse a read-only open that would show new tables through the old schema; changes nothing."""
-        require_readable(self.desk.sidecars.objects, self.desk.manifest.current(MAIN).snapshot)
+        """Refuse a read-only open that would show new tables through the old schema; changes nothing.
+
+        A schema change that is alive puts its files in place at once, and is waited for.
+        """
+        for _ in range(CONTRACT_ROUNDS_MAX):
+            snapshot = self.desk.manifest.current(MAIN).snapshot
+            if is_readable(self.desk.sidecars.objects, snapshot):
+                return
+            self.desk.runtime.wait(CONTRACT_WAIT_SECONDS)
+        raise RecoveryRequired(
+            "unknown",
+            "a schema change is published and its schema files are not in place yet; nothing was changed, open "
+            "the graph read-write once",
+        )
 
     def take_back(self, operation_id: OperationId, hold: Hold) -> None:
         """Settle a refused write of one's own, whose turns are held; raise unless nothing of it is left."""

@@ -4,11 +4,14 @@ import copy
 import pickle
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from lance import LanceDataset
 
 from omnigraph.storage.tables import Chore, Hands, TableAt
+
+TEXT: Final = "INVERTED"
+"""What Lance calls an index of words."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +43,8 @@ def do(dataset: LanceDataset, work: Work) -> Any:
     match work:
         case SegmentWork():
             # A handle of its own: building borrows it mutably, and readers of a shared one would be refused.
-            return copy.copy(dataset).create_index_uncommitted(
+            own = copy.copy(dataset)
+            segment = own.create_index_uncommitted(
                 work.column,
                 work.type,
                 name=work.name,
@@ -48,6 +52,8 @@ def do(dataset: LanceDataset, work: Work) -> Any:
                 fragment_ids=list(work.fragments),
                 **dict(work.settings),
             )
+            # A text segment that did not pass through here makes every text query on the column fail.
+            return own.merge_existing_index_segments([segment]) if work.type == TEXT else segment
         case RewriteWork():
             return work.task.execute(dataset)
 

@@ -75,6 +75,7 @@ FAULTS: Final = (
     Row(trouble=Trouble.REF_VANISHED, text=r"^Not found: .*/_refs/branches/"),
     Row(trouble=Trouble.MISSING, text=r"^Dataset at path .* was not found|^Not found: .*_versions"),
     Row(trouble=Trouble.FILE_MISSING, text=r"^External error: .*Not found: "),
+    Row(trouble=Trouble.FILE_MISSING, text=r"^LanceError\(IO\): .*Not found: "),
     # A file that was cut off or overwritten, by the part of it that was read first.
     Row(trouble=Trouble.DAMAGED, text=r"does not appear to be a Lance file|file size is too small"),
     Row(trouble=Trouble.DAMAGED, text=r"Invalid range \d+\.\.\d+ for object of size"),

@@ -10,14 +10,14 @@ from lance.bitmap import Bitmap
 from lance.dataset import Index
 
 from omnigraph.limits import INDEX_SEGMENTS_MAX
-from omnigraph.storage.chores import Hand, SegmentWork
+from omnigraph.storage.chores import TEXT, Hand, SegmentWork
 from omnigraph.storage.fragments import fragment_ids
 from omnigraph.storage.tables import IndexInfo, IndexKind, IndexSpec
 from omnigraph.storage.text import ANALYZER
 
 _LANCE_TYPES: Final[Mapping[IndexKind, str]] = {
     IndexKind.BTREE: "BTREE",
-    IndexKind.TEXT: "INVERTED",
+    IndexKind.TEXT: TEXT,
     IndexKind.VECTOR: "IVF_FLAT",
 }
 _KINDS: Final[Mapping[str, IndexKind]] = {
@@ -148,11 +148,9 @@ def _joined(
     parts: dict[str, list[Index]] = {}
     for one, segment in zip(work, built, strict=True):
         parts.setdefault(one.name, []).append(segment)
-    texts = {one.name for one in work if one.type == _LANCE_TYPES[IndexKind.TEXT]}
     found: list[Index] = []
     for name, segments in parts.items():
-        # A text segment that did not pass through here makes every text query on the column fail.
-        if name in texts or len(segments) > rooms[name]:
+        if len(segments) > rooms[name]:
             found.append(copy.copy(dataset).merge_existing_index_segments(segments))
         else:
             found += segments

@@ -2,6 +2,7 @@
 
 import copy
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Final
 
 import pyarrow as pa
@@ -208,11 +209,14 @@ class LanceRows:
         """Branches that look for their files outside the root, with where that is; on a disk only."""
         if not self._datasets.root.is_local:
             return {}
-        found = {
-            name: branches.base_outside(self._datasets, self._path, name)
-            for name in sorted(self.branch_names())[:limit]
-        }
-        return {name: base for name, base in found.items() if base is not None}
+        found: dict[str, str] = {}
+        for name in sorted(self.branch_names())[:limit]:
+            # One that is deleted meanwhile strays no more.
+            with suppress(TableNotFound):
+                base = branches.base_outside(self._datasets, self._path, name)
+                if base is not None:
+                    found[name] = base
+        return found
 
     def create_branch(self, name: str, source: str | None, version: Version) -> BranchRef:
         """Create a branch at a version of another; `ForkExists` when the name is taken."""

@@ -1,4 +1,4 @@
-"""Indexes whose parts others built: B-trees stay in parts, so that nobody has to hold one; answers are the same."""
+"""Indexes whose parts others built: they stay in parts, so that nobody has to hold one; answers are the same."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -57,15 +57,29 @@ def found(graph: Graph, condition: str) -> list[Any]:
 
 
 def test_parts_stay_parts_and_find_every_row(graph: Graph, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("omnigraph.engine.upkeep.indices.indexed_after", lambda *_: ())
     monkeypatch.setattr("omnigraph.api.graph.indexed_after", lambda *_: ())
     add(graph, 0, 100)
     segments = built(graph)
-    assert segments == {"id": INDEX_SEGMENTS_MAX // 2, "age": INDEX_SEGMENTS_MAX // 2, "bio": 1}
+    assert set(segments.values()) == {INDEX_SEGMENTS_MAX // 2}
     assert found(graph, "$p.age = 57") == ["p057"]
     assert found(graph, "$p.age >= 95") == [f"p{n:03}" for n in range(95, 100)]
     assert found(graph, '$p.name = "p003"') == ["p003"]
     assert found(graph, 'search($p.bio, "99")') == ["p099"]
+    assert len(found(graph, 'search($p.bio, "tea")')) == 100
+
+
+def test_ranks_do_not_depend_on_parts(
+    graph: Graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = '$p.bio, "tea 7 17 likes"'
+    text = f"query q() {{ match {{ $p: Person }} return {{ $p.name }} order {{ bm25({words}) }} limit 12 }}"
+    monkeypatch.setattr("omnigraph.api.graph.indexed_after", lambda *_: ())
+    with omnigraph.init(tmp_path / "whole", SCHEMA, config=STEPS) as whole:
+        for one in (graph, whole):
+            add(one, 0, 100)
+        assert built(whole, 1)["bio"] == 1
+        assert built(graph)["bio"] > 1
+        assert graph.query(text).rows == whole.query(text).rows
 
 
 def test_parts_that_find_no_room_become_one(graph: Graph, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,11 +11,11 @@ import pytest
 from omnigraph.failpoints import PARK_SECONDS_MAX
 from omnigraph.pipeline.buckets import buckets_of, by_bucket
 from omnigraph.pipeline.local import LocalRunner
-from omnigraph.pipeline.steps import Each, Shuffle
+from omnigraph.pipeline.steps import KEY, Each, Shuffle
 
 SQUARES = pa.schema([("n", pa.int64()), ("square", pa.int64())])
-NAMES = pa.schema([("k", pa.string()), ("position", pa.int64())])
-COUNTED = pa.schema([("k", pa.string()), ("put", pa.int64()), ("held", pa.int64())])
+NAMES = pa.schema([(KEY, pa.string()), ("position", pa.int64())])
+COUNTED = pa.schema([(KEY, pa.string()), ("put", pa.int64()), ("held", pa.int64())])
 
 
 def squares(number: int) -> Iterator[pa.Table]:
@@ -26,13 +26,13 @@ def names(split: tuple[int, list[str]]) -> Iterator[tuple[str, pa.Table]]:
     number, found = split
     side = "put" if number % 2 else "held"
     positions = [number << 40 | row for row in range(len(found))]
-    yield side, pa.table({"k": found, "position": positions}, schema=NAMES)
+    yield side, pa.table({KEY: found, "position": positions}, schema=NAMES)
 
 
 def counted(sides: Mapping[str, pa.Table]) -> Iterator[pa.Table]:
-    for key in pc.unique(pa.concat_tables(list(sides.values()))["k"]).to_pylist():
-        both = {side: pc.sum(pc.equal(rows["k"], key)).as_py() or 0 for side, rows in sides.items()}
-        yield pa.table({"k": [key], "put": [both["put"]], "held": [both["held"]]}, schema=COUNTED)
+    for key in pc.unique(pa.concat_tables(list(sides.values()))[KEY]).to_pylist():
+        both = {side: pc.sum(pc.equal(rows[KEY], key)).as_py() or 0 for side, rows in sides.items()}
+        yield pa.table({KEY: [key], "put": [both["put"]], "held": [both["held"]]}, schema=COUNTED)
 
 
 @pytest.mark.parametrize("hands", [1, 3])
@@ -71,7 +71,7 @@ def test_all_rows_of_a_key_meet_in_one_decision(
         out=COUNTED,
     )
     runner = LocalRunner(hands, buckets=buckets, keys_bytes_max=keys_bytes_max)
-    found = runner.run(step).sort_by("k").to_pylist()
+    found = runner.run(step).sort_by(KEY).to_pylist()
     assert not list(tmp_path.iterdir())
     expected = {
         key: (
@@ -80,7 +80,7 @@ def test_all_rows_of_a_key_meet_in_one_decision(
         )
         for key in texts
     }
-    assert {row["k"]: (row["put"], row["held"]) for row in found} == expected
+    assert {row[KEY]: (row["put"], row["held"]) for row in found} == expected
     assert len(found) == len(texts)
 
 
@@ -119,7 +119,7 @@ def test_a_text_and_its_bytes_have_one_bucket_wherever_they_stand() -> None:
 
 def test_keys_that_count_up_spread_over_the_buckets() -> None:
     keys = pa.array([f"p{number:08d}" for number in range(20_000)])
-    sizes = [rows.num_rows for _, rows in by_bucket(pa.table({"k": keys}), 16)]
+    sizes = [rows.num_rows for _, rows in by_bucket(pa.table({KEY: keys}), 16)]
     assert sum(sizes) == 20_000
     assert len(sizes) == 16
     assert max(sizes) < 2 * min(sizes)

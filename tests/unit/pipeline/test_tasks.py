@@ -12,10 +12,12 @@ from omnigraph.ids import TableKey, Version
 from omnigraph.pipeline.answers import ANSWERS, Passed, Piece, PieceKind, heard, told
 from omnigraph.pipeline.checks import Here, Job, check_step
 from omnigraph.pipeline.decide import decide_step
+from omnigraph.pipeline.ends import ends_step
 from omnigraph.pipeline.home import Home
+from omnigraph.pipeline.meet import meet_step
 from omnigraph.pipeline.sides import Judgement
 from omnigraph.pipeline.splits import ByteRange, HeldSplit, Split
-from omnigraph.pipeline.stage import mark_splits, mark_step, write_splits, write_step
+from omnigraph.pipeline.stage import mark_splits, stage_step, write_splits
 from omnigraph.pipeline.steps import Shuffle, Step
 from omnigraph.storage.store import open_store
 from omnigraph.storage.tables import TableAt
@@ -56,8 +58,13 @@ def steps(job: Job) -> list[Step]:
     return [
         check_step(job, [split]),
         decide_step(judgement, [split], [held]),
-        write_step(job, write_splits([split], {PERSON: AT}, pieces, pieces, 2)),
-        mark_step(job, mark_splits({PERSON: AT}, pieces, 2)),
+        meet_step(judgement, [split], [PERSON]),
+        ends_step(judgement, [split], list(judgement.edges())),
+        stage_step(
+            job,
+            write_splits([split], {PERSON: AT}, pieces, pieces, 2),
+            mark_splits({PERSON: AT}, pieces, 2),
+        ),
     ]
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from itertools import islice
 
-from omnigraph.errors import UserInputError
+from omnigraph.errors import NotFoundError, UserInputError
 from omnigraph.ids import MAIN, BranchName, CommitId, TableKey
 from omnigraph.limits import BRANCH_STATES_MAX
 from omnigraph.manifest.lineage import merge_base, plain_base
@@ -92,7 +92,11 @@ def _known(
     others = (BranchName(name) for name in manifest.rows.branches())
     seen = {source.branch, target.branch}
     for branch in islice((b for b in others if b not in seen), BRANCH_STATES_MAX):
-        shown = manifest.current(branch).lineage.by_id
+        try:
+            shown = manifest.current(branch).lineage.by_id
+        except NotFoundError:
+            # It was deleted since the branches were listed, and has nothing to tell any more.
+            continue
         if missing & shown.keys():
             own |= {commit: found for commit, found in shown.items() if commit not in known}
             known |= shown

@@ -12,8 +12,9 @@ from omnigraph.commit.sidecars import Sidecars
 from omnigraph.engine.engine import Engine
 from omnigraph.engine.upkeep.ailments import Ailment
 from omnigraph.engine.upkeep.chronicle import chronicle
-from omnigraph.errors import OmniError, SidecarUnreadable
+from omnigraph.errors import NotFoundError, OmniError, SidecarUnreadable
 from omnigraph.ids import MAIN, BranchName, node_key
+from omnigraph.limits import EXAMINATIONS_MAX
 from omnigraph.manifest.names import SCHEMA_APPLY_LOCK
 from omnigraph.manifest.records import lance_branch
 from omnigraph.manifest.snapshot import Entry, Snapshot
@@ -22,6 +23,23 @@ from omnigraph.storage.layout import SCHEMA_FILES, staging_path
 
 def examine(engine: Engine) -> list[Ailment]:
     """Check everything; an empty list is a settled graph."""
+    for _ in range(EXAMINATIONS_MAX):
+        before = _marks(engine)
+        try:
+            return _examined(engine)
+        except NotFoundError:
+            if _marks(engine) == before:
+                raise
+            # A branch went, or a type got another name, while it was looked at.
+    return _examined(engine)
+
+
+def _marks(engine: Engine) -> object:
+    """What changes whenever a branch comes or goes, or the types change."""
+    return engine.manifest.rows.branch_names(), engine.manifest.rows.head(None)
+
+
+def _examined(engine: Engine) -> list[Ailment]:
     found = [*_leftovers(engine), *_contract(engine), *_strayed(engine)]
     if any(one.check == "moved graph" for one in found):
         # Nothing that a branch says can be relied on.
@@ -183,7 +201,7 @@ def _dangling(
 
 
 def _orphan_forks(engine: Engine) -> Iterator[Ailment]:
-    live = {BranchName(n) for n in engine.manifest.rows.branches()}
+    live = _branches(engine)
     owned = {
         (entry.at.path, entry.at.branch)
         for branch in live

@@ -36,7 +36,7 @@ from omnigraph.pipeline.findings import Places, error_of, places_of
 from omnigraph.pipeline.meet import meet_step, met_where_they_are
 from omnigraph.pipeline.sides import Judgement
 from omnigraph.pipeline.splits import HeldSplit, Split, cut_table
-from omnigraph.pipeline.stage import Pieces, mark_splits, mark_step, write_splits, write_step
+from omnigraph.pipeline.stage import Pieces, mark_splits, stage_step, write_splits
 from omnigraph.pipeline.steps import Runner, Step
 from omnigraph.storage.tables import Marked, Staged, TableAt, Tables, Written
 
@@ -233,54 +233,44 @@ class Bulk:
         self, sites: Mapping[TableKey, TableAt], settled: Settled
     ) -> dict[TableKey, Staged]:
         """Write everything that goes to these versions, and describe it."""
-        written = self._written(sites, settled)
-        marked = self._marked(sites, settled)
+        found = self._kept(sites)
+        rest = {table: at for table, at in sites.items() if table not in found}
+        splits = [split for split in self.checked.splits if split.table_key in rest]
+        writes = write_splits(splits, rest, settled.losers, settled.matched, self._share)
+        replaced = {key: pieces for key, pieces in settled.replaced.items() if key[0] in sites}
+        marks = mark_splits(sites, replaced, self._share)
+        answers = _run(self.runner, stage_step(self.job, writes, marks)) if writes or marks else ()
+        found |= self._written(rest, _only(answers, Wrote), len(writes))
+        marked = _marked(_only(answers, Unwrote), len(marks))
         return {
-            table: self._described(table, at, written[table], marked[table], settled)
+            table: self._described(table, at, found[table], marked[table], settled)
             for table, at in sites.items()
         }
 
-    def _written(
-        self, sites: Mapping[TableKey, TableAt], settled: Settled
-    ) -> Mapping[TableKey, list[Written]]:
-        found: dict[TableKey, list[Written]] = {
+    def _kept(self, sites: Mapping[TableKey, TableAt]) -> dict[TableKey, list[Written]]:
+        """Fragments that an earlier attempt wrote."""
+        return {
             table: self.appended[at.path, at.branch]
             for table, at in sites.items()
             if (at.path, at.branch) in self.appended
         }
-        rest = {table: at for table, at in sites.items() if table not in found}
-        splits = [split for split in self.checked.splits if split.table_key in rest]
-        work = write_splits(splits, rest, settled.losers, settled.matched, self._share)
-        wrote = _only(_run(self.runner, write_step(self.job, work)), Wrote)
-        _require_all([one.number for one in wrote], range(len(work)), "stage")
-        for table, at in rest.items():
-            found[table] = [
-                written
-                for one in sorted(wrote, key=lambda one: one.number)
-                if one.table_key == table
-                for written in one.written
-            ]
-            if self.job.kind is ChangeKind.APPEND:
-                self.appended[at.path, at.branch] = found[table]
+
+    def _written(
+        self, sites: Mapping[TableKey, TableAt], wrote: Sequence[Wrote], tasks: int
+    ) -> dict[TableKey, list[Written]]:
+        """Fragments by table, in the order of the input; those of an append are kept for another attempt."""
+        _require_all([one.number for one in wrote], range(tasks), "stage")
+        found: dict[TableKey, list[Written]] = {table: [] for table in sites}
+        for one in sorted(wrote, key=lambda one: one.number):
+            found[one.table_key] += one.written
+        if self.job.kind is ChangeKind.APPEND:
+            self.appended |= {(at.path, at.branch): found[table] for table, at in sites.items()}
         return found
 
     @property
     def _share(self) -> int | None:
         """Into how many parts the splits of a table are put together; every one by itself when there are other hands."""
         return self.engine.settings.load_concurrency if self.runner.engine == "local" else None
-
-    def _marked(
-        self, sites: Mapping[TableKey, TableAt], settled: Settled
-    ) -> Mapping[TableKey, list[Marked]]:
-        found: defaultdict[TableKey, list[Marked]] = defaultdict(list)
-        replaced = {key: pieces for key, pieces in settled.replaced.items() if key[0] in sites}
-        if replaced:
-            work = mark_splits(sites, replaced, self._share)
-            answers = _only(_run(self.runner, mark_step(self.job, work)), Unwrote)
-            _require_all([one.number for one in answers], range(len(work)), "mark")
-            for one in answers:
-                found[one.table_key] += one.marked
-        return found
 
     def _described(
         self,
@@ -355,6 +345,14 @@ def _require_all(actual: Sequence[int], expected: Sequence[int], step: str) -> N
             f"step '{step}' has {len(expected)} splits, {len(actual)} answers came of {len(set(actual))} of "
             "them; nothing was committed"
         )
+
+
+def _marked(answers: Sequence[Unwrote], tasks: int) -> Mapping[TableKey, list[Marked]]:
+    _require_all([one.number for one in answers], range(tasks), "stage")
+    found: defaultdict[TableKey, list[Marked]] = defaultdict(list)
+    for one in answers:
+        found[one.table_key] += one.marked
+    return found
 
 
 def _by_part(pieces: Iterable[Piece], kind: PieceKind) -> Pieces:
