@@ -206,11 +206,13 @@ def test_a_deadline_ends_the_tries() -> None:
 
 
 def test_an_unreachable_service_is_told_as_such() -> None:
-    with socket.socket() as deaf, pytest.raises(EmbeddingError, match="after 2 tries"):
+    with socket.socket() as deaf:
         # Bound and not listening: refused, and given to nobody else meanwhile.
         deaf.bind(("127.0.0.1", 0))
         gone = f"http://127.0.0.1:{deaf.getsockname()[1]}/v1"
-        embedder_of(config(gone, attempts_max=2), QuickRuntime()).embed("wind", 2)
+        embedder = embedder_of(config(gone, attempts_max=2), QuickRuntime())
+        with pytest.raises(EmbeddingError, match="after 2 tries"):
+            embedder.embed("wind", 2)
 
 
 @pytest.mark.parametrize(
