@@ -239,23 +239,27 @@ def _sleeping(place: str, split: int) -> Iterator[pa.Table]:
 def test_an_interrupted_step_ends_and_the_next_one_runs(
     runner: SparkRunner, tmp_path: Path
 ) -> None:
+    main, over = threading.main_thread().ident, threading.Event()
+    assert main is not None
+
     def interrupt() -> None:
-        for _ in range(600):
+        while not over.wait(0.05):
             if any(tmp_path.glob("begun-*")):
-                break
-            threading.Event().wait(0.05)
-        main = threading.main_thread().ident
-        assert main is not None
-        signal.pthread_kill(main, signal.SIGINT)
+                signal.pthread_kill(main, signal.SIGINT)
+                return
 
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    threading.Thread(target=interrupt).start()
+    interrupter = threading.Thread(target=interrupt)
+    interrupter.start()
     try:
         with pytest.raises(KeyboardInterrupt):
             runner.run(
                 Each(name="sleep", splits=range(4), run=partial(_sleeping, str(tmp_path)), out=OUT)
             )
     finally:
+        # Nobody is interrupted by a step that ended otherwise.
+        over.set()
+        interrupter.join()
         signal.signal(signal.SIGINT, before)
     assert not any(tmp_path.glob("ended-*"))
     assert runner.run(_each([(0, ["x"])])).num_rows == 1

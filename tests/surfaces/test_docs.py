@@ -20,10 +20,14 @@ def _page(page: Path) -> ParameterSet:
 
 @pytest.mark.parametrize("page", [_page(page) for page in WITH_CODE])
 def test_the_blocks_of_a_page_run(
-    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    page: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    request: pytest.FixtureRequest,
 ) -> None:
     if page.name == "spark.md":
-        pytest.importorskip("pyspark", reason="needs the extra 'spark'")
+        # One that the page started would stay for the other tests, and not know where they are.
+        request.getfixturevalue("spark")
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {"__name__": "__docs__"}
     for number, block in enumerate(BLOCK.findall(page.read_text()), 1):

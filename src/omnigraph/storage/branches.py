@@ -5,7 +5,6 @@ import json
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import PurePosixPath
 from typing import Any, Final, TypeVar
 from urllib.parse import quote, unquote
 
@@ -31,6 +30,8 @@ from omnigraph.storage.refs import MAIN_LINE, BranchRef, Incarnation
 
 _R = TypeVar("_R")
 _NAME: Final = re.compile(r"[\w.-]+(?:/[\w.-]+)*")
+
+_REF: Final = ".json"
 
 _PARTS: Final = ("_versions", "_transactions", "_deletions", "_indices", "_refs", "data")
 """What Lance keeps in the directory of a branch, the manifests first: without them the rest is unreachable."""
@@ -60,8 +61,8 @@ def names(datasets: Datasets, objects: Objects, path: str) -> frozenset[str]:
     """List the names of the branches only; their refs are not read where the store can list them."""
     if datasets.root.is_memory:
         return frozenset(refs(datasets, path))
-    listed = (PurePosixPath(text) for text in objects.list(f"{path}/{REFS}"))
-    return frozenset(unquote(file.stem) for file in listed if file.suffix == ".json")
+    files = (text.rpartition("/")[2] for text in objects.list(f"{path}/{REFS}"))
+    return frozenset(unquote(file[: -len(_REF)]) for file in files if file.endswith(_REF))
 
 
 def base_outside(datasets: Datasets, path: str, branch: str) -> str | None:

@@ -124,6 +124,33 @@ def test_bounds_are_inclusive_and_null_is_exempt() -> None:
     assert rules(writing(change(OVEN, rows)), committed()) == []
 
 
+@pytest.mark.parametrize(
+    ("scalar", "low", "high", "inside", "outside"),
+    [
+        (Scalar.F32, 0.1, 0.3, [0.1, 0.3], [0.0999, 0.3001]),
+        (Scalar.F64, 0.1, 0.3, [0.1, 0.3], [0.09999999, 0.30000001]),
+        (Scalar.I32, 1.5, 3.5, [2, 3], [1, 4]),
+        (Scalar.U32, -5, 10, [0, 10], [11]),
+        (Scalar.U64, 2**63, 2**64 - 1, [2**63, 2**64 - 1], [2**63 - 1]),
+        (Scalar.I64, -(2**63), 2**63 - 1, [-(2**63), 2**63 - 1], []),
+        (Scalar.U64, 0, 1e40, [0, 2**64 - 1], []),
+    ],
+)
+def test_bounds_hold_at_the_precision_of_the_column(
+    scalar: Scalar, low: float, high: float, inside: list[Any], outside: list[Any]
+) -> None:
+    ranges = (Range(property="x", low=low, high=high),)
+    point = NodeType(name="Point", properties=props(prop("x", scalar)), ranges=ranges)
+    rows = table(point, [{"id": f"p{n}", "x": x} for n, x in enumerate([*inside, *outside])])
+    write = writing(TableChange(type=point, kind=ChangeKind.APPEND, rows=rows))
+    empty = CommittedTables({point.table_key: table(point, [])})
+    found = violations(write, empty, Catalog(nodes={"Point": point}))
+    wrong = [f"p{n}" for n in range(len(inside), len(inside) + len(outside))]
+    assert [(problem.rule, problem.row_id) for problem in found.problems] == [
+        ("W10", identity) for identity in wrong
+    ]
+
+
 def test_a_unique_value_has_one_holder_in_the_write_and_in_what_stays() -> None:
     before = committed(Oven=[oven("ann", mail="a@x")])
     clash = writing(change(OVEN, [oven("bob", mail="a@x")]))

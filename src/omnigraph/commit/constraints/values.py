@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterator
+from decimal import Decimal
 from functools import partial
 
 import numpy as np
@@ -14,6 +15,9 @@ from omnigraph.commit.changes import Changes, TableChange, column
 from omnigraph.commit.constraints.committed import Final
 from omnigraph.commit.constraints.report import Violations, cell, of_rows
 from omnigraph.errors import shorten
+
+_BEYOND = 10**30
+"""A bound this far out is past every integer."""
 
 
 def values(changes: Changes, final: Final) -> Violations:
@@ -84,9 +88,11 @@ def in_range(change: TableChange, rule: Range) -> Violations:
     found = column(change.rows, rule.property)
     bad = pa.array(np.zeros(len(found), dtype=bool))
     if rule.low is not None:
-        bad = pc.or_(bad, pc.fill_null(pc.less(*_comparable(found, rule.low)), False))
+        bad = pc.or_(bad, pc.fill_null(pc.less(*_comparable(found, rule.low, math.ceil)), False))
     if rule.high is not None:
-        bad = pc.or_(bad, pc.fill_null(pc.greater(*_comparable(found, rule.high)), False))
+        bad = pc.or_(
+            bad, pc.fill_null(pc.greater(*_comparable(found, rule.high, math.floor)), False)
+        )
     if change.type.properties[rule.property].type.scalar in FLOATS:
         bad = pc.or_(bad, pc.fill_null(pc.is_nan(found), False))
 
@@ -100,16 +106,20 @@ def in_range(change: TableChange, rule: Range) -> Violations:
     return of_rows(change, bad, "W10", describe, rule.property)
 
 
-def _comparable(found: pa.Array, bound: int | float) -> tuple[pa.Array, pa.Scalar]:
-    """Column and bound in one type; integers stay exact unless a bound has a fraction."""
+def _comparable(
+    found: pa.Array, bound: int | float, whole: Callable[[float], int]
+) -> tuple[pa.Array, pa.Scalar]:
+    """Column and bound in one type: floats at the precision of the column, integers exactly.
+
+    Between two integers a bound moves to the next one inside, which is what `whole` finds.
+    """
     if pa.types.is_floating(found.type):
-        return found.cast(pa.float64()), pa.scalar(float(bound), pa.float64())
-    if isinstance(bound, float) and bound.is_integer():
-        bound = int(bound)
-    if isinstance(bound, int) and -(2**63) <= bound < 2**63 and found.type != pa.uint64():
-        return found.cast(pa.int64()), pa.scalar(bound, pa.int64())
-    wide = pa.decimal128(38, 9)
-    return found.cast(pa.decimal128(20, 0)).cast(wide), pa.scalar(bound).cast(wide)
+        return found, pa.scalar(float(bound), found.type)
+    exact = whole(max(-_BEYOND, min(bound, _BEYOND)))
+    if -(2**63) <= exact < 2**63 and found.type != pa.uint64():
+        return found.cast(pa.int64()), pa.scalar(exact, pa.int64())
+    digits = pa.decimal128(38, 0)
+    return found.cast(digits), pa.scalar(Decimal(exact), digits)
 
 
 def _bound(rule: Range, value: object) -> str:

@@ -117,7 +117,7 @@ def _fetched(
     for at in stored:
         if at is not None:
             wanted.setdefault(at[0], []).append(at[1])
-    found = {}
+    found: dict[_Stored, pa.Array] = {}
     for variable, names in wanted.items():
         values = reader.entities(variable).columns(names, rows.columns[variable])
         found |= {(variable, name): values[name] for name in names}
