@@ -10,8 +10,14 @@ import pytest
 
 import omnigraph
 from omnigraph.api.graph import Graph
-from omnigraph.engine.write import bulk
-from omnigraph.errors import ConstraintError, OmniError
+from omnigraph.commit.changes import ChangeKind
+from omnigraph.commit.sidecar import WriterKind
+from omnigraph.engine.write.load import Brought, Order, bringing
+from omnigraph.engine.write.sources import given_by
+from omnigraph.engine.write.verbs import header
+from omnigraph.errors import ConstraintError, KeyConflict, OmniError, ReferentialError
+from omnigraph.ids import MAIN
+from omnigraph.manifest.records import CommitKind
 from omnigraph.pipeline import ends, meet
 from tests.support.settled import assert_settled
 
@@ -122,17 +128,32 @@ def test_what_a_glance_doubts_is_told_as_ever(
         assert outcome(graph) == outcome(memory)
 
 
-def test_ids_held_for_a_load_go_with_it(graph: Graph, monkeypatch: pytest.MonkeyPatch) -> None:
-    jobs: list[Any] = []
-    step = bulk.ends_step
+@pytest.fixture
+def brought(graph: Graph) -> Iterator[Brought]:
+    """Edges and people that were read and found right by themselves."""
+    graph.load({"Person": people()}, mode="append", spark=False)
+    engine = graph._engine
+    contract = engine.contracts.current().contract
+    order = Order(
+        kind=ChangeKind.APPEND,
+        contract=contract,
+        header=header(engine, WriterKind.LOAD, CommitKind.LOAD, None),
+    )
+    source = {"Person": people(["late"]), "Knows": edges(NAMES, NAMES[::-1])}
+    with bringing(engine, given_by(source, contract.catalog), order) as (found, choice):
+        assert choice.runner is not None
+        yield found
 
-    def remembered(judgement: Any, *rest: Any) -> Any:
-        jobs.append(judgement.job)
-        return step(judgement, *rest)
 
-    monkeypatch.setattr(bulk, "ends_step", remembered)
-    for name in ("q", "r"):
-        source = {"Person": people([name]), "Knows": edges([name], [name])}
-        graph.load(source, mode="append", spark=False)
-    first, second = (job.kept("ids of node:Person", pa.array).to_pylist() for job in jobs)
-    assert (first, sorted(second)) == (["q"], ["q", "r"])
+def test_another_attempt_sees_that_a_node_went(graph: Graph, brought: Brought) -> None:
+    brought.require_fit(graph._engine.view(MAIN))
+    graph.mutate('query q() { delete Person where name = "p007" }')
+    with pytest.raises(ReferentialError, match="p007"):
+        brought.require_fit(graph._engine.view(MAIN))
+
+
+def test_another_attempt_sees_that_an_id_came(graph: Graph, brought: Brought) -> None:
+    brought.require_fit(graph._engine.view(MAIN))
+    graph.mutate('query q() { insert Person { name: "late" } }')
+    with pytest.raises(KeyConflict, match="late"):
+        brought.require_fit(graph._engine.view(MAIN))

@@ -178,7 +178,7 @@ def test_a_bad_line_is_named_and_nothing_changes(people: Run, tmp_path: Path) ->
         (["query", "friends", "--store", "g", "--query", "people.gq"], 1, ["P06", "who"]),
         (["query", "friends", "--store", "g", "--query", "absent.gq"], 1, ["absent.gq"]),
         (["load", "g", "--data", "absent.jsonl", "--mode", "append"], 1, ["absent.jsonl"]),
-        (["load", "g", "--data", "people.jsonl", "--mode", "upsert"], 1, ["append, merge or overwrite"]),
+        (["load", "g", "--data", "people.jsonl", "--mode", "upsert"], 2, ["append, merge or overwrite"]),
         (["load", "g", "--data", "people.jsonl", "--mode", "merge", "--branch", "typo"], 1, ["typo"]),
         (["load", "g", "--data", "people.jsonl", "--mode", "append"], 3, ["W20", "Ada", "merge"]),
         (["init", "g", "--schema", "people.pg"], 3, ["exists"]),

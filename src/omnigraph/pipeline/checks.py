@@ -46,6 +46,7 @@ from omnigraph.pipeline.splits import Loose, Shaped, Split, TextTable
 from omnigraph.pipeline.steps import Each
 from omnigraph.runtime import SYSTEM
 from omnigraph.storage.store import Store, open_store
+from omnigraph.storage.tables import TableAt
 
 _K = TypeVar("_K")
 
@@ -73,10 +74,13 @@ class Job:
         """The graph as this process reaches it."""
         return self.here.store or _reached(self.home, self.seed)
 
-    def kept(self, name: str, make: Callable[[], _K]) -> _K:
-        """Something that several tasks of one process need: made by the first, and gone with the load."""
+    def kept(self, name: str, at: TableAt | None, make: Callable[[], _K]) -> _K:
+        """Something that several tasks of one process need: made by the first, and gone with the load.
+
+        It is good for one version of a table: another attempt may see another one.
+        """
         here = self.here if self.here.store is not None else _elsewhere(self.home, self.seed)
-        return here.kept(name, make)
+        return here.kept(name, at, make)
 
     def kind_of(self, table: TableKey) -> ChangeKind:
         """How one table is written."""
@@ -107,14 +111,14 @@ class Here:
     def __init__(self, store: Store | None = None) -> None:
         self.store = store
         self._lock = Lock()
-        self._made: dict[str, Any] = {}
+        self._made: dict[str, tuple[TableAt | None, Any]] = {}
 
-    def kept(self, name: str, make: Callable[[], _K]) -> _K:
-        """What was made under a name; others wait for whoever makes it."""
+    def kept(self, name: str, at: TableAt | None, make: Callable[[], _K]) -> _K:
+        """What was made under a name at a version; others wait for whoever makes it."""
         with self._lock:
-            if name not in self._made:
-                self._made[name] = make()
-            found: _K = self._made[name]
+            if name not in self._made or self._made[name][0] != at:
+                self._made[name] = (at, make())
+            found: _K = self._made[name][1]
             return found
 
     def __reduce__(self) -> "tuple[type[Here], tuple[()]]":

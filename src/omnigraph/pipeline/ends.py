@@ -87,7 +87,8 @@ class Look:
         names = {"src": edge.source, "dst": edge.target}
         ends = [column(rows, side) for side, name in names.items() if node_key(name) == table]
         sought = pa.concat_arrays(ends).drop_null().cast(pa.large_string())
-        ids = self.job.kept(f"ids of {table}", lambda: self._ids_of(table, store))
+        at = self.nodes[table].at
+        ids = self.job.kept(f"ids of {table}", at, lambda: self._ids_of(table, store))
         return bool(pc.all(pc.is_in(sought, value_set=ids), min_count=0).as_py())
 
     def _ids_of(self, table: TableKey, store: Store) -> pa.Array:

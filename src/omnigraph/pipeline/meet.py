@@ -61,7 +61,8 @@ class Meet:
         store = job.store()
         sides = {Side("put", table, ID).name: _rows(alone, split.splits, "put", table)}
         if alone.gathered:
-            held = job.kept(f"held {table}", lambda: _held(alone, table, store))
+            at = alone.pins[table]
+            held = job.kept(f"held {table}", at, lambda: _held(alone, table, store))
             sides[Side("held", table, ID).name] = held
         yield told(identified(Bucket(alone, sides, store)))
 

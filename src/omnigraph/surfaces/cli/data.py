@@ -44,6 +44,8 @@ At = Annotated[
     str | None, typer.Option("--snapshot", "--at", help="A commit, or a manifest version.")
 ]
 
+_MODES = ("append", "merge", "overwrite")
+
 
 def init(
     uri: Annotated[str, typer.Argument(help="Where the graph shall be.")],
@@ -109,6 +111,8 @@ def load(
     """
     if not data or not mode:
         raise typer.BadParameter("give --data FILE and --mode append|merge|overwrite")
+    if mode not in _MODES:
+        raise typer.BadParameter(f"'{mode}' is not append, merge or overwrite", param_hint="--mode")
     place_ = place(uri, store)
     if mode == "overwrite" and not check:
         consent("load --mode overwrite", place_, yes=yes, json=json)
