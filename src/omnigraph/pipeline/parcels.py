@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from omnigraph.errors import UserInputError
 from omnigraph.limits import RECORDS_WEIGHED
 
 _PARCEL: Final = "__records"
@@ -32,7 +33,12 @@ def weight(records: Sequence[Any]) -> int:
 
 def _spelled(records: Sequence[Any]) -> bytes:
     sink = io.BytesIO()
-    _Pickler(sink, protocol=5).dump(list(records))
+    try:
+        _Pickler(sink, protocol=5).dump(list(records))
+    except RecursionError as error:
+        raise UserInputError(
+            "a record of the source holds a value that is nested too deeply for any property; no changes were made"
+        ) from error
     return sink.getvalue()
 
 

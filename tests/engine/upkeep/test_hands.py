@@ -45,7 +45,7 @@ def graph(tmp_path: Path) -> Iterator[Graph]:
     opened.close()
 
 
-def test_index_parts_built_elsewhere_become_one_segment_per_index(tmp_path: Path) -> None:
+def test_index_parts_built_elsewhere_are_put_in_place_as_they_are(tmp_path: Path) -> None:
     with made(tmp_path / "h", config={"upkeep": "off"}) as graph:
         for number in range(100, 104):
             graph.load([person(number, bio="likes rope")], mode="append")
@@ -55,7 +55,7 @@ def test_index_parts_built_elsewhere_become_one_segment_per_index(tmp_path: Path
         assert hands.done > report.built > 0
         assert content(graph) == rows
         table = graph._engine.store.tables.open(entry(graph).at)
-        assert {len(one.segments) for one in table.indices()} == {1}
+        assert sum(len(one.segments) for one in table.indices()) > len(table.indices())
         assert set(states(graph).values()) == {"ready"}
         found = (
             'query q() { match { $p: Person  search($p.bio, "rope") } return { count($p) as n } }'

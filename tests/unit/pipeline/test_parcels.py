@@ -15,6 +15,7 @@ import pyarrow as pa
 import pytest
 
 from omnigraph.catalog.types import PropertyType, Scalar
+from omnigraph.errors import UserInputError
 from omnigraph.pipeline.columns import json_fit
 from omnigraph.pipeline.parcels import opened_parcel, parcel, weight
 
@@ -105,3 +106,11 @@ def test_a_parcel_that_names_anything_else_is_not_opened() -> None:
 def test_some_records_are_weighed_for_all(count: int) -> None:
     records = [{"type": "Person", "data": {"name": f"{n:08}"}} for n in range(count)]
     assert weight(records) == pytest.approx(parcel(records).nbytes - EMPTY, rel=0.2, abs=20)
+
+
+def test_a_value_nested_too_deeply_is_refused() -> None:
+    value: list[Any] = []
+    for _ in range(100_000):
+        value = [value]
+    with pytest.raises(UserInputError, match="nested too deeply"):
+        weight([{"type": "Person", "data": {"name": value}}])
