@@ -108,7 +108,7 @@ def test_a_bad_load_is_told_and_changes_nothing(
     code, out, err = command(arguments, capsys, monkeypatch)
     if bad.mode not in MODES:
         # A flag that takes one of a few words is a matter of usage, before anything is opened.
-        assert (code, out) == (2, "")
+        assert (code, json.loads(out)["kind"]) == (2, "usage")
         assert f"'{bad.mode}' is not append, merge or overwrite" in err
         return
     assert code == exit_code(error)
