@@ -94,15 +94,14 @@ def spread(rows: int, count: int) -> Work:
     return work
 
 
-def both_sides(rows: int, count: int) -> Work:
-    """New and changed rows on the branch, others on main."""
+def both_sides(rows: int, count: int, changed: int) -> Work:
+    """Rows on the branch and others on main, so many of them `changed`, the rest new."""
 
     def work(graph: Graph, branch: str, n: int) -> None:
-        half = count // 2
         for side, number in ((branch, 2 * n), ("main", 2 * n + 1)):
-            changed = _changed(rows, half, number)
-            fresh = people(0, half, f"{side} {n} ")
-            _load(graph, side, pa.concat_tables([changed, fresh]))
+            fresh = people(0, count - changed, f"{side} {n} ")
+            known = _changed(rows, changed, number) if changed else fresh.slice(0, 0)
+            _load(graph, side, pa.concat_tables([known, fresh]))
 
     return work
 
@@ -307,10 +306,11 @@ def _b3(home: Path, given: argparse.Namespace) -> list[tuple[str, object, object
     n = given.large
     return [
         (
-            "B3 three-way, 100 rows each side, large / 10k",
-            Merging(home, "large", n, both_sides(n, 100)),
-            Merging(home, "small", 10_000, both_sides(10_000, 100)),
+            f"B3 three-way, 100 rows each side, {changed} spread updates, large / 10k",
+            Merging(home, f"large-{changed}", n, both_sides(n, 100, changed)),
+            Merging(home, f"small-{changed}", 10_000, both_sides(10_000, 100, changed)),
         )
+        for changed in (0, 50)
     ]
 
 
