@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from omnigraph.errors import ConfigError, did_you_mean, suggestion
-from omnigraph.limits import SMALL_WORK_BYTES, SMALL_WORK_ROWS, SPLIT_BYTES
+from omnigraph.limits import LOAD_CONCURRENCY, SMALL_WORK_BYTES, SMALL_WORK_ROWS, SPLIT_BYTES
 
 MIB = 1024 * 1024
 
@@ -17,7 +17,7 @@ class Settings:
 
     durability: str = "none"
     cache_bytes: int = 1024 * MIB
-    load_concurrency: int = 8
+    load_concurrency: int = LOAD_CONCURRENCY
     maintenance_concurrency: int = 8
     upkeep: str = "auto"
     small_work_bytes: int = SMALL_WORK_BYTES

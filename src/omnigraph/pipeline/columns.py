@@ -2,7 +2,7 @@
 
 import base64
 import binascii
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Any
@@ -259,8 +259,6 @@ def _instants(texts: pa.Array) -> pa.Array | None:
 
 
 # ---- whole columns of clean values
-
-_Fast = Callable[[Sequence[Any], PropertyType], "pa.Array | None"]
 
 
 def _fast(values: Sequence[Any], target: PropertyType) -> pa.Array | None:

@@ -11,13 +11,12 @@ from pyspark.sql.types import StructType
 from omnigraph.engine.engine import Engine
 from omnigraph.engine.history.diff import EntityChange, Wanted
 from omnigraph.engine.history.feed import Block, page
-from omnigraph.engine.open import open_graph
 from omnigraph.ids import MAIN, BranchName, TableKey
 from omnigraph.limits import CHANGES_PAGE
 from omnigraph.manifest.names import branch_name
 from omnigraph.pipeline.home import Home
 from omnigraph.runtime import datetime_of
-from omnigraph.spark.places import home_of, require_known
+from omnigraph.spark.places import engine_at, home_of, require_known
 
 NAME: Final = "omnigraph-changes"
 SCHEMA: Final = (
@@ -75,7 +74,7 @@ class Feed:
 
     def after(self, commit: str) -> list[Block]:
         """The next commits after one, as many as make a batch."""
-        engine = open_graph(self.home.uri, read_only=True, storage_options=dict(self.home.options))
+        engine = engine_at(self.home, read_only=True)
         try:
             found = page(engine, self.branch, commit or None, self.limit, self._wanted(engine))
             return list(found.blocks)

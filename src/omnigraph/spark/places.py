@@ -45,8 +45,12 @@ class Asked:
 
     def engine(self, *, read_only: bool = True) -> Engine:
         """Open the graph."""
-        options = dict(self.home.options)
-        return open_graph(self.home.uri, read_only=read_only, storage_options=options)
+        return engine_at(self.home, read_only=read_only)
+
+
+def engine_at(home: Home, *, read_only: bool) -> Engine:
+    """Open the graph that a task or another process was told of."""
+    return open_graph(home.uri, read_only=read_only, storage_options=dict(home.options))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

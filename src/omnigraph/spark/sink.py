@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -14,6 +14,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from omnigraph.engine.write.beacon import put_out, scratch_area, shine
+from omnigraph.engine.write.load import KINDS
 from omnigraph.engine.write.sources import SpilledFrame
 from omnigraph.errors import UserInputError
 from omnigraph.ids import OperationId
@@ -23,8 +24,6 @@ from omnigraph.spark.frames import FILE_BYTES, gathered, no_rows
 from omnigraph.spark.places import Asked
 from omnigraph.spark.writes import written
 from omnigraph.storage.store import Store
-
-MODES: Final = ("append", "merge", "overwrite")
 
 
 @dataclass
@@ -103,9 +102,9 @@ def purpose_of(
 ) -> Purpose:
     """Read the options of a write."""
     mode = options.get("mode", "overwrite" if overwrite else "append")
-    if mode not in MODES:
+    if mode not in KINDS:
         raise UserInputError(
-            f"option 'mode' is one of {', '.join(MODES)}, not '{mode}'; nothing was written"
+            f"option 'mode' is one of {', '.join(KINDS)}, not '{mode}'; nothing was written"
         )
     if asked.at is not None:
         raise UserInputError("the past cannot be written: leave out 'at'; nothing was written")

@@ -6,11 +6,10 @@ from dataclasses import dataclass, replace
 from pyspark.sql import DataFrame
 
 from omnigraph.engine.engine import Engine
-from omnigraph.engine.open import open_graph
 from omnigraph.errors import UserInputError
 from omnigraph.ids import MAIN
 from omnigraph.pipeline.home import Home
-from omnigraph.spark.places import absolute
+from omnigraph.spark.places import absolute, engine_at
 from omnigraph.spark.transaction import Transaction
 from omnigraph.spark.writes import Handle
 
@@ -25,8 +24,7 @@ class _Elsewhere:
 
     @property
     def _engine(self) -> Engine:
-        options = dict(self.home.options)
-        return open_graph(self.home.uri, read_only=False, storage_options=options)
+        return engine_at(self.home, read_only=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -214,8 +214,8 @@ def _deleted_by_source(rows: pa.Table, both: Compared) -> tuple[pa.Table, Clash]
 def _updated_on_both(rows: pa.Table, sides: _Sides, granularity: Granularity) -> Resolved:
     theirs = sides.by_target().matrix(column(rows, "base"), column(rows, "target"))
     untouched = ~theirs.any(axis=1)
-    carried = _pick(rows, untouched)
-    carried = carried.append_column("row_id", pa.nulls(carried.num_rows, pa.uint64()))
+    kept = _pick(rows, untouched)
+    kept = kept.append_column("row_id", pa.nulls(kept.num_rows, pa.uint64()))
     rows, theirs = _pick(rows, ~untouched), theirs[~untouched]
     across = sides.across()
     apart = across.matrix(column(rows, "source"), column(rows, "target"))
@@ -236,6 +236,4 @@ def _updated_on_both(rows: pa.Table, sides: _Sides, granularity: Granularity) ->
     )
     # Where all that the source did is there already, the target's row is the merged one.
     mixed = ~clashing & (ours & apart).any(axis=1)
-    return Resolved(
-        changed=carried.select(CHANGED.names), mixed=_pick(rows, mixed), clashes=(clash,)
-    )
+    return Resolved(changed=kept.select(CHANGED.names), mixed=_pick(rows, mixed), clashes=(clash,))
