@@ -75,7 +75,7 @@ class Snapshot:
             branch=self._view.branch,
             snapshot=self._at,
             commit=self._view.commit,
-            table=answer.table,
+            found=answer.rows,
             types=answer.types,
         )
 

@@ -1,16 +1,13 @@
 """Parameters where a query uses them: what a value must be beyond its declared type."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
 from omnigraph.catalog.fit import Misfit, fit
 from omnigraph.compile.checked import (
-    AllOf,
-    AnyOf,
     Assign,
     AssignedValue,
-    Bm25,
     Checked,
     CheckedDelete,
     CheckedInsert,
@@ -18,16 +15,10 @@ from omnigraph.compile.checked import (
     CheckedRead,
     CheckedStatement,
     CheckedUpdate,
-    Condition,
     Const,
-    ItemExpr,
-    Nearest,
-    Not,
+    Demand,
     Now,
     ParamRef,
-    Pattern,
-    Rrf,
-    TextMatch,
     VariableKind,
 )
 from omnigraph.compile.params import bind
@@ -45,21 +36,17 @@ def arguments(
     """
     values = bind(checked.params, given, strict=strict)
     if isinstance(checked, CheckedRead):
-        for reference, word, least in _uses(checked):
-            _require(reference, word, least, values)
+        for demand in checked.demands:
+            _require(demand, values[demand.parameter.name])
     return values
 
 
-def _require(
-    reference: Const | ParamRef | None, word: str, least: int | None, values: Mapping[str, object]
-) -> None:
-    if not isinstance(reference, ParamRef):
-        return
-    value = values[reference.name]
+def _require(demand: Demand, value: object) -> None:
+    parameter, word, least = demand.parameter, demand.word, demand.least
     if value is None:
-        raise _refused(reference, "P05", f"{word} cannot be null", "null")
+        raise _refused(parameter, "P05", f"{word} cannot be null", "null")
     if least is not None and isinstance(value, int) and value < least:
-        raise _refused(reference, "P02", f"{word} must be at least {least}", shorten(value))
+        raise _refused(parameter, "P02", f"{word} must be at least {least}", shorten(value))
 
 
 def _refused(reference: ParamRef, code: str, rule: str, came: str) -> ParamError:
@@ -67,60 +54,6 @@ def _refused(reference: ParamRef, code: str, rule: str, came: str) -> ParamError
         f"parameter '{reference.name}' ({reference.type}): {rule}, got {came}. Nothing was run"
     )
     return ParamError(reference.name, code, message, expected=str(reference.type), got=came)
-
-
-# ---- where a read uses parameters
-
-
-_Use = tuple[Const | ParamRef | None, str, int | None]
-
-
-def _uses(read: CheckedRead) -> Iterator[_Use]:
-    yield read.limit, "limit", 0
-    yield read.offset, "offset", 0
-    yield from _pattern_uses(read.pattern)
-    for column in read.columns:
-        yield from _expression_uses(column.expr)
-    for key in read.order:
-        if not isinstance(key.key, str):
-            yield from _expression_uses(key.key)
-
-
-def _pattern_uses(pattern: Pattern) -> Iterator[_Use]:
-    for condition in pattern.conditions:
-        yield from _condition_uses(condition)
-    for block in (*pattern.negations, *pattern.optionals):
-        yield from _pattern_uses(block)
-
-
-def _condition_uses(condition: Condition) -> Iterator[_Use]:
-    match condition:
-        case TextMatch():
-            yield from _expression_uses(condition)
-        case AllOf() | AnyOf():
-            for part in condition.parts:
-                yield from _condition_uses(part)
-        case Not():
-            yield from _condition_uses(condition.part)
-        case _:
-            return
-
-
-def _expression_uses(expr: ItemExpr) -> Iterator[_Use]:
-    match expr:
-        case TextMatch():
-            yield expr.query, f"the query text of {expr.function}", None
-            yield expr.distance, "the edit distance of fuzzy", 0
-        case Nearest():
-            yield expr.query, "the query of nearest", None
-        case Bm25():
-            yield expr.query, "the query text of bm25", None
-        case Rrf():
-            yield from _expression_uses(expr.first)
-            yield from _expression_uses(expr.second)
-            yield expr.k, "the constant k of rrf", 1
-        case _:
-            return
 
 
 # ---- what a mutation writes

@@ -274,6 +274,16 @@ class SortKey:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Demand:
+    """A parameter that cannot be NULL where it is used, nor less than `least` if there is such a bound."""
+
+    parameter: ParamRef
+    word: str
+    """What it is used for."""
+    least: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CheckedRead:
     """A read that type-checks. With any aggregate among the columns, the others are the group key.
 
@@ -290,6 +300,7 @@ class CheckedRead:
     offset: Const | ParamRef | None = None
     description: str | None = None
     instruction: str | None = None
+    demands: tuple[Demand, ...] = ()
 
     @property
     def is_aggregate(self) -> bool:

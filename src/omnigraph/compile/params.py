@@ -102,8 +102,13 @@ def _error(
 # ---- values
 
 
+_PLAIN = frozenset({str, int, float, bool, type(None)})
+
+
 def _native(value: object) -> object:
     """The plain Python value behind a numpy or Arrow one."""
+    if type(value) in _PLAIN:
+        return value
     match value:
         case np.datetime64():
             unit = "D" if np.datetime_data(value.dtype)[0] in ("Y", "M", "W", "D") else "ms"

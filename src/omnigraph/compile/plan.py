@@ -9,6 +9,7 @@ import pyarrow as pa
 from omnigraph.catalog.types import PropertyType
 from omnigraph.compile.checked import Parameter, VariableKind
 from omnigraph.compile.explain import explain
+from omnigraph.compile.lookup import Lookup, lookup_of
 from omnigraph.compile.operators import Operator, Output, Project, execution_order
 
 
@@ -55,6 +56,11 @@ class Plan:
     def arrow_types(self) -> tuple[pa.DataType, ...]:
         """The declared types of the columns of the result."""
         return tuple(self.schema.types)
+
+    @cached_property
+    def lookup(self) -> Lookup | None:
+        """The plan as a lookup, if it is no more than that."""
+        return lookup_of(self.root)
 
     @cached_property
     def operators(self) -> tuple[Operator, ...]:

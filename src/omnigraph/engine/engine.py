@@ -19,13 +19,13 @@ from omnigraph.engine.held.watch import Watch
 from omnigraph.engine.settings import Settings
 from omnigraph.errors import ReadOnlyError
 from omnigraph.ids import MAIN, BranchName
-from omnigraph.limits import KNOWN_ID_BYTES
+from omnigraph.limits import BRANCH_STATES_MAX, KNOWN_ID_BYTES
 from omnigraph.manifest.contracts import Contracts
 from omnigraph.manifest.heads import Heads
 from omnigraph.manifest.legacy import LegacyLineage
 from omnigraph.manifest.manifest import Manifest
 from omnigraph.manifest.travel import At
-from omnigraph.manifest.view import View, capture
+from omnigraph.manifest.view import View, Views, capture
 from omnigraph.pipeline.home import Home
 from omnigraph.recovery.reconciler import Reconciler
 from omnigraph.recovery.records import KEY as AUDIT_KEY
@@ -33,6 +33,7 @@ from omnigraph.recovery.records import StoredAudit
 from omnigraph.recovery.sweep import Recovery
 from omnigraph.runtime import Runtime
 from omnigraph.storage import layout
+from omnigraph.storage.recent import Recent
 from omnigraph.storage.store import Store, open_store
 
 
@@ -47,6 +48,7 @@ class Engine:
     contracts: Contracts
     desk: Desk
     recovery: Recovery
+    views: Views
     plans: Plans
     cache: ByteCache
     known: KnownIds
@@ -68,7 +70,7 @@ class Engine:
 
     def view(self, branch: BranchName = MAIN, at: At | None = None) -> View:
         """Capture what one operation sees."""
-        return capture(self.manifest, self.contracts, branch, at)
+        return capture(self.manifest, self.contracts, self.views, branch, at)
 
     def require_writable(self, operation: str) -> None:
         """Refuse a writer on a read-only handle."""
@@ -89,6 +91,7 @@ class Engine:
         self.cache.clear()
         self.known.clear()
         self.manifest.heads.clear()
+        self.views.drop(lambda _: True)
 
 
 def assemble(
@@ -130,6 +133,7 @@ def assemble(
         contracts=Contracts(store.objects, runtime),
         desk=desk,
         recovery=recovery,
+        views=Recent(BRANCH_STATES_MAX),
         plans=Plans(),
         cache=ByteCache(settings.cache_bytes),
         known=KnownIds(settings.cache_bytes // KNOWN_ID_BYTES),

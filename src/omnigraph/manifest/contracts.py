@@ -26,7 +26,7 @@ from omnigraph.storage.layout import (
     past_schema_path,
     staging_path,
 )
-from omnigraph.storage.objects import Objects
+from omnigraph.storage.objects import Objects, Stamp
 
 _STAGED = staging_path(SCHEMA_STATE)
 """Written last and put in place last: while a change is published and not in place, this file is there."""
@@ -74,7 +74,7 @@ class Contracts:
     def __init__(self, objects: Objects, runtime: Runtime) -> None:
         self._objects = objects
         self._runtime = runtime
-        self._held: tuple[Mapping[str, str], Accepted] | None = None
+        self._held: tuple[Mapping[str, Stamp], Accepted] | None = None
         self._replaced: dict[OperationId, Contract | None] = {}
 
     def current(self) -> Accepted:
@@ -114,17 +114,17 @@ class Contracts:
         """Read everything again at the next look."""
         self._held = None
 
-    def _hold(self, stamps: Mapping[str, str], accepted: Accepted) -> Accepted:
+    def _hold(self, stamps: Mapping[str, Stamp], accepted: Accepted) -> Accepted:
         known = replace(accepted, is_staged=_STAGED in stamps)
         self._held = (stamps, known)
         return known
 
-    def _is_moving(self, before: Mapping[str, str]) -> bool:
+    def _is_moving(self, before: Mapping[str, Stamp]) -> bool:
         """Whether texts that disagree may be those of a change that puts them in place one by one."""
         now = self._stamps()
         return now != before or _STAGED in now
 
-    def _stamps(self) -> Mapping[str, str]:
+    def _stamps(self) -> Mapping[str, Stamp]:
         return self._objects.stamps(_WATCHED)
 
 

@@ -14,6 +14,7 @@ from omnigraph.manifest.records import CommitKind, GraphCommit
 from omnigraph.manifest.snapshot import Snapshot
 from omnigraph.manifest.state import BranchState
 from omnigraph.manifest.travel import At, state_at
+from omnigraph.storage.recent import Recent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,13 +65,25 @@ class View:
         return self.state.lineage
 
 
+Views = Recent[BranchName, View]
+"""The last view of each branch in use."""
+
+
 def capture(
-    manifest: Manifest, contracts: Contracts, branch: BranchName = MAIN, at: At | None = None
+    manifest: Manifest,
+    contracts: Contracts,
+    views: Views,
+    branch: BranchName = MAIN,
+    at: At | None = None,
 ) -> View:
     """Capture a branch as it is now, or as it was at a point of its history."""
-    if at is None:
-        return _now(manifest, contracts, branch)
     accepted = contracts.current()
+    if at is None:
+        state, known = manifest.current(branch), views.get(branch)
+        if known is not None and known.accepted is accepted and known.state is state:
+            return known
+        seen = View(branch=branch, accepted=accepted, state=state)
+        return views.put(branch, _settled(manifest, contracts, seen))
     state = state_at(manifest, branch, at)
     renamed = by_identity(state.snapshot, accepted.contract)
     past = _contract_of(manifest, contracts, state)
@@ -89,10 +102,9 @@ def _contract_of(manifest: Manifest, contracts: Contracts, state: BranchState) -
     return None
 
 
-def _now(manifest: Manifest, contracts: Contracts, branch: BranchName) -> View:
+def _settled(manifest: Manifest, contracts: Contracts, view: View) -> View:
     """Take schema and tables of one moment: between the publish of a schema change and its files, wait a little."""
-    view = _look(manifest, contracts, branch)
-    still = 0
+    branch, still = view.branch, 0
     for _ in range(CONTRACT_LOOKS_MAX):
         is_settled = not _may_be_amid_change(view) or _is_steady(view, contracts)
         if is_settled or still == CONTRACT_ROUNDS_MAX:

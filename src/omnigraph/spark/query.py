@@ -90,7 +90,7 @@ def spark_query(
     )
     return Answer(
         query_name=found.checked.name,
-        table=run_on_spark(plan, graph),
+        rows=run_on_spark(plan, graph),
         types=tuple(column.type for column in plan.columns),
     )
 

@@ -36,6 +36,29 @@ class Costing:
     probes: Cost = Cost.TABLE_PROBES
 
 
+@dataclass(frozen=True, slots=True)
+class _End:
+    """A version as the last of its line on a disk: the file of its manifest, and of the one that would follow."""
+
+    version: Version
+    file: str
+    following: str
+
+    @classmethod
+    def at(cls, place: str, version: Version) -> "_End":
+        """Take a version for the last of the line whose files are in a place."""
+        names = (f"{place}/{_VERSIONS}/{_LAST - n:020d}.manifest" for n in (version, version + 1))
+        return cls(version, *names)
+
+    @property
+    def is_true(self) -> bool:
+        """Whether it is there and the next is not: it is the last then, unless versions between were removed.
+
+        Nothing is removed of a table without gaps, nor past a pin.
+        """
+        return not os.access(self.following, os.F_OK) and os.access(self.file, os.F_OK)
+
+
 class Datasets:
     """Opens versions of the tables under one root and keeps the last ones open; safe between threads."""
 
@@ -58,7 +81,7 @@ class Datasets:
         self._fsync = fsync and root.is_local
         self._held: Recent[TableAt, LanceDataset] = Recent(handles_max)
         self._turns = tuple(threading.Lock() for _ in range(OPENING_TURNS))
-        self._heads: dict[str, Version] = {}
+        self._ends: dict[str, _End] = {}
 
     def uri(self, path: str, branch: str | None = None) -> str:
         """Spell the place of a table's branch for Lance."""
@@ -114,40 +137,30 @@ class Datasets:
         A line without gaps ends where it did when the last version seen has no successor.
         """
         line = branch_path(path, branch)
-        seen = self._heads.get(line) if self._gapless else None
-        if seen is not None and self._is_last(path, branch, seen):
+        end = self._ends.get(line)
+        if end is not None and end.is_true:
             record(self._costing.probes)
-            return seen
+            return end.version
         held = self._held.newest(lambda at: at.path == path and at.branch == branch)
         if held is None:
             return Version(self.latest(path, branch).version)
         with faults(Doing.READ, self.place(path, branch)):
             version = Version(held.latest_version)
         record(self._costing.probes)
-        if len(self._heads) >= TABLE_HANDLES_MAX:
-            self._heads.clear()
-        self._heads[line] = version
+        if self._gapless and self.root.is_local:
+            if len(self._ends) >= TABLE_HANDLES_MAX:
+                self._ends.clear()
+            self._ends[line] = _End.at(self.root.at(line), version)
         return version
 
     def is_newest(self, at: TableAt) -> bool:
         """Tell whether no version follows one that is pinned; on a disk two looks, however many versions there are."""
-        if self._is_last(at.path, at.branch, at.version):
+        # Elsewhere than on a disk a listing costs as much.
+        place = self.root.at(branch_path(at.path, at.branch)) if self.root.is_local else None
+        if place is not None and _End.at(place, at.version).is_true:
             record(self._costing.probes)
             return True
         return self.head(at.path, at.branch) == at.version
-
-    def _is_last(self, path: str, branch: str | None, version: Version) -> bool:
-        """Whether a version is there and the next is not: it is the last then, unless versions between were removed.
-
-        Nothing is removed of a table without gaps, nor past a pin. Elsewhere than on a disk a listing costs as much.
-        """
-        if not self.root.is_local:
-            return False
-        folder = f"{self.root.at(branch_path(path, branch))}/{_VERSIONS}"
-        following = f"{folder}/{_LAST - version - 1:020d}.manifest"
-        if os.access(following, os.F_OK):
-            return False
-        return os.access(f"{folder}/{_LAST - version:020d}.manifest", os.F_OK)
 
     def exists(self, path: str, branch: str | None = None) -> bool:
         """Tell whether a table, or the files of one of its branches, are there."""

@@ -23,6 +23,7 @@ from omnigraph.storage.object_faults import (
 )
 from omnigraph.storage.objects import (
     Objects,
+    Stamp,
     Versioned,
     asking,
     directory_path,
@@ -86,7 +87,7 @@ class StoreObjects:
         paths = (self._relative(item["path"]) for item in found["objects"])
         return tuple(sorted(path for path in paths if path != directory and is_object_path(path)))
 
-    def stamps(self, paths: Sequence[str]) -> dict[str, str]:
+    def stamps(self, paths: Sequence[str]) -> dict[str, Stamp]:
         """Tell texts that lie in one directory by stamps that change when the text does: one listing."""
         directory = paths[0].rpartition("/")[0]
         with asking(Doing.LIST, self._root, directory):
@@ -141,6 +142,11 @@ class StoreObjects:
         with asking(Doing.RENAME, self._root, source):
             obstore.copy(self._store, old, new)
             obstore.delete(self._store, old)
+
+    def copy(self, source: str, target: str) -> None:
+        """Give a file a second one with the same bytes; they stay in the store."""
+        with asking(Doing.WRITE, self._root, target):
+            obstore.copy(self._store, self._key(source), self._key(target))
 
     def delete(self, path: str) -> None:
         """Remove a text, if it is there."""

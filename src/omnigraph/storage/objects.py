@@ -20,6 +20,10 @@ class Versioned:
     token: str
 
 
+Stamp = str | tuple[int, int, int]
+"""What tells one state of a text from another without reading it."""
+
+
 class Objects(Protocol):
     """Texts under one root; paths are relative to it and separated by `/`."""
 
@@ -55,6 +59,10 @@ class Objects(Protocol):
         """Move a text over another; off a disk both may exist after a crash."""
         ...
 
+    def copy(self, source: str, target: str) -> None:
+        """Give a file of any kind and size a second one with the same bytes, under a name that is not taken."""
+        ...
+
     def delete(self, path: str) -> None:
         """Remove a text, if it is there."""
         ...
@@ -63,7 +71,7 @@ class Objects(Protocol):
         """List the texts directly in a directory, sorted; empty when there is none."""
         ...
 
-    def stamps(self, paths: Sequence[str]) -> Mapping[str, str]:
+    def stamps(self, paths: Sequence[str]) -> Mapping[str, Stamp]:
         """Tell texts that lie in one directory by stamps that change when the text does; a missing one has none."""
         ...
 

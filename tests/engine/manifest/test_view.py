@@ -17,9 +17,10 @@ from omnigraph.manifest.contracts import Accepted, Contracts, bootstrap_contract
 from omnigraph.manifest.manifest import Manifest
 from omnigraph.manifest.publish import Published, publish
 from omnigraph.manifest.records import CommitKind
-from omnigraph.manifest.view import capture
+from omnigraph.manifest.view import Views, capture
 from omnigraph.storage.counters import counting
 from omnigraph.storage.layout import SCHEMA_FILES, SCHEMA_IR, SCHEMA_PG, SCHEMA_STATE, staging_path
+from omnigraph.storage.recent import Recent
 from omnigraph.storage.store import Store, open_store
 from tests.support.graphs import SCHEMA, init, manifest_of
 from tests.support.manifests import StillRuntime
@@ -59,16 +60,34 @@ def next_schema(store: Store, text: str) -> Accepted:
 def test_a_view_holds_branch_head_catalog_and_snapshot_of_one_moment(
     manifest: Manifest, contracts: Contracts
 ) -> None:
-    view = capture(manifest, contracts)
+    views: Views = Recent(2)
+    view = capture(manifest, contracts, views)
     published = move(manifest, PERSON)
     assert (view.branch, view.snapshot.pins[PERSON]) == (MAIN, 1)
     assert sorted(view.catalog.tables) == ["edge:Knows", "node:City", "node:Person"]
     assert published.commit is not None
     assert view.commit == published.commit.parent
-    later = capture(manifest, contracts)
+    later = capture(manifest, contracts, views)
     assert (later.head, later.snapshot.pins[PERSON]) == (published.commit, 2)
     assert len(later.lineage.commits) == len(view.lineage.commits) + 1
     assert later.version == view.version + 1
+
+
+def test_a_view_is_the_same_until_tables_or_schema_change(
+    store: Store, manifest: Manifest, contracts: Contracts
+) -> None:
+    views: Views = Recent(2)
+    first = capture(manifest, contracts, views)
+    assert capture(manifest, contracts, views) is first
+    move(manifest, PERSON)
+    second = capture(manifest, contracts, views)
+    assert second is not first
+    text = store.objects.read(SCHEMA_PG)
+    assert text is not None
+    store.objects.put(SCHEMA_PG, text + "\n// a remark")
+    third = capture(manifest, contracts, views)
+    assert third.accepted.source.endswith("// a remark")
+    assert third.state is second.state
 
 
 def test_a_view_of_the_past_has_the_catalog_of_today(
@@ -77,7 +96,7 @@ def test_a_view_of_the_past_has_the_catalog_of_today(
     genesis = manifest.current(MAIN).head
     move(manifest, PERSON)
     assert genesis is not None
-    view = capture(manifest, contracts, at=genesis.id)
+    view = capture(manifest, contracts, Recent(2), at=genesis.id)
     assert (view.commit, view.snapshot.pins[PERSON]) == (genesis.id, 1)
     assert PERSON in view.catalog.tables
 
@@ -87,15 +106,15 @@ def test_a_view_of_an_unknown_branch_names_what_exists(
 ) -> None:
     create_branch(manifest, store.tables, "review")
     with pytest.raises(NotFound, match="did you mean 'review'"):
-        capture(manifest, contracts, BranchName("revieww"))
+        capture(manifest, contracts, Recent(2), BranchName("revieww"))
 
 
 def test_a_warm_view_costs_one_probe_and_one_listing(
     manifest: Manifest, contracts: Contracts
 ) -> None:
-    capture(manifest, contracts)
+    capture(manifest, contracts, Recent(2))
     with counting() as costs:
-        capture(manifest, contracts)
+        capture(manifest, contracts, Recent(2))
     assert costs.as_dict() == {"manifest_probes": 1, "object_lists": 1}
 
 

@@ -1,5 +1,7 @@
 """A read query: pattern, columns, order and bounds."""
 
+from dataclasses import replace
+
 from omnigraph.catalog.types import INTEGERS, PropertyType, Scalar
 from omnigraph.compile.check.context import Context
 from omnigraph.compile.check.expressions import parameter
@@ -8,6 +10,7 @@ from omnigraph.compile.check.items import columns
 from omnigraph.compile.check.order import sort_keys
 from omnigraph.compile.check.pattern import pattern
 from omnigraph.compile.checked import CheckedRead, Const, ParamRef
+from omnigraph.compile.demands import demands_of
 from omnigraph.language.query import tree
 
 _ROWS = PropertyType(scalar=Scalar.I64)
@@ -18,7 +21,7 @@ def check_read(query: tree.Query, read: tree.Read, context: Context) -> CheckedR
     matched, scope = pattern(read.clauses, context)
     projected = columns(read, scope, context)
     order = sort_keys(read, projected, scope, context)
-    return CheckedRead(
+    checked = CheckedRead(
         name=query.name.text,
         params=context.params,
         pattern=matched,
@@ -30,6 +33,7 @@ def check_read(query: tree.Query, read: tree.Read, context: Context) -> CheckedR
         description=query.description,
         instruction=query.instruction,
     )
+    return replace(checked, demands=demands_of(checked))
 
 
 def _bound(

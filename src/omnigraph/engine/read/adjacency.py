@@ -136,6 +136,17 @@ class Adjacency:
         slots = self.slots.of(nodes)
         return np.asarray(self.offsets[slots + 1] - self.offsets[slots], dtype=np.int64)
 
+    def span(self, node: int) -> tuple[int, int]:
+        """Where the neighbours of one node begin and end among all targets."""
+        slot = self.slots.one(node)
+        start, end = self.offsets[slot : slot + 2].tolist()
+        return start, end
+
+    def neighbours(self, node: int) -> Numbers:
+        """The neighbours of one node."""
+        start, end = self.span(node)
+        return self.targets[start:end].astype(np.int64)
+
     def walk(self, nodes: Numbers) -> Walk:
         """Step from every node to all its neighbours, in the order of the nodes."""
         if len(nodes) == 1:

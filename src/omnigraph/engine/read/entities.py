@@ -85,6 +85,11 @@ class Entities:
         return places_of(column(rows, _ROW_ID).to_numpy(zero_copy_only=False).astype(np.int64))
 
     @property
+    def held_places(self) -> Places | None:
+        """Where each entity is in a whole column, if that is in memory."""
+        return self.cache.peek((self.layout, "places"))
+
+    @property
     def all(self) -> Numbers:
         """Every entity, in the order of whole columns; the same array while it is held."""
         if not len(self):
@@ -131,9 +136,14 @@ class Entities:
         known = dict(zip(rows[ID].to_pylist(), rows[_ROW_ID].to_pylist(), strict=True))
         return np.array([known.get(text, ABSENT) for text in texts.to_pylist()], dtype=np.int64)
 
+    @property
+    def held_keys(self) -> KeyMap | None:
+        """The key map, if there is one."""
+        return self.cache.peek((self.layout, "keys"))
+
     def _keys(self, wanted: int) -> KeyMap | None:
         """The key map, if there is one or it is worth having by now."""
-        found: KeyMap | None = self.cache.peek((self.layout, "keys"))
+        found = self.held_keys
         if found is not None or not len(self) or len(self) > KEY_MAP_ROWS_MAX:
             return found
         loose = self.loose_rows(ID, IndexKind.BTREE) * costs.SCANNED_ROW
@@ -241,6 +251,13 @@ class Entities:
             family,
         )
         return found.values
+
+    def held_column(self, name: str) -> pa.Array | None:
+        """A whole column, if it is in memory."""
+        if not len(self) or name not in self.table.field_ids:
+            return None
+        found: Held | None = self.cache.peek(self._column_key(name)[0])
+        return None if found is None else found.values
 
     def holds(self, name: str) -> bool:
         """Whether a whole column is in memory."""

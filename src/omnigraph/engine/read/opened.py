@@ -20,9 +20,9 @@ _TABLE_BYTES = 2_000
 """About what an opened table takes beside what the cache holds of it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Opened:
-    """Nodes, edges and topologies by name, each made when it is first asked for."""
+    """Nodes, edges and topologies by name, each made when it is first asked for; it serves as a key."""
 
     catalog: Catalog
     snapshot: Snapshot

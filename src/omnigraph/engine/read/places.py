@@ -37,6 +37,11 @@ class Places:
         held = (self.row_ids, self.slots, self.order)
         return 100 + sum(part.nbytes for part in held if part is not None)
 
+    @property
+    def are_numbers(self) -> bool:
+        """Whether the place of every entity is its number."""
+        return self.row_ids is None and self.low == 0
+
     def all(self) -> Numbers:
         """Every entity, in column order."""
         if self.row_ids is not None:
@@ -45,7 +50,7 @@ class Places:
 
     def of(self, numbers: Numbers) -> Numbers:
         """The places of entities; -1 for no entity and for one that is not there."""
-        if self.row_ids is None and self.low == 0:
+        if self.are_numbers:
             return (
                 numbers if self._within(numbers) else np.where(numbers < self.rows, numbers, ABSENT)
             )

@@ -13,7 +13,8 @@ from omnigraph.compile.arguments import arguments
 from omnigraph.compile.plan import Plan
 from omnigraph.engine.engine import Engine
 from omnigraph.engine.read.explain import explained, measured
-from omnigraph.engine.read.opened import opened
+from omnigraph.engine.read.lookup import looked_up
+from omnigraph.engine.read.opened import Opened, opened
 from omnigraph.engine.read.past import Compiled, compiled
 from omnigraph.engine.read.profile import Profile, Step
 from omnigraph.engine.read.reader import Reader
@@ -29,7 +30,7 @@ class Answer:
     """The rows of a query and the types of its columns."""
 
     query_name: str
-    table: pa.Table
+    rows: pa.Table | pa.RecordBatch
     types: tuple[PropertyType, ...]
 
 
@@ -55,8 +56,11 @@ def query(
 ) -> Answer:
     """Run a read on one view."""
     found = compiled(engine.plans, view, source, name)
-    reader = _reader(engine, found, arguments(found.checked, params))
-    return Answer(query_name=found.checked.name, table=run(reader), types=found.plan.types)
+    values = arguments(found.checked, params)
+    rows = looked_up(found.plan, _opened(engine, found), values)
+    if rows is None:
+        rows = run(_reader(engine, found, values))
+    return Answer(query_name=found.checked.name, rows=rows, types=found.plan.types)
 
 
 def stream(
@@ -94,11 +98,15 @@ def explain(
     return Explained(plan=found.plan, steps=measured(watched))
 
 
-def _reader(engine: Engine, found: Compiled, values: Mapping[str, object]) -> Reader:
+def _opened(engine: Engine, found: Compiled) -> Opened:
     tables, cache = engine.store.tables, engine.cache
+    return opened(found.catalog, found.snapshot, found.names, tables, cache)
+
+
+def _reader(engine: Engine, found: Compiled, values: Mapping[str, object]) -> Reader:
     return Reader(
         plan=found.plan,
-        opened=opened(found.catalog, found.snapshot, found.names, tables, cache),
+        opened=_opened(engine, found),
         params=values,
         embedder=engine.embedder,
         traversal=engine.traversal,

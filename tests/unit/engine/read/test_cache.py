@@ -80,3 +80,36 @@ def test_costs_add_up_and_equal_things_are_one() -> None:
     assert cache.intern("name", second) is first
     cache.clear()
     assert cache.spend("a", 1.0) == 0.0
+
+
+def test_what_is_made_of_held_values_goes_when_one_of_them_goes() -> None:
+    cache = ByteCache(6)
+    cache.get("a", lambda: b"xxx", size)
+    assert cache.made("both", lambda: "first") == "first"
+    cache.get("b", lambda: b"xxx", size)
+    assert cache.made("both", lambda: "second") == "first"
+    cache.get("c", lambda: b"xxx", size)
+    assert cache.made("both", lambda: "second") == "second"
+    cache.keep("c", b"yyy", 3)
+    assert cache.made("both", lambda: "third") == "third"
+    cache.clear()
+    assert cache.made("both", lambda: "fourth") == "fourth"
+
+
+def test_what_was_being_made_while_a_value_went_is_given_and_not_held() -> None:
+    cache = ByteCache(3)
+    cache.get("a", lambda: b"xxx", size)
+
+    def make() -> str:
+        cache.get("b", lambda: b"yyy", size)
+        return "of a"
+
+    assert cache.made("made", make) == "of a"
+    assert cache.made("made", lambda: "of b") == "of b"
+
+
+def test_what_cannot_be_made_yet_is_tried_again() -> None:
+    cache = ByteCache(3)
+    nothing: str | None = cache.made("made", lambda: None)
+    assert nothing is None
+    assert cache.made("made", lambda: "now") == "now"

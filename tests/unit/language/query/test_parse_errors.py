@@ -1,5 +1,6 @@
 """Query text that does not parse: where it says so, what it expected, and how to mend it."""
 
+import gc
 import time
 
 import pytest
@@ -392,6 +393,20 @@ def test_a_file_of_three_hundred_queries_is_read_in_less_than_a_second() -> None
     start = time.process_time()
     assert len(parse_queries(source).queries) == 300
     assert time.process_time() - start < 1.0
+
+
+def test_a_long_text_is_read_without_a_search_for_garbage_and_the_search_goes_on_afterwards() -> (
+    None
+):
+    source = Source("query q() { match { $a: T } return { $a } }\n" * 10_000)
+    gc.collect()
+    before = gc.get_stats()[2]["collections"]
+    assert len(parse_queries(source).queries) == 10_000
+    assert gc.get_stats()[2]["collections"] == before
+    assert gc.isenabled()
+    with pytest.raises(QueryError):
+        parse_queries(Source(source.text + "query"))
+    assert gc.isenabled()
 
 
 def test_every_code_is_said_by_something_here() -> None:

@@ -1,0 +1,64 @@
+"""A lookup that memory answers gives the rows its query means, wherever the rows lie."""
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from omnigraph.compile.plan import Plan
+from omnigraph.engine.read.adjacency import Each
+from omnigraph.engine.read.lookup import looked_up
+from omnigraph.limits import LOOKUP_VALUES_MAX
+from tests.properties.test_read_oracle import worlds
+from tests.support.plan_fixtures import checked_read, harbour
+from tests.support.query_model import NOW, meaning
+from tests.support.read_places import Place
+from tests.support.read_world import INSTANT, World, plan_of, table_rows
+from tests.unit.compile.test_rules_meaning import PORTS, VESSELS, graphs, same
+
+LOOKUPS = (
+    ("{ $v: Vessel { imo: $id } } return { $v.name, $v.dwt, $v.kind }", VESSELS),
+    (
+        "{ $v: Vessel { imo: $id } } return { $v.built, $v.seen, $v.tags, $v.draft, $v.sig }",
+        VESSELS,
+    ),
+    ("{ $p: Port { code: $id } } return { $p, $p.name }", PORTS),
+    ("{ $v: Vessel { imo: $id }  $v callsAt $p } return { $p.name, $p.code }", VESSELS),
+    ("{ $p: Port { code: $id }  $v callsAt $p } return { $v.imo, $v.name }", PORTS),
+    ("{ $p: Port { code: $id }  $p feeds $q } return { $q.code }", PORTS),
+    ("{ $p: Port { code: $id }  $q feeds $p } return { $q.code, $q.name }", PORTS),
+)
+
+
+@pytest.mark.parametrize("place", Place)
+@settings(max_examples=12)
+@given(data=st.data())
+def test_memory_gives_the_rows_a_lookup_means(place: Place, data: st.DataObject) -> None:
+    graph = data.draw(graphs(least=2))
+    body, ids = data.draw(st.sampled_from(LOOKUPS))
+    read = checked_read(f"query q($id: String?) {{ match {body} }}")
+    plan = plan_of(read, harbour())
+    world = data.draw(worlds(graph, place))
+    try:
+        for identity in (*ids, "nobody", None):
+            expected = meaning(read, graph, {"id": identity, NOW: INSTANT})
+            assert same(read, table_rows(from_memory(plan, world, identity)), expected), identity
+    finally:
+        world.close()
+
+
+def from_memory(plan: Plan, world: World, identity: str | None) -> pa.Table:
+    """Answer from memory alone, once it holds what is needed."""
+    lookup, opened = plan.lookup, world.reader(plan).opened
+    assert lookup is not None
+    nodes, shown = opened.nodes(lookup.type_name), opened.nodes(lookup.shown_type)
+    assert looked_up(plan, opened, {"id": identity}) is None or nodes.held_keys is not None
+    nodes.numbers_of(pa.array(["nobody"] * LOOKUP_VALUES_MAX))
+    assert shown.places.rows == len(shown)
+    for name in lookup.columns:
+        shown.whole(name)
+    if lookup.hop is not None:
+        opened.topology(lookup.hop.edge).adjacency(lookup.hop.direction, Each.PAIR)
+    found = looked_up(plan, opened, {"id": identity})
+    assert found is not None
+    return pa.Table.from_batches([found])
