@@ -76,8 +76,8 @@ def test_an_equality_on_an_indexed_property_is_said_to_ask_the_index(cold: Graph
     assert "index on city" in cold.explain(text).text
     for _ in range(50):
         cold.query(text)
-    # Asked often enough, the column is in memory, and so is what is said.
-    assert "columns city" in cold.explain(text).text
+    # Asked often enough, the column is in memory, and so is who has which value of it.
+    assert "values of city" in cold.explain(text).text
 
 
 def test_a_profile_counts_rows_and_milliseconds_per_operator(graph: Graph) -> None:

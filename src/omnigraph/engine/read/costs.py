@@ -20,6 +20,12 @@ SCANNED_ROW: Final = 3e-5
 SCANNED_NUMBER: Final = 5e-6
 """A row of a column of numbers that is read."""
 
+COMPARED_ROW: Final = 5e-6
+"""A row of a column in memory that is compared with a value."""
+
+MATCHED_ROW: Final = 1e-4
+"""A row of a map from values to the entities that have them."""
+
 KEY_ROW: Final = 5e-4
 """A row of a map from ids to numbers."""
 

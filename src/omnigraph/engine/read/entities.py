@@ -20,6 +20,7 @@ from omnigraph.engine.read.columns import Held, held
 from omnigraph.engine.read.encode import codes_of
 from omnigraph.engine.read.keys import KeyMap, key_map
 from omnigraph.engine.read.layout import Layout, layout_of
+from omnigraph.engine.read.matches import Matches, matches_of
 from omnigraph.engine.read.numbers import ABSENT, Numbers, counted, indices_of, no_numbers
 from omnigraph.engine.read.places import Places, places_of
 from omnigraph.engine.read.renamed import RenamedTable
@@ -216,6 +217,21 @@ class Entities:
             return whole.take(indices)
 
         return pick
+
+    def matches(self, name: str, *, only_asking: bool = False) -> Matches | None:
+        """Entities by their value of a property in memory, if they are held so or that is worth it by now."""
+        if not len(self) or not self.holds(name) or len(self) > KEY_MAP_ROWS_MAX:
+            return None
+        key = (self.layout, "matches", self.table.field_ids.get(name))
+        found: Matches | None = self.cache.peek(key)
+        if found is not None or only_asking:
+            return found
+        cost = len(self) * costs.COMPARED_ROW
+        if self.cache.spend(key, cost) + cost < len(self) * costs.MATCHED_ROW:
+            return None
+        return self.cache.get(
+            key, lambda: matches_of(self.whole(name), self.all), lambda one: one.nbytes
+        )
 
     def codes(self, name: str, numbers: Numbers) -> Numbers:
         """Numbers that are equal where a property of entities is."""

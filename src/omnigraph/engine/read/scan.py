@@ -17,12 +17,14 @@ from omnigraph.compile.checked import (
     ParamRef,
     PropertyRef,
 )
+from omnigraph.compile.coerce import Exact, coerce
 from omnigraph.compile.leaves import Change, change_condition
 from omnigraph.compile.operators import Scan
 from omnigraph.engine.read import costs
 from omnigraph.engine.read.bindings import Bindings
 from omnigraph.engine.read.entities import Entities
 from omnigraph.engine.read.evaluate import keep_all
+from omnigraph.engine.read.matches import can_match
 from omnigraph.engine.read.numbers import ABSENT, Numbers, no_numbers
 from omnigraph.engine.read.pushdown import column_name, sql
 from omnigraph.engine.read.reader import Reader
@@ -37,9 +39,10 @@ _FIRST_PART = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Access:
-    """How a scan finds its entities: by `ids`, by a `filter` that storage answers, or by reading columns."""
+    """How a scan finds its entities: by `ids`, as `known` ones, by a `filter` of storage, or by reading columns."""
 
     ids: tuple[str, ...] | None = None
+    known: Numbers | None = None
     filter: str | None = None
     rest: tuple[Test, ...] = ()
     note: str = "every row"
@@ -62,7 +65,7 @@ def _matching(operator: Scan, reader: Reader) -> Bindings:
     access = access_of(operator, reader)
     reader.note(access.note)
     search = operator.search
-    if search and access.ids is None and access.filter is None:
+    if search and access.ids is None and access.known is None and access.filter is None:
         # The terms name the rows that have them; all others need not be looked at.
         numbers, search = np.sort(matching(search[0], reader)), search[1:]
     else:
@@ -78,6 +81,8 @@ def _start(access: Access, nodes: Entities) -> Numbers:
     if access.ids is not None:
         found = nodes.numbers_of(pa.array(access.ids, pa.string()))
         return np.asarray(found[found != ABSENT])
+    if access.known is not None:
+        return access.known
     if access.filter is not None:
         rows = nodes.table.read((), access.filter, row_id=True)
         return np.asarray(column(rows, _ROW_ID).to_numpy(zero_copy_only=False), dtype=np.int64)
@@ -94,6 +99,11 @@ def access_of(operator: Scan, reader: Reader, *, only_asking: bool = False) -> A
         if ids is not None:
             rest = tuple(one for one in tests if one is not test)
             return Access(ids=ids, rest=rest, note="id lookup")
+    for test in tests:
+        known = _matched(test, nodes, reader, only_asking)
+        if known is not None:
+            rest = tuple(one for one in tests if one is not test)
+            return Access(known=known, rest=rest, note=f"values of {_shown([test])}")
     spent = 0.0 if only_asking else costs.LOOKUP
     return _by_index(tests, nodes, spent, reader) or _by_column(tests, nodes, reader)
 
@@ -109,6 +119,25 @@ def _ids(test: Test, reader: Reader) -> tuple[str, ...] | None:
             return tuple(dict.fromkeys(text for text in texts if isinstance(text, str)))
         case _:
             return None
+
+
+# ---- a value, when its column is in memory
+
+
+def _matched(test: Test, nodes: Entities, reader: Reader, only_asking: bool) -> Numbers | None:
+    """The entities that have the value a property must have, if they are known."""
+    match test:
+        case Compare(left=PropertyRef() as one, op="=", right=Const() | ParamRef() as fixed):
+            pass
+        case Compare(left=Const() | ParamRef() as fixed, op="=", right=PropertyRef() as one):
+            pass
+        case _:
+            return None
+    found = nodes.matches(one.property, only_asking=only_asking) if can_match(one.type) else None
+    if found is None:
+        return None
+    exact = coerce("=", reader.value(fixed), one.type)
+    return found.of(exact.value) if isinstance(exact, Exact) else None
 
 
 # ---- an index, when a column is not in memory
@@ -132,7 +161,11 @@ def _by_index(
     texts = [text for _, text in written]
     done = {id(test) for test, _ in written}
     rest = tuple(test for test in tests if id(test) not in done)
-    return Access(filter=" and ".join(texts), rest=rest, note=f"index on {_shown(written)}")
+    return Access(
+        filter=" and ".join(texts),
+        rest=rest,
+        note=f"index on {_shown([test for test, _ in written])}",
+    )
 
 
 def _pushed(test: Test, nodes: Entities, reader: Reader) -> str | None:
@@ -144,8 +177,8 @@ def _pushed(test: Test, nodes: Entities, reader: Reader) -> str | None:
     return sql(change_condition(test, Change(reference=nodes.stored)), reader.value)
 
 
-def _shown(written: Sequence[tuple[Test, str]]) -> str:
-    return ", ".join(sorted(_names([test for test, _ in written])))
+def _shown(tests: Sequence[Test]) -> str:
+    return ", ".join(sorted(_names(tests)))
 
 
 def _is_served(test: Test, nodes: Entities) -> bool:
@@ -198,5 +231,5 @@ def _by_column(tests: Sequence[Test], nodes: Entities, reader: Reader) -> Access
         if texts:
             rest = tuple(test for test, text in pairs if text is None)
             return Access(filter=" and ".join(texts), rest=rest, note="filter in storage")
-    note = f"columns {', '.join(sorted(_names(tests)))}" if tests else "every row"
+    note = f"columns {_shown(tests)}" if tests else "every row"
     return Access(rest=tuple(tests), note=note)

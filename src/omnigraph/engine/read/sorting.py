@@ -74,6 +74,8 @@ def selected(values: pa.Array, descending: bool, count: int) -> Numbers | None:
     missing = values.null_count
     if count == 0:
         return counted(0)
+    if not missing and pa.types.is_integer(values.type) and count < len(values):
+        return _selected_numbers(values.to_numpy(), descending, count)
     if not descending and missing >= count:
         return _marked(pc.is_null(values))
     wanted = count if descending else count - missing
@@ -86,16 +88,28 @@ def selected(values: pa.Array, descending: bool, count: int) -> Numbers | None:
     return _marked(pc.fill_null(within, not descending))
 
 
+def _selected_numbers(numbers: npt.NDArray[Any], descending: bool, count: int) -> Numbers:
+    last = _at(numbers, descending, count)
+    return np.flatnonzero(numbers >= last if descending else numbers <= last)
+
+
+def _at(numbers: npt.NDArray[Any], descending: bool, place: int) -> Any:
+    """The number at a place of the order."""
+    at = len(numbers) - place if descending else place - 1
+    return np.partition(numbers, at)[at]
+
+
 def _nth(values: pa.Array, descending: bool, place: int) -> pa.Scalar | None:
     """The value at a place of the order; None when there is none to compare with."""
     if pa.types.is_boolean(values.type):
         return None
     if pa.types.is_integer(values.type) or pa.types.is_floating(values.type):
         numbers = values.to_numpy(zero_copy_only=False)
-        if np.isnan(numbers).any():
-            return None
-        at = len(numbers) - place if descending else place - 1
-        return pa.scalar(np.partition(numbers, at)[at], values.type)
+        return (
+            None
+            if np.isnan(numbers).any()
+            else pa.scalar(_at(numbers, descending, place), values.type)
+        )
     way = "descending" if descending else "ascending"
     best = pc.select_k_unstable(pa.table({"v": values}), place, [("v", way)])
     return values[best[-1].as_py()]
