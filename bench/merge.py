@@ -17,11 +17,12 @@ import numpy as np
 import pyarrow as pa
 from lance import LanceDataset, LanceOperation
 from lance.dataset import Transaction
-from lance.fragment import RowIdSequence, write_fragments
+from lance.fragment import FragmentMetadata, RowIdSequence, write_fragments
 from support.paired import REPEATS_MAX, compare
 
 import omnigraph
 from omnigraph.api.graph import Graph
+from omnigraph.storage.sequences import versions_of
 
 SCHEMA = "node P { name: String @key  age: I64?  city: String? }\nedge K: P -> P"
 COMMITS_MAX = 60
@@ -192,18 +193,70 @@ class RawUpdate(Raw):
         return _changed(self._rows, self._count, number)
 
     def _change(self, dataset: LanceDataset, rows: pa.Table) -> LanceOperation.BaseOperation:
-        numbers = np.array([int(name[1:]) for name in rows["name"].to_pylist()])
+        numbers = _numbers(rows)
         [fragment] = write_fragments(rows, dataset)
         fragment.row_id_meta = RowIdSequence(pa.array(numbers, pa.uint64())).to_inline_metadata()
-        marked = [
-            dataset.get_fragment(part).delete_rows(
-                (numbers[numbers // FRAGMENT_ROWS == part] % FRAGMENT_ROWS).tolist()
-            )
-            for part in np.unique(numbers // FRAGMENT_ROWS).tolist()
-        ]
         return LanceOperation.Update(
-            updated_fragments=marked, new_fragments=[fragment], update_mode="rewrite_rows"
+            updated_fragments=_marked(dataset, numbers),
+            new_fragments=[fragment],
+            update_mode="rewrite_rows",
         )
+
+
+def _numbers(rows: pa.Table) -> "np.ndarray":
+    return np.array([int(name[1:]) for name in rows["name"].to_pylist()])
+
+
+def _marked(dataset: LanceDataset, numbers: "np.ndarray") -> list[FragmentMetadata]:
+    """The fragments without the rows of these numbers."""
+    return [
+        dataset.get_fragment(part).delete_rows(
+            (numbers[numbers // FRAGMENT_ROWS == part] % FRAGMENT_ROWS).tolist()
+        )
+        for part in np.unique(numbers // FRAGMENT_ROWS).tolist()
+    ]
+
+
+class RawRead(RawUpdate):
+    """Reading the rows, which a merge compares with the changed ones."""
+
+    def run(self, n: int) -> None:
+        """Read them where they lie."""
+        assert self._dataset is not None, "ready comes first"
+        for _ in range(n):
+            numbers = _numbers(self._waiting.pop(0))
+            places = (numbers // FRAGMENT_ROWS << 32) + numbers % FRAGMENT_ROWS
+            listed = ", ".join(map(str, places.tolist()))
+            found = self._dataset.to_table(["age", "city"], filter=f"_rowaddr IN ({listed})")
+            assert found.num_rows == self._count
+
+
+class RawTakeover(RawUpdate):
+    """The same in two commits: the rows are appended, and take over from the others in the next one."""
+
+    def run(self, n: int) -> None:
+        """Commit them."""
+        assert self._dataset is not None, "ready comes first"
+        for _ in range(n):
+            rows = self._waiting.pop(0)
+            [fresh] = write_fragments(rows, self._dataset)
+            self._commit(LanceOperation.Append([fresh]))
+            self._commit(self._taken(self._dataset, rows))
+
+    def _commit(self, operation: LanceOperation.BaseOperation) -> None:
+        assert self._dataset is not None
+        change = Transaction(self._dataset.version, operation)
+        self._dataset = LanceDataset.commit(self._dataset, change, max_retries=0)
+
+    def _taken(self, dataset: LanceDataset, rows: pa.Table) -> LanceOperation.BaseOperation:
+        numbers = _numbers(rows)
+        heirs = dataset.get_fragments()[-1].metadata
+        heirs.row_id_meta = RowIdSequence(pa.array(numbers, pa.uint64())).to_inline_metadata()
+        heirs.created_at_version_meta = versions_of(np.full(len(numbers), 1, np.uint64))
+        now = np.full(len(numbers), dataset.version + 1, np.uint64)
+        heirs.last_updated_at_version_meta = versions_of(now)
+        marked = _marked(dataset, numbers)
+        return LanceOperation.Update(updated_fragments=[*marked, heirs], update_mode="rewrite_rows")
 
 
 def _with_ids(table: pa.Table) -> pa.Table:
@@ -298,6 +351,16 @@ def _b2(home: Path, given: argparse.Namespace) -> list[tuple[str, object, object
             "B2 what of it is Lance: raw update, large / 10k",
             RawUpdate(home, "raw-l", n, 100),
             RawUpdate(home, "raw-s", 10_000, 100),
+        ),
+        (
+            "B2 the way around: raw update in two commits / in one, large",
+            RawTakeover(home, "two-l", n, 100),
+            RawUpdate(home, "one-l", n, 100),
+        ),
+        (
+            "B2 what is left: raw read of the old values, large / 10k",
+            RawRead(home, "read-l", n, 100),
+            RawRead(home, "read-s", 10_000, 100),
         ),
     ]
 

@@ -176,6 +176,18 @@ class ReadOnlyError(UserInputError):
         )
 
 
+class GraphClosed(UserInputError):
+    """A handle was used after it was closed."""
+
+    kind = "closed"
+
+    def __init__(self, uri: str) -> None:
+        super().__init__(
+            f"the handle of graph '{uri}' is closed; no changes were made",
+            hint="open the graph again",
+        )
+
+
 class ConfigError(UserInputError):
     """Configuration, profile or credentials contradict one another."""
 

@@ -1,5 +1,6 @@
 """The names of things: identifiers as types, so that one is never taken for another."""
 
+from enum import StrEnum
 from typing import NewType
 
 TableKey = NewType("TableKey", str)
@@ -18,6 +19,22 @@ BranchName = NewType("BranchName", str)
 """A graph branch. The main branch is always spelled `main` above the storage layer."""
 
 MAIN = BranchName("main")
+
+
+class LoadMode(StrEnum):
+    """What a load does with rows that are there: refuse them, replace them one by one, or replace all."""
+
+    APPEND = "append"
+    MERGE = "merge"
+    OVERWRITE = "overwrite"
+
+
+class PartFormat(StrEnum):
+    """How the files of an export are spelled."""
+
+    JSONL = "jsonl"
+    PARQUET = "parquet"
+
 
 RECOVERY_ACTOR = "omnigraph:recovery"
 REPAIR_ACTOR = "omnigraph:repair"

@@ -213,6 +213,18 @@ FRAGMENT_BYTES_MAX = 4 * 1024 * 1024 * 1024
 INDEX_SEGMENTS_MAX = 8
 """Segments of one index, each asked by every query; past it the index is built anew."""
 
+BTREE_ROWS_MIN = 16_384
+"""Rows of an index segment that is sorted here: of fewer Lance builds one sooner."""
+
+BTREE_ROWS_MAX = 4_000_000
+"""Rows of an index segment that is sorted in memory; of more Lance builds it, with files."""
+
+BTREE_BYTES_MAX = 512 * 1024 * 1024
+"""Texts of an index segment that is sorted in memory."""
+
+BTREE_SAMPLE_ROWS = 65_536
+"""Rows of a column that is not in order, to see whether texts come more than once: only then is it sorted here."""
+
 IMAGE_CHUNKS_MAX = 32
 """Chunks of a derived image before it is made whole: kernels slow down with chunks."""
 
@@ -240,17 +252,39 @@ COMPARE_BYTES_MAX = 32 * 1024 * 1024
 MERGE_SHELF_BYTES = 16 * 1024 * 1024
 """Rows that a merge read to compare them and keeps until they are written."""
 
+COPY_ROWS_MIN = 4_096
+"""Rows of a fragment that a merge takes over as it is; the rows of smaller ones are written together."""
+
 ADDRESSES_MAX = 1_024
 """Row addresses of one read; more become several, since each is parsed as text."""
 
 OPENING_TURNS = 16
 """Locks under which threads open table versions; two versions may share one."""
 
+HEAD_READS_MAX = 4
+"""Readings of a head that writers replace and cleanup removes while it is read, before that is told."""
+
+RECLAIM_LOOKS_MAX = 5
+"""Looks whether a past version whose files are missing is being removed, before it is called damaged."""
+
+RECLAIM_WAIT_SECONDS = 0.1
+"""Pause between two looks at a version that may be about to go."""
+
 DELETION_WRITES_MAX = 8
 """Deletion files one staged write has under way at a time."""
 
 DELETION_READS_MAX = 8
 """Deletion files one comparison asks an object store for at a time."""
+
+SPAN_ROWS_MAX = 131_072
+"""Rows around those that a merge changes: to update them in one commit Lance looks through all of these, at some 20 ns
+each. Past this, changed rows come with one commit and take over in the next, which costs as much on a disk."""
+
+SPAN_ROWS_DISTANT_MAX = 4_000_000
+"""The same on an object store, where a commit is several requests."""
+
+DELETIONS_HELD_MAX = 1_024
+"""Deletion files of few rows whose contents are kept in memory: they never change."""
 
 MERGE_COMMITS_MAX = 1_024
 """Upserts one merge makes on one table; more rows make them larger, not more."""

@@ -30,6 +30,25 @@ ODD: dict[str, tuple[Callable[[Any], object], type[OmniError]]] = {
     "a name that is a number": (lambda g: g.query(READ, 5), UserInputError),
     "a branch that is a number": (lambda g: g.query(READ, branch=5), UserInputError),
     "a branch that cannot be stored": (lambda g: g.branch_create(HALF), UserInputError),
+    "a page that is text": (lambda g: g.changes(limit="3"), UserInputError),
+    "a page of a commit that is text": (
+        lambda g: g.commit_changes(g.commits()[0], limit="3"),
+        UserInputError,
+    ),
+    "an age that is a number": (lambda g: g.cleanup(older_than=3), UserInputError),
+    "types in one text": (lambda g: g.export(types="Note"), UserInputError),
+    "types to compare in one text": (
+        lambda g: g.diff("main", "main", types="Note"),
+        UserInputError,
+    ),
+    "kinds that are a number": (lambda g: g.changes(kinds=3), UserInputError),
+    "a version that is a truth value": (lambda g: g.query(READ, at=True), UserInputError),
+    "a state that is none": (lambda g: g.diff("main", None), UserInputError),
+    "a type that is a number": (lambda g: g.table(5), UserInputError),
+    "a type that is a list": (lambda g: g.entity(["Note"], "a"), UserInputError),
+    "a mode that is a list": (lambda g: g.load([], mode=["append"]), UserInputError),
+    "a file that no system can name": (lambda g: g.load("a\0b", mode="append"), UserInputError),
+    "an operation that is a number": (lambda g: g.discard_recovery(5), UserInputError),
     "an id that is a number": (lambda g: g.entity("Note", 7), UserInputError),
     "an id that cannot be stored": (lambda g: g.entity("Note", HALF), UserInputError),
     "a batch that cannot be stored": (
@@ -68,3 +87,9 @@ def test_an_actor_that_cannot_be_stored_leaves_no_intent_behind(graph: Graph, ac
     assert graph.pending_recoveries() == []
     assert graph.mutate(WRITE, actor="ann").affected_nodes == 1
     assert_settled(graph)
+
+
+def test_more_than_can_be_counted_is_no_bound(graph: Graph) -> None:
+    graph.mutate(WRITE)
+    assert len(graph.commits(limit=2**70)) == 2
+    assert graph.changes(limit=2**70).caught_up

@@ -1,5 +1,6 @@
 """As-of is a law: whatever happens to a graph later, an earlier commit answers as it did."""
 
+import json
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -84,6 +85,50 @@ def test_a_property_is_found_by_its_new_name_though_another_took_the_old_one() -
         found = "query q() { match { $p: Person  $p.years = 2 } return { $p } }"
         assert graph.query(found, at=before).rows == [{"p": "c"}]
         assert graph.query(found.replace("years", "age"), at=before).rows == []
+
+
+@pytest.mark.parametrize("type_", ["String?", "I32?", "[Date]?"])
+def test_a_property_under_a_name_that_came_back_was_not_there_before(type_: str) -> None:
+    with begun() as history:
+        graph, before = history.graph, history.memories[0].commit
+        shown = "query q() { match { $p: Person } return { $p.mark } order { $p.key } }"
+        said, records = graph.query(shown).rows, list(graph.export())
+        assert {"p.mark": "m1"} in said
+        graph.schema_apply(Words(mark=None).schema())
+        between = graph.commits(limit=1)[0]
+        assert graph.query(shown, at=before).rows == said
+        graph.schema_apply(Words(mark=None).schema().replace("sig:", f"mark: {type_}  sig:"))
+        for at in (before, between, None):
+            assert {row["p.mark"] for row in graph.query(shown, at=at).rows} == {None}
+        # What was dropped is still in the entity and in an export of its time.
+        assert [graph.entity("Person", key, at=before)["mark"] for key in "abcd"] == [
+            row["p.mark"] for row in said
+        ]
+        assert list(graph.export(at=before)) == records
+
+
+def test_an_export_of_the_past_holds_what_was_dropped_or_renamed_since() -> None:
+    schema = (
+        "node A { k: String @key  d: Date?  t: DateTime?  n: I32? }  edge E: A -> A { w: Date? }"
+    )
+    data = {"k": "a", "d": "2020-01-02", "t": "2020-01-02T03:04:05.006Z", "n": 1}
+    records = [{"type": "A", "data": data}, {"edge": "E", "from": "a", "to": "a"}]
+    with tempfile.TemporaryDirectory() as place, omnigraph.init(f"{place}/g", schema) as graph:
+        graph.load(records, mode="append")
+        before = graph.commits(limit=1)[0]
+        exported, entity = list(graph.export()), graph.entity("A", "a")
+        graph.export_files(f"{place}/now")
+        graph.schema_apply('node B @rename_from("A") { k: String @key  m: I32? @rename_from("n") }')
+        graph.export_files(f"{place}/then", at=before)
+        assert list(graph.export(at=before)) == exported
+        assert list(graph.export(at=before, types=["B"])) == exported[:1]
+        assert list(graph.export(at=before, types=["A"])) == exported[:1]
+        assert list(graph.export(at=before, types=["E"])) == exported[1:]
+        assert graph.entity("B", "a", at=before) == entity
+        now, then = (sorted(Path(place, name).iterdir()) for name in ("now", "then"))
+        assert [one.read_text() for one in now] == [one.read_text() for one in then]
+        changes = graph.diff(before, "main", images=True).changes
+        assert json.loads(json.dumps([one.to_dict() for one in changes]))
 
 
 def test_a_query_that_fits_neither_time_is_told_what_is_wrong_with_it_now() -> None:

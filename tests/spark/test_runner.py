@@ -1,5 +1,6 @@
 """A step says the same on Spark as in this process, whatever it is given."""
 
+import gc
 import signal
 import threading
 from collections.abc import Iterator, Mapping
@@ -12,6 +13,7 @@ import pyarrow.compute as pc
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pyspark import TaskContext
 
 from omnigraph.errors import (
     EngineError,
@@ -63,6 +65,33 @@ def test_every_split_answers_once_and_in_order(
 
 def test_a_step_without_splits_says_nothing(runner: SparkRunner) -> None:
     assert runner.run(_each([])).equals(OUT.empty_table())
+
+
+def test_the_heaviest_splits_have_the_first_turns_and_answers_keep_their_order(
+    runner: SparkRunner,
+) -> None:
+    step = Each(name="weigh", splits=range(6), run=_turn, out=OUT, weigh=lambda number: number % 3)
+    found = runner.run(step)
+    assert found["split"].to_pylist() == list(range(6))
+    assert found["text"].to_pylist() == ["4", "2", "0", "5", "3", "1"]
+
+
+def _turn(number: int) -> Iterator[pa.Table]:
+    context = TaskContext.get()
+    assert context is not None
+    yield pa.table([[number], [str(context.partitionId())], [0]], schema=OUT)
+
+
+def test_what_a_worker_has_loaded_is_not_looked_through_after_every_task(
+    runner: SparkRunner,
+) -> None:
+    step = Each(name="count", splits=range(4), run=_frozen, out=OUT)
+    runner.run(step)
+    assert min(runner.run(step)["split"].to_pylist()) > 10_000
+
+
+def _frozen(number: int) -> Iterator[pa.Table]:
+    yield pa.table([[gc.get_freeze_count()], [None], [0]], schema=OUT)
 
 
 # ---- shuffle

@@ -11,6 +11,7 @@ import pytest
 pytest.importorskip("pyspark", reason="needs the extra 'spark'")
 
 from pyspark.errors import PySparkException
+from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 import omnigraph
 from omnigraph.api.graph import Graph
@@ -24,7 +25,7 @@ from omnigraph.errors import (
 )
 from omnigraph.failpoints import Failpoint, Injected, armed
 from omnigraph.spark import Transaction, each_batch, register
-from omnigraph.spark.feed import ChangeSource
+from omnigraph.spark.feed import ChangeSource, FeedReader
 from tests.support.settled import assert_settled
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
@@ -344,16 +345,52 @@ def test_the_change_feed_is_a_stream(spark: Any, graph: Graph, tmp_path: Path) -
     ]
 
 
-@pytest.mark.soak
+def feed_of(graph: Graph, **options: str) -> FeedReader:
+    reader = ChangeSource({"path": graph.uri, **options}).streamReader(None)  # type: ignore[arg-type]
+    assert isinstance(reader, FeedReader)
+    return reader
+
+
+def batch(reader: FeedReader, start: dict[str, str], end: dict[str, str]) -> list[Any]:
+    return [row[4] for part in reader.partitions(start, end) for row in reader.read(part)]
+
+
+def commits_of(graph: Graph, *names: str) -> None:
+    for name in names:
+        graph.load({"Person": pa.table({"name": list(name)})}, mode="append", spark=False)
+
+
 def test_a_batch_of_the_feed_that_is_read_again_is_the_same(graph: Graph) -> None:
-    for name in "abc":
-        graph.load({"Person": pa.table({"name": [name]})}, mode="append", spark=False)
-    reader = ChangeSource({"path": graph.uri}).simpleStreamReader(None)  # type: ignore[arg-type]
+    commits_of(graph, "a", "b", "c")
+    reader = feed_of(graph)
     start = reader.initialOffset()
-    rows, end = reader.read(start)
-    first = list(rows)
-    graph.load({"Person": pa.table({"name": ["d"]})}, mode="append", spark=False)
-    assert list(reader.readBetweenOffsets(start, end)) == first
-    more, last = reader.read(end)
-    assert [row[4] for row in more] == ["d"]
-    assert list(reader.readBetweenOffsets(start, last))[:3] == first
+    end = reader.latestOffset(start, reader.getDefaultReadLimit())
+    assert batch(reader, start, end) == ["a", "b", "c"]
+    commits_of(graph, "d")
+    assert batch(reader, start, end) == ["a", "b", "c"]
+    last = reader.latestOffset(end, reader.getDefaultReadLimit())
+    assert batch(reader, end, last) == ["d"]
+    assert batch(reader, start, last) == ["a", "b", "c", "d"]
+    assert reader.latestOffset(last, reader.getDefaultReadLimit()) == last
+
+
+def test_a_batch_of_the_feed_ends_with_the_commit_that_fills_it(graph: Graph) -> None:
+    commits_of(graph, "a", "bcd", "e", "f")
+    reader = feed_of(graph, max_changes="3")
+    at, told = reader.initialOffset(), []
+    for _ in range(3):
+        end = reader.latestOffset(at, reader.getDefaultReadLimit())
+        told.append(batch(reader, at, end))
+        at = end
+    assert told == [["a", "b", "c", "d"], ["e", "f"], []]
+    assert reader.latestOffset(reader.initialOffset(), ReadAllAvailable()) == at
+
+
+def test_a_feed_of_what_is_there_now_ends_where_it_was_begun(graph: Graph) -> None:
+    commits_of(graph, "a", "b")
+    reader = feed_of(graph)
+    reader.prepareForTriggerAvailableNow()
+    commits_of(graph, "c")
+    end = reader.latestOffset(reader.initialOffset(), reader.getDefaultReadLimit())
+    assert batch(reader, reader.initialOffset(), end) == ["a", "b"]
+    assert reader.latestOffset(end, reader.getDefaultReadLimit()) == end

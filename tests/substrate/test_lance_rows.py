@@ -174,7 +174,10 @@ def relocated(dataset: LanceDataset, table: pa.Table, row_ids: list[int]) -> Any
 
 
 def test_only_an_update_keeps_the_birth_of_rows_that_are_written_elsewhere(tmp_path: Path) -> None:
-    """Its commit looks for them in every fragment whose row ids lie around theirs; no other operation spares that."""
+    """Its commit looks for them in every fragment whose row ids lie around theirs; no other operation does as much.
+
+    Fragments that are there already are taken as they are described: see `test_lance_takeover`.
+    """
     dataset = table_of(tmp_path / "t", rows("a", "b", "c"))
     emptied = commit(dataset, Op.Delete([], [0], "by hand"))
     appended = commit(emptied, Op.Append([relocated(dataset, rows("a", n=7), [0])]))

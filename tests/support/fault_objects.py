@@ -120,6 +120,9 @@ class FaultObjects:
             "rename", Doing.RENAME, lambda: self._inner.rename(source, target), source, target
         )
 
+    def copy(self, source: str, target: str) -> None:
+        self._run("copy", Doing.WRITE, lambda: self._inner.copy(source, target), source, target)
+
     def delete(self, path: str) -> None:
         self._run("delete", Doing.DELETE, lambda: self._inner.delete(path), path)
 

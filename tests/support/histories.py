@@ -21,7 +21,7 @@ POINTS = ((0.0, 0.0), (1.0, 0.5), (-2.0, 3.0), None)
 
 @dataclass(frozen=True, kw_only=True)
 class Words:
-    """What things are called at one time; a name is never used again for something else."""
+    """What things are called at one time; only `mark` may be used again for something else."""
 
     person: str = "Person"
     team: str = "Team"
@@ -29,6 +29,8 @@ class Words:
     name: str = "name"
     age: str = "age"
     mark: str | None = "mark"
+    marks: int = 1
+    """How many properties were called by the name of the mark so far."""
     extras: tuple[str, ...] = ()
     used: int = 0
 
@@ -70,6 +72,8 @@ class Words:
                 return replace(self, extras=(*self.extras, f"extra{fresh}"), used=fresh)
             case "drop":
                 return replace(self, mark=None, used=fresh)
+            case "revive":
+                return replace(self, mark="mark", marks=self.marks + 1, used=fresh)
             case "person" | "team" | "knows":
                 return replace(self, **{kind: f"{kind.title()}{fresh}"}, used=fresh)  # type: ignore[arg-type]
             case _:
@@ -109,6 +113,17 @@ class Memory:
     words: Words
     answers: dict[str, list[tuple[Any, ...]]]
     table: list[dict[str, Any]]
+    records: list[dict[str, Any]]
+
+    def is_about(self, question: str, words: Words) -> bool:
+        """Whether a question in the words of now is about what it was about then, not about another mark."""
+        is_same = self.words.mark is not None and self.words.marks == words.marks
+        return question != "marked" or is_same
+
+    def answered(self, words: Words) -> dict[str, list[tuple[Any, ...]]]:
+        """What the questions of then answer still: all but one whose name means another property by now."""
+        taken = self.words.marks != words.marks and self.words.mark == words.mark
+        return {name: rows for name, rows in self.answers.items() if name != "marked" or not taken}
 
 
 @dataclass
@@ -137,6 +152,7 @@ class History:
                 words=self.words,
                 answers=self.ask(self.words),
                 table=rows_of(self.graph, self.words.person),
+                records=list(self.graph.export()),
             )
         )
 
@@ -144,10 +160,14 @@ class History:
         """Every commit answers as it did, in the words of its time and, where they fit, in those of now."""
         asked = graph or self.graph
         for memory in self.memories:
-            assert ask(asked, memory.words, at=memory.commit) == memory.answers
+            then = ask(asked, memory.words, at=memory.commit)
+            answered = memory.answered(self.words)
+            assert {name: then[name] for name in answered} == answered
             assert rows_of(asked, memory.words.person, at=memory.commit) == memory.table
+            assert list(asked.export(at=memory.commit)) == memory.records
             now = ask(asked, self.words, at=memory.commit)
-            assert now == {name: memory.answers[name] for name in now}
+            about = [name for name in now if memory.is_about(name, self.words)]
+            assert [now[name] for name in about] == [memory.answers[name] for name in about]
 
     # ---- steps
 
@@ -266,9 +286,12 @@ def _merge(history: History, draw: st.DrawFn) -> None:
     graph.branch_delete("side")
 
 
+_NEEDS_MARK = {"drop": True, "mark": True, "revive": False}
+
+
 def _schema(kind: str) -> Callable[[History, st.DrawFn], None]:
     def step(history: History, draw: st.DrawFn) -> None:
-        if kind in ("drop", "mark") and history.words.mark is None:
+        if kind in _NEEDS_MARK and _NEEDS_MARK[kind] != (history.words.mark is not None):
             return
         changed = history.words.changed(kind)
         history.graph.schema_apply(changed.schema(history.words))
@@ -312,6 +335,7 @@ _STEPS: dict[str, Callable[[History, st.DrawFn], None]] = {
     "add a property": _schema("extra"),
     "rename before a drop": _schema("mark"),
     "drop a property": _schema("drop"),
+    "use the name again": _schema("revive"),
     "index": _indices,
     "optimize": _optimize,
     "cleanup": _cleanup,

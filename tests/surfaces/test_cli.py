@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from omnigraph.surfaces.cli.main import main
+from tests.support.reference import commands
 from tests.support.s3 import Bucket
 
 SCHEMA = """\
@@ -178,7 +179,9 @@ def test_a_bad_line_is_named_and_nothing_changes(people: Run, tmp_path: Path) ->
         (["query", "friends", "--store", "g", "--query", "people.gq"], 1, ["P06", "who"]),
         (["query", "friends", "--store", "g", "--query", "absent.gq"], 1, ["absent.gq"]),
         (["load", "g", "--data", "absent.jsonl", "--mode", "append"], 1, ["absent.jsonl"]),
-        (["load", "g", "--data", "people.jsonl", "--mode", "upsert"], 2, ["append, merge or overwrite"]),
+        (["load", "g", "--data", "people.jsonl", "--mode", "upsert"], 2, ["'append', 'merge', 'overwrite'"]),
+        (["export", "g", "--format", "xml"], 2, ["'jsonl', 'parquet'"]),
+        (["changes", "poll", "g", "--store", "g"], 2, ["twice"]),
         (["load", "g", "--data", "people.jsonl", "--mode", "merge", "--branch", "typo"], 1, ["typo"]),
         (["load", "g", "--data", "people.jsonl", "--mode", "append"], 3, ["W20", "Ada", "merge"]),
         (["init", "g", "--schema", "people.pg"], 3, ["exists"]),
@@ -388,6 +391,68 @@ def test_fmt_rewrites_files_once(run: Run, tmp_path: Path) -> None:
     assert run("fmt", "ugly.pg").code == 0
     assert "// kept" in (tmp_path / "ugly.pg").read_text()
     assert run("fmt", "ugly.pg", "--check").code == 0
+
+
+def test_fmt_tells_what_it_changed_as_json(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "ugly.gq").write_text("query q(){match{$p:Person}return{$p}}")
+    assert run("fmt", "people.pg").code == 0
+    planned = run("fmt", "ugly.gq", "people.pg", "--check", "--json")
+    assert planned.code == 1
+    assert planned.json == {"files": 2, "changed": ["ugly.gq"], "check": True}
+    assert run("fmt", "ugly.gq", "--json").json["changed"] == ["ugly.gq"]
+    assert run("fmt", "ugly.gq", "--json").json == {"files": 1, "changed": [], "check": False}
+
+
+def test_a_file_that_cannot_be_written_is_told_and_nothing_is_left(
+    people: Run, tmp_path: Path
+) -> None:
+    (tmp_path / "folder").mkdir()
+    for out in ("folder", "nowhere/people.jsonl"):
+        failed = people("export", "g", "--out", out)
+        assert failed.code == 1
+        assert f"'{out}' cannot be written" in failed.err
+    assert people("export", "g", "--out", "kept.jsonl").code == 0
+    assert (tmp_path / "kept.jsonl").read_text() == people("export", "g").out
+    assert (tmp_path / "kept.jsonl").stat().st_mode == (tmp_path / "people.jsonl").stat().st_mode
+    assert not [one.name for one in tmp_path.rglob("*partial*")]
+
+
+def test_fmt_keeps_the_mode_of_a_file_and_the_link_to_it(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "ugly.pg").write_text("node   A{k:String@key}")
+    (tmp_path / "ugly.pg").chmod(0o640)
+    (tmp_path / "link.pg").symlink_to("ugly.pg")
+    assert run("fmt", "link.pg").code == 0
+    assert (tmp_path / "link.pg").is_symlink()
+    assert (tmp_path / "ugly.pg").read_text().startswith("node A {")
+    assert (tmp_path / "ugly.pg").stat().st_mode & 0o777 == 0o640
+    assert not [one.name for one in tmp_path.rglob("*partial*")]
+
+
+def test_the_demo_tells_its_steps_in_words_and_as_json(
+    run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setitem(sys.modules, "pyspark", None)
+    told = run("demo")
+    assert told.code == 0
+    assert [line[0] for line in told.out.splitlines() if line[:1].isdigit()] == list("123456789")
+    assert "Aster Prime" in told.out
+    steps = {step["step"]: step for step in run("demo", "kept", "--json").json["steps"]}
+    assert list(steps) == [
+        "init", "load", "load_on_spark", "query", "traverse", "branch", "history", "merge", "travel", "doctor",
+    ]  # fmt: skip
+    assert steps["merge"]["merged"]["outcome"] == "fast_forward"
+    assert steps["query"]["results"][0]["rows"][0] == {"port": "Rotterdam", "vessels": 2}
+    assert steps["doctor"]["ailments"] == []
+    assert (tmp_path / "kept" / "ports.omni").is_dir()
+
+
+def test_every_command_but_the_stream_of_an_export_prints_json() -> None:
+    silent = [
+        words
+        for words, command in commands().items()
+        if not any("--json" in one.opts for one in command.params)
+    ]
+    assert silent == ["export"]
 
 
 def test_a_plan_shows_its_steps_and_refusals(run: Run, tmp_path: Path) -> None:

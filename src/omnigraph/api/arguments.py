@@ -1,7 +1,9 @@
 """Arguments of public methods: what is refused before anything is looked at."""
 
 import os
-from collections.abc import Mapping
+import sys
+from collections.abc import Iterable, Mapping
+from datetime import timedelta
 from typing import Any
 
 from omnigraph.errors import ConfigError, UserInputError, shorten
@@ -32,7 +34,34 @@ def count_of(name: str, value: object) -> int | None:
         raise _not_a(name, "a whole number", value)
     if value < 0:
         raise UserInputError(f"'{name}' counts from 0, it cannot be {value}; no changes were made")
-    return value
+    # More than can be counted is no bound either.
+    return min(value, sys.maxsize)
+
+
+def names_of(name: str, value: object) -> tuple[str, ...] | None:
+    """An argument that lists names; None names nothing. One text is not a list of its letters."""
+    if value is None:
+        return None
+    if isinstance(value, str | bytes) or not isinstance(value, Iterable):
+        raise _not_a(name, "a list of names", value)
+    return tuple(text_of(name, one) for one in value)
+
+
+def age_of(name: str, value: object) -> timedelta | None:
+    """An argument that is a length of time."""
+    if value is None or isinstance(value, timedelta):
+        return value
+    raise _not_a(name, "a timedelta", value)
+
+
+def file_of(name: str, value: object) -> str:
+    """An argument that names a file."""
+    text = text_of(name, value)
+    if "\0" in text:
+        raise UserInputError(
+            f"'{name}' holds a NUL character, which no file name has; nothing was read"
+        )
+    return text
 
 
 def config_of(config: object) -> Mapping[str, Any] | None:

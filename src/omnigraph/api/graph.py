@@ -1,7 +1,7 @@
 """The handle users hold: every verb of a graph, on any branch, now or in the past."""
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from enum import StrEnum
 from pathlib import Path
@@ -9,7 +9,16 @@ from typing import Any, Self, TypeVar
 
 import pyarrow as pa
 
-from omnigraph.api.arguments import config_of, count_of, place_of, refuse_policy, text_of
+from omnigraph.api.arguments import (
+    age_of,
+    config_of,
+    count_of,
+    file_of,
+    names_of,
+    place_of,
+    refuse_policy,
+    text_of,
+)
 from omnigraph.api.comparisons import (
     Baseline,
     Change,
@@ -65,8 +74,9 @@ from omnigraph.engine.upkeep.light import tend
 from omnigraph.engine.upkeep.optimize import optimize
 from omnigraph.engine.upkeep.repair import repair
 from omnigraph.engine.write.verbs import load, mutate
-from omnigraph.errors import AlreadyInitialized, NotFoundError, UserInputError
+from omnigraph.errors import AlreadyInitialized, HistoryReclaimed, NotFoundError, UserInputError
 from omnigraph.ids import MAIN, BranchName, CommitId, OperationId
+from omnigraph.limits import HEAD_READS_MAX
 from omnigraph.manifest.branches import Branch as BranchFact
 from omnigraph.manifest.branches import delete_branch, list_branches
 from omnigraph.manifest.names import actor_name, branch_name
@@ -78,6 +88,9 @@ from omnigraph.recovery.give_up import give_up
 
 Reference = str | int | datetime | Commit
 """A point in history: commit or its id, manifest version, moment."""
+
+_Found = TypeVar("_Found")
+_Word = TypeVar("_Word", bound=StrEnum)
 
 
 def init(
@@ -147,14 +160,18 @@ class Graph:
     """An opened graph; safe to share between threads."""
 
     def __init__(self, engine: Engine, *, actor: str | None = None, branch: str = MAIN) -> None:
-        self._engine = engine
+        self._opened = engine
         self._actor = actor
         self._branch = branch
 
     @property
+    def _engine(self) -> Engine:
+        return self._opened.require_open()
+
+    @property
     def uri(self) -> str:
         """Where it is."""
-        return self._engine.uri
+        return self._opened.uri
 
     @property
     def catalog(self) -> Catalog:
@@ -169,10 +186,10 @@ class Graph:
     @property
     def read_only(self) -> bool:
         """Whether writers are refused."""
-        return self._engine.read_only
+        return self._opened.read_only
 
     def on(self, branch: str) -> "Graph":
-        """The same graph with another default branch."""
+        """The same graph with another default branch; closing either closes both."""
         return Graph(self._engine, actor=self._actor, branch=branch)
 
     # ---- reading
@@ -197,7 +214,19 @@ class Graph:
 
         With `spark`, a session or True, Spark joins the tables: for graphs larger than the memory of this machine.
         """
-        return self.snapshot(branch=branch, at=at).query(source, name, params, spark=spark)
+        return self._read(branch, at, lambda seen: seen.query(source, name, params, spark=spark))
+
+    def _read(
+        self, branch: str | None, at: Reference | None, read: Callable[[Snapshot], _Found]
+    ) -> _Found:
+        """Read what is visible; a head that was replaced and cleaned up meanwhile is not the head any more."""
+        for _ in range(HEAD_READS_MAX - 1):
+            try:
+                return read(self.snapshot(branch=branch, at=at))
+            except HistoryReclaimed:
+                if at is not None:
+                    raise
+        return read(self.snapshot(branch=branch, at=at))
 
     def stream(
         self,
@@ -222,19 +251,21 @@ class Graph:
         profile: bool = False,
     ) -> Explanation:
         """Show how a read would run: filters, indexes, memory; with `profile` run it and show rows and time."""
-        return self.snapshot(branch=branch, at=at).explain(source, name, params, profile=profile)
+        return self._read(
+            branch, at, lambda seen: seen.explain(source, name, params, profile=profile)
+        )
 
     def entity(
         self, type_name: str, id: str, *, branch: str | None = None, at: Reference | None = None
     ) -> dict[str, Any] | None:
         """One entity by id, or None."""
-        return self.snapshot(branch=branch, at=at).entity(type_name, id)
+        return self._read(branch, at, lambda seen: seen.entity(type_name, id))
 
     def table(
         self, type_name: str, *, branch: str | None = None, at: Reference | None = None
     ) -> pa.Table:
         """A node or edge table as Arrow."""
-        return self.snapshot(branch=branch, at=at).table(type_name)
+        return self._read(branch, at, lambda seen: seen.table(type_name))
 
     def export(
         self,
@@ -278,10 +309,10 @@ class Graph:
         if_commit: str | Commit | None = None,
     ) -> MutationResult:
         """Run a mutation: one commit for all of its statements, or nothing."""
-        chosen, values = name_and_params(name, params)
+        engine, (chosen, values) = self._engine, name_and_params(name, params)
         writer = actor_name(actor) or self._actor
         done = mutate(
-            self._engine,
+            engine,
             source_of(source),
             chosen,
             values,
@@ -290,7 +321,7 @@ class Graph:
             if_commit=None if if_commit is None else CommitId(str(if_commit)),
         )
         if done.commit is not None:
-            tend(self._engine, done.branch, done.commit.tables)
+            tend(engine, done.branch, done.commit.tables)
         return MutationResult(
             branch=done.branch,
             query_name=done.query_name,
@@ -322,19 +353,19 @@ class Graph:
         bringing it again writes nothing. `progress` is called with a `Progress` when a phase begins and when it is
         done; what it raises before the commit stops the load.
         """
-        writer = actor_name(actor) or self._actor
+        engine, writer = self._engine, actor_name(actor) or self._actor
         if isinstance(source, str):
-            source = text_of("source", source)
+            source = file_of("source", source)
         done = load(
-            self._engine,
-            source if type is None else {type: source},
-            mode=mode,
+            engine,
+            source if type is None else {text_of("type", type): source},
+            mode=text_of("mode", mode),
             branch=BranchName(branch or self._branch),
             from_branch=None if from_branch is None else BranchName(from_branch),
             actor=writer,
             allow_empty=allow_empty,
             dry_run=dry_run,
-            choose=chooser(self._engine, spark, progress),
+            choose=chooser(engine, spark, progress),
             batch_id=None if batch_id is None else text_of("batch_id", batch_id),
         )
         notes = () if done.records else (f"{done.name} has 0 records; nothing was written",)
@@ -344,9 +375,9 @@ class Graph:
             if progress is not None:
                 rows = sum(done.records.values())
                 progress(Progress("commit", rows, rows))
-            hands = hands_after(self._engine, spark, done.engine)
-            pending = indexed_after(self._engine, done.branch, done.commit.tables, writer, hands)
-            tend(self._engine, done.branch, done.commit.tables)
+            hands = hands_after(engine, spark, done.engine)
+            pending = indexed_after(engine, done.branch, done.commit.tables, writer, hands)
+            tend(engine, done.branch, done.commit.tables)
         return LoadResult(
             uri=self.uri,
             branch=done.branch,
@@ -538,7 +569,8 @@ class Graph:
         target = branch_name(branch or self._branch, "changes")
         start = None if since is None else str(since)
         wanted = self._wanted(types, kinds, ops, images=images)
-        return ChangePage.of(page(self._engine, target, start, limit, wanted))
+        found = page(self._engine, target, start, count_of("limit", limit), wanted)
+        return ChangePage.of(found)
 
     def changes_stream(
         self,
@@ -569,7 +601,8 @@ class Graph:
     ) -> ChangeBlock:
         """What one commit changed against its first parent; with `limit` a page, `next_page_token` goes on."""
         wanted = self._wanted(types, kinds, ops, images=images)
-        found = commit_changes(self._engine, str(id), wanted, limit=limit, token=page_token)
+        bound = count_of("limit", limit)
+        found = commit_changes(self._engine, str(id), wanted, limit=bound, token=page_token)
         return ChangeBlock(
             commit=Commit.of(found.commit),
             changes=changes_of(found.changes),
@@ -585,7 +618,8 @@ class Graph:
     ) -> Baseline:
         """Write a whole state to a file, in the load format, with the cursor from which `changes` goes on after it."""
         target = branch_name(branch or self._branch, "baseline")
-        return Baseline.of(baseline(self._engine, target, Path(out), types))
+        named = names_of("types", types)
+        return Baseline.of(baseline(self._engine, target, Path(out), named))
 
     def _wanted(
         self,
@@ -595,11 +629,13 @@ class Graph:
         *,
         images: bool,
     ) -> Wanted:
+        named = names_of("types", types)
+        chosen, done = names_of("kinds", kinds), names_of("ops", ops)
         return Wanted(
-            tables=None if types is None else {self.catalog.table(t).table_key for t in types},
-            kinds=None if kinds is None else {_one_of(EntityKind, kind) for kind in kinds},
-            ops=None if ops is None else {_one_of(Op, op) for op in ops},
-            images=self.catalog if images else None,
+            tables=None if named is None else {self.catalog.table(t).table_key for t in named},
+            kinds=None if chosen is None else {_one_of(EntityKind, kind) for kind in chosen},
+            ops=None if done is None else {_one_of(Op, op) for op in done},
+            images=images,
         )
 
     # ---- upkeep
@@ -644,7 +680,10 @@ class Graph:
         What a branch shows stays readable; without `confirm` nothing is removed and the report is a preview.
         """
         done = cleanup(
-            self._engine, keep=count_of("keep", keep), older_than=older_than, confirm=confirm
+            self._engine,
+            keep=count_of("keep", keep),
+            older_than=age_of("older_than", older_than),
+            confirm=confirm,
         )
         return CleanupReport(
             uri=self.uri, tables=done.tables, confirmed=confirm, scratch_removed=done.scratch
@@ -691,8 +730,8 @@ class Graph:
         return _discarded(self._engine, operation_id)
 
     def close(self) -> None:
-        """Release what is held; a closed handle may be dropped."""
-        self._engine.stop()
+        """Release what is held; what is asked of it later is refused, what was begun ends."""
+        self._opened.stop()
 
     def __enter__(self) -> Self:
         return self
@@ -707,13 +746,16 @@ class Graph:
 
 def _discarded(engine: Engine, operation_id: str) -> DiscardedRecovery:
     desk, audit = engine.desk, engine.recovery.audit
-    return DiscardedRecovery.of(give_up(desk, audit, OperationId(operation_id)))
+    chosen = OperationId(text_of("operation_id", operation_id))
+    return DiscardedRecovery.of(give_up(desk, audit, chosen))
 
 
 def _at(at: Reference | None) -> At | None:
     match at:
         case Commit(id=commit):
             return commit
+        case bool():
+            pass
         case None | str() | int() | datetime():
             return at
     raise UserInputError(
@@ -723,11 +765,9 @@ def _at(at: Reference | None) -> At | None:
 
 def _named(reference: Reference) -> At:
     found = _at(reference)
-    assert found is not None, "a reference is not optional here"
+    if found is None:
+        raise UserInputError("a diff compares two states; name a branch, a commit or a version")
     return found
-
-
-_Word = TypeVar("_Word", bound=StrEnum)
 
 
 def _one_of(words: type[_Word], text: str) -> _Word:

@@ -1,14 +1,15 @@
 """A snapshot: every table version of one moment, for as long as it is held."""
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import pyarrow as pa
 
-from omnigraph.api.arguments import text_of
+from omnigraph.api.arguments import names_of, text_of
 from omnigraph.api.explanations import Explanation
 from omnigraph.api.results import QueryResult
 from omnigraph.api.streams import QueryStream
@@ -17,21 +18,34 @@ from omnigraph.engine.engine import Engine
 from omnigraph.engine.history.export import export
 from omnigraph.engine.history.parts import Part, export_parts
 from omnigraph.engine.read.verbs import entity, explain, query, stream
-from omnigraph.errors import HistoryReclaimed, NotFound, TableNotFound, UserInputError
+from omnigraph.errors import (
+    HistoryReclaimed,
+    NotFound,
+    NotFoundError,
+    TableNotFound,
+    UserInputError,
+)
 from omnigraph.ids import TableKey
+from omnigraph.manifest.snapshot import Entry
 from omnigraph.manifest.view import View
 from omnigraph.pipeline.steps import Runner
 from omnigraph.storage.blobs import BlobForm
 from omnigraph.storage.tables import Table
+
+T = TypeVar("T")
 
 
 class Snapshot:
     """Reads of one view; later commits never change what it returns."""
 
     def __init__(self, engine: Engine, view: View, at: str | None = None) -> None:
-        self._engine = engine
+        self._opened = engine
         self._view = view
         self._at = at
+
+    @property
+    def _engine(self) -> Engine:
+        return self._opened.require_open()
 
     @property
     def branch(self) -> str:
@@ -59,6 +73,7 @@ class Snapshot:
         """Run a read, on Spark when a session (or True) is given."""
         chosen, values = name_and_params(name, params)
         if spark is None or spark is False:
+            # Not by `_reading`, which takes as long as a tenth of a lookup.
             try:
                 answer = query(self._engine, self._view, source_of(source), chosen, values)
             except TableNotFound as error:
@@ -87,13 +102,14 @@ class Snapshot:
     ) -> QueryStream:
         """Run a read whose rows are made as they are asked for."""
         chosen, values = name_and_params(name, params)
-        answer = stream(self._engine, self._view, source_of(source), chosen, values)
+        with self._reading():
+            answer = stream(self._engine, self._view, source_of(source), chosen, values)
         return QueryStream(
             query_name=answer.query_name,
             branch=self._view.branch,
             snapshot=self._at,
             commit=self._view.commit,
-            reader=answer.batches,
+            reader=self._told_by(answer.batches),
             types=answer.types,
         )
 
@@ -108,30 +124,32 @@ class Snapshot:
         """Show how a read would run; with `profile` run it and show what it did."""
         chosen, values = name_and_params(name, params)
         text = source_of(source)
-        found = explain(self._engine, self._view, text, chosen, values, profile=profile)
+        with self._reading():
+            found = explain(self._engine, self._view, text, chosen, values, profile=profile)
         return Explanation(plan=found.plan, steps=found.steps, profiled=profile)
 
     def table(self, type_name: str, columns: Sequence[str] | None = None) -> pa.Table:
         """Read a node or edge table as Arrow; a Blob column holds its bytes."""
-        return self._open(type_name).read(list(columns) if columns else None, blobs=BlobForm.BYTES)
+        with self._reading():
+            found = self._open(type_name)
+            return found.read(list(columns) if columns else None, blobs=BlobForm.BYTES)
 
     def scan(
         self, type_name: str, columns: Sequence[str] | None = None, filter: str | None = None
     ) -> pa.RecordBatchReader:
         """Stream a node or edge table."""
-        return self._open(type_name).scan(list(columns) if columns else None, filter)
+        with self._reading():
+            found = self._open(type_name).scan(list(columns) if columns else None, filter)
+        return self._told_by(found)
 
     def entity(self, type_name: str, id: str) -> dict[str, Any] | None:
         """One entity by id, or None, with the properties it had then; a type may be named as it was then."""
-        try:
+        with self._reading():
             return entity(self._engine, self._view, self._key(type_name), text_of("id", id))
-        except TableNotFound as error:
-            self._refuse_reclaimed(error)
-            raise
 
     def export(self, types: Sequence[str] | None = None) -> Iterator[dict[str, Any]]:
         """Every entity in the load format."""
-        return export(self._engine, self._view, types)
+        return self._told(export(self._engine, self._view, names_of("types", types)))
 
     def export_files(
         self,
@@ -141,7 +159,9 @@ class Snapshot:
         runner: Runner,
     ) -> tuple[Part, ...]:
         """Write every entity as part files into a new directory."""
-        return export_parts(self._engine, self._view, directory, format, types, runner)
+        with self._reading():
+            named = names_of("types", types)
+            return export_parts(self._engine, self._view, directory, format, named, runner)
 
     def tables(self) -> dict[str, int]:
         """Row counts by table key."""
@@ -170,21 +190,41 @@ class Snapshot:
         entry = self._view.snapshot.entries.get(key)
         if entry is None:
             raise NotFound("table", key, hint="the type did not exist yet")
+        return self._engine.store.tables.open(entry.at)
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
         try:
-            return self._engine.store.tables.open(entry.at)
+            yield
         except TableNotFound as error:
             self._refuse_reclaimed(error)
             raise
 
     def _refuse_reclaimed(self, error: TableNotFound) -> None:
-        """Tell of a table of the past that is gone altogether that its history is."""
+        """Tell of a table that is gone altogether, and that the branch shows no more, that its history is."""
         then = self._view.state.snapshot.entries.values()
         gone = next((entry for entry in then if entry.at.path in error.table), None)
-        if self._at is not None and gone is not None:
+        if gone is not None and not self._is_shown(gone):
             raise HistoryReclaimed(gone.table_key, gone.at.version) from error
+
+    def _told(self, parts: Iterable[T]) -> Iterator[T]:
+        with self._reading():
+            yield from parts
+
+    def _told_by(self, source: pa.RecordBatchReader) -> pa.RecordBatchReader:
+        return pa.RecordBatchReader.from_batches(source.schema, self._told(source))
+
+    def _is_shown(self, entry: Entry) -> bool:
+        """Whether the branch shows a table as it is here; so does one that is gone itself."""
+        try:
+            now = self._opened.manifest.current(self._view.branch).snapshot
+        except NotFoundError:
+            return True
+        return any(one.at == entry.at for one in now.entries.values())
 
     def _key(self, type_name: str) -> TableKey:
         """The table key of a type by the name it has now, else by the name it had then."""
+        type_name = text_of("type_name", type_name)
         then = self._view.state.snapshot.entries
         try:
             return self._view.catalog.table(type_name).table_key

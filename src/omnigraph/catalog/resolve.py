@@ -22,7 +22,7 @@ from omnigraph.catalog.whole import check_whole
 from omnigraph.errors import ResourceLimit
 from omnigraph.language.schema import tree
 from omnigraph.language.schema.parse import parse_schema_text
-from omnigraph.language.source import Source, schema_error
+from omnigraph.language.source import Source, schema_error, uncollected
 from omnigraph.limits import SCHEMA_PROPERTIES_MAX
 
 _UINT32_MAX = 2**32 - 1
@@ -33,7 +33,8 @@ Decl = TypeVar("Decl", tree.InterfaceDecl, tree.NodeDecl, tree.EdgeDecl)
 def compile_schema(source: Source | str, *, stored: bool = False) -> Catalog:
     """Parse and resolve a schema text."""
     known = Source(source) if isinstance(source, str) else source
-    return resolve(parse_schema_text(known), known, stored=stored)
+    with uncollected(known):
+        return resolve(parse_schema_text(known), known, stored=stored)
 
 
 def resolve(schema: tree.SchemaTree, source: Source, *, stored: bool = False) -> Catalog:

@@ -46,6 +46,7 @@ _ARROW: dict[Scalar, pa.DataType] = {
     Scalar.DATE: pa.date32(),
     Scalar.DATETIME: pa.date64(),
 }
+_SCALARS = {arrow: scalar for scalar, arrow in _ARROW.items()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,3 +115,12 @@ class PropertyType:
     def required(self) -> "PropertyType":
         """The same type without NULL."""
         return replace(self, nullable=False)
+
+
+def stored_type(arrow: pa.DataType) -> PropertyType:
+    """The type of a stored column, for one that no schema at hand declares; an enum is a String there."""
+    if pa.types.is_fixed_size_list(arrow):
+        return PropertyType(scalar=Scalar.F32, dimension=arrow.list_size)
+    if pa.types.is_list(arrow):
+        return PropertyType(scalar=_SCALARS[arrow.value_type], is_list=True)
+    return PropertyType(scalar=_SCALARS[arrow])

@@ -20,6 +20,7 @@ from omnigraph.language.source import (
     Span,
     Stage,
     diagnostics_of,
+    uncollected,
 )
 
 _SEVERITIES = {severity: rank for rank, severity in enumerate(Severity)}
@@ -107,7 +108,11 @@ def lint_report(
     catalog: Catalog, source: Source, *, schema_source: Mapping[str, str] | None = None
 ) -> LintReport:
     """Check a query file against a schema; `schema_source` says where the schema came from."""
-    origin = dict(schema_source or {})
+    with uncollected(source):
+        return _report(catalog, source, dict(schema_source or {}))
+
+
+def _report(catalog: Catalog, source: Source, origin: Mapping[str, str]) -> LintReport:
     try:
         file = parse_queries(source)
     except QueryError as error:

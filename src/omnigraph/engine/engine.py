@@ -1,8 +1,9 @@
 """One opened graph: its store, what is known of it, and how it commits and recovers."""
 
+import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from weakref import finalize
 
 from omnigraph.commit.protocol import Desk
@@ -17,7 +18,7 @@ from omnigraph.engine.held.plans import Plans
 from omnigraph.engine.held.traversal import Traversal, traversal_of
 from omnigraph.engine.held.watch import Watch
 from omnigraph.engine.settings import Settings
-from omnigraph.errors import ReadOnlyError
+from omnigraph.errors import GraphClosed, ReadOnlyError
 from omnigraph.ids import MAIN, BranchName
 from omnigraph.limits import BRANCH_STATES_MAX, KNOWN_ID_BYTES
 from omnigraph.manifest.contracts import Contracts
@@ -62,6 +63,7 @@ class Engine:
     settings: Settings
     read_only: bool = False
     reconciler: Reconciler | None = None
+    ended: threading.Event = field(default_factory=threading.Event)
 
     @property
     def uri(self) -> str:
@@ -71,6 +73,12 @@ class Engine:
     def view(self, branch: BranchName = MAIN, at: At | None = None) -> View:
         """Capture what one operation sees."""
         return capture(self.manifest, self.contracts, self.views, branch, at)
+
+    def require_open(self) -> "Engine":
+        """Refuse what is asked of a graph after it was closed; what was begun before may end."""
+        if self.ended.is_set():
+            raise GraphClosed(self.uri)
+        return self
 
     def require_writable(self, operation: str) -> None:
         """Refuse a writer on a read-only handle."""
@@ -86,6 +94,7 @@ class Engine:
 
     def stop(self) -> None:
         """End what runs in the background, and let go of what is held."""
+        self.ended.set()
         if self.reconciler is not None:
             self.reconciler.stop()
         self.cache.clear()

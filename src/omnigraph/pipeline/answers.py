@@ -48,13 +48,17 @@ class Placed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counted:
-    """How many rows of a table a split holds, the ids they bring, and the scratch file that has them shaped."""
+    """How many rows of a table a split holds, the ids they bring, and the scratch file that has them shaped.
+
+    `sure` says that they are edges whose ends all come with them.
+    """
 
     split: int
     table_key: TableKey
     rows: int
     ids: "Ids"
     shaped: str | None = None
+    sure: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,12 +4,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
+from operator import attrgetter
 from threading import Lock
 from typing import Any, TypeVar
 
 import pyarrow as pa
 
-from omnigraph.catalog.model import Catalog, TableType
+from omnigraph.catalog.model import Catalog, EdgeType, TableType
 from omnigraph.commit.changes import ChangeKind, TableChange
 from omnigraph.commit.constraints.report import Violations
 from omnigraph.commit.constraints.values import value_rules
@@ -82,6 +83,11 @@ class Job:
         here = self.here if self.here.store is not None else _elsewhere(self.home, self.seed)
         return here.kept(name, at, make)
 
+    def let_go(self) -> None:
+        """Let go of what was kept: a process that works for Spark stays, and the next load may be long in coming."""
+        here = self.here if self.here.store is not None else _elsewhere(self.home, self.seed)
+        here.let_go()
+
     def kind_of(self, table: TableKey) -> ChangeKind:
         """How one table is written."""
         return ChangeKind.APPEND if table in self.strict else self.kind
@@ -121,6 +127,11 @@ class Here:
             found: _K = self._made[name][1]
             return found
 
+    def let_go(self) -> None:
+        """Forget what was made; what is in use stays with who uses it."""
+        with self._lock:
+            self._made.clear()
+
     def __reduce__(self) -> "tuple[type[Here], tuple[()]]":
         return (Here, ())
 
@@ -140,9 +151,19 @@ def _elsewhere(home: Home, seed: str) -> Here:
 # ---- the first look
 
 
-def check_step(job: Job, splits: Sequence[Split]) -> Each:
+Glance = Callable[[EdgeType, pa.Table, Store], bool]
+"""Whether the ends of edges are all there, as far as that is seen in passing."""
+
+
+def check_step(job: Job, splits: Sequence[Split], glance: Glance | None = None) -> Each:
     """Read every split once: what is wrong, what it holds."""
-    return Each(name="check", splits=splits, run=Check(job), out=ANSWERS)
+    return Each(
+        name="check",
+        splits=splits,
+        run=Check(job, glance),
+        out=ANSWERS,
+        weigh=attrgetter("bytes"),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +171,7 @@ class Check:
     """Reads one split for the first time."""
 
     job: Job
+    glance: Glance | None = None
 
     def __call__(self, split: Split) -> Iterator[pa.Table]:
         store = self.job.store()
@@ -169,7 +191,7 @@ class Check:
         ids = own_ids(type_, part)
         wrong = list(_id_problems(self.job.rank(type_.table_key), type_, part, ids))
         yield from wrong
-        kept = None
+        kept, sure = None, False
         if not wrong and not intake.total:
             rows = pending_rows(type_, part, ids).append_column(
                 POSITION, pa.array(part.origins.numbers, pa.int64())
@@ -177,12 +199,15 @@ class Check:
             yield from value_problems(self.job, type_, rows)
             if isinstance(split.content, Loose | TextTable):
                 kept = self.job.keep(store, f"{type_.name}-{split.number}", rows)
+            if self.glance is not None and isinstance(type_, EdgeType):
+                sure = self.glance(type_, rows, store)
         yield Counted(
             split=split.number,
             table_key=type_.table_key,
             rows=part.rows,
             ids=_told_ids(ids),
             shaped=kept,
+            sure=sure,
         )
 
 

@@ -31,8 +31,9 @@ class RunnerHands:
     count: int
 
     def do(self, chores: Sequence[Chore]) -> list[bytes]:
-        """Run one task per chore; answers come in the order of the chores."""
+        """Run one task per chore, the heaviest first; answers come in the order of the chores."""
         splits = [ChoreSplit(number, self.home, chore) for number, chore in enumerate(chores)]
+        splits.sort(key=lambda split: split.chore.weight, reverse=True)
         step = Each(name="upkeep", splits=splits, run=_do, out=_RECEIPTS)
         found: list[bytes] = self.runner.run(step).sort_by("number")["receipt"].to_pylist()
         return found

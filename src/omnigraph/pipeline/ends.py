@@ -1,7 +1,9 @@
 """Ends of edges looked at where the edges are: nodes that are few enough come to every task, and no edge has to travel."""
 
+from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -9,13 +11,14 @@ import pyarrow.compute as pc
 from omnigraph.catalog.model import EdgeType
 from omnigraph.commit.changes import column
 from omnigraph.commit.constraints.endpoints import SIDES
+from omnigraph.errors import OmniError
 from omnigraph.ids import TableKey, node_key
 from omnigraph.limits import HELD_IDS_ROWS
 from omnigraph.pipeline.answers import ANSWERS, Unsure, told
 from omnigraph.pipeline.checks import Job
 from omnigraph.pipeline.reading import split_rows
 from omnigraph.pipeline.sides import Judgement
-from omnigraph.pipeline.splits import Split
+from omnigraph.pipeline.splits import InMemory, RowGroups, Spilled, Split
 from omnigraph.pipeline.steps import Each
 from omnigraph.storage.store import Store
 from omnigraph.storage.tables import TableAt
@@ -34,6 +37,36 @@ def node_tables(edge: EdgeType) -> tuple[TableKey, ...]:
     return tuple(dict.fromkeys((node_key(edge.source), node_key(edge.target))))
 
 
+def seen_in_passing(job: Job, splits: Sequence[Split]) -> "Look | None":
+    """A look at the ends of edges while they are read for the first time, among the nodes that come with them.
+
+    Nodes that come are there after the load, whatever is committed. Only those in frames can be read beforehand.
+    """
+    of_nodes: defaultdict[TableKey, list[Split]] = defaultdict(list)
+    for split in splits:
+        if (
+            isinstance(split.content, RowGroups | InMemory | Spilled)
+            and split.table_key is not None
+        ):
+            of_nodes[split.table_key].append(split)
+    rows = {table: sum(split.rows or 0 for split in own) for table, own in of_nodes.items()}
+    edges = [
+        type_
+        for table in of_nodes
+        if isinstance(type_ := job.type(table), EdgeType)
+        and all(node in of_nodes for node in node_tables(type_))
+        and _are_few(sum(rows[node] for node in node_tables(type_)), rows[table])
+    ]
+    wanted = {node for edge in edges for node in node_tables(edge)}
+    ids = {table: NodeIds(tuple(of_nodes[table]), None) for table in wanted}
+    return Look(job, ids, frozenset(edge.table_key for edge in edges)) if edges else None
+
+
+def _are_few(nodes: int, edges: int) -> bool:
+    """Whether nodes are few enough for every task, and not so many that to bring them costs more than to send edges."""
+    return nodes <= min(HELD_IDS_ROWS, 2 * edges)
+
+
 def seen_where_they_are(judgement: Judgement) -> list[EdgeType]:
     """The edge types whose nodes are few enough for every task, and not so many that to bring them costs more."""
     return [
@@ -41,7 +74,7 @@ def seen_where_they_are(judgement: Judgement) -> list[EdgeType]:
         for edge in judgement.edges()
         if judgement.rows[edge.table_key]
         and not any(judgement.is_looked_up(table) for table in node_tables(edge))
-        and _ids(judgement, edge) <= min(HELD_IDS_ROWS, 2 * judgement.rows[edge.table_key])
+        and _are_few(_ids(judgement, edge), judgement.rows[edge.table_key])
     ]
 
 
@@ -64,7 +97,13 @@ def ends_step(judgement: Judgement, splits: Sequence[Split], edges: Collection[E
         for table in nodes
     }
     own = [split for split in splits if split.table_key in wanted]
-    return Each(name="ends", splits=own, run=Look(judgement.job, ids), out=ANSWERS)
+    return Each(
+        name="ends",
+        splits=own,
+        run=Look(judgement.job, ids, frozenset(wanted)),
+        out=ANSWERS,
+        weigh=attrgetter("bytes"),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +112,18 @@ class Look:
 
     job: Job
     nodes: Mapping[TableKey, NodeIds]
+    edges: frozenset[TableKey]
+
+    def passing(self, edge: EdgeType, rows: pa.Table, store: Store) -> bool:
+        """Whether the ends of edges are all there; not, too, when that cannot be told."""
+        try:
+            return edge.table_key in self.edges and self._sees(edge, rows, store)
+        except (OmniError, OSError, pa.ArrowException):
+            # What is wrong with the nodes is told by who checks them.
+            return False
+
+    def _sees(self, edge: EdgeType, rows: pa.Table, store: Store) -> bool:
+        return all(self._are_there(edge, rows, table, store) for table in node_tables(edge))
 
     def __call__(self, split: Split) -> Iterator[pa.Table]:
         store = self.job.store()
@@ -80,8 +131,7 @@ class Look:
         edge = self.job.type(split.table_key)
         assert isinstance(edge, EdgeType), "only edges have ends"
         rows = split_rows(split, edge, [side for side, _ in SIDES], store)
-        sure = all(self._are_there(edge, rows, table, store) for table in node_tables(edge))
-        yield told(() if sure else (Unsure(edge.table_key),))
+        yield told(() if self._sees(edge, rows, store) else (Unsure(edge.table_key),))
 
     def _are_there(self, edge: EdgeType, rows: pa.Table, table: TableKey, store: Store) -> bool:
         names = {"src": edge.source, "dst": edge.target}
@@ -89,7 +139,10 @@ class Look:
         sought = pa.concat_arrays(ends).drop_null().cast(pa.large_string())
         at = self.nodes[table].at
         ids = self.job.kept(f"ids of {table}", at, lambda: self._ids_of(table, store))
-        return bool(pc.all(pc.is_in(sought, value_set=ids), min_count=0).as_py())
+        # Edges that name every node once, in order, need no search.
+        return sought.equals(ids) or bool(
+            pc.all(pc.is_in(sought, value_set=ids), min_count=0).as_py()
+        )
 
     def _ids_of(self, table: TableKey, store: Store) -> pa.Array:
         node, type_ = self.nodes[table], self.job.type(table)

@@ -32,7 +32,7 @@ class LocalRunner:
         """All answers of a step, in the order of its splits or buckets."""
         match step:
             case Each():
-                return _joined(self._every(step.run, step.splits), step.out)
+                return _joined(self._every(step.run, step.splits, step.turns()), step.out)
             case Shuffle():
                 return self._shuffled(step)
 
@@ -46,11 +46,17 @@ class LocalRunner:
             )
         return _joined(answers, step.out)
 
-    def _every(self, work: Callable[[Any], Iterator[_R]], items: Sequence[Any]) -> list[list[_R]]:
-        """Do all the work; answers in the order of the items."""
+    def _every(
+        self,
+        work: Callable[[Any], Iterator[_R]],
+        items: Sequence[Any],
+        turns: Sequence[int] | None = None,
+    ) -> list[list[_R]]:
+        """Do all the work, in turns; answers in the order of the items."""
+        turns = range(len(items)) if turns is None else turns
         answers: list[list[_R]] = [[] for _ in items]
-        for number, answer in self._as_done(work, items):
-            answers[number] = answer
+        for turn, answer in self._as_done(work, [items[number] for number in turns]):
+            answers[turns[turn]] = answer
         return answers
 
     def _as_done(

@@ -104,6 +104,10 @@ class Split:
     table_key: TableKey | None = None
     file: str | None = None
     counts_lines: bool = False
+    bytes: int = 0
+    """About how much there is to read."""
+    rows: int | None = None
+    """How many rows, where that is known beforehand."""
 
     @property
     def first(self) -> int:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from operator import attrgetter
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -34,6 +35,11 @@ class WriteSplit:
     losers: tuple[tuple[Piece, ...], ...]
     matched: tuple[tuple[Piece, ...], ...]
 
+    @property
+    def bytes(self) -> int:
+        """About how much there is to write."""
+        return sum(split.bytes for split in self.splits)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MarkSplit:
@@ -43,6 +49,8 @@ class MarkSplit:
     table_key: TableKey
     at: TableAt
     pieces: tuple[Piece, ...]
+    bytes: int = 0
+    """Nothing, against what is written."""
 
 
 def write_splits(
@@ -85,7 +93,13 @@ def _table(split: Split) -> TableKey:
 
 def stage_step(job: Job, writes: Sequence[WriteSplit], marks: Sequence[MarkSplit]) -> Each:
     """Write the rows of every split, and mark those that they replace."""
-    return Each(name="stage", splits=(*writes, *marks), run=Stage(job), out=ANSWERS)
+    return Each(
+        name="stage",
+        splits=(*writes, *marks),
+        run=Stage(job),
+        out=ANSWERS,
+        weigh=attrgetter("bytes"),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +109,8 @@ class Stage:
     job: Job
 
     def __call__(self, split: WriteSplit | MarkSplit) -> Iterator[pa.Table]:
+        # Everything is decided: nobody asks for ids any more.
+        self.job.let_go()
         match split:
             case WriteSplit():
                 yield self._write(split)

@@ -25,6 +25,15 @@ class Each:
     splits: Sequence[Split]
     run: Callable[[Split], Iterator[pa.Table]]
     out: pa.Schema
+    weigh: Callable[[Split], int] | None = None
+    """About how long a split takes, one against another."""
+
+    def turns(self) -> Sequence[int]:
+        """The numbers of the splits, the heaviest first: hands that begin with those end together."""
+        numbers, weigh = range(len(self.splits)), self.weigh
+        if weigh is None:
+            return numbers
+        return sorted(numbers, key=lambda number: weigh(self.splits[number]), reverse=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

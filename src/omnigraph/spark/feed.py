@@ -3,20 +3,23 @@
 import json
 from collections.abc import Iterator, MutableMapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Final
 
-from pyspark.sql.datasource import DataSource, SimpleDataSourceStreamReader
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
 from omnigraph.engine.engine import Engine
 from omnigraph.engine.history.diff import EntityChange, Wanted
-from omnigraph.engine.history.feed import Block, page
+from omnigraph.engine.history.feed import Chapter, stream
 from omnigraph.ids import MAIN, BranchName, TableKey
 from omnigraph.limits import CHANGES_PAGE
 from omnigraph.manifest.names import branch_name
 from omnigraph.pipeline.home import Home
 from omnigraph.runtime import datetime_of
 from omnigraph.spark.places import engine_at, home_of, require_known
+from omnigraph.spark.workers import settle
 
 NAME: Final = "omnigraph-changes"
 SCHEMA: Final = (
@@ -56,7 +59,7 @@ class ChangeSource(DataSource):
         """One row for each entity a commit changed."""
         return SCHEMA
 
-    def simpleStreamReader(self, schema: StructType) -> SimpleDataSourceStreamReader:
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """A reader that goes on after a commit."""
         return FeedReader(self.feed)
 
@@ -72,12 +75,11 @@ class Feed:
     images: bool
     limit: int
 
-    def after(self, commit: str) -> list[Block]:
-        """The next commits after one, as many as make a batch."""
+    def told(self, after: str) -> Iterator[Chapter]:
+        """The commits after one, each with its changes; nothing is read before it is asked for."""
         engine = engine_at(self.home, read_only=True)
         try:
-            found = page(engine, self.branch, commit or None, self.limit, self._wanted(engine))
-            return list(found.blocks)
+            yield from stream(engine, self.branch, after or None, self._wanted(engine))
         finally:
             engine.stop()
 
@@ -86,46 +88,77 @@ class Feed:
         tables: set[TableKey] | None = None
         if self.types is not None:
             tables = {catalog.table(name).table_key for name in self.types}
-        return Wanted(tables=tables, images=catalog if self.images else None)
+        return Wanted(tables=tables, images=self.images)
 
 
-class FeedReader(SimpleDataSourceStreamReader):
-    """Reads the feed batch by batch; a batch read again holds the same commits."""
+@dataclass
+class FeedPart(InputPartition):
+    """A batch: the commits after one, up to another."""
+
+    after: str
+    end: str
+
+
+class FeedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Reads the feed batch by batch, in order; a batch read again holds the same commits.
+
+    A batch is one partition, whose rows are told one after the other wherever the task runs: no commit is held whole.
+    """
 
     def __init__(self, feed: Feed) -> None:
         self.feed = feed
+        self.last: str | None = None
 
     def initialOffset(self) -> dict[str, str]:
         """Where a new stream begins."""
         return {AFTER: self.feed.since}
 
-    def read(self, start: dict[str, str]) -> tuple[Iterator[Row], dict[str, str]]:
-        """The next commits, and where they end."""
-        blocks = self.feed.after(start[AFTER])
-        end = str(blocks[-1].commit.id) if blocks else start[AFTER]
-        # Spark copies the iterator, and generators cannot be copied.
-        return iter(list(_rows(blocks))), {AFTER: end}
+    def getDefaultReadLimit(self) -> ReadLimit:
+        """As many changes as make a batch."""
+        return ReadMaxRows(self.feed.limit)
 
-    def readBetweenOffsets(self, start: dict[str, str], end: dict[str, str]) -> Iterator[Row]:
-        """The commits of a batch that was read before."""
-        last = start[AFTER]
-        while last != end[AFTER]:
-            blocks = self.feed.after(last)
-            if not blocks:
-                return
-            ids = [str(block.commit.id) for block in blocks]
-            if end[AFTER] in ids:
-                blocks = blocks[: ids.index(end[AFTER]) + 1]
-            yield from _rows(blocks)
-            last = str(blocks[-1].commit.id)
+    def prepareForTriggerAvailableNow(self) -> None:
+        """Take the head as it is for the end."""
+        self.last = ""
+        for chapter in self.feed.told(self.feed.since):
+            self.last = str(chapter.commit.id)
+
+    def latestOffset(self, start: dict[str, str], limit: ReadLimit) -> dict[str, str]:
+        """Where the next batch ends: with the commit that brings it to its limit, or with the last."""
+        room = limit.max_rows if isinstance(limit, ReadMaxRows) else None
+        end = start[AFTER]
+        for chapter in self.feed.told(end):
+            if end == self.last:
+                break
+            end = str(chapter.commit.id)
+            if room is not None:
+                # A commit past the limit is not counted further.
+                room -= sum(1 for _ in islice(chapter.changes, room))
+                if room <= 0:
+                    break
+        return {AFTER: end}
+
+    def partitions(self, start: dict[str, str], end: dict[str, str]) -> list[InputPartition]:
+        """One: the order of commits is kept."""
+        return [FeedPart(start[AFTER], end[AFTER])]
+
+    def read(self, partition: InputPartition) -> Iterator[Row]:
+        """The rows of a batch, as they are asked for."""
+        assert isinstance(partition, FeedPart), "Spark gives back what `partitions` made"
+        if partition.after == partition.end:
+            return
+        for chapter in self.feed.told(partition.after):
+            yield from _rows(chapter)
+            if str(chapter.commit.id) == partition.end:
+                break
+        settle()
 
 
-def _rows(blocks: list[Block]) -> Iterator[Row]:
-    for block in blocks:
-        commit = block.commit
-        moment = datetime_of(commit.created_at)
-        for change in block.changes:
-            yield (*_facts(change), commit.id, commit.actor, moment, change.manifest_version)
+def _rows(chapter: Chapter) -> Iterator[Row]:
+    commit = chapter.commit
+    moment = datetime_of(commit.created_at)
+    for change in chapter.changes:
+        yield (*_facts(change), commit.id, commit.actor, moment, change.manifest_version)
 
 
 def _facts(change: EntityChange) -> Row:

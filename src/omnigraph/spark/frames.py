@@ -14,6 +14,7 @@ from omnigraph.pipeline.splits import Portion, Spilled
 from omnigraph.runtime import SYSTEM
 from omnigraph.spark.bridge import arrow_schema, plain
 from omnigraph.spark.runner import collected
+from omnigraph.spark.workers import settle
 from omnigraph.storage.store import Store
 
 FILE_BYTES: Final = 64 * 1024 * 1024
@@ -63,6 +64,7 @@ def _spilling(
         for turn, rows in enumerate(gathered(batches, FILE_BYTES)):
             path = f"{area}/rows-{partition}-{attempt}-{turn}.lance"
             yield spill(rows, path, store, partition, turn)
+        settle()
 
     return task
 

@@ -24,6 +24,7 @@ from omnigraph.spark.sessions import (
     require_same_versions,
     session,
 )
+from omnigraph.spark.workers import settle
 
 BUCKETS_MAX: Final = 4096
 """More would make packets so small that they cost more than the keys in them."""
@@ -144,11 +145,13 @@ def _require_narrow(step: Step) -> None:
 
 
 def _each_task(step: Each) -> Callable[[Batches], Batches]:
-    run, splits = step.run, tuple(step.splits)
+    run, splits, turns = step.run, tuple(step.splits), tuple(step.turns())
 
     def task(batches: Batches) -> Batches:
-        for part in _numbers(batches):
-            yield from _guarded(part, run, splits[part])
+        # Spark begins with the first partitions.
+        for turn in _numbers(batches):
+            yield from _guarded(turns[turn], run, splits[turns[turn]])
+        settle()
 
     return task
 
@@ -195,6 +198,7 @@ def _keys_task(step: Shuffle, buckets: int) -> Callable[[Batches], Batches]:
                 if _may_pass(error):
                     raise
                 yield _packet(part % buckets, "", Told.ERROR, pickle.dumps((part, error)))
+        settle()
 
     return task
 
@@ -231,6 +235,7 @@ def _decide_task(step: Shuffle) -> Callable[[Batches], Batches]:
         if bucket is not None:
             sought = {name: _joined(rows.pop(name), schema) for name, schema in sides.items()}
             yield from _guarded(bucket, decide, sought)
+        settle()
 
     return task
 

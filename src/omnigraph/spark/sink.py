@@ -22,6 +22,7 @@ from omnigraph.pipeline.splits import Portion, Spilled
 from omnigraph.runtime import SYSTEM
 from omnigraph.spark.frames import FILE_BYTES, gathered, no_rows
 from omnigraph.spark.places import Asked
+from omnigraph.spark.workers import settle
 from omnigraph.spark.writes import written
 from omnigraph.storage.store import Store
 
@@ -61,6 +62,7 @@ class Purpose:
             path = f"{area}/rows-{partition}-{attempt}-{turn}.lance"
             store.scratch.write(path, rows)
             portions.append(Portion(Spilled(path), rows.nbytes, rows.num_rows))
+        settle()
         return Spilt(partition, self.operation, tuple(portions))
 
     def publish(self, messages: Sequence[Any], batch_id: str | None) -> None:

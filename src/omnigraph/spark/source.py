@@ -18,6 +18,7 @@ from omnigraph.spark.filters import pushed
 from omnigraph.spark.places import Asked, Pin, asked, pinned
 from omnigraph.spark.runner import last_words
 from omnigraph.spark.sink import BatchWriter, StreamWriter, purpose_of, stream_name
+from omnigraph.spark.workers import settle
 
 NAME: Final = "omnigraph"
 
@@ -93,7 +94,9 @@ class TableReader(DataSourceReader):
     def partitions(self) -> list[InputPartition]:
         """One partition for every group of fragments; an empty table has one that reads nothing."""
         whole = Part(self.pin, (), self.filter, self.wanted, self.forms)
-        return [*parts_of(whole, self.partition_rows)] or [whole]
+        found = parts_of(whole, self.partition_rows)
+        settle()
+        return [*found] or [whole]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one partition."""
@@ -133,6 +136,7 @@ def read_part(part: Part) -> Iterator[pa.RecordBatch]:
     )
     for batch in scan:
         yield to_spark(batch, part.wanted)
+    settle()
 
 
 def register(spark: SparkSession) -> None:

@@ -4,14 +4,20 @@ import copy
 import pickle
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 from lance import LanceDataset
+from lance.dataset import Index
 
+from omnigraph.storage import btrees
 from omnigraph.storage.tables import Chore, Hands, TableAt
 
 TEXT: Final = "INVERTED"
 """What Lance calls an index of words."""
+
+BTREE: Final = "BTREE"
+"""What Lance calls an index in order."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,6 +30,7 @@ class SegmentWork:
     replace: bool
     fragments: tuple[int, ...]
     settings: tuple[tuple[str, Any], ...]
+    weight: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +38,7 @@ class RewriteWork:
     """Fragments to rewrite as fewer, as Lance planned it."""
 
     task: Any
+    weight: int = 0
 
 
 Work = SegmentWork | RewriteWork
@@ -43,19 +51,31 @@ def do(dataset: LanceDataset, work: Work) -> Any:
     match work:
         case SegmentWork():
             # A handle of its own: building borrows it mutably, and readers of a shared one would be refused.
-            own = copy.copy(dataset)
-            segment = own.create_index_uncommitted(
-                work.column,
-                work.type,
-                name=work.name,
-                replace=work.replace,
-                fragment_ids=list(work.fragments),
-                **dict(work.settings),
-            )
-            # A text segment that did not pass through here makes every text query on the column fail.
-            return own.merge_existing_index_segments([segment]) if work.type == TEXT else segment
+            return _segment(copy.copy(dataset), work)
         case RewriteWork():
             return work.task.execute(dataset)
+
+
+def _segment(dataset: LanceDataset, work: SegmentWork) -> Index:
+    if work.type == TEXT:
+        # A text segment that did not pass through here makes every text query on the column fail.
+        return dataset.merge_existing_index_segments([_trained(dataset, work, work.fragments)])
+    sorted_here = None
+    if work.type == BTREE:
+        empty = partial(_trained, dataset, work, ())
+        sorted_here = btrees.built(dataset, work.column, work.fragments, empty)
+    return sorted_here or _trained(dataset, work, work.fragments)
+
+
+def _trained(dataset: LanceDataset, work: SegmentWork, fragments: Sequence[int]) -> Index:
+    return dataset.create_index_uncommitted(
+        work.column,
+        work.type,
+        name=work.name,
+        replace=work.replace,
+        fragment_ids=list(fragments),
+        **dict(work.settings),
+    )
 
 
 def own(dataset: LanceDataset) -> Hand:
@@ -67,7 +87,7 @@ def lent(at: TableAt, hands: Hands) -> Hand:
     """Let others do it: work travels as chores, and what came of it travels back."""
 
     def hand(work: Sequence[Work]) -> list[Any]:
-        receipts = hands.do([Chore(at, pickle.dumps(one)) for one in work])
+        receipts = hands.do([Chore(at, pickle.dumps(one), one.weight) for one in work])
         return [pickle.loads(one) for one in receipts]
 
     return hand

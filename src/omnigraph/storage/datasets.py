@@ -3,15 +3,21 @@
 import os
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import lance
 from lance import LanceDataset
 
-from omnigraph.errors import HistoryReclaimed, TableNotFound
+from omnigraph.errors import HistoryReclaimed, OmniError, TableNotFound
 from omnigraph.ids import Version
-from omnigraph.limits import OPENING_TURNS, TABLE_HANDLES_MAX
+from omnigraph.limits import (
+    OPENING_TURNS,
+    RECLAIM_LOOKS_MAX,
+    RECLAIM_WAIT_SECONDS,
+    TABLE_HANDLES_MAX,
+)
+from omnigraph.runtime import SYSTEM
 from omnigraph.storage.counters import Cost, record
 from omnigraph.storage.durable import sync_file_system
 from omnigraph.storage.faults import Place, faults
@@ -92,6 +98,12 @@ class Datasets:
         """Name a table for an error."""
         return Place(root=self.root, path=path, branch=branch, version=version)
 
+    def place_of(self, at: TableAt) -> Place:
+        """Name a version for an error; one that is held open may be removed all the same."""
+        return replace(
+            self.place(at.path, at.branch, at.version), reclaimed=lambda: self._reclaimed(at)
+        )
+
     def at(self, at: TableAt) -> LanceDataset:
         """Give the dataset of one version; one held already costs nothing."""
         held = self._held.get(at)
@@ -114,6 +126,32 @@ class Datasets:
         """Tell a version that cleanup removed from one that never was: later ones are there."""
         if self.head(at.path, at.branch) > at.version:
             raise HistoryReclaimed(at.name or at.path, at.version) from error
+
+    def _reclaimed(self, at: TableAt) -> OmniError | None:
+        """What an opening would say of a version that can no longer be opened."""
+        for _ in range(RECLAIM_LOOKS_MAX):
+            try:
+                if self.head(at.path, at.branch) <= at.version:
+                    return None
+                with faults(Doing.OPEN, self.place(at.path, at.branch, at.version)):
+                    # Without the session, which may remember what is no longer there.
+                    lance.dataset(
+                        self.uri(at.path, at.branch),
+                        version=at.version,
+                        storage_options=self.options,
+                    )
+            except TableNotFound as error:
+                return self._explained(at, error)
+            # Its files go before it does: whoever removes it may be between the two.
+            SYSTEM.wait(RECLAIM_WAIT_SECONDS)
+        return None
+
+    def _explained(self, at: TableAt, error: TableNotFound) -> OmniError:
+        try:
+            self._explain(at, error)
+        except OmniError as told:
+            return told
+        return error
 
     def hold(self, at: TableAt, dataset: LanceDataset) -> LanceDataset:
         """Keep an opened version."""

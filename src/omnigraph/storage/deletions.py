@@ -14,6 +14,7 @@ from omnigraph.storage.tables import Offsets
 
 NO_OFFSETS: Final[Offsets] = np.empty(0, np.uint32)
 
+_ALONE: Final = pa.ipc.IpcReadOptions(use_threads=False)
 _NO_RUNS: Final = 12346
 _SOME_RUNS: Final = 12347
 _ARRAY_MAX: Final = 4096
@@ -26,14 +27,20 @@ def deletion_path(
 ) -> str | None:
     """Place the deletion file of a fragment under the graph root; None when it lies elsewhere."""
     deleted = fragment.deletion_file
-    name = deleted.path(fragment.id)
-    if deleted.base_id is None:
+    return below(dataset, path, branch, deleted.base_id, deleted.path(fragment.id))
+
+
+def below(
+    dataset: LanceDataset, path: str, branch: str | None, base_id: int | None, name: str
+) -> str | None:
+    """Place a file of a line, or of one that it came from, under the graph root; None when it lies elsewhere."""
+    if base_id is None:
         return f"{branch_path(path, branch)}/{name}"
-    base = dataset.base_paths().get(deleted.base_id)
+    base = dataset.base_paths().get(base_id)
     spelled = "" if base is None else str(base.path).rstrip("/")
     # A fork names the line it came from by its full address, which ends in the table's own path.
-    _, found, below = spelled.rpartition(f"/{path}")
-    return f"{path}{below}/{name}" if found else None
+    _, found, rest = spelled.rpartition(f"/{path}")
+    return f"{path}{rest}/{name}" if found else None
 
 
 def decoded(data: bytes, file_type: str) -> Offsets:
@@ -42,7 +49,8 @@ def decoded(data: bytes, file_type: str) -> Offsets:
 
 
 def _of_array(data: bytes) -> Offsets:
-    with pa.ipc.open_file(pa.BufferReader(data)) as source:
+    # One small column: waking threads for it takes longer than reading it.
+    with pa.ipc.open_file(pa.BufferReader(data), options=_ALONE) as source:
         offsets: Offsets = source.read_all().column(0).to_numpy().astype(np.uint32)
     return np.sort(offsets)
 

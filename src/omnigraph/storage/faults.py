@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
@@ -110,6 +110,10 @@ class Place:
     path: str
     branch: str | None = None
     version: int | None = None
+    reclaimed: Callable[[], OmniError | None] = field(
+        default=lambda: None, compare=False, repr=False
+    )
+    """What there is to say of a version whose files are gone, if it was removed as a whole."""
 
     def __str__(self) -> str:
         on = f" on branch '{self.branch}'" if self.branch else ""
@@ -155,6 +159,8 @@ def error_of(trouble: Trouble, error: BaseException, doing: Doing, place: Place)
             return TableNotFound(str(place), "table")
         case Trouble.FILE_MISSING if (elsewhere := _elsewhere(said, place)) is not None:
             return moved(f"could not {doing} {place}", elsewhere, place.root)
+        case Trouble.FILE_MISSING if (reclaimed := place.reclaimed()) is not None:
+            return reclaimed
         case Trouble.FILE_MISSING:
             return StorageError(
                 f"could not {doing} {place}: a file of this version is gone ({said}); nothing was changed",

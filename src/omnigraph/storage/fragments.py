@@ -1,5 +1,6 @@
 """Fragments of one version: their ids, their handles, what tells two of them apart."""
 
+from collections.abc import Iterable
 from typing import Any
 
 from lance import LanceDataset, LanceFragment
@@ -28,6 +29,11 @@ def fragment_of(dataset: LanceDataset, number: int) -> LanceFragment:
     if fragment is None:
         raise InternalError(f"version {dataset.version} has no fragment {number}")
     return fragment
+
+
+def rows_of(dataset: LanceDataset, numbers: Iterable[int]) -> int:
+    """How many rows some fragments hold."""
+    return sum(fragment_of(dataset, number).metadata.num_rows for number in numbers)
 
 
 def fragment_infos(dataset: LanceDataset) -> tuple[FragmentInfo, ...]:

@@ -4,23 +4,32 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import cast
 
+import numpy as np
 import pyarrow as pa
 from lance import LanceDataset, LanceOperation
 from lance.dataset import Transaction
 
 from omnigraph.errors import HeadMoved
 from omnigraph.ids import OperationId, Version
-from omnigraph.limits import TABLE_HANDLES_MAX
+from omnigraph.limits import (
+    DELETIONS_HELD_MAX,
+    SPAN_ROWS_DISTANT_MAX,
+    SPAN_ROWS_MAX,
+    TABLE_HANDLES_MAX,
+)
 from omnigraph.storage import branches, chores, columns, commits, indices, reclaim, staging
 from omnigraph.storage.compaction import compact, releasable
+from omnigraph.storage.copies import copied
 from omnigraph.storage.counters import Cost, record
 from omnigraph.storage.datasets import Datasets
-from omnigraph.storage.faults import faults
+from omnigraph.storage.deletion_reads import HeldDeletions
+from omnigraph.storage.faults import Place, faults
 from omnigraph.storage.object_faults import Doing
 from omnigraph.storage.objects import Objects
 from omnigraph.storage.physical import physical
 from omnigraph.storage.recent import Recent
 from omnigraph.storage.refs import BranchRef
+from omnigraph.storage.shared_deletions import Like
 from omnigraph.storage.table import LanceTable, auto_cleanup_keys
 from omnigraph.storage.tables import (
     Chore,
@@ -28,6 +37,7 @@ from omnigraph.storage.tables import (
     CommitLock,
     Data,
     Hands,
+    Heirs,
     IndexKind,
     IndexSpec,
     Landed,
@@ -49,6 +59,7 @@ class LanceTables:
         self._datasets = datasets
         self._objects = objects
         self._opened: Recent[TableAt, LanceTable] = Recent(TABLE_HANDLES_MAX)
+        self._deletions: HeldDeletions = Recent(DELETIONS_HELD_MAX)
 
     # ---- whole tables
 
@@ -88,8 +99,11 @@ class LanceTables:
         held = self._opened.get(at)
         if held is not None:
             return held
-        place = self._datasets.place(at.path, at.branch, at.version)
-        return self._opened.put(at, LanceTable(at, self._datasets.at(at), place, self._objects))
+        place = self._datasets.place_of(at)
+        return self._opened.put(at, self._table(at, place))
+
+    def _table(self, at: TableAt, place: Place) -> LanceTable:
+        return LanceTable(at, self._datasets.at(at), place, self._objects, self._deletions)
 
     def forget(self, path: str | None = None, branch: str | None = None) -> None:
         """Let go of opened versions: all, those of a path, those of a branch, or of both."""
@@ -132,6 +146,14 @@ class LanceTables:
         base = self._base(at)
         return staging.receipt(staging.write(base, data, base.table.schema, row_ids=row_ids))
 
+    def copy(self, at: TableAt, source: TableAt, fragments: Sequence[int]) -> Written | None:
+        """Copy the files of fragments of another line for a later `stage_written`; None when rows must be written."""
+        if self._datasets.root.is_memory:
+            return None
+        with self._writing(at):
+            dataset = self._datasets.at(source)
+            return copied(self._objects, self.open(at), self.open(source), dataset, fragments)
+
     def stage_written(
         self, at: TableAt, written: Sequence[Written], *, overwrite: bool = False
     ) -> Staged:
@@ -142,6 +164,33 @@ class LanceTables:
     def stage_update(self, at: TableAt, written: Sequence[Written], addresses: pa.Array) -> Staged:
         """Describe one commit in which rows at these addresses go and written ones come."""
         change = staging.update(self._base(at), written, addresses)
+        record(Cost.STAGE_MERGE)
+        record(Cost.STAGE_MERGE_ROWS, change.added)
+        return _staged(at, StagedKind.MERGE, change)
+
+    def is_far(self, at: TableAt, addresses: pa.Array, *, appending: bool) -> bool:
+        """Tell whether rows lie so far apart that an append and a takeover cost less than one update of them."""
+        numbers = addresses.to_numpy(zero_copy_only=False) >> np.uint64(32)
+        if not len(numbers):
+            return False
+        low, high = int(numbers.min()), int(numbers.max())
+        around = sum(f.physical_rows for f in self.open(at).fragments() if low <= f.id <= high)
+        if self._datasets.root.is_distant:
+            return around > SPAN_ROWS_DISTANT_MAX
+        return appending or around > SPAN_ROWS_MAX
+
+    def stage_takeover(
+        self,
+        at: TableAt,
+        written: Written,
+        heirs: Heirs,
+        addresses: pa.Array,
+        *,
+        like: TableAt | None = None,
+    ) -> Staged:
+        """Describe a commit in which rows at these addresses go, and rows of the append before it become their heirs."""
+        other = None if like is None else Like(self._datasets.at(like), self.open(like))
+        change = staging.takeover(self._base(at), [written], heirs, addresses, other)
         record(Cost.STAGE_MERGE)
         record(Cost.STAGE_MERGE_ROWS, change.added)
         return _staged(at, StagedKind.MERGE, change)
@@ -159,9 +208,11 @@ class LanceTables:
         record(Cost.STAGE_MERGE_ROWS, change.added)
         return _staged(at, StagedKind.MERGE, change)
 
-    def stage_append(self, at: TableAt, data: Data) -> Staged:
+    def stage_append(
+        self, at: TableAt, data: Data | None, *, parts: Sequence[Written] = ()
+    ) -> Staged:
         """Stage new rows; refuses none."""
-        change = staging.append(self._base(at), data)
+        change = staging.append(self._base(at), data, parts)
         record(Cost.STAGE_APPEND)
         record(Cost.STAGE_APPEND_ROWS, change.added)
         return _staged(at, StagedKind.APPEND, change)

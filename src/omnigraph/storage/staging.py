@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -19,8 +19,10 @@ from omnigraph.storage.fragments import fragment_of, fragment_rows
 from omnigraph.storage.object_faults import Doing
 from omnigraph.storage.physical import Fitted, logical, physical
 from omnigraph.storage.search import ROW_ID
+from omnigraph.storage.sequences import versions_of
+from omnigraph.storage.shared_deletions import Like, shared
 from omnigraph.storage.table import ROW_ADDRESS, LanceTable
-from omnigraph.storage.tables import Data, Marked, Written
+from omnigraph.storage.tables import Data, Heirs, Marked, Written
 
 STORAGE_VERSION: Final = "2.2"
 """Always named: blobs need it, and the library's default may move."""
@@ -46,9 +48,11 @@ class Change:
     deleted: int = 0
 
 
-def append(base: Base, data: Data) -> Change:
-    """Write new rows."""
-    fragments = write(base, data, base.table.schema)
+def append(base: Base, data: Data | None, parts: Sequence[Written] = ()) -> Change:
+    """Write new rows, beside fragments that were written or copied before."""
+    fragments = _fragments(parts)
+    if data is not None:
+        fragments += write(base, data, base.table.schema)
     if not fragments:
         raise InternalError("an append without rows was staged; leave the table out instead")
     return Change(operation=LanceOperation.Append(fragments), added=_rows(fragments))
@@ -103,6 +107,23 @@ def merge(base: Base, rows: pa.Table, deletes: pa.Array) -> Change:
 def update(base: Base, parts: Sequence[Written], addresses: pa.Array) -> Change:
     """Describe an update that workers wrote: rows at these addresses go, the written ones come."""
     return _replaced(base, _fragments(parts), np.unique(addresses.to_numpy(zero_copy_only=False)))
+
+
+def takeover(
+    base: Base, parts: Sequence[Written], heirs: Heirs, addresses: pa.Array, like: Like | None
+) -> Change:
+    """Describe an update whose rows an append brought already: they take over row ids and births of rows that go.
+
+    To carry a birth over, the commit of an update looks through the row ids of every fragment around them, but it
+    takes fragments that are there already as they are described to it.
+    """
+    doomed = np.unique(addresses.to_numpy(zero_copy_only=False))
+    updated, gone = _without(base, doomed, like)
+    taken = _inherited(base, _fragments(parts), heirs)
+    return replace(
+        _update(base, [], [*updated, *taken], gone, len(doomed)),
+        added=heirs.count - heirs.row_ids.null_count,
+    )
 
 
 def mark(base: Base, addresses: pa.Array) -> tuple[Marked, ...]:
@@ -204,8 +225,47 @@ def _keep_row_ids(fragments: Sequence[FragmentMetadata], row_ids: pa.Array) -> N
         start += fragment.physical_rows
 
 
+def _inherited(
+    base: Base, parts: Sequence[FragmentMetadata], heirs: Heirs
+) -> list[FragmentMetadata]:
+    """The fragments of an append as they are to be: rows as old as those whose place they take, written just now."""
+    named = _named(base, {part.files[0]._path for part in parts})
+    start, found = 0, []
+    for part in parts:
+        landed = named[part.files[0]._path]
+        _bequeath(landed, heirs.slice(start, part.physical_rows), base.dataset.version)
+        found.append(landed)
+        start += part.physical_rows
+    return found
+
+
+def _named(base: Base, files: set[str]) -> dict[str, FragmentMetadata]:
+    """Find fragments by their files; those that an append has just brought are among the last."""
+    found: dict[str, FragmentMetadata] = {}
+    with faults(Doing.READ, base.place):
+        for fragment in reversed(base.dataset.get_fragments()):
+            if len(found) == len(files):
+                break
+            metadata = fragment.metadata
+            if (name := metadata.files[0]._path) in files:
+                found[name] = metadata
+    return found
+
+
+def _bequeath(fragment: FragmentMetadata, heirs: Heirs, appended: int) -> None:
+    """Give the rows of a fragment what they inherit; rows that inherit nothing stay as the append made them."""
+    assert fragment.row_id_meta is not None, "a commit numbers every row"
+    given = RowIdSequence.from_inline_metadata(fragment.row_id_meta).to_pyarrow()
+    row_ids = pc.coalesce(heirs.row_ids, given)
+    births = pc.fill_null(heirs.births, pa.scalar(appended, pa.uint64()))
+    written = np.where(heirs.row_ids.is_valid(), appended + 1, appended).astype(np.uint64)
+    fragment.row_id_meta = RowIdSequence(row_ids).to_inline_metadata()
+    fragment.created_at_version_meta = versions_of(births.to_numpy())
+    fragment.last_updated_at_version_meta = versions_of(written)
+
+
 def _without(
-    base: Base, addresses: "np.ndarray[Any, Any]"
+    base: Base, addresses: "np.ndarray[Any, Any]", like: Like | None = None
 ) -> tuple[list[FragmentMetadata], list[int]]:
     """Mark rows deleted by address; gives the changed fragments and the ids of emptied ones."""
     addresses = np.sort(addresses)
@@ -215,8 +275,15 @@ def _without(
     def rest(number: int, part: "np.ndarray[Any, Any]") -> FragmentMetadata | None:
         with faults(Doing.WRITE, base.place):
             fragment = fragment_of(base.dataset, number)
-            emptied = len(part) == fragment.metadata.num_rows
-            return None if emptied else fragment.delete_rows(part.tolist())
+            metadata = fragment.metadata
+            if len(part) == metadata.num_rows:
+                return None
+            served = None
+            if like is not None:
+                served = shared(base.table, metadata, part, base.place, like)
+            if served is None and (served := fragment.delete_rows(part.tolist())) is not None:
+                base.table.deletions.learn(metadata, served, part.astype(np.uint32))
+            return served
 
     found = _each(rest, numbers.tolist(), offsets, at_once=base.place.root.is_distant)
     gone = [number for number, left in zip(numbers.tolist(), found, strict=True) if left is None]

@@ -1,17 +1,15 @@
 """One opened table version, read through Lance."""
 
-from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from lance import LanceDataset
+from lance import FragmentMetadata, LanceDataset
 from lance.dataset import ColumnOrdering
 
 from omnigraph.limits import (
-    DELETION_READS_MAX,
     LOOKUP_ROWS_PER_VALUE,
     LOOKUP_VALUES_MAX,
     SCAN_BATCH_ROWS,
@@ -19,8 +17,8 @@ from omnigraph.limits import (
 from omnigraph.storage import search
 from omnigraph.storage.blob_reads import BlobReads
 from omnigraph.storage.blobs import BlobDescriptor, BlobForm, descriptors
-from omnigraph.storage.counters import Cost, carried, record
-from omnigraph.storage.deletions import NO_OFFSETS, decoded, deletion_path
+from omnigraph.storage.counters import Cost, record
+from omnigraph.storage.deletion_reads import DeletionReads, HeldDeletions
 from omnigraph.storage.faults import Place, faults
 from omnigraph.storage.fragments import fragment_infos, fragment_of
 from omnigraph.storage.indices import index_infos, uncovered
@@ -28,6 +26,7 @@ from omnigraph.storage.object_faults import Doing
 from omnigraph.storage.objects import Objects
 from omnigraph.storage.physical import logical
 from omnigraph.storage.search import ROW_ID
+from omnigraph.storage.sequences import Numbers, row_ids_at, versions_at
 from omnigraph.storage.tables import (
     Filter,
     FragmentInfo,
@@ -39,6 +38,7 @@ from omnigraph.storage.tables import (
 
 ROW_ADDRESS: Final = "_rowaddr"
 _AUTO_CLEANUP: Final = "lance.auto_cleanup."
+_BORN: Final = "_row_created_at_version"
 
 
 class LanceTable:
@@ -50,16 +50,23 @@ class LanceTable:
         "_dataset",
         "_field_ids",
         "_fragments",
-        "_objects",
         "_place",
         "_schema",
+        "deletions",
     )
 
-    def __init__(self, at: TableAt, dataset: LanceDataset, place: Place, objects: Objects) -> None:
+    def __init__(
+        self,
+        at: TableAt,
+        dataset: LanceDataset,
+        place: Place,
+        objects: Objects,
+        held: HeldDeletions,
+    ) -> None:
         self._at = at
+        self.deletions = DeletionReads(at, dataset, place, objects, held)
         self._dataset = dataset
         self._place = place
-        self._objects = objects
         self._schema = logical(dataset.schema)
         self._blobs = BlobReads(dataset, self._schema, place)
         self._fragments: tuple[FragmentInfo, ...] | None = None
@@ -262,28 +269,39 @@ class LanceTable:
 
     def deleted(self, fragments: Sequence[int]) -> Mapping[int, Offsets]:
         """The offsets of the deleted rows of some fragments."""
-        if self._place.root.is_local or len(fragments) < 2:
-            return {number: self._deleted(number) for number in fragments}
-        with ThreadPoolExecutor(min(DELETION_READS_MAX, len(fragments)), "omnigraph-read") as pool:
-            return dict(zip(fragments, pool.map(carried(self._deleted), fragments), strict=True))
+        return self.deletions.of(fragments)
 
-    def _deleted(self, number: int) -> Offsets:
+    def row_ids(self, addresses: pa.Array) -> pa.Array:
+        """Give the lasting row ids of rows, of deleted ones too, in the order asked."""
+        found = self._of_manifest(addresses, _row_ids)
+        assert found is not None, "row ids stand in the manifest"
+        return found
+
+    def births(self, addresses: pa.Array) -> pa.Array:
+        """Give the versions that live rows were born in, in the order asked."""
+        found = self._of_manifest(addresses, _births)
+        if found is not None:
+            return found
+        listed = ", ".join(map(str, addresses.to_pylist()))
+        rows = self.read([_BORN], f"{ROW_ADDRESS} IN ({listed})", row_address=True)
+        place = pc.index_in(addresses, value_set=rows[ROW_ADDRESS].combine_chunks())
+        return rows[_BORN].combine_chunks().take(place).cast(pa.uint64())
+
+    def _of_manifest(
+        self, addresses: pa.Array, told: Callable[[FragmentMetadata, Numbers], Numbers | None]
+    ) -> pa.Array | None:
+        """What the manifest says of rows; None when it does not say it of some."""
+        wanted = addresses.to_numpy(zero_copy_only=False).astype(np.uint64)
+        numbers, offsets = wanted >> np.uint64(32), wanted & np.uint64(0xFFFFFFFF)
+        found = np.empty(len(wanted), np.uint64)
         with faults(Doing.READ, self._place):
-            fragment = fragment_of(self._dataset, number).metadata
-            file = fragment.deletion_file
-            if file is None:
-                return NO_OFFSETS
-            path = deletion_path(self._dataset, self._at.path, self._at.branch, fragment)
-        data = None
-        if path is not None and not self._place.root.is_memory:
-            data = self._objects.read_bytes(path)
-        if data is not None:
-            return decoded(data, file.file_type)
-        # Out of reach of the object store, in Lance's own memory or elsewhere: the rows that are left tell.
-        rows = self.read((), row_address=True, fragments=[number])[ROW_ADDRESS].to_numpy()
-        gone = np.ones(fragment.physical_rows, dtype=bool)
-        gone[(rows & np.uint64(0xFFFFFFFF)).astype(np.int64)] = False
-        return np.flatnonzero(gone).astype(np.uint32)
+            for number in np.unique(numbers).tolist():
+                here = numbers == number
+                part = told(fragment_of(self._dataset, number).metadata, offsets[here])
+                if part is None:
+                    return None
+                found[here] = part
+        return pa.array(found, pa.uint64())
 
     def fragment_count(self) -> int:
         """How many fragments there are."""
@@ -357,6 +375,15 @@ class LanceTable:
         source = self.scan((column,), row_id=True, row_address=True)
         kept = [b.filter(pc.is_in(b.column(column), value_set=wanted)) for b in source]
         return pa.Table.from_batches([b for b in kept if b.num_rows], source.schema)
+
+
+def _row_ids(fragment: FragmentMetadata, offsets: Numbers) -> Numbers | None:
+    return None if fragment.row_id_meta is None else row_ids_at(fragment.row_id_meta, offsets)
+
+
+def _births(fragment: FragmentMetadata, offsets: Numbers) -> Numbers | None:
+    told = fragment.created_at_version_meta
+    return None if told is None else versions_at(told, offsets)
 
 
 def auto_cleanup_keys(dataset: LanceDataset) -> tuple[str, ...]:

@@ -143,6 +143,8 @@ class IndexInfo:
     fragments: frozenset[int]
     segments: tuple[str, ...]
     dead: tuple[str, ...] = ()
+    positions: bool = False
+    """Whether a text index knows where in a text a term is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -196,6 +198,30 @@ class Written:
     rows: int
 
 
+@dataclass(frozen=True, slots=True)
+class Heirs:
+    """What written rows take over from the rows whose place they take, in order: row ids, and versions of birth.
+
+    A row that takes nobody's place has nulls; it is new.
+    """
+
+    row_ids: pa.Array
+    births: pa.Array
+
+    @property
+    def count(self) -> int:
+        """How many rows."""
+        return len(self.row_ids)
+
+    def slice(self, start: int, count: int) -> "Heirs":
+        """Some of them."""
+        return Heirs(self.row_ids.slice(start, count), self.births.slice(start, count))
+
+    def take(self, order: pa.Array) -> "Heirs":
+        """The same in another order; a null in it is a new row."""
+        return Heirs(self.row_ids.take(order), self.births.take(order))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Marked:
     """One fragment in which a worker marked rows deleted; `fragment` is None when none is left of it."""
@@ -211,6 +237,8 @@ class Chore:
 
     at: TableAt
     work: bytes = field(repr=False)
+    weight: int = 0
+    """About how long it takes, one against another."""
 
 
 class Hands(Protocol):
@@ -353,6 +381,14 @@ class Table(Protocol):
         """The offsets of the deleted rows of some fragments, ascending; reads their deletion files only."""
         ...
 
+    def row_ids(self, addresses: pa.Array) -> pa.Array:
+        """Give the lasting row ids of rows, of deleted ones too, in the order asked; asks nothing of the store."""
+        ...
+
+    def births(self, addresses: pa.Array) -> pa.Array:
+        """Give the versions that live rows were born in, in the order asked; as a rule asks nothing of the store."""
+        ...
+
     def fragment_count(self) -> int:
         """How many fragments there are; asks nothing of the store."""
         ...
@@ -424,6 +460,13 @@ class Tables(Protocol):
         """
         ...
 
+    def copy(self, at: TableAt, source: TableAt, fragments: Sequence[int]) -> Written | None:
+        """Copy whole fragments of another line for a later `stage_append`, file by file; no row is read.
+
+        None when the rows must be written instead: some of them are deleted, or the files mean something else here.
+        """
+        ...
+
     def stage_written(
         self, at: TableAt, written: Sequence[Written], *, overwrite: bool = False
     ) -> Staged:
@@ -437,6 +480,29 @@ class Tables(Protocol):
         """
         ...
 
+    def is_far(self, at: TableAt, addresses: pa.Array, *, appending: bool) -> bool:
+        """Tell whether rows lie so far apart that an append and a takeover cost less than one update of them.
+
+        `appending` says that there is an append before it in any case.
+        """
+        ...
+
+    def stage_takeover(
+        self,
+        at: TableAt,
+        written: Written,
+        heirs: Heirs,
+        addresses: pa.Array,
+        *,
+        like: TableAt | None = None,
+    ) -> Staged:
+        """Describe a commit in which rows at these addresses go, and rows of the append before it become their heirs.
+
+        Between the two both are there, so that nobody may see the version in between; this is called under the turn
+        of the table. `like` is a version that may lack the same rows: then its deletion files serve here too.
+        """
+        ...
+
     def mark(self, at: TableAt, addresses: pa.Array) -> tuple[Marked, ...]:
         """Mark rows deleted for a later `stage_marked`; may run in any process, but one fragment in one only."""
         ...
@@ -447,8 +513,10 @@ class Tables(Protocol):
         """Describe one commit in which rows that workers marked go and rows that they wrote come."""
         ...
 
-    def stage_append(self, at: TableAt, data: Data) -> Staged:
-        """Stage new rows; refuses none. Streams are not held in memory."""
+    def stage_append(
+        self, at: TableAt, data: Data | None, *, parts: Sequence[Written] = ()
+    ) -> Staged:
+        """Stage new rows, and parts that were written or copied; refuses neither. Streams are not held in memory."""
         ...
 
     def stage_merge(

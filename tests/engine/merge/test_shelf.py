@@ -10,7 +10,7 @@ import omnigraph
 from omnigraph.api.graph import Graph
 from omnigraph.engine.compare.candidates import candidates
 from omnigraph.engine.compare.fetch import rows_at, stream_at
-from omnigraph.engine.compare.rows import changed
+from omnigraph.engine.compare.rows import changed, compared
 from omnigraph.engine.compare.shelf import NO_SHELF, Shelf
 from omnigraph.ids import BranchName, TableKey
 from omnigraph.limits import MERGE_SHELF_BYTES
@@ -115,3 +115,25 @@ def test_blobs_and_vectors_arrive_whole_from_a_merge_with_a_shelf(graph: Graph) 
     }
     assert set(exported.values()) == {"base64:aGk="}
     assert_settled(graph)
+
+
+def test_columns_that_follow_from_the_id_are_not_compared(graph: Graph) -> None:
+    base, side = opened(graph, "main"), opened(graph, "side")
+    implied = {base.at.path: ("name",)}
+    assert compared(base, side).names == ("file", "n", "name", "vec")
+    assert compared(base, side, Shelf(MERGE_SHELF_BYTES, implied)).names == ("file", "n", "vec")
+    found = moves(graph, Shelf(MERGE_SHELF_BYTES, implied))
+    assert found.equals(moves(graph, NO_SHELF))
+
+
+def test_a_shelf_gives_rows_in_any_order(graph: Graph) -> None:
+    table = opened(graph, "main")
+    rows = table.read(["id", "n"], row_address=True)
+    shelf = Shelf(MERGE_SHELF_BYTES)
+    shelf.put(table, rows)
+    addresses = rows["_rowaddr"].combine_chunks()
+    for order in (addresses, addresses[::-1], addresses.take(pa.array([5, 0, 5]))):
+        found = shelf.held(table, order, ["id"])
+        assert found is not None
+        assert found.equals(rows_at(table, order, ["id"]))
+    assert shelf.held(table, addresses, ["id", "vec"]) is None

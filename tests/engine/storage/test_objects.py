@@ -72,6 +72,23 @@ def test_looking_at_a_place_that_is_not_there_creates_nothing(tmp_path: Path) ->
     assert os.listdir(tmp_path) == []
 
 
+def test_a_copy_has_the_same_bytes_and_a_life_of_its_own(objects: Objects) -> None:
+    objects.put("data/one", "text")
+    objects.copy("data/one", "tree/side/data/two")
+    objects.put("data/one", "another")
+    assert objects.read("tree/side/data/two") == "text"
+    objects.delete("data/one")
+    assert objects.read("tree/side/data/two") == "text"
+    assert objects.list("tree/side/data") == ("tree/side/data/two",)
+
+
+def test_what_is_not_there_cannot_be_copied_and_leaves_nothing(objects: Objects) -> None:
+    objects.put("data/one", "text")
+    with pytest.raises(StorageError):
+        objects.copy("data/missing", "data/two")
+    assert objects.list("data") == ("data/one",)
+
+
 def test_only_the_first_create_wins_and_leaves_its_text(objects: Objects) -> None:
     assert objects.put_if_absent("_schema.pg", "first")
     assert not objects.put_if_absent("_schema.pg", "second")

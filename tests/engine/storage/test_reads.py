@@ -8,6 +8,7 @@ import pyarrow.compute as pc
 import pytest
 
 from omnigraph.errors import EngineError, StorageError
+from omnigraph.storage import indices
 from omnigraph.storage.blobs import BLOB_INPUT, BlobDescriptor, BlobForm, BlobKind
 from omnigraph.storage.counters import Cost, counting
 from omnigraph.storage.store import Store
@@ -285,6 +286,19 @@ def test_text_is_found_alike_when_the_index_lags_behind(tables: Tables) -> None:
     table = tables.open(grown(tables, at))
     assert matched(table, "learning") == {"a", "b"}
     assert by_hand(table, "learning") == {"e"}
+
+
+@pytest.mark.parametrize("positions", [True, False])
+def test_parts_of_a_text_index_all_know_positions_or_none_does(
+    tables: Tables, positions: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as before:
+        settings = {**indices._SETTINGS[IndexKind.TEXT], "with_position": positions}
+        before.setitem(indices._SETTINGS, IndexKind.TEXT, settings)  # type: ignore[misc]
+        at = land(tables, tables.stage_indices(described(tables), [BIO_INDEX])).at
+    table = tables.open(land(tables, tables.stage_indices(grown(tables, at), [BIO_INDEX])).at)
+    assert [(one.positions, len(one.segments)) for one in table.indices()] == [(positions, 2)]
+    assert matched(table, "learning") == {"a", "b", "e"}
 
 
 def test_a_text_search_returns_every_match_with_a_score(tables: Tables) -> None:

@@ -82,7 +82,8 @@ def test_only_what_the_schema_asks_for_is_indexed(graph: Graph) -> None:
 def test_an_empty_table_gets_no_index(tmp_path: Path) -> None:
     with made(tmp_path / "g") as graph:
         graph.load([], mode="overwrite", allow_empty=True)
-    with omnigraph.init(tmp_path / "h", graph.schema_source) as empty:
+        schema = graph.schema_source
+    with omnigraph.init(tmp_path / "h", schema) as empty:
         before = heads(empty)
         assert empty.ensure_indices().built == 0
         assert heads(empty) == before

@@ -43,6 +43,21 @@ def test_every_split_is_answered_once(hands: int) -> None:
     assert found["square"].to_pylist() == [n * n for n in range(50)]
 
 
+@pytest.mark.parametrize("hands", [1, 3])
+def test_the_heaviest_splits_begin_first_and_answers_keep_their_order(hands: int) -> None:
+    begun: list[int] = []
+
+    def run(number: int) -> Iterator[pa.Table]:
+        begun.append(number)
+        yield from squares(number)
+
+    step = Each(name="squares", splits=range(9), run=run, out=SQUARES, weigh=lambda n: n % 3)
+    found = LocalRunner(hands).run(step)
+    assert found["n"].to_pylist() == list(range(9))
+    assert list(step.turns()) == [2, 5, 8, 1, 4, 7, 0, 3, 6]
+    assert set(begun[:3]) == {2, 5, 8}
+
+
 def test_a_step_without_splits_answers_with_nothing_of_its_schema() -> None:
     found = LocalRunner(2).run(Each(name="squares", splits=(), run=squares, out=SQUARES))
     assert found.schema == SQUARES

@@ -79,6 +79,16 @@ def test_every_step_travels_without_the_open_graph(job: Job) -> None:
     assert alone.store() is alone.store()
 
 
+def test_what_a_process_keeps_for_a_load_is_made_once_and_let_go(job: Job) -> None:
+    alone: Job = pickle.loads(pickle.dumps(job))
+    for one in (job, alone):
+        made = [object(), object()]
+        first = one.kept("ids", AT, lambda: made[0])  # noqa: B023 - called at once
+        assert one.kept("ids", AT, lambda: made[1]) is first  # noqa: B023 - called at once
+        one.let_go()
+        assert one.kept("ids", AT, lambda: made[1]) is made[1]  # noqa: B023 - called at once
+
+
 def test_no_vector_and_no_blob_is_ever_brought_together_or_answered(job: Job) -> None:
     for step in steps(job):
         assert step.out == ANSWERS

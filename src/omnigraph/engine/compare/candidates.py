@@ -1,7 +1,7 @@
 """Which rows of two versions of a table may differ, found without reading rows that cannot."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
 
@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from omnigraph.commit.changes import column
 from omnigraph.engine.compare.fetch import ROW_ADDRESS, ROW_ID, rows_at
 from omnigraph.engine.compare.shelf import NO_SHELF, Shelf
 from omnigraph.engine.compare.spread import Portion, Spread, aligned
@@ -56,16 +57,18 @@ def candidates(
     """List every row that may differ, by id, as `MOVES`; a version that is None has no rows."""
     if before == after:
         return MOVES.empty_table()
-    left, right = _portions(tables, before, after, shelf)
+    left, right = _portions(tables, before, after)
     parted = partial(_parted, tables, before, after)
     if spread is None or not spread.is_worth(left, right):
-        return _moves(parted, _side(left, shelf), _side(right, shelf)).sort_by("id")
+        come = _side(right, shelf)
+        return _moves(parted, _left_behind(left, come, shelf), come).sort_by("id")
     keep = partial(_moves, partial(int, parted()))
-    return aligned(spread, left, right, _whole, keep, (_SIDE, MOVES)).sort_by("id")
+    here, there = (replace(one, known=_single(one, shelf)) for one in (left, right))
+    return aligned(spread, here, there, _whole, keep, (_SIDE, MOVES)).sort_by("id")
 
 
 def _portions(
-    tables: Tables, before: TableAt | None, after: TableAt | None, shelf: Shelf
+    tables: Tables, before: TableAt | None, after: TableAt | None
 ) -> tuple[Portion, Portion]:
     left = None if before is None else tables.open(before)
     right = None if after is None else tables.open(after)
@@ -74,12 +77,15 @@ def _portions(
     here, there = left.fragments(), right.fragments()
     gone, come = _apart(here, there), _apart(there, here)
     lost, gained = _pruned_rows(left, right, gone.pruned, come.pruned)
-    return _portion(left, gone.whole, lost, shelf), _portion(right, come.whole, gained, shelf)
+    return (
+        Portion(table=left, fragments=gone.whole, single=lost),
+        Portion(table=right, fragments=come.whole, single=gained),
+    )
 
 
 def _all(table: Table | None) -> Portion:
     fragments = () if table is None else tuple(one.id for one in table.fragments())
-    return Portion(table=table, fragments=fragments, known=_SIDE.empty_table())
+    return Portion(table=table, fragments=fragments, single=pa.array([], pa.uint64()))
 
 
 def _apart(own: Sequence[FragmentInfo], other: Sequence[FragmentInfo]) -> _Apart:
@@ -109,23 +115,59 @@ def _deleted(table: Table, parts: Sequence[FragmentInfo]) -> Any:
     return np.concatenate([np.empty(0, np.uint64), *parts_of])
 
 
-def _portion(table: Table, whole: tuple[int, ...], single: pa.Array, shelf: Shelf) -> Portion:
-    known = _SIDE.empty_table()
-    if len(single):
-        rows = rows_at(table, single, shelf.columns(table, len(single)), row_id=True)
-        shelf.put(table, rows.append_column(ROW_ADDRESS, single))
-        unknown = pa.nulls(len(single), pa.uint64())
-        known = pa.table([rows["id"], single, rows[ROW_ID], unknown], schema=_SIDE)
-    return Portion(table=table, fragments=whole, known=known)
-
-
 def _side(portion: Portion, shelf: Shelf) -> pa.Table:
+    """Every row of a portion."""
+    return pa.concat_tables([_single(portion, shelf), _of_fragments(portion, shelf)])
+
+
+def _single(portion: Portion, shelf: Shelf) -> pa.Table:
+    table, rows = portion.table, portion.single
+    if table is None or not len(rows):
+        return _SIDE.empty_table()
+    found = rows_at(table, rows, shelf.columns(table, len(rows)), row_id=True)
+    shelf.put(table, found.append_column(ROW_ADDRESS, rows))
+    return _singled(column(found, "id"), rows, column(found, ROW_ID))
+
+
+def _singled(ids: pa.Array, rows: pa.Array, row_ids: pa.Array) -> pa.Table:
+    return pa.table([ids, rows, row_ids, pa.nulls(len(rows), pa.uint64())], schema=_SIDE)
+
+
+def _of_fragments(portion: Portion, shelf: Shelf) -> pa.Table:
     if portion.table is None or not portion.fragments:
-        return portion.known
+        return _SIDE.empty_table()
     names = shelf.columns(portion.table, portion.rows)
     rows = _read(portion.table, portion.fragments, names)
     shelf.put(portion.table, rows)
-    return pa.concat_tables([portion.known, _sided(rows)])
+    return _sided(rows)
+
+
+def _left_behind(portion: Portion, come: pa.Table, shelf: Shelf) -> pa.Table:
+    """Every row of the older portion; a row that the later one has under the same row id is not asked for its id.
+
+    Single rows lie in fragments that both versions have, so that their row ids were given out before the lines
+    parted, and mean the same row on both.
+    """
+    table, rows = portion.table, portion.single
+    if table is None or not len(rows):
+        return _of_fragments(portion, shelf)
+    row_ids = table.row_ids(rows)
+    heirs = pc.index_in(row_ids, value_set=column(come, "row_id"))
+    met = heirs.is_valid()
+    ids = column(come, "id").take(heirs.filter(met))
+    replaced = _singled(ids, rows.filter(met), row_ids.filter(met))
+    _shelve(table, column(replaced, "row"), shelf)
+    lone = replace(portion, single=rows.filter(pc.invert(met)))
+    return pa.concat_tables([replaced, _single(lone, NO_SHELF), _of_fragments(portion, shelf)])
+
+
+def _shelve(table: Table, rows: pa.Array, shelf: Shelf) -> None:
+    """Read rows that will be compared, if there is room for them."""
+    known = ("id", *shelf.implied(table))
+    names = [name for name in shelf.columns(table, len(rows)) if name not in known]
+    if names and len(rows):
+        found = rows_at(table, rows, names)
+        shelf.put(table, found.append_column(ROW_ADDRESS, rows))
 
 
 def _whole(table: Table, fragments: Sequence[int]) -> pa.Table:
@@ -146,8 +188,17 @@ def _moves(parted: Callable[[], int], left: pa.Table, right: pa.Table) -> pa.Tab
     after = right.rename_columns(["id", "after", "new_row_id", "version"])
     if not before.num_rows or not after.num_rows:
         return pa.concat_tables([before, after], promote_options="default").select(MOVES.names)
-    moves = before.join(after, "id", join_type="full outer")
-    return _without_untouched(parted, moves).select(MOVES.names).cast(MOVES)
+    return _without_untouched(parted, _met(before, after)).select(MOVES.names).cast(MOVES)
+
+
+def _met(before: pa.Table, after: pa.Table) -> pa.Table:
+    """Bring rows of both sides together by id; rows of one side alone have nulls on the other."""
+    place = pc.index_in(before["id"], value_set=after["id"])
+    here = after.drop_columns(["id"]).take(place)
+    alone = np.ones(after.num_rows, dtype=bool)
+    alone[place.drop_null().to_numpy()] = False
+    both = pa.table([*before.columns, *here.columns], [*before.column_names, *here.column_names])
+    return pa.concat_tables([both, after.filter(pa.array(alone))], promote_options="default")
 
 
 # ---- rows that were carried along

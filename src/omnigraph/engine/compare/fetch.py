@@ -8,7 +8,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.commit.changes import column
-from omnigraph.limits import ADDRESSES_MAX, COMPARE_BYTES_MAX, COMPARE_ROWS_MAX
+from omnigraph.limits import (
+    ADDRESSES_MAX,
+    COMPARE_BYTES_MAX,
+    COMPARE_ROWS_MAX,
+    COPY_ROWS_MIN,
+)
 from omnigraph.storage.blobs import BlobForm
 from omnigraph.storage.tables import Table
 
@@ -54,19 +59,6 @@ def _fetched(
         yield table.read(names, listed, row_address=True, row_id=row_id, blobs=blobs)
 
 
-def row_ids_at(table: Table, addresses: pa.Array) -> pa.Array:
-    """Give the lasting row ids of live rows, in the order asked; no column is read."""
-    wanted = addresses_of(addresses)
-    parts = [
-        table.read((), _at(wanted[start : start + ADDRESSES_MAX]), row_id=True, row_address=True)
-        for start in range(0, len(wanted), ADDRESSES_MAX)
-    ]
-    found = pa.concat_tables(parts)
-    return column(found, ROW_ID).take(
-        pc.index_in(pa.array(wanted), value_set=column(found, ROW_ADDRESS))
-    )
-
-
 def _at(addresses: Addresses) -> str:
     return f"{ROW_ADDRESS} IN ({', '.join(map(str, addresses.tolist()))})"
 
@@ -100,6 +92,23 @@ def _split(table: Table, wanted: Addresses) -> tuple[list[int], Addresses]:
     ]
     sparse = wanted[~np.isin(wanted >> np.uint64(32), np.array(dense, dtype=np.uint64))]
     return dense, sparse
+
+
+def whole_fragments(table: Table, addresses: pa.Array) -> tuple[list[int], pa.Array]:
+    """Fragments all of whose rows are wanted and that are worth keeping as they are, and the other addresses.
+
+    Small ones are better written together, unless there is only one.
+    """
+    wanted = addresses_of(addresses)
+    numbers, counts = np.unique(wanted >> np.uint64(32), return_counts=True)
+    sizes = {part.id: part.physical_rows for part in table.fragments()}
+    whole = [
+        number
+        for number, count in zip(numbers.tolist(), counts.tolist(), strict=True)
+        if count == sizes.get(number) and (count >= COPY_ROWS_MIN or len(numbers) == 1)
+    ]
+    others = ~np.isin(wanted >> np.uint64(32), np.array(whole, dtype=np.uint64))
+    return whole, pa.array(wanted[others], pa.uint64())
 
 
 def chunk_rows(schema: pa.Schema, names: Sequence[str] | None = None) -> int:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from omnigraph.catalog.model import TableType
+from omnigraph.catalog.types import stored_type
 from omnigraph.catalog.values import json_column
 from omnigraph.engine.compare.fetch import rows_at
 from omnigraph.storage.blobs import is_blob
@@ -14,35 +14,27 @@ from omnigraph.storage.tables import Table
 Row = dict[str, Any]
 
 
-def spelled_at(
-    table: Table | None, addresses: pa.Array, type_: TableType | None
-) -> list[Row | None]:
+def spelled_at(table: Table | None, addresses: pa.Array) -> list[Row | None]:
     """Rows by address; a null address gives None."""
     if table is None or addresses.null_count == len(addresses):
         return [None] * len(addresses)
-    found = iter(_spelled(rows_at(table, addresses.drop_null(), _shown(table)), type_))
+    found = iter(_spelled(rows_at(table, addresses.drop_null(), _shown(table))))
     return [next(found) if there else None for there in addresses.is_valid().to_pylist()]
 
 
-def spelled_of(table: Table | None, ids: Sequence[str], type_: TableType) -> dict[str, Row]:
+def spelled_of(table: Table | None, ids: Sequence[str]) -> dict[str, Row]:
     """Rows by id."""
     if table is None or not ids:
         return {}
     found = table.lookup("id", pa.array(ids, pa.string()), _shown(table))
-    return {row["id"]: row for row in _spelled(found, type_)}
+    return {row["id"]: row for row in _spelled(found)}
 
 
-def _spelled(rows: pa.Table, type_: TableType | None) -> list[Row]:
+def _spelled(rows: pa.Table) -> list[Row]:
+    # By what is stored: rows may be older than the schema, and hold what it no longer has.
+    columns = [json_column(values, stored_type(values.type)) for values in rows.columns]
     names = rows.column_names
-    columns = [_column(rows[name], name, type_) for name in names]
     return [dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True)]
-
-
-def _column(values: pa.ChunkedArray, name: str, type_: TableType | None) -> list[Any]:
-    if type_ is None or name not in type_.properties:
-        found: list[Any] = values.to_pylist()
-        return found
-    return json_column(values, type_.properties[name].type)
 
 
 def _shown(table: Table) -> list[str]:

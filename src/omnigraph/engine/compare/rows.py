@@ -85,19 +85,21 @@ def _blob(table: Table, name: str | None, address: pa.Array) -> pa.Array:
 
 
 def compared(left: Table, right: Table, shelf: Shelf = NO_SHELF) -> Compared:
-    """Pair the columns of two versions by their lasting numbers, else by name.
+    """Pair the columns of two versions by their lasting numbers, else by name; those of two types are two columns.
 
     A column that only the left has was dropped: a change of the schema, not of any row.
     """
-    by_number = {number: name for name, number in left.field_ids.items()}
-    partner = {name: by_number.get(number) for name, number in right.field_ids.items()}
+    was, now = ({f.name: f.type for f in table.schema} for table in (left, right))
+    by_number = {(number, was[name]): name for name, number in left.field_ids.items()}
+    partner = {name: by_number.get((n, now[name])) for name, n in right.field_ids.items()}
     taken = {name for name in partner.values() if name is not None}
+    implied = shelf.implied(right)
     pairs = []
     for name in right.schema.names:
         old = partner.get(name)
-        if old is None and name in left.schema.names and name not in taken:
+        if old is None and was.get(name) == now[name] and name not in taken:
             old = name
-        if name != "id":
+        if name != "id" and name not in implied:
             pairs.append(Pair(old, name))
     return Compared(left=left, right=right, pairs=tuple(pairs), shelf=shelf)
 
@@ -139,9 +141,10 @@ def _real(moves: pa.Table, both: Compared) -> Step:
     """Drop the rows that are equal on both sides."""
     shared = pc.and_(pc.is_valid(moves["before"]), pc.is_valid(moves["after"])).to_numpy()
     matrix = np.zeros((moves.num_rows, len(both.pairs)), dtype=bool)
-    if shared.any():
-        pairs = moves.filter(pa.array(shared))
-        matrix[shared] = both.matrix(column(pairs, "before"), column(pairs, "after"))
+    if not shared.any():
+        return Step(moves, matrix)
+    pairs = moves.filter(pa.array(shared))
+    matrix[shared] = both.matrix(column(pairs, "before"), column(pairs, "after"))
     kept = ~shared | matrix.any(axis=1)
     return Step(moves.filter(pa.array(kept)), matrix[kept])
 

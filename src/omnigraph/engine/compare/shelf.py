@@ -1,6 +1,6 @@
 """Rows of table versions that were read once and are asked for again, while they are few."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -23,11 +23,19 @@ _UNPACKED: Final = 4
 
 
 class Shelf:
-    """Gives rows by address, from memory if they were put there; it has room for some bytes, or for nothing."""
+    """Gives rows by address, from memory if they were put there; it has room for some bytes, or for nothing.
 
-    def __init__(self, room: int = 0) -> None:
+    `implied` names, by the path of a table, columns that follow from the id: rows of one id do not differ in them.
+    """
+
+    def __init__(self, room: int = 0, implied: Mapping[str, Sequence[str]] | None = None) -> None:
         self._room = room
+        self._implied = implied or {}
         self._held: dict[TableAt, list[pa.Table]] = {}
+
+    def implied(self, table: Table) -> Sequence[str]:
+        """The columns of a table that need not be compared, besides the id."""
+        return self._implied.get(table.at.path, ())
 
     def columns(self, table: Table, rows: int) -> list[str]:
         """What to read of so many rows whose ids are wanted: all that can be put here, when they are few."""
@@ -49,7 +57,7 @@ class Shelf:
         blobs: BlobForm = BlobForm.DESCRIPTOR,
     ) -> pa.Table:
         """As `rows_at`."""
-        held = self._found(table, addresses, names)
+        held = self.held(table, addresses, names)
         return rows_at(table, addresses, names, blobs) if held is None else held
 
     def stream(
@@ -57,15 +65,19 @@ class Shelf:
     ) -> Iterator[pa.RecordBatch]:
         """As `stream_at`."""
         ordered = pa.array(np.sort(addresses_of(addresses)))
-        held = self._found(table, ordered, names)
+        held = self.held(table, ordered, names)
         return stream_at(table, ordered, names) if held is None else iter(held.to_batches())
 
-    def _found(self, table: Table, addresses: pa.Array, names: Sequence[str]) -> pa.Table | None:
+    def held(self, table: Table, addresses: pa.Array, names: Sequence[str]) -> pa.Table | None:
+        """Give rows by address if all of them are here."""
         for rows in self._held.get(table.at, ()):
             if set(names) <= set(rows.column_names):
-                place = pc.index_in(addresses, value_set=column(rows, ROW_ADDRESS))
+                here, chosen = column(rows, ROW_ADDRESS), rows.select(list(names))
+                if here.equals(addresses):
+                    return chosen
+                place = pc.index_in(addresses, value_set=here)
                 if not place.null_count:
-                    return rows.take(place).select(list(names))
+                    return chosen.take(place)
         return None
 
 

@@ -54,11 +54,15 @@ class GivenSplit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Portion:
-    """One side of a comparison: a table, the fragments of it to be read, and rows that were found otherwise."""
+    """One side of a comparison: a table, the fragments of it to be read, and addresses of single rows.
+
+    `known` are those rows once they were read.
+    """
 
     table: Table | None
     fragments: tuple[int, ...]
-    known: pa.Table
+    single: pa.Array
+    known: pa.Table | None = None
 
     @property
     def rows(self) -> int:
@@ -97,7 +101,7 @@ def aligned(
 
 
 def _splits(spread: Spread, side: str, portion: Portion) -> Iterator[ReadSplit | GivenSplit]:
-    if portion.known.num_rows:
+    if portion.known is not None and portion.known.num_rows:
         yield GivenSplit(side, portion.known)
     if portion.table is not None:
         key = TableKey(portion.table.at.path)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from omnigraph.commit.changes import TableChange
+from omnigraph.errors import HistoryReclaimed, TableNotFound
 from omnigraph.limits import KNOWN_IDS_SMALL, LOOKUP_ROWS_PER_VALUE, LOOKUP_VALUES_MAX
 from omnigraph.manifest.snapshot import Entry
 from omnigraph.storage.tables import IndexKind, Table, Tables
@@ -115,7 +116,11 @@ class KnownIds:
         held = self._newest(entry)
         if held is None or held[0].version > entry.version:
             return None
-        before = set(tables.open(held[0].at).fragments())
+        try:
+            before = set(tables.open(held[0].at).fragments())
+        except (HistoryReclaimed, TableNotFound):
+            # Nobody keeps the version of which something is known.
+            return None
         now = table.fragments()
         if not before <= set(now):
             return None

@@ -2,7 +2,7 @@
 
 import json
 import os
-import tempfile
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -48,28 +48,31 @@ def resume(view: View) -> str:
 
 def written(out: Path, records: Iterator[dict[str, Any]]) -> int:
     """Replace a file by these records, one line each, in one step; gives their number."""
-    try:
-        handle, name = tempfile.mkstemp(prefix=f".{out.name}.", dir=out.parent)
-    except OSError as error:
-        raise StorageError(
-            f"'{out}' cannot be written: {error.strerror}; nothing was written",
-            hint="name a file in a directory that is there and may be written to",
-        ) from error
+    partial = out.with_name(f".{out.name}.{os.getpid()}-{threading.get_ident()}.partial")
     try:
         count = 0
-        with os.fdopen(handle, "w", encoding="utf-8") as stream:
+        with partial.open("w", encoding="utf-8") as stream:
             for record in records:
                 stream.write(json.dumps(record, ensure_ascii=False, separators=(",", ":")) + "\n")
                 count += 1
             stream.flush()
             os.fsync(stream.fileno())
-        os.replace(name, out)
+        os.replace(partial, out)
         _sync_directory(out.parent)
-    except BaseException:
-        with suppress(FileNotFoundError):
-            os.unlink(name)
+    except BaseException as error:
+        with suppress(OSError):
+            partial.unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            raise _unwritable(out, error) from error
         raise
     return count
+
+
+def _unwritable(out: Path, error: OSError) -> StorageError:
+    return StorageError(
+        f"'{out}' cannot be written: {error.strerror}; nothing was written",
+        hint="name a file in a directory that is there, may be written to and has room",
+    )
 
 
 def _sync_directory(path: Path) -> None:

@@ -7,7 +7,6 @@ from enum import StrEnum
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.catalog.model import Catalog
 from omnigraph.commit.changes import column
 from omnigraph.engine.compare.fetch import rows_at
 from omnigraph.engine.compare.images import Row, spelled_at
@@ -71,12 +70,12 @@ class EntityChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """Which changes are asked for; None asks for all. With `images` they carry their rows, spelled by its types."""
+    """Which changes are asked for; None asks for all. With `images` they carry their rows."""
 
     tables: Collection[TableKey] | None = None
     kinds: Collection[EntityKind] | None = None
     ops: Collection[Op] | None = None
-    images: Catalog | None = None
+    images: bool = False
 
     def covers(self, table: TableKey) -> bool:
         """Whether any change of a table is wanted."""
@@ -189,7 +188,7 @@ def _changes(
     ops = _ops(moves)
     chosen = [n for n, op in enumerate(ops) if wanted.ops is None or op in wanted.ops]
     ends = {} if is_node(key) else _ends(tables, before, after, moves, chosen)
-    images = _images(tables, key, before, after, moves, chosen, wanted.images)
+    images = _images(tables, before, after, moves, chosen) if wanted.images else ({}, {})
     ids, versions = moves["id"].to_pylist(), moves["version"].to_pylist()
     newest = after or before
     for n in chosen:
@@ -207,23 +206,14 @@ def _changes(
 
 
 def _images(
-    tables: Tables,
-    key: TableKey,
-    before: Entry | None,
-    after: Entry | None,
-    moves: pa.Table,
-    chosen: list[int],
-    catalog: Catalog | None,
+    tables: Tables, before: Entry | None, after: Entry | None, moves: pa.Table, chosen: list[int]
 ) -> tuple[dict[int, Row | None], dict[int, Row | None]]:
     """The chosen rows as they were and as they are."""
-    if catalog is None:
-        return {}, {}
     numbers = pa.array(chosen, pa.int64())
     was, now = (
         spelled_at(
             None if entry is None else tables.open(entry.at),
             column(moves, side).take(numbers),
-            catalog.tables.get(key),
         )
         for entry, side in ((before, "before"), (after, "after"))
     )

@@ -7,10 +7,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.catalog.model import Catalog, EdgeType, TableType
+from omnigraph.catalog.model import EdgeType, TableType
 from omnigraph.catalog.types import FLOATS, PropertyType, Scalar
 from omnigraph.engine.engine import Engine
-from omnigraph.errors import DataError, Problem
+from omnigraph.errors import DataError, NotFound, Problem
 from omnigraph.ids import TableKey, is_node
 from omnigraph.manifest.snapshot import Entry
 from omnigraph.manifest.view import View
@@ -22,18 +22,39 @@ def export(
     engine: Engine, view: View, types: Sequence[str] | None = None
 ) -> Iterator[dict[str, Any]]:
     """Give one record after the other; only one batch of rows is held."""
-    wanted = tables_wanted(view.catalog, types)
-    entries = [entry for key, entry in view.snapshot.entries.items() if key in wanted]
-    for entry in sorted(entries, key=lambda one: (not is_node(one.table_key), one.table_key)):
-        yield from _records(engine, entry, wanted[entry.table_key])
+    for entry, type_ in tables_wanted(view, types):
+        yield from _records(engine, entry, type_)
 
 
-def tables_wanted(catalog: Catalog, types: Sequence[str] | None) -> Mapping[TableKey, TableType]:
-    """The types named, or all."""
-    if types is None:
-        return catalog.tables
-    found = [catalog.table(name) for name in types]
-    return {one.table_key: one for one in found}
+def tables_wanted(view: View, types: Sequence[str] | None) -> list[tuple[Entry, TableType]]:
+    """The tables of the types named, or of all, nodes first, each with its type as it was at the time of the view."""
+    then = _as_of_then(view)
+    chosen = then if types is None else {_key_then(view, then, name): None for name in types}
+    keys = sorted(then.keys() & chosen.keys(), key=lambda key: (not is_node(key), key))
+    return [then[key] for key in keys]
+
+
+def _as_of_then(view: View) -> Mapping[TableKey, tuple[Entry, TableType]]:
+    """What a view shows, by the names it had then; by those of now when nothing is known of another schema."""
+    shown = view.snapshot if view.past is None else view.state.snapshot
+    catalog = view.catalog if view.past is None else view.past.catalog
+    return {
+        key: (entry, catalog.tables[key])
+        for key, entry in shown.entries.items()
+        if key in catalog.tables
+    }
+
+
+def _key_then(view: View, then: Mapping[TableKey, tuple[Entry, TableType]], name: str) -> TableKey:
+    """The table key that a type had then, by the name it has now, else by the one it had."""
+    try:
+        now = view.catalog.table(name)
+    except NotFound:
+        if view.past is None:
+            raise
+        return view.past.catalog.table(name).table_key
+    same = (key for key, (_, type_) in then.items() if type_.type_id == now.type_id)
+    return next(same, now.table_key)
 
 
 def _records(engine: Engine, entry: Entry, type_: TableType) -> Iterator[dict[str, Any]]:

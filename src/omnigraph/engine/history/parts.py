@@ -4,7 +4,6 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,7 +15,7 @@ from omnigraph.engine.engine import Engine
 from omnigraph.engine.history.export import tables_wanted
 from omnigraph.engine.history.spelling import lines
 from omnigraph.errors import UserInputError
-from omnigraph.ids import TableKey, is_node
+from omnigraph.ids import PartFormat, TableKey, is_node
 from omnigraph.limits import EXPORT_PART_ROWS
 from omnigraph.manifest.snapshot import Entry
 from omnigraph.manifest.view import View
@@ -25,13 +24,6 @@ from omnigraph.pipeline.splits import cut_table
 from omnigraph.pipeline.steps import Each, Runner
 from omnigraph.storage.blobs import BlobForm
 from omnigraph.storage.tables import TableAt
-
-
-class PartFormat(StrEnum):
-    """How part files are spelled."""
-
-    JSONL = "jsonl"
-    PARQUET = "parquet"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,12 +66,10 @@ def export_parts(
     """Write the tables of a view as part files; a file appears whole or not at all, and none stays when one fails."""
     chosen = _format(format)
     folder = _folder(directory)
-    wanted = tables_wanted(view.catalog, types)
     splits = [
         split
-        for key, entry in view.snapshot.entries.items()
-        if key in wanted
-        for split in _splits(engine, entry, wanted[key], folder, chosen)
+        for entry, type_ in tables_wanted(view, types)
+        for split in _splits(engine, entry, type_, folder, chosen)
     ]
     try:
         found = runner.run(Each(name="export", splits=splits, run=_write, out=_PARTS)).to_pylist()

@@ -1,5 +1,5 @@
-"""The commits that bring one table to its merged state: new rows streamed, then changed ones in chunks; removed ones
-go with the last of them."""
+"""The commits that bring one table to its merged state: new rows first, then changed ones, in chunks or by taking over;
+removed ones go with the last of them."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -8,10 +8,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.catalog.model import EdgeType, NodeType, TableType
-from omnigraph.commit.changes import ChangeKind, TableChange, column
+from omnigraph.catalog.model import TableType
+from omnigraph.commit.changes import column
 from omnigraph.commit.plan import Step, TableWrite
-from omnigraph.engine.compare.fetch import chunk_rows, row_ids_at, rows_at
+from omnigraph.engine.compare.fetch import chunk_rows, rows_at, whole_fragments
 from omnigraph.engine.compare.rows import compared
 from omnigraph.engine.compare.shelf import NO_SHELF, Shelf
 from omnigraph.engine.merge.relate import TableRelation, Way
@@ -21,10 +21,7 @@ from omnigraph.ids import BranchName
 from omnigraph.limits import MERGE_COMMITS_MAX
 from omnigraph.storage.blobs import BlobForm
 from omnigraph.storage.counters import Cost, record
-from omnigraph.storage.tables import Staged, Table, TableAt, Tables
-
-EVERY_PROBLEM = 2**62
-"""A merge reports all conflicts at once."""
+from omnigraph.storage.tables import Heirs, Staged, Table, TableAt, Tables, Written
 
 _NONE_REMOVED = REMOVED.empty_table()
 
@@ -37,51 +34,6 @@ class TableMerge:
     relation: TableRelation
     resolved: Resolved
     shelf: Shelf = NO_SHELF
-
-
-# ---- what is judged
-
-
-def change_of(merge: TableMerge, tables: Tables) -> TableChange:
-    """What the merge does to the target's table, with the columns that rules look at."""
-    resolved, type_ = merge.resolved, merge.type
-    names = _judged(type_)
-    source = tables.open(merge.relation.source.at)
-    rows = pa.concat_arrays([resolved.new, column(resolved.changed, "source")])
-    parts = [pa.Table.from_batches([batch]) for batch in merge.shelf.stream(source, rows, names)]
-    parts += [pa.Table.from_batches([b]).select(names) for b in _mixed_rows(merge, tables, names)]
-    found = pa.concat_tables(parts) if parts else type_.schema.empty_table().select(names)
-    return TableChange(
-        type=type_,
-        kind=ChangeKind.MERGE,
-        rows=_stood_in(found, type_),
-        deleted=column(resolved.removed, "id"),
-        shown_max=EVERY_PROBLEM,
-    )
-
-
-def _judged(type_: TableType) -> list[str]:
-    ends = ["src", "dst"] if isinstance(type_, EdgeType) else []
-    ruled = {name for group in type_.unique for name in group.columns}
-    if isinstance(type_, NodeType):
-        ruled |= {rule.property for rule in type_.ranges} | {c.property for c in type_.checks}
-    properties = type_.properties
-    ruled |= {n for n, p in properties.items() if p.type.is_enum or not p.type.nullable}
-    narrow = {n for n in ruled if n in properties and not _is_wide(type_, n)}
-    return ["id", *ends, *sorted(narrow)]
-
-
-def _is_wide(type_: TableType, name: str) -> bool:
-    declared = type_.properties[name].type
-    return declared.is_vector or declared.is_blob
-
-
-def _stood_in(rows: pa.Table, type_: TableType) -> pa.Table:
-    """Add stand-ins for required vectors and blobs: storage refuses a NULL there, so none was written."""
-    for name, declared in sorted(type_.properties.items()):
-        if not declared.type.nullable and _is_wide(type_, name):
-            rows = rows.append_column(name, pa.array(np.ones(rows.num_rows, dtype=bool)))
-    return rows
 
 
 # ---- what is written
@@ -114,12 +66,15 @@ def _steps(merge: TableMerge, tables: Tables) -> Iterator[Step]:
     source = tables.open(merge.relation.source.at)
     names = merge.type.schema.names
     appended = bool(len(resolved.new))
-    if appended:
-        yield _append(merge, source, names)
     replacing = [
         *(_changed(merge, source, pairs, names) for pairs in _chunks(resolved.changed, source)),
         *(_mixing(merge, triples, names) for triples in _chunks(resolved.mixed, source)),
     ]
+    if len(replacing) == 1 and _is_far(merge, tables, replacing[0]):
+        yield from _in_two_steps(merge, source, replacing[0], names)
+        return
+    if appended:
+        yield _append(merge, source, names)
     for replacement in replacing[:-1]:
         yield _replace(merge, replacement, appended=appended, first=replacement is replacing[0])
     if replacing:
@@ -131,12 +86,25 @@ def _steps(merge: TableMerge, tables: Tables) -> Iterator[Step]:
 
 
 def _append(merge: TableMerge, source: Table, names: Sequence[str]) -> Step:
-    def step(tables: Tables, at: TableAt) -> Staged:
-        return tables.stage_append(
-            at, _stream(merge.shelf.stream(source, merge.resolved.new, names))
-        )
+    return lambda tables, at: _appended(merge, source, names, tables, at)
 
-    return step
+
+def _appended(
+    merge: TableMerge,
+    source: Table,
+    names: Sequence[str],
+    tables: Tables,
+    at: TableAt,
+    parts: Sequence[Written] = (),
+) -> Staged:
+    """Stage the new rows: whole fragments of the source as they are, the others written together."""
+    rows = merge.resolved.new
+    whole, others = whole_fragments(source, rows)
+    copies = tables.copy(at, source.at, whole) if whole else None
+    if copies is not None:
+        parts, rows = [*parts, copies], others
+    stream = _stream(merge.shelf.stream(source, rows, names)) if len(rows) else None
+    return tables.stage_append(at, stream, parts=parts)
 
 
 def _stream(batches: Iterator[pa.RecordBatch]) -> pa.RecordBatchReader:
@@ -151,9 +119,13 @@ def _stream(batches: Iterator[pa.RecordBatch]) -> pa.RecordBatchReader:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Replacement:
-    """Rows that take the place of others, whose places and row ids are null where they are not known."""
+    """Rows that take the place of others, whose places and row ids are null where they are not known.
+
+    `sources` says where they lie in the source, if they are its rows.
+    """
 
     rows: Callable[[Tables], pa.Table]
+    sources: pa.Array | None
     places: pa.Array
     row_ids: pa.Array
 
@@ -164,12 +136,18 @@ def _changed(
     def rows(_: Tables) -> pa.Table:
         return merge.shelf.rows(source, column(pairs, "source"), names, BlobForm.INPUT)
 
-    return _Replacement(rows=rows, places=column(pairs, "target"), row_ids=column(pairs, "row_id"))
+    return _Replacement(
+        rows=rows,
+        sources=column(pairs, "source"),
+        places=column(pairs, "target"),
+        row_ids=column(pairs, "row_id"),
+    )
 
 
 def _mixing(merge: TableMerge, triples: pa.Table, names: Sequence[str]) -> _Replacement:
     return _Replacement(
         rows=lambda tables: _mixed(merge, tables, triples, names),
+        sources=None,
         places=column(triples, "target"),
         row_ids=pa.nulls(triples.num_rows, pa.uint64()),
     )
@@ -201,11 +179,86 @@ def _replaced(tables: Tables, at: TableAt, replacement: _Replacement, removed: p
         return tables.stage_merge(at, rows, deletes=column(removed, "id"))
     row_ids = replacement.row_ids
     if row_ids.null_count:
-        row_ids = row_ids_at(tables.open(at), places)
+        row_ids = tables.open(at).row_ids(places)
     # By row id, so that the ids take little room in the manifest.
     order = pc.sort_indices(row_ids)
     written = tables.write(at, rows.take(order), row_ids=row_ids.take(order))
     return tables.stage_update(at, [written], pa.concat_arrays([places, gone]))
+
+
+def _is_far(merge: TableMerge, tables: Tables, replacement: _Replacement) -> bool:
+    """Whether rows are better replaced in two steps; where all of them lie has to be known for it."""
+    gone = column(merge.resolved.removed, "target")
+    if replacement.places.null_count or gone.null_count:
+        return False
+    appending = bool(len(merge.resolved.new))
+    return tables.is_far(merge.relation.target.at, replacement.places, appending=appending)
+
+
+@dataclass(frozen=True, slots=True)
+class _Arrival:
+    """Rows that came with an append, and what they take over in the next step."""
+
+    written: Written
+    heirs: Heirs
+
+
+def _in_two_steps(
+    merge: TableMerge, source: Table, replacement: _Replacement, names: Sequence[str]
+) -> Iterator[Step]:
+    """Bring the rows beside the new ones, then let them take the place of others."""
+    arrived: list[_Arrival] = []
+
+    def bring(tables: Tables, at: TableAt) -> Staged:
+        target = tables.open(merge.relation.target.at)
+        heirs = Heirs(target.row_ids(replacement.places), target.births(replacement.places))
+        whole = _brought_whole(merge, tables, at, source, replacement, heirs)
+        if whole is not None:
+            arrived[:] = [whole]
+            return tables.stage_append(at, None, parts=[whole.written])
+        record(Cost.DELTA_MATERIALISATIONS)
+        order = pc.sort_indices(heirs.row_ids)
+        written = tables.write(at, replacement.rows(tables).take(order))
+        arrived[:] = [_Arrival(written, heirs.take(order))]
+        return _appended(merge, source, names, tables, at, [written])
+
+    def take_over(tables: Tables, at: TableAt) -> Staged:
+        removed = merge.resolved.removed
+        if _adopts(merge):
+            fail(Failpoint.MERGE_APPENDED)
+        if removed.num_rows:
+            _fail_before_removal(merge)
+        [one] = arrived
+        doomed = pa.concat_arrays([replacement.places, column(removed, "target")])
+        like = merge.relation.source.at
+        return tables.stage_takeover(at, one.written, one.heirs, doomed, like=like)
+
+    yield bring
+    yield take_over
+
+
+def _brought_whole(
+    merge: TableMerge,
+    tables: Tables,
+    at: TableAt,
+    source: Table,
+    replacement: _Replacement,
+    heirs: Heirs,
+) -> _Arrival | None:
+    """Take over fragments of the source that hold nothing but new and changed rows; None when there are other rows."""
+    if replacement.sources is None:
+        return None
+    rows = pc.array_sort_indices(
+        all_rows := pa.concat_arrays([replacement.sources, merge.resolved.new])
+    )
+    ordered = all_rows.take(rows)
+    whole, others = whole_fragments(source, ordered)
+    if len(others):
+        return None
+    written = tables.copy(at, source.at, whole)
+    if written is None:
+        return None
+    return _Arrival(written, heirs.take(pc.index_in(ordered, value_set=replacement.sources)))
 
 
 def _delete(merge: TableMerge, *, after_others: bool) -> Step:
@@ -241,9 +294,8 @@ def _step_rows(rows: int, table: Table) -> int:
 # ---- rows of both sides
 
 
-def _mixed_rows(
-    merge: TableMerge, tables: Tables, names: Sequence[str]
-) -> Iterator[pa.RecordBatch]:
+def mixed_rows(merge: TableMerge, tables: Tables, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """Give the rows that take properties from both sides."""
     source = tables.open(merge.relation.source.at)
     for triples in _chunks(merge.resolved.mixed, source):
         yield from _mixed(merge, tables, triples, names).to_batches()

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from omnigraph.catalog.model import Catalog
+from omnigraph.catalog.model import Catalog, NodeType
 from omnigraph.commit.changes import Changes, changes_of
 from omnigraph.commit.constraints import violations
 from omnigraph.commit.plan import WritePlan
@@ -11,13 +11,14 @@ from omnigraph.commit.sidecar import PointerUpdate
 from omnigraph.engine.compare.images import spelled_at, spelled_of
 from omnigraph.engine.compare.shelf import Shelf
 from omnigraph.engine.compare.spread import Spread
-from omnigraph.engine.merge.apply import TableMerge, change_of, table_write
+from omnigraph.engine.merge.apply import TableMerge, table_write
 from omnigraph.engine.merge.conflicts import (
     Conflict,
     in_order,
     kind_of,
     row_message,
 )
+from omnigraph.engine.merge.judged import change_of
 from omnigraph.engine.merge.relate import Relation, TableRelation, Way, relate_tables
 from omnigraph.engine.merge.resolve import Clash, Granularity, Resolved, adopt, three_way
 from omnigraph.engine.merge.target import TargetRows
@@ -74,7 +75,7 @@ def _merges(
     spread: Spread | None,
 ) -> Iterator[TableMerge]:
     assert relation.base is not None, "an up-to-date merge has nothing to judge"
-    shelf = Shelf(MERGE_SHELF_BYTES)
+    shelf = Shelf(MERGE_SHELF_BYTES, _key_columns(relation, catalog))
     related = relate_tables(
         relation.base.snapshot, relation.source.snapshot, relation.target.snapshot
     )
@@ -83,6 +84,14 @@ def _merges(
             resolved = _resolved(one, tables, granularity, spread, shelf)
             type_ = catalog.tables[one.table_key]
             yield TableMerge(type=type_, relation=one, resolved=resolved, shelf=shelf)
+
+
+def _key_columns(relation: Relation, catalog: Catalog) -> dict[str, tuple[str, ...]]:
+    """Columns that follow from the id, by the path of their table: the key of a type, which it has from birth on."""
+    types = (
+        (entry, catalog.tables[key]) for key, entry in relation.target.snapshot.entries.items()
+    )
+    return {entry.at.path: t.key_columns for entry, t in types if isinstance(t, NodeType)}
 
 
 def _resolved(
@@ -113,7 +122,7 @@ def _row_conflicts(merge: TableMerge, tables: Tables) -> Iterator[Conflict]:
 
 def _clash_conflicts(merge: TableMerge, clash: Clash, tables: Tables) -> Iterator[Conflict]:
     sides = [
-        spelled_at(table, clash.rows[side].combine_chunks(), merge.type)
+        spelled_at(table, clash.rows[side].combine_chunks())
         for side, table in _opened(merge, tables).items()
     ]
     for number, row_id in enumerate(clash.rows["id"].to_pylist()):
@@ -155,7 +164,7 @@ def _broken_rules(
     opened = {merge.relation.table_key: merge for merge in merges}
     for key, problems in by_table.items():
         merge = opened.get(TableKey(key))
-        yield from _rule_conflicts(TableKey(key), problems, merge, catalog, committed, tables)
+        yield from _rule_conflicts(TableKey(key), problems, merge, committed, tables)
 
 
 def _changes(merges: Iterable[TableMerge], tables: Tables) -> Changes:
@@ -166,17 +175,15 @@ def _rule_conflicts(
     key: TableKey,
     problems: list[Problem],
     merge: TableMerge | None,
-    catalog: Catalog,
     committed: TargetRows,
     tables: Tables,
 ) -> Iterator[Conflict]:
-    type_ = catalog.tables[key]
     ids = sorted({problem.row_id for problem in problems if problem.row_id is not None})
     target = committed.table(key)
     sides: dict[str, Table | None] = dict.fromkeys(("base", "source", "target"), target)
     if merge is not None:
         sides = _opened(merge, tables)
-    rows = {side: spelled_of(table, ids, type_) for side, table in sides.items()}
+    rows = {side: spelled_of(table, ids) for side, table in sides.items()}
     for problem in problems:
         row_id = problem.row_id
         yield Conflict(

@@ -61,6 +61,12 @@ class Entities:
         opened = self.tables.open(self.entry.at)
         return opened if self.names is None else RenamedTable(opened, self.names)
 
+    @cached_property
+    def fields(self) -> Mapping[str, tuple[int, pa.DataType]]:
+        """What tells each column from others of any time: the number of one that is gone may serve another type."""
+        schema = self.table.schema
+        return {name: (n, schema.field(name).type) for name, n in self.table.field_ids.items()}
+
     def stored(self, reference: Reference) -> Reference:
         """A reference to a property by the name its column has."""
         if self.names is None or isinstance(reference, EntityRef):
@@ -222,7 +228,7 @@ class Entities:
         """Entities by their value of a property in memory, if they are held so or that is worth it by now."""
         if not len(self) or not self.holds(name) or len(self) > KEY_MAP_ROWS_MAX:
             return None
-        key = (self.layout, "matches", self.table.field_ids.get(name))
+        key = (self.layout, "matches", self.fields.get(name))
         found: Matches | None = self.cache.peek(key)
         if found is not None or only_asking:
             return found
@@ -238,7 +244,7 @@ class Entities:
         if not len(self) or len(numbers) * _CODED_PART < len(self) or not self.fits(name):
             return codes_of(self.values(name, numbers))
         whole = self.cache.get(
-            (self.layout, "codes", self.table.field_ids.get(name)),
+            (self.layout, "codes", self.fields.get(name)),
             lambda: codes_of(self.whole(name)).astype(np.int32),
             lambda codes: int(codes.nbytes),
         )
@@ -282,7 +288,7 @@ class Entities:
         return self.cache.peek(self._column_key(name)[0]) is not None
 
     def _column_key(self, name: str) -> tuple[Any, Any]:
-        field = self.table.field_ids[name]
+        field = self.fields[name]
         return (self.layout, "column", field), (self.layout.path, "column", field)
 
     def _read_column(self, name: str, parts: Sequence[FragmentInfo]) -> pa.Array:
@@ -325,7 +331,7 @@ class Entities:
         if len(self) * 64 <= self.cache.bytes_max // HELD_PART // 16:
             return 64
         return self.cache.get(
-            (self.layout, "width", self.table.field_ids[name]),
+            (self.layout, "width", self.fields[name]),
             lambda: int(self.table.read((name,), limit=_WIDTH_ROWS).nbytes // _WIDTH_ROWS) + 1,
             lambda _: 100,
         )

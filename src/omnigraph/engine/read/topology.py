@@ -335,7 +335,7 @@ def keeps(nodes: Entities, before: Layout) -> bool:
     if not gone:
         return True
     places: Places | None = nodes.cache.peek((before, "places"))
-    ids: Held | None = nodes.cache.peek((before, "column", nodes.table.field_ids[ID]))
+    ids: Held | None = nodes.cache.peek((before, "column", nodes.fields[ID]))
     if places is None or ids is None:
         return False
     spots = np.concatenate(

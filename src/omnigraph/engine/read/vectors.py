@@ -94,7 +94,7 @@ class Vectors:
         vectors = self.entities.whole(self.name)
         matrix = _matrix(vectors, dimension)
         squares = self.entities.cache.get(
-            (self.entities.layout, "squares", self.entities.table.field_ids[self.name]),
+            (self.entities.layout, "squares", self.entities.fields[self.name]),
             lambda: _squares(matrix, vectors),
             lambda found: int(found.nbytes),
         )

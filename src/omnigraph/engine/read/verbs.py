@@ -6,8 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from omnigraph.catalog.model import TableType
-from omnigraph.catalog.types import PropertyType
+from omnigraph.catalog.types import PropertyType, stored_type
 from omnigraph.catalog.values import json_column
 from omnigraph.compile.arguments import arguments
 from omnigraph.compile.plan import Plan
@@ -116,7 +115,6 @@ def _reader(engine: Engine, found: Compiled, values: Mapping[str, object]) -> Re
 
 def entity(engine: Engine, view: View, key: TableKey, identity: str) -> dict[str, Any] | None:
     """One entity with every property it had then, spelled as in query results; None when it is not there."""
-    type_ = view.catalog.tables.get(key)
     entry = view.snapshot.entries.get(key)
     if entry is None:
         return None
@@ -129,10 +127,5 @@ def entity(engine: Engine, view: View, key: TableKey, identity: str) -> dict[str
     rows = table.lookup("id", pa.array([identity], pa.string()), shown)
     if not rows.num_rows:
         return None
-    return {name: _spelled(rows, name, type_) for name in shown}
-
-
-def _spelled(rows: pa.Table, name: str, type_: TableType | None) -> Any:
-    if type_ is not None and name in type_.properties:
-        return json_column(rows[name], type_.properties[name].type)[0]
-    return rows[name][0].as_py()
+    # By what is stored: the schema of now may have dropped a property, or given its name to another.
+    return {name: json_column(rows[name], stored_type(rows[name].type))[0] for name in shown}

@@ -1,13 +1,16 @@
 """Indexes: how far each one is, and building those that are missing."""
 
 from collections.abc import Collection, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from typing import Any
 
 from omnigraph.commit.plan import Step, TableWrite
 from omnigraph.commit.sidecar import WriterKind
 from omnigraph.engine.engine import Engine
+from omnigraph.engine.upkeep.hands import own_hands
 from omnigraph.engine.upkeep.wanted import absent, missing, presence, untrainable, wanted
 from omnigraph.engine.upkeep.work import Writes, each, maintenance
 from omnigraph.errors import OmniError
@@ -179,14 +182,21 @@ def _ensure(
     )
     built = 0
 
-    def prepared(view: View) -> Writes:
+    def prepared(lent: Hands, view: View) -> Writes:
         nonlocal built
         work = list(_work(engine, view, tables))
         built = sum(len(specs) for _, specs in work)
-        return tuple(each(engine, lambda one: _write(engine, view, *one, hands), work))
+        return tuple(each(engine, lambda one: _write(engine, view, *one, lent), work, _weight))
 
-    operation.run(prepared, "ensure indices")
+    with nullcontext(hands) if hands is not None else own_hands(engine) as lent:
+        operation.run(partial(prepared, lent), "ensure indices")
     return built
+
+
+def _weight(work: tuple[Entry, tuple[IndexSpec, ...]]) -> int:
+    """About how long it takes to build the indexes of a table, one against another."""
+    entry, specs = work
+    return entry.row_count * len(specs)
 
 
 def _work(
@@ -205,7 +215,7 @@ def _work(
 
 
 def _write(
-    engine: Engine, view: View, entry: Entry, specs: tuple[IndexSpec, ...], hands: Hands | None
+    engine: Engine, view: View, entry: Entry, specs: tuple[IndexSpec, ...], hands: Hands
 ) -> TableWrite:
     """Build outside the turns; a table of another branch is forked first, and built on then."""
     branch = lance_branch(view.branch)

@@ -87,14 +87,22 @@ def maintenance(
     )
 
 
-def each(engine: Engine, work: Callable[[A], B], items: Iterable[A]) -> list[B]:
-    """Do something for several tables at once, within the bound; results come in order."""
+def each(
+    engine: Engine,
+    work: Callable[[A], B],
+    items: Iterable[A],
+    weigh: Callable[[A], int] | None = None,
+) -> list[B]:
+    """Do something for several tables at once, within the bound, the heaviest first; results come in order."""
     found = list(items)
     if len(found) < 2:
         return [work(item) for item in found]
+    order = range(len(found))
+    turns = order if weigh is None else sorted(order, key=lambda n: weigh(found[n]), reverse=True)
     hands = min(engine.settings.maintenance_concurrency, len(found))
     with ThreadPoolExecutor(hands, "omnigraph-upkeep") as pool:
-        return [future.result() for future in [pool.submit(carried(work), one) for one in found]]
+        running = {number: pool.submit(carried(work), found[number]) for number in turns}
+        return [running[number].result() for number in order]
 
 
 def _carry(engine: Engine, before: View, published: Published) -> None:

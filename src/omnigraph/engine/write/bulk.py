@@ -31,7 +31,7 @@ from omnigraph.pipeline.answers import (
 )
 from omnigraph.pipeline.checks import Job, are_distinct, check_step, recheck_step, shaped_splits
 from omnigraph.pipeline.decide import STRICT, decide_step
-from omnigraph.pipeline.ends import ends_step, seen_where_they_are
+from omnigraph.pipeline.ends import ends_step, seen_in_passing, seen_where_they_are
 from omnigraph.pipeline.findings import Places, error_of, places_of
 from omnigraph.pipeline.meet import meet_step, met_where_they_are
 from omnigraph.pipeline.sides import Judgement
@@ -50,6 +50,7 @@ class Checked:
     splits: Sequence[Split]
     records: Mapping[TableKey, int]
     distinct: frozenset[TableKey]
+    sure: frozenset[TableKey]
     ids: Sequence[Found]
     values: Sequence[Found]
     places: Places
@@ -139,13 +140,13 @@ class Bulk:
 
     def _sure(self, view: View) -> frozenset[TableKey]:
         """Tables of edges whose ends are all there, as far as that is cheaper seen where they are."""
-        judgement = self._judgement(view)
-        edges = seen_where_they_are(judgement)
+        judgement, sure = self._judgement(view), self.checked.sure
+        edges = [edge for edge in seen_where_they_are(judgement) if edge.table_key not in sure]
         if not edges:
-            return frozenset()
+            return sure
         step = ends_step(judgement, self.checked.splits, edges)
         doubtful = {one.table_key for one in _only(_run(self.runner, step), Unsure)}
-        return frozenset(edge.table_key for edge in edges) - doubtful
+        return sure | frozenset(edge.table_key for edge in edges) - doubtful
 
     def _identified(self, judgement: Judgement) -> Sequence[Answer]:
         """Settle ids, where they are given as far as tasks can hold them."""
@@ -306,7 +307,8 @@ class Bulk:
 
 def check(engine: Engine, job: Job, runner: Runner, splits: Sequence[Split]) -> Bulk:
     """Read an input for the first time; raise with everything that is wrong with its records."""
-    answers = _run(runner, check_step(job, splits))
+    look = seen_in_passing(job, splits)
+    answers = _run(runner, check_step(job, splits, None if look is None else look.passing))
     passed = _only(answers, Passed)
     _require_all([one.split for one in passed], [split.number for split in splits], "check")
     places, found = places_of(splits, passed), _only(answers, Found)
@@ -321,6 +323,7 @@ def check(engine: Engine, job: Job, runner: Runner, splits: Sequence[Split]) -> 
         splits=shaped_splits(splits, counted),
         records={key: sum(one.rows for one in of_tables[key]) for key in sorted(of_tables)},
         distinct=frozenset(key for key, parts in of_tables.items() if are_distinct(parts)),
+        sure=frozenset(key for key, parts in of_tables.items() if all(one.sure for one in parts)),
         ids=[one for one in found if one.phase is Phase.IDS],
         values=[one for one in found if one.phase is Phase.RULES],
         places=places,

@@ -1,7 +1,7 @@
 """Cutting what a load is given into splits, as far as it can be read more than once."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -131,6 +131,8 @@ def _split(source: Source, portion: Portion, number: int, place: int, part: int)
         table_key=None if type_ is None else type_.table_key,
         file=file,
         counts_lines=isinstance(source, LineFile | Stream),
+        bytes=portion.bytes,
+        rows=portion.rows,
     )
 
 
@@ -155,12 +157,4 @@ def spilled(split: Split, store: Store, area: str) -> Split:
         return split
     path = f"{area}/frame-{split.number}.lance"
     store.scratch.write(path, packed(split.content.rows))
-    return Split(
-        number=split.number,
-        source=split.source,
-        part=split.part,
-        content=Spilled(path),
-        table_key=split.table_key,
-        file=split.file,
-        counts_lines=split.counts_lines,
-    )
+    return replace(split, content=Spilled(path))

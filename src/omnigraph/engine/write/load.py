@@ -21,7 +21,7 @@ from omnigraph.engine.write.prepare import Header
 from omnigraph.engine.write.sources import Given, take
 from omnigraph.engine.write.writing import Writing, committed_rows
 from omnigraph.errors import ReadSetConflict, UserInputError
-from omnigraph.ids import BranchName, TableKey
+from omnigraph.ids import BranchName, LoadMode, TableKey
 from omnigraph.manifest.records import GraphCommit
 from omnigraph.manifest.view import View
 from omnigraph.pipeline.checks import Here, Job
@@ -32,9 +32,9 @@ from omnigraph.pipeline.splits import Portion, Split
 from omnigraph.pipeline.steps import Runner
 
 KINDS = {
-    "append": ChangeKind.APPEND,
-    "merge": ChangeKind.MERGE,
-    "overwrite": ChangeKind.REPLACE,
+    LoadMode.APPEND: ChangeKind.APPEND,
+    LoadMode.MERGE: ChangeKind.MERGE,
+    LoadMode.OVERWRITE: ChangeKind.REPLACE,
 }
 
 
@@ -44,7 +44,7 @@ def change_kind(mode: str) -> ChangeKind:
         raise UserInputError(
             f"load mode '{mode}' is unknown; it is append, merge or overwrite; no changes were made"
         )
-    return KINDS[mode]
+    return KINDS[LoadMode(mode)]
 
 
 # ---- who does it

@@ -96,12 +96,9 @@ def _block(parts: tuple[Any, ...]) -> _Block:
     return _Block(parts[1:-1], _across(parts[0], parts[-1]))
 
 
-def _place(part: Any) -> Span:
-    return span_of(part) if isinstance(part, Token) else cast(Span, part.span)
-
-
 def _across(first: Any, last: Any) -> Span:
-    return Span(_place(first).start, _place(last).end)
+    start = first.start_pos if isinstance(first, Token) else first.span.start
+    return Span(start or 0, (last.end_pos if isinstance(last, Token) else last.span.end) or 0)
 
 
 def _name(token: Token) -> Name:

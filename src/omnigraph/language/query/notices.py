@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from itertools import islice
 
 from lark import Token
@@ -25,12 +25,8 @@ Findings = Iterator[Diagnostic]
 Notice = Callable[[Source, Place, Token], Findings]
 
 
-def notices(source: Source, place: Place, token: Token, after: Token) -> Iterable[Diagnostic]:
-    """Everything to say about a token that the parser has just taken."""
-    return _all(source, place, token, after) if token.type in _WATCHED else ()
-
-
-def _all(source: Source, place: Place, token: Token, after: Token) -> Findings:
+def notices(source: Source, place: Place, token: Token, after: Token) -> Findings:
+    """Everything to say about a token that the parser has just taken; nothing unless its type is `WATCHED`."""
     if token.type in _NOTICES:
         yield from _NOTICES[token.type](source, place, token)
     used = None if place.extended else _extension(place, token, after)
@@ -168,4 +164,5 @@ _NOTICES: dict[str, Notice] = {
     "SIGNED": _signed,
     "ANNOTATION": _annotation,
 }
-_WATCHED = frozenset({*_NOTICES, *_KEYWORDS, "NOT", "NULL"})
+WATCHED = frozenset({*_NOTICES, *_KEYWORDS, "NOT", "NULL"})
+"""The terminals about which there may be something to say."""

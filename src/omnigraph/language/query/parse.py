@@ -1,7 +1,7 @@
 """Reading `.gq` text: a tree, or every reason why there is none."""
 
 import re
-from collections.abc import Container, Iterator
+from collections.abc import Callable, Container, Iterator
 from dataclasses import replace
 from functools import cache
 
@@ -10,7 +10,7 @@ from lark.parsers.lalr_interactive_parser import InteractiveParser
 
 from omnigraph.language.query.build import TreeBuilder
 from omnigraph.language.query.codes import QueryCode, finding
-from omnigraph.language.query.notices import notices
+from omnigraph.language.query.notices import WATCHED, notices
 from omnigraph.language.query.place import Place
 from omnigraph.language.query.refusals import explain, too_deep
 from omnigraph.language.query.repairs import Slip, repair
@@ -18,8 +18,8 @@ from omnigraph.language.query.stuck import Stuck, is_call
 from omnigraph.language.query.tokens import OPEN_COMMENT, span_of, words
 from omnigraph.language.query.tree import QueryFile
 from omnigraph.language.query.wording import brief
-from omnigraph.language.query.words import KEYWORDS, terminal
-from omnigraph.language.source import Diagnostic, Source, Span, query_error
+from omnigraph.language.query.words import KEYWORDS, UNDECIDED, terminal
+from omnigraph.language.source import Diagnostic, Source, Span, query_error, uncollected
 from omnigraph.limits import NESTING_MAX, PROBLEMS_SHOWN_MAX, SOURCE_BYTES_MAX
 
 _DECLARATION = re.compile(r"(?:^|(?<=\}))[ \t]*(?=query\s+[A-Za-z_]\w*\s*[({@])", re.MULTILINE)
@@ -38,7 +38,8 @@ def parse_findings(source: Source) -> tuple[QueryFile | None, tuple[Diagnostic, 
     unreadable = _unreadable(source.text)
     if unreadable is not None:
         return None, (source.place(unreadable),)
-    file, findings = _read(source)
+    with uncollected(source):
+        file, findings = _read(source)
     shown = sorted(findings, key=lambda one: one.span)[:PROBLEMS_SHOWN_MAX]
     return (None if shown else file), tuple(source.place(one) for one in shown)
 
@@ -100,6 +101,7 @@ class _Segment:
         self.findings: list[Diagnostic] = []
         self.file: QueryFile | None = None
         self._parser: InteractiveParser = grammar().parse_interactive()
+        self._choices: Callable[[], Container[str]] = self._parser.choices
 
     def read(self, start: int) -> int | None:
         """Read on; the next place to try when this reading met a dead end."""
@@ -115,11 +117,14 @@ class _Segment:
     def _step(self, token: Token, following: tuple[Token, Token]) -> Diagnostic | None:
         """Take a token, or say why reading cannot go on."""
         choices = self._choices()
-        kind = terminal(token, following, choices)
-        if kind == "WORD" and kind in choices and self._is_unknown_call(token, following[0]):
-            return self._explain(token, kind, following)
-        if self._begins_inside(token, following) and "QUERY" not in choices:
-            return self._explain(token, "QUERY", following)
+        kind = token.type
+        # Most of a text is none of these, and a text may be long.
+        if kind in UNDECIDED:
+            kind = terminal(token, following, choices)
+            if kind == "WORD" and kind in choices and self._is_unknown_call(token, following[0]):
+                return self._explain(token, kind, following)
+            if self._begins_inside(token, following) and "QUERY" not in choices:
+                return self._explain(token, "QUERY", following)
         if kind in choices:
             return self._take(token, kind, following)
         slip = Slip(
@@ -140,8 +145,9 @@ class _Segment:
         except UnexpectedToken:
             token.type = cut
             return self._explain(token, kind, following)
-        for found in notices(self.source, self.place, token, following[0]):
-            self._report(found)
+        if kind in WATCHED:
+            for found in notices(self.source, self.place, token, following[0]):
+                self._report(found)
         self.place.take(token)
         return too_deep(token) if self.place.levels > NESTING_MAX else None
 
@@ -170,10 +176,6 @@ class _Segment:
                 accepted=frozenset(self._parser.accepts()),  # type: ignore[no-untyped-call]
             )
         )
-
-    def _choices(self) -> Container[str]:
-        choices: Container[str] = self._parser.choices()  # type: ignore[no-untyped-call]
-        return choices
 
     def _report(self, found: Diagnostic) -> None:
         named = brief(self.place.query) if self.place.query else None

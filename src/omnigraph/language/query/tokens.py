@@ -75,18 +75,32 @@ def scan(text: str, start: int = 0) -> Iterator[Token]:
         if group == _END:
             break
         word = found[group]
-        yield Token(_kind(group, word), word, found.start(group), 0, 0, 0, 0, found.end())
+        yield token_at(_kind(group, word), word, found.start(group), found.end())
         if group == OPEN_STRING:
             # Looking for the end of each later string would run through the whole text every time.
             break
-    yield Token(END, "", len(text), 0, 0, 0, 0, len(text))
+    yield token_at(END, "", len(text), len(text))
+
+
+def token_at(kind: str, word: str, start: int, end: int) -> Token:
+    """A token of a text; lines are counted when something is said about it."""
+    # The constructor takes as long as everything else that is done to cut a token.
+    token = str.__new__(Token, word)
+    token.type = kind
+    token.value = word
+    token.start_pos = start
+    token.end_pos = end
+    return token
 
 
 def _kind(group: str, word: str) -> str:
     if group == "MARK":
         return PUNCTUATION[word]
     if group == "NUMBER":
-        return next((kind for kind, form in _NUMBERS if form.fullmatch(word)), BAD_NUMBER)
+        for kind, form in _NUMBERS:
+            if form.fullmatch(word):
+                return kind
+        return BAD_NUMBER
     return STRAY if group == "FOREIGN" else group
 
 

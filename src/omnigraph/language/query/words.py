@@ -67,6 +67,10 @@ _JOINS = frozenset({"_AND", "_OR"})
 _CONSTANTS = frozenset({"TRUE", "FALSE", "NULL"})
 
 
+UNDECIDED = frozenset({"WORD", "TYPE", "_LPAREN", "LESS"})
+"""Kinds of tokens that are different terminals in different places; every other token is what it looks like."""
+
+
 def terminal(token: Token, following: tuple[Token, Token], choices: Container[str]) -> str:
     """Name the terminal a token is, given the next two and what the parser could take now.
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from omnigraph.errors import QueryError
+from omnigraph.ids import LoadMode, PartFormat
 from omnigraph.surfaces.cli.address import (
     Actor,
     Branch,
@@ -26,7 +27,7 @@ from omnigraph.surfaces.cli.hands import Hands, chosen_hands
 from omnigraph.surfaces.cli.output import note, say, say_json
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from omnigraph.api.graph import Graph
     from omnigraph.compile.checked import Parameter
@@ -43,8 +44,6 @@ Param = Annotated[
 At = Annotated[
     str | None, typer.Option("--snapshot", "--at", help="A commit, or a manifest version.")
 ]
-
-_MODES = ("append", "merge", "overwrite")
 
 
 def init(
@@ -75,7 +74,9 @@ def load(
         list[str] | None,
         typer.Option("--data", "-d", help="File or folder; - is stdin; may be repeated."),
     ] = None,
-    mode: Annotated[str, typer.Option("--mode", "-m", help="append, merge or overwrite.")] = "",
+    mode: Annotated[
+        LoadMode | None, typer.Option("--mode", "-m", help=f"One of {', '.join(LoadMode)}.")
+    ] = None,
     type_: Annotated[
         str | None, typer.Option("--type", help="Type of a Parquet, CSV or row file.")
     ] = None,
@@ -109,12 +110,10 @@ def load(
 
     Example: omnigraph load people.omni --data people.jsonl --mode append
     """
-    if not data or not mode:
-        raise typer.BadParameter("give --data FILE and --mode append|merge|overwrite")
-    if mode not in _MODES:
-        raise typer.BadParameter(f"'{mode}' is not append, merge or overwrite", param_hint="--mode")
+    if not data or mode is None:
+        raise typer.BadParameter(f"give --data FILE and --mode {'|'.join(LoadMode)}")
     place_ = place(uri, store)
-    if mode == "overwrite" and not check:
+    if mode is LoadMode.OVERWRITE and not check:
         consent("load --mode overwrite", place_, yes=yes, json=json)
     with opened(place_, read_only=check, actor=actor) as graph:
         if not check:
@@ -234,8 +233,9 @@ def export(
         Path | None, typer.Option("--out", "-o", help="Write to a file, or parquet to a folder.")
     ] = None,
     format: Annotated[
-        str, typer.Option("--format", "-f", help="jsonl, or parquet: part files in a new folder.")
-    ] = "jsonl",
+        PartFormat,
+        typer.Option("--format", "-f", help="jsonl, or parquet: part files in a new folder."),
+    ] = PartFormat.JSONL,
     store: Store = None,
 ) -> None:
     """Print every entity as JSON lines, in the format that load reads.
@@ -243,22 +243,22 @@ def export(
     Example: omnigraph export people.omni > people.jsonl
     """
     with opened(place(uri, store)) as graph:
-        if format != "jsonl":
+        if format is not PartFormat.JSONL:
             _export_parts(graph, branch, at, types, out, format)
             return
-        lines = (
-            jsonlib.dumps(record, ensure_ascii=False, separators=(",", ":"))
-            for record in graph.export(branch=branch, at=_point(at), types=types)
-        )
+        records = graph.export(branch=branch, at=_point(at), types=types)
         if out is None:
-            for line in lines:
-                say(line)
+            for record in records:
+                say(jsonlib.dumps(record, ensure_ascii=False, separators=(",", ":")))
             return
-        partial = out.with_name(out.name + ".partial")
-        with partial.open("w", encoding="utf-8") as file:
-            file.writelines(line + "\n" for line in lines)
-        partial.replace(out)
+        _export_file(out, records)
         note(f"exported {graph.uri} to {out}")
+
+
+def _export_file(out: Path, records: "Iterator[dict[str, Any]]") -> None:
+    from omnigraph.engine.history.baseline import written
+
+    written(out, records)
 
 
 def _export_parts(
@@ -267,7 +267,7 @@ def _export_parts(
     at: str | None,
     types: list[str] | None,
     out: Path | None,
-    format: str,
+    format: PartFormat,
 ) -> None:
     if out is None:
         raise typer.BadParameter(f"--format {format} writes into a folder: name it with --out")

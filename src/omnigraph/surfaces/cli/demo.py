@@ -1,8 +1,10 @@
 """`omnigraph demo`: the main job on a small example, step by step, in a place of its own."""
 
-import json
+import json as jsonlib
 import shutil
 import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -10,8 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from omnigraph.surfaces.cli.address import Json
 from omnigraph.surfaces.cli.formats import Format, rendered
-from omnigraph.surfaces.cli.output import say
+from omnigraph.surfaces.cli.output import say, say_json
 
 if TYPE_CHECKING:
     from omnigraph.api.graph import Graph
@@ -57,10 +60,20 @@ NAMES = (
 )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One thing the demo did: in words, and as facts."""
+
+    name: str
+    told: str
+    facts: dict[str, Any]
+
+
 def demo(
     directory: Annotated[
         Path | None, typer.Argument(help="Where to keep it; else it is removed.")
     ] = None,
+    json: Json = False,
 ) -> None:
     """Create an example graph, load it, query it, branch it, change the branch, merge it, look at the history.
 
@@ -69,58 +82,113 @@ def demo(
     from omnigraph.api.graph import init
 
     home = directory or Path(tempfile.mkdtemp(prefix="omnigraph-demo-"))
+    done: list[Step] = []
     try:
         with init(home / "ports.omni", SCHEMA, actor="demo") as graph:
-            _story(graph, home)
+            for step in _story(graph, home):
+                done.append(step)
+                if not json:
+                    say(step.told)
     finally:
         if directory is None:
             shutil.rmtree(home, ignore_errors=True)
+    if json:
+        say_json({"steps": [{"step": step.name} | step.facts for step in done]})
 
 
-def _story(graph: "Graph", home: Path) -> None:
-    say(f"1. created {graph.uri}\n")
+def _story(graph: "Graph", home: Path) -> Iterator[Step]:
+    yield Step(name="init", told=f"1. created {graph.uri}\n", facts={"uri": graph.uri})
     loaded = graph.load(RECORDS, mode="append")
-    say(f"2. loaded {loaded.total_rows} records in one commit {loaded.commit}\n")
-    _load_on_spark(graph, home / "more.jsonl")
-    say("3. which ports are busy?")
-    _show(graph.query(CALLS))
-    say("4. where can goods go from Rotterdam in up to three hops?")
-    _show(graph.query(REACH, {"from": "NLRTM"}))
+    yield Step(
+        name="load",
+        told=f"2. loaded {loaded.total_rows} records in one commit {loaded.commit}\n",
+        facts=loaded.to_dict(),
+    )
+    yield _load_on_spark(graph, home / "more.jsonl")
+    yield _asked("query", "3. which ports are busy?", graph.query(CALLS))
+    yield _asked(
+        "traverse",
+        "4. where can goods go from Rotterdam in up to three hops?",
+        graph.query(REACH, {"from": "NLRTM"}),
+    )
     graph.branch_create("review")
     graph.mutate(
         RENAME, {"imo": "9100001", "name": "Aster Prime"}, branch="review", actor="reviewer"
     )
-    say("5. a branch renames a vessel; main does not see it")
-    _show(graph.query(NAMES, branch="review"))
-    _show(graph.query(NAMES))
-    say("6. history of the branch, newest first")
-    for commit in graph.commits(branch="review"):
-        say(f"   {commit.id}  {commit.kind:10} by {commit.actor or '-'}")
-    say("\n7. what would a merge bring, and what did it bring?")
-    for change in graph.diff("main", "review").changes:
-        say(f"   {change.op} {change.table_key} '{change.id}'")
-    merged = graph.merge("review", actor="reviewer")
-    say(f"   {merged.outcome}: {merged.commit}\n")
-    _show(graph.query(NAMES))
-    first = graph.commits()[-1]
-    counted = graph.snapshot(at=first).tables()
-    say(f"8. at its first commit the graph had {sum(counted.values())} rows")
-    say(f"9. doctor: {'settled' if not graph.doctor() else 'not settled'}")
+    title = "5. a branch renames a vessel; main does not see it"
+    yield _asked("branch", title, graph.query(NAMES, branch="review"), graph.query(NAMES))
+    yield _history(graph)
+    yield _merge(graph)
+    counted = graph.snapshot(at=graph.commits()[-1]).tables()
+    yield Step(
+        name="travel",
+        told=f"8. at its first commit the graph had {sum(counted.values())} rows",
+        facts={"tables": counted},
+    )
+    found = [ailment.to_dict() for ailment in graph.doctor()]
+    yield Step(
+        name="doctor",
+        told=f"9. doctor: {'not settled' if found else 'settled'}",
+        facts={"ailments": found},
+    )
 
 
-def _load_on_spark(graph: "Graph", file: Path) -> None:
+def _load_on_spark(graph: "Graph", file: Path) -> Step:
     """The same load by other hands; a small one, so only the demo would ask for them."""
     if find_spec("pyspark") is None:
-        say("   (the same on Spark: pip install 'omnigraph[spark]')\n")
-        return
-    file.write_text("".join(json.dumps(record) + "\n" for record in MORE), encoding="utf-8")
+        how = "pip install 'omnigraph[spark]'"
+        return Step(
+            name="load_on_spark", told=f"   (the same on Spark: {how})\n", facts={"skipped": how}
+        )
+    file.write_text("".join(jsonlib.dumps(record) + "\n" for record in MORE), encoding="utf-8")
     session = import_module("omnigraph.spark").session(quick=True)
     try:
         loaded = graph.load(file, mode="append", spark=session)
     finally:
         session.stop()
-    say(f"   and {loaded.total_rows} more by {loaded.engine}, in one commit {loaded.commit}\n")
+    return Step(
+        name="load_on_spark",
+        told=f"   and {loaded.total_rows} more by {loaded.engine}, in one commit {loaded.commit}\n",
+        facts=loaded.to_dict(),
+    )
 
 
-def _show(result: Any) -> None:
-    say("\n".join("   " + line for line in rendered(result, Format.TABLE).splitlines()) + "\n")
+def _history(graph: "Graph") -> Step:
+    commits = graph.commits(branch="review")
+    lines = [f"   {one.id}  {one.kind:10} by {one.actor or '-'}" for one in commits]
+    return Step(
+        name="history",
+        told="\n".join(["6. history of the branch, newest first", *lines, ""]),
+        facts={"commits": [one.to_dict() for one in commits]},
+    )
+
+
+def _merge(graph: "Graph") -> Step:
+    expected = graph.diff("main", "review")
+    lines = [f"   {one.op} {one.table_key} '{one.id}'" for one in expected.changes]
+    merged = graph.merge("review", actor="reviewer")
+    title = "7. what would a merge bring, and what did it bring?"
+    outcome = f"   {merged.outcome}: {merged.commit}\n"
+    names = graph.query(NAMES)
+    return Step(
+        name="merge",
+        told="\n".join([title, *lines, outcome, _shown(names)]),
+        facts={
+            "expected": expected.to_dict(),
+            "merged": merged.to_dict(),
+            "results": [names.to_dict()],
+        },
+    )
+
+
+def _asked(name: str, title: str, *results: Any) -> Step:
+    return Step(
+        name=name,
+        told="\n".join([title, *map(_shown, results)]),
+        facts={"results": [result.to_dict() for result in results]},
+    )
+
+
+def _shown(result: Any) -> str:
+    lines = rendered(result, Format.TABLE).splitlines()
+    return "\n".join("   " + line for line in lines) + "\n"

@@ -14,6 +14,7 @@ from omnigraph.surfaces.cli.address import (
     Json,
     Quiet,
     Store,
+    Uri,
     announce,
     opened,
     place,
@@ -195,6 +196,7 @@ def commit_changes(
 
 
 def changes_poll(
+    uri: Uri = None,
     branch: Branch = "main",
     cursor: Annotated[
         str | None, typer.Option("--cursor", help="Go on from here.", show_default=False)
@@ -212,11 +214,11 @@ def changes_poll(
 ) -> None:
     """Read the change feed: whole commits, then the cursor to go on from.
 
-    Example: omnigraph changes poll --start beginning --store people.omni
+    Example: omnigraph changes poll people.omni --start beginning
     """
     if cursor is not None and start is not None:
         raise typer.BadParameter("--cursor and --start exclude each other")
-    with opened(place(store)) as graph:
+    with opened(place(uri, store)) as graph:
         since = cursor if cursor is not None else _since(graph, branch, start or "now")
         page = graph.changes(
             branch=branch, since=since, limit=limit, types=types, kinds=kinds, ops=ops
@@ -233,6 +235,7 @@ def changes_poll(
 
 def changes_baseline(
     out: Annotated[Path, typer.Option("--out", help="The file to write, or to replace.")],
+    uri: Uri = None,
     branch: Branch = "main",
     types: Types = None,
     store: Store = None,
@@ -240,9 +243,9 @@ def changes_baseline(
 ) -> None:
     """Write a whole state to a file, then its commit and the cursor from which to follow it.
 
-    Example: omnigraph changes baseline --out people.jsonl --store people.omni
+    Example: omnigraph changes baseline people.omni --out people.jsonl
     """
-    with opened(place(store)) as graph:
+    with opened(place(uri, store)) as graph:
         found = graph.baseline(out, branch=branch, types=types)
         if json:
             say_json(found.to_dict())

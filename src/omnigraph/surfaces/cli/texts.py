@@ -1,10 +1,13 @@
 """Commands about schema and query files: lint, format. They need no graph."""
 
+import os
+import shutil
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from omnigraph.errors import StorageError
 from omnigraph.surfaces.cli.address import Json
 from omnigraph.surfaces.cli.output import EXIT_FAILURE, note, say, say_json
 
@@ -51,6 +54,7 @@ def fmt(
     check: Annotated[
         bool, typer.Option("--check", help="Change nothing; fail if something would.")
     ] = False,
+    json: Json = False,
 ) -> None:
     """Rewrite schema and query files in their canonical layout; comments stay.
 
@@ -71,10 +75,29 @@ def fmt(
         if text != source.text:
             changed.append(path)
             if not check:
-                path.write_text(text, encoding="utf-8")
+                _replace(path, text)
     verb = "would change" if check else "changed"
-    for path in changed:
-        say(f"{verb} {path}")
-    say(f"{len(files)} files, {len(changed)} {verb}")
+    if json:
+        say_json({"files": len(files), "changed": [str(path) for path in changed], "check": check})
+    else:
+        for path in changed:
+            say(f"{verb} {path}")
+        say(f"{len(files)} files, {len(changed)} {verb}")
     if check and changed:
         raise typer.Exit(EXIT_FAILURE)
+
+
+def _replace(path: Path, text: str) -> None:
+    """Give a file another text, in one step: what cannot be written leaves the old one."""
+    # The file itself, not a link to it.
+    place = path.resolve()
+    partial = place.with_name(f".{place.name}.{os.getpid()}.partial")
+    try:
+        partial.write_text(text, encoding="utf-8")
+        shutil.copymode(place, partial)
+        os.replace(partial, place)
+    except OSError as error:
+        partial.unlink(missing_ok=True)
+        raise StorageError(
+            f"'{path}' could not be written: {error.strerror}; it is as it was"
+        ) from error

@@ -1,0 +1,115 @@
+"""What the manifest of a table keeps for every row of a fragment, in messages of Protocol Buffers: its lasting row id,
+and the versions in which it was born and written last."""
+
+import json
+from collections.abc import Iterator
+from typing import Any, TypeAlias
+
+import numpy as np
+from lance.fragment import RowDatasetVersionMeta, RowIdMeta, RowIdSequence
+
+Numbers: TypeAlias = np.ndarray[Any, np.dtype[np.uint64]]
+
+
+def row_ids_at(metadata: RowIdMeta, offsets: Numbers) -> Numbers:
+    """Give the row ids of some rows of a fragment; those of rows that were loaded together are one range."""
+    known = _ranges(bytes(json.loads(metadata.json()).get("Inline", ())))
+    if known is None:
+        sequence: Numbers = RowIdSequence.from_inline_metadata(metadata).to_pyarrow().to_numpy()
+        return sequence[offsets.astype(np.int64)]
+    starts, ends = known
+    before = np.concatenate([[0], np.cumsum(ends - starts)]).astype(np.uint64)
+    part = np.searchsorted(before, offsets, side="right") - 1
+    return starts[part] + (offsets - before[part])
+
+
+def _ranges(spelled: bytes) -> tuple[Numbers, Numbers] | None:
+    """The starts and ends of a sequence whose segments are all plain ranges; None of another or an empty one."""
+    found = [_range(segment) for _, segment in _parts(spelled)]
+    if not found or None in found:
+        return None
+    starts, ends = np.array(found, np.uint64).T
+    return starts, ends
+
+
+def _range(segment: int | bytes | None) -> tuple[int, int] | None:
+    """Start and end of a segment; None when it is not a plain range."""
+    span = dict(_parts(segment)).get(1) if isinstance(segment, bytes) else None
+    if not isinstance(span, bytes):
+        return None
+    ends = dict(_parts(span))
+    return int(ends.get(1, 0)), int(ends.get(2, 0))
+
+
+def _parts(message: bytes) -> Iterator[tuple[int, int | bytes]]:
+    """The fields of a message: numbers, and messages within it."""
+    place = 0
+    while place < len(message):
+        tag, place = _read_varint(message, place)
+        value, place = _read_varint(message, place)
+        if tag & 7 == 2:
+            yield tag >> 3, message[place : place + value]
+            place += value
+        else:
+            yield tag >> 3, value
+
+
+def _read_varint(message: bytes, place: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        byte = message[place]
+        value |= (byte & 0x7F) << shift
+        place, shift = place + 1, shift + 7
+        if byte < 0x80:
+            return value, place
+
+
+# ---- versions
+
+
+def versions_at(metadata: RowDatasetVersionMeta, offsets: Numbers) -> Numbers | None:
+    """Give the versions of some rows of a fragment; None when they are not spelled as runs, one after another."""
+    spelled = bytes(json.loads(metadata.json()).get("inline", ()))
+    runs = [dict(_parts(run)) for _, run in _parts(spelled) if isinstance(run, bytes)]
+    spans = [_range(run.get(1)) for run in runs]
+    if not spans or None in spans:
+        return None
+    starts, ends = np.array(spans, np.uint64).T
+    if starts[0] or not np.array_equal(starts[1:], ends[:-1]) or offsets.max(initial=0) >= ends[-1]:
+        return None
+    versions = np.array([run.get(2, 0) for run in runs], np.uint64)
+    return versions[np.searchsorted(starts, offsets, side="right") - 1]
+
+
+def versions_of(versions: Numbers) -> RowDatasetVersionMeta:
+    """Spell one version per row: runs of rows with the same one.
+
+    A sequence has runs; a run has a span and a version; a span is a segment, here always a range of places.
+    """
+    starts = np.flatnonzero(np.diff(versions, prepend=versions[:1] + 1))
+    ends = np.append(starts[1:], len(versions))
+    runs = zip(starts.tolist(), ends.tolist(), versions[starts].tolist(), strict=True)
+    spelled = b"".join(_message(1, _run(start, end, version)) for start, end, version in runs)
+    return RowDatasetVersionMeta.from_json(json.dumps({"inline": list(spelled)}))
+
+
+def _run(start: int, end: int, version: int) -> bytes:
+    places = _number(1, start) + _number(2, end)
+    return _message(1, _message(1, places)) + _number(2, version)
+
+
+def _message(field: int, payload: bytes) -> bytes:
+    return _varint(field << 3 | 2) + _varint(len(payload)) + payload
+
+
+def _number(field: int, value: int) -> bytes:
+    # A zero is not written: it is what a missing number means.
+    return _varint(field << 3) + _varint(value) if value else b""
+
+
+def _varint(value: int) -> bytes:
+    groups = []
+    while value > 0x7F:
+        groups.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes([*groups, value])

@@ -1,0 +1,57 @@
+"""The hands of one process: every chore is answered, the heaviest that waits is next, and errors reach who asked."""
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from threading import Event
+
+import pytest
+
+from omnigraph.engine.upkeep.hands import OwnHands
+from omnigraph.failpoints import PARK_SECONDS_MAX
+from omnigraph.ids import Version
+from omnigraph.storage.tables import Chore, TableAt
+
+AT = TableAt(path="nodes/x", branch=None, version=Version(1))
+
+
+def chore(name: bytes, weight: int = 0) -> Chore:
+    return Chore(AT, name, weight)
+
+
+def test_of_all_chores_that_wait_the_heaviest_is_next() -> None:
+    done: list[bytes] = []
+    waits, goes = Event(), Event()
+
+    def work(given: Chore) -> bytes:
+        if given.work == b"first":
+            waits.set()
+            assert goes.wait(PARK_SECONDS_MAX)
+        done.append(given.work)
+        return given.work.upper()
+
+    class Offered(list[Chore]):
+        def __iter__(self) -> Iterator[Chore]:
+            yield from super().__iter__()
+            goes.set()
+
+    with ThreadPoolExecutor(1) as pool, ThreadPoolExecutor(1) as other:
+        hands = OwnHands(work, pool)
+        first = other.submit(hands.do, [chore(b"first")])
+        assert waits.wait(PARK_SECONDS_MAX)
+        more = Offered([chore(b"light", 1), chore(b"heavy", 9), chore(b"even", 1)])
+        assert hands.do(more) == [b"LIGHT", b"HEAVY", b"EVEN"]
+        assert first.result() == [b"FIRST"]
+    assert done == [b"first", b"heavy", b"light", b"even"]
+
+
+def test_an_error_reaches_who_asked_and_nobody_else() -> None:
+    def work(given: Chore) -> bytes:
+        if given.work == b"bad":
+            raise OSError("no room")
+        return given.work
+
+    with ThreadPoolExecutor(2) as pool:
+        hands = OwnHands(work, pool)
+        with pytest.raises(OSError, match="no room"):
+            hands.do([chore(b"good"), chore(b"bad")])
+        assert hands.do([chore(b"good")]) == [b"good"]
