@@ -448,7 +448,7 @@ def test_a_background_reconciler_settles_what_a_dead_writer_left(stage: Setting)
             whole.rename(file)
             assert settled.wait(PARK_SECONDS_MAX)
         # Closing waits for the operation in hand.
-        assert kinds(graph) == [RecoveryKind.ROLLED_BACK]
+        assert kinds(story.open()) == [RecoveryKind.ROLLED_BACK]
     assert not any(t.name == "omnigraph-reconciler" for t in threading.enumerate())
     assert_settled(story.open())
 
