@@ -443,7 +443,7 @@ def test_a_background_reconciler_settles_what_a_dead_writer_left(stage: Setting)
         (file,) = (Path(story.uri) / "__recovery").iterdir()
         text = file.read_text()
         file.unlink()
-        with story.open(config={"reconcile_seconds": 0.05}) as graph:
+        with story.open(config={"reconcile_seconds": 0.05}):
             (whole := file.with_suffix(".part")).write_text(text)
             whole.rename(file)
             assert settled.wait(PARK_SECONDS_MAX)

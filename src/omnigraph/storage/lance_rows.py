@@ -10,7 +10,7 @@ from lance import LanceDataset, LanceOperation
 from lance.dataset import Transaction
 from lance.fragment import write_fragments
 
-from omnigraph.errors import HeadMoved, InternalError, RowContention, TableNotFound
+from omnigraph.errors import HeadMoved, InternalError, RowContention, StorageError, TableNotFound
 from omnigraph.ids import Version
 from omnigraph.limits import IMAGE_ROUNDS_MAX, IMAGES_MAX
 from omnigraph.storage import branches, images
@@ -110,7 +110,13 @@ class LanceRows:
             held = self._images.get((branch, wanted, life))
             if held is not None:
                 return held
-            image = self._loaded(branch, wanted, life)
+            try:
+                image = self._loaded(branch, wanted, life)
+            except StorageError:
+                # A branch that is deleted meanwhile loses its ref first and then its files, one by one.
+                if self.incarnation(branch) == life:
+                    raise
+                continue
             if self.incarnation(branch) == life:
                 return self._hold(image)
         raise InternalError(f"branch '{branch}' of {self._path} was recreated again and again")

@@ -1,5 +1,7 @@
 """The contract of `Rows`, on every kind of store and for the fake that stands in for it."""
 
+import shutil
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -16,6 +18,7 @@ from omnigraph.errors import (
 from omnigraph.ids import Version
 from omnigraph.storage.counters import Cost, counting
 from omnigraph.storage.lance_rows import PRIMARY_KEY, LanceRows
+from omnigraph.storage.objects import Objects
 from omnigraph.storage.refs import MAIN_LINE
 from omnigraph.storage.rows import Image, Rows
 from tests.support.memory_rows import MemoryRows
@@ -479,6 +482,35 @@ def test_a_recreated_branch_is_another_life(rows: Rows, first: Image) -> None:
     assert fresh.incarnation != old.incarnation
     assert rows.swap(fresh, keyed({"new": "1"})) == version
     assert set(cells(rows.load("side", version).rows)) == {"genesis", "head", "new"}
+
+
+class Vanishing:
+    """The objects of a store; a branch loses its ref and its data once its ref was read."""
+
+    def __init__(self, objects: Objects, branch: Path, ref: Path) -> None:
+        self._objects = objects
+        self._branch = branch
+        self._ref = ref
+
+    def read(self, path: str) -> str | None:
+        text = self._objects.read(path)
+        self._ref.unlink(missing_ok=True)
+        shutil.rmtree(self._branch / "data", ignore_errors=True)
+        return text
+
+
+def test_a_branch_that_is_deleted_while_it_is_read_is_not_there(tmp_path: Path) -> None:
+    local = Place(kind="local", uri=str(tmp_path / "graph"))
+    rows, other = open_place(local).manifest, open_place(local).manifest
+    assert isinstance(other, LanceRows)
+    first = rows.create(marked(link("genesis", None)), metadata={"stamp": "4"}, config={})
+    rows.create_branch("side", None, first.version)
+    version = rows.swap(rows.load("side"), keyed({"own": "1"}))
+    home = tmp_path / "graph" / other._path
+    (ref,) = (home / "_refs" / "branches").iterdir()
+    other._objects = Vanishing(other._objects, home / "tree" / "side", ref)  # type: ignore[assignment]
+    with pytest.raises(TableNotFound):
+        other.load("side", version)
 
 
 @pytest.mark.usefixtures("lance_only")
