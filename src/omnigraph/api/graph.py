@@ -196,9 +196,9 @@ class Graph:
 
     def snapshot(self, *, branch: str | None = None, at: Reference | None = None) -> Snapshot:
         """Pin what is visible, now or at a point in history."""
-        target = branch_name(branch or self._branch, "read")
-        view = self._engine.view(target, _at(at))
-        return Snapshot(self._engine, view, None if at is None else view.commit)
+        engine, target = self._engine, branch_name(branch or self._branch, "read")
+        view = engine.view(target, _at(at))
+        return Snapshot(engine, view, None if at is None else view.commit)
 
     def query(
         self,
@@ -214,6 +214,11 @@ class Graph:
 
         With `spark`, a session or True, Spark joins the tables: for graphs larger than the memory of this machine.
         """
+        try:
+            return self.snapshot(branch=branch, at=at).query(source, name, params, spark=spark)
+        except HistoryReclaimed:
+            if at is not None:
+                raise
         return self._read(branch, at, lambda seen: seen.query(source, name, params, spark=spark))
 
     def _read(

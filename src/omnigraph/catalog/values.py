@@ -176,6 +176,8 @@ def json_column(
     column: pa.Array | pa.ChunkedArray, value_type: PropertyType, *, wire: bool = False
 ) -> list[Any]:
     """Spell a whole column for JSON, as `json_value` spells each value."""
+    if value_type.scalar is Scalar.STRING and not value_type.is_list:
+        return _values(column)
     array = whole(column)
     if value_type.is_vector or value_type.is_list:
         return list(_json_lists(array, value_type, wire))
@@ -192,7 +194,7 @@ def json_column(
             return _values(array)
 
 
-def _values(array: pa.Array) -> list[Any]:
+def _values(array: pa.Array | pa.ChunkedArray) -> list[Any]:
     found: list[Any] = array.to_pylist()
     return found
 
