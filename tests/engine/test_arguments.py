@@ -30,6 +30,25 @@ ODD: dict[str, tuple[Callable[[Any], object], type[OmniError]]] = {
     "a name that is a number": (lambda g: g.query(READ, 5), UserInputError),
     "a branch that is a number": (lambda g: g.query(READ, branch=5), UserInputError),
     "a branch that cannot be stored": (lambda g: g.branch_create(HALF), UserInputError),
+    "a page of nothing": (lambda g: g.changes(limit=0), UserInputError),
+    "a page of a commit below zero": (
+        lambda g: g.commit_changes(g.commits()[0], limit=-1),
+        UserInputError,
+    ),
+    "versions to keep below zero": (lambda g: g.cleanup(keep=-1), UserInputError),
+    "no threads": (lambda g: omnigraph.open(g.uri, config={"load_concurrency": 0}), ConfigError),
+    "a cache below zero": (
+        lambda g: omnigraph.open(g.uri, config={"cache_bytes": -1}),
+        ConfigError,
+    ),
+    "a place that is empty": (lambda _: omnigraph.open(""), UserInputError),
+    "a place to be made that is empty": (
+        lambda _: omnigraph.init("", "node Note { text: String @key }"),
+        UserInputError,
+    ),
+    "a file that is empty text": (lambda g: g.load("", mode="append"), UserInputError),
+    "a folder that is empty text": (lambda g: g.export_files(""), UserInputError),
+    "a baseline that is empty text": (lambda g: g.baseline(""), UserInputError),
     "a page that is text": (lambda g: g.changes(limit="3"), UserInputError),
     "a page of a commit that is text": (
         lambda g: g.commit_changes(g.commits()[0], limit="3"),

@@ -491,3 +491,49 @@ def test_a_closed_pipe_ends_quietly(people: Run, tmp_path: Path) -> None:
 def test_import_omnigraph_loads_no_lance() -> None:
     program = "import omnigraph, sys; sys.exit('lance' in sys.modules or 'pandas' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program]).returncode == 0
+
+
+EMPTY = {
+    "a file to load": ("load", "g", "--data", "", "--mode", "append"),
+    "a file to load among others": ("load", "g", "-d", "people.jsonl", "-d", "", "-m", "append"),
+    "a schema to begin with": ("init", "h", "--schema", ""),
+    "a place to begin at": ("init", "", "--schema", "people.pg"),
+    "a place": ("snapshot", ""),
+    "a place beside another": ("snapshot", "g", "--store", ""),
+    "a schema to plan": ("schema", "plan", "g", "--schema", ""),
+    "a schema to plan from": ("schema", "plan", "--from", "", "--to", "people.pg"),
+    "a schema to lint": ("lint", "--schema", ""),
+    "a query to lint": ("lint", "--schema", "people.pg", "--query="),
+    "a file to format": ("fmt", ""),
+    "a query file": ("query", "--store", "g", "--query", ""),
+    "a file of parameters": ("query", "friends", "--store", "g", "--params-file", ""),
+    "a file to export to": ("export", "g", "--out", ""),
+    "a file for a baseline": ("changes", "baseline", "g", "--out", ""),
+    "a branch": ("export", "g", "--branch", ""),
+}
+
+
+@pytest.mark.parametrize("given", EMPTY.values(), ids=EMPTY.keys())
+def test_an_empty_word_is_a_wrong_call(run: Run, given: tuple[str, ...]) -> None:
+    refused = run(*given)
+    assert (refused.code, refused.out) == (2, "")
+    assert "it is empty" in refused.err
+
+
+@pytest.mark.parametrize("count", ["-1", "0", "some"])
+@pytest.mark.parametrize(
+    "asked",
+    [
+        ("commit", "list", "g", "--limit"),
+        ("commit", "changes", "01M7", "--store", "g", "--limit"),
+        ("changes", "poll", "g", "--limit"),
+        ("cleanup", "g", "--keep"),
+    ],
+    ids=" ".join,
+)
+def test_a_count_that_counts_nothing_is_a_wrong_call(
+    run: Run, asked: tuple[str, ...], count: str
+) -> None:
+    refused = run(*asked, count)
+    assert (refused.code, refused.out) == (2, "")
+    assert asked[-1] in refused.err

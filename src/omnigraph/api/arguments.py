@@ -14,7 +14,7 @@ def place_of(uri: object) -> str:
     """Where a graph is: text or a path."""
     if not isinstance(uri, str | os.PathLike):
         raise _not_a("uri", "text or a path", uri)
-    return text_of("uri", os.fspath(uri))
+    return _named("uri", text_of("uri", os.fspath(uri)))
 
 
 def text_of(name: str, value: object) -> str:
@@ -26,14 +26,16 @@ def text_of(name: str, value: object) -> str:
     return value
 
 
-def count_of(name: str, value: object) -> int | None:
+def count_of(name: str, value: object, *, least: int = 0) -> int | None:
     """An argument that counts something; None is no bound."""
     if value is None:
         return None
     if not isinstance(value, int) or isinstance(value, bool):
         raise _not_a(name, "a whole number", value)
-    if value < 0:
-        raise UserInputError(f"'{name}' counts from 0, it cannot be {value}; no changes were made")
+    if value < least:
+        raise UserInputError(
+            f"'{name}' counts from {least}, it cannot be {value}; no changes were made"
+        )
     # More than can be counted is no bound either.
     return min(value, sys.maxsize)
 
@@ -61,7 +63,7 @@ def file_of(name: str, value: object) -> str:
         raise UserInputError(
             f"'{name}' holds a NUL character, which no file name has; nothing was read"
         )
-    return text
+    return _named(name, text)
 
 
 def config_of(config: object) -> Mapping[str, Any] | None:
@@ -80,6 +82,13 @@ def refuse_policy(policy: object) -> None:
             "a policy was given, and this version evaluates none; the graph was not opened",
             hint="open it without policy=, and guard who may reach it",
         )
+
+
+def _named(name: str, path: str) -> str:
+    """Refuse an empty path: it would be the working directory, which nobody named."""
+    if not path:
+        raise UserInputError(f"'{name}' is empty, it names no file; no changes were made")
+    return path
 
 
 def _not_a(name: str, wanted: str, value: object) -> UserInputError:

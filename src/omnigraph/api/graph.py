@@ -298,7 +298,9 @@ class Graph:
         """
         snapshot = self.snapshot(branch=branch, at=at)
         runner = runner_of(self._engine, spark)
-        parts = snapshot.export_files(directory, format, types, runner)
+        parts = snapshot.export_files(
+            file_of("directory", os.fspath(directory)), format, types, runner
+        )
         return ExportReport(uri=self.uri, commit=snapshot.commit, engine=runner.engine, parts=parts)
 
     # ---- writing
@@ -574,7 +576,8 @@ class Graph:
         target = branch_name(branch or self._branch, "changes")
         start = None if since is None else str(since)
         wanted = self._wanted(types, kinds, ops, images=images)
-        found = page(self._engine, target, start, count_of("limit", limit), wanted)
+        bound = count_of("limit", limit, least=1)
+        found = page(self._engine, target, start, bound, wanted)
         return ChangePage.of(found)
 
     def changes_stream(
@@ -624,7 +627,8 @@ class Graph:
         """Write a whole state to a file, in the load format, with the cursor from which `changes` goes on after it."""
         target = branch_name(branch or self._branch, "baseline")
         named = names_of("types", types)
-        return Baseline.of(baseline(self._engine, target, Path(out), named))
+        file = Path(file_of("out", os.fspath(out)))
+        return Baseline.of(baseline(self._engine, target, file, named))
 
     def _wanted(
         self,

@@ -47,6 +47,14 @@ _READERS = {
     "embed_model": str,
     "embed_base_url": str,
 }
+_LEAST = {
+    "cache_bytes": 0,
+    "load_concurrency": 1,
+    "maintenance_concurrency": 1,
+    "small_work_bytes": 0,
+    "small_work_rows": 0,
+    "split_bytes": 1,
+}
 _CHOICES = {"durability": ("none", "fsync"), "upkeep": ("auto", "off")}
 
 
@@ -65,6 +73,11 @@ def settings_of(config: Mapping[str, Any] | None) -> Settings:
     for name, choices in _CHOICES.items():
         if values.get(name, choices[0]) not in choices:
             raise ConfigError(f"setting '{name}' is one of {', '.join(choices)}")
+    for name, least in _LEAST.items():
+        if values.get(name, least) < least:
+            raise ConfigError(
+                f"setting '{name}' counts from {least}, it cannot be {values[name]}; no changes were made"
+            )
     if not 0 <= values.get("reconcile_seconds", 0.0) < float("inf"):
         raise ConfigError("setting 'reconcile_seconds' is a number of seconds, 0 for never")
     return Settings(**values)

@@ -27,7 +27,7 @@ SYSTEM_ACTORS = "omnigraph:"
 
 def place(*given: str | None) -> str:
     """The one place that was named."""
-    named = [one for one in given if one]
+    named = [one for one in given if one is not None]
     if not named:
         raise typer.BadParameter("name a graph: give its path or URI, or --store")
     if len(named) > 1:

@@ -96,7 +96,9 @@ def commit_list(
             help="actor=…, since=…, until=…, kind=linear|merge|recovery; may be repeated.",
         ),
     ] = None,
-    limit: Annotated[int | None, typer.Option("--limit", "-n", help="At most this many.")] = None,
+    limit: Annotated[
+        int | None, typer.Option("--limit", "-n", min=1, help="At most this many.")
+    ] = None,
     reverse: Annotated[bool, typer.Option("--reverse", help="Oldest first.")] = False,
     store: Store = None,
     json: Json = False,

@@ -12,6 +12,7 @@ from omnigraph.errors import OmniError
 from omnigraph.surfaces.cli import care, data, demo, history, merging, schemas, texts, upkeep
 from omnigraph.surfaces.cli.address import Json
 from omnigraph.surfaces.cli.calls import Call, read_call
+from omnigraph.surfaces.cli.commands import Command
 from omnigraph.surfaces.cli.output import (
     EXIT_FAILURE,
     EXIT_INTERRUPTED,
@@ -49,40 +50,40 @@ for group, name in (
 ):
     app.add_typer(group, name=name)
 
-app.command("init")(data.init)
-app.command("load")(data.load)
-app.command("query")(data.query)
-app.command("mutate")(data.mutate)
-app.command("export")(data.export)
-app.command("snapshot")(data.snapshot)
-app.command("optimize")(upkeep.optimize)
-app.command("cleanup")(upkeep.cleanup)
-app.command("repair")(upkeep.repair)
-app.command("doctor")(care.doctor)
-app.command("demo")(demo.demo)
-app.command("lint")(texts.lint)
-app.command("fmt")(texts.fmt)
-schema.command("show")(schemas.show)
-schema.command("plan")(schemas.plan)
-schema.command("apply")(schemas.apply)
-branch.command("create")(history.branch_create)
-branch.command("list")(history.branch_list)
-branch.command("delete")(history.branch_delete)
-commit.command("list")(history.commit_list)
-commit.command("show")(history.commit_show)
-commit.command("changes")(merging.commit_changes)
-branch.command("merge")(merging.branch_merge)
-app.command("diff")(merging.diff)
-changes.command("poll")(merging.changes_poll)
-changes.command("baseline")(merging.changes_baseline)
-index.command("status")(upkeep.index_status)
-index.command("build")(upkeep.index_build)
-recovery.command("list")(care.recovery_list)
-recovery.command("run")(care.recovery_run)
-recovery.command("discard")(care.recovery_discard)
+app.command("init", cls=Command)(data.init)
+app.command("load", cls=Command)(data.load)
+app.command("query", cls=Command)(data.query)
+app.command("mutate", cls=Command)(data.mutate)
+app.command("export", cls=Command)(data.export)
+app.command("snapshot", cls=Command)(data.snapshot)
+app.command("optimize", cls=Command)(upkeep.optimize)
+app.command("cleanup", cls=Command)(upkeep.cleanup)
+app.command("repair", cls=Command)(upkeep.repair)
+app.command("doctor", cls=Command)(care.doctor)
+app.command("demo", cls=Command)(demo.demo)
+app.command("lint", cls=Command)(texts.lint)
+app.command("fmt", cls=Command)(texts.fmt)
+schema.command("show", cls=Command)(schemas.show)
+schema.command("plan", cls=Command)(schemas.plan)
+schema.command("apply", cls=Command)(schemas.apply)
+branch.command("create", cls=Command)(history.branch_create)
+branch.command("list", cls=Command)(history.branch_list)
+branch.command("delete", cls=Command)(history.branch_delete)
+commit.command("list", cls=Command)(history.commit_list)
+commit.command("show", cls=Command)(history.commit_show)
+commit.command("changes", cls=Command)(merging.commit_changes)
+branch.command("merge", cls=Command)(merging.branch_merge)
+app.command("diff", cls=Command)(merging.diff)
+changes.command("poll", cls=Command)(merging.changes_poll)
+changes.command("baseline", cls=Command)(merging.changes_baseline)
+index.command("status", cls=Command)(upkeep.index_status)
+index.command("build", cls=Command)(upkeep.index_build)
+recovery.command("list", cls=Command)(care.recovery_list)
+recovery.command("run", cls=Command)(care.recovery_run)
+recovery.command("discard", cls=Command)(care.recovery_discard)
 
 
-@app.command("version")
+@app.command("version", cls=Command)
 def version(json: Json = False) -> None:
     """Print the version, and the storage format it writes.
 

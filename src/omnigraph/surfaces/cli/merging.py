@@ -32,7 +32,9 @@ Kinds = Annotated[list[str] | None, typer.Option("--kind", help="node or edge; r
 Ops = Annotated[
     list[str] | None, typer.Option("--op", help="insert, update or delete; repeatable.")
 ]
-Limit = Annotated[int | None, typer.Option("--limit", "-n", help="At most this many changes.")]
+Limit = Annotated[
+    int | None, typer.Option("--limit", "-n", min=1, help="At most this many changes.")
+]
 
 
 def branch_merge(

@@ -96,7 +96,7 @@ def cleanup(
     uri: Uri = None,
     store: Store = None,
     keep: Annotated[
-        int | None, typer.Option("--keep", help="Versions to keep of every table.")
+        int | None, typer.Option("--keep", min=1, help="Versions to keep of every table.")
     ] = None,
     older_than: Annotated[
         str | None,

@@ -1,0 +1,55 @@
+"""A command of the command line: how the words after it become values."""
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any, get_args, get_origin
+
+import typer
+from typer.core import TyperCommand
+
+_PLAIN: dict[Any, Callable[[str], Any]] = {str: str, Path: Path}
+
+
+class Command(TyperCommand):
+    """A command that reads its own texts and paths, and refuses an empty one.
+
+    Typer would read them by pydantic, which takes longer to load than a small command takes to run.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        for parameter in self.params:
+            conversion = partial(_Conversion, parameter.get_runtime_param)  # type: ignore[attr-defined]
+            parameter.get_runtime_param = conversion  # type: ignore[attr-defined]
+
+
+class _Conversion:
+    """Reads the value of one parameter; what is neither text nor path is left to typer."""
+
+    def __init__(self, typers: Callable[[], Any]) -> None:
+        self._typers = typers
+
+    def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
+        """Read a value that was given, or a default."""
+        kind = param.type_descriptor.annotation
+        many = param.multiple or param.nargs == -1
+        read = _PLAIN.get(get_args(kind)[0] if get_origin(kind) is list else kind)
+        if value is None:
+            return [] if many else None
+        _refuse_empty(list(value) if many else [value], param, ctx)
+        if read is not None:
+            return [read(one) for one in value] if many else read(value)
+        if isinstance(kind, type) and isinstance(value, kind):
+            return value
+        return self._typers().coerce(value, param=param, ctx=ctx)
+
+
+def _refuse_empty(given: list[Any], param: Any, ctx: Any) -> None:
+    """Refuse an empty word; as a path it would be the working directory."""
+    if "" in given:
+        raise typer.BadParameter(
+            "it is empty, as a shell variable is that was never set; nothing was done",
+            ctx=ctx,
+            param=param,
+        )
