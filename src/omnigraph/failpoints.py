@@ -55,6 +55,9 @@ class Failpoint(StrEnum):
     CLEANUP_TABLE = "cleanup.table_gc"
 
     ROLL_FORWARD = "recovery.before_roll_forward_publish"
+    ROLLBACK_DECIDED = "recovery.post_decision_pre_restore"
+    ROLLBACK_TABLE_RESTORED = "recovery.post_table_restore_pre_note"
+    STAGING_REMOVED = "recovery.post_staging_file_removal"
     ROLLBACK_RESTORED = "recovery.post_table_restore_pre_publish"
     ROLLBACK_PUBLISHED = "recovery.post_rollback_publish_pre_audit"
     AUDIT = "recovery.record_audit"

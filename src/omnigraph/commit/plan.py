@@ -4,8 +4,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from omnigraph.commit.queues import SCHEMA_APPLY, QueueKey, queue_key
-from omnigraph.commit.sidecar import PointerUpdate, Registration, Tombstone, WriterKind
+from omnigraph.commit.queues import QueueKey, queue_key
+from omnigraph.commit.sidecar import (
+    PointerUpdate,
+    Registration,
+    Tombstone,
+    WriterKind,
+    own_queues,
+)
 from omnigraph.ids import BranchName, CommitId, OperationId, TableKey, Version
 from omnigraph.manifest.names import actor_name
 from omnigraph.manifest.records import CommitKind
@@ -105,5 +111,7 @@ class WritePlan:
         written = {write.queue for write in self.tables}
         branch = None if self.branch == "main" else str(self.branch)
         named = (*self.read_set, *(pointer.table_key for pointer in self.pointer_updates))
-        schema = {SCHEMA_APPLY} if self.kind is WriterKind.SCHEMA_APPLY else set()
-        return frozenset(written | {queue_key(table, branch) for table in named} | schema)
+        # A table that is staged late may turn out to need no change, and then the sidecar does not name it.
+        is_bare = not self.pointer_updates and all(write.staged is None for write in self.tables)
+        own = own_queues(self.kind, branch, is_bare=is_bare)
+        return frozenset(written | {queue_key(table, branch) for table in named} | own)

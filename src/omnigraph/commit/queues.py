@@ -28,6 +28,14 @@ SCHEMA_APPLY = QueueKey(TableKey("__schema_apply__"))
 """Sorts before every table key, so it is always taken first."""
 
 
+_MERGE = TableKey("__merge__")
+
+
+def merge_key(branch: str | None) -> QueueKey:
+    """Name the turn of a merge into a Lance branch that changes no table: it shows that its owner lives."""
+    return queue_key(_MERGE, branch)
+
+
 def queue_key(table: TableKey, branch: str | None) -> QueueKey:
     """Name the turn of a table on a Lance branch."""
     return QueueKey(table, branch or "")

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final
 
-from omnigraph.commit.queues import SCHEMA_APPLY, QueueKey, queue_key
+from omnigraph.commit.queues import SCHEMA_APPLY, QueueKey, merge_key, queue_key
 from omnigraph.errors import InternalError
 from omnigraph.ids import CommitId, OperationId, TableKey, Version
 from omnigraph.storage import layout
@@ -46,6 +46,17 @@ def mode_of(kind: WriterKind, schema_version: int) -> Mode:
             return Mode.LOOSE
         case WriterKind.BRANCH_MERGE:
             return Mode.CONFIRMED if schema_version >= CONFIRMATION_FLOOR else Mode.LOOSE
+
+
+def own_queues(kind: WriterKind, branch: str | None, *, is_bare: bool) -> frozenset[QueueKey]:
+    """Name the turns an operation holds beside those of its tables; `is_bare`: it may have no table."""
+    match kind:
+        case WriterKind.SCHEMA_APPLY:
+            return frozenset({SCHEMA_APPLY})
+        case WriterKind.BRANCH_MERGE if is_bare:
+            return frozenset({merge_key(branch)})
+        case _:
+            return frozenset()
 
 
 class Decided(StrEnum):
@@ -182,8 +193,7 @@ class Sidecar:
         """The turns its owner holds: whoever can take them all knows that the owner is gone."""
         keys = {pin.queue for pin in self.tables}
         keys |= {queue_key(pointer.table_key, self.branch) for pointer in self.pointer_updates}
-        schema = {SCHEMA_APPLY} if self.writer_kind is WriterKind.SCHEMA_APPLY else set()
-        return frozenset(keys | schema)
+        return frozenset(keys | own_queues(self.writer_kind, self.branch, is_bare=not keys))
 
     def confirm(self, achieved: Mapping[TableKey, Version]) -> "Sidecar":
         """Note the exact version each pin reached; every one must have one."""

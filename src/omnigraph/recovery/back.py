@@ -32,6 +32,7 @@ _KEPT = UNTOUCHED | (REACHED - {Finding.ROLLED_PAST_EXPECTED})
 def roll_back(case: Case) -> None:
     """Restore, remove what only this operation made, publish the restored versions, record."""
     case, recorded = _decided(case)
+    fail(Failpoint.ROLLBACK_DECIDED)
     case, recorded = _restored(case, recorded)
     drop_created(case)
     fail(Failpoint.ROLLBACK_RESTORED)
@@ -96,6 +97,7 @@ def _restore(case: Case, seen: Observed) -> Version:
         actor=RECOVERY_ACTOR,
         lock=case.hold.lock(seen.pin.queue),
     )
+    fail(Failpoint.ROLLBACK_TABLE_RESTORED)
     return landed.at.version
 
 

@@ -11,7 +11,7 @@ from omnigraph.failpoints import Failpoint, fail
 from omnigraph.ids import RECOVERY_ACTOR, BranchName, CommitId, OperationId
 from omnigraph.logs import get_logger
 from omnigraph.manifest.change import Change, Draft
-from omnigraph.manifest.records import CommitKind, graph_branch
+from omnigraph.manifest.records import CommitKind, GraphCommit, graph_branch
 from omnigraph.manifest.snapshot import Snapshot
 from omnigraph.manifest.state import BranchState
 from omnigraph.recovery.audit import Audit, RecoveryKind, row_of
@@ -77,12 +77,10 @@ def draft(
     )
 
 
-def recovery_commit(state: BranchState, operation_id: OperationId) -> CommitId | None:
-    """The commit by which an earlier attempt settled this operation."""
-    for commit in state.lineage.listed(actor=RECOVERY_ACTOR):
-        if commit.operation_id == operation_id:
-            return commit.id
-    return None
+def recovery_commit(state: BranchState, operation_id: OperationId) -> GraphCommit | None:
+    """Find the commit by which an earlier attempt settled this operation."""
+    made = state.lineage.listed(actor=RECOVERY_ACTOR)
+    return next((commit for commit in made if commit.operation_id == operation_id), None)
 
 
 def published(desk: Desk, change: Change) -> CommitId:
@@ -98,7 +96,7 @@ def lineage_only(
     """A recovery commit without table changes; an earlier attempt's is taken when there is one."""
     found = recovery_commit(desk.manifest.current(branch), operation_id)
     if found is not None:
-        return found
+        return found.id
     return published(desk, Change(branch=branch, draft=draft(desk, operation_id, merged)))
 
 

@@ -129,9 +129,9 @@ def _converged(case: Case) -> CommitId | None:
         _log.warning("recovery.lost_publish", operation=case.id)
         return None
     # A recoverer that names no operations leaves its actor only; the head may be a later writer's by now.
-    newest = state.lineage.listed(actor=RECOVERY_ACTOR, limit=1)
-    known = recovery_commit(state, case.id) or (newest[0].id if newest else None)
-    return known or lineage_only(case.desk, case.id, case.branch)
+    newest = next(iter(state.lineage.listed(actor=RECOVERY_ACTOR, limit=1)), None)
+    known = recovery_commit(state, case.id) or newest
+    return known.id if known is not None else lineage_only(case.desk, case.id, case.branch)
 
 
 def _outcomes(case: Case) -> list[TableOutcome]:

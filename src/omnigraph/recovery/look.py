@@ -8,7 +8,7 @@ from omnigraph.manifest.records import graph_branch
 from omnigraph.manifest.snapshot import Snapshot
 from omnigraph.manifest.state import BranchState
 from omnigraph.recovery.audit import Audit
-from omnigraph.recovery.case import Case
+from omnigraph.recovery.case import Case, recovery_commit
 from omnigraph.recovery.classify import Facts
 from omnigraph.recovery.forward import is_reached
 from omnigraph.recovery.observe import observe
@@ -25,7 +25,8 @@ def look(desk: Desk, audit: Audit, sidecar: Sidecar, hold: Hold) -> Case:
         facts = Facts(
             sidecar=sidecar,
             seen=observe(sidecar, state.snapshot, desk.tables),
-            is_published=_is_published(desk, sidecar, state),
+            is_published=_is_published(desk, sidecar, state)
+            or _is_completed(sidecar, state, staging),
             is_reached=is_reached(sidecar, state.snapshot),
             relies=_relies(sidecar, state.snapshot),
             has_leftovers=_has_leftovers(desk, sidecar, state.snapshot, staging),
@@ -49,6 +50,19 @@ def _is_published(desk: Desk, sidecar: Sidecar, state: BranchState) -> bool:
         return True
     hash_ = sidecar.schema_hash
     return hash_ is not None and is_placed(desk.sidecars.objects, hash_)
+
+
+def _is_completed(sidecar: Sidecar, state: BranchState, staging: StagingAction) -> bool:
+    """Whether an earlier recoverer made it visible and died before its record.
+
+    Of the commits that name an operation only a completing one shows tables, brings a merged parent, or leaves
+    schema files to be put in place; a decision to roll back is in the sidecar before its commit.
+    """
+    made = recovery_commit(state, sidecar.operation_id)
+    if made is None or sidecar.recorded is not None:
+        return False
+    waits = staging is StagingAction.PROMOTE
+    return waits or bool(made.tables) or made.merged_parent is not None
 
 
 def _is_alive(desk: Desk, sidecar: Sidecar) -> bool:

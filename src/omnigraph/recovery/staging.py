@@ -139,6 +139,7 @@ def remove(objects: Objects) -> None:
     """Remove the staged files, the text last, so that what is left of them is never taken for a finished change."""
     for name in reversed(SCHEMA_FILES):
         objects.delete(staging_path(name))
+        fail(Failpoint.STAGING_REMOVED)
     _log.info("schema.staging_removed")
 
 
