@@ -492,6 +492,47 @@ class PublishContention(ConflictError):
         self.branch, self.attempts = branch, attempts
 
 
+class LockTimeout(ConflictError):
+    """A live writer held a lock for longer than this one waits."""
+
+    kind = "lock_timeout"
+
+    def __init__(
+        self,
+        table_key: str,
+        branch: str,
+        waited: float,
+        *,
+        holder: Mapping[str, Any] | None = None,
+        since: str | None = None,
+    ) -> None:
+        where = (
+            "schema changes" if table_key.startswith("__") else f"{table_key} on branch '{branch}'"
+        )
+        super().__init__(
+            f"the lock of {where} did not become free within {waited:g} s: {_held_by(holder, since)}; "
+            "nothing was written",
+            details={
+                "lock": {
+                    "table_key": table_key,
+                    "holder": None if holder is None else dict(holder),
+                    "since": since,
+                }
+            },
+            hint="retry; if that process is stopped, let it go on or end it; the setting `lock_wait` says how "
+            "long to wait",
+        )
+        self.table_key, self.holder, self.since = table_key, holder, since
+
+
+def _held_by(holder: Mapping[str, Any] | None, since: str | None) -> str:
+    if holder is None:
+        return "another writer holds it"
+    doing = " ".join(str(holder[k]) for k in ("operation", "operation_id") if k in holder)
+    begun = f" since {since}" if since else ""
+    return f"process {holder['process']} on host '{holder['host']}' holds it{begun} for {doing}"
+
+
 class MergeConflicts(ConflictError):
     """Both sides changed the same thing in different ways."""
 

@@ -144,8 +144,14 @@ OBJECT_GUARD_SECONDS_MAX = 30.0
 OBJECT_ROUNDS_MAX = 16
 """Times a local write begins again when its directory is removed, or its temporary name taken, under it."""
 
-LOCK_POLL_SECONDS = 0.005
-"""How often a bounded wait looks at a kernel lock; an unbounded one waits in the kernel's own queue."""
+LOCK_WAIT_SECONDS = 60.0
+"""How long a writer waits for a live one when `lock_wait` says nothing else: longer than almost every commit."""
+
+LOCK_WAIT_SECONDS_MAX = 86_400.0
+"""The longest `lock_wait`: a day."""
+
+HOLDER_BYTES_MAX = 4096
+"""What is read of a lock file to tell its holder."""
 
 LEASES_KNOWN_MAX = 256
 """Leases this process gave back and may take again without reading them first."""

@@ -128,7 +128,7 @@ def _turn(store: Store, *, locked: bool) -> Any:
     if not locked:
         yield None
         return
-    lock: TableLock | None = store.locks.acquire(PEOPLE, wait=None)
+    lock: TableLock | None = store.locks.acquire(PEOPLE, wait=60)
     assert lock is not None
     try:
         yield lock

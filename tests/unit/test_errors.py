@@ -29,6 +29,7 @@ _SAMPLES: dict[str, Any] = {
     "problems": [Problem(rule="W13", message="m", line=3)],
     "conflicts": (),
     "dependants": ["b"],
+    "waited": 60.0,
 }
 
 
@@ -124,3 +125,16 @@ def test_values_in_messages_are_short() -> None:
     for _ in range(100_000):
         deep = [deep]
     assert "nested too deeply" in shorten(deep)
+
+
+def test_a_lock_timeout_names_its_holder_as_far_as_it_is_known() -> None:
+    holder = {"process": 7, "host": "h", "operation": "Load", "operation_id": "01X"}
+    error = errors.LockTimeout("node:A", "b", 60.0, holder=holder, since="2026-01-02T03:04:05Z")
+    assert "process 7 on host 'h' holds it since 2026-01-02T03:04:05Z for Load 01X" in str(error)
+    assert "node:A on branch 'b'" in str(error)
+    assert error.to_dict()["lock"] == {
+        "table_key": "node:A",
+        "holder": holder,
+        "since": "2026-01-02T03:04:05Z",
+    }
+    assert "another writer holds it" in str(errors.LockTimeout("__schema_apply__", "main", 1))

@@ -15,6 +15,7 @@ from omnigraph.commit.sidecar import (
 from omnigraph.ids import BranchName, CommitId, OperationId, TableKey, Version
 from omnigraph.manifest.names import actor_name
 from omnigraph.manifest.records import CommitKind
+from omnigraph.storage.holders import Activity
 from omnigraph.storage.tables import Staged, TableAt, Tables
 
 Step = Callable[[Tables, TableAt], Staged | None]
@@ -98,6 +99,11 @@ class WritePlan:
     def is_strict(self) -> bool:
         """Whether a moved base is for the caller to resolve."""
         return any(write.strict for write in self.tables)
+
+    @property
+    def activity(self) -> Activity:
+        """What its locks are held for."""
+        return Activity(str(self.kind), self.operation_id)
 
     @property
     def renames(self) -> Mapping[TableKey, TableKey]:

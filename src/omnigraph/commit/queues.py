@@ -7,8 +7,11 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 from weakref import WeakValueDictionary
 
-from omnigraph.errors import InternalError
+from omnigraph.errors import InternalError, LockTimeout
 from omnigraph.ids import TableKey
+from omnigraph.limits import LOCK_WAIT_SECONDS
+from omnigraph.runtime import SYSTEM, Runtime
+from omnigraph.storage.holders import UNNAMED, Activity, Holder
 from omnigraph.storage.locks import Locks, TableLock
 
 
@@ -104,59 +107,93 @@ def _turns_of(root: str) -> _Turns:
         return turns
 
 
+class _Busy(Exception):
+    """A turn did not become free in time."""
+
+    def __init__(self, key: QueueKey) -> None:
+        super().__init__(key.name)
+        self.key = key
+
+
 @dataclass(frozen=True, slots=True)
 class Queues:
-    """The turns of one graph."""
+    """The turns of one graph; `wait` is how many seconds a live holder is waited for."""
 
     root: str
     locks: Locks
+    wait: float = LOCK_WAIT_SECONDS
+    runtime: Runtime = field(default_factory=lambda: SYSTEM)
     _turns: _Turns = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_turns", _turns_of(self.root))
 
     @contextmanager
-    def hold(self, keys: Iterable[QueueKey]) -> Iterator[Hold]:
-        """Wait for every turn, in sorted order, and keep them for the block."""
-        held = self._take(keys, wait=None)
-        if held is None:
-            raise InternalError("a queue was neither taken nor waited for")
+    def hold(self, keys: Iterable[QueueKey], activity: Activity = UNNAMED) -> Iterator[Hold]:
+        """Wait for every turn, in sorted order, and keep them for the block; `LockTimeout` names who has one."""
+        try:
+            held = self._take(keys, self.wait, activity)
+        except _Busy as busy:
+            raise self._timeout(busy.key) from None
         try:
             yield held[0]
         finally:
             self._give_back(*held)
 
     @contextmanager
-    def try_hold(self, keys: Iterable[QueueKey]) -> Iterator[Hold | None]:
+    def try_hold(
+        self, keys: Iterable[QueueKey], activity: Activity = UNNAMED
+    ) -> Iterator[Hold | None]:
         """Take every turn that is free right now; None, holding nothing, when one is not."""
-        held = self._take(keys, wait=0)
         try:
-            yield None if held is None else held[0]
+            held = self._take(keys, 0, activity)
+        except _Busy:
+            yield None
+            return
+        try:
+            yield held[0]
         finally:
-            if held is not None:
-                self._give_back(*held)
+            self._give_back(*held)
+
+    def holder(self, keys: Iterable[QueueKey]) -> Holder | None:
+        """Tell who holds one of the turns, without taking any; None when all are free. Writes nothing."""
+        found = (self.locks.holder(key.name) for key in sorted(set(keys)))
+        return next((holder for holder in found if holder is not None), None)
+
+    def _timeout(self, key: QueueKey) -> LockTimeout:
+        holder = self.locks.holder(key.name)
+        named = holder is not None and holder.process != 0
+        return LockTimeout(
+            key.table,
+            key.branch or "main",
+            self.wait,
+            holder=holder.to_dict() if holder is not None and named else None,
+            since=holder.since if holder is not None and named and holder.since_us else None,
+        )
 
     def _take(
-        self, keys: Iterable[QueueKey], wait: float | None
-    ) -> tuple[Hold, list[_Turn]] | None:
+        self, keys: Iterable[QueueKey], wait: float, activity: Activity
+    ) -> tuple[Hold, list[_Turn]]:
         locks: dict[QueueKey, TableLock] = {}
         turns: list[_Turn] = []
+        deadline = self.runtime.monotonic() + wait
         try:
             for key in sorted(set(keys)):
                 turn = self._turns.of(key)
-                if not turn.lock.acquire(blocking=wait is None):
-                    self._give_back(Hold(locks), turns)
-                    return None
+                if not turn.lock.acquire(timeout=self._left(deadline)):
+                    raise _Busy(key)
                 turns.append(turn)
-                lock = self.locks.acquire(key.name, wait=wait)
+                lock = self.locks.acquire(key.name, wait=self._left(deadline), activity=activity)
                 if lock is None:
-                    self._give_back(Hold(locks), turns)
-                    return None
+                    raise _Busy(key)
                 locks[key] = lock
         except BaseException:
             self._give_back(Hold(locks), turns)
             raise
         return Hold(locks), turns
+
+    def _left(self, deadline: float) -> float:
+        return max(0.0, deadline - self.runtime.monotonic())
 
     def _give_back(self, hold: Hold, turns: list[_Turn]) -> None:
         for lock in hold.locks.values():

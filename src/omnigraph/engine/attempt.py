@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from omnigraph.commit.guard import Blocked, StaleBase
 from omnigraph.commit.plan import WritePlan
 from omnigraph.commit.protocol import Refused, commit
-from omnigraph.commit.queues import SCHEMA_APPLY, Hold, QueueKey
+from omnigraph.commit.queues import SCHEMA_APPLY, Hold
 from omnigraph.engine.engine import Engine
 from omnigraph.errors import ConflictError, ManifestConflict, OmniError, ReadSetConflict
 from omnigraph.ids import BranchName
@@ -15,6 +15,7 @@ from omnigraph.manifest.branches import is_schema_locked, refuse_during_schema_a
 from omnigraph.manifest.publish import Published
 from omnigraph.manifest.view import View
 from omnigraph.storage.counters import carried
+from omnigraph.storage.holders import Activity
 
 Prepare = Callable[[View], WritePlan | None]
 """A writer: from a view to a plan, or to nothing to do."""
@@ -33,7 +34,7 @@ def wait_for_schema_change(engine: Engine, operation: str) -> None:
     """
     if not is_schema_locked(engine.manifest):
         return
-    with engine.desk.queues.hold([SCHEMA_APPLY]):
+    with engine.desk.queues.hold([SCHEMA_APPLY], Activity(operation)):
         pass
     if is_schema_locked(engine.manifest):
         engine.recovery.heal()
@@ -84,29 +85,30 @@ def _prepared(engine: Engine, view: View, prepare: Prepare) -> Published | None:
     if plan is None:
         return None
     try:
-        with engine.desk.queues.hold(plan.queues) as hold:
+        with engine.desk.queues.hold(plan.queues, plan.activity) as hold:
             return commit_held(engine, plan, hold)
     except (ManifestConflict, ReadSetConflict) as error:
         if not plan.is_strict and not isinstance(error, StaleBase):
             raise
         refusal = error if plan.is_strict else None
-    return _under_queues(engine, view, prepare, plan.queues, refusal)
+    return _under_queues(engine, view, prepare, plan, refusal)
 
 
 def _under_queues(
     engine: Engine,
     first: View,
     prepare: Prepare,
-    keys: frozenset[QueueKey],
+    first_plan: WritePlan,
     refusal: ConflictError | None,
 ) -> Published | None:
     """Prepare again while holding the turns, so that nobody can move the base a second time.
 
     A strict write, which has a `refusal`, is prepared again only if nothing but upkeep came between.
     """
+    keys = first_plan.queues
     last: ConflictError = ReadSetConflict("the set of tables this write touches")
     for _ in range(PREPARE_ROUNDS_MAX):
-        with engine.desk.queues.hold(keys) as held:
+        with engine.desk.queues.hold(keys, first_plan.activity) as held:
             view = engine.view(first.branch)
             if refusal is not None and not _only_tended(first, view):
                 raise refusal

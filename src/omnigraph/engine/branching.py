@@ -1,9 +1,9 @@
 """Making a branch, from now or from a point of history, so that no cleanup takes away what it shows."""
 
 from collections.abc import Iterable
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 
-from omnigraph.commit.queues import queue_key
+from omnigraph.commit.queues import Hold, queue_key
 from omnigraph.engine.engine import Engine
 from omnigraph.errors import HistoryReclaimed, OmniError
 from omnigraph.failpoints import Failpoint, fail
@@ -14,6 +14,7 @@ from omnigraph.manifest.names import branch_name, new_branch_name
 from omnigraph.manifest.snapshot import Entry
 from omnigraph.manifest.state import BranchState
 from omnigraph.manifest.travel import At
+from omnigraph.storage.holders import Activity
 
 OPERATION = "branch create"
 
@@ -47,7 +48,7 @@ def _of_now(engine: Engine, name: str, source: BranchName) -> tuple[Branch, Bran
     made = create_branch(engine.manifest, tables, name, source=base.branch, state=base)
     left = _left_behind(engine, base)
     if left:
-        with engine.desk.queues.hold(queue_key(e.table_key, e.at.branch) for e in left):
+        with _hold(engine, left):
             _require_there(engine, made, left)
     return made, base
 
@@ -65,7 +66,7 @@ def _left_behind(engine: Engine, base: BranchState) -> list[Entry]:
 def _of_the_past(engine: Engine, name: str, base: BranchState) -> Branch:
     fail(Failpoint.BRANCH_PAST)
     entries = list(base.snapshot.entries.values())
-    with engine.desk.queues.hold(queue_key(e.table_key, e.at.branch) for e in entries):
+    with _hold(engine, entries):
         made = create_branch(
             engine.manifest,
             engine.store.tables,
@@ -75,6 +76,12 @@ def _of_the_past(engine: Engine, name: str, base: BranchState) -> Branch:
         )
         _require_there(engine, made, entries)
     return made
+
+
+def _hold(engine: Engine, entries: Iterable[Entry]) -> AbstractContextManager[Hold]:
+    """Hold the turns of tables, so that no cleanup removes versions of them."""
+    keys = [queue_key(e.table_key, e.at.branch) for e in entries]
+    return engine.desk.queues.hold(keys, Activity(OPERATION))
 
 
 def _require_there(engine: Engine, made: Branch, entries: Iterable[Entry]) -> None:

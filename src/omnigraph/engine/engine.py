@@ -130,7 +130,7 @@ def assemble(
         tables=store.tables,
         manifest=manifest,
         sidecars=Sidecars(store.objects, store.root),
-        queues=Queues(str(store.root), store.locks),
+        queues=Queues(str(store.root), store.locks, settings.lock_wait, runtime),
         runtime=runtime,
     )
     recovery = Recovery(desk, StoredAudit(store.keyed_rows(layout.AUDIT, AUDIT_KEY)))

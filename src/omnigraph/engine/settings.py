@@ -6,7 +6,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from omnigraph.errors import ConfigError, did_you_mean, suggestion
-from omnigraph.limits import LOAD_CONCURRENCY, SMALL_WORK_BYTES, SMALL_WORK_ROWS, SPLIT_BYTES
+from omnigraph.limits import (
+    LOAD_CONCURRENCY,
+    LOCK_WAIT_SECONDS,
+    LOCK_WAIT_SECONDS_MAX,
+    SMALL_WORK_BYTES,
+    SMALL_WORK_ROWS,
+    SPLIT_BYTES,
+)
 
 MIB = 1024 * 1024
 
@@ -25,6 +32,8 @@ class Settings:
     """Bulk work of at most so many bytes and rows stays in this process unless Spark is asked for."""
     split_bytes: int = SPLIT_BYTES
     """Input that one task of a large load reads."""
+    lock_wait: float = LOCK_WAIT_SECONDS
+    """How many seconds an operation waits for a live writer that holds a lock."""
     reconcile_seconds: float = 0.0
     """How often a background thread settles what dead writers left; 0 is never."""
     embed_provider: str | None = None
@@ -42,6 +51,7 @@ _READERS = {
     "small_work_bytes": int,
     "small_work_rows": int,
     "split_bytes": int,
+    "lock_wait": float,
     "reconcile_seconds": float,
     "embed_provider": str,
     "embed_model": str,
@@ -80,6 +90,10 @@ def settings_of(config: Mapping[str, Any] | None) -> Settings:
             )
     if not 0 <= values.get("reconcile_seconds", 0.0) < float("inf"):
         raise ConfigError("setting 'reconcile_seconds' is a number of seconds, 0 for never")
+    if not 0 <= values.get("lock_wait", 0.0) <= LOCK_WAIT_SECONDS_MAX:
+        raise ConfigError(
+            f"setting 'lock_wait' is a number of seconds from 0 to {LOCK_WAIT_SECONDS_MAX:g}"
+        )
     return Settings(**values)
 
 

@@ -21,6 +21,7 @@ from omnigraph.recovery.forward import roll_forward
 from omnigraph.recovery.look import look
 from omnigraph.recovery.spent import discard, discard_orphan, settle_stale
 from omnigraph.recovery.staging import has_files, is_readable, reconcile
+from omnigraph.storage.holders import Activity
 
 _log = get_logger(__name__)
 
@@ -155,9 +156,9 @@ class Recovery:
 
     def _one(self, sidecar: Sidecar, power: Power, *, wait: bool) -> Outcome:
         if wait:
-            with self.desk.queues.hold(sidecar.queues) as hold:
+            with self.desk.queues.hold(sidecar.queues, _activity(sidecar)) as hold:
                 return self._under(sidecar, hold, power)
-        with self.desk.queues.try_hold(sidecar.queues) as tried:
+        with self.desk.queues.try_hold(sidecar.queues, _activity(sidecar)) as tried:
             return Outcome.ALIVE if tried is None else self._under(sidecar, tried, power)
 
     def _under(self, sidecar: Sidecar, hold: Hold, power: Power) -> Outcome:
@@ -225,6 +226,10 @@ def act(case: Case, power: Power) -> Outcome:
         case Verdict.ORPHAN:
             discard_orphan(case)
             return Outcome.DISCARDED
+
+
+def _activity(sidecar: Sidecar) -> Activity:
+    return Activity(f"the recovery of {sidecar.writer_kind}", sidecar.operation_id)
 
 
 def _left(operation_id: OperationId, reason: str) -> RecoveryRequired:

@@ -2,7 +2,9 @@
 
 import fcntl
 import os
+import threading
 from contextlib import suppress
+from typing import Final
 
 
 def open_lock_file(file: str) -> int:
@@ -28,8 +30,23 @@ def try_lock(file: str) -> int | None:
     return _current(descriptor, file)
 
 
-def wait_for_lock(file: str) -> int | None:
-    """Wait in the kernel's queue; None when the file was replaced meanwhile, so that the turn is no turn."""
+def is_locked(file: str) -> bool:
+    """Tell whether somebody holds the lock, without making its file."""
+    try:
+        descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
+
+def _wait_without_end(file: str) -> int | None:
+    """Wait in the kernel's queue; None when the file was replaced meanwhile, so that the lock is no lock."""
     descriptor = open_lock_file(file)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -59,3 +76,92 @@ def _current(descriptor: int, file: str) -> int | None:
         return descriptor
     unlock(descriptor)
     return None
+
+
+# ---- waiting in the kernel's queue, for a while
+
+
+class QueuedLock:
+    """A place in the kernel's queue, kept by a thread of its own: nobody can be called out of that queue.
+
+    The queue is first come, first served; a waiter that looked now and then would lose against a busy rival. A
+    place whose waiter gave up stays for the next one of this process, so that at most one thread waits in vain.
+    """
+
+    def __init__(self, file: str) -> None:
+        self._file = file
+        self._ended = threading.Event()
+        self._is_left = False
+        self._descriptor: int | None = None
+        self._error: OSError | None = None
+        threading.Thread(target=self._run, name="omnigraph-lock", daemon=True).start()
+
+    def _run(self) -> None:
+        try:
+            descriptor, error = _wait_without_end(self._file), None
+        except OSError as raised:
+            descriptor, error = None, raised
+        with _queue_guard:
+            self._descriptor, self._error = descriptor, error
+            self._ended.set()
+            if self._is_left:
+                self._forgo()
+
+    def take(self, seconds: float) -> tuple[bool, int | None]:
+        """Wait that long: whether the wait ended, and the lock, None when its file was replaced meanwhile."""
+        try:
+            self._ended.wait(seconds)
+        except BaseException:
+            with _queue_guard:
+                self._leave()
+            raise
+        with _queue_guard:
+            if not self._ended.is_set():
+                self._leave()
+                return False, None
+        if self._error is not None:
+            raise self._error
+        return True, self._descriptor
+
+    def join(self) -> None:
+        """Come back to a place that a former waiter left."""
+        self._is_left = False
+
+    def _leave(self) -> None:
+        self._is_left = True
+        _left[self._file] = self
+        if self._ended.is_set():
+            self._forgo()
+
+    def _forgo(self) -> None:
+        if _left.get(self._file) is self:
+            del _left[self._file]
+        if self._descriptor is not None:
+            unlock(self._descriptor)
+
+
+_queue_guard: Final = threading.Lock()
+_left: Final[dict[str, QueuedLock]] = {}
+
+
+def queue_for_lock(file: str) -> QueuedLock:
+    """Take the place in the queue that a former waiter of this process left, else a new one."""
+    with _queue_guard:
+        left = _left.pop(file, None)
+        if left is not None:
+            left.join()
+            return left
+    return QueuedLock(file)
+
+
+def _forget_queued() -> None:
+    # The threads that wait are the parent's.
+    _left.clear()
+    _queue_guard.release()
+
+
+os.register_at_fork(
+    before=_queue_guard.acquire,
+    after_in_parent=_queue_guard.release,
+    after_in_child=_forget_queued,
+)

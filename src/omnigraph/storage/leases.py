@@ -16,6 +16,7 @@ from omnigraph.limits import (
     LEASES_KNOWN_MAX,
 )
 from omnigraph.runtime import SYSTEM, Runtime
+from omnigraph.storage.holders import UNNAMED, Activity, Holder, holder_of
 from omnigraph.storage.layout import LOCKS, lock_name
 from omnigraph.storage.object_faults import StorageKind
 from omnigraph.storage.objects import Objects
@@ -31,10 +32,13 @@ class Lease:
     owner: str | None
     token: int
     expires_us: int
+    holder: Holder | None = None
 
     def to_json(self) -> str:
         """The stored form."""
-        return json.dumps({"owner": self.owner, "token": self.token, "expires": self.expires_us})
+        body = {"owner": self.owner, "token": self.token, "expires": self.expires_us}
+        held = {} if self.holder is None else {"holder": self.holder.to_json()}
+        return json.dumps(body | held)
 
     def is_free(self, now_us: int, margin_us: int) -> bool:
         """Whether a rival may take it: given back, or stale beyond any doubt about the clocks."""
@@ -45,13 +49,29 @@ def lease_of(text: str, path: str) -> Lease:
     """Read the stored form."""
     try:
         body = json.loads(text)
-        return Lease(owner=body["owner"], token=int(body["token"]), expires_us=int(body["expires"]))
+        return Lease(
+            owner=body["owner"],
+            token=int(body["token"]),
+            expires_us=int(body["expires"]),
+            holder=holder_of(body.get("holder")),
+        )
     except (ValueError, KeyError, TypeError) as error:
         raise StorageError(
             f"the lease '{path}' cannot be read ({error}): {shorten(text)}; nothing was written",
             storage_kind=StorageKind.PERMANENT,
             hint="make sure that no writer runs, then remove the file",
         ) from error
+
+
+def _lease_path(key: str) -> str:
+    return f"{LOCKS}/{lock_name(key)}.json"
+
+
+def _holder_by_name(lease: Lease) -> Holder:
+    """The holder as far as its name tells: an earlier release says no more."""
+    host, _, rest = (lease.owner or "").partition(":")
+    process = rest.partition(":")[0]
+    return Holder(process=int(process) if process.isdigit() else 0, host=host, since_us=0)
 
 
 class LeaseLock:
@@ -121,47 +141,58 @@ class LeaseLocks:
 
     # ---- taking a turn
 
-    def acquire(self, key: str, *, wait: float | None) -> LeaseLock | None:
+    def acquire(self, key: str, *, wait: float, activity: Activity = UNNAMED) -> LeaseLock | None:
         """Take the turn of a key; a dead holder's is free when its lease has run out."""
-        path = f"{LOCKS}/{lock_name(key)}.json"
-        deadline = None if wait is None else self._runtime.monotonic() + wait
+        path = _lease_path(key)
+        deadline = self._runtime.monotonic() + wait
         pause = LEASE_POLL_SECONDS / 16
-        lock = self._again(key, path) or self._try(key, path)
+        lock = self._again(key, path, activity) or self._try(key, path, activity)
         while lock is None:
-            left = pause if deadline is None else deadline - self._runtime.monotonic()
+            left = deadline - self._runtime.monotonic()
             if left <= 0:
                 return None
             self._runtime.wait(min(left, pause / 2 + self._runtime.jitter(pause)))
             pause = min(pause * 2, LEASE_POLL_SECONDS)
-            lock = self._try(key, path)
+            lock = self._try(key, path, activity)
         self._keep(lock)
         return lock
 
-    def _try(self, key: str, path: str) -> LeaseLock | None:
+    def holder(self, key: str) -> Holder | None:
+        """Read who holds the lease of a key; None when a rival may take it."""
+        path = _lease_path(key)
+        seen = self._objects.read_versioned(path)
+        lease = None if seen is None else lease_of(seen.text, path)
+        if lease is None or self._is_free(lease):
+            return None
+        return lease.holder or _holder_by_name(lease)
+
+    def _is_free(self, lease: Lease) -> bool:
+        return lease.is_free(self._runtime.now_us(), int(self._margin * _US))
+
+    def _try(self, key: str, path: str, activity: Activity) -> LeaseLock | None:
         seen = self._objects.read_versioned(path)
         current = lease_of(seen.text, path) if seen is not None else None
-        if current is not None and not current.is_free(
-            self._runtime.now_us(), int(self._margin * _US)
-        ):
+        if current is not None and not self._is_free(current):
             return None
-        return self._taken(key, path, current, None if seen is None else seen.token)
+        return self._taken(key, path, activity, current, None if seen is None else seen.token)
 
-    def _again(self, key: str, path: str) -> LeaseLock | None:
+    def _again(self, key: str, path: str, activity: Activity) -> LeaseLock | None:
         """Take a turn that this process was the last to give back; whoever had it since makes this fail."""
         known = self._given_back.pop(path)
-        lock = None if known is None else self._taken(key, path, *known)
+        lock = None if known is None else self._taken(key, path, activity, *known)
         if lock is not None:
             lock.unbroken = True
         return lock
 
     def _taken(
-        self, key: str, path: str, current: Lease | None, seen: str | None
+        self, key: str, path: str, activity: Activity, current: Lease | None, seen: str | None
     ) -> LeaseLock | None:
         started = self._runtime.monotonic()
         lease = Lease(
             owner=f"{socket.gethostname()}:{os.getpid()}:{self._runtime.new_id()}",
             token=1 if current is None else current.token + 1,
             expires_us=self._expiry(),
+            holder=Holder.of_this_process(activity, self._runtime.now_us()),
         )
         lock = LeaseLock(key, path, self._runtime, self._margin)
         won, version = self._claim(path, lease, seen)
@@ -264,7 +295,7 @@ class LeaseLocks:
             if lock.over:
                 return
             lock.over = True
-            free = replace(lock.lease, owner=None, expires_us=0)
+            free = replace(lock.lease, owner=None, expires_us=0, holder=None)
             try:
                 version = self._rewrite(lock, free)
             except StorageError:

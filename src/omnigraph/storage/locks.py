@@ -2,13 +2,15 @@
 
 import os
 import threading
+from contextlib import suppress
 from typing import Final, Protocol
 from weakref import WeakSet
 
 from omnigraph.errors import StorageError
-from omnigraph.limits import LOCK_POLL_SECONDS, OBJECT_ROUNDS_MAX
+from omnigraph.limits import HOLDER_BYTES_MAX, OBJECT_ROUNDS_MAX
 from omnigraph.runtime import SYSTEM, Runtime
-from omnigraph.storage.kernel_locks import leads_to, try_lock, unlock, wait_for_lock
+from omnigraph.storage.holders import UNNAMED, Activity, Holder, decode_holder, encode_holder
+from omnigraph.storage.kernel_locks import is_locked, leads_to, queue_for_lock, try_lock, unlock
 from omnigraph.storage.layout import LOCKS, Root, lock_name
 from omnigraph.storage.leases import LeaseLocks
 from omnigraph.storage.object_faults import Doing, StorageKind, object_faults
@@ -41,8 +43,15 @@ class TableLock(Protocol):
 class Locks(Protocol):
     """Turns by key, between threads, handles and processes alike; none may be taken twice."""
 
-    def acquire(self, key: str, *, wait: float | None) -> TableLock | None:
-        """Take the turn of a key, waiting that many seconds (0: try once, None: without end); None: not in time."""
+    def acquire(self, key: str, *, wait: float, activity: Activity = UNNAMED) -> TableLock | None:
+        """Take the lock of a key, waiting that many seconds (0: try once); None: not in time.
+
+        The activity is shown to those who wait for it.
+        """
+        ...
+
+    def holder(self, key: str) -> Holder | None:
+        """Tell who holds the lock of a key, without taking it; None when it is free. Writes nothing."""
         ...
 
     def release(self, lock: TableLock) -> None:
@@ -123,23 +132,40 @@ class FileLocks:
         self._root = root
         self._runtime = runtime
 
-    def acquire(self, key: str, *, wait: float | None) -> FileLock | None:
-        """Take the turn of a key; every holder opens the file anew, so that threads exclude each other too."""
-        path = f"{LOCKS}/{lock_name(key)}.lock"
+    def acquire(self, key: str, *, wait: float, activity: Activity = UNNAMED) -> FileLock | None:
+        """Take the lock of a key; every holder opens the file anew, so that threads exclude each other too."""
+        path = _lock_path(key)
         file = self._root.at(path)
         with object_faults(Doing.LOCK, self._root, path):
-            descriptor = self._queue(file) if wait is None else self._poll(file, wait)
-        return None if descriptor is None else FileLock(key, file, descriptor)
+            descriptor = try_lock(file)
+            if descriptor is None and wait > 0:
+                descriptor = self._queue(file, wait)
+        if descriptor is None:
+            return None
+        _note_holder(descriptor, Holder.of_this_process(activity, self._runtime.now_us()))
+        return FileLock(key, file, descriptor)
 
     def release(self, lock: object) -> None:
         """Give a turn back."""
         if isinstance(lock, FileLock):
             lock._let_go()
 
-    def _queue(self, file: str) -> int:
+    def holder(self, key: str) -> Holder | None:
+        """Read who holds the lock of a key; a holder that could not say so is described as far as it can be."""
+        path = _lock_path(key)
+        file = self._root.at(path)
+        with object_faults(Doing.LOCK, self._root, path):
+            if not is_locked(file):
+                return None
+            return _read_holder(file) or UNKNOWN_HOLDER
+
+    def _queue(self, file: str, wait: float) -> int | None:
+        """Wait in the kernel's queue, again when the lock file was replaced meanwhile."""
+        deadline = self._runtime.monotonic() + wait
         for _ in range(OBJECT_ROUNDS_MAX):
-            descriptor = wait_for_lock(file)
-            if descriptor is not None:
+            left = max(0.0, deadline - self._runtime.monotonic())
+            ended, descriptor = queue_for_lock(file).take(left)
+            if descriptor is not None or not ended:
                 return descriptor
         raise StorageError(
             f"the lock file '{file}' was removed {OBJECT_ROUNDS_MAX} times while waiting for it; "
@@ -148,13 +174,24 @@ class FileLocks:
             hint="nothing but the graph may change the directory __locks",
         )
 
-    def _poll(self, file: str, wait: float) -> int | None:
-        deadline = self._runtime.monotonic() + wait
-        descriptor = try_lock(file)
-        while descriptor is None and (left := deadline - self._runtime.monotonic()) > 0:
-            self._runtime.wait(min(left, self._runtime.jitter(LOCK_POLL_SECONDS)))
-            descriptor = try_lock(file)
-        return descriptor
+
+UNKNOWN_HOLDER: Final = Holder(process=0, host="", since_us=0)
+"""The holder of a lock that does not say who it is: an earlier release, or one that has just taken it."""
+
+
+def _lock_path(key: str) -> str:
+    return f"{LOCKS}/{lock_name(key)}.lock"
+
+
+def _note_holder(descriptor: int, holder: Holder) -> None:
+    # A full disk must not keep anybody from a lock; the name of its holder is a courtesy.
+    with suppress(OSError):
+        os.pwrite(descriptor, encode_holder(holder), 0)
+
+
+def _read_holder(file: str) -> Holder | None:
+    with open(file, "rb") as opened:
+        return decode_holder(opened.read(HOLDER_BYTES_MAX))
 
 
 # ---- in memory
@@ -196,6 +233,7 @@ class ProcessLock:
 
 _process_guard: Final = threading.Lock()
 _process_locks: Final[dict[tuple[str, str], threading.Lock]] = {}
+_process_holders: Final[dict[tuple[str, str], Holder]] = {}
 
 
 class ProcessLocks:
@@ -205,16 +243,23 @@ class ProcessLocks:
         self._root = root
         self._runtime = runtime
 
-    def acquire(self, key: str, *, wait: float | None) -> ProcessLock | None:
-        """Take the turn of a key."""
+    def acquire(self, key: str, *, wait: float, activity: Activity = UNNAMED) -> ProcessLock | None:
+        """Take the lock of a key."""
+        name = (self._root.uri, key)
         with _process_guard:
-            lock = _process_locks.setdefault((self._root.uri, key), threading.Lock())
-        taken = (
-            lock.acquire(timeout=-1 if wait is None else wait) if wait != 0 else lock.acquire(False)
-        )
-        return ProcessLock(key, lock) if taken else None
+            lock = _process_locks.setdefault(name, threading.Lock())
+        if not lock.acquire(timeout=wait):
+            return None
+        _process_holders[name] = Holder.of_this_process(activity, self._runtime.now_us())
+        return ProcessLock(key, lock)
 
     def release(self, lock: object) -> None:
         """Give a turn back."""
         if isinstance(lock, ProcessLock):
             lock._let_go()
+
+    def holder(self, key: str) -> Holder | None:
+        """Tell who holds the lock of a key."""
+        name = (self._root.uri, key)
+        lock = _process_locks.get(name)
+        return _process_holders.get(name) if lock is not None and lock.locked() else None

@@ -4,6 +4,7 @@ import json
 import multiprocessing
 import os
 import signal
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -18,7 +19,8 @@ import pytest
 
 from omnigraph.errors import StorageError
 from omnigraph.limits import LEASE_MARGIN_PART
-from omnigraph.runtime import SystemRuntime
+from omnigraph.runtime import SYSTEM, SystemRuntime
+from omnigraph.storage.holders import Activity
 from omnigraph.storage.layout import lock_name, root_of
 from omnigraph.storage.leases import LeaseLock, LeaseLocks
 from omnigraph.storage.locks import FileLocks, Locks, ProcessLocks, TableLock, open_locks
@@ -57,7 +59,7 @@ def where(request: pytest.FixtureRequest, tmp_path: Path) -> LockPlace:
             return LockPlace(kind, Place(kind="local", uri=str(tmp_path / "graph")))
 
 
-def taken(locks: Locks, key: str = KEY, wait: float | None = 0) -> TableLock:
+def taken(locks: Locks, key: str = KEY, wait: float = 0) -> TableLock:
     """A turn that must be free."""
     lock = locks.acquire(key, wait=wait)
     assert lock is not None
@@ -109,15 +111,12 @@ def test_a_wait_ends_after_its_time(where: LockPlace) -> None:
     locks.release(lock)
 
 
-@pytest.mark.parametrize("wait", [None, 200])
-def test_a_waiting_writer_gets_the_turn_when_it_is_given_back(
-    where: LockPlace, wait: float | None
-) -> None:
+def test_a_waiting_writer_gets_the_turn_when_it_is_given_back(where: LockPlace) -> None:
     one, other = where.open(), where.open()
     lock = taken(one)
     timer = threading.Timer(0.1, one.release, [lock])
     timer.start()
-    other.release(taken(other, wait=wait))
+    other.release(taken(other, wait=200))
     timer.join()
 
 
@@ -130,6 +129,59 @@ def test_giving_back_twice_does_not_give_away_anothers_turn(where: LockPlace) ->
     assert theirs.still_held()
     assert one.acquire(KEY, wait=0) is None
     other.release(theirs)
+
+
+def test_a_lock_tells_who_holds_it_and_what_for(where: LockPlace) -> None:
+    one, other = where.open(), where.open()
+    assert other.holder(KEY) is None
+    before = SYSTEM.now_us()
+    lock = one.acquire(KEY, wait=0, activity=Activity("a long and winding load", "01A"))
+    assert lock is not None
+    found = other.holder(KEY)
+    assert found is not None
+    assert (found.process, found.host) == (os.getpid(), socket.gethostname())
+    assert found.activity == Activity("a long and winding load", "01A")
+    assert before <= found.since_us <= SYSTEM.now_us()
+    one.release(lock)
+    assert other.holder(KEY) is None
+    lock = other.acquire(KEY, wait=0, activity=Activity("short"))
+    found = one.holder(KEY)
+    assert found is not None
+    assert found.activity == Activity("short")
+    other.release(lock)
+
+
+def test_waiters_are_served_in_the_order_they_came(tmp_path: Path) -> None:
+    locks = FileLocks(root_of(tmp_path))
+    served: list[int] = []
+
+    def serve(number: int) -> None:
+        lock = taken(locks, wait=200)
+        served.append(number)
+        locks.release(lock)
+
+    lock = taken(locks)
+    waiters = [threading.Thread(target=serve, args=[number]) for number in range(3)]
+    for waiter in waiters:
+        waiter.start()
+        waiter.join(0.2)
+    locks.release(lock)
+    for waiter in waiters:
+        waiter.join(200)
+    assert served == [0, 1, 2]
+
+
+def test_waiting_in_vain_leaves_one_thread_and_no_lock(tmp_path: Path) -> None:
+    locks = FileLocks(root_of(tmp_path))
+    lock = taken(locks)
+    before = threading.active_count()
+    for _ in range(5):
+        assert locks.acquire(KEY, wait=0.01) is None
+    assert threading.active_count() == before + 1
+    locks.release(lock)
+    # The place in the queue that was left is taken up, or given up: the lock is not lost in either case.
+    locks.release(taken(locks, wait=200))
+    locks.release(taken(locks, wait=200))
 
 
 def test_threads_take_turns(where: LockPlace) -> None:
@@ -340,8 +392,9 @@ def test_a_lease_says_who_holds_it_and_until_when(where: LockPlace) -> None:
     lock = taken(locks)
     (path,) = objects.list("__locks")
     body = json.loads(objects.read(path) or "")
-    assert set(body) == {"owner", "token", "expires"}
+    assert set(body) == {"owner", "token", "expires", "holder"}
     assert f":{os.getpid()}:" in body["owner"]
+    assert body["holder"]["process"] == os.getpid()
     assert 0 < body["expires"] / 1_000_000 - time.time() <= LEASE
     locks.release(lock)
     assert json.loads(objects.read(path) or "") == {"owner": None, "token": 1, "expires": 0}

@@ -15,7 +15,7 @@ from omnigraph.commit.sidecar import Registration, Tombstone, WriterKind
 from omnigraph.engine.attempt import commit_held
 from omnigraph.engine.engine import Engine
 from omnigraph.engine.schema.files import place_files, stage_files
-from omnigraph.engine.schema.lock import schema_lock
+from omnigraph.engine.schema.lock import ACTIVITY, schema_lock
 from omnigraph.engine.schema.loss import forget_dropped, rewrite
 from omnigraph.engine.schema.work import NewTable, Work, work_of
 from omnigraph.engine.upkeep.indices import IndexState, ensure_indices, index_status
@@ -123,7 +123,8 @@ def _all_turns(engine: Engine, lock: Hold) -> Iterator[Hold]:
     The schema's own turn sorts before every table, so the order in which turns are taken stays the same.
     """
     tables = engine.manifest.current(MAIN).snapshot.entries
-    with engine.desk.queues.hold(queue_key(key, None) for key in tables) as hold:
+    keys = [queue_key(key, None) for key in tables]
+    with engine.desk.queues.hold(keys, ACTIVITY) as hold:
         yield Hold({**lock.locks, **hold.locks})
 
 

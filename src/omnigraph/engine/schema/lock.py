@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from omnigraph.commit.queues import SCHEMA_APPLY, Hold
+from omnigraph.commit.sidecar import WriterKind
 from omnigraph.engine.engine import Engine
 from omnigraph.errors import SchemaApplyConflict
 from omnigraph.failpoints import Failpoint, fail
@@ -14,13 +15,16 @@ from omnigraph.manifest.branches import (
     refuse_during_schema_apply,
     unlock_schema,
 )
+from omnigraph.storage.holders import Activity
+
+ACTIVITY = Activity(str(WriterKind.SCHEMA_APPLY))
 
 
 @contextmanager
 def schema_lock(engine: Engine) -> Iterator[Hold]:
     """Hold the graph for a schema change; the lock is released however the block ends."""
     _refuse_running(engine)
-    with engine.desk.queues.hold([SCHEMA_APPLY]) as hold:
+    with engine.desk.queues.hold([SCHEMA_APPLY], ACTIVITY) as hold:
         lock_schema(engine.manifest, engine.store.tables)
         try:
             fail(Failpoint.SCHEMA_LOCKED)

@@ -10,7 +10,7 @@ from omnigraph.commit.queues import SCHEMA_APPLY, queue_key
 from omnigraph.engine.attempt import wait_for_schema_change
 from omnigraph.engine.engine import Engine
 from omnigraph.engine.upkeep.floors import live_snapshots, pinned_versions
-from omnigraph.engine.upkeep.orphans import sweep_forks
+from omnigraph.engine.upkeep.orphans import ACTIVITY, sweep_forks
 from omnigraph.engine.upkeep.refusals import refuse_pending
 from omnigraph.engine.upkeep.retention import Retention, retention
 from omnigraph.engine.upkeep.scratch import staging_loads, sweep_scratch
@@ -146,7 +146,7 @@ def _reclaimed(
     engine: Engine, life: Life, line: str | None, chosen: Retention, *, dry_run: bool
 ) -> Reclaimed:
     """Remove versions under the table's turn, by what is pinned now: branches come and go while cleanup runs."""
-    with engine.desk.queues.hold([queue_key(life.table_key, line)]):
+    with engine.desk.queues.hold([queue_key(life.table_key, line)], ACTIVITY):
         fail(Failpoint.CLEANUP_TABLE)
         _refuse_loads(engine)
         pinned = pinned_versions(engine, life.path, line)
@@ -169,7 +169,8 @@ def _refuse_loads(engine: Engine) -> None:
 def _forgotten(engine: Engine, life: Life, chosen: Retention, *, dry_run: bool) -> TableCleaned:
     """Remove all of a table that no live branch shows, once nobody within the retention can have seen it."""
     told = TableCleaned(table_key=life.table_key)
-    with engine.desk.queues.hold([SCHEMA_APPLY, queue_key(life.table_key, None)]):
+    keys = [SCHEMA_APPLY, queue_key(life.table_key, None)]
+    with engine.desk.queues.hold(keys, ACTIVITY):
         fail(Failpoint.CLEANUP_TABLE)
         _refuse_loads(engine)
         if _is_shown(life, live_snapshots(engine)) or not chosen.lets_go(_last_change_us(engine)):

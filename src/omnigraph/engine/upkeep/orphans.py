@@ -12,6 +12,9 @@ from omnigraph.manifest.forks import ForkStatus, fork_status
 from omnigraph.manifest.names import SCHEMA_APPLY_LOCK
 from omnigraph.manifest.records import graph_branch
 from omnigraph.manifest.snapshot import Snapshot
+from omnigraph.storage.holders import Activity
+
+ACTIVITY = Activity("cleanup")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +72,7 @@ def _candidates(
 
 def _dropped(engine: Engine, table_key: TableKey, path: str, branch: str) -> bool:
     """Judge a fork once more, under its turn and from a fresh read, and drop it only as an orphan."""
-    with engine.desk.queues.hold([queue_key(table_key, branch)]):
+    with engine.desk.queues.hold([queue_key(table_key, branch)], ACTIVITY):
         fail(Failpoint.CLEANUP_FORK)
         match fork_status(engine.manifest, path, graph_branch(branch)):
             case ForkStatus.ORPHAN:

@@ -14,6 +14,7 @@ from omnigraph.ids import MAIN, CommitId, OperationId, TableKey
 from omnigraph.manifest.change import Change, Draft, Update
 from omnigraph.manifest.records import CommitKind, GraphCommit
 from omnigraph.manifest.snapshot import Entry
+from omnigraph.storage.holders import Activity
 from omnigraph.storage.tables import TableAt, TransactionInfo
 
 _MAINTENANCE: Final = frozenset({"ReserveFragments", "Rewrite", "CreateIndex"})
@@ -100,7 +101,7 @@ def repair(
     refuse_pending(engine, "repair")
     wait_for_schema_change(engine, "repair")
     keys = [queue_key(table, None) for table in engine.manifest.load(MAIN).snapshot.entries]
-    with engine.desk.queues.hold(keys):
+    with engine.desk.queues.hold(keys, Activity("repair")):
         # A writer may have died while its turns were waited for.
         refuse_pending(engine, "repair")
         entries = engine.manifest.load(MAIN).snapshot.entries.values()
