@@ -32,7 +32,10 @@ SEARCHES = {
     "bm25", "nearest", "nearest_with_fan_out", "rrf", "rrf_page", "rrf_short", "search_a_scan",
     "search_after_a_hop", "negated_search",
 }  # fmt: skip
-SHOWN = {"bounded_hops", "double_negation", "optional_chain", "order_by_aggregate"}
+SHOWN = {
+    "bounded_hops", "double_negation", "in_an_empty_list", "optional_after_optional", "optional_chain",
+    "optional_negated_null", "order_by_aggregate",
+}  # fmt: skip
 """What every run of the tests looks at; `make spark` looks at all."""
 
 BOATS: Any = {

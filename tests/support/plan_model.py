@@ -121,8 +121,7 @@ def _ids(row: Row, names: Iterable[str]) -> Values:
 
 def _argument(variables: tuple[str, ...], run: Run) -> list[Weighted]:
     distinct = {_ids(row, variables): row for row in run.around}
-    whole = (row for ids, row in distinct.items() if None not in ids)
-    return [({name: row[name] for name in variables}, 1) for row in whole]
+    return [({name: row[name] for name in variables}, 1) for row in distinct.values()]
 
 
 def _inner(inner: Operator, rows: list[Weighted], run: Run) -> list[Weighted]:

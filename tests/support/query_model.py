@@ -94,6 +94,8 @@ def truth(test: Test, row: Row, params: Mapping[str, object]) -> bool | None:
             return _compared(test, row, params)
         case Among(operand=operand, choices=choices):
             values = value_of(choices, row, params)
+            if values == ():
+                return False
             if values is None or value_of(operand, row, params) is None:
                 return None
             typed = [Const(value=one, type=choices.type) for one in values]
@@ -207,7 +209,7 @@ def _matches(
     graph: ModelGraph,
     params: Mapping[str, object],
 ) -> Iterator[Row]:
-    if any(outer.get(name) is None for name in pattern.outer):
+    if any(outer[bind.variable] is None for bind in pattern.binds if bind.variable in outer):
         return
     own = [one for one in pattern.variables if one.kind is VariableKind.NODE]
     pools = [graph.nodes.get(one.type_name, ()) for one in own]
@@ -227,8 +229,8 @@ def _with_edges(
         return
     hop, rest = hops[0], hops[1:]
     left, right = row[hop.left], row[hop.right]
-    assert left is not None
-    assert right is not None
+    if left is None or right is None:
+        return
     pair = (left["id"], right["id"])
     same_type = read.variables[hop.left].type_name == read.variables[hop.right].type_name
     if not same_type and hop.low > 1:

@@ -226,7 +226,8 @@ class Pattern:
     `variables` are those introduced here, in text order; `outer` are the ones used from outside.
     A `Bind` of an outer variable inside a nested block is extra property tests on it. A variable
     has at most one `Bind` here, and every group of connected hops holds a `Bind` or an outer variable.
-    An outer variable that is NULL (it comes from an optional block) matches nothing.
+    An outer variable may be NULL (it comes from an optional block): conditions see NULL, a `Bind` or a
+    hop of it matches nothing.
     """
 
     variables: tuple[Variable, ...] = ()

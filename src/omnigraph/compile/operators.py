@@ -107,8 +107,8 @@ class Scan:
 class Argument:
     """Give the distinct values that the enclosing operator's input has for these variables.
 
-    Rows with a NULL among them are left out: a missing entity matches nothing. Without variables it is
-    one row that binds nothing.
+    NULL is such a value: tests see it, hops lead nowhere from it. Without variables it is one row that
+    binds nothing.
     """
 
     variables: tuple[str, ...]

@@ -1,11 +1,12 @@
 """Lower a pattern: scans, then hops, then filters, then nested blocks."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from omnigraph.catalog.model import Catalog, NodeType
-from omnigraph.compile.algebra import NEVER, Test, conjuncts, variables_of
-from omnigraph.compile.checked import Direction, Hop, Pattern, Variable, VariableKind
+from omnigraph.catalog.types import PropertyType, Scalar
+from omnigraph.compile.algebra import NEVER, Test, conjuncts, is_present, variables_of
+from omnigraph.compile.checked import Direction, EntityRef, Hop, Pattern, Variable, VariableKind
 from omnigraph.compile.joins import (
     Traits,
     components,
@@ -39,6 +40,8 @@ BARE = Change(
 )
 """Forgets places in the text, so that one plan serves every spelling of a query."""
 
+_ID = PropertyType(scalar=Scalar.STRING, nullable=True)
+
 _REVERSED = {
     Direction.OUT: Direction.IN,
     Direction.IN: Direction.OUT,
@@ -69,7 +72,7 @@ def lower_pattern(pattern: Pattern, setting: Setting) -> Operator:
 
 
 def _lower_block(pattern: Pattern, setting: Setting, within: "Traits | None") -> Operator:
-    tests = _tests(pattern)
+    tests = (*_tests(pattern), *_presence(pattern, setting))
     names = (*(variable.name for variable in pattern.variables), *sorted(pattern.outer))
     nodes = {name: setting.node_type(name) for name in names if setting.is_node(name)}
     traits = Traits(selectivity=selectivities(tests, nodes), wanted=setting.wanted)
@@ -90,6 +93,13 @@ def _tests(pattern: Pattern) -> tuple[Test, ...]:
     matches = (match for bind in pattern.binds for match in bind.matches)
     found = (change_condition(condition, BARE) for condition in (*matches, *pattern.conditions))
     return tuple(part for condition in found for part in conjuncts(condition))
+
+
+def _presence(pattern: Pattern, setting: Setting) -> Iterator[Test]:
+    """Say that an outer variable which is bound here again has an entity: NULL is of no type."""
+    for bind in pattern.binds:
+        if bind.variable in pattern.outer and setting.variables[bind.variable].nullable:
+            yield is_present(EntityRef(variable=bind.variable, type=_ID))
 
 
 # ---- scans and hops

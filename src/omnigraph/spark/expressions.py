@@ -189,6 +189,8 @@ def _with_value(column: Column, type_: PropertyType, coerced: Coerced) -> Column
 def _among(column: Column, type_: PropertyType, choices: Any) -> Column:
     if choices is None:
         return F.lit(None).cast("boolean")
+    if not choices:
+        return F.lit(False)
     known = [literal(one, item_type(type_)) for one in coerce_choices(choices, type_)]
     found = column.isin(*known) if known else F.lit(False)
     answer = F.when(found, F.lit(True)) if None in choices else found

@@ -218,7 +218,7 @@ class Lowering:
         if not variables:
             return _nothing_bound(self.graph.spark)
         ids = [self.label(name, ID) for name in variables]
-        frame = around.frame.select(*self.columns(variables)).dropna(subset=ids)
+        frame = around.frame.select(*self.columns(variables))
         return Rows(frame.dropDuplicates(ids), frozenset(variables))
 
     # ---- joins
@@ -383,7 +383,8 @@ def _bare(rows: Rows) -> DataFrame:
 
 
 def _agree(ids: Sequence[str]) -> Column:
-    return reduce(lambda a, b: a & b, [F.col(one) == F.col(f"{one}_i") for one in ids])
+    """Whether rows of a nested block are about the same entities; no entity agrees with none."""
+    return reduce(lambda a, b: a & b, [F.col(one).eqNullSafe(F.col(f"{one}_i")) for one in ids])
 
 
 def _steps(edges: DataFrame, direction: Direction, more: Sequence[str]) -> DataFrame:

@@ -88,7 +88,7 @@ def test_a_null_among_the_choices_makes_a_miss_unknown() -> None:
     assert among(column, TEXT, ("a",)).to_pylist() == [True, False, None]
     assert among(column, TEXT, ("a", None)).to_pylist() == [True, None, None]
     assert among(column, TEXT, None).to_pylist() == [None, None, None]
-    assert among(column, TEXT, ()).to_pylist() == [False, False, None]
+    assert among(column, TEXT, ()).to_pylist() == [False, False, False]
 
 
 @pytest.mark.parametrize("choices", [(0,), (0.0,), (-0.0,)])

@@ -88,6 +88,9 @@ def _settled(answer: Settled, column: Reference, *, negated: bool) -> Test:
 def _chosen(leaf: Among, column: Reference, constant: Const, *, negated: bool) -> Test:
     if not isinstance(constant.value, tuple):
         return NEVER
+    if not constant.value:
+        # Nothing is in an empty list, not even NULL.
+        return Always(negated)
     choices = coerce_choices(constant.value, column.type)
     if negated and None in constant.value:
         return NEVER

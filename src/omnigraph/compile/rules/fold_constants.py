@@ -66,6 +66,8 @@ def _answer(leaf: Condition, slots: Mapping[str, Slot]) -> Settled | None:
     match leaf:
         case Compare(left=Const(value=left), op=op, right=Const(value=right)):
             return _compared(left, op, right)
+        case Among(choices=Const(value=())):
+            return Settled.FALSE
         case Among(operand=Const(value=value), choices=Const(value=choices)):
             return _among(value, choices)
         case IsNull(operand=Const(value=value), negated=negated):

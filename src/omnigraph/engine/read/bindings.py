@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from omnigraph.engine.read.numbers import ABSENT, Mask, Numbers, counted, no_numbers
+from omnigraph.engine.read.numbers import Mask, Numbers, counted, no_numbers
 from omnigraph.errors import EngineError
 from omnigraph.limits import PATHS_MAX
 
@@ -98,14 +98,10 @@ def weights_of(bindings: Bindings) -> Numbers:
 
 
 def distinct(rows: Bindings, variables: tuple[str, ...]) -> Bindings:
-    """The values of some variables, each combination once; rows in which one has none are left out."""
+    """The values of some variables, each combination once; no entity is a value like any other."""
     if not variables:
         return Bindings({}, min(rows.rows, 1))
     narrow = Bindings({name: rows.columns[name] for name in variables}, rows.rows)
-    present = np.ones(rows.rows, dtype=bool)
-    for name in variables:
-        present &= narrow.columns[name] != ABSENT
-    narrow = narrow.keep(present)
     if len(variables) == 1 and _ascends(narrow.columns[variables[0]]):
         return narrow
     _, firsts = np.unique(codes(narrow, variables), return_index=True)

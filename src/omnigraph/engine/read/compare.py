@@ -86,9 +86,14 @@ def has_item(lists: pa.Array, item: pa.Array | pa.Scalar) -> pa.Array:
 
 
 def among(column: pa.Array, type_: PropertyType, choices: Sequence[object] | None) -> pa.Array:
-    """Whether each value is one of the choices; unknown when it is not and one of them is NULL."""
+    """Whether each value is one of the choices; unknown when it is not and one of them is NULL.
+
+    NULL is unknown among any choices, and is not among none.
+    """
     if choices is None:
         return pa.nulls(len(column), pa.bool_())
+    if not choices:
+        return pa.repeat(pa.scalar(False), len(column))
     known = to_arrow(list(coerce_choices(choices, type_)), item_type(type_))
     found = pc.is_in(column, value_set=known.cast(column.type))
     answer = pc.if_else(found, pa.scalar(True), UNKNOWN) if None in choices else found

@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.engine.read.numbers import Numbers
+from omnigraph.engine.read.numbers import ABSENT, Numbers
 
 _RANK_BYTES = 8
 """The width of what stands for one item of a list."""
@@ -41,6 +41,6 @@ def _ranks(items: pa.Array) -> np.ndarray:
 
 
 def codes_of(values: pa.Array) -> Numbers:
-    """Numbers that are equal where values are; NULL is a value here, and both zeros are one."""
-    encoded = flat(one_zero(values)).dictionary_encode(null_encoding="encode")
-    return np.asarray(encoded.indices.to_numpy(zero_copy_only=False), dtype=np.int64)
+    """Numbers that are equal where values are; both zeros are one, and NULL is what no entity is: -1."""
+    codes = flat(one_zero(values)).dictionary_encode().indices.fill_null(ABSENT)
+    return np.asarray(codes.to_numpy(zero_copy_only=False), dtype=np.int64)

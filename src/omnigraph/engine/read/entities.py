@@ -240,7 +240,7 @@ class Entities:
         )
 
     def codes(self, name: str, numbers: Numbers) -> Numbers:
-        """Numbers that are equal where a property of entities is."""
+        """Numbers that are equal where a property of entities is; -1 for NULL, and so for no entity."""
         if not len(self) or len(numbers) * _CODED_PART < len(self) or not self.fits(name):
             return codes_of(self.values(name, numbers))
         whole = self.cache.get(

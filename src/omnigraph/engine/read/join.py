@@ -56,6 +56,8 @@ def _equal_pairs(
     test: Compare, left: Bindings, right: Bindings, reader: Reader
 ) -> tuple[Numbers, Numbers]:
     """The pairs that agree on one equality, in the order of the left rows."""
+    if not left.rows or not right.rows:
+        return no_numbers(), no_numbers()
     mine, theirs = (test.left, test.right) if _is_of(test.left, left) else (test.right, test.left)
     ours, others = reader.column(mine, left), reader.column(theirs, right)
     known = pa.chunked_array([ours, others]).dictionary_encode().combine_chunks()

@@ -148,6 +148,8 @@ def _literal(value: object, type_: PropertyType) -> str | None:
 def _among(column: Column, choices: object) -> str | None:
     if not isinstance(choices, list | tuple) or not column.type.is_plain or None in choices:
         return None
+    if not choices:
+        return "false"
     known = coerce_choices(choices, column.type)
     written = [_literal(choice, column.type) for choice in known]
     whole = [one for one in written if one is not None]
