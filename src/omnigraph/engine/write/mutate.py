@@ -30,6 +30,7 @@ from omnigraph.compile.checked import (
 from omnigraph.compile.coerce import coerce
 from omnigraph.engine.read.compare import compare_value
 from omnigraph.engine.read.pushdown import sql
+from omnigraph.engine.read.reader import repeated
 from omnigraph.engine.write.committed import SnapshotRows
 from omnigraph.errors import Problem, data_error
 from omnigraph.pipeline.columns import blob
@@ -116,6 +117,7 @@ def _property_type(type_: TableType, name: str) -> PropertyType:
 def _insert(statement: CheckedInsert, mutating: Mutating) -> None:
     type_ = _type(statement.type_name, statement.kind, mutating.catalog)
     values = {a.property: _stored(type_, a, mutating) for a in statement.assignments}
+    _require_values(type_, values)
     is_keyed = isinstance(type_, NodeType) and type_.key is not None
     values["id"] = (
         _key(type_, values)
@@ -131,6 +133,16 @@ def _insert(statement: CheckedInsert, mutating: Mutating) -> None:
         mutating.counts.edges += 1
     else:
         mutating.counts.nodes += 1
+
+
+def _require_values(type_: TableType, values: Mapping[str, object]) -> None:
+    """Refuse an insert without a required value, also when a later statement would give one."""
+    for name, one in type_.properties.items():
+        if not one.type.nullable and values.get(name) is None:
+            message = f"the insert gives no value to '{name}' of {type_.name}, which is required"
+            raise data_error(
+                [Problem(rule="W01", message=message, table_key=type_.table_key, property=name)]
+            )
 
 
 def _key(type_: NodeType, values: Mapping[str, object]) -> str:
@@ -152,11 +164,8 @@ def _update(statement: CheckedUpdate, mutating: Mutating) -> None:
     rows = _matching_rows(type_, statement.where, mutating)
     for name, value in values.items():
         place = rows.schema.get_field_index(name)
-        one = to_arrow([value], type_.properties[name].type)
-        filled = (
-            pa.nulls(rows.num_rows, one.type) if value is None else pa.repeat(one[0], rows.num_rows)
-        )
-        rows = rows.set_column(place, type_.schema.field(name), filled.cast(one.type))
+        filled = repeated(value, type_.properties[name].type, rows.num_rows)
+        rows = rows.set_column(place, type_.schema.field(name), filled)
     mutating.pending.put(type_, rows, ChangeKind.UPDATE)
     mutating.counts.nodes += rows.num_rows
 
