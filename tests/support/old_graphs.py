@@ -3,13 +3,16 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+import lance
 import pyarrow as pa
 
+from omnigraph.api.graph import Graph
 from omnigraph.ids import MAIN, BranchName, Version
 from omnigraph.manifest.legacy import LegacyLineage
 from omnigraph.manifest.manifest import Manifest
 from omnigraph.manifest.records import (
     KEY,
+    GraphCommit,
     Registration,
     TableVersion,
     encode,
@@ -80,7 +83,7 @@ def old_graph(make: MakeRows, stamp: int, *, runs: Sequence[str] = ()) -> OldGra
     _swap(rows, MAIN, encode([_version(CITY, 2, None)]).cast(schema))
     _swap(commits, MAIN, _commits([_commit(MAIN_COMMITS[1], None, 2, MAIN_COMMITS[0])]))
 
-    legacy = LegacyLineage(commits, actors)
+    legacy = LegacyLineage(commits, actors, has_files=lambda path: False)
     manifest = Manifest(rows=rows, runtime=StillRuntime(), legacy=legacy)
     return OldGraph(manifest=manifest, commits=commits, actors=actors, stamp=stamp)
 
@@ -130,3 +133,46 @@ def _actors(actors: Mapping[str, str]) -> pa.Table:
 
 def _swap(rows: Rows, branch: BranchName, fresh: pa.Table) -> None:
     rows.swap(rows.load(lance_branch(branch)), fresh)
+
+
+# ---- a whole graph
+
+
+def downgrade(graph: Graph) -> None:
+    """Bring a graph with at most one level of branches to shape 3: its history lies in tables of its own."""
+    engine = graph._engine
+    commits = engine.store.keyed_rows(LEGACY_COMMITS, "graph_commit_id")
+    actors = engine.store.keyed_rows(LEGACY_ACTORS, "graph_commit_id")
+    branches = [BranchName(name) for name in engine.manifest.rows.branches()]
+    states = {branch: engine.manifest.load(branch) for branch in (MAIN, *branches)}
+    shared = set.intersection(*(set(s.lineage.by_id) for s in states.values()))
+    named = {c.id: c.actor for s in states.values() for c in s.lineage.commits if c.actor}
+    actors.create(_actors(named), metadata={}, config={})
+    known = states[MAIN].lineage.by_id
+    commits.create(_commits([_told(known[one]) for one in sorted(shared)]), metadata={}, config={})
+    for branch in branches:
+        commits.create_branch(branch, None, Version(1))
+    for branch, state in states.items():
+        own = [_told(c) for c in state.lineage.commits if c.id not in shared]
+        if own:
+            _swap(commits, branch, _commits(own))
+        _strip(graph, branch)
+
+
+def _told(commit: GraphCommit) -> Mapping[str, object]:
+    return {
+        "graph_commit_id": commit.id,
+        "manifest_branch": lance_branch(commit.branch),
+        "manifest_version": commit.manifest_version,
+        "parent_commit_id": commit.parent,
+        "merged_parent_commit_id": commit.merged_parent,
+        "created_at": commit.created_at,
+    }
+
+
+def _strip(graph: Graph, branch: BranchName) -> None:
+    """Take lineage out of a branch's manifest."""
+    tree = "" if branch == MAIN else f"/tree/{branch}"
+    dataset = lance.dataset(f"{graph.uri}/{MANIFEST}{tree}")
+    dataset.delete("object_type in ('graph_commit', 'graph_head')")
+    dataset.update_schema_metadata({STAMP: "3"})

@@ -116,6 +116,7 @@ def assemble(
     legacy = LegacyLineage(
         commits=store.keyed_rows(layout.LEGACY_COMMITS, "graph_commit_id"),
         actors=store.keyed_rows(layout.LEGACY_ACTORS, "graph_commit_id"),
+        has_files=store.objects.exists,
     )
     manifest = Manifest(
         rows=store.manifest,

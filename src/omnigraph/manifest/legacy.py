@@ -1,32 +1,38 @@
 """History as graphs before stamp 4 kept it: two tables beside the manifest, read and never written."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from omnigraph.errors import NotFoundError
+from omnigraph.errors import NotFoundError, StorageError
 from omnigraph.failpoints import Failpoint, fail
-from omnigraph.ids import BranchName
+from omnigraph.ids import MAIN, BranchName
 from omnigraph.manifest.records import GraphCommit, commit_of, lance_branch
+from omnigraph.storage.layout import LEGACY_ACTORS, LEGACY_COMMITS
 from omnigraph.storage.rows import Rows
 
 
 @dataclass(frozen=True, slots=True)
 class LegacyLineage:
-    """The two tables: commits, branched like the manifest, and actors, flat by commit id."""
+    """The two tables: commits, branched like the manifest, and actors, flat by commit id.
+
+    `has_files` tells whether anything lies at a path: a table without its versions is damaged, not absent.
+    """
 
     commits: Rows
     actors: Rows
+    has_files: Callable[[str], bool]
 
     def read(self, branch: BranchName) -> tuple[GraphCommit, ...]:
-        """Read the commits of a branch, by id; a table that is not there holds none.
+        """Read the commits of a branch, by id; a table that does not exist at all holds none.
 
-        Only "not found" counts as not there: any other failure surfaces, because a migration that took it for
-        an empty history would lose it for good.
+        Anything else that cannot be read is an error: a migration that took it for an empty history would lose
+        the history for good.
         """
         fail(Failpoint.MIGRATE_LEGACY_OPEN)
-        rows = _rows(self.commits, lance_branch(branch))
-        actors = {row["graph_commit_id"]: row["actor_id"] for row in _rows(self.actors, None)}
+        rows = self._rows(self.commits, LEGACY_COMMITS, branch)
+        named = self._rows(self.actors, LEGACY_ACTORS, MAIN)
+        actors = {row["graph_commit_id"]: row["actor_id"] for row in named}
         commits = (_commit(row, actors) for row in rows)
         return tuple(sorted(commits, key=lambda commit: commit.id))
 
@@ -35,17 +41,28 @@ class LegacyLineage:
         if self.commits.exists():
             self.commits.delete_branch(branch)
 
+    def _rows(self, table: Rows, path: str, branch: BranchName) -> list[dict[str, Any]]:
+        if not table.exists():
+            if self.has_files(path):
+                raise _unreadable(path, branch, "its files are there, and no version of it")
+            return []
+        try:
+            rows = table.load(lance_branch(branch)).rows
+        except NotFoundError as error:
+            raise _unreadable(path, branch, str(error)) from error
+        stamped = rows.schema.get_field_index("created_at")
+        return list(
+            rows.set_column(stamped, "created_at", rows["created_at"].cast("int64")).to_pylist()
+        )
 
-def _rows(table: Rows, branch: str | None) -> list[dict[str, Any]]:
-    if not table.exists():
-        return []
-    try:
-        rows = table.load(branch).rows
-    except NotFoundError:
-        return []
-    stamped = rows.schema.get_field_index("created_at")
-    return list(
-        rows.set_column(stamped, "created_at", rows["created_at"].cast("int64")).to_pylist()
+
+def _unreadable(path: str, branch: BranchName, cause: str) -> StorageError:
+    on = "" if branch == MAIN else f" of branch '{branch}'"
+    other = "" if branch == MAIN else ", or delete the branch if it is not needed"
+    return StorageError(
+        f"the history{on} is kept in '{path}' and could not be read: {cause}; nothing was changed",
+        storage_kind="not_found",
+        hint=f"put '{path}' back from a copy of the graph{other}; until then open the graph read-only",
     )
 
 

@@ -129,8 +129,14 @@ def _look(manifest: Manifest, contracts: Contracts, branch: BranchName) -> View:
 
 def _may_be_amid_change(view: View) -> bool:
     """Only a schema change, or the recovery of one, can be the head while the files of another schema stand."""
-    changed = view.head is not None and view.head.kind in _SCHEMA_COMMITS
-    return changed or not _belong_together(view)
+    return _head_may_change_schema(view.state) or not _belong_together(view)
+
+
+def _head_may_change_schema(state: BranchState) -> bool:
+    # A history that is kept elsewhere is not read for this: tables can be read without it, also when it is lost.
+    if not state.has_lineage:
+        return True
+    return state.head is not None and state.head.kind in _SCHEMA_COMMITS
 
 
 _SCHEMA_COMMITS = frozenset({CommitKind.SCHEMA_APPLY, CommitKind.RECOVERY})
