@@ -82,6 +82,7 @@ class WritePlan:
     tombstones: tuple[Tombstone, ...] = ()
     pointer_updates: tuple[PointerUpdate, ...] = ()
     merge_source: CommitId | None = None
+    merge_source_at: int = 0
     if_commit: CommitId | None = None
     batch_id: str | None = None
     maintenance: bool = False

@@ -358,6 +358,7 @@ def _draft(plan: WritePlan) -> Draft:
         merged_parent=plan.merge_source,
         operation_id=plan.operation_id,
         batch_id=plan.batch_id,
+        not_before=plan.merge_source_at,
     )
 
 

@@ -38,7 +38,8 @@ class Update:
 class Draft:
     """The graph commit to be; its id is minted once per write and survives every retry.
 
-    `tables` are the keys it names as changed; without them, the keys its change touches.
+    `tables` are the keys it names as changed; without them, the keys its change touches. It is dated at
+    `not_before` at the earliest, which is the time of its merged parent.
     """
 
     commit: CommitId
@@ -48,6 +49,7 @@ class Draft:
     tables: tuple[TableKey, ...] | None = None
     operation_id: OperationId | None = None
     batch_id: str | None = None
+    not_before: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -206,7 +208,9 @@ def _lineage_records(change: Change, state: BranchState, created_at: int) -> Ite
         yield GraphHead(branch=change.branch, commit=commit, parent=parent)
         return
     parent = head.id if head else None
-    yield _commit(change, change.draft, state, parent, created_at)
+    # A clock may step back, and clocks of two machines differ; history does neither.
+    dated = max(created_at, change.draft.not_before, head.created_at if head else 0)
+    yield _commit(change, change.draft, state, parent, dated)
     yield GraphHead(branch=change.branch, commit=change.draft.commit, parent=parent)
 
 

@@ -6,14 +6,16 @@ from dataclasses import dataclass
 from omnigraph.commit.protocol import Desk
 from omnigraph.commit.queues import Hold
 from omnigraph.commit.sidecar import Sidecar, TableOutcome, WriterKind
-from omnigraph.errors import RecoveryRequired
+from omnigraph.errors import NotFoundError, RecoveryRequired
 from omnigraph.failpoints import Failpoint, fail
 from omnigraph.ids import RECOVERY_ACTOR, BranchName, CommitId, OperationId
 from omnigraph.logs import get_logger
 from omnigraph.manifest.change import Change, Draft
+from omnigraph.manifest.manifest import Manifest
 from omnigraph.manifest.records import CommitKind, GraphCommit, graph_branch
 from omnigraph.manifest.snapshot import Snapshot
 from omnigraph.manifest.state import BranchState
+from omnigraph.manifest.travel import find_commit
 from omnigraph.recovery.audit import Audit, RecoveryKind, row_of
 from omnigraph.recovery.classify import Facts
 from omnigraph.recovery.staging import StagingAction
@@ -74,7 +76,16 @@ def draft(
         merged_parent=merged,
         operation_id=operation_id,
         batch_id=batch_id,
+        not_before=0 if merged is None else _dated(desk.manifest, merged),
     )
+
+
+def _dated(manifest: Manifest, commit: CommitId) -> int:
+    """When a commit was made, as far as a branch still tells."""
+    try:
+        return find_commit(manifest, commit).created_at
+    except NotFoundError:
+        return 0
 
 
 def recovery_commit(state: BranchState, operation_id: OperationId) -> GraphCommit | None:

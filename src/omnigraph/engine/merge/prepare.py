@@ -27,6 +27,7 @@ from omnigraph.errors import MergeConflicts, Problem
 from omnigraph.ids import TableKey, Version
 from omnigraph.limits import MERGE_SHELF_BYTES
 from omnigraph.manifest.snapshot import Entry
+from omnigraph.manifest.state import BranchState
 from omnigraph.storage.tables import Table, Tables
 
 
@@ -222,8 +223,13 @@ def plan_merge(judged: Judged, tables: Tables, header: Header) -> WritePlan:
             _pointer(one.relation.source) for one in moving if one.relation.way is Way.POINT
         ),
         merge_source=judged.relation.source_commit,
+        merge_source_at=_dated(judged.relation.source),
         if_commit=header.if_commit,
     )
+
+
+def _dated(source: BranchState) -> int:
+    return 0 if source.head is None else source.head.created_at
 
 
 def _pointer(entry: Entry) -> PointerUpdate:

@@ -12,13 +12,13 @@ from omnigraph.engine.engine import Engine
 from omnigraph.engine.upkeep.floors import live_snapshots, pinned_versions
 from omnigraph.engine.upkeep.orphans import ACTIVITY, sweep_forks
 from omnigraph.engine.upkeep.refusals import refuse_pending
-from omnigraph.engine.upkeep.retention import Retention, retention
+from omnigraph.engine.upkeep.retention import Committed, Retention, retention
 from omnigraph.engine.upkeep.scratch import staging_loads, sweep_scratch
 from omnigraph.errors import OmniError, StorageError
 from omnigraph.failpoints import Failpoint, fail
-from omnigraph.ids import MAIN, BranchName, TableKey
+from omnigraph.ids import MAIN, BranchName, TableKey, Version
 from omnigraph.manifest.lives import Life
-from omnigraph.manifest.records import CommitKind
+from omnigraph.manifest.records import CommitKind, graph_branch
 from omnigraph.manifest.snapshot import Snapshot
 from omnigraph.storage.tables import Reclaimed
 
@@ -151,8 +151,22 @@ def _reclaimed(
         _refuse_loads(engine)
         pinned = pinned_versions(engine, life.path, line)
         versions = engine.store.tables.versions(life.path, line)
-        names = [version for version in chosen.removable(versions) if version not in pinned]
+        old = chosen.removable(versions, _committed(engine, life, line))
+        names = [version for version in old if version not in pinned]
         return engine.store.tables.reclaim(life.path, names, branch=line, dry_run=dry_run)
+
+
+def _committed(engine: Engine, life: Life, line: str | None) -> Committed:
+    """Tell the time of the commit that brought a version, by the operation that its transaction names."""
+    lineage = engine.manifest.current(graph_branch(line)).lineage
+    times = {commit.operation_id: commit.created_at for commit in lineage.commits}
+
+    def committed_us(version: Version) -> int | None:
+        made = engine.store.tables.transactions(life.path, line, Version(version - 1), version)
+        known = (one.operation_id for one in made if one.operation_id is not None)
+        return next((times[one] for one in known if one in times), None)
+
+    return committed_us
 
 
 def _refuse_loads(engine: Engine) -> None:

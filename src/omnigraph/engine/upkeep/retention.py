@@ -1,6 +1,6 @@
 """What a cleanup keeps: so many versions of every table, and whatever could be seen since a point in time."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from itertools import islice, pairwise
@@ -11,6 +11,9 @@ from omnigraph.ids import Version
 from omnigraph.limits import SCRATCH_SECONDS
 from omnigraph.storage.tables import VersionInfo
 
+Committed = Callable[[Version], int | None]
+"""When the commit was made that brought a version of a table; None for maintenance, which makes none."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retention:
@@ -20,17 +23,42 @@ class Retention:
     cutoff_us: int | None
     scratch_age_us: int = int(SCRATCH_SECONDS * 1_000_000)
 
-    def removable(self, versions: tuple[VersionInfo, ...]) -> Iterator[Version]:
+    def removable(
+        self, versions: tuple[VersionInfo, ...], committed_us: Committed
+    ) -> tuple[Version, ...]:
         """The versions that neither rule keeps; the newest is never among them."""
         count = max(len(versions) - max(self.keep or 1, 1), 0)
-        for info, following in islice(pairwise(versions), count):
-            # A version could be seen until the next one was there: a reader of that time still can.
-            if self.cutoff_us is None or following.created_us < self.cutoff_us:
-                yield info.version
+        replaced = list(islice(pairwise(versions), count))
+        if self.cutoff_us is None:
+            return tuple(info.version for info, _ in replaced)
+        # A version could be seen until the next one was there: a reader of that time still can.
+        old = [(i, next_) for i, next_ in replaced if next_.created_us < self.cutoff_us]
+        return tuple(
+            info.version for info, _ in old[: _reliable(old, committed_us, self.cutoff_us)]
+        )
 
     def lets_go(self, dropped_us: int) -> bool:
         """Whether a table may go that nothing shows since then; `keep` counts versions of tables that are there."""
         return self.cutoff_us is None or dropped_us < self.cutoff_us
+
+
+def _reliable(
+    old: Sequence[tuple[VersionInfo, VersionInfo]], committed_us: Committed, cutoff_us: int
+) -> int:
+    """How many of these, from the oldest, were replaced before the cutoff by the time of commits too.
+
+    Table versions carry the clock of whoever wrote them, which may have been slow; commits never go back in time.
+    With a clock that goes right the first look answers.
+    """
+    count = len(old)
+    for place in reversed(range(len(old))):
+        at = committed_us(old[place][1].version)
+        if at is None:
+            continue
+        if at < cutoff_us:
+            break
+        count = place
+    return count
 
 
 def retention(engine: Engine, keep: int | None, older_than: timedelta | None) -> Retention:
