@@ -150,6 +150,9 @@ LOCK_WAIT_SECONDS = 60.0
 LOCK_WAIT_SECONDS_MAX = 86_400.0
 """The longest `lock_wait`: a day."""
 
+HOLDER_POLL_SECONDS = 0.25
+"""How seldom, at most, somebody who waits for a live writer to end looks at the holder of its lock."""
+
 HOLDER_BYTES_MAX = 4096
 """What is read of a lock file to tell its holder."""
 

@@ -190,7 +190,10 @@ class SchemaApplyResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecoverySidecar:
-    """A pending operation, and what recovery would do with it; one that cannot be read has only a `problem`."""
+    """A pending operation, and what recovery would do with it; one that cannot be read has only a `problem`.
+
+    A `live` one is not interrupted: its writer, `holder`, will end it.
+    """
 
     operation_id: str
     writer_kind: str
@@ -201,6 +204,12 @@ class RecoverySidecar:
     schema_version: int | None
     forecast: str | None = None
     problem: str | None = None
+    holder: Mapping[str, Any] | None = None
+
+    @property
+    def live(self) -> bool:
+        """Whether its writer lives."""
+        return self.holder is not None
 
     @classmethod
     def of(cls, pending: Pending) -> Self:
@@ -227,6 +236,7 @@ class RecoverySidecar:
             schema_version=sidecar.schema_version,
             forecast=None if pending.verdict is None else str(pending.verdict),
             problem=pending.problem,
+            holder=None if pending.holder is None else pending.holder.to_dict(),
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -240,7 +250,7 @@ class RecoverySidecar:
             "tables": list(self.tables),
             "schema_version": self.schema_version,
         }
-        more = {"forecast": self.forecast, "problem": self.problem}
+        more = {"forecast": self.forecast, "problem": self.problem, "holder": self.holder}
         return body | {name: value for name, value in more.items() if value is not None}
 
 

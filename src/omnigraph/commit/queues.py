@@ -1,7 +1,7 @@
 """Turns between writers of one table and branch, in this process and across processes."""
 
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -9,7 +9,7 @@ from weakref import WeakValueDictionary
 
 from omnigraph.errors import InternalError, LockTimeout
 from omnigraph.ids import TableKey
-from omnigraph.limits import LOCK_WAIT_SECONDS
+from omnigraph.limits import HOLDER_POLL_SECONDS, LOCK_WAIT_SECONDS
 from omnigraph.runtime import SYSTEM, Runtime
 from omnigraph.storage.holders import UNNAMED, Activity, Holder
 from omnigraph.storage.locks import Locks, TableLock
@@ -156,9 +156,22 @@ class Queues:
             self._give_back(*held)
 
     def holder(self, keys: Iterable[QueueKey]) -> Holder | None:
-        """Tell who holds one of the turns, without taking any; None when all are free. Writes nothing."""
-        found = (self.locks.holder(key.name) for key in sorted(set(keys)))
-        return next((holder for holder in found if holder is not None), None)
+        """Tell who holds these turns, taking and writing nothing; None when one is free, so that no owner of all
+        of them is alive."""
+        found = [self.locks.holder(key.name) for key in sorted(set(keys))]
+        return found[0] if found and None not in found else None
+
+    def wait_out(self, keys: Collection[QueueKey]) -> None:
+        """Wait until whoever holds these turns now has given one of them back; takes and writes nothing."""
+        deadline = self.runtime.monotonic() + self.wait
+        holder = first = self.holder(keys)
+        pause = HOLDER_POLL_SECONDS / 16
+        while holder is not None and holder == first:
+            if not self._left(deadline):
+                raise self._timeout(min(keys))
+            self.runtime.wait(min(self._left(deadline), pause))
+            pause = min(pause * 2, HOLDER_POLL_SECONDS)
+            holder = self.holder(keys)
 
     def _timeout(self, key: QueueKey) -> LockTimeout:
         holder = self.locks.holder(key.name)

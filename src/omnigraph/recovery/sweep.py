@@ -21,7 +21,7 @@ from omnigraph.recovery.forward import roll_forward
 from omnigraph.recovery.look import look
 from omnigraph.recovery.spent import discard, discard_orphan, settle_stale
 from omnigraph.recovery.staging import has_files, is_readable, reconcile
-from omnigraph.storage.holders import Activity
+from omnigraph.storage.holders import Activity, Holder
 
 _log = get_logger(__name__)
 
@@ -51,12 +51,16 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pending:
-    """A pending operation and its verdict; a `problem` when it, or what it names, cannot be read."""
+    """A pending operation and its verdict; a `problem` when it, or what it names, cannot be read.
+
+    One with a `holder` is not interrupted: its writer lives.
+    """
 
     operation_id: OperationId
     sidecar: Sidecar | None = None
     verdict: Verdict | None = None
     problem: str | None = None
+    holder: Holder | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,12 +138,19 @@ class Recovery:
 
     def forecast(self) -> tuple[Pending, ...]:
         """What would become of every pending operation; changes nothing, takes no turn."""
-        return tuple(self._ahead(one) for one in self.desk.sidecars.inventory())
+        ahead = (self._ahead(one) for one in self.desk.sidecars.inventory())
+        return tuple(pending for pending in ahead if pending is not None)
 
-    def _ahead(self, one: Sidecar | SidecarUnreadable) -> Pending:
+    def _ahead(self, one: Sidecar | SidecarUnreadable) -> Pending | None:
         if isinstance(one, SidecarUnreadable):
             return Pending(operation_id=operation_of(one.path), problem=one.reason)
-        known = Pending(operation_id=one.operation_id, sidecar=one)
+        holder = self.desk.queues.holder(one.queues)
+        known = Pending(operation_id=one.operation_id, sidecar=one, holder=holder)
+        if holder is not None:
+            return known
+        if self.desk.sidecars.find(one.operation_id) is None:
+            # Its writer ended it while the list was read.
+            return None
         try:
             return replace(known, verdict=judge(look(self.desk, self.audit, one, Hold({})).facts))
         except OmniError as error:

@@ -28,6 +28,13 @@ def run_child(work: Work, *arguments: Any, failpoints: str = "") -> int:
     return _ended(child)
 
 
+def spawn(work: Work, *arguments: Any) -> BaseProcess:
+    """Start a function of some module in a process of its own, which the caller ends."""
+    child = _context.Process(target=_armed, args=("", work, arguments), daemon=True)
+    child.start()
+    return child
+
+
 def _armed(failpoints: str, work: Work, arguments: tuple[Any, ...]) -> None:
     arm_from(failpoints)
     work(*arguments)

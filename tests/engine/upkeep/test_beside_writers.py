@@ -1,98 +1,129 @@
-"""Upkeep beside strict writers: it moves pins and changes no row, so that nobody has to repeat a write for it."""
+"""Upkeep beside healthy writers of another process: nobody is told of an interrupted write where there is none."""
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 import omnigraph
 from omnigraph.api.graph import Graph
-from omnigraph.errors import ManifestConflict, OmniError
-from omnigraph.failpoints import PARK_SECONDS_MAX, Failpoint, parked
+from omnigraph.errors import LockTimeout
+from omnigraph.failpoints import Failpoint
+from tests.support.child import parked_child, spawn
 from tests.support.settled import assert_settled
-from tests.support.upkeep import ADD, GONE, OLDER, PERSON, entry, scattered
+from tests.support.story import BASE, SCHEMA, WRITES, perform
 
-STRICT: dict[str, tuple[Failpoint, Callable[[Graph], object]]] = {
-    "update": (Failpoint.PREPARED, lambda graph: graph.mutate(OLDER, {"name": "p2", "age": 99})),
-    "delete": (Failpoint.PREPARED, lambda graph: graph.mutate(GONE, {"name": "p3"})),
-    "merge": (Failpoint.MERGE_PLANNED, lambda graph: graph.merge("side")),
-}
+STEPS = (
+    Failpoint.ARMED,
+    Failpoint.TABLE_COMMITTED,
+    Failpoint.TABLES_COMMITTED,
+    Failpoint.PUBLISHED,
+)
 
 
 @pytest.fixture
-def graph(tmp_path: Path) -> Iterator[Graph]:
-    opened = scattered(tmp_path / "g")
-    opened.branch_create("side")
-    opened.mutate(OLDER, {"name": "p5", "age": 55}, branch="side")
-    yield opened
-    opened.close()
+def uri(tmp_path: Path) -> str:
+    with omnigraph.init(tmp_path / "g", SCHEMA) as graph:
+        graph.load(BASE, mode="append")
+        graph.branch_create("b")
+    return str(tmp_path / "g")
 
 
-def beside(graph: Graph, kind: str, meanwhile: Callable[[], object]) -> object:
-    """Stop a strict write once it is prepared, do something, and let it go on; gives its result or error."""
-    point, work = STRICT[kind]
-    came: list[object] = []
-
-    def run() -> None:
-        try:
-            came.append(work(graph))
-        except OmniError as error:
-            came.append(error)
-
-    with parked(point) as park:
-        thread = threading.Thread(target=run)
-        thread.start()
-        assert park.reached.wait(PARK_SECONDS_MAX)
-        meanwhile()
-        park.release()
-        thread.join()
-    return came[0]
+def write_on_and_on(uri: str, name: str) -> None:
+    """Insert into three tables of a branch again and again, until the process is ended."""
+    with omnigraph.open(uri) as graph:
+        for number in range(1_000_000):
+            WRITES["insert"].run(graph, name, f"{name}{number}", None)
 
 
-@pytest.mark.parametrize("kind", STRICT)
-def test_a_strict_write_is_prepared_again_when_only_upkeep_moved_its_table(
-    graph: Graph, kind: str
-) -> None:
-    with omnigraph.open(graph.uri) as other:
-        before = entry(graph, PERSON).version
-        came = beside(graph, kind, other.optimize)
-        assert entry(graph, PERSON).version > before + 1
-    assert not isinstance(came, OmniError), came
-    ages = {row["name"]: row["age"] for row in graph.table("Person").to_pylist()}
-    assert {"update": ages.get("p2") == 99, "delete": "p3" not in ages, "merge": ages["p5"] == 55}[
-        kind
-    ]
+@contextmanager
+def writers(uri: str, *branches: str) -> Iterator[None]:
+    """One busy writer per branch, each a process of its own."""
+    children = [spawn(write_on_and_on, uri, branch) for branch in branches]
+    try:
+        yield
+        assert all(child.is_alive() for child in children)
+    finally:
+        for child in children:
+            child.kill()
+            child.join(60)
+
+
+def look_after(graph: Graph) -> None:
+    """Do everything that looks at what writers leave."""
+    assert [str(one) for one in graph.doctor()] == []
+    assert [one for one in graph.pending_recoveries() if not one.live] == []
+    assert [one.error for one in graph.cleanup(keep=3, confirm=True).tables if one.error] == []
+    assert [one.skipped for one in graph.optimize().tables if one.skipped] == []
+    assert {str(one.action) for one in graph.repair(confirm=True).tables} == {"no_op"}
+
+
+def test_busy_writers_are_never_called_interrupted(uri: str) -> None:
+    graph = omnigraph.open(uri)
+    with writers(uri, "main", "b"):
+        before = len(graph.commits())
+        rounds = 0
+        while len(graph.commits()) < before + 20:
+            look_after(graph)
+            rounds += 1
+    assert rounds > 0
+
+
+@pytest.mark.soak
+def test_busy_writers_are_never_called_interrupted_for_long(uri: str) -> None:
+    graph = omnigraph.open(uri)
+    with writers(uri, "main", "main", "b"):
+        before = len(graph.commits())
+        while len(graph.commits()) < before + 500:
+            look_after(graph)
+
+
+@pytest.mark.parametrize("at", STEPS)
+def test_a_live_writer_is_waited_for_or_named_as_live(uri: str, at: Failpoint) -> None:
+    graph = omnigraph.open(uri, config={"lock_wait": 30})
+    hasty = omnigraph.open(uri, config={"lock_wait": 0.1})
+    done: list[str] = []
+
+    def look_and_tell() -> None:
+        look_after(graph)
+        done.append("done")
+
+    with parked_child(perform, uri, "insert", at=at) as child:
+        (pending,) = graph.pending_recoveries()
+        assert pending.live
+        assert pending.holder is not None
+        assert pending.holder["process"] == child.process.pid
+        assert pending.forecast is None
+        assert hasty.doctor() == []
+        for verb in (hasty.optimize, hasty.repair, lambda: hasty.cleanup(keep=3)):
+            with pytest.raises(LockTimeout, match=f"process {child.process.pid} "):
+                verb()
+        looking = threading.Thread(target=look_and_tell)
+        looking.start()
+        looking.join(0.2)
+        child.release()
+    looking.join(60)
+    assert done == ["done"]
     assert_settled(graph)
 
 
-@pytest.mark.parametrize("kind", STRICT)
-def test_a_strict_write_still_loses_against_another_write(graph: Graph, kind: str) -> None:
-    with omnigraph.open(graph.uri) as other:
-
-        def meanwhile() -> None:
-            other.optimize()
-            other.mutate(ADD, {"name": "rival"})
-
-        came = beside(graph, kind, meanwhile)
-    assert isinstance(came, ManifestConflict)
-    assert graph.entity("Person", "rival") is not None
+def test_a_fork_that_its_writer_has_just_made_is_nobodys_orphan(uri: str) -> None:
+    graph = omnigraph.open(uri, config={"lock_wait": 0.1})
+    with parked_child(perform, uri, "insert", "b", at=Failpoint.FORK_CREATED) as child:
+        assert graph.doctor() == []
+        child.release()
     assert_settled(graph)
 
 
-def test_after_an_optimise_strict_writes_and_a_merge_from_before_it_work(graph: Graph) -> None:
-    """SC-9: no stale view, and the three sides are still told apart."""
-    graph.mutate(OLDER, {"name": "p4", "age": 44})
-    graph.optimize()
-    graph.mutate(OLDER, {"name": "p2", "age": 22})
-    assert graph.merge("side").outcome == "merged"
-    ages = {row["name"]: row["age"] for row in graph.table("Person").to_pylist()}
-    assert (ages["p2"], ages["p4"], ages["p5"]) == (22, 44, 55)
-    graph.branch_create("late")
-    graph.mutate(OLDER, {"name": "p2", "age": 23}, branch="late")
-    graph.optimize()
-    graph.mutate(OLDER, {"name": "p2", "age": 24})
-    graph.optimize()
-    conflicts = graph.merge("late", dry_run=True).conflicts
-    assert [(str(c.kind), c.row_id) for c in conflicts] == [("divergent_update", "p2")]
-    assert_settled(graph)
+def test_a_dead_writer_is_still_called_interrupted(uri: str) -> None:
+    graph = omnigraph.open(uri)
+    with parked_child(perform, uri, "insert", at=Failpoint.TABLE_COMMITTED) as child:
+        child.kill()
+    (pending,) = graph.pending_recoveries()
+    assert not pending.live
+    assert {one.check for one in graph.doctor()} == {"pending recovery", "drift"}
+    for verb in (graph.optimize, graph.repair, lambda: graph.cleanup(keep=3)):
+        with pytest.raises(omnigraph.RecoveryRequired, match="the interrupted Mutation"):
+            verb()

@@ -75,7 +75,7 @@ def apply_schema(
         if not plan.steps:
             return Applied(plan=plan, version=view.version)
         # With every turn held, whatever is pending has no owner left: recovery goes first.
-        refuse_pending(engine, "schema apply")
+        refuse_pending(engine, "schema apply", hold)
         work = work_of(view.contract, desired)
         change = _Change(
             engine=engine,

@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 from omnigraph.commit.guard import drift
+from omnigraph.commit.liveness import find_drift
 from omnigraph.commit.queues import SCHEMA_APPLY, queue_key
 from omnigraph.engine.attempt import wait_for_schema_change
 from omnigraph.engine.engine import Engine
@@ -85,11 +86,13 @@ def cleanup(
 
 
 def _refuse_drift(engine: Engine, live: Live) -> None:
-    entries = (*live[MAIN].entries.values(), *(e for s in live.values() for e in s.owned()))
-    for entry in entries:
-        head = engine.store.tables.head(entry.at.path, entry.at.branch)
-        if head != entry.version:
-            raise drift(engine.desk.sidecars, entry.table_key, entry.at.branch, entry.version, head)
+    """Refuse while a HEAD is past its pin and no live writer explains it."""
+    entries = [(MAIN, entry) for entry in live[MAIN].entries.values()]
+    entries += [(branch, entry) for branch, shown in live.items() for entry in shown.owned()]
+    for branch, entry in entries:
+        found = find_drift(engine.desk, branch, entry)
+        if found is not None:
+            raise drift(engine.desk.sidecars, entry.table_key, entry.at.branch, *found)
 
 
 def _places(engine: Engine, live: Live) -> list[Life]:

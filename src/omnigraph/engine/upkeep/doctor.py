@@ -1,6 +1,7 @@
 """Is the graph settled? Every invariant that must hold between writes, checked by looking."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
+from functools import partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -8,15 +9,17 @@ import pyarrow.compute as pc
 from omnigraph.catalog.model import EdgeType
 from omnigraph.commit.changes import column
 from omnigraph.commit.guard import covered_by
-from omnigraph.commit.sidecars import Sidecars
+from omnigraph.commit.liveness import find_drift
+from omnigraph.commit.queues import SCHEMA_APPLY, QueueKey, queue_key
 from omnigraph.engine.engine import Engine
 from omnigraph.engine.upkeep.ailments import Ailment
 from omnigraph.engine.upkeep.chronicle import chronicle
-from omnigraph.errors import NotFoundError, OmniError, SidecarUnreadable
+from omnigraph.errors import LockTimeout, NotFoundError, OmniError, SidecarUnreadable
 from omnigraph.ids import MAIN, BranchName, node_key
 from omnigraph.limits import EXAMINATIONS_MAX
+from omnigraph.manifest.forks import ForkStatus, fork_status
 from omnigraph.manifest.names import SCHEMA_APPLY_LOCK
-from omnigraph.manifest.records import lance_branch
+from omnigraph.manifest.records import graph_branch, lance_branch
 from omnigraph.manifest.snapshot import Entry, Snapshot
 from omnigraph.storage.layout import SCHEMA_FILES, staging_path
 
@@ -40,7 +43,7 @@ def _marks(engine: Engine) -> object:
 
 
 def _examined(engine: Engine) -> list[Ailment]:
-    found = [*_leftovers(engine), *_contract(engine), *_strayed(engine)]
+    found = [*_pending(engine), *_schema_change(engine), *_strayed(engine)]
     if any(one.check == "moved graph" for one in found):
         # Nothing that a branch says can be relied on.
         return found
@@ -68,9 +71,56 @@ def _branches(engine: Engine) -> list[BranchName]:
 # ---- what a writer may have left
 
 
-def _leftovers(engine: Engine) -> Iterator[Ailment]:
-    for path in engine.desk.sidecars.names():
-        yield _pending(engine.desk.sidecars, path)
+Look = Callable[[], Iterable[Ailment]]
+
+
+def _confirm(engine: Engine, keys: Collection[QueueKey], look: Look) -> list[Ailment]:
+    """What a look shows and a second one still shows, when whoever held these locks meanwhile is done.
+
+    A live writer leaves everything in order before it gives its locks back; one that does not end is live.
+    """
+    found = [*look()]
+    for _ in range(EXAMINATIONS_MAX):
+        if not found:
+            return []
+        try:
+            engine.desk.queues.wait_out(keys)
+        except LockTimeout:
+            return []
+        again = [*look()]
+        stayed = [one for one in again if one in found]
+        if stayed:
+            return stayed
+        found = again
+    return []
+
+
+def _pending(engine: Engine) -> Iterator[Ailment]:
+    """The sidecars whose writer is gone: a live one holds its locks, and removes its sidecar before it ends."""
+    desk = engine.desk
+    for one in desk.sidecars.inventory():
+        if isinstance(one, SidecarUnreadable):
+            yield _interrupted(one.path, f"a write that cannot be read ({one.reason})")
+        elif desk.queues.holder(one.queues) is None and desk.sidecars.find(one.operation_id):
+            yield _interrupted(one.path, f"the {one.writer_kind} {one.operation_id}")
+
+
+def _interrupted(path: str, what: str) -> Ailment:
+    return Ailment(
+        check="pending recovery",
+        message=f"'{path}' is the intent of {what}",
+        remedy="run `omnigraph recovery run`",
+    )
+
+
+def _schema_change(engine: Engine) -> list[Ailment]:
+    """What a schema change left, and what its files say; one that runs is waited for."""
+    return _confirm(
+        engine, [SCHEMA_APPLY], lambda: (*_schema_leftovers(engine), *_contract(engine))
+    )
+
+
+def _schema_leftovers(engine: Engine) -> Iterator[Ailment]:
     for name in SCHEMA_FILES:
         if engine.store.objects.exists(staging_path(name)):
             yield Ailment(
@@ -84,21 +134,6 @@ def _leftovers(engine: Engine) -> Iterator[Ailment]:
             message="a schema change holds the graph",
             remedy="reopen the graph read-write if it was killed",
         )
-
-
-def _pending(sidecars: Sidecars, path: str) -> Ailment:
-    try:
-        found = sidecars.read(path)
-        what = (
-            "a finished write" if found is None else f"the {found.writer_kind} {found.operation_id}"
-        )
-    except SidecarUnreadable as error:
-        what = f"a write that cannot be read ({error.reason})"
-    return Ailment(
-        check="pending recovery",
-        message=f"'{path}' is the intent of {what}",
-        remedy="run `omnigraph recovery run`",
-    )
 
 
 def _contract(engine: Engine) -> Iterator[Ailment]:
@@ -135,11 +170,15 @@ def _branch(engine: Engine, branch: BranchName) -> list[Ailment]:
 
 
 def _drift(engine: Engine, branch: BranchName, entry: Entry) -> Iterator[Ailment]:
-    head = engine.store.tables.head(entry.at.path, entry.at.branch)
-    if head != entry.version:
+    try:
+        found = find_drift(engine.desk, branch, entry)
+    except LockTimeout:
+        # A writer that lives has not left anything.
+        return
+    if found is not None:
         yield Ailment(
             check="drift",
-            message=f"HEAD is {head}, the pin is {entry.version}",
+            message=f"HEAD is {found.head}, the pin is {found.pin}",
             remedy=_remedy(engine, entry),
             branch=branch,
             table_key=entry.table_key,
@@ -210,9 +249,17 @@ def _orphan_forks(engine: Engine) -> Iterator[Ailment]:
     for entry in engine.manifest.load(MAIN).snapshot.entries.values():
         for fork in engine.store.tables.forks(entry.at.path):
             if (entry.at.path, fork) not in owned:
-                yield Ailment(
-                    check="orphan fork",
-                    message=f"no branch uses the fork '{fork}'",
-                    remedy="the next write there or `omnigraph cleanup` removes it",
-                    table_key=entry.table_key,
-                )
+                key = queue_key(entry.table_key, fork)
+                yield from _confirm(engine, [key], partial(_orphan_fork, engine, entry, fork))
+
+
+def _orphan_fork(engine: Engine, entry: Entry, fork: str) -> Iterator[Ailment]:
+    """Judge one fork from a fresh read: a first write on a branch makes its fork before it is visible."""
+    status = fork_status(engine.manifest, entry.at.path, graph_branch(fork))
+    if status is ForkStatus.ORPHAN and fork in engine.store.tables.forks(entry.at.path):
+        yield Ailment(
+            check="orphan fork",
+            message=f"no branch uses the fork '{fork}'",
+            remedy="the next write there or `omnigraph cleanup` removes it",
+            table_key=entry.table_key,
+        )

@@ -23,9 +23,12 @@ from omnigraph.limits import (
 from omnigraph.logs import get_logger
 from omnigraph.manifest.records import CommitKind, lance_branch
 from omnigraph.manifest.snapshot import Entry
+from omnigraph.storage.holders import Activity
 from omnigraph.storage.tables import FragmentInfo, IndexSpec, Staged, Table, TableAt, Tables
 
 _log = get_logger(__name__)
+
+_ACTIVITY = Activity(str(WriterKind.OPTIMIZE))
 
 
 def tend(engine: Engine, branch: BranchName, tables: Iterable[TableKey]) -> None:
@@ -53,7 +56,8 @@ def _tend_table(engine: Engine, branch: BranchName, entry: Entry) -> None:
 
 def _tended(engine: Engine, branch: BranchName, table_key: TableKey) -> None:
     """Merge small fragments unless somebody else is writing the table: the next writer comes soon enough."""
-    with engine.desk.queues.try_hold([queue_key(table_key, lance_branch(branch))]) as hold:
+    key = queue_key(table_key, lance_branch(branch))
+    with engine.desk.queues.try_hold([key], _ACTIVITY) as hold:
         if hold is not None:
             _tended_held(engine, branch, table_key, hold)
 

@@ -1,11 +1,12 @@
 """Optimise: compaction, index coverage and manifest folding, without changing a row."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
 from omnigraph.catalog.model import TableType
+from omnigraph.commit.liveness import Drift, find_drift
 from omnigraph.commit.plan import Step, TableWrite
 from omnigraph.commit.sidecar import WriterKind
 from omnigraph.engine.engine import Engine
@@ -80,7 +81,7 @@ def optimize(
     """Compact every table of main, bring its indexes up to date, fold the manifest; all in one publish."""
     engine.require_writable("optimize")
     refuse_pending(engine, "optimize")
-    run = _Run({}, {}, hands)
+    run = _Run(_find_drifted(engine), {}, {}, hands)
     _publish(engine, run, actor)
     _fold(engine)
     view = engine.view(MAIN)
@@ -91,8 +92,9 @@ def optimize(
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """What the last attempt found, by table."""
+    """What the last attempt found, by table; drifted tables are somebody else's work, not optimised away."""
 
+    drifted: Mapping[TableKey, Drift]
     reports: dict[TableKey, TableOptimized]
     counts: dict[TableKey, _Counts]
     hands: Hands | None
@@ -103,8 +105,9 @@ class _Run:
         self.counts.clear()
         sound: list[tuple[Entry, TableType]] = []
         for entry, type_ in _entries(view):
-            report = self.reports[entry.table_key] = _looked(engine, entry)
-            if report.skipped is None:
+            drift = self.drifted.get(entry.table_key)
+            self.reports[entry.table_key] = _report_drift(entry, drift)
+            if drift is None:
                 sound.append((entry, type_))
                 self.counts[entry.table_key] = _Counts()
         found = each(engine, lambda one: self._write(engine, *one), sound)
@@ -155,18 +158,27 @@ def _entries(view: View) -> Iterator[tuple[Entry, TableType]]:
 # ---- one table
 
 
-def _looked(engine: Engine, entry: Entry) -> TableOptimized:
-    """Compare HEAD with the pin; drift is somebody else's work, which is not optimised away."""
-    head = engine.store.tables.head(entry.at.path, entry.at.branch)
-    if head < entry.version:
-        raise InternalError(
-            f"{entry.table_key} is pinned at {entry.version}, its newest version is {head}; nothing was written"
-        )
+def _find_drifted(engine: Engine) -> Mapping[TableKey, Drift]:
+    """Compare every HEAD with its pin, before any lock is held: a live writer is waited for."""
+    found: dict[TableKey, Drift] = {}
+    for entry, _ in _entries(engine.view(MAIN)):
+        drift = find_drift(engine.desk, MAIN, entry)
+        if drift is None:
+            continue
+        if drift.head < drift.pin:
+            raise InternalError(
+                f"{entry.table_key} is pinned at {drift.pin}, its newest version is {drift.head}; nothing was written"
+            )
+        found[entry.table_key] = drift
+    return found
+
+
+def _report_drift(entry: Entry, drift: Drift | None) -> TableOptimized:
     return TableOptimized(
         table_key=entry.table_key,
-        skipped=Skipped.DRIFT if head > entry.version else None,
+        skipped=None if drift is None else Skipped.DRIFT,
         manifest_version=entry.version,
-        head_version=head,
+        head_version=entry.version if drift is None else drift.head,
     )
 
 

@@ -101,9 +101,9 @@ def repair(
     refuse_pending(engine, "repair")
     wait_for_schema_change(engine, "repair")
     keys = [queue_key(table, None) for table in engine.manifest.load(MAIN).snapshot.entries]
-    with engine.desk.queues.hold(keys, Activity("repair")):
+    with engine.desk.queues.hold(keys, Activity("repair")) as hold:
         # A writer may have died while its turns were waited for.
-        refuse_pending(engine, "repair")
+        refuse_pending(engine, "repair", hold)
         entries = engine.manifest.load(MAIN).snapshot.entries.values()
         found = tuple(_judged(engine, entry, confirm=confirm, force=force) for entry in entries)
         commit = _published(engine, {e.table_key: e for e in entries}, found, actor)

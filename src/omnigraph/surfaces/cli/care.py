@@ -115,6 +115,11 @@ def _pending(one: "RecoverySidecar") -> str:
     if one.started_at is None:
         return f"pending {one.operation_id}: it cannot be read ({one.problem})"
     tables = ", ".join(one.tables)
+    if one.holder is not None:
+        return (
+            f"live {one.operation_id} {one.writer_kind} by {one.actor or 'nobody'} on {one.branch} since "
+            f"{one.started_at}: {tables}; process {one.holder['process']} on host '{one.holder['host']}' works on it"
+        )
     ahead = one.problem if one.forecast is None else f"recovery would {one.forecast}"
     return (
         f"pending {one.operation_id} {one.writer_kind} by {one.actor or 'nobody'} on {one.branch} "

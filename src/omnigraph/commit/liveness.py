@@ -1,0 +1,54 @@
+"""Live or interrupted: what a writer leaves half done means nothing while it holds its locks."""
+
+from collections.abc import Collection
+from typing import NamedTuple
+
+from omnigraph.commit.protocol import Desk
+from omnigraph.commit.queues import QueueKey, queue_key
+from omnigraph.commit.sidecar import Sidecar
+from omnigraph.ids import BranchName, Version
+from omnigraph.limits import EXAMINATIONS_MAX
+from omnigraph.manifest.snapshot import Entry
+
+
+class Drift(NamedTuple):
+    """A HEAD that is not at its pin."""
+
+    pin: Version
+    head: Version
+
+
+def is_interrupted(desk: Desk, sidecar: Sidecar, held: Collection[QueueKey] = ()) -> bool:
+    """Wait for the owner of a pending operation, if it lives, and tell whether the operation is left behind.
+
+    An owner removes its sidecar before it gives its locks back. `held` are locks of the caller.
+    """
+    desk.queues.wait_out(sidecar.queues.difference(held))
+    return desk.sidecars.find(sidecar.operation_id) is not None
+
+
+def find_drift(desk: Desk, branch: BranchName, entry: Entry) -> Drift | None:
+    """Compare the HEAD of a table with its pin; a live writer, which moves both, is waited for.
+
+    A writer moves the pin before it gives its lock back, so that a HEAD which its writer left past the pin stays
+    there.
+    """
+    seen = _compare(desk, entry, entry)
+    for _ in range(EXAMINATIONS_MAX):
+        if seen is None:
+            return None
+        desk.queues.wait_out([queue_key(entry.table_key, entry.at.branch)])
+        now = desk.manifest.current(branch).snapshot.entries.get(entry.table_key)
+        again = None if now is None else _compare(desk, entry, now)
+        if again == seen:
+            return seen
+        seen = again
+    return None
+
+
+def _compare(desk: Desk, entry: Entry, now: Entry) -> Drift | None:
+    """Where HEAD and pin differ; a table that has another place by now is no longer this one."""
+    if (now.at.path, now.at.branch) != (entry.at.path, entry.at.branch):
+        return None
+    head = desk.tables.head(entry.at.path, entry.at.branch)
+    return None if head == now.version else Drift(now.version, head)
