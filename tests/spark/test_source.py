@@ -93,6 +93,21 @@ def test_every_property_type_arrives_as_it_is(spark: Any, things: Graph) -> None
     }
 
 
+def test_instants_are_the_same_whatever_the_session_takes_for_its_zone(
+    spark: Any, things: Graph
+) -> None:
+    before = spark.conf.get("spark.sql.session.timeZone")
+    spark.conf.set("spark.sql.session.timeZone", "Asia/Kathmandu")
+    try:
+        frame = read(spark, things, columns="name, moment, moments", filter='$row.name = "full"')
+        assert dict(frame.dtypes)["moment"] == "timestamp"
+        assert dict(frame.dtypes)["moments"] == "array<timestamp>"
+        [row] = frame.selectExpr("unix_millis(moment) m", "unix_millis(moments[0]) n").collect()
+        assert (row.m, row.n) == (1_709_208_000_123, -1)
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", before)
+
+
 @pytest.mark.soak
 def test_edges_have_their_ends(spark: Any, things: Graph) -> None:
     [row] = read(spark, things, "Near").collect()

@@ -1,5 +1,7 @@
 """What the calls of a graph return: frozen values with a wire form."""
 
+import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -8,6 +10,7 @@ from typing import Any, Self
 
 import pyarrow as pa
 
+from omnigraph.catalog.border import public_rows
 from omnigraph.catalog.steps import Step
 from omnigraph.catalog.types import PropertyType
 from omnigraph.catalog.values import json_column
@@ -330,13 +333,14 @@ class QueryResult:
     snapshot: str | None
     commit: str | None
     found: pa.Table | pa.RecordBatch = field(repr=False)
+    """The rows in the form of storage; `table` is what is handed out."""
     types: tuple[PropertyType, ...] = field(repr=False)
 
     @cached_property
     def table(self) -> pa.Table:
         """Typed columns."""
         is_table = isinstance(self.found, pa.Table)
-        return self.found if is_table else pa.Table.from_batches([self.found])
+        return public_rows(self.found if is_table else pa.Table.from_batches([self.found]))
 
     @property
     def columns(self) -> list[str]:
@@ -361,18 +365,37 @@ class QueryResult:
 
     def to_list(self) -> list[dict[str, Any]]:
         """Rows as Python values: dates are dates."""
-        found: list[dict[str, Any]] = _with_time(self.table).to_pylist()
+        found: list[dict[str, Any]] = self.table.to_pylist()
         return found
 
     def to_pandas(self) -> Any:
-        """A pandas DataFrame."""
-        return _with_time(self.table).to_pandas()
+        """A pandas DataFrame; integers with NULLs among them stay integers, in pandas' own nullable types."""
+        import pandas
+
+        frame = self.table.to_pandas()
+        for name in self.columns:
+            column = self.table[name]
+            if column.null_count and pa.types.is_integer(column.type):
+                # NumPy has no NULL for integers, and as floats the large ones would be others.
+                frame[name] = pandas.api.types.pandas_dtype(_nullable(column.type)).__from_arrow__(
+                    column
+                )
+        return frame
 
     def to_polars(self) -> Any:
         """A polars DataFrame."""
         import polars
 
-        return polars.from_arrow(_with_time(self.table))
+        return polars.from_arrow(self.table)
+
+    def to_csv(self) -> str:
+        """CSV that `load` reads back: nothing for NULL, `""` for an empty text, JSON for a list; no final line break."""
+        shown = [
+            map(_csv_cell, json_column(column, type_, wire=not type_.is_list))
+            for column, type_ in zip(self.found.columns, self.types, strict=True)
+        ]
+        header = ",".join(map(_csv_cell, self.columns))
+        return "\n".join([header, *map(",".join, zip(*shown, strict=True))])
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Record batches, one after the other."""
@@ -403,10 +426,7 @@ class QueryResult:
         head = f"<{self.query_name}: {len(self)} rows on {self.branch}>"
         lines = [head, " | ".join(self.columns)]
         shown = self.table.slice(0, ROWS_SHOWN_MAX)
-        lines += [
-            " | ".join(str(value) for value in row.values())
-            for row in _with_time(shown).to_pylist()
-        ]
+        lines += [" | ".join(str(value) for value in row.values()) for row in shown.to_pylist()]
         if len(self) > ROWS_SHOWN_MAX:
             lines.append(f"… {len(self) - ROWS_SHOWN_MAX} more")
         return "\n".join(lines)
@@ -417,7 +437,7 @@ class QueryResult:
         def cells(values: Any, tag: str) -> str:
             return "".join(f"<{tag}>{html.escape(str(value))}</{tag}>" for value in values)
 
-        shown = _with_time(self.table.slice(0, ROWS_SHOWN_MAX)).to_pylist()
+        shown = self.table.slice(0, ROWS_SHOWN_MAX).to_pylist()
         body = "".join(f"<tr>{cells(row.values(), 'td')}</tr>" for row in shown)
         more = f"<p>{len(self)} rows</p>"
         return f"<table><thead><tr>{cells(self.columns, 'th')}</tr></thead><tbody>{body}</tbody></table>{more}"
@@ -436,20 +456,16 @@ def _records(names: list[str], columns: list[list[Any]]) -> list[dict[str, Any]]
             return [dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True)]
 
 
-_MOMENT = pa.timestamp("ms", "UTC")
+_QUOTED = re.compile(r'[,"\r\n]')
 
 
-def _with_time(table: pa.Table) -> pa.Table:
-    """The same rows with instants as timestamps: converters take `date64` for a mere date."""
-    fields = [field.with_type(_timed(field.type)) for field in table.schema]
-    return (
-        table.cast(pa.schema(fields))
-        if any(f.type != o.type for f, o in zip(fields, table.schema, strict=True))
-        else table
-    )
+def _csv_cell(value: Any) -> str:
+    if value is None:
+        return ""
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return '"' + text.replace('"', '""') + '"' if not text or _QUOTED.search(text) else text
 
 
-def _timed(type_: pa.DataType) -> pa.DataType:
-    if pa.types.is_list(type_) and pa.types.is_date64(type_.value_type):
-        return pa.list_(_MOMENT)
-    return _MOMENT if pa.types.is_date64(type_) else type_
+def _nullable(stored: pa.DataType) -> str:
+    """What pandas calls an integer that may be missing: `Int64`, `UInt32`, …"""
+    return str(stored).replace("uint", "UInt").replace("int", "Int")

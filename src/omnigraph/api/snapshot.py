@@ -14,6 +14,7 @@ from omnigraph.api.explanations import Explanation
 from omnigraph.api.results import QueryResult
 from omnigraph.api.streams import QueryStream
 from omnigraph.api.texts import source_of
+from omnigraph.catalog.border import public_reader, public_rows
 from omnigraph.engine.engine import Engine
 from omnigraph.engine.history.export import export
 from omnigraph.engine.history.parts import Part, export_parts
@@ -109,7 +110,7 @@ class Snapshot:
             branch=self._view.branch,
             snapshot=self._at,
             commit=self._view.commit,
-            reader=self._told_by(answer.batches),
+            reader=public_reader(self._told_by(answer.batches)),
             types=answer.types,
         )
 
@@ -132,7 +133,8 @@ class Snapshot:
         """Read a node or edge table as Arrow; a Blob column holds its bytes."""
         with self._reading():
             found = self._open(type_name)
-            return found.read(list(columns) if columns else None, blobs=BlobForm.BYTES)
+            rows = found.read(list(columns) if columns else None, blobs=BlobForm.BYTES)
+            return public_rows(rows)
 
     def scan(
         self, type_name: str, columns: Sequence[str] | None = None, filter: str | None = None
@@ -140,7 +142,7 @@ class Snapshot:
         """Stream a node or edge table."""
         with self._reading():
             found = self._open(type_name).scan(list(columns) if columns else None, filter)
-        return self._told_by(found)
+        return public_reader(self._told_by(found))
 
     def entity(self, type_name: str, id: str) -> dict[str, Any] | None:
         """One entity by id, or None, with the properties it had then; a type may be named as it was then."""

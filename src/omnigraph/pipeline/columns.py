@@ -2,9 +2,9 @@
 
 import base64
 import binascii
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import UTC, date, datetime
 from typing import Any
 
 import numpy as np
@@ -143,6 +143,8 @@ def _datetime(value: Any, target: PropertyType) -> object | Misfit:
         return value
     if isinstance(value, datetime):
         return to_utc(value)
+    if type(value) is date:
+        return datetime(value.year, value.month, value.day, tzinfo=UTC)
     found = parse_datetime(value) if isinstance(value, str) else None
     return _wrong(value, target, accepted) if found is None else found
 
@@ -191,6 +193,20 @@ def blob(value: Any) -> object | Misfit:
 _INSTANT = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,3})?Z$"
 
 
+_SPELLED: Mapping[Scalar, pa.DataType] = {
+    Scalar.DATE: pa.string(),
+    Scalar.DATETIME: pa.string(),
+    Scalar.BLOB: pa.string(),
+    Scalar.F32: pa.float64(),
+}
+
+
+def json_type(target: PropertyType) -> pa.DataType:
+    """How JSON spells a property: days, instants and bytes are texts there."""
+    item = _SPELLED.get(target.scalar, PropertyType(scalar=target.scalar).arrow)
+    return pa.list_(item) if target.is_list or target.is_vector else item
+
+
 def shape_arrow(values: pa.Array, target: PropertyType) -> pa.Array | None:
     """Turn values as JSON spells them into the column of a property; None unless all are plainly right."""
     if values.null_count and not target.nullable:
@@ -225,9 +241,14 @@ def _lists(values: pa.Array, target: PropertyType) -> pa.Array | None:
     found = None if items.null_count else _items(items, PropertyType(scalar=target.scalar))
     if found is None:
         return None
-    lengths = pc.fill_null(pc.list_value_length(values), 0).to_numpy(zero_copy_only=False)
+    return relist(found, values).cast(target.arrow)
+
+
+def relist(items: pa.Array, like: pa.Array) -> pa.ListArray:
+    """Items as lists of the lengths of others; NULL where those are."""
+    lengths = pc.fill_null(pc.list_value_length(like), 0).to_numpy(zero_copy_only=False)
     offsets = pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int32())
-    return pa.ListArray.from_arrays(offsets, found, mask=pc.is_null(values)).cast(target.arrow)
+    return pa.ListArray.from_arrays(offsets, items, mask=pc.is_null(like))
 
 
 def _vectors(values: pa.Array, target: PropertyType) -> pa.Array | None:

@@ -8,21 +8,19 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.csv
 import pyarrow.parquet
 
 from omnigraph.catalog.model import EdgeType, TableType
-from omnigraph.catalog.types import FLOATS, INTEGERS, PropertyType, Scalar
+from omnigraph.catalog.types import FLOATS, INTEGERS, NUMBERS, PropertyType, Scalar
 from omnigraph.commit.changes import column as whole
 from omnigraph.commit.origins import Origins, rows_in
 from omnigraph.errors import Problem, UserInputError, did_you_mean, suggestion
-from omnigraph.pipeline.columns import DAYS, INSTANTS, Shaped, shape
+from omnigraph.pipeline.columns import DAYS, INSTANTS, Shaped, relist, shape
 from omnigraph.pipeline.intake import Intake, Part
+from omnigraph.pipeline.text_tables import WIDE, read_csv, shape_lists
 
 _ENDS = {"from": "src", "to": "dst"}
 _TEXT = PropertyType(scalar=Scalar.STRING)
-_AS_TEXT = frozenset({Scalar.DATE, Scalar.DATETIME, Scalar.BLOB})
-"""Types whose spelling in a text table is ours to read."""
 
 
 def read_frame(frame: Any, type_: TableType) -> pa.Table:
@@ -37,11 +35,10 @@ def read_frame(frame: Any, type_: TableType) -> pa.Table:
         if isinstance(frame, str | Path):
             return _read_file(Path(frame), type_)
         if type(frame).__module__.partition(".")[0] == "pandas" and hasattr(frame, "columns"):
-            # The index of a frame is no column of the graph.
-            return pa.Table.from_pandas(frame, preserve_index=False)
+            return _from_pandas(frame, type_)
         if hasattr(frame, "__arrow_c_stream__"):
             return pa.table(frame)
-    except (OSError, pa.ArrowException, TypeError, ValueError) as error:
+    except (OSError, pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         where = f"'{frame}'" if isinstance(frame, str | Path) else f"the frame of '{type_.name}'"
         raise UserInputError(f"{where} cannot be read: {error}; no changes were made") from error
     raise UserInputError(
@@ -54,27 +51,41 @@ def _read_file(path: Path, type_: TableType) -> pa.Table:
     if path.suffix == ".parquet":
         return pyarrow.parquet.read_table(path)
     if path.suffix == ".csv":
-        return _read_csv(path, type_)
+        return read_csv(path, type_)
     raise UserInputError(
         f"'{path}' is no frame: expected a .parquet, .csv, .jsonl or .ndjson file; no changes were made",
         hint="records of several types in one .jsonl file are loaded without naming a type",
     )
 
 
-def _read_csv(path: Path, type_: TableType) -> pa.Table:
-    """Read a text table: an empty cell is NULL, a quoted empty one is the empty text; texts stay texts."""
-    texts = [
-        name for name, target in wanted_columns(type_).items() if pa.types.is_string(target.arrow)
+def _from_pandas(frame: Any, type_: TableType) -> pa.Table:
+    """Take a pandas frame; its index is no column of the graph."""
+    try:
+        return pa.Table.from_pandas(frame, preserve_index=False)
+    except OverflowError:
+        if not frame.columns.is_unique:
+            raise
+    # Arrow takes a Python integer for an I64 unless it is told otherwise.
+    wide = [
+        name
+        for name, target in wanted_columns(type_).items()
+        if name in frame.columns and frame[name].dtype == object and target.scalar in NUMBERS
     ]
-    spelled = [name for name, target in wanted_columns(type_).items() if target.scalar in _AS_TEXT]
-    names = ["id", "from", "to", *texts, *spelled]
-    options = pyarrow.csv.ConvertOptions(
-        column_types=dict.fromkeys(names, pa.string()),
-        null_values=[""],
-        strings_can_be_null=True,
-        quoted_strings_can_be_null=False,
-    )
-    return pyarrow.csv.read_csv(path, convert_options=options)
+    rows = pa.Table.from_pandas(frame.drop(columns=wide), preserve_index=False)
+    for name in wide:
+        rows = rows.append_column(name, _numbers(frame[name], wanted_columns(type_)[name]))
+    return rows
+
+
+def _numbers(values: Any, target: PropertyType) -> pa.Array:
+    """A column of Python numbers; those that do not fit the property stay, to be named."""
+    nested = target.is_list or target.is_vector
+    try:
+        return pa.Array.from_pandas(
+            values, type=pa.list_(target.arrow.value_type) if nested else target.arrow
+        )
+    except (pa.ArrowException, OverflowError):
+        return pa.Array.from_pandas(values, type=pa.list_(WIDE) if nested else WIDE)
 
 
 def take_frame(
@@ -179,6 +190,8 @@ def shape_column(values: pa.Array, target: PropertyType) -> Shaped:
     """Turn an Arrow column into the column of a property; only doubtful ones go through Python."""
     if pa.types.is_dictionary(values.type):
         values = values.dictionary_decode()
+    if (target.is_list or target.is_vector) and _is_text(values.type):
+        return shape_lists(values, target)
     if _casts_cleanly(values.type, target):
         try:
             cast = _cast(values, target)
@@ -191,18 +204,26 @@ def shape_column(values: pa.Array, target: PropertyType) -> Shaped:
 
 def _python_values(values: pa.Array) -> list[Any]:
     """Values one by one; instants as milliseconds, since Python's do not reach as far as Arrow's."""
-    if pa.types.is_timestamp(values.type):
-        values = _milliseconds(values)
-    elif _is_list(values.type) and pa.types.is_timestamp(values.type.value_type):
-        instants = pa.list_(pa.timestamp("ms", values.type.value_type.tz))
-        values = values.cast(instants, safe=False).cast(pa.list_(pa.int64()))
+    if _is_list(values.type):
+        values = relist(_plain_items(values.flatten()), values)
     try:
-        found: list[Any] = values.to_pylist()
+        found: list[Any] = _plain_items(values).to_pylist()
     except (OverflowError, ValueError):
         # Python has no such date, time or number; nothing of ours holds it either.
         texts = values.cast(pa.string()).to_pylist()
-        found = [None if text is None else Unspeakable(text) for text in texts]
-    return found
+        return [None if text is None else Unspeakable(text) for text in texts]
+    return _whole_numbers(found) if _is_whole_decimal(_item(values.type)) else found
+
+
+def _plain_items(values: pa.Array) -> pa.Array:
+    return _milliseconds(values) if pa.types.is_timestamp(values.type) else values
+
+
+def _whole_numbers(values: Any) -> Any:
+    """Decimals of any depth as Python integers."""
+    if isinstance(values, list):
+        return [_whole_numbers(value) for value in values]
+    return None if values is None else int(values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,10 +241,26 @@ def _is_list(found: pa.DataType) -> bool:
     return any(test(found) for test in kinds)
 
 
+def _is_text(found: pa.DataType) -> bool:
+    return any(test(found) for test in _FAMILIES[Scalar.STRING])
+
+
+def _is_whole_decimal(found: pa.DataType) -> bool:
+    return bool(pa.types.is_decimal(found) and found.scale == 0)
+
+
+def _item(found: pa.DataType) -> pa.DataType:
+    """The type of what a list holds, of anything else the type itself."""
+    return found.value_type if _is_list(found) else found
+
+
 def _cast(values: pa.Array, target: PropertyType) -> pa.Array:
-    if target.scalar is Scalar.DATETIME and pa.types.is_timestamp(values.type):
-        return _milliseconds(values).cast(pa.date64())
-    return values.cast(target.arrow)
+    # A cast would cut instants to their days.
+    if not pa.types.is_timestamp(_item(values.type)):
+        return values.cast(target.arrow)
+    if not target.is_list:
+        return _milliseconds(values).cast(target.arrow)
+    return relist(_milliseconds(values.flatten()).cast(pa.date64()), values).cast(target.arrow)
 
 
 def _milliseconds(values: pa.Array) -> pa.Array:
@@ -258,7 +295,8 @@ _FAMILIES: Mapping[Scalar, tuple[Any, ...]] = {
     Scalar.STRING: (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view),
     Scalar.BOOL: (pa.types.is_boolean,),
     Scalar.DATE: (pa.types.is_date32,),
-    Scalar.DATETIME: (pa.types.is_date64, pa.types.is_timestamp),
+    # A day is its midnight, as in text.
+    Scalar.DATETIME: (pa.types.is_date64, pa.types.is_timestamp, pa.types.is_date32),
     Scalar.BLOB: (pa.types.is_binary, pa.types.is_large_binary),
 }
 
@@ -268,12 +306,11 @@ def _casts_cleanly(found: pa.DataType, target: PropertyType) -> bool:
     if pa.types.is_null(found):
         return True
     if target.is_vector or target.is_list:
-        if not _is_list(found) or pa.types.is_timestamp(found.value_type):
-            # A cast would cut instants inside lists to their days.
+        if not _is_list(found):
             return False
         return _casts_cleanly(found.value_type, PropertyType(scalar=target.scalar))
     if target.scalar in INTEGERS:
-        return bool(pa.types.is_integer(found))
+        return bool(pa.types.is_integer(found)) or _is_whole_decimal(found)
     if target.scalar in FLOATS:
         return bool(pa.types.is_floating(found) or pa.types.is_integer(found))
     return any(test(found) for test in _FAMILIES[target.scalar])

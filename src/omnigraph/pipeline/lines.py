@@ -6,7 +6,7 @@ import io
 import json
 import re
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
@@ -18,12 +18,12 @@ import pyarrow as pa
 import pyarrow.json
 
 from omnigraph.catalog.model import Catalog, EdgeType, TableType
-from omnigraph.catalog.types import PropertyType, Scalar
+from omnigraph.catalog.types import PropertyType
 from omnigraph.commit.changes import column
 from omnigraph.commit.origins import Origins
 from omnigraph.errors import UserInputError, shorten
 from omnigraph.limits import BLOCK_BYTES, JSONL_LINE_BYTES_MAX, RECORD_SHOWN_CHARS_MAX
-from omnigraph.pipeline.columns import shape_arrow
+from omnigraph.pipeline.columns import json_type, shape_arrow
 from omnigraph.pipeline.intake import Intake, Part
 from omnigraph.pipeline.records import Batch, Given, as_record
 
@@ -233,7 +233,7 @@ def _columns(type_: TableType, rows: pa.Table) -> dict[str, pa.Array] | None:
 
 @lru_cache(maxsize=1024)
 def _envelope_of(kind: str, properties: tuple[tuple[str, PropertyType], ...]) -> pa.Schema:
-    members = [pa.field("id", pa.string()), *(pa.field(n, _spelling(t)) for n, t in properties)]
+    members = [pa.field("id", pa.string()), *(pa.field(n, json_type(t)) for n, t in properties)]
     data = pa.field("data", pa.struct(members))
     if kind == "type":
         return pa.schema([pa.field("type", pa.string()), data])
@@ -243,20 +243,6 @@ def _envelope_of(kind: str, properties: tuple[tuple[str, PropertyType], ...]) ->
 def _envelope(type_: TableType) -> pa.Schema:
     properties = tuple((name, type_.properties[name].type) for name in sorted(type_.properties))
     return _envelope_of("edge" if isinstance(type_, EdgeType) else "type", properties)
-
-
-_SPELLED: Mapping[Scalar, pa.DataType] = {
-    Scalar.DATE: pa.string(),
-    Scalar.DATETIME: pa.string(),
-    Scalar.BLOB: pa.string(),
-    Scalar.F32: pa.float64(),
-}
-
-
-def _spelling(target: PropertyType) -> pa.DataType:
-    """How JSON spells a property: days, instants and bytes are texts there."""
-    item = _SPELLED.get(target.scalar, PropertyType(scalar=target.scalar).arrow)
-    return pa.list_(item) if target.is_list or target.is_vector else item
 
 
 # ---- the careful way

@@ -14,7 +14,7 @@ from omnigraph.errors import DataError, NotFound, Problem
 from omnigraph.ids import TableKey, is_node
 from omnigraph.manifest.snapshot import Entry
 from omnigraph.manifest.view import View
-from omnigraph.pipeline.columns import BLOB_PREFIX
+from omnigraph.pipeline.columns import BLOB_PREFIX, relist
 from omnigraph.storage.blobs import BlobForm
 
 
@@ -98,15 +98,8 @@ def storable(values: pa.Array, name: str, type_: TableType) -> pa.Array:
     if declared.scalar is Scalar.DATE:
         return values.cast(pa.list_(pa.int32())) if declared.is_list else values.cast(pa.int32())
     if declared.scalar is Scalar.DATETIME and declared.is_list:
-        return listed(_instants(values.flatten()), values)
+        return relist(_instants(values.flatten()), values)
     return _instants(values) if declared.scalar is Scalar.DATETIME else values
-
-
-def listed(items: pa.Array, like: pa.Array) -> pa.ListArray:
-    """Items as lists of the lengths of others; NULL where those are."""
-    lengths = pc.fill_null(pc.list_value_length(like), 0).cast(pa.int64())
-    ends = pa.concat_arrays([pa.array([0], pa.int64()), pc.cumulative_sum(lengths)])
-    return pa.ListArray.from_arrays(ends.cast(pa.int32()), items, mask=pc.is_null(like))
 
 
 def _instants(values: pa.Array) -> pa.Array:

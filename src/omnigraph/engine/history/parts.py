@@ -10,6 +10,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.parquet
 
+from omnigraph.catalog.border import public_reader
 from omnigraph.catalog.model import TableType
 from omnigraph.engine.engine import Engine
 from omnigraph.engine.history.export import tables_wanted
@@ -168,8 +169,9 @@ def _write_lines(path: str, batches: pa.RecordBatchReader, type_: TableType) -> 
 
 def _write_parquet(path: str, batches: pa.RecordBatchReader, type_: TableType) -> int:
     rows = 0
-    with pyarrow.parquet.ParquetWriter(path, batches.schema) as file:
-        for batch in batches:
+    shown = public_reader(batches)
+    with pyarrow.parquet.ParquetWriter(path, shown.schema) as file:
+        for batch in shown:
             rows += batch.num_rows
             file.write_batch(batch)
     return rows

@@ -9,8 +9,9 @@ import pyarrow.compute as pc
 
 from omnigraph.catalog.model import EdgeType, TableType
 from omnigraph.catalog.types import FLOATS, PropertyType, Scalar
-from omnigraph.engine.history.export import listed, storable
+from omnigraph.engine.history.export import storable
 from omnigraph.limits import SPELLED_BYTES
+from omnigraph.pipeline.columns import relist
 
 _ESCAPED: Final = r'["\\\x00-\x1f]'
 """What JSON escapes in a text."""
@@ -66,7 +67,7 @@ def _column(values: pa.Array, name: str, type_: TableType) -> pa.Array:
 
 def _lists(values: pa.Array, declared: PropertyType) -> pa.Array:
     texts = _items(values.flatten(), declared).cast(pa.string())
-    return pc.binary_join_element_wise("[", pc.binary_join(listed(texts, values), ","), "]", "")
+    return pc.binary_join_element_wise("[", pc.binary_join(relist(texts, values), ","), "]", "")
 
 
 def _items(values: pa.Array, declared: PropertyType) -> pa.Array:

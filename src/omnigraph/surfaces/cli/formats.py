@@ -1,7 +1,5 @@
 """Rows of a query as text: table, kv, csv, jsonl, json."""
 
-import csv
-import io
 import json
 from collections.abc import Callable
 from enum import StrEnum
@@ -25,7 +23,7 @@ class Format(StrEnum):
 
 def rendered(result: "QueryResult", form: Format) -> str:
     """A result as text, without a final line break."""
-    return _RENDERERS[form](result.to_dict())
+    return result.to_csv() if form is Format.CSV else _RENDERERS[form](result.to_dict())
 
 
 def _headline(body: dict[str, Any]) -> str:
@@ -67,21 +65,6 @@ def _kv(body: dict[str, Any]) -> str:
     return "\n\n".join([_headline(body), *(blocks or ["(no rows)"])])
 
 
-def _csv(body: dict[str, Any]) -> str:
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(body["columns"])
-    for row in body["rows"]:
-        writer.writerow([_plain(row[name]) for name in body["columns"]])
-    return out.getvalue().rstrip("\n")
-
-
-def _plain(value: Any) -> str:
-    if value is None:
-        return ""
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-
-
 def _jsonl(body: dict[str, Any]) -> str:
     head = {"kind": "metadata"} | {n: body[n] for n in ("query_name", "target", "row_count")}
     return "\n".join(json.dumps(one, ensure_ascii=False) for one in [head, *body["rows"]])
@@ -94,7 +77,6 @@ def _json(body: dict[str, Any]) -> str:
 _RENDERERS: dict[Format, Callable[[dict[str, Any]], str]] = {
     Format.TABLE: _table,
     Format.KV: _kv,
-    Format.CSV: _csv,
     Format.JSONL: _jsonl,
     Format.JSON: _json,
 }

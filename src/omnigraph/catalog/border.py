@@ -1,0 +1,45 @@
+"""The Arrow form in which rows leave a graph; storage keeps its own, and only what is handed out is converted."""
+
+from typing import Final, TypeVar
+
+import pyarrow as pa
+
+INSTANT: Final = pa.timestamp("ms", "UTC")
+"""A `DateTime` outside. Stored as `date64`, it would be taken for a mere day by whoever reads it."""
+
+_Rows = TypeVar("_Rows", pa.Table, pa.RecordBatch)
+
+
+def public_type(stored: pa.DataType) -> pa.DataType:
+    """The type that a stored column has outside."""
+    if pa.types.is_date64(stored):
+        return INSTANT
+    if pa.types.is_list(stored) and pa.types.is_date64(stored.value_type):
+        return pa.list_(stored.value_field.with_type(INSTANT))
+    return stored
+
+
+def public_schema(stored: pa.Schema) -> pa.Schema:
+    """The schema that stored rows have outside; the very same one when nothing differs."""
+    public = stored
+    for place, field in enumerate(stored):
+        outside = public_type(field.type)
+        if outside != field.type:
+            public = public.set(place, field.with_type(outside))
+    return public
+
+
+def public_rows(stored: _Rows) -> _Rows:
+    """The rows as they are handed out; their numbers stay what they are."""
+    schema = stored.schema
+    public = public_schema(schema)
+    return stored if public is schema else stored.cast(public)
+
+
+def public_reader(stored: pa.RecordBatchReader) -> pa.RecordBatchReader:
+    """The batches as they are handed out, each when it is asked for."""
+    schema = stored.schema
+    public = public_schema(schema)
+    if public is schema:
+        return stored
+    return pa.RecordBatchReader.from_batches(public, (batch.cast(public) for batch in stored))
