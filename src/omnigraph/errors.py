@@ -10,7 +10,6 @@ OmniError            kind, message, details, hint, code, to_dict()
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from omnigraph.limits import (
@@ -19,6 +18,7 @@ from omnigraph.limits import (
     SUGGESTIONS_MAX,
     VALUE_SHOWN_CHARS_MAX,
 )
+from omnigraph.values import dataclass
 
 
 class OmniWarning(UserWarning):

@@ -6,11 +6,12 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from typing import Final
 
 from omnigraph.errors import InternalError
+from omnigraph.values import dataclass
 
 
 class Failpoint(StrEnum):

@@ -2,19 +2,29 @@
 
 import logging
 
-import structlog
 
-_PROCESSORS = (
-    structlog.stdlib.add_log_level,
-    structlog.processors.KeyValueRenderer(key_order=["event"]),
-)
+class EventLogger:
+    """Sends events that look like `event='sidecar.disarm_failed' operation='01…' level='warning'`."""
+
+    def __init__(self, name: str) -> None:
+        self._logger = logging.getLogger(name)
+
+    def info(self, event: str, **fields: object) -> None:
+        """Send what happens in the course of things."""
+        self._send(logging.INFO, event, fields)
+
+    def warning(self, event: str, **fields: object) -> None:
+        """Send what someone should look at."""
+        self._send(logging.WARNING, event, fields)
+
+    def _send(self, level: int, event: str, fields: dict[str, object]) -> None:
+        if self._logger.isEnabledFor(level):
+            said = {"event": event, **fields, "level": logging.getLevelName(level).lower()}
+            text = " ".join(f"{name}={value!r}" for name, value in said.items())
+            # As an argument: the text may hold what `logging` takes for a placeholder.
+            self._logger.log(level, "%s", text)
 
 
-def get_logger(name: str) -> structlog.stdlib.BoundLogger:
-    """Give a logger whose events look like `event='sidecar.disarm_failed' operation='01…'`."""
-    logger: structlog.stdlib.BoundLogger = structlog.wrap_logger(
-        logging.getLogger(name),
-        processors=list(_PROCESSORS),
-        wrapper_class=structlog.stdlib.BoundLogger,
-    )
-    return logger
+def get_logger(name: str) -> EventLogger:
+    """Give the logger of a module."""
+    return EventLogger(name)

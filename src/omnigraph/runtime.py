@@ -3,11 +3,13 @@
 import random
 import threading
 import time
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime
 from typing import Protocol
 
 from ulid import ULID
+
+from omnigraph.values import dataclass
 
 
 class Runtime(Protocol):

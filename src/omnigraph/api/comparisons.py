@@ -1,7 +1,6 @@
 """What merge, diff and the change feed return: frozen values with a wire form."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Self
 
 from omnigraph.api.results import Commit
@@ -11,6 +10,7 @@ from omnigraph.engine.history.feed import Block, Chapter, Page
 from omnigraph.engine.merge.conflicts import Conflict
 from omnigraph.engine.merge.relate import Outcome
 from omnigraph.engine.merge.verbs import Merged
+from omnigraph.values import dataclass
 
 __all__ = [
     "Change",

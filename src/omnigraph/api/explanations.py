@@ -1,11 +1,12 @@
 """How a read goes about its work, for people and for the wire."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from omnigraph.compile.operators import Operator
 from omnigraph.compile.plan import Plan
 from omnigraph.engine.read.profile import Step, render
+from omnigraph.values import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

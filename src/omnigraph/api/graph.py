@@ -1,11 +1,14 @@
-"""The handle users hold: every verb of a graph, on any branch, now or in the past."""
+"""The handle users hold: every verb of a graph, on any branch, now or in the past.
+
+A verb loads what only it needs when it is called: a process that asks one question starts sooner.
+"""
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import pyarrow as pa
 
@@ -19,25 +22,7 @@ from omnigraph.api.arguments import (
     refuse_policy,
     text_of,
 )
-from omnigraph.api.comparisons import (
-    Baseline,
-    Change,
-    ChangeBlock,
-    ChangePage,
-    ChangeStream,
-    Diff,
-    MergeResult,
-    changes_of,
-)
 from omnigraph.api.explanations import Explanation
-from omnigraph.api.loading import chooser, hands_after
-from omnigraph.api.reports import (
-    CleanupReport,
-    ExportReport,
-    IndexReport,
-    OptimizeReport,
-    RepairReport,
-)
 from omnigraph.api.results import (
     Branch,
     Commit,
@@ -49,7 +34,6 @@ from omnigraph.api.results import (
     RecoverySidecar,
     SchemaApplyResult,
 )
-from omnigraph.api.runners import hands_of, runner_of, spread_of
 from omnigraph.api.snapshot import Snapshot, name_and_params
 from omnigraph.api.streams import QueryStream
 from omnigraph.api.texts import schema_of, source_of
@@ -57,34 +41,37 @@ from omnigraph.catalog.model import Catalog
 from omnigraph.catalog.resolve import compile_schema
 from omnigraph.catalog.shape import shape_hash
 from omnigraph.catalog.steps import SchemaPlan
-from omnigraph.engine import branching
 from omnigraph.engine.engine import Engine
-from omnigraph.engine.history.baseline import baseline
-from omnigraph.engine.history.commit_changes import commit_changes
-from omnigraph.engine.history.diff import EntityKind, Op, Wanted, differences, state_named
-from omnigraph.engine.history.feed import page, stream
-from omnigraph.engine.merge.verbs import merge
 from omnigraph.engine.open import init_graph, open_graph, open_unsettled
-from omnigraph.engine.schema.apply import apply_schema, plan_schema
-from omnigraph.engine.upkeep.ailments import Ailment
-from omnigraph.engine.upkeep.cleanup import cleanup
-from omnigraph.engine.upkeep.doctor import examine
-from omnigraph.engine.upkeep.indices import ensure_indices, index_status, indexed_after
-from omnigraph.engine.upkeep.light import tend
-from omnigraph.engine.upkeep.optimize import optimize
-from omnigraph.engine.upkeep.repair import repair
-from omnigraph.engine.write.verbs import load, mutate
 from omnigraph.errors import AlreadyInitialized, HistoryReclaimed, NotFoundError, UserInputError
 from omnigraph.ids import MAIN, BranchName, CommitId, OperationId
 from omnigraph.limits import HEAD_READS_MAX
-from omnigraph.manifest.branches import Branch as BranchFact
-from omnigraph.manifest.branches import delete_branch, list_branches
 from omnigraph.manifest.names import actor_name, branch_name
 from omnigraph.manifest.records import GraphCommit
 from omnigraph.manifest.state import BranchState
 from omnigraph.manifest.travel import At, find_commit
-from omnigraph.pipeline.telling import Progress, Tell
-from omnigraph.recovery.give_up import give_up
+
+if TYPE_CHECKING:
+    from omnigraph.api.comparisons import (
+        Baseline,
+        Change,
+        ChangeBlock,
+        ChangePage,
+        ChangeStream,
+        Diff,
+        MergeResult,
+    )
+    from omnigraph.api.reports import (
+        CleanupReport,
+        ExportReport,
+        IndexReport,
+        OptimizeReport,
+        RepairReport,
+    )
+    from omnigraph.engine.history.diff import Wanted
+    from omnigraph.engine.upkeep.ailments import Ailment
+    from omnigraph.manifest.branches import Branch as BranchFact
+    from omnigraph.pipeline.telling import Tell
 
 Reference = str | int | datetime | Commit
 """A point in history: commit or its id, manifest version, moment."""
@@ -291,11 +278,14 @@ class Graph:
         at: Reference | None = None,
         types: Sequence[str] | None = None,
         spark: Any = None,
-    ) -> ExportReport:
+    ) -> "ExportReport":
         """Write part files, `jsonl` or `parquet`, into a new directory; several at a time, or by Spark's executors.
 
         `load` reads a directory of JSON lines back as it is, and Parquet files type by type.
         """
+        from omnigraph.api.reports import ExportReport
+        from omnigraph.api.runners import runner_of
+
         snapshot = self.snapshot(branch=branch, at=at)
         runner = runner_of(self._engine, spark)
         parts = snapshot.export_files(
@@ -316,6 +306,9 @@ class Graph:
         if_commit: str | Commit | None = None,
     ) -> MutationResult:
         """Run a mutation: one commit for all of its statements, or nothing."""
+        from omnigraph.engine.upkeep.light import tend
+        from omnigraph.engine.write.verbs import mutate
+
         engine, (chosen, values) = self._engine, name_and_params(name, params)
         writer = actor_name(actor) or self._actor
         done = mutate(
@@ -350,7 +343,7 @@ class Graph:
         allow_empty: bool = False,
         dry_run: bool = False,
         spark: Any = "auto",
-        progress: Tell | None = None,
+        progress: "Tell | None" = None,
         batch_id: str | None = None,
     ) -> LoadResult:
         """Load records or frames in one commit; `type` names the type of a single frame.
@@ -360,6 +353,12 @@ class Graph:
         bringing it again writes nothing. `progress` is called with a `Progress` when a phase begins and when it is
         done; what it raises before the commit stops the load.
         """
+        from omnigraph.api.loading import chooser, hands_after
+        from omnigraph.engine.upkeep.indices import indexed_after
+        from omnigraph.engine.upkeep.light import tend
+        from omnigraph.engine.write.verbs import load
+        from omnigraph.pipeline.telling import Progress
+
         engine, writer = self._engine, actor_name(actor) or self._actor
         if isinstance(source, str):
             source = file_of("source", source)
@@ -404,6 +403,8 @@ class Graph:
 
     def schema_plan(self, schema: str | Path, *, allow_data_loss: bool = False) -> SchemaPlan:
         """Say what applying a schema would do; changes nothing."""
+        from omnigraph.engine.schema.apply import plan_schema
+
         text = schema_of(schema)
         return plan_schema(self._engine, text, allow_data_loss=allow_data_loss)
 
@@ -411,6 +412,8 @@ class Graph:
         self, schema: str | Path, *, allow_data_loss: bool = False, actor: str | None = None
     ) -> SchemaApplyResult:
         """Change the schema in one commit; `allow_data_loss` takes what is dropped out of history too."""
+        from omnigraph.engine.schema.apply import apply_schema
+
         writer = actor_name(actor) or self._actor
         done = apply_schema(
             self._engine,
@@ -432,6 +435,8 @@ class Graph:
 
     def branches(self) -> list[Branch]:
         """Main, then the others by name."""
+        from omnigraph.manifest.branches import list_branches
+
         found = map(self._described, list_branches(self._engine.manifest))
         return [branch for branch in found if branch is not None]
 
@@ -444,12 +449,14 @@ class Graph:
         actor: str | None = None,
     ) -> Branch:
         """Make a branch that shows what its source shows; nothing is copied."""
+        from omnigraph.engine import branching
+
         # The branch is made from exactly this state, so its head is known without reading it.
         made, base = branching.create(self._engine, name, from_branch, _at(at))
         head = None if base.head is None else base.head.id
         return Branch(name=made.name, head=head, parent=made.parent)
 
-    def _described(self, branch: BranchFact) -> Branch | None:
+    def _described(self, branch: "BranchFact") -> Branch | None:
         try:
             head = self._engine.manifest.current(branch.name).head
         except NotFoundError:
@@ -463,6 +470,8 @@ class Graph:
 
     def branch_delete(self, name: str, *, actor: str | None = None) -> None:
         """Delete a branch nothing depends on."""
+        from omnigraph.manifest.branches import delete_branch
+
         self._engine.require_writable("branch delete")
         self._engine.recovery.heal()
         delete_branch(
@@ -504,11 +513,15 @@ class Graph:
         actor: str | None = None,
         dry_run: bool = False,
         spark: Any = None,
-    ) -> MergeResult:
+    ) -> "MergeResult":
         """Bring what one branch did into another, in one commit; conflicts write nothing and raise together.
 
         With `spark` (a session, or True) executors find the rows of large tables that differ.
         """
+        from omnigraph.api.comparisons import MergeResult
+        from omnigraph.api.runners import spread_of
+        from omnigraph.engine.merge.verbs import merge
+
         writer = actor_name(actor) or self._actor
         done = merge(
             self._engine,
@@ -530,8 +543,11 @@ class Graph:
         kinds: Sequence[str] | None = None,
         ops: Sequence[str] | None = None,
         images: bool = False,
-    ) -> Diff:
+    ) -> "Diff":
         """Entities that differ between two branches, commits or manifest versions, by table key, then id."""
+        from omnigraph.api.comparisons import Diff, changes_of
+        from omnigraph.engine.history.diff import differences
+
         before, after = self._states(base, head)
         wanted = self._wanted(types, kinds, ops, images=images)
         found = differences(self._engine.store.tables, before, after, wanted)
@@ -550,13 +566,18 @@ class Graph:
         kinds: Sequence[str] | None = None,
         ops: Sequence[str] | None = None,
         images: bool = False,
-    ) -> Iterator[Change]:
+    ) -> "Iterator[Change]":
         """The changes of a `diff` one after the other, however many they are; both ends are captured now."""
+        from omnigraph.api.comparisons import Change
+        from omnigraph.engine.history.diff import differences
+
         before, after = self._states(base, head)
         wanted = self._wanted(types, kinds, ops, images=images)
         return map(Change.of, differences(self._engine.store.tables, before, after, wanted))
 
     def _states(self, base: Reference, head: Reference) -> tuple[BranchState, BranchState]:
+        from omnigraph.engine.history.diff import state_named
+
         branch = branch_name(self._branch, "diff")
         before = state_named(self._engine, _named(base), branch)
         return before, state_named(self._engine, _named(head), branch)
@@ -571,8 +592,11 @@ class Graph:
         kinds: Sequence[str] | None = None,
         ops: Sequence[str] | None = None,
         images: bool = False,
-    ) -> ChangePage:
+    ) -> "ChangePage":
         """Read the change feed: whole commits, oldest first, after a cursor or commit; `limit` counts changes."""
+        from omnigraph.api.comparisons import ChangePage
+        from omnigraph.engine.history.feed import page
+
         target = branch_name(branch or self._branch, "changes")
         start = None if since is None else str(since)
         wanted = self._wanted(types, kinds, ops, images=images)
@@ -589,8 +613,11 @@ class Graph:
         kinds: Sequence[str] | None = None,
         ops: Sequence[str] | None = None,
         images: bool = False,
-    ) -> Iterator[ChangeStream]:
+    ) -> "Iterator[ChangeStream]":
         """The change feed up to now, commit by commit, the changes of each one after the other, however many they are."""
+        from omnigraph.api.comparisons import ChangeStream
+        from omnigraph.engine.history.feed import stream
+
         target = branch_name(branch or self._branch, "changes")
         start = None if since is None else str(since)
         wanted = self._wanted(types, kinds, ops, images=images)
@@ -606,8 +633,11 @@ class Graph:
         images: bool = False,
         limit: int | None = None,
         page_token: str | None = None,
-    ) -> ChangeBlock:
+    ) -> "ChangeBlock":
         """What one commit changed against its first parent; with `limit` a page, `next_page_token` goes on."""
+        from omnigraph.api.comparisons import ChangeBlock, changes_of
+        from omnigraph.engine.history.commit_changes import commit_changes
+
         wanted = self._wanted(types, kinds, ops, images=images)
         bound = count_of("limit", limit)
         found = commit_changes(self._engine, str(id), wanted, limit=bound, token=page_token)
@@ -623,8 +653,11 @@ class Graph:
         *,
         branch: str | None = None,
         types: Sequence[str] | None = None,
-    ) -> Baseline:
+    ) -> "Baseline":
         """Write a whole state to a file, in the load format, with the cursor from which `changes` goes on after it."""
+        from omnigraph.api.comparisons import Baseline
+        from omnigraph.engine.history.baseline import baseline
+
         target = branch_name(branch or self._branch, "baseline")
         named = names_of("types", types)
         file = Path(file_of("out", os.fspath(out)))
@@ -637,7 +670,9 @@ class Graph:
         ops: Sequence[str] | None,
         *,
         images: bool,
-    ) -> Wanted:
+    ) -> "Wanted":
+        from omnigraph.engine.history.diff import EntityKind, Op, Wanted
+
         named = names_of("types", types)
         chosen, done = names_of("kinds", kinds), names_of("ops", ops)
         return Wanted(
@@ -651,26 +686,35 @@ class Graph:
 
     def ensure_indices(
         self, *, branch: str | None = None, actor: str | None = None, spark: Any = None
-    ) -> IndexReport:
+    ) -> "IndexReport":
         """Build every index the schema asks for and that is missing; no row and no history changes.
 
         With `spark` (a session, or True) executors build the segments; only this process commits.
         """
+        from omnigraph.api.runners import hands_of
+        from omnigraph.engine.upkeep.indices import ensure_indices
+
         target = BranchName(branch or self._branch)
         hands = hands_of(self._engine, spark)
         return ensure_indices(
             self._engine, target, actor=actor_name(actor) or self._actor, hands=hands
         )
 
-    def index_status(self, *, branch: str | None = None) -> IndexReport:
+    def index_status(self, *, branch: str | None = None) -> "IndexReport":
         """Say how far every index is."""
+        from omnigraph.engine.upkeep.indices import index_status
+
         return index_status(self._engine, BranchName(branch or self._branch))
 
-    def optimize(self, *, actor: str | None = None, spark: Any = None) -> OptimizeReport:
+    def optimize(self, *, actor: str | None = None, spark: Any = None) -> "OptimizeReport":
         """Compact the tables of main and bring their indexes up to date; no row and no history changes.
 
         With `spark` (a session, or True) executors rewrite and index; only this process commits.
         """
+        from omnigraph.api.reports import OptimizeReport
+        from omnigraph.api.runners import hands_of
+        from omnigraph.engine.upkeep.optimize import optimize
+
         hands = hands_of(self._engine, spark)
         done = optimize(self._engine, actor=actor_name(actor) or self._actor, hands=hands)
         return OptimizeReport(uri=self.uri, tables=done)
@@ -682,12 +726,15 @@ class Graph:
         older_than: timedelta | None = None,
         confirm: bool = False,
         actor: str | None = None,
-    ) -> CleanupReport:
+    ) -> "CleanupReport":
         """Remove table versions that are neither among the newest `keep` nor were visible within `older_than`.
 
         With them go forks of branches that are gone, dropped tables, and scratch files of loads that never ended.
         What a branch shows stays readable; without `confirm` nothing is removed and the report is a preview.
         """
+        from omnigraph.api.reports import CleanupReport
+        from omnigraph.engine.upkeep.cleanup import cleanup
+
         done = cleanup(
             self._engine,
             keep=count_of("keep", keep),
@@ -700,11 +747,14 @@ class Graph:
 
     def repair(
         self, *, confirm: bool = False, force: bool = False, actor: str | None = None
-    ) -> RepairReport:
+    ) -> "RepairReport":
         """Look at table commits that no write of the graph explains; with `confirm` adopt the harmless ones.
 
         `force` adopts the others too: their rows become visible as they are.
         """
+        from omnigraph.api.reports import RepairReport
+        from omnigraph.engine.upkeep.repair import repair
+
         found, commit = repair(
             self._engine, confirm=confirm, force=force, actor=actor_name(actor) or self._actor
         )
@@ -721,8 +771,10 @@ class Graph:
         else:
             self._engine.recovery.refresh()
 
-    def doctor(self) -> list[Ailment]:
+    def doctor(self) -> "list[Ailment]":
         """Check every invariant that must hold between writes; an empty list is a settled graph."""
+        from omnigraph.engine.upkeep.doctor import examine
+
         return examine(self._engine)
 
     def recoveries(self) -> list[RecoveryAudit]:
@@ -754,6 +806,8 @@ class Graph:
 
 
 def _discarded(engine: Engine, operation_id: str) -> DiscardedRecovery:
+    from omnigraph.recovery.give_up import give_up
+
     desk, audit = engine.desk, engine.recovery.audit
     chosen = OperationId(text_of("operation_id", operation_id))
     return DiscardedRecovery.of(give_up(desk, audit, chosen))

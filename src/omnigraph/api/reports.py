@@ -1,6 +1,5 @@
 """What upkeep reports: frozen values with a wire form."""
 
-from dataclasses import dataclass
 from typing import Any
 
 from omnigraph.api.results import Commit
@@ -10,6 +9,7 @@ from omnigraph.engine.upkeep.indices import IndexReport, IndexState, IndexStatus
 from omnigraph.engine.upkeep.optimize import Skipped, TableOptimized
 from omnigraph.engine.upkeep.repair import Action, Classification, TableRepaired
 from omnigraph.storage.tables import IndexKind
+from omnigraph.values import dataclass
 
 __all__ = [
     "Action",

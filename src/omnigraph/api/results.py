@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from functools import cached_property
 from typing import Any, Self
@@ -20,6 +20,7 @@ from omnigraph.recovery.audit import AuditRow, RecoveryKind, TableOutcome
 from omnigraph.recovery.give_up import UNKNOWN, GivenUp
 from omnigraph.recovery.sweep import Pending
 from omnigraph.runtime import datetime_of, us_of
+from omnigraph.values import dataclass
 
 ROWS_SHOWN_MAX = 20
 

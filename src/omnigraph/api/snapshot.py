@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import pyarrow as pa
 
@@ -16,8 +16,6 @@ from omnigraph.api.streams import QueryStream
 from omnigraph.api.texts import source_of
 from omnigraph.catalog.border import public_reader, public_rows
 from omnigraph.engine.engine import Engine
-from omnigraph.engine.history.export import export
-from omnigraph.engine.history.parts import Part, export_parts
 from omnigraph.engine.read.verbs import entity, explain, query, stream
 from omnigraph.errors import (
     HistoryReclaimed,
@@ -29,9 +27,12 @@ from omnigraph.errors import (
 from omnigraph.ids import TableKey
 from omnigraph.manifest.snapshot import Entry
 from omnigraph.manifest.view import View
-from omnigraph.pipeline.steps import Runner
 from omnigraph.storage.blobs import BlobForm
 from omnigraph.storage.tables import Table
+
+if TYPE_CHECKING:
+    from omnigraph.engine.history.parts import Part
+    from omnigraph.pipeline.steps import Runner
 
 T = TypeVar("T")
 
@@ -151,6 +152,8 @@ class Snapshot:
 
     def export(self, types: Sequence[str] | None = None) -> Iterator[dict[str, Any]]:
         """Every entity in the load format."""
+        from omnigraph.engine.history.export import export
+
         return self._told(export(self._engine, self._view, names_of("types", types)))
 
     def export_files(
@@ -158,9 +161,11 @@ class Snapshot:
         directory: str | os.PathLike[str],
         format: str,
         types: Sequence[str] | None,
-        runner: Runner,
-    ) -> tuple[Part, ...]:
+        runner: "Runner",
+    ) -> "tuple[Part, ...]":
         """Write every entity as part files into a new directory."""
+        from omnigraph.engine.history.parts import export_parts
+
         with self._reading():
             named = names_of("types", types)
             return export_parts(self._engine, self._view, directory, format, named, runner)

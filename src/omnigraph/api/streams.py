@@ -1,13 +1,14 @@
 """Results that are larger than memory should be: rows of a query, made as they are asked for."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import pyarrow as pa
 
 from omnigraph.catalog.types import PropertyType
 from omnigraph.catalog.values import json_column
+from omnigraph.values import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,8 +1,9 @@
 """The registry of migration codes: family, tier, severity, meaning and the way out."""
 
-from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
+
+from omnigraph.values import dataclass
 
 
 class Family(StrEnum):

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from itertools import count
 from typing import Any
@@ -23,6 +23,7 @@ from omnigraph.catalog.shape_reader import Homes, JsonObject, broken, load_objec
 from omnigraph.catalog.steps import TypeKind
 from omnigraph.errors import InternalError, UnsupportedSchemaChange
 from omnigraph.ids import TableKey
+from omnigraph.values import dataclass
 
 IR_VERSION = 2
 

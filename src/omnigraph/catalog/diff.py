@@ -1,7 +1,7 @@
 """From an accepted and a desired catalog to the ordered steps between them: the walk over types."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from omnigraph.catalog.codes import Code
@@ -20,6 +20,7 @@ from omnigraph.catalog.matching import (
 )
 from omnigraph.catalog.model import Cardinality, Catalog, EdgeType, Interface, NodeType
 from omnigraph.catalog.steps import DropMode, SchemaPlan, Step, StepKind, Subject, TypeKind
+from omnigraph.values import dataclass
 
 _CLASSIFIED = frozenset(
     {

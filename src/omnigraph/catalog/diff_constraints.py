@@ -1,11 +1,12 @@
 """How the constraints of a type differ, once the names of its properties are paired."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
 
 from omnigraph.catalog.matching import DeclaredType
 from omnigraph.catalog.model import Columns, EdgeType, Level, NodeType
+from omnigraph.values import dataclass
 
 
 class RuleKind(StrEnum):

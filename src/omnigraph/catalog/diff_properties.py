@@ -1,7 +1,7 @@
 """The steps inside one type that stays: its properties and its constraints."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 
 from omnigraph.catalog.codes import Code
 from omnigraph.catalog.diff_constraints import Rule, RuleChanges, RuleKind, compare_rules
@@ -9,6 +9,7 @@ from omnigraph.catalog.matching import DeclaredType, Matched
 from omnigraph.catalog.model import Annotation, Embed, Level, Property
 from omnigraph.catalog.steps import DropMode, Step, StepKind, Subject, TypeKind
 from omnigraph.catalog.types import PropertyType
+from omnigraph.values import dataclass
 
 _CLASSIFIED = frozenset(
     {

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from omnigraph.catalog.findings import Findings
 from omnigraph.catalog.marks import Marks, Place, Subject, read_marks
@@ -12,6 +12,7 @@ from omnigraph.catalog.steps import TypeKind
 from omnigraph.catalog.types import PropertyType, Scalar
 from omnigraph.errors import InternalError, shorten
 from omnigraph.language.schema import tree
+from omnigraph.values import dataclass
 
 VECTOR_DIMENSION_MAX = 2**31 - 1
 TYPE_SHOWN_CHARS_MAX = 200

@@ -2,12 +2,13 @@
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import islice
 
 from omnigraph.errors import did_you_mean, shorten, suggestion
 from omnigraph.language.source import Diagnostic, Source, Span, Stage
 from omnigraph.limits import PROBLEMS_SHOWN_MAX
+from omnigraph.values import dataclass
 
 _ORDER = (
     "S003 S010 S012 S013 S021 S024",

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import date, datetime
 
 import numpy as np
@@ -10,6 +9,7 @@ import numpy as np
 from omnigraph.catalog.types import INTEGER_BOUNDS, PropertyType, Scalar
 from omnigraph.catalog.values import item_type, to_utc
 from omnigraph.errors import shorten
+from omnigraph.values import dataclass
 
 F32_MAX = float(np.finfo(np.float32).max)
 

@@ -1,7 +1,6 @@
 """The annotations of a schema: where each may stand, and what it says."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 
 from omnigraph.catalog.findings import Findings
@@ -9,6 +8,7 @@ from omnigraph.catalog.model import Annotation, Embed
 from omnigraph.errors import shorten
 from omnigraph.language.schema import tree
 from omnigraph.language.source import NOWHERE, Span
+from omnigraph.values import dataclass
 
 
 class Place(StrEnum):

@@ -1,12 +1,12 @@
 """Which accepted declaration each desired one continues, by name or by rename hint."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 
 from omnigraph.catalog.model import Catalog, EdgeType, Interface, NodeType
 from omnigraph.catalog.steps import TypeKind
 from omnigraph.errors import did_you_mean, suggestion
+from omnigraph.values import dataclass
 
 DeclaredType = Interface | NodeType | EdgeType
 

@@ -1,7 +1,7 @@
 """The compiled schema that every other component works from."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from functools import cached_property
 from types import MappingProxyType
@@ -12,6 +12,7 @@ import pyarrow as pa
 from omnigraph.catalog.types import PropertyType, Scalar
 from omnigraph.errors import NotFound
 from omnigraph.ids import TableKey, edge_key, node_key
+from omnigraph.values import dataclass
 
 EMPTY: Mapping[str, Any] = MappingProxyType({})
 

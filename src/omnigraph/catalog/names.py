@@ -1,9 +1,9 @@
 """Names that mean something beyond the schema: reserved properties, and the place of a table."""
 
-from dataclasses import dataclass
 from typing import Final
 
 from omnigraph.ids import TableKey, is_node, type_name
+from omnigraph.values import dataclass
 
 SYSTEM_COLUMNS: Final = (
     "_rowid",

@@ -1,7 +1,7 @@
 """From the tree of a schema to its catalog, or to everything that is wrong with it."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeVar
 
 from omnigraph.catalog.draft import Drafts, Owner, draft_properties
@@ -24,6 +24,7 @@ from omnigraph.language.schema import tree
 from omnigraph.language.schema.parse import parse_schema_text
 from omnigraph.language.source import Source, schema_error, uncollected
 from omnigraph.limits import SCHEMA_PROPERTIES_MAX
+from omnigraph.values import dataclass
 
 _UINT32_MAX = 2**32 - 1
 

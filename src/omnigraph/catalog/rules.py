@@ -1,7 +1,7 @@
 """The constraints of a declaration: what each may name, and their normal form."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import chain
 
 import pyarrow as pa
@@ -16,6 +16,7 @@ from omnigraph.catalog.types import NUMBERS, PropertyType, Scalar
 from omnigraph.errors import shorten
 from omnigraph.language.schema import tree
 from omnigraph.language.source import Span
+from omnigraph.values import dataclass
 
 _BOUND_CHARS_MAX = 400
 _INT64_MIN, _UINT64_MAX = -(2**63), 2**64 - 1

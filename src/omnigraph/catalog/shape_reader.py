@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import pairwise
 from typing import Any
 
@@ -27,6 +27,7 @@ from omnigraph.catalog.shape import canonical
 from omnigraph.catalog.types import PropertyType, Scalar
 from omnigraph.errors import SchemaContractError, shorten
 from omnigraph.ids import TableKey
+from omnigraph.values import dataclass
 
 Homes = dict[TableKey, TableHome]
 

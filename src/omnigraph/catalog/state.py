@@ -1,7 +1,6 @@
 """The three stored schema texts as one: the state that seals a contract, and the check at open."""
 
 import json
-from dataclasses import dataclass
 
 from omnigraph.catalog.contract import Contract
 from omnigraph.catalog.contract_rules import IR_FILE
@@ -11,6 +10,7 @@ from omnigraph.catalog.shape import shape_hash
 from omnigraph.catalog.shape_reader import broken, load_object
 from omnigraph.errors import SchemaContractError, SchemaError
 from omnigraph.language.source import Source
+from omnigraph.values import dataclass
 
 FORMAT_VERSION = 1
 IDENTITY_VERSION = 1

@@ -1,13 +1,13 @@
 """The steps of a schema change, the plan they form, and how both are shown."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
 from omnigraph.catalog.codes import REGISTRY, Code, Tier
 from omnigraph.errors import InternalError, UnsupportedSchemaChange
 from omnigraph.ids import TableKey
+from omnigraph.values import dataclass
 
 
 class StepKind(StrEnum):

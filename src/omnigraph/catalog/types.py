@@ -1,9 +1,11 @@
 """Property types: what a value may be, how it is shown, how Arrow stores it."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
 
 import pyarrow as pa
+
+from omnigraph.values import dataclass
 
 
 class Scalar(StrEnum):

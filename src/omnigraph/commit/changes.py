@@ -1,7 +1,7 @@
 """What a write will change: per table the rows it puts, the ids it removes, whether it replaces all."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from types import MappingProxyType
 
@@ -14,6 +14,7 @@ from omnigraph.commit.origins import Origin, Origins
 from omnigraph.errors import ResourceLimit
 from omnigraph.ids import TableKey
 from omnigraph.limits import MUTATION_BYTES_MAX, PROBLEMS_SHOWN_MAX
+from omnigraph.values import dataclass
 
 NO_IDS = pa.array([], pa.string())
 

@@ -1,13 +1,13 @@
 """Where rows were given: lines of files, or records one after the other."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from omnigraph.errors import Problem
 from omnigraph.ids import TableKey
+from omnigraph.values import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

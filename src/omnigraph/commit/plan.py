@@ -1,7 +1,7 @@
 """A prepared write: what will be committed to which table, on which base, and what it relied on."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Protocol
 
 from omnigraph.commit.queues import QueueKey, queue_key
@@ -17,6 +17,7 @@ from omnigraph.manifest.names import actor_name
 from omnigraph.manifest.records import CommitKind
 from omnigraph.storage.holders import Activity
 from omnigraph.storage.tables import Staged, TableAt, Tables
+from omnigraph.values import dataclass
 
 Step = Callable[[Tables, TableAt], Staged | None]
 """Stages one change of a table on a given version; None when there turns out to be nothing to change."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from omnigraph.commit.forks import drop_forks, fork_table
 from omnigraph.commit.guard import StaleBase, require_base
@@ -32,6 +32,7 @@ from omnigraph.runtime import Runtime, datetime_of
 from omnigraph.storage.layout import Root
 from omnigraph.storage.refs import Incarnation
 from omnigraph.storage.tables import Landed, TableAt, Tables
+from omnigraph.values import dataclass
 
 _log = get_logger(__name__)
 

@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NamedTuple
 from weakref import WeakValueDictionary
 
@@ -13,6 +13,7 @@ from omnigraph.limits import HOLDER_POLL_SECONDS, LOCK_WAIT_SECONDS
 from omnigraph.runtime import SYSTEM, Runtime
 from omnigraph.storage.holders import UNNAMED, Activity, Holder
 from omnigraph.storage.locks import Locks, TableLock
+from omnigraph.values import dataclass
 
 
 class QueueKey(NamedTuple):

@@ -1,7 +1,7 @@
 """The intent record of a write: what it will do, on disk before the first effect, gone after the last."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import StrEnum
 from typing import Final
 
@@ -10,6 +10,7 @@ from omnigraph.errors import InternalError
 from omnigraph.ids import CommitId, OperationId, TableKey, Version
 from omnigraph.storage import layout
 from omnigraph.storage.refs import Incarnation
+from omnigraph.values import dataclass
 
 SCHEMA_VERSION: Final = 3
 CONFIRMATION_FLOOR: Final = 2

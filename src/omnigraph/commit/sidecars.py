@@ -1,7 +1,7 @@
 """The folder of pending operations: a sidecar is armed, confirmed, decided, disarmed."""
 
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import PurePosixPath
 
 from omnigraph.commit.sidecar import Sidecar
@@ -13,6 +13,7 @@ from omnigraph.limits import ARMED_KNOWN_MAX
 from omnigraph.storage import layout
 from omnigraph.storage.objects import Objects
 from omnigraph.storage.recent import Recent
+from omnigraph.values import dataclass
 
 _SUFFIX = ".json"
 

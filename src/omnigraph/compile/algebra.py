@@ -1,7 +1,7 @@
 """Algebra of conditions: what they mention, how they negate, how they combine; three-valued throughout."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import assert_never
 
 from omnigraph.compile.checked import (
@@ -21,6 +21,7 @@ from omnigraph.compile.checked import (
     TextMatch,
 )
 from omnigraph.language.query.tree import Comparison
+from omnigraph.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,12 +1,13 @@
 """A query after the type checker: every name resolved, every expression typed, nothing left to guess."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 
 from omnigraph.catalog.types import PropertyType
 from omnigraph.language.query.tree import AggregateName, Comparison, TextFunction
 from omnigraph.language.source import NOWHERE, Span
+from omnigraph.values import dataclass
 
 
 class VariableKind(StrEnum):

@@ -3,7 +3,6 @@
 import math
 import struct
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import date, datetime
 from enum import StrEnum
 from typing import assert_never
@@ -12,6 +11,7 @@ from omnigraph.catalog.fit import F32_MAX
 from omnigraph.catalog.types import FLOATS, INTEGER_BOUNDS, PropertyType, Scalar
 from omnigraph.errors import InternalError
 from omnigraph.language.query.tree import Comparison
+from omnigraph.values import dataclass
 
 _ZEROS = (0.0, -0.0)
 

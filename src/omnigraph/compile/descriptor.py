@@ -1,7 +1,6 @@
 """What a query looks like from outside: its parameters, its columns, and the types it touches."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from omnigraph.catalog.model import Catalog
@@ -17,6 +16,7 @@ from omnigraph.compile.checked import (
     Pattern,
     VariableKind,
 )
+from omnigraph.values import dataclass
 
 _KINDS: Mapping[Scalar, str] = {
     Scalar.STRING: "string",

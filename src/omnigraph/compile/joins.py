@@ -1,12 +1,12 @@
 """Where a pattern starts and which hop comes next: selective first, and the same choice every time."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from enum import IntEnum
 
 from omnigraph.catalog.model import NodeType
 from omnigraph.compile.algebra import Test, is_fixed, variables_of
 from omnigraph.compile.checked import Among, Compare, Hop, Operand, PropertyRef, TextMatch
+from omnigraph.values import dataclass
 
 
 class Selectivity(IntEnum):

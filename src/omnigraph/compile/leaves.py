@@ -1,7 +1,7 @@
 """Changing the leaves of expressions and conditions, sharing whatever stays the same."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeVar, assert_never
 
 from omnigraph.compile.checked import (
@@ -27,6 +27,7 @@ from omnigraph.compile.checked import (
     TextMatch,
 )
 from omnigraph.language.source import NOWHERE
+from omnigraph.values import dataclass
 
 Reference = PropertyRef | EntityRef
 Fixed = Const | ParamRef

@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from omnigraph.catalog.model import Catalog, NodeType
@@ -22,6 +22,7 @@ from omnigraph.language.source import (
     diagnostics_of,
     uncollected,
 )
+from omnigraph.values import dataclass
 
 _SEVERITIES = {severity: rank for rank, severity in enumerate(Severity)}
 

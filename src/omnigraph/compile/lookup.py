@@ -1,10 +1,10 @@
 """Lookups: reads that find one node by its id and show it, or the nodes one hop away from it."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from omnigraph.compile.checked import Compare, Const, EntityRef, ParamRef, PropertyRef
 from omnigraph.compile.operators import Expand, Multiplicity, Operator, Output, Project, Scan
+from omnigraph.values import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

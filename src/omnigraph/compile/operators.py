@@ -5,7 +5,7 @@ needs one fetches it for the rows it sees.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
 from typing import assert_never
 
@@ -28,6 +28,7 @@ from omnigraph.compile.checked import (
     TextMatch,
 )
 from omnigraph.language.query.tree import AggregateName
+from omnigraph.values import dataclass
 
 # ---- parts of operators
 

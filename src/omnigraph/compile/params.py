@@ -3,7 +3,6 @@
 import base64
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from typing import Any
 
@@ -15,6 +14,7 @@ from omnigraph.catalog.types import INTEGERS, PropertyType, Scalar
 from omnigraph.catalog.values import item_type, parse_date, parse_datetime, to_utc
 from omnigraph.compile.checked import Parameter
 from omnigraph.errors import ParamError, did_you_mean, shorten, suggestion
+from omnigraph.values import dataclass
 
 INTEGER_TEXT_CHARS_MAX = 40
 """Longer decimal text is out of every range; converting it would only cost time."""

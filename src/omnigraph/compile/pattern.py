@@ -1,7 +1,7 @@
 """Lower a pattern: scans, then hops, then filters, then nested blocks."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from omnigraph.catalog.model import Catalog, NodeType
 from omnigraph.catalog.types import PropertyType, Scalar
@@ -28,6 +28,7 @@ from omnigraph.compile.operators import (
     bound,
 )
 from omnigraph.language.source import NOWHERE
+from omnigraph.values import dataclass
 
 UNIT = Argument(())
 """One row that binds nothing."""

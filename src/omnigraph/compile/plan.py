@@ -1,7 +1,7 @@
 """A compiled read: what to do, in which order, with nothing done yet."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 
 import pyarrow as pa
@@ -11,6 +11,7 @@ from omnigraph.compile.checked import Parameter, VariableKind
 from omnigraph.compile.explain import explain
 from omnigraph.compile.lookup import Lookup, lookup_of
 from omnigraph.compile.operators import Operator, Output, Project, execution_order
+from omnigraph.values import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,7 +1,6 @@
 """Which tables a query reads and writes, before it runs."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import assert_never
 
 from omnigraph.catalog.model import Catalog
@@ -17,6 +16,7 @@ from omnigraph.compile.checked import (
     VariableKind,
 )
 from omnigraph.ids import TableKey, edge_key, node_key
+from omnigraph.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

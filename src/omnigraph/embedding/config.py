@@ -2,11 +2,12 @@
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 
 from omnigraph.errors import ConfigError, did_you_mean, suggestion
 from omnigraph.logs import get_logger
+from omnigraph.values import dataclass
 
 _log = get_logger(__name__)
 

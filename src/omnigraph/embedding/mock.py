@@ -2,10 +2,10 @@
 
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from omnigraph.embedding.embedder import Vector
 from omnigraph.embedding.vectors import normalised
+from omnigraph.values import dataclass
 
 _BITS = (1 << 64) - 1
 _OFFSET, _PRIME = 0xCBF29CE484222325, 0x100000001B3

@@ -4,12 +4,12 @@ import json
 import urllib.error
 import urllib.request
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from omnigraph.embedding.config import EmbeddingConfig
 from omnigraph.errors import EmbeddingError, shorten
 from omnigraph.runtime import Runtime
+from omnigraph.values import dataclass
 
 _BUSY = frozenset({408, 409, 425, 429, 500, 502, 503, 504})
 """Answers after which the same request may succeed."""

@@ -1,7 +1,7 @@
 """Embedding services: what OpenAI-compatible ones and Gemini are asked, and where the vector is in the answer."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from omnigraph.embedding.config import DEFAULTS, EmbeddingConfig
@@ -10,6 +10,7 @@ from omnigraph.embedding.requests import post
 from omnigraph.embedding.vectors import normalised
 from omnigraph.errors import EmbeddingError
 from omnigraph.runtime import SYSTEM, Runtime
+from omnigraph.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import field
 from weakref import finalize
 
 from omnigraph.commit.protocol import Desk
@@ -36,6 +36,7 @@ from omnigraph.runtime import Runtime
 from omnigraph.storage import layout
 from omnigraph.storage.recent import Recent
 from omnigraph.storage.store import Store, open_store
+from omnigraph.values import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, weakref_slot=True)

@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from omnigraph.errors import ConfigError, did_you_mean, suggestion
@@ -14,6 +13,7 @@ from omnigraph.limits import (
     SMALL_WORK_ROWS,
     SPLIT_BYTES,
 )
+from omnigraph.values import dataclass
 
 MIB = 1024 * 1024
 

@@ -4,13 +4,14 @@ import gc
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
 from functools import cached_property
 from typing import Any
 
 from omnigraph.errors import OmniError, QueryError, SchemaError
 from omnigraph.limits import LINE_SHOWN_CHARS_MAX
+from omnigraph.values import dataclass
 
 _LONG_CHARS = 1 << 16
 """From here on the search for garbage takes a third of the time; nothing in a tree points back, so it finds none."""

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
@@ -30,6 +29,7 @@ from omnigraph.manifest.state import BranchState
 from omnigraph.manifest.travel import At, state_at
 from omnigraph.storage.layout import MANIFEST
 from omnigraph.storage.refs import MAIN_LINE, BranchRef, Incarnation
+from omnigraph.values import dataclass
 
 _log = get_logger(__name__)
 

@@ -1,7 +1,7 @@
 """A change of what is visible: what it asks for, what must still hold, and the rows that carry it out."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from omnigraph.errors import (
     InternalError,
@@ -23,6 +23,7 @@ from omnigraph.manifest.records import (
 )
 from omnigraph.manifest.state import BranchState
 from omnigraph.storage.tables import TableAt
+from omnigraph.values import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,7 +1,7 @@
 """The accepted schema as the graph root has it: three texts, read again only when one of them changed."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from omnigraph.catalog.contract import Contract, create_contract
 from omnigraph.catalog.model import Catalog
@@ -27,6 +27,7 @@ from omnigraph.storage.layout import (
     staging_path,
 )
 from omnigraph.storage.objects import Objects, Stamp
+from omnigraph.values import dataclass
 
 _STAGED = staging_path(SCHEMA_STATE)
 """Written last and put in place last: while a change is published and not in place, this file is there."""

@@ -1,7 +1,6 @@
 """History as graphs before stamp 4 kept it: two tables beside the manifest, read and never written."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from omnigraph.errors import NotFoundError, StorageError
@@ -10,6 +9,7 @@ from omnigraph.ids import MAIN, BranchName
 from omnigraph.manifest.records import GraphCommit, commit_of, lance_branch
 from omnigraph.storage.layout import LEGACY_ACTORS, LEGACY_COMMITS
 from omnigraph.storage.rows import Rows
+from omnigraph.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,6 @@
 import json
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 from itertools import islice
@@ -17,6 +16,7 @@ from omnigraph.ids import CommitId
 from omnigraph.manifest.lives import rows_of
 from omnigraph.manifest.records import KEY, GraphCommit, ObjectType, commit_of
 from omnigraph.runtime import us_of
+from omnigraph.values import dataclass
 
 PREFIX_CHARS_MIN: Final = 8
 """A commit may be named by a unique prefix of its id from this length on."""

@@ -1,7 +1,7 @@
 """The lives of tables: where each table key lives or lived, which version is newest, and whether it was dropped."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, Final
 
@@ -21,6 +21,7 @@ from omnigraph.manifest.records import (
     TableVersion,
     Tombstone,
 )
+from omnigraph.values import dataclass
 
 _REQUIRED: Final = {
     ObjectType.TABLE: ("location", "table_key"),

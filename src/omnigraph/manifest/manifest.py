@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from omnigraph.errors import HistoryReclaimed, NotFound, NotFoundError
 from omnigraph.ids import MAIN, BranchName, Version
@@ -18,6 +18,7 @@ from omnigraph.storage.layout import MANIFEST
 from omnigraph.storage.locks import Locks
 from omnigraph.storage.refs import MAIN_LINE, Incarnation
 from omnigraph.storage.rows import Image, Rows
+from omnigraph.values import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

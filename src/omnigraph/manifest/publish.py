@@ -1,7 +1,5 @@
 """The one door: a change becomes visible by one compare-and-swap on the manifest, or not at all."""
 
-from dataclasses import dataclass
-
 from omnigraph.errors import (
     InternalError,
     OmniError,
@@ -24,6 +22,7 @@ from omnigraph.manifest.migrate import contend, migrated
 from omnigraph.manifest.records import GraphCommit, Record, encode, head_row, lance_branch
 from omnigraph.manifest.stamp import CURRENT
 from omnigraph.manifest.state import BranchState
+from omnigraph.values import dataclass
 
 _log = get_logger(__name__)
 

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
@@ -19,6 +18,7 @@ from omnigraph.ids import (
     TableKey,
     Version,
 )
+from omnigraph.values import dataclass
 
 PRIMARY_KEY: Final = b"lance-schema:unenforced-primary-key"
 """Field metadata that makes a swap contend on the key; without it rivals are rebased silently."""

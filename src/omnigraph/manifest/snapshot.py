@@ -1,13 +1,13 @@
 """Snapshots: which table versions are visible together at one manifest version."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from omnigraph.errors import NotFound
 from omnigraph.ids import BranchName, TableKey, Version
 from omnigraph.manifest.lives import Life, Lives
 from omnigraph.storage.refs import MAIN_LINE, Incarnation
 from omnigraph.storage.tables import TableAt
+from omnigraph.values import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

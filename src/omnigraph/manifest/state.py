@@ -1,7 +1,7 @@
 """The state of one branch's manifest at one version: decoded once, advanced by own publishes."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 
 from omnigraph.ids import BranchName, CommitId, Version
@@ -13,6 +13,7 @@ from omnigraph.manifest.stamp import LINEAGE_IN_MANIFEST, stamp_of
 from omnigraph.storage.images import swapped
 from omnigraph.storage.refs import Incarnation
 from omnigraph.storage.rows import Image
+from omnigraph.values import dataclass
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -1,6 +1,6 @@
 """A view: branch, head, catalog and snapshot, captured once and used for the whole of one operation."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from omnigraph.catalog.contract import Contract
 from omnigraph.catalog.model import Catalog
@@ -15,6 +15,7 @@ from omnigraph.manifest.snapshot import Snapshot
 from omnigraph.manifest.state import BranchState
 from omnigraph.manifest.travel import At, state_at
 from omnigraph.storage.recent import Recent
+from omnigraph.values import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

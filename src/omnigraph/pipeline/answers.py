@@ -2,7 +2,6 @@
 
 import pickle
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
 
@@ -11,6 +10,7 @@ import pyarrow as pa
 from omnigraph.errors import Problem
 from omnigraph.ids import TableKey
 from omnigraph.storage.tables import Marked, Written
+from omnigraph.values import dataclass
 
 ANSWERS: Final = pa.schema([("answer", pa.binary())])
 

@@ -1,7 +1,6 @@
 """A bucket: the rows of a set of keys, as the rules of a schema look at them."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -13,6 +12,7 @@ from omnigraph.pipeline.steps import KEY
 from omnigraph.storage.search import ROW_ID
 from omnigraph.storage.store import Store
 from omnigraph.storage.table import ROW_ADDRESS
+from omnigraph.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

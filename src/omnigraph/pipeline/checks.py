@@ -1,7 +1,7 @@
 """Per-split checks: read a split, say everything that is wrong with it, keep what had to be parsed."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from itertools import pairwise
 from operator import attrgetter
@@ -48,6 +48,7 @@ from omnigraph.pipeline.steps import Each
 from omnigraph.runtime import SYSTEM
 from omnigraph.storage.store import Store, open_store
 from omnigraph.storage.tables import TableAt
+from omnigraph.values import dataclass
 
 _K = TypeVar("_K")
 

@@ -1,7 +1,6 @@
 """Chores of upkeep as a step: index segments and rewrites, done wherever a runner has hands."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import pyarrow as pa
@@ -9,6 +8,7 @@ import pyarrow as pa
 from omnigraph.pipeline.home import Home
 from omnigraph.pipeline.steps import Each, Runner
 from omnigraph.storage.tables import Chore
+from omnigraph.values import dataclass
 
 _RECEIPTS: Final = pa.schema([("number", pa.int64()), ("receipt", pa.binary())])
 

@@ -3,7 +3,6 @@
 import base64
 import binascii
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from typing import Any
 
@@ -15,6 +14,7 @@ from omnigraph.catalog.fit import Misfit, fit
 from omnigraph.catalog.types import FLOATS, INTEGERS, PropertyType, Scalar
 from omnigraph.catalog.values import parse_date, parse_datetime, to_arrow, to_utc
 from omnigraph.errors import shorten
+from omnigraph.values import dataclass
 
 BLOB_PREFIX = "base64:"
 _ITEM = PropertyType(scalar=Scalar.F32)

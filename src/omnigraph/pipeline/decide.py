@@ -1,7 +1,6 @@
 """Per-key decisions: every row of a set of keys is there, so each rule can be asked once and for all."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
 
@@ -40,6 +39,7 @@ from omnigraph.pipeline.splits import HeldSplit, Split, splits_of
 from omnigraph.pipeline.steps import Shuffle
 from omnigraph.storage.search import ROW_ID
 from omnigraph.storage.table import ROW_ADDRESS
+from omnigraph.values import dataclass
 
 STRICT, TUPLES, ENDS, STRANDED, COUNTS = 1, 2, 3, 4, 5
 """Where rules stand in reports, after those about single values."""

@@ -2,7 +2,6 @@
 
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from operator import attrgetter
 
 import pyarrow as pa
@@ -22,6 +21,7 @@ from omnigraph.pipeline.splits import InMemory, RowGroups, Spilled, Split
 from omnigraph.pipeline.steps import Each
 from omnigraph.storage.store import Store
 from omnigraph.storage.tables import TableAt
+from omnigraph.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

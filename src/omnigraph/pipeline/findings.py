@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from omnigraph.catalog.model import Catalog
 from omnigraph.commit.origins import Origin
@@ -12,6 +12,7 @@ from omnigraph.limits import PROBLEMS_SHOWN_MAX
 from omnigraph.pipeline.answers import Found, Passed, Phase, Placed
 from omnigraph.pipeline.intake import twins_problem
 from omnigraph.pipeline.splits import Split, number_in, split_of
+from omnigraph.values import dataclass
 
 TWINS = 2
 """What the order of problems with ids ends with when two rows share one."""

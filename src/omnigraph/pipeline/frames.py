@@ -1,7 +1,6 @@
 """Frames of one type: Arrow, pandas and polars tables, Parquet, CSV and JSONL files, typed column by column."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from omnigraph.errors import Problem, UserInputError, did_you_mean, suggestion
 from omnigraph.pipeline.columns import DAYS, INSTANTS, Shaped, relist, shape
 from omnigraph.pipeline.intake import Intake, Part
 from omnigraph.pipeline.text_tables import WIDE, read_csv, shape_lists
+from omnigraph.values import dataclass
 
 _ENDS = {"from": "src", "to": "dst"}
 _TEXT = PropertyType(scalar=Scalar.STRING)

@@ -2,7 +2,6 @@
 
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
@@ -11,6 +10,7 @@ import pyarrow.ipc
 
 from omnigraph.limits import SPILLED_BUCKETS
 from omnigraph.pipeline.buckets import by_bucket
+from omnigraph.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

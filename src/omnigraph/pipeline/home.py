@@ -1,10 +1,11 @@
 """Where a graph lives, told so that a task in another process can open it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 
 from omnigraph.storage.store import Store, open_store
+from omnigraph.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

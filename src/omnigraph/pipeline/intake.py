@@ -1,7 +1,7 @@
 """What a load takes in: typed parts per table in the order they came, and everything that is wrong with it."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +22,7 @@ from omnigraph.ids import TableKey
 from omnigraph.limits import PROBLEMS_SHOWN_MAX
 from omnigraph.pipeline.identity import fresh_ids, key_ids
 from omnigraph.runtime import Runtime
+from omnigraph.values import dataclass
 
 _GIVEN = "given id"
 """Named as no property can be."""

@@ -1,7 +1,6 @@
 """Keys of a split: the narrow columns of incoming or committed rows, under the keys they meet by."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,6 +13,7 @@ from omnigraph.pipeline.splits import HeldSplit, Split
 from omnigraph.pipeline.steps import KEY
 from omnigraph.storage.store import Store
 from omnigraph.storage.table import ROW_ADDRESS
+from omnigraph.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

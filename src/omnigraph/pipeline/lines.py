@@ -8,7 +8,6 @@ import re
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import IO, Any
@@ -26,6 +25,7 @@ from omnigraph.limits import BLOCK_BYTES, JSONL_LINE_BYTES_MAX, RECORD_SHOWN_CHA
 from omnigraph.pipeline.columns import json_type, shape_arrow
 from omnigraph.pipeline.intake import Intake, Part
 from omnigraph.pipeline.records import Batch, Given, as_record
+from omnigraph.values import dataclass
 
 _HEAD = re.compile(rb'\s*\{\s*"(type|edge)"\s*:\s*"([^"\\]*)"')
 """How a record begins that the fast way can sort without reading the rest of it."""

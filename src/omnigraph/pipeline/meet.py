@@ -1,7 +1,7 @@
 """Ids that meet where they are given: a table whose ids one task can hold is settled by that task, and none travels."""
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import pyarrow as pa
 
@@ -15,6 +15,7 @@ from omnigraph.pipeline.sides import ID, Judgement, Side
 from omnigraph.pipeline.splits import HeldSplit, Split, cut_table
 from omnigraph.pipeline.steps import Each
 from omnigraph.storage.store import Store
+from omnigraph.values import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

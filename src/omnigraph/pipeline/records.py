@@ -1,7 +1,7 @@
 """The record format of a load: one JSON object per node or edge, in any order, checked one by one."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import islice
 from typing import Any
 
@@ -15,6 +15,7 @@ from omnigraph.ids import TableKey
 from omnigraph.limits import RECORD_SHOWN_CHARS_MAX, RECORDS_TYPED
 from omnigraph.pipeline.columns import is_storable, shape
 from omnigraph.pipeline.intake import Intake, Part
+from omnigraph.values import dataclass
 
 RESERVED = frozenset(
     {

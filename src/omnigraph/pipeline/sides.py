@@ -1,7 +1,7 @@
 """Which keys of a load must meet: incoming rows under the ids and tuples they bring, committed ones under theirs."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 
 import pyarrow as pa
@@ -20,6 +20,7 @@ from omnigraph.pipeline.steps import KEY
 from omnigraph.storage.search import ROW_ID
 from omnigraph.storage.table import ROW_ADDRESS
 from omnigraph.storage.tables import TableAt
+from omnigraph.values import dataclass
 
 ID = "id"
 UNIQUE = "unique"

@@ -1,7 +1,6 @@
 """How inputs and tables are cut: numbered, picklable parts, and the positions of their rows."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from omnigraph.errors import UserInputError
 from omnigraph.ids import TableKey
 from omnigraph.limits import SPLITS_MAX
 from omnigraph.storage.tables import FragmentInfo, TableAt
+from omnigraph.values import dataclass
 
 POSITION_BITS = 32
 """Rows of one split that can be told apart; the bits above count splits."""

@@ -1,7 +1,6 @@
 """Staging by many hands: splits become fragments, replaced rows are marked, and only receipts come back."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from operator import attrgetter
 
@@ -20,6 +19,7 @@ from omnigraph.storage.search import ROW_ID
 from omnigraph.storage.store import Store
 from omnigraph.storage.table import ROW_ADDRESS
 from omnigraph.storage.tables import TableAt, Written
+from omnigraph.values import dataclass
 
 Pieces = Mapping[tuple[TableKey, int], tuple[Piece, ...]]
 

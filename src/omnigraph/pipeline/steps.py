@@ -1,10 +1,11 @@
 """The two kinds of steps bulk work is made of, and who runs them."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 import pyarrow as pa
+
+from omnigraph.values import dataclass
 
 KEY = "meeting key"
 """The column of a `Shuffle` by which rows meet; named as no property can be."""

@@ -1,12 +1,12 @@
 """Progress: what bulk work says while it runs."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 
 from omnigraph.pipeline.steps import Runner, Step
+from omnigraph.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,12 +2,12 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
 from omnigraph.commit.sidecar import Sidecar, TableOutcome
 from omnigraph.ids import CommitId, OperationId, TableKey, Version
+from omnigraph.values import dataclass
 
 __all__ = [
     "Audit",

@@ -1,7 +1,6 @@
 """One pending operation under its turns: what was seen of it, and how its settling ends."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from omnigraph.commit.protocol import Desk
 from omnigraph.commit.queues import Hold
@@ -20,6 +19,7 @@ from omnigraph.recovery.audit import Audit, RecoveryKind, row_of
 from omnigraph.recovery.classify import Facts
 from omnigraph.recovery.staging import StagingAction
 from omnigraph.storage.objects import Objects
+from omnigraph.values import dataclass
 
 _log = get_logger(__name__)
 

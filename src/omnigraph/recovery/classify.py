@@ -1,11 +1,11 @@
 """What happened to a table, and what to do with its operation: pure, one answer per state."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import StrEnum
 
 from omnigraph.commit.sidecar import Mode, Pin, Sidecar
 from omnigraph.ids import Version
+from omnigraph.values import dataclass
 
 
 class Ownership(StrEnum):

@@ -1,7 +1,5 @@
 """The operator's way out: give a pending operation up, on the record, saying what it leaves."""
 
-from dataclasses import dataclass
-
 from omnigraph.commit.protocol import Desk
 from omnigraph.commit.queues import Hold
 from omnigraph.commit.sidecar import Sidecar
@@ -13,6 +11,7 @@ from omnigraph.recovery.case import Case, lineage_only
 from omnigraph.recovery.classify import Finding
 from omnigraph.recovery.look import look
 from omnigraph.storage.layout import sidecar_path
+from omnigraph.values import dataclass
 
 UNKNOWN = "Unknown"
 """The writer of a sidecar that cannot be read."""

@@ -1,6 +1,5 @@
 """The stored table of recoveries, one row per operation by its key."""
 
-from dataclasses import dataclass
 from typing import Final
 
 import pyarrow as pa
@@ -11,6 +10,7 @@ from omnigraph.limits import PUBLISH_RETRIES_MAX
 from omnigraph.manifest.records import PRIMARY_KEY
 from omnigraph.recovery.audit import AuditRow, RecoveryKind, outcomes_json, outcomes_of
 from omnigraph.storage.rows import Rows
+from omnigraph.values import dataclass
 
 KEY: Final = "operation_id"
 SCHEMA: Final = pa.schema(

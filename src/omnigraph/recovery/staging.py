@@ -1,6 +1,5 @@
 """Schema files that a schema change staged: put in place, removed, or left for somebody who can tell."""
 
-from dataclasses import dataclass
 from enum import StrEnum
 
 from omnigraph.catalog.contract import Contract
@@ -13,6 +12,7 @@ from omnigraph.logs import get_logger
 from omnigraph.manifest.snapshot import Snapshot
 from omnigraph.storage.layout import SCHEMA_FILES, SCHEMA_IR, SCHEMA_PG, SCHEMA_STATE, staging_path
 from omnigraph.storage.objects import Objects
+from omnigraph.values import dataclass
 
 _log = get_logger(__name__)
 

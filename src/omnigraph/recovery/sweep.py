@@ -1,6 +1,6 @@
 """Entry points: settle every pending operation that can be settled here and now."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
 
 from omnigraph.commit.protocol import Desk
@@ -22,6 +22,7 @@ from omnigraph.recovery.look import look
 from omnigraph.recovery.spent import discard, discard_orphan, settle_stale
 from omnigraph.recovery.staging import has_files, is_readable, reconcile
 from omnigraph.storage.holders import Activity, Holder
+from omnigraph.values import dataclass
 
 _log = get_logger(__name__)
 

@@ -1,7 +1,6 @@
 """Types across the bridge: what a stored column is to Spark, and what Spark's columns are to a load."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
@@ -13,6 +12,7 @@ from pyspark.sql.types import StructType
 from omnigraph.catalog.types import PropertyType, Scalar
 from omnigraph.errors import NotFound, UserInputError
 from omnigraph.storage.blobs import BLOB_DESCRIPTOR, BlobForm, is_blob
+from omnigraph.values import dataclass
 
 UNSIGNED: Final = pa.decimal128(20, 0)
 """Holds every U64; Spark has no unsigned integers."""

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterator, MutableMapping
-from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final
 
@@ -20,6 +19,7 @@ from omnigraph.pipeline.home import Home
 from omnigraph.runtime import datetime_of
 from omnigraph.spark.places import engine_at, home_of, require_known
 from omnigraph.spark.workers import settle
+from omnigraph.values import dataclass
 
 NAME: Final = "omnigraph-changes"
 SCHEMA: Final = (

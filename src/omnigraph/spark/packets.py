@@ -1,12 +1,13 @@
 """Rows on their way through Spark: Arrow streams as bytes, key rows packed by bucket."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 import pyarrow as pa
 
 from omnigraph.pipeline.buckets import by_bucket
+from omnigraph.values import dataclass
 
 FLUSH_BYTES: Final = 32 * 1024 * 1024
 """Key rows a task holds before it sends them on."""

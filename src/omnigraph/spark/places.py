@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from typing import Final, TypeVar
 
@@ -21,6 +21,7 @@ from omnigraph.spark.bridge import Forms, VectorForm
 from omnigraph.spark.filters import chosen
 from omnigraph.storage.blobs import BlobForm
 from omnigraph.storage.tables import Table, TableAt
+from omnigraph.values import dataclass
 
 STORE: Final = "store."
 """Options with this prefix are storage options, as in `store.aws_region`."""

@@ -1,7 +1,7 @@
 """Reads on Spark: the logical plan as frames and joins, for graphs larger than the memory of one machine."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property, reduce
 from typing import Any, Final, assert_never
 
@@ -64,6 +64,7 @@ from omnigraph.spark.expressions import (
 )
 from omnigraph.spark.runner import collected, spark_runner
 from omnigraph.spark.tables import ID, SparkGraph, references
+from omnigraph.values import dataclass
 
 ALONE: Final = "__row"
 """The only column of rows that bind nothing."""

@@ -3,7 +3,6 @@
 import pickle
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, Final, assert_never
 
@@ -25,6 +24,7 @@ from omnigraph.spark.sessions import (
     session,
 )
 from omnigraph.spark.workers import settle
+from omnigraph.values import dataclass
 
 BUCKETS_MAX: Final = 4096
 """More would make packets so small that they cost more than the keys in them."""

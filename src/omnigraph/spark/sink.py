@@ -1,7 +1,6 @@
 """`df.write` and `df.writeStream`: tasks keep rows in scratch files, the commit is one load of all of them."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -25,6 +24,7 @@ from omnigraph.spark.places import Asked
 from omnigraph.spark.workers import settle
 from omnigraph.spark.writes import written
 from omnigraph.storage.store import Store
+from omnigraph.values import dataclass
 
 
 @dataclass

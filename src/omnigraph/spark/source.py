@@ -1,7 +1,7 @@
 """`format("omnigraph")`: node and edge tables as Spark frames, read from one snapshot."""
 
 from collections.abc import Iterator, MutableMapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final
 
 import pyarrow as pa
@@ -19,6 +19,7 @@ from omnigraph.spark.places import Asked, Pin, asked, pinned
 from omnigraph.spark.runner import last_words
 from omnigraph.spark.sink import BatchWriter, StreamWriter, purpose_of, stream_name
 from omnigraph.spark.workers import settle
+from omnigraph.values import dataclass
 
 NAME: Final = "omnigraph"
 

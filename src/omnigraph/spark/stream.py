@@ -1,7 +1,7 @@
 """Streams into a graph: every micro-batch one transaction, written once."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from pyspark.sql import DataFrame
 
@@ -12,6 +12,7 @@ from omnigraph.pipeline.home import Home
 from omnigraph.spark.places import absolute, engine_at
 from omnigraph.spark.transaction import Transaction
 from omnigraph.spark.writes import Handle
+from omnigraph.values import dataclass
 
 Fill = Callable[[Transaction, DataFrame], None]
 

@@ -1,7 +1,7 @@
 """The tables of one snapshot as frames, each made for one use of it."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import fields, is_dataclass
 from typing import Final
 
 import pyarrow as pa
@@ -21,6 +21,7 @@ from omnigraph.spark.bridge import Forms, arrow_schema, spark_schema
 from omnigraph.spark.expressions import literal
 from omnigraph.spark.places import Pin
 from omnigraph.spark.source import Part, parts_of, read_part
+from omnigraph.values import dataclass
 
 ID: Final = "id"
 

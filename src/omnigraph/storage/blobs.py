@@ -1,6 +1,5 @@
 """Blob columns as Arrow: what callers stage, what they read, and what Lance stores in between."""
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
@@ -8,6 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.errors import InternalError
+from omnigraph.values import dataclass
 
 BLOB_INPUT: Final = pa.struct([pa.field("data", pa.large_binary()), pa.field("uri", pa.string())])
 """Staging input for a Blob column: a null, or exactly one of bytes and URI; plain `large_binary` works too."""

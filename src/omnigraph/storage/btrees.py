@@ -5,7 +5,7 @@ sorted once, and ids of a load mostly ascend as they are.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -18,6 +18,7 @@ from lance.file import LanceFileSession
 
 from omnigraph.limits import BTREE_BYTES_MAX, BTREE_ROWS_MAX, BTREE_ROWS_MIN, BTREE_SAMPLE_ROWS
 from omnigraph.storage.fragments import fragment_of, rows_of
+from omnigraph.values import dataclass
 
 PAGES: Final = "page_data.lance"
 LOOKUP: Final = "page_lookup.lance"

@@ -3,7 +3,6 @@
 import copy
 import pickle
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
@@ -12,6 +11,7 @@ from lance.dataset import Index
 
 from omnigraph.storage import btrees
 from omnigraph.storage.tables import Chore, Hands, TableAt
+from omnigraph.values import dataclass
 
 TEXT: Final = "INVERTED"
 """What Lance calls an index of words."""

@@ -1,7 +1,6 @@
 """Compaction of one table as a described rewrite; nothing is committed."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from lance import LanceDataset, LanceOperation
 from lance.optimize import Compaction
@@ -9,6 +8,7 @@ from lance.optimize import Compaction
 from omnigraph.storage.chores import Hand, RewriteWork, own
 from omnigraph.storage.fragments import fragment_infos, fragment_rows
 from omnigraph.storage.indices import losing, segment_fragments
+from omnigraph.values import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

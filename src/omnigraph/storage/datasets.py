@@ -3,7 +3,7 @@
 import os
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final
 
 import lance
@@ -25,6 +25,7 @@ from omnigraph.storage.layout import Root, branch_path
 from omnigraph.storage.object_faults import Doing
 from omnigraph.storage.recent import Recent
 from omnigraph.storage.tables import TableAt
+from omnigraph.values import dataclass
 
 _VERSIONS: Final = "_versions"
 _LAST: Final = 2**64 - 1

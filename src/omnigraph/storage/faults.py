@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from typing import Final
 
@@ -22,6 +22,7 @@ from omnigraph.errors import (
 )
 from omnigraph.storage.layout import Root
 from omnigraph.storage.object_faults import Doing, storage_error
+from omnigraph.values import dataclass
 
 
 class Trouble(StrEnum):

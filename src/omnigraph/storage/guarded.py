@@ -1,7 +1,6 @@
 """A swap guarded by one row: it is replaced, other rows are added, and rivals meet on that row alone."""
 
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import Final
 
 import pyarrow as pa
@@ -13,6 +12,7 @@ from lance.fragment import write_fragments
 from omnigraph.storage.fragments import fragment_of
 from omnigraph.storage.staging import STORAGE_VERSION
 from omnigraph.storage.table import ROW_ADDRESS
+from omnigraph.values import dataclass
 
 _OFFSET_BITS: Final = 32
 

@@ -4,10 +4,10 @@ import json
 import os
 import socket
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Self
 
 from omnigraph.runtime import datetime_of
+from omnigraph.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

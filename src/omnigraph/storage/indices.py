@@ -2,7 +2,6 @@
 
 import copy
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 from lance import LanceDataset
@@ -14,6 +13,7 @@ from omnigraph.storage.chores import BTREE, TEXT, Hand, SegmentWork
 from omnigraph.storage.fragments import fragment_ids, rows_of
 from omnigraph.storage.tables import IndexInfo, IndexKind, IndexSpec
 from omnigraph.storage.text import ANALYZER
+from omnigraph.values import dataclass
 
 _LANCE_TYPES: Final[Mapping[IndexKind, str]] = {
     IndexKind.BTREE: BTREE,

@@ -3,12 +3,12 @@
 import os
 import posixpath
 import re
-from dataclasses import dataclass
 from typing import Final, Literal
 from urllib.parse import unquote, urlsplit
 
 from omnigraph.catalog.names import fnv1a_64
 from omnigraph.errors import ConfigError, shorten
+from omnigraph.values import dataclass
 
 SCHEMA_PG: Final = "_schema.pg"
 SCHEMA_IR: Final = "_schema.ir.json"

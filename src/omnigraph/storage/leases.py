@@ -4,7 +4,7 @@ import json
 import os
 import socket
 import threading
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from omnigraph.errors import StorageError, shorten
@@ -21,6 +21,7 @@ from omnigraph.storage.layout import LOCKS, lock_name
 from omnigraph.storage.object_faults import StorageKind
 from omnigraph.storage.objects import Objects
 from omnigraph.storage.recent import Recent
+from omnigraph.values import dataclass
 
 _US: Final = 1_000_000
 

@@ -4,7 +4,6 @@ import errno
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
@@ -20,6 +19,7 @@ from obstore.exceptions import (
 
 from omnigraph.errors import StorageError
 from omnigraph.storage.layout import Root, redacted
+from omnigraph.values import dataclass
 
 
 class Doing(StrEnum):

@@ -3,13 +3,13 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Final, Protocol
 
 from omnigraph.errors import InternalError, shorten
 from omnigraph.storage.counters import Cost, record
 from omnigraph.storage.layout import Root
 from omnigraph.storage.object_faults import Doing, object_faults
+from omnigraph.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 import configparser
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
@@ -11,6 +11,7 @@ from typing import Any, Final
 from omnigraph.errors import ConfigError, did_you_mean, suggestion
 from omnigraph.limits import STORE_CONNECT_SECONDS, STORE_RETRIES_MAX, STORE_RETRY_SECONDS
 from omnigraph.storage.layout import Root
+from omnigraph.values import dataclass
 
 # Canonical name → the spellings taken for it, the strongest first. Each spelling in capitals, with
 # AWS_ in front, is also the environment variable.

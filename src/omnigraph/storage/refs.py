@@ -1,8 +1,7 @@
 """Lance branch refs: what a listing tells of one."""
 
-from dataclasses import dataclass
-
 from omnigraph.ids import Version
+from omnigraph.values import dataclass
 
 Incarnation = tuple[tuple[int, str], ...]
 """Tells one life of a branch name from another: delete and recreate never give the same one again."""

@@ -1,13 +1,13 @@
 """The seam to keyed rows with a conditional merge: the manifest, and small tables like it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Protocol
 
 import pyarrow as pa
 
 from omnigraph.ids import Version
 from omnigraph.storage.refs import BranchRef, Incarnation
+from omnigraph.values import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

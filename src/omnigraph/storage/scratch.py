@@ -1,7 +1,6 @@
 """Rows that a long operation keeps beside the tables while it runs: each file is written once, read by anyone, then removed."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import pyarrow as pa
 from lance.file import LanceFileReader, LanceFileWriter
@@ -10,6 +9,7 @@ from omnigraph.limits import SCAN_BATCH_ROWS
 from omnigraph.storage.datasets import Datasets
 from omnigraph.storage.faults import faults
 from omnigraph.storage.object_faults import Doing
+from omnigraph.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

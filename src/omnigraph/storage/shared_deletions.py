@@ -1,7 +1,6 @@
 """Deletion files that another line of a table has already: a second name for one instead of a new one."""
 
 import os
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from omnigraph.storage.faults import Place, faults
 from omnigraph.storage.layout import branch_path
 from omnigraph.storage.object_faults import Doing
 from omnigraph.storage.table import LanceTable
+from omnigraph.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -23,6 +23,7 @@ from omnigraph.storage.sequences import versions_of
 from omnigraph.storage.shared_deletions import Like, shared
 from omnigraph.storage.table import ROW_ADDRESS, LanceTable
 from omnigraph.storage.tables import Data, Heirs, Marked, Written
+from omnigraph.values import dataclass
 
 STORAGE_VERSION: Final = "2.2"
 """Always named: blobs need it, and the library's default may move."""

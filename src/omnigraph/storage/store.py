@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from lance.lance import _Session as Session
 
@@ -20,6 +19,7 @@ from omnigraph.storage.options import lance_options
 from omnigraph.storage.rows import Rows
 from omnigraph.storage.scratch import Scratch
 from omnigraph.storage.tables import Tables
+from omnigraph.values import dataclass
 
 MANIFEST_KEY = "object_id"
 

@@ -1,7 +1,7 @@
 """The seam to node and edge tables: the values that cross it and the protocols behind it."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from typing import Any, Protocol, TypeAlias
 
@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from omnigraph.ids import OperationId, Version
 from omnigraph.storage.blobs import BlobDescriptor, BlobForm
 from omnigraph.storage.refs import BranchRef
+from omnigraph.values import dataclass
 
 Filter: TypeAlias = str | pc.Expression
 """SQL text, or an Arrow expression, whose literals are typed and need no quoting."""

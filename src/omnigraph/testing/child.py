@@ -3,12 +3,12 @@
 import multiprocessing
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from typing import Any, Final
 
 from omnigraph.failpoints import Failpoint, arm_from, armed
+from omnigraph.values import dataclass
 
 WAIT_SECONDS: Final = 240.0
 KILLED: Final = -9

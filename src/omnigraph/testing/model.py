@@ -1,10 +1,11 @@
 """A plain graph, and writes that can be done to it and to a real one alike."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final, Protocol
 
 from omnigraph.api.graph import Graph
+from omnigraph.values import dataclass
 
 SCHEMA: Final = """
 node Person { k: String @key  n: I32? }

@@ -2,12 +2,12 @@
 
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
 from omnigraph.failpoints import Failpoint
 from omnigraph.testing.model import Age, Leave, Load, Meet, Plain, Settle, Tend, Write
+from omnigraph.values import dataclass
 
 NAMES: Final = "abcdef"
 PLACES: Final = "xyz"

@@ -12,7 +12,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Final
 
@@ -25,6 +25,7 @@ from omnigraph.runtime import SYSTEM
 from omnigraph.testing.child import KILLED, run_child
 from omnigraph.testing.model import SCHEMA, Plain, shown
 from omnigraph.testing.schedule import Chance, Drop, Fault, Fork, Step, Way
+from omnigraph.values import dataclass
 
 REFUSED: Final = 3
 """The exit code of a child whose step was refused."""

@@ -1,7 +1,6 @@
 """What a refused plan says, and what the planner does with parts of a schema it does not know."""
 
 import pickle
-from dataclasses import dataclass
 
 import pytest
 
@@ -12,6 +11,7 @@ from omnigraph.catalog.steps import SchemaPlan, first_refusal
 from omnigraph.catalog.types import PropertyType, Scalar
 from omnigraph.errors import InternalError, UnsupportedSchemaChange
 from omnigraph.ids import TableKey
+from omnigraph.values import dataclass
 
 
 def text(name: str, *, nullable: bool = False) -> Property:

@@ -1,7 +1,6 @@
 """The rows a write is judged against: what is committed, and what will be there afterwards."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 import pyarrow as pa
@@ -10,6 +9,7 @@ import pyarrow.compute as pc
 from omnigraph.catalog.model import Catalog
 from omnigraph.commit.changes import Changes, column
 from omnigraph.ids import TableKey, node_key
+from omnigraph.values import dataclass
 
 
 class Committed(Protocol):

@@ -1,7 +1,6 @@
 """Violations as they are collected: the first few in full, the rest counted."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -10,6 +9,7 @@ from omnigraph.catalog.values import json_column
 from omnigraph.commit.changes import TableChange, column
 from omnigraph.errors import OmniError, Problem, data_error
 from omnigraph.limits import PROBLEMS_SHOWN_MAX
+from omnigraph.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """Values of a mutation: what is assigned to a property, and what one is compared with."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from omnigraph.catalog.fit import Misfit, fit
 from omnigraph.catalog.types import PropertyType
@@ -16,6 +16,7 @@ from omnigraph.compile.checked import Assign, AssignedValue, Const, Now, ParamRe
 from omnigraph.errors import shorten
 from omnigraph.language.query import tree
 from omnigraph.language.source import Span
+from omnigraph.values import dataclass
 
 
 def assignments(

@@ -1,7 +1,7 @@
 """One block of a pattern while it is being checked, and how it gains variables."""
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from omnigraph.compile.check.context import Context
 from omnigraph.compile.check.scope import ANONYMOUS, Bound, Scope
@@ -14,6 +14,7 @@ from omnigraph.compile.checked import (
     VariableKind,
 )
 from omnigraph.language.query import tree
+from omnigraph.values import dataclass
 
 
 @dataclass(slots=True)

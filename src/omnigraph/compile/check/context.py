@@ -1,12 +1,12 @@
 """What every part of the checker needs to know about the query at hand."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from omnigraph.catalog.model import Catalog
 from omnigraph.compile.check.findings import Findings
 from omnigraph.compile.check.scope import Namer
 from omnigraph.compile.checked import Parameter, Variable
+from omnigraph.values import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

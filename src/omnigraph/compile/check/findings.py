@@ -1,12 +1,13 @@
 """What the checker has to say about one query, in the order it noticed."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import islice
 
 from omnigraph.errors import did_you_mean, suggestion
 from omnigraph.language.source import Diagnostic, Span, Stage
 from omnigraph.limits import NAMES_SHOWN_MAX, PROBLEMS_SHOWN_MAX, SUGGESTION_CANDIDATES_MAX
+from omnigraph.values import dataclass
 
 
 @dataclass(slots=True)

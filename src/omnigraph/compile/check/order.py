@@ -1,7 +1,7 @@
 """The order of a read: aliases, properties, aggregates of the extended dialect, one leading ranking."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from omnigraph.compile.check.context import Context
 from omnigraph.compile.check.expressions import (
@@ -27,6 +27,7 @@ from omnigraph.compile.checked import (
 )
 from omnigraph.language.query import tree
 from omnigraph.language.source import NOWHERE, Span
+from omnigraph.values import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,10 +2,11 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from omnigraph.compile.checked import Variable, VariableKind
 from omnigraph.language.query import tree
+from omnigraph.values import dataclass
 
 ANONYMOUS = "_"
 

@@ -1,7 +1,6 @@
 """The type a statement writes, and the names it may use of it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from omnigraph.catalog.model import EdgeType, Property, TableType
 from omnigraph.catalog.types import PropertyType, Scalar
@@ -9,6 +8,7 @@ from omnigraph.compile.check.context import Context
 from omnigraph.compile.check.findings import alternatives, best
 from omnigraph.compile.checked import VariableKind
 from omnigraph.language.query import tree
+from omnigraph.values import dataclass
 
 ENDS: Mapping[str, str] = {"from": "src", "to": "dst"}
 """How the ends of an edge are written, and the columns that hold them."""

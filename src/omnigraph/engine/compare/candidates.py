@@ -1,7 +1,7 @@
 """Which rows of two versions of a table may differ, found without reading rows that cannot."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
@@ -16,6 +16,7 @@ from omnigraph.engine.compare.spread import Portion, Spread, aligned
 from omnigraph.ids import Version
 from omnigraph.storage.refs import BranchRef
 from omnigraph.storage.tables import FragmentInfo, Table, TableAt, Tables
+from omnigraph.values import dataclass
 
 LAST_UPDATED: Final = "_row_last_updated_at_version"
 

@@ -1,7 +1,6 @@
 """Reading rows of both sides a bounded chunk at a time, and comparing them column by column."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +15,7 @@ from omnigraph.engine.compare.spread import Spread
 from omnigraph.limits import COMPARE_ROWS_MAX
 from omnigraph.storage.blobs import BlobForm, BlobKind, is_blob
 from omnigraph.storage.tables import Table, TableAt, Tables
+from omnigraph.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

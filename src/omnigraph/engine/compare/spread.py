@@ -1,7 +1,6 @@
 """Comparing large tables with many hands: the sides of every row meet by id, and only rows that may differ come back."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
@@ -13,6 +12,7 @@ from omnigraph.pipeline.home import Home
 from omnigraph.pipeline.splits import HeldSplit, cut_table
 from omnigraph.pipeline.steps import KEY, Runner, Shuffle
 from omnigraph.storage.tables import FragmentInfo, Table
+from omnigraph.values import dataclass
 
 BEFORE: Final = "before"
 AFTER: Final = "after"

@@ -3,7 +3,6 @@
 import threading
 from collections import OrderedDict
 from collections.abc import Hashable, Set
-from dataclasses import dataclass
 
 import pyarrow as pa
 
@@ -12,6 +11,7 @@ from omnigraph.errors import HistoryReclaimed, TableNotFound
 from omnigraph.limits import KNOWN_IDS_SMALL, LOOKUP_ROWS_PER_VALUE, LOOKUP_VALUES_MAX
 from omnigraph.manifest.snapshot import Entry
 from omnigraph.storage.tables import IndexKind, Table, Tables
+from omnigraph.values import dataclass
 
 _OVERLAY_PART = 64
 """Ids that came or went are folded into the whole when they are more than one in this many of it."""

@@ -2,10 +2,10 @@
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 
 from omnigraph.errors import ConfigError
+from omnigraph.values import dataclass
 
 MODE = "OMNIGRAPH_TRAVERSAL_MODE"
 FRONTIER = "OMNIGRAPH_EXPAND_INDEXED_MAX_FRONTIER"

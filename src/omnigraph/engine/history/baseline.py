@@ -5,7 +5,6 @@ import os
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from omnigraph.errors import InternalError, StorageError
 from omnigraph.ids import BranchName
 from omnigraph.manifest.records import GraphCommit
 from omnigraph.manifest.view import View
+from omnigraph.values import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

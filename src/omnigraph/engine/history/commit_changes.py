@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-from dataclasses import dataclass
 from itertools import islice
 from typing import Final
 
@@ -17,6 +16,7 @@ from omnigraph.manifest.snapshot import Entry
 from omnigraph.manifest.state import BranchState
 from omnigraph.manifest.travel import find_commit, state_of
 from omnigraph.storage.tables import Tables
+from omnigraph.values import dataclass
 
 _PREFIX: Final = "og1p."
 _NAMES: Final = {"commit", "wanted", "table", "after"}

@@ -1,7 +1,6 @@
 """Diff: which entities differ between two states of the graph, by table key, then id, streaming."""
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 
 import pyarrow as pa
@@ -18,6 +17,7 @@ from omnigraph.manifest.snapshot import Entry, Snapshot
 from omnigraph.manifest.state import BranchState
 from omnigraph.manifest.travel import At, find_commit, state_at, state_of
 from omnigraph.storage.tables import Tables
+from omnigraph.values import dataclass
 
 
 class Op(StrEnum):

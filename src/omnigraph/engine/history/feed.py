@@ -1,7 +1,6 @@
 """The change feed: what each commit of a branch changed, oldest first, with a cursor to go on from."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final
 
@@ -15,6 +14,7 @@ from omnigraph.limits import CHANGES_PAGE
 from omnigraph.manifest.records import GraphCommit
 from omnigraph.manifest.state import BranchState
 from omnigraph.manifest.travel import state_of
+from omnigraph.values import dataclass
 
 _PREFIX: Final = "og1."
 

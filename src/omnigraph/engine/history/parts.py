@@ -3,7 +3,6 @@
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -25,6 +24,7 @@ from omnigraph.pipeline.splits import cut_table
 from omnigraph.pipeline.steps import Each, Runner
 from omnigraph.storage.blobs import BlobForm
 from omnigraph.storage.tables import TableAt
+from omnigraph.values import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

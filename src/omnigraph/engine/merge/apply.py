@@ -2,7 +2,6 @@
 removed ones go with the last of them."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +21,7 @@ from omnigraph.limits import MERGE_COMMITS_MAX
 from omnigraph.storage.blobs import BlobForm
 from omnigraph.storage.counters import Cost, record
 from omnigraph.storage.tables import Heirs, Staged, Table, TableAt, Tables, Written
+from omnigraph.values import dataclass
 
 _NONE_REMOVED = REMOVED.empty_table()
 

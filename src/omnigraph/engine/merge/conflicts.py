@@ -1,13 +1,13 @@
 """What two sides of a merge cannot agree on: kind, place, what each side did, and the three rows."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
 from omnigraph.engine.compare.images import Row
 from omnigraph.errors import Problem, shorten
 from omnigraph.ids import TableKey
+from omnigraph.values import dataclass
 
 
 class ConflictKind(StrEnum):

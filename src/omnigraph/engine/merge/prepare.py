@@ -1,7 +1,6 @@
 """From a relation to a plan: decide every table, collect every conflict, judge the merged graph, stage."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 
 from omnigraph.catalog.model import Catalog, NodeType
 from omnigraph.commit.changes import Changes, changes_of
@@ -29,6 +28,7 @@ from omnigraph.limits import MERGE_SHELF_BYTES
 from omnigraph.manifest.snapshot import Entry
 from omnigraph.manifest.state import BranchState
 from omnigraph.storage.tables import Table, Tables
+from omnigraph.values import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

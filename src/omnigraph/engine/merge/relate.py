@@ -1,7 +1,6 @@
 """How two branches relate: their base, the outcome, and per table what there is to do."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from itertools import islice
 
@@ -14,6 +13,7 @@ from omnigraph.manifest.records import GraphCommit, lance_branch
 from omnigraph.manifest.snapshot import Entry, Snapshot
 from omnigraph.manifest.state import BranchState
 from omnigraph.manifest.travel import state_of
+from omnigraph.values import dataclass
 
 
 class Outcome(StrEnum):

@@ -1,7 +1,7 @@
 """Three rows of one id become one, or a conflict: the truth table, over whole columns."""
 
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from typing import Any
 
@@ -19,6 +19,7 @@ from omnigraph.engine.compare.spread import Spread
 from omnigraph.engine.merge.conflicts import ConflictKind
 from omnigraph.storage.counters import carried
 from omnigraph.storage.tables import TableAt, Tables
+from omnigraph.values import dataclass
 
 TRIPLES = pa.schema(
     [

@@ -1,13 +1,14 @@
 """The rows a merge is judged against: those of the target, with a note of every table that was looked into."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import pyarrow as pa
 
 from omnigraph.ids import TableKey, Version
 from omnigraph.manifest.snapshot import Snapshot
 from omnigraph.storage.tables import Table, Tables
+from omnigraph.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,6 @@
 """The merging verb: bring what one branch did into another, in one commit, or say why not."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from omnigraph.commit.plan import WritePlan
 from omnigraph.commit.sidecar import WriterKind
@@ -20,6 +19,7 @@ from omnigraph.manifest.names import branch_name
 from omnigraph.manifest.records import CommitKind, GraphCommit
 from omnigraph.manifest.state import BranchState
 from omnigraph.manifest.view import View
+from omnigraph.values import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

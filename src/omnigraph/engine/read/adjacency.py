@@ -1,7 +1,7 @@
 """Adjacency: the neighbours of every node as compressed rows, walked with NumPy alone."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
 from typing import Any
 
@@ -11,6 +11,7 @@ import numpy.typing as npt
 from omnigraph.compile.checked import Direction
 from omnigraph.engine.read.numbers import ABSENT, Mask, Numbers, counted, spread
 from omnigraph.engine.read.places import Places
+from omnigraph.values import dataclass
 
 Small = npt.NDArray[Any]
 """Integers in four bytes while they fit, else in eight."""

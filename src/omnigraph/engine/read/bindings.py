@@ -1,13 +1,13 @@
 """A table of bindings: one column of numbers per variable, perhaps with a weight per row."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from omnigraph.engine.read.numbers import Mask, Numbers, counted, no_numbers
 from omnigraph.errors import EngineError
 from omnigraph.limits import PATHS_MAX
+from omnigraph.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

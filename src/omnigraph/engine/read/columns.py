@@ -1,12 +1,12 @@
 """Columns held in memory: built from the fragments of a version, and from the columns of the one before."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 
 import pyarrow as pa
 
 from omnigraph.engine.read.layout import Layout
 from omnigraph.storage.tables import FragmentInfo
+from omnigraph.values import dataclass
 
 Read = Callable[[Sequence[FragmentInfo]], pa.Array]
 

@@ -1,7 +1,7 @@
 """The entities of one table version: their numbers, ids and properties, read through a shared cache."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -27,6 +27,7 @@ from omnigraph.engine.read.renamed import RenamedTable
 from omnigraph.limits import HELD_PART, KEY_MAP_ROWS_MAX, LOOKUP_VALUES_MAX
 from omnigraph.manifest.snapshot import Entry
 from omnigraph.storage.tables import FragmentInfo, IndexKind, Table, Tables
+from omnigraph.values import dataclass
 
 ID = "id"
 _ROW_ID = "_rowid"

@@ -1,7 +1,6 @@
 """Groups: rows that agree on their keys, counted, added up and compared."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +13,7 @@ from omnigraph.engine.read.encode import codes_of
 from omnigraph.engine.read.numbers import Numbers, counted, no_numbers
 from omnigraph.engine.read.reader import Reader
 from omnigraph.engine.read.rows import Groups, value_column
+from omnigraph.values import dataclass
 
 _INTEGER_SUM_MAX = 2.0**62
 """Sums of integers are exact while they are surely below this; beyond it they are added as floats."""

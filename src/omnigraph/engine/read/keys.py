@@ -1,13 +1,14 @@
 """Key maps: from ids to numbers, for tables whose entities are asked for by id again and again."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import pyarrow as pa
 
 from omnigraph.engine.read.layout import Layout
 from omnigraph.engine.read.numbers import ABSENT
 from omnigraph.engine.read.places import Places
+from omnigraph.values import dataclass
 
 _ENTRY_BYTES = 130
 """About what an id and its number take in a dictionary."""

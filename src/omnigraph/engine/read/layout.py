@@ -1,11 +1,11 @@
 """Layouts: which rows a table version holds, told by its fragments; versions that hold the same share one."""
 
-from dataclasses import dataclass
 from functools import cached_property
 
 from omnigraph.engine.held.cache import ByteCache
 from omnigraph.manifest.snapshot import Entry
 from omnigraph.storage.tables import FragmentInfo, Tables
+from omnigraph.values import dataclass
 
 _FRAGMENT_BYTES = 400
 """About what a description of a fragment takes."""

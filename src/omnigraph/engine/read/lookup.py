@@ -1,7 +1,6 @@
 """Lookups answered from memory: one step from an id to the rows of the result."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
 import pyarrow as pa
@@ -15,6 +14,7 @@ from omnigraph.engine.read.entities import Entities
 from omnigraph.engine.read.keys import KeyMap
 from omnigraph.engine.read.opened import Opened
 from omnigraph.engine.read.places import Places
+from omnigraph.values import dataclass
 
 _TAKE: Final = pc.get_function("take")
 _OPTIONS: Final = pc.TakeOptions(boundscheck=True)

@@ -1,7 +1,6 @@
 """Matches: from a value to the entities that have it, for properties that are asked for by value again and again."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -10,6 +9,7 @@ import pyarrow.compute as pc
 from omnigraph.catalog.types import INTEGERS, PropertyType, Scalar
 from omnigraph.engine.read.adjacency import Small, small, stable_order
 from omnigraph.engine.read.numbers import Numbers, no_numbers
+from omnigraph.values import dataclass
 
 _VALUE_BYTES = 130
 """About what a value and its number take in a dictionary."""

@@ -1,7 +1,7 @@
 """The tables of one snapshot as reads see them: opened once, shared by all queries of that moment."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import MappingProxyType
 
 from omnigraph.catalog.model import Catalog, TableType
@@ -11,6 +11,7 @@ from omnigraph.engine.read.topology import Topology
 from omnigraph.ids import TableKey, edge_key, node_key
 from omnigraph.manifest.snapshot import Snapshot
 from omnigraph.storage.tables import Tables
+from omnigraph.values import dataclass
 
 Names = Mapping[TableKey, Mapping[str, str]]
 """The columns of properties that were called otherwise at the time that is read, by table."""

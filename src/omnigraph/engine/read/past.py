@@ -4,8 +4,6 @@ A query is taken as one for the schema of now: what was renamed since is found b
 since was not there. One that does not fit the schema of now is taken as one of that time.
 """
 
-from dataclasses import dataclass
-
 from omnigraph.catalog.contract import Contract
 from omnigraph.catalog.model import Catalog, TableType
 from omnigraph.compile.checked import CheckedRead
@@ -16,6 +14,7 @@ from omnigraph.errors import QueryError
 from omnigraph.language.source import Source
 from omnigraph.manifest.snapshot import Snapshot
 from omnigraph.manifest.view import View
+from omnigraph.values import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,12 +1,11 @@
 """Places: where the row of each entity stands in the columns of a table version."""
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from omnigraph.engine.read.numbers import ABSENT, Numbers, indices_of, whole_indices
+from omnigraph.values import dataclass
 
 _SPARSE = 4
 """A lookup table may have this many slots per row; sparser row ids are searched."""

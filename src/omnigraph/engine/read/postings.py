@@ -1,7 +1,7 @@
 """Postings: for every term of a fragment the rows that have it, how often, and how long their texts are."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -10,6 +10,7 @@ import pyarrow as pa
 from omnigraph.engine.read.adjacency import Small, small, stable_order
 from omnigraph.engine.read.numbers import Numbers, no_numbers
 from omnigraph.engine.read.vocabulary import Vocabulary, terms_of
+from omnigraph.values import dataclass
 
 _TERM_BYTES = 120
 """About what a term takes in a vocabulary."""

@@ -2,11 +2,12 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Protocol, TypeVar
 
 from omnigraph.compile.explain import line
 from omnigraph.compile.operators import Operator, Project, inputs
+from omnigraph.values import dataclass
 
 
 class Counted(Protocol):

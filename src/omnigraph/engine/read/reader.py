@@ -1,7 +1,7 @@
 """Everything one query reads from: a snapshot, the caches of the graph, parameter values, one instant."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 
 import numpy as np
@@ -28,6 +28,7 @@ from omnigraph.engine.read.entities import Entities
 from omnigraph.engine.read.numbers import Numbers
 from omnigraph.engine.read.opened import Opened
 from omnigraph.engine.read.profile import Profile
+from omnigraph.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,12 +1,13 @@
 """A table of an earlier time, read under the names its properties have now."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 
 import pyarrow as pa
 
 from omnigraph.storage.tables import FragmentInfo, IndexInfo, IndexKind, Offsets, Table, TableAt
+from omnigraph.values import dataclass
 
 _LASTING = ("id", "src", "dst")
 

@@ -1,7 +1,6 @@
 """Rows on their way to the result: bindings, or groups of them; and the values that are read from them."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -26,6 +25,7 @@ from omnigraph.engine.read.numbers import Numbers
 from omnigraph.engine.read.reader import Reader
 from omnigraph.engine.read.search import scores, text_truth
 from omnigraph.errors import InternalError
+from omnigraph.values import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

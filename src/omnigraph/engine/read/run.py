@@ -1,7 +1,6 @@
 """Running a plan: each operator in turn, from bindings to rows, a table at a time."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TypeVar, assert_never
 
 import pyarrow as pa
@@ -36,6 +35,7 @@ from omnigraph.engine.read.search import rank
 from omnigraph.engine.read.sorting import bounds
 from omnigraph.errors import InternalError
 from omnigraph.limits import RESULT_BATCH_ROWS
+from omnigraph.values import dataclass
 
 T = TypeVar("T", bound=Rows)
 

@@ -1,7 +1,6 @@
 """Binding a variable: every node of a type that passes its tests."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -31,6 +30,7 @@ from omnigraph.engine.read.reader import Reader
 from omnigraph.engine.read.search import matching
 from omnigraph.limits import MORSEL_ROWS
 from omnigraph.storage.tables import IndexKind
+from omnigraph.values import dataclass
 
 _ROW_ID = "_rowid"
 _FIRST_PART = 4

@@ -1,7 +1,6 @@
 """Searching the texts of a table version: through its text index, or through terms held in memory."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +13,7 @@ from omnigraph.engine.read.postings import Postings, bm25, find, find_near, post
 from omnigraph.engine.read.vocabulary import Vocabulary, distinct_terms
 from omnigraph.storage.tables import FragmentInfo, IndexKind
 from omnigraph.storage.text import tokens
+from omnigraph.values import dataclass
 
 _BLOCK_ROWS = 1 << 18
 """Texts that are analysed together."""

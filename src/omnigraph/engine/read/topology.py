@@ -1,7 +1,6 @@
 """Topology: one edge table with the nodes at both ends, and the adjacencies that are made from it."""
 
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -32,6 +31,7 @@ from omnigraph.errors import NotFoundError
 from omnigraph.limits import LOOKUP_VALUES_MAX
 from omnigraph.manifest.snapshot import Entry
 from omnigraph.storage.tables import FragmentInfo, IndexKind, Offsets, Table
+from omnigraph.values import dataclass
 
 Fragments = tuple[FragmentInfo, ...]
 

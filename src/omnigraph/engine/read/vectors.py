@@ -1,7 +1,6 @@
 """Vectors: squared distances to a query, and the entities that are closest to it."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +10,7 @@ from omnigraph.engine.read import costs
 from omnigraph.engine.read.entities import Entities
 from omnigraph.engine.read.numbers import Numbers, no_numbers
 from omnigraph.storage.tables import IndexKind
+from omnigraph.values import dataclass
 
 Distances = npt.NDArray[np.float64]
 Matrix = npt.NDArray[np.float32]

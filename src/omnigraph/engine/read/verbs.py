@@ -1,7 +1,7 @@
 """The reading verbs: run a query on a view, look up one entity, read a table."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -22,6 +22,7 @@ from omnigraph.ids import TableKey
 from omnigraph.language.source import Source
 from omnigraph.manifest.view import View
 from omnigraph.runtime import datetime_of
+from omnigraph.values import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 from omnigraph.catalog import diff
 from omnigraph.catalog.model import Catalog
@@ -37,6 +36,7 @@ from omnigraph.manifest.records import CommitKind, GraphCommit
 from omnigraph.manifest.snapshot import Entry
 from omnigraph.manifest.view import View
 from omnigraph.storage.tables import TableAt, Tables
+from omnigraph.values import dataclass
 
 _log = get_logger(__name__)
 

@@ -1,7 +1,7 @@
 """What a schema change does to tables: which are made, renamed, reshaped and dropped. Pure."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import pyarrow as pa
 
@@ -11,6 +11,7 @@ from omnigraph.catalog.model import Catalog, TableType
 from omnigraph.catalog.steps import TypeKind
 from omnigraph.ids import TableKey
 from omnigraph.storage.tables import AddColumn, ColumnChange, DropColumn, RenameColumn
+from omnigraph.values import dataclass
 
 TABLE_KINDS = (TypeKind.NODE, TypeKind.EDGE)
 

@@ -1,9 +1,9 @@
 """What the doctor finds: something that should not be, where, and what to do about it."""
 
-from dataclasses import dataclass
 from typing import Any
 
 from omnigraph.ids import TableKey
+from omnigraph.values import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

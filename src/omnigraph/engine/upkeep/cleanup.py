@@ -1,7 +1,7 @@
 """Cleanup: old versions, orphan forks and dropped tables go, never anything that is visible or pinned somewhere."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -22,6 +22,7 @@ from omnigraph.manifest.lives import Life
 from omnigraph.manifest.records import CommitKind, graph_branch
 from omnigraph.manifest.snapshot import Snapshot
 from omnigraph.storage.tables import Reclaimed
+from omnigraph.values import dataclass
 
 Live = Mapping[BranchName, Snapshot]
 

@@ -1,7 +1,7 @@
 """Optimise: compaction, index coverage and manifest folding, without changing a row."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
 from typing import Any
 
@@ -29,6 +29,7 @@ from omnigraph.manifest.records import CommitKind
 from omnigraph.manifest.snapshot import Entry
 from omnigraph.manifest.view import View
 from omnigraph.storage.tables import Hands, Staged, TableAt, Tables
+from omnigraph.values import dataclass
 
 _log = get_logger(__name__)
 

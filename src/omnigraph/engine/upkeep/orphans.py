@@ -1,7 +1,6 @@
 """Forks nobody owns: what an interrupted first write or branch delete left on a table."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 from omnigraph.commit.queues import queue_key
 from omnigraph.engine.engine import Engine
@@ -13,6 +12,7 @@ from omnigraph.manifest.names import SCHEMA_APPLY_LOCK
 from omnigraph.manifest.records import graph_branch
 from omnigraph.manifest.snapshot import Snapshot
 from omnigraph.storage.holders import Activity
+from omnigraph.values import dataclass
 
 ACTIVITY = Activity("cleanup")
 

@@ -1,7 +1,6 @@
 """Repair: adopt table commits that no write of ours explains; rows are never rewritten."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
@@ -16,6 +15,7 @@ from omnigraph.manifest.records import CommitKind, GraphCommit
 from omnigraph.manifest.snapshot import Entry
 from omnigraph.storage.holders import Activity
 from omnigraph.storage.tables import TableAt, TransactionInfo
+from omnigraph.values import dataclass
 
 _MAINTENANCE: Final = frozenset({"ReserveFragments", "Rewrite", "CreateIndex"})
 """Operations that change no row."""

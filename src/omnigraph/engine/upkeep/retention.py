@@ -1,7 +1,6 @@
 """What a cleanup keeps: so many versions of every table, and whatever could be seen since a point in time."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 from itertools import islice, pairwise
 
@@ -10,6 +9,7 @@ from omnigraph.errors import UserInputError
 from omnigraph.ids import Version
 from omnigraph.limits import SCRATCH_SECONDS
 from omnigraph.storage.tables import VersionInfo
+from omnigraph.values import dataclass
 
 Committed = Callable[[Version], int | None]
 """When the commit was made that brought a version of a table; None for maintenance, which makes none."""

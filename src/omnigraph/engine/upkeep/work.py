@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import TypeVar
 
 from omnigraph.commit.plan import TableWrite, WritePlan
@@ -15,6 +14,7 @@ from omnigraph.manifest.publish import Published
 from omnigraph.manifest.records import CommitKind
 from omnigraph.manifest.view import View
 from omnigraph.storage.counters import carried
+from omnigraph.values import dataclass
 
 A = TypeVar("A")
 B = TypeVar("B")

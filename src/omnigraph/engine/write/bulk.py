@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from typing import TypeVar
 
@@ -39,6 +39,7 @@ from omnigraph.pipeline.splits import HeldSplit, Split, cut_table
 from omnigraph.pipeline.stage import Pieces, mark_splits, stage_step, write_splits
 from omnigraph.pipeline.steps import Runner, Step
 from omnigraph.storage.tables import Marked, Staged, TableAt, Tables, Written
+from omnigraph.values import dataclass
 
 _A = TypeVar("_A", bound=Answer)
 

@@ -1,7 +1,7 @@
 """Committed rows of one view, and which tables were consulted: the read set of a write."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import pyarrow as pa
 
@@ -11,6 +11,7 @@ from omnigraph.ids import TableKey, Version
 from omnigraph.manifest.snapshot import Snapshot
 from omnigraph.storage.blobs import BlobForm
 from omnigraph.storage.tables import Table, Tables
+from omnigraph.values import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,7 +1,7 @@
 """Cutting what a load is given into splits, as far as it can be read more than once."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -34,6 +34,7 @@ from omnigraph.pipeline.splits import (
 )
 from omnigraph.runtime import SYSTEM
 from omnigraph.storage.store import Store
+from omnigraph.values import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

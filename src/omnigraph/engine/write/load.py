@@ -3,7 +3,6 @@
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
 
@@ -30,6 +29,7 @@ from omnigraph.pipeline.intake import Intake
 from omnigraph.pipeline.local import LocalRunner
 from omnigraph.pipeline.splits import Portion, Split
 from omnigraph.pipeline.steps import Runner
+from omnigraph.values import dataclass
 
 KINDS = {
     LoadMode.APPEND: ChangeKind.APPEND,

@@ -1,7 +1,7 @@
 """Mutations: statements of a query become the change of tables, reading committed plus pending rows."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 
 import pyarrow as pa
@@ -35,6 +35,7 @@ from omnigraph.engine.write.committed import SnapshotRows
 from omnigraph.errors import Problem, data_error
 from omnigraph.pipeline.columns import blob
 from omnigraph.runtime import Runtime
+from omnigraph.values import dataclass
 
 _TEXT = PropertyType(scalar=Scalar.STRING)
 

@@ -1,7 +1,6 @@
 """From changes to a plan: check every rule, stage every table."""
 
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 
 from omnigraph.commit.changes import ChangeKind, Changes, TableChange
 from omnigraph.commit.constraints import violations
@@ -15,6 +14,7 @@ from omnigraph.manifest.snapshot import Entry
 from omnigraph.manifest.view import View
 from omnigraph.storage.counters import carried
 from omnigraph.storage.tables import Staged, TableAt, Tables
+from omnigraph.values import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

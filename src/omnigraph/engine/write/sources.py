@@ -1,7 +1,7 @@
 """What a load is given: files, frames, streams and records, told apart before anything is read."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from omnigraph.pipeline.parcels import parcel, weight
 from omnigraph.pipeline.reading import TEXT
 from omnigraph.pipeline.records import as_record, take_records
 from omnigraph.pipeline.splits import Portion
+from omnigraph.values import dataclass
 
 RECORD_SUFFIXES = (".jsonl", ".ndjson", ".json", ".jsonl.gz", ".ndjson.gz", ".json.gz")
 FRAME_SUFFIXES = (".parquet", ".csv")

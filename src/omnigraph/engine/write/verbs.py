@@ -1,7 +1,7 @@
 """The writing verbs: mutate and load."""
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from omnigraph.commit.changes import ChangeKind, Changes
@@ -24,6 +24,7 @@ from omnigraph.manifest.names import branch_name, new_branch_name
 from omnigraph.manifest.records import CommitKind, GraphCommit
 from omnigraph.manifest.view import View
 from omnigraph.runtime import datetime_of
+from omnigraph.values import dataclass
 
 MIXED_WRITES = "T29"
 """Inserts or updates beside deletes; no schema changes that."""

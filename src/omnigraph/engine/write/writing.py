@@ -1,7 +1,6 @@
 """One write of rows that are held in memory, over all its attempts."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from omnigraph.commit.changes import Changes
 from omnigraph.commit.plan import WritePlan
@@ -13,6 +12,7 @@ from omnigraph.ids import BranchName
 from omnigraph.manifest.publish import Published
 from omnigraph.manifest.records import GraphCommit
 from omnigraph.manifest.view import View
+from omnigraph.values import dataclass
 
 
 @dataclass(slots=True)

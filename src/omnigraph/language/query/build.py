@@ -1,7 +1,6 @@
 """From the pieces of the grammar to the tree; the parser calls one method per completed rule."""
 
 import re
-from dataclasses import dataclass
 from typing import Any, Literal, cast
 
 from lark import Token, Transformer, v_args
@@ -53,6 +52,7 @@ from omnigraph.language.query.tree import (
     VariableExpr,
 )
 from omnigraph.language.source import Span
+from omnigraph.values import dataclass
 
 ESCAPES = {"\\": "\\", '"': '"', "n": "\n", "r": "\r", "t": "\t"}
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)

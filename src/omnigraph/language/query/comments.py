@@ -1,11 +1,11 @@
 """The comments and blank lines of a query text, each tied to the token behind it."""
 
-from dataclasses import dataclass
 from itertools import pairwise
 
 from lark import Token
 
 from omnigraph.language.query.tokens import COMMENT, END, scan
+from omnigraph.values import dataclass
 
 # The formatter adds and drops these; the other tokens, the core, keep their number and places.
 _FREE = frozenset({"_COMMA", "_LPAREN", "RPAREN", COMMENT, END})

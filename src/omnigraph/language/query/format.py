@@ -3,7 +3,7 @@
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import zip_longest
 
 from omnigraph.language.query.comments import Comment, Notes, core_count, notes_of
@@ -27,6 +27,7 @@ from omnigraph.language.query.tree import (
 )
 from omnigraph.language.query.words import HEADER
 from omnigraph.language.source import Source
+from omnigraph.values import dataclass
 
 LINE_CHARS_MAX = 100
 INDENT = "  "

@@ -1,10 +1,11 @@
 """Where the reader of a query text stands: what it took last and what is still open."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from lark import Token
 
 from omnigraph.errors import shorten
+from omnigraph.values import dataclass
 
 _OPENING = frozenset({"LBRACE", "_LPAREN", "GROUP", "LBRACKET"})
 _CLOSING = frozenset({"RBRACE", "RPAREN", "RBRACKET"})

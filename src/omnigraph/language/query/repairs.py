@@ -1,7 +1,6 @@
 """Slips whose meaning is plain: reported, then read as what was meant."""
 
 from collections.abc import Callable, Container
-from dataclasses import dataclass
 
 from lark import Token
 
@@ -12,6 +11,7 @@ from omnigraph.language.query.tokens import BAD_NUMBER, STRAY, span_of
 from omnigraph.language.query.wording import brief, line_with, shown
 from omnigraph.language.query.words import SCALARS, terminal
 from omnigraph.language.source import Diagnostic, Source, Span
+from omnigraph.values import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,7 +1,6 @@
 """Expressions, conditions and simple clauses as canonical text on one line."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from decimal import Decimal
 
 from omnigraph.language.query.tree import (
@@ -32,6 +31,7 @@ from omnigraph.language.query.tree import (
     Traversal,
     VariableExpr,
 )
+from omnigraph.values import dataclass
 
 _ESCAPED = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n", "\r": r"\r", "\t": r"\t"})
 

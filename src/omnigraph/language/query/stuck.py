@@ -1,7 +1,5 @@
 """A token that does not fit, with everything known about its place."""
 
-from dataclasses import dataclass
-
 from lark import Token
 
 from omnigraph.language.query.codes import QueryCode, finding
@@ -9,6 +7,7 @@ from omnigraph.language.query.place import Place
 from omnigraph.language.query.tokens import span_of
 from omnigraph.language.query.wording import described
 from omnigraph.language.source import Diagnostic, Source
+from omnigraph.values import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,9 +1,9 @@
 """The tree of a query text: what was written, where, before anything is checked."""
 
-from dataclasses import dataclass
 from typing import Literal
 
 from omnigraph.language.source import NOWHERE, Span
+from omnigraph.values import dataclass
 
 Comparison = Literal["=", "!=", "<", "<=", ">", ">=", "contains", "starts_with"]
 AggregateName = Literal["count", "sum", "avg", "min", "max"]

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal, cast
 
 from lark import Token, Transformer
@@ -24,6 +23,7 @@ from omnigraph.language.schema.tree import (
     TypeExpr,
 )
 from omnigraph.language.source import Span
+from omnigraph.values import dataclass
 
 Part = Any
 """A token, or what an earlier rule made of some."""

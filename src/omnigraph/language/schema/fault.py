@@ -1,13 +1,14 @@
 """Where and in what state a schema text stopped making sense."""
 
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 
 from lark import Token
 
 from omnigraph.language.schema.build import token_span
 from omnigraph.language.source import Span
+from omnigraph.values import dataclass
 
 DECLARATIONS = ("INTERFACE", "NODE", "EDGE")
 KEYWORDS = ("interface", "node", "edge")

@@ -2,7 +2,7 @@
 
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from omnigraph.language.schema.tree import (
     Annotation,
@@ -18,6 +18,7 @@ from omnigraph.language.schema.tree import (
     SchemaTree,
     TypeExpr,
 )
+from omnigraph.values import dataclass
 
 _INDENT = "  "
 _ESCAPED = str.maketrans({'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"})

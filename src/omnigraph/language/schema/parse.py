@@ -3,7 +3,7 @@
 import re
 from codecs import BOM_UTF8
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from importlib.resources import files
 from itertools import islice
@@ -25,6 +25,7 @@ from omnigraph.language.schema.tree import (
 from omnigraph.language.schema.trivia import read_trivia
 from omnigraph.language.source import Diagnostic, Source, Span, schema_error
 from omnigraph.limits import PROBLEMS_SHOWN_MAX, SOURCE_BYTES_MAX
+from omnigraph.values import dataclass
 
 _RESUME = re.compile(
     r"""

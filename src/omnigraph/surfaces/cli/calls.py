@@ -1,9 +1,10 @@
 """A call as it was typed: flags before the command, words of earlier releases, how errors are printed."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import typer
+
+from omnigraph.values import dataclass
 
 _WITH_VALUE = frozenset({"--store", "--uri", "--as"})
 _ALONE = frozenset({"--quiet", "-q", "--json", "--yes", "-y"})

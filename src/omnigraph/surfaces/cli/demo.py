@@ -4,7 +4,6 @@ import json as jsonlib
 import shutil
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -15,6 +14,7 @@ import typer
 from omnigraph.surfaces.cli.address import Json
 from omnigraph.surfaces.cli.formats import Format, rendered
 from omnigraph.surfaces.cli.output import say, say_json
+from omnigraph.values import dataclass
 
 if TYPE_CHECKING:
     from omnigraph.api.graph import Graph
