@@ -298,6 +298,21 @@ def test_an_interrupted_step_ends_and_the_next_one_runs(
 
 
 @pytest.mark.parametrize("given", [None, True, "auto"])
+class _Dying(threading.Thread):
+    """A thread that ends before it does anything, as one does whose gateway to Java is gone."""
+
+    def __init__(self, *, target: object, session: object, daemon: bool) -> None:
+        super().__init__(daemon=daemon)
+
+
+def test_a_step_whose_thread_dies_is_not_waited_for(
+    runner: SparkRunner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("omnigraph.spark.runner.InheritableThread", _Dying)
+    with pytest.raises(EngineError, match="died on Spark without an answer"):
+        runner.run(_each([(0, ["a"])]))
+
+
 def test_the_session_that_runs_is_used(spark: Any, given: Any) -> None:
     assert spark_runner(given).spark is spark
 

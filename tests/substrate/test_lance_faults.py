@@ -3,6 +3,7 @@
 import contextlib
 import ctypes
 import os
+import shutil
 import subprocess
 import sys
 import textwrap
@@ -197,6 +198,35 @@ SPOILT = {
     for name, content in (("half of", _half), ("nothing of", _nothing), ("noise for", _noise))
     for where in ("_versions", "data", "_deletions", "_refs/branches")
 }
+FLIPPED = {
+    "names an unknown encoding": (-6, 0x01, "Invalid user input: Invalid direct"),
+    "points past the end": (-13, 0x01, "failed to fill whole buffer"),
+    "makes a thread panic": (-33, 0x80, "producer terminated"),
+    "breaks a message": (-47, 0x01, "failed to decode Protobuf"),
+}
+"""Where in a data file, which bit, and what Lance says. Some other bits make Lance ask for more memory than there is."""
+
+
+def _flipped(place: int, bit: int, said: str) -> Provoke:
+    def provoke(path: Path) -> None:
+        table = table_of(path, rows("a", "b", "c"))
+        (file,) = Path(table.uri, "data").iterdir()
+        content = bytearray(file.read_bytes())
+        content[place] ^= bit
+        file.write_bytes(content)
+        with pytest.raises(BaseException, match=said) as caught:
+            LanceDataset(table.uri).to_table()
+        raise caught.value
+
+    return provoke
+
+
+def _deletions_lost(table: LanceDataset) -> object:
+    table.delete("id = 'a'")
+    shutil.rmtree(Path(table.uri, "_deletions"))
+    return LanceDataset(table.uri).get_fragments()[0].delete_rows([1])
+
+
 PROVOKED: dict[str, tuple[Provoke, Trouble, type[OmniError]]] = {
     "a stale overwrite": (on_table(_overtaken), Trouble.CONTENTION, HeadMoved),
     "an append over an overwrite": (on_table(_hopeless), Trouble.CONTENTION, HeadMoved),
@@ -218,6 +248,15 @@ PROVOKED: dict[str, tuple[Provoke, Trouble, type[OmniError]]] = {
         UserInputError,
     ),
     **{name: (provoke, Trouble.DAMAGED, StorageError) for name, provoke in SPOILT.items()},
+    **{
+        f"a flipped bit that {name}": (_flipped(*flip), Trouble.DAMAGED, StorageError)
+        for name, flip in FLIPPED.items()
+    },
+    "a lost deletion file, deleted from": (
+        on_table(_deletions_lost),
+        Trouble.FILE_MISSING,
+        StorageError,
+    ),
     "a ref that is listed and not found": (on_table(_ref_gone), Trouble.REF_VANISHED, StorageError),
     "a taken branch name": (on_table(_forked_twice), Trouble.REF_TAKEN, StorageError),
     "a missing table": (lambda path: LanceDataset(str(path)), Trouble.MISSING, TableNotFound),

@@ -701,7 +701,7 @@ class Graph:
         )
 
     def index_status(self, *, branch: str | None = None) -> "IndexReport":
-        """Say how far every index is."""
+        """Say how far every index is: `ready`, `partial`, `pending` or `damaged`."""
         from omnigraph.engine.upkeep.indices import index_status
 
         return index_status(self._engine, BranchName(branch or self._branch))

@@ -265,13 +265,21 @@ def collected(spark: SparkSession, name: str, frame: DataFrame) -> pa.Table:
     thread = InheritableThread(target=act, session=spark, daemon=True)
     thread.start()
     try:
-        return answer.result()
-    except (PySparkException, Py4JError) as error:
-        raise _job_error(name, error) from error
+        thread.join()
     except BaseException:
         _cancel(spark, group)
         thread.join(CANCEL_SECONDS_MAX)
         raise
+    if not answer.done():
+        # A thread dies before it runs the job when the gateway to Java is gone: then no answer ever comes.
+        raise EngineError(
+            f"step '{name}' died on Spark without an answer; nothing was committed",
+            hint="look at the log of the Spark driver, and start a new session",
+        )
+    try:
+        return answer.result()
+    except (PySparkException, Py4JError) as error:
+        raise _job_error(name, error) from error
 
 
 def _cancel(spark: SparkSession, group: str) -> None:

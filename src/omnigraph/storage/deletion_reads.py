@@ -16,10 +16,13 @@ from omnigraph.storage.fragments import fragment_of
 from omnigraph.storage.object_faults import Doing
 from omnigraph.storage.objects import Objects
 from omnigraph.storage.recent import Recent
-from omnigraph.storage.tables import Offsets, TableAt
+from omnigraph.storage.tables import FragmentInfo, Offsets, TableAt
 
 HeldDeletions: TypeAlias = Recent[str, Offsets]
 """The contents of deletion files by name; every one has a name of its own, whichever lines of a table have it."""
+
+ReadableDeletions: TypeAlias = Recent[str, bool]
+"""The names of deletion files that Lance has read, for those that it need not read again."""
 
 _FEW: Final = 4_096
 """Deleted rows of a fragment that are kept in mind."""
@@ -29,7 +32,7 @@ _ADDRESS: Final = "_rowaddr"
 class DeletionReads:
     """Reads deletion files of one version; shares what it learns with other versions."""
 
-    __slots__ = ("_at", "_dataset", "_held", "_objects", "_place")
+    __slots__ = ("_at", "_dataset", "_held", "_objects", "_place", "_readable")
 
     def __init__(
         self,
@@ -38,12 +41,14 @@ class DeletionReads:
         place: Place,
         objects: Objects,
         held: HeldDeletions,
+        readable: ReadableDeletions,
     ) -> None:
         self._at = at
         self._dataset = dataset
         self._place = place
         self._objects = objects
         self._held = held
+        self._readable = readable
 
     def of(self, fragments: Sequence[int]) -> Mapping[int, Offsets]:
         """The offsets of the deleted rows of some fragments."""
@@ -51,6 +56,23 @@ class DeletionReads:
             return {number: self._deleted(number) for number in fragments}
         with ThreadPoolExecutor(min(DELETION_READS_MAX, len(fragments)), "omnigraph-read") as pool:
             return dict(zip(fragments, pool.map(carried(self._deleted), fragments), strict=True))
+
+    def require_readable(self, fragments: Sequence[FragmentInfo]) -> None:
+        """Let Lance read deletion files in a scan, before a search needs them.
+
+        A search of a text index waits without end for a thread that panics over a damaged deletion file. A scan of
+        one row reports the panic, and leaves the contents in Lance's memory for the search.
+        """
+        for info in fragments:
+            name = f"{self._at.path}/{info.deletions}"
+            if info.deletions is None or self._readable.get(name) is not None:
+                continue
+            with faults(Doing.READ, self._place):
+                part = [fragment_of(self._dataset, info.id)]
+                self._dataset.scanner(
+                    columns=[], with_row_address=True, limit=1, fragments=part
+                ).to_table()
+            self._readable.put(name, True)
 
     def learn(self, before: FragmentMetadata, after: FragmentMetadata, more: Offsets) -> None:
         """Note what is in the new deletion file of a fragment: more rows than in the one it had."""

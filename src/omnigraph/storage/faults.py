@@ -77,6 +77,7 @@ FAULTS: Final = (
     Row(trouble=Trouble.MISSING, text=r"^Dataset at path .* was not found|^Not found: .*_versions"),
     Row(trouble=Trouble.FILE_MISSING, text=r"^External error: .*Not found: "),
     Row(trouble=Trouble.FILE_MISSING, text=r"^LanceError\(IO\): .*Not found: "),
+    Row(trouble=Trouble.FILE_MISSING, text=r"^Not found: .*/(?:data|_deletions|_indices)/"),
     # A file that was cut off or overwritten, by the part of it that was read first.
     Row(trouble=Trouble.DAMAGED, text=r"does not appear to be a Lance file|file size is too small"),
     Row(trouble=Trouble.DAMAGED, text=r"Invalid range \d+\.\.\d+ for object of size"),
@@ -85,6 +86,11 @@ FAULTS: Final = (
         text=r"Encountered corrupt file|EOF while parsing a|expected value at line 1 ",
     ),
     Row(trouble=Trouble.DAMAGED, text=r"not contain correct footer|invalid seek to a negative"),
+    Row(trouble=Trouble.DAMAGED, text=r"failed to decode Protobuf|failed to fill whole buffer"),
+    # What is wrong with a request shows before the first row is read; later it is a file that asks for the impossible.
+    Row(trouble=Trouble.DAMAGED, raised=ValueError, text=r"^External error: Invalid user input: "),
+    # A thread that reads a file panicked over what it found there.
+    Row(trouble=Trouble.DAMAGED, text=r"reader producer terminated before end of stream"),
     Row(trouble=Trouble.BAD_DATA, raised=OSError, text=r"^Append with different schema"),
     Row(trouble=Trouble.BAD_DATA, raised=OSError, text=r"marked non-null|declared as non-nullable"),
     Row(trouble=Trouble.BAD_DATA, raised=OSError, text=r"Blob v2 field"),
@@ -124,9 +130,14 @@ class Place:
 
 def trouble_of(error: BaseException) -> Trouble | None:
     """Find what an error means; None for one that is not Lance's to raise."""
-    if type(error).__name__ == "PanicException":
+    if is_panic(error):
         return Trouble.PANIC
     return next((row.trouble for row in FAULTS if row.fits(error)), None)
+
+
+def is_panic(error: BaseException) -> bool:
+    """Tell a panic of the library, which is not an Exception."""
+    return type(error).__name__ == "PanicException"
 
 
 @contextmanager

@@ -59,27 +59,32 @@ def index_infos(dataset: LanceDataset) -> tuple[IndexInfo, ...]:
     return tuple(sorted(infos, key=lambda info: info.name))
 
 
-def uncovered(dataset: LanceDataset, column: str, kind: IndexKind) -> tuple[int, ...]:
+def uncovered(
+    dataset: LanceDataset, infos: Sequence[IndexInfo], column: str, kind: IndexKind
+) -> tuple[int, ...]:
     """List the fragments that no index of that kind on the column covers."""
     covered: set[int] = set()
-    for info in index_infos(dataset):
+    for info in infos:
         if info.column == column and info.kind is kind:
             covered |= info.fragments
     return tuple(sorted(fragment_ids(dataset) - covered))
 
 
 def build(
-    dataset: LanceDataset, specs: Sequence[IndexSpec], hand: Hand, parts_max: int = 1
+    dataset: LanceDataset,
+    infos: Sequence[IndexInfo],
+    specs: Sequence[IndexSpec],
+    hand: Hand,
+    parts_max: int = 1,
 ) -> Segments:
     """Write the segments that the specs miss, each in at most so many parts; nothing is committed."""
-    infos = index_infos(dataset)
     taken = {info.name for info in infos}
     work: list[SegmentWork] = []
     removed: list[Index] = []
     rooms: dict[str, int] = {}
     for spec in specs:
         known = next((i for i in infos if i.column == spec.column and i.kind is spec.kind), None)
-        fragments, dead = _work(dataset, spec, known)
+        fragments, dead = _work(dataset, infos, spec, known)
         if fragments:
             name = known.name if known else _free_name(spec, taken)
             taken.add(name)
@@ -110,18 +115,36 @@ def references(dataset: LanceDataset, uuids: Sequence[str]) -> tuple[Index, ...]
     )
 
 
+def unusable(dataset: LanceDataset, info: IndexInfo, sizes: Mapping[str, int]) -> str | None:
+    """Say why the files of an index cannot be those that were written; `sizes` are the bytes that each segment has."""
+    for described in dataset.describe_indices():
+        for segment in described.segments:
+            if segment.uuid not in info.segments:
+                continue
+            if segment.uuid not in sizes:
+                return f"the files of its segment {segment.uuid} are missing"
+            if segment.size_bytes is not None and segment.size_bytes != sizes[segment.uuid]:
+                return (
+                    f"the files of its segment {segment.uuid} have {sizes[segment.uuid]} bytes instead of "
+                    f"{segment.size_bytes}"
+                )
+    return None
+
+
 def losing(dataset: LanceDataset, rewritten: set[int]) -> tuple[str, ...]:
     """Name the indices that cover a fragment which is about to be rewritten."""
     return tuple(i.name for i in index_infos(dataset) if not i.fragments.isdisjoint(rewritten))
 
 
 def _work(
-    dataset: LanceDataset, spec: IndexSpec, known: IndexInfo | None
+    dataset: LanceDataset, infos: Sequence[IndexInfo], spec: IndexSpec, known: IndexInfo | None
 ) -> tuple[tuple[int, ...], tuple[str, ...]]:
     """Choose the fragments to index and the segments that are of no use afterwards."""
-    missing = (
-        spec.fragments if spec.fragments is not None else uncovered(dataset, spec.column, spec.kind)
-    )
+    if known is not None and known.damage is not None:
+        return tuple(sorted(fragment_ids(dataset))), known.segments
+    missing = spec.fragments
+    if missing is None:
+        missing = uncovered(dataset, infos, spec.column, spec.kind)
     if known is None or not missing:
         return missing, ()
     live = len(known.segments) - len(known.dead)

@@ -22,8 +22,9 @@ from omnigraph.storage.compaction import compact, releasable
 from omnigraph.storage.copies import copied
 from omnigraph.storage.counters import Cost, record
 from omnigraph.storage.datasets import Datasets
-from omnigraph.storage.deletion_reads import HeldDeletions
+from omnigraph.storage.deletion_reads import DeletionReads, HeldDeletions, ReadableDeletions
 from omnigraph.storage.faults import Place, faults
+from omnigraph.storage.index_damage import DamagedSegments
 from omnigraph.storage.object_faults import Doing
 from omnigraph.storage.objects import Objects
 from omnigraph.storage.physical import physical
@@ -38,6 +39,7 @@ from omnigraph.storage.tables import (
     Data,
     Hands,
     Heirs,
+    IndexInfo,
     IndexKind,
     IndexSpec,
     Landed,
@@ -60,6 +62,8 @@ class LanceTables:
         self._objects = objects
         self._opened: Recent[TableAt, LanceTable] = Recent(TABLE_HANDLES_MAX)
         self._deletions: HeldDeletions = Recent(DELETIONS_HELD_MAX)
+        self._readable: ReadableDeletions = Recent(DELETIONS_HELD_MAX)
+        self._damaged = DamagedSegments()
 
     # ---- whole tables
 
@@ -103,7 +107,11 @@ class LanceTables:
         return self._opened.put(at, self._table(at, place))
 
     def _table(self, at: TableAt, place: Place) -> LanceTable:
-        return LanceTable(at, self._datasets.at(at), place, self._objects, self._deletions)
+        dataset = self._datasets.at(at)
+        deletions = DeletionReads(
+            at, dataset, place, self._objects, self._deletions, self._readable
+        )
+        return LanceTable(at, dataset, place, deletions, self._damaged)
 
     def forget(self, path: str | None = None, branch: str | None = None) -> None:
         """Let go of opened versions: all, those of a path, those of a branch, or of both."""
@@ -245,13 +253,23 @@ class LanceTables:
 
     # ---- staged shape
 
+    def check_indices(self, at: TableAt) -> tuple[IndexInfo, ...]:
+        """Look at the files of every index and open it; one that cannot be used is `damaged` for reads too."""
+        return self.open(at).check_indices(reclaim.segment_sizes(self._datasets, at.path))
+
     def stage_indices(
         self, at: TableAt, specs: Sequence[IndexSpec], hands: Hands | None = None
     ) -> Staged | None:
         """Stage one commit that builds all of them; None when there is nothing to build."""
         with self._writing(at):
             parts_max = 1 if hands is None else hands.count
-            segments = indices.build(self._datasets.at(at), specs, self._hand(at, hands), parts_max)
+            segments = indices.build(
+                self._datasets.at(at),
+                self.open(at).indices(),
+                specs,
+                self._hand(at, hands),
+                parts_max,
+            )
         if not segments.added:
             return None
         record(Cost.STAGE_INDICES)

@@ -58,12 +58,30 @@ def reclaim(
 
 def sizes(datasets: Datasets, path: str) -> Mapping[str | None, int]:
     """Weigh what lies in the directory of a table: the bytes of its main line, and of every branch tree."""
-    dataset = datasets.latest(path, None)
     found: dict[str | None, int] = {}
+    for name, weight in file_sizes(datasets, path).items():
+        tree = tree_of(name)
+        found[tree] = found.get(tree, 0) + weight
+    return found
+
+
+def segment_sizes(datasets: Datasets, path: str) -> Mapping[str, int]:
+    """The bytes of every index segment of a table, on whichever line it lies, by its uuid."""
+    found: dict[str, int] = {}
+    for name, weight in file_sizes(datasets, path).items():
+        _, is_index, rest = f"/{name}".partition("/_indices/")
+        if is_index:
+            uuid = rest.partition("/")[0]
+            found[uuid] = found.get(uuid, 0) + weight
+    return found
+
+
+def file_sizes(datasets: Datasets, path: str) -> Mapping[str, int]:
+    """The bytes of every file in the directory of a table, by its name there; one listing."""
+    dataset = datasets.latest(path, None)
+    found: dict[str, int] = {}
     with faults(Doing.LIST, datasets.place(path, None)):
         for batch in dataset.all_files():
             names, weights = batch.column("path").to_pylist(), batch.column("size_bytes")
-            for name, weight in zip(names, weights.to_pylist(), strict=True):
-                tree = tree_of(name)
-                found[tree] = found.get(tree, 0) + weight
+            found |= zip(names, weights.to_pylist(), strict=True)
     return found

@@ -25,15 +25,17 @@ def nearest(
     columns: Sequence[str],
     filter: Filter | None,
     row_id: bool,
+    indexed: bool,
 ) -> pa.Table:
     """Find the rows closest to a vector by squared L2 distance."""
     return dataset.scanner(
         columns=[*columns, DISTANCE],
-        nearest={"column": column, "q": vector, "k": limit, "metric": "L2"},
+        nearest={"column": column, "q": vector, "k": limit, "metric": "L2", "use_index": indexed},
         filter=filter,
         # A filter after the search may leave fewer rows than there are, or none.
         prefilter=True,
         with_row_id=row_id,
+        use_scalar_index=indexed,
     ).to_table()
 
 
@@ -47,6 +49,7 @@ def match(
     columns: Sequence[str],
     filter: Filter | None,
     row_id: bool,
+    indexed: bool,
 ) -> pa.Table:
     """Find the indexed rows that hold one of the terms, best first."""
     query = MatchQuery(text, column, fuzziness=fuzziness, max_expansions=_EXPANSIONS_MAX)
@@ -58,4 +61,5 @@ def match(
         limit=limit,
         fast_search=True,
         with_row_id=row_id,
+        use_scalar_index=indexed,
     ).to_table()

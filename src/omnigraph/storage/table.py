@@ -1,7 +1,8 @@
 """One opened table version, read through Lance."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from itertools import chain
+from typing import Any, Final, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -9,6 +10,7 @@ import pyarrow.compute as pc
 from lance import FragmentMetadata, LanceDataset
 from lance.dataset import ColumnOrdering
 
+from omnigraph.errors import InternalError, OmniError, StorageError
 from omnigraph.limits import (
     LOOKUP_ROWS_PER_VALUE,
     LOOKUP_VALUES_MAX,
@@ -18,12 +20,18 @@ from omnigraph.storage import search
 from omnigraph.storage.blob_reads import BlobReads
 from omnigraph.storage.blobs import BlobDescriptor, BlobForm, descriptors
 from omnigraph.storage.counters import Cost, record
-from omnigraph.storage.deletion_reads import DeletionReads, HeldDeletions
+from omnigraph.storage.deletion_reads import DeletionReads
 from omnigraph.storage.faults import Place, faults
 from omnigraph.storage.fragments import fragment_infos, fragment_of
-from omnigraph.storage.indices import index_infos, uncovered
+from omnigraph.storage.index_damage import (
+    DamagedSegments,
+    is_named,
+    may_be_damage,
+    reason_of,
+    warn_of_damage,
+)
+from omnigraph.storage.indices import index_infos, uncovered, unusable
 from omnigraph.storage.object_faults import Doing
-from omnigraph.storage.objects import Objects
 from omnigraph.storage.physical import logical
 from omnigraph.storage.search import ROW_ID
 from omnigraph.storage.sequences import Numbers, row_ids_at, versions_at
@@ -40,6 +48,8 @@ ROW_ADDRESS: Final = "_rowaddr"
 _AUTO_CLEANUP: Final = "lance.auto_cleanup."
 _BORN: Final = "_row_created_at_version"
 
+_Answer = TypeVar("_Answer")
+
 
 class LanceTable:
     """A table version held open; safe to share between threads."""
@@ -47,6 +57,7 @@ class LanceTable:
     __slots__ = (
         "_at",
         "_blobs",
+        "_damaged",
         "_dataset",
         "_field_ids",
         "_fragments",
@@ -60,11 +71,12 @@ class LanceTable:
         at: TableAt,
         dataset: LanceDataset,
         place: Place,
-        objects: Objects,
-        held: HeldDeletions,
+        deletions: DeletionReads,
+        damaged: DamagedSegments,
     ) -> None:
         self._at = at
-        self.deletions = DeletionReads(at, dataset, place, objects, held)
+        self.deletions = deletions
+        self._damaged = damaged
         self._dataset = dataset
         self._place = place
         self._schema = logical(dataset.schema)
@@ -91,8 +103,12 @@ class LanceTable:
 
     def count(self, filter: Filter | None = None) -> int:
         """Count rows; without a filter nothing is scanned."""
-        with faults(Doing.READ, self._place):
-            return int(self._dataset.count_rows(filter=filter))
+        if filter is None:
+            with faults(Doing.READ, self._place):
+                return int(self._dataset.count_rows())
+        return self._answer(
+            filter, lambda indexed: int(self._filtered(filter, indexed).count_rows())
+        )
 
     def scan(
         self,
@@ -108,8 +124,9 @@ class LanceTable:
         limit: int | None = None,
     ) -> pa.RecordBatchReader:
         """Stream rows."""
-        with faults(Doing.READ, self._place):
-            source = self._scanner(
+
+        def begin(indexed: bool) -> pa.RecordBatchReader:
+            source: pa.RecordBatchReader = self._scanner(
                 columns,
                 filter,
                 row_id=row_id,
@@ -119,7 +136,11 @@ class LanceTable:
                 fragments=fragments,
                 blobs=blobs,
                 limit=limit,
+                indexed=indexed,
             ).to_reader()
+            return source if filter is None else _begun(source)
+
+        source = self._answer(filter, begin)
         record(Cost.TABLE_SCANS)
         return self._blobs.stream(source, blobs, row_id=row_id)
 
@@ -136,8 +157,9 @@ class LanceTable:
         limit: int | None = None,
     ) -> pa.Table:
         """Read rows into memory."""
-        with faults(Doing.READ, self._place):
-            rows = self._scanner(
+
+        def rows_of(indexed: bool) -> pa.Table:
+            return self._scanner(
                 columns,
                 filter,
                 row_id=row_id,
@@ -146,7 +168,10 @@ class LanceTable:
                 fragments=fragments,
                 blobs=blobs,
                 limit=limit,
+                indexed=indexed,
             ).to_table()
+
+        rows = self._answer(filter, rows_of)
         record(Cost.TABLE_SCANS)
         return self._blobs.table(rows, blobs, row_id=row_id)
 
@@ -221,10 +246,21 @@ class LanceTable:
     ) -> pa.Table:
         """Find the closest rows by squared L2 distance among those the filter lets through."""
         names = list(columns) if columns is not None else self._schema.names
-        with faults(Doing.READ, self._place):
-            rows = search.nearest(
-                self._dataset, column, vector, limit, columns=names, filter=filter, row_id=row_id
+        self.deletions.require_readable(self.fragments())
+
+        def closest(indexed: bool) -> pa.Table:
+            return search.nearest(
+                self._dataset,
+                column,
+                vector,
+                limit,
+                columns=names,
+                filter=filter,
+                row_id=row_id,
+                indexed=indexed,
             )
+
+        rows = self._answer(column if filter is None else f"{column} {filter}", closest)
         record(Cost.TABLE_SCANS)
         return self._blobs.table(rows, BlobForm.DESCRIPTOR, row_id=row_id)
 
@@ -241,11 +277,12 @@ class LanceTable:
     ) -> pa.Table:
         """Search the text index only."""
         names = list(columns) if columns is not None else self._schema.names
-        if len(self.uncovered(column, IndexKind.TEXT)) == len(self._dataset.get_fragments()):
-            empty = self.read(names, row_id=row_id, limit=0)
-            return empty.append_column(search.SCORE, pa.nulls(0, pa.float32()))
-        with faults(Doing.READ, self._place):
-            rows = search.match(
+        self.deletions.require_readable(self.fragments())
+        if len(self.uncovered(column, IndexKind.TEXT)) == self.fragment_count():
+            return self._nothing_scored(names, row_id)
+
+        def matching(indexed: bool) -> pa.Table:
+            return search.match(
                 self._dataset,
                 column,
                 text,
@@ -254,9 +291,23 @@ class LanceTable:
                 columns=names,
                 filter=filter,
                 row_id=row_id,
+                indexed=indexed,
             )
+
+        try:
+            rows = self._answer(filter, matching)
+        except (StorageError, InternalError) as error:
+            if not may_be_damage(error):
+                raise
+            own = (i for i in self.indices() if (i.column, i.kind) == (column, IndexKind.TEXT))
+            self._note(tuple(own), error)
+            return self._nothing_scored(names, row_id)
         record(Cost.TABLE_SCANS)
         return self._blobs.table(rows, BlobForm.DESCRIPTOR, row_id=row_id)
+
+    def _nothing_scored(self, names: Sequence[str], row_id: bool) -> pa.Table:
+        empty = self.read(names, row_id=row_id, limit=0)
+        return empty.append_column(search.SCORE, pa.nulls(0, pa.float32()))
 
     # ---- shape
 
@@ -310,12 +361,60 @@ class LanceTable:
     def indices(self) -> tuple[IndexInfo, ...]:
         """The indices of this version, by name."""
         with faults(Doing.READ, self._place):
-            return index_infos(self._dataset)
+            found = index_infos(self._dataset)
+        return self._damaged.mark(found) if self._damaged else found
 
     def uncovered(self, column: str, kind: IndexKind) -> tuple[int, ...]:
         """Fragments that no index of that kind on the column covers."""
+        infos = self.indices()
         with faults(Doing.READ, self._place):
-            return uncovered(self._dataset, column, kind)
+            return uncovered(self._dataset, infos, column, kind)
+
+    @property
+    def damaged_segments(self) -> frozenset[str]:
+        """The index segments of the graph that reads found damaged so far."""
+        return self._damaged.uuids
+
+    def check_indices(self, sizes: Mapping[str, int]) -> tuple[IndexInfo, ...]:
+        """Note the indices whose files are gone, cut, or cannot be opened; `sizes` are the bytes of every segment."""
+        for info in self.indices():
+            if info.damage is None and (reason := self._spoilt(info, sizes)) is not None:
+                self._damaged.note(self._at, info, reason)
+        return self.indices()
+
+    def _spoilt(self, info: IndexInfo, sizes: Mapping[str, int]) -> str | None:
+        with faults(Doing.READ, self._place):
+            reason = unusable(self._dataset, info, sizes)
+        return reason or self._unopened(info)
+
+    def _unopened(self, info: IndexInfo) -> str | None:
+        """Why an index cannot be opened, if it is damaged."""
+        try:
+            with faults(Doing.READ, self._place):
+                self._open_index(info)
+        except (StorageError, InternalError) as error:
+            if not may_be_damage(error):
+                raise
+            return reason_of(error)
+        return None
+
+    def _open_index(self, info: IndexInfo) -> None:
+        if info.kind is not IndexKind.VECTOR:
+            self._dataset.stats.index_stats(info.name)
+            return
+        # The statistics of a vector index hold all of its centroids, and Lance warns about that.
+        size = self._schema.field(info.column).type.list_size
+        origin = pa.array(np.zeros(size, np.float32))
+        search.nearest(
+            self._dataset,
+            info.column,
+            origin,
+            1,
+            columns=(),
+            filter=None,
+            row_id=True,
+            indexed=True,
+        )
 
     def auto_cleanup_keys(self) -> tuple[str, ...]:
         """Config keys that would let Lance delete versions by itself."""
@@ -350,6 +449,7 @@ class LanceTable:
         fragments: Sequence[int] | None,
         blobs: BlobForm,
         limit: int | None,
+        indexed: bool,
         batch_rows: int | None = None,
     ) -> Any:
         names = list(columns) if columns is not None else self._schema.names
@@ -364,7 +464,54 @@ class LanceTable:
             fragments=parts,
             limit=limit,
             blob_handling="all_binary" if blobs is BlobForm.BYTES else None,
+            use_scalar_index=indexed,
         )
+
+    def _filtered(self, filter: Filter, indexed: bool) -> Any:
+        return self._dataset.scanner(
+            columns=[], filter=filter, with_row_id=True, use_scalar_index=indexed
+        )
+
+    def _answer(self, served: Filter | None, ask: Callable[[bool], _Answer]) -> _Answer:
+        """Ask with the help of the indices on what is `served`, a filter or a column; without one that is damaged.
+
+        Files of an index are read when it is first asked, and what Lance says of a damaged one differs from byte to
+        byte. So the question itself decides: an index is damaged when the same question succeeds without it.
+        """
+        indexed = served is not None and not (self._damaged and self._is_spoilt(served))
+        try:
+            with faults(Doing.READ, self._place):
+                return ask(indexed)
+        except (StorageError, InternalError) as error:
+            if not indexed or served is None or not may_be_damage(error):
+                raise
+            found = self._asked_without(ask, error)
+            self._note(self._suspects(served), error)
+            return found
+
+    def _asked_without(
+        self, ask: Callable[[bool], _Answer], first: StorageError | InternalError
+    ) -> _Answer:
+        try:
+            with faults(Doing.READ, self._place):
+                return ask(False)
+        except OmniError:
+            # No index is to blame; the first error says what is.
+            raise first from first.__cause__
+
+    def _is_spoilt(self, served: Filter) -> bool:
+        return any(info.damage and is_named(info.column, served) for info in self.indices())
+
+    def _suspects(self, served: Filter) -> list[IndexInfo]:
+        """The indices that may have answered a question: those of them that cannot be opened, or else all."""
+        named = [i for i in self.indices() if i.damage is None and is_named(i.column, served)]
+        helping = [info for info in named if info.kind is not IndexKind.TEXT]
+        return [info for info in helping if self._unopened(info) is not None] or helping
+
+    def _note(self, infos: Sequence[IndexInfo], error: OmniError) -> None:
+        for info in infos:
+            if self._damaged.note(self._at, info, reason_of(error)):
+                warn_of_damage(self._at, info, reason_of(error))
 
     def _pays(self, column: str, values: int) -> bool:
         """Whether the index answers faster than one pass over the column."""
@@ -375,6 +522,13 @@ class LanceTable:
         source = self.scan((column,), row_id=True, row_address=True)
         kept = [b.filter(pc.is_in(b.column(column), value_set=wanted)) for b in source]
         return pa.Table.from_batches([b for b in kept if b.num_rows], source.schema)
+
+
+def _begun(source: pa.RecordBatchReader) -> pa.RecordBatchReader:
+    """The same stream, once its first batch is there: by then every index that serves it was read."""
+    first = next(source, None)
+    batches = source if first is None else chain([first], source)
+    return pa.RecordBatchReader.from_batches(source.schema, batches)
 
 
 def _row_ids(fragment: FragmentMetadata, offsets: Numbers) -> Numbers | None:

@@ -146,6 +146,8 @@ class IndexInfo:
     dead: tuple[str, ...] = ()
     positions: bool = False
     """Whether a text index knows where in a text a term is."""
+    damage: str | None = None
+    """Why no read can use it; it covers nothing then."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -370,7 +372,8 @@ class Table(Protocol):
         """Search the text index only: rows that `uncovered` names are not looked at; adds `_score`.
 
         Without an index Lance analyses text differently, and fuzzy search never sees uncovered rows, so those
-        are the caller's to evaluate with `storage.text.tokens`. Scores count indexed rows only.
+        are the caller's to evaluate with `storage.text.tokens`. Scores count indexed rows only. An index that
+        turns out damaged finds nothing: `uncovered` names all rows from then on.
         """
         ...
 
@@ -400,6 +403,11 @@ class Table(Protocol):
 
     def uncovered(self, column: str, kind: IndexKind) -> tuple[int, ...]:
         """Fragments that no index of that kind on the column covers; all of them when there is none."""
+        ...
+
+    @property
+    def damaged_segments(self) -> frozenset[str]:
+        """The index segments of the graph that reads found damaged so far; what covers which rows depends on it."""
         ...
 
     def has_values(self, column: str, fragments: Sequence[int] | None = None) -> bool:
@@ -542,10 +550,20 @@ class Tables(Protocol):
         """
         ...
 
+    def check_indices(self, at: TableAt) -> tuple[IndexInfo, ...]:
+        """Look at the files of every index and open it; one that cannot be used is `damaged` for reads too.
+
+        One listing of the table. A file whose bytes changed where nobody looks is not noticed.
+        """
+        ...
+
     def stage_indices(
         self, at: TableAt, specs: Sequence[IndexSpec], hands: Hands | None = None
     ) -> Staged | None:
-        """Stage one commit that builds all of them, here or by many hands; None when there is nothing to build."""
+        """Stage one commit that builds all of them, here or by many hands; None when there is nothing to build.
+
+        An index that is known as damaged is built anew as a whole, and its segments go.
+        """
         ...
 
     def stage_release(self, at: TableAt) -> Staged | None:

@@ -168,7 +168,8 @@ class Entities:
         )
 
     def _uncovered(self, name: str, kind: IndexKind) -> frozenset[int]:
-        key = (self.layout, self.table.at, "uncovered", self.table.field_ids[name], kind)
+        spoilt = self.table.damaged_segments
+        key = (self.layout, self.table.at, "uncovered", self.table.field_ids[name], kind, spoilt)
         return self.cache.get(
             key, lambda: frozenset(self.table.uncovered(name, kind)), lambda found: 100 + len(found)
         )

@@ -112,6 +112,11 @@ class RenamedTable:
         shown = (one for one in self.table.indices() if one.column in new)
         return tuple(replace(one, column=new[one.column]) for one in shown)
 
+    @property
+    def damaged_segments(self) -> frozenset[str]:
+        """The index segments of the graph that reads found damaged so far."""
+        return self.table.damaged_segments
+
     def uncovered(self, column: str, kind: IndexKind) -> tuple[int, ...]:
         """Fragments that no index of that kind on a column covers."""
         return self.table.uncovered(self._columns[column], kind)

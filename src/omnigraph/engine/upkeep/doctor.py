@@ -14,7 +14,13 @@ from omnigraph.commit.queues import SCHEMA_APPLY, QueueKey, queue_key
 from omnigraph.engine.engine import Engine
 from omnigraph.engine.upkeep.ailments import Ailment
 from omnigraph.engine.upkeep.chronicle import chronicle
-from omnigraph.errors import LockTimeout, NotFoundError, OmniError, SidecarUnreadable
+from omnigraph.errors import (
+    LockTimeout,
+    NotFoundError,
+    OmniError,
+    SidecarUnreadable,
+    StorageError,
+)
 from omnigraph.ids import MAIN, BranchName, node_key
 from omnigraph.limits import EXAMINATIONS_MAX
 from omnigraph.manifest.forks import ForkStatus, fork_status
@@ -163,10 +169,41 @@ def _branch(engine: Engine, branch: BranchName) -> list[Ailment]:
     found: list[Ailment] = []
     for entry in snapshot.entries.values():
         if entry.at.branch == lance_branch(branch):
-            found += _drift(engine, branch, entry)
-        found += _duplicates(engine, branch, entry)
-        found += _dangling(engine, branch, entry, snapshot)
-    return found
+            found += _checked(branch, entry, lambda one: _drift(engine, branch, one))
+            found += _checked(branch, entry, lambda one: _damaged_indices(engine, branch, one))
+        found += _checked(branch, entry, lambda one: _duplicates(engine, branch, one))
+        found += _checked(branch, entry, lambda one: _dangling(engine, branch, one, snapshot))
+    return list(dict.fromkeys(found))
+
+
+def _checked(
+    branch: BranchName, entry: Entry, check: Callable[[Entry], Iterable[Ailment]]
+) -> list[Ailment]:
+    """Make one check of a table; a table that cannot be read is a finding, not the end of the examination."""
+    try:
+        return list(check(entry))
+    except StorageError as error:
+        return [
+            Ailment(
+                check="unreadable table",
+                message=str(error),
+                remedy=error.hint or "put its files back from a copy of the graph",
+                branch=branch,
+                table_key=entry.table_key,
+            )
+        ]
+
+
+def _damaged_indices(engine: Engine, branch: BranchName, entry: Entry) -> Iterator[Ailment]:
+    for info in engine.store.tables.check_indices(entry.at):
+        if info.damage is not None:
+            yield Ailment(
+                check="damaged index",
+                message=f"no read can use the index on '{info.column}': {info.damage}",
+                remedy="reads scan the table; build it anew with `omnigraph index build`",
+                branch=branch,
+                table_key=entry.table_key,
+            )
 
 
 def _drift(engine: Engine, branch: BranchName, entry: Entry) -> Iterator[Ailment]:

@@ -1,6 +1,6 @@
 """Indexes: how far each one is, and building those that are missing."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from enum import StrEnum
 from functools import partial
@@ -10,7 +10,7 @@ from omnigraph.commit.plan import Step, TableWrite
 from omnigraph.commit.sidecar import WriterKind
 from omnigraph.engine.engine import Engine
 from omnigraph.engine.upkeep.hands import own_hands
-from omnigraph.engine.upkeep.wanted import absent, missing, presence, untrainable, wanted
+from omnigraph.engine.upkeep.wanted import absent, missing, untrainable, wanted
 from omnigraph.engine.upkeep.work import Writes, each, maintenance
 from omnigraph.errors import OmniError
 from omnigraph.ids import MAIN, BranchName, TableKey
@@ -20,7 +20,7 @@ from omnigraph.manifest.names import branch_name
 from omnigraph.manifest.records import CommitKind, lance_branch
 from omnigraph.manifest.snapshot import Entry
 from omnigraph.manifest.view import View
-from omnigraph.storage.tables import Hands, IndexKind, IndexSpec, Table
+from omnigraph.storage.tables import Hands, IndexInfo, IndexKind, IndexSpec, Table
 from omnigraph.values import dataclass
 
 _log = get_logger(__name__)
@@ -32,6 +32,7 @@ class IndexState(StrEnum):
     READY = "ready"
     PARTIAL = "partial"
     PENDING = "pending"
+    DAMAGED = "damaged"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,9 +69,16 @@ class IndexReport:
 
 
 def index_status(engine: Engine, branch: BranchName = MAIN) -> IndexReport:
-    """Say how far every index is, without building any."""
+    """Say how far every index is, without building any; the files of those that are there are looked at."""
     view = engine.view(branch_name(branch, "index status"))
+    check_indices(engine, view.snapshot.entries.values())
     return IndexReport(indexes=tuple(_statuses(engine, view)))
+
+
+def check_indices(engine: Engine, entries: Iterable[Entry]) -> None:
+    """Look at the files of every index of some tables; reads and builds know the damaged ones afterwards."""
+    for entry in entries:
+        engine.store.tables.check_indices(entry.at)
 
 
 def pending(engine: Engine, view: View, tables: Sequence[TableKey]) -> tuple[IndexStatus, ...]:
@@ -87,17 +95,19 @@ def _statuses(
         if entry is None or (tables is not None and key not in tables):
             continue
         table = engine.store.tables.open(entry.at)
-        present = presence(table)
+        there = {(one.column, one.kind): one for one in table.indices()}
         for spec in wanted(type_):
-            yield _status(spec, entry, table, is_there=(spec.column, spec.kind) in present)
+            yield _status(spec, entry, table, there.get((spec.column, spec.kind)))
 
 
-def _status(spec: IndexSpec, entry: Entry, table: Table, *, is_there: bool) -> IndexStatus:
+def _status(spec: IndexSpec, entry: Entry, table: Table, known: IndexInfo | None) -> IndexStatus:
     uncovered = set(table.uncovered(spec.column, spec.kind))
     indexed = sum(one.rows for one in table.fragments() if one.id not in uncovered)
     state, reason = IndexState.READY, None
-    if not is_there:
+    if known is None:
         state, reason, indexed = IndexState.PENDING, _why(spec, entry, table), 0
+    elif known.damage is not None:
+        state, reason = IndexState.DAMAGED, known.damage
     elif uncovered:
         state, reason = IndexState.PARTIAL, f"{len(uncovered)} fragments are newer than the index"
     return IndexStatus(
@@ -127,9 +137,10 @@ def ensure_indices(
     actor: str | None = None,
     hands: Hands | None = None,
 ) -> IndexReport:
-    """Build every missing index, all of one table in one commit, all tables in one publish."""
+    """Build every missing or damaged index, all of one table in one commit, all tables in one publish."""
     engine.require_writable("ensure indices")
     target = branch_name(branch, "ensure indices")
+    check_indices(engine, engine.view(target).snapshot.entries.values())
     built = _ensure(engine, target, actor, None, hands)
     return IndexReport(indexes=index_status(engine, target).indexes, built=built)
 
@@ -202,7 +213,7 @@ def _weight(work: tuple[Entry, tuple[IndexSpec, ...]]) -> int:
 def _work(
     engine: Engine, view: View, tables: Collection[TableKey] | None
 ) -> Iterator[tuple[Entry, tuple[IndexSpec, ...]]]:
-    """Tables with rows that miss an index; those that a branch shows of main keep using main's."""
+    """Tables with rows that miss a usable index; those that a branch shows of main keep using main's."""
     for key, type_ in view.catalog.tables.items():
         entry = view.snapshot.entries.get(key)
         if entry is None or not entry.row_count or (tables is not None and key not in tables):

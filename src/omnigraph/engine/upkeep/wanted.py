@@ -56,8 +56,8 @@ def extensible(type_: TableType, table: Table) -> Iterator[IndexSpec]:
 
 
 def presence(table: Table) -> frozenset[tuple[str, IndexKind | None]]:
-    """Which columns have an index of which kind, whatever it covers."""
-    return frozenset((one.column, one.kind) for one in table.indices())
+    """Which columns have an index of which kind that can be used, whatever it covers."""
+    return frozenset((one.column, one.kind) for one in table.indices() if one.damage is None)
 
 
 def untrainable(spec: IndexSpec, table: Table) -> str | None:

@@ -50,7 +50,7 @@ def index_build(
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
-    """Build the indexes the schema asks for and that are missing.
+    """Build the indexes the schema asks for and that are missing or damaged.
 
     Example: omnigraph index build people.omni
     """
