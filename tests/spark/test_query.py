@@ -228,3 +228,18 @@ def test_a_property_that_was_renamed_is_found_in_the_past(spark: Any, tmp_path: 
         text = "query q() { match { $a: A  $a.fresh = 7 } return { $a.k, $a.fresh, $a.more } }"
         here, there = graph.query(text, at=then), graph.query(text, at=then, spark=spark)
         assert here.rows == there.rows == [{"a.k": "1", "a.fresh": 7, "a.more": None}]
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("type_", ["I32?", "String?"])
+def test_a_property_that_was_dropped_and_added_again_shows_what_was_stored_then(
+    spark: Any, tmp_path: Path, type_: str
+) -> None:
+    with omnigraph.init(tmp_path / "g", "node A { k: String @key  n: I32? }") as graph:
+        graph.load({"A": pa.table({"k": ["1"], "n": pa.array([7], pa.int32())})}, mode="append")
+        then = graph.commits()[0]
+        graph.schema_apply("node A { k: String @key }")
+        graph.schema_apply(f"node A {{ k: String @key  n: {type_} }}")
+        text = "query q() { match { $a: A  $a.n = 7 } return { $a.k, $a.n } }"
+        here, there = graph.query(text, at=then), graph.query(text, at=then, spark=spark)
+        assert here.rows == there.rows == [{"a.k": "1", "a.n": 7}]

@@ -1,7 +1,7 @@
-"""Changing the leaves of expressions and conditions, sharing whatever stays the same."""
+"""The leaves of expressions and conditions: listing them, and changing them with whatever stays the same shared."""
 
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Iterator
+from dataclasses import fields, is_dataclass, replace
 from typing import TypeVar, assert_never
 
 from omnigraph.compile.checked import (
@@ -148,3 +148,15 @@ def change_argument(argument: Reference | Fixed, change: Change) -> Reference | 
             return change.fixed(argument)
         case _:
             assert_never(argument)
+
+
+def references(part: object) -> Iterator[PropertyRef]:
+    """Every property that a part of a query or of a plan mentions."""
+    if isinstance(part, PropertyRef):
+        yield part
+    elif is_dataclass(part):
+        for name in (one.name for one in fields(part)):
+            yield from references(getattr(part, name))
+    elif isinstance(part, tuple):
+        for item in part:
+            yield from references(item)

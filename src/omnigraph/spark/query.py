@@ -27,6 +27,7 @@ from omnigraph.compile.checked import (
     TextMatch,
 )
 from omnigraph.compile.fill import fill
+from omnigraph.compile.leaves import references
 from omnigraph.compile.operators import (
     Anti,
     Argument,
@@ -63,7 +64,7 @@ from omnigraph.spark.expressions import (
     unsupported,
 )
 from omnigraph.spark.runner import collected, spark_runner
-from omnigraph.spark.tables import ID, SparkGraph, references
+from omnigraph.spark.tables import ID, SparkGraph
 from omnigraph.values import dataclass
 
 ALONE: Final = "__row"

@@ -1,7 +1,6 @@
 """The tables of one snapshot as frames, each made for one use of it."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import fields, is_dataclass
 from typing import Final
 
 import pyarrow as pa
@@ -11,7 +10,7 @@ from pyspark.sql import functions as F
 from omnigraph.catalog.model import Catalog, TableType
 from omnigraph.catalog.types import PropertyType, Scalar
 from omnigraph.compile.algebra import Test
-from omnigraph.compile.checked import PropertyRef
+from omnigraph.compile.leaves import references
 from omnigraph.engine.read.opened import Names
 from omnigraph.engine.read.pushdown import sql
 from omnigraph.ids import TableKey
@@ -115,15 +114,3 @@ def property_type(type_: TableType, name: str) -> PropertyType:
 
 
 _TEXT: Final = PropertyType(scalar=Scalar.STRING)
-
-
-def references(part: object) -> Iterator[PropertyRef]:
-    """Every property that a part of a plan mentions."""
-    if isinstance(part, PropertyRef):
-        yield part
-    elif is_dataclass(part):
-        for name in (one.name for one in fields(part)):
-            yield from references(getattr(part, name))
-    elif isinstance(part, tuple):
-        for item in part:
-            yield from references(item)

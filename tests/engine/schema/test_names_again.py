@@ -8,6 +8,7 @@ import pytest
 
 import omnigraph
 from omnigraph.api.graph import Graph
+from omnigraph.errors import QueryError
 
 VALUES: dict[str, Any] = {
     "I32?": 9,
@@ -64,3 +65,69 @@ def test_a_diff_takes_no_property_for_the_one_before_it(graph: Graph, name: str)
         assert changes["p1"].before is not None
         assert changes["p1"].before["size"] == 7
         assert changes["p1"].after == {"id": "p1", "code": "p1", name: value}
+
+
+# ---- what an earlier commit shows of a name that went and came back
+
+
+@pytest.fixture
+def sized(graph: Graph) -> Graph:
+    graph.schema_apply(schema("size: I32?"))
+    records = [{"type": "Port", "data": {"code": f"p{n:02d}", "size": n % 3}} for n in range(6)]
+    graph.load([*records, {"type": "Port", "data": {"code": "p10"}}], mode="overwrite")
+    return graph
+
+
+def told(graph: Graph, match: str, result: str, at: str | None) -> list[tuple[Any, ...]]:
+    text = f"use extensions query q() {{ match {{ $p: Port  {match} }} return {{ {result} }} }}"
+    return sorted((tuple(row.values()) for row in graph.query(text, at=at).rows), key=str)
+
+
+@pytest.mark.parametrize("type_", VALUES)
+def test_a_query_and_an_entity_agree_about_a_property_that_was_dropped_and_added_again(
+    sized: Graph, type_: str
+) -> None:
+    asked = [
+        ("", "$p, $p.size"),
+        ("$p.size = 1", "$p"),
+        ("$p.size is null", "$p"),
+        ("not { $p.size > 0 }", "$p"),
+        ("", "$p.size, count($p) as n"),
+        ("", "max($p.size) as most, sum($p.size) as total"),
+    ]
+    then = sized.commits(limit=1)[0].id
+    said = [told(sized, match, result, None) for match, result in asked]
+    sized.schema_apply(schema())
+    between = sized.commits(limit=1)[0].id
+    sized.schema_apply(schema(f"size: {type_}"))
+    sized.load([{"type": "Port", "data": {"code": "p00", "size": VALUES[type_]}}], mode="merge")
+    for _ in range(2):
+        assert [told(sized, match, result, then) for match, result in asked] == said
+    shown = {key: sized.entity("Port", key, at=then) for (key, _) in said[0]}
+    assert [(key, one["size"]) for key, one in shown.items() if one is not None] == said[0]
+    assert {value for _, value in told(sized, "", "$p, $p.size", between)} == {None}
+    assert ("p00", VALUES[type_]) in told(sized, "$p.size is not null", "$p, $p.size", None)
+
+
+def test_a_query_that_needs_two_schemas_at_once_is_told_which_property_changed(
+    sized: Graph,
+) -> None:
+    then = sized.commits(limit=1)[0].id
+    sized.schema_apply(schema())
+    sized.schema_apply(schema("size: String?", "more: I32?"))
+    with pytest.raises(
+        QueryError, match=r"'size' of Port was I32\? at this commit.*String\? since"
+    ) as caught:
+        told(sized, "", "$p.size, $p.more", then)
+    assert "schema of that commit" in str(caught.value.hint)
+    assert {row[0] for row in told(sized, "", "$p.more", then)} == {None}
+
+
+def test_a_renamed_property_keeps_its_values_when_another_takes_its_old_name(sized: Graph) -> None:
+    then = sized.commits(limit=1)[0].id
+    said = told(sized, "", "$p, $p.size", None)
+    sized.schema_apply(schema('width: I32? @rename_from("size")'))
+    assert told(sized, "", "$p, $p.size", then) == said, "a query of that time"
+    sized.schema_apply(schema("width: I32?", "size: I32?"))
+    assert told(sized, "", "$p, $p.width", then) == said
+    assert {row[0] for row in told(sized, "", "$p.size", then)} == {None}

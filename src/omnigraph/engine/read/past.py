@@ -1,16 +1,21 @@
 """Reading at a point in history: which schema a query is meant for, and what properties were called then.
 
-A query is taken as one for the schema of now: what was renamed since is found by its identity, what was added
-since was not there. One that does not fit the schema of now is taken as one of that time.
+A query is taken as one for the schema of now: what was renamed since is found by its identity, what was dropped
+and added again by its name, and what was added since was not there. A query that does not fit the schema of now, or
+that reads a property which was dropped and added again with another type, is taken as one of that time.
 """
+
+from collections.abc import Iterator
 
 from omnigraph.catalog.contract import Contract
 from omnigraph.catalog.model import Catalog, TableType
 from omnigraph.compile.checked import CheckedRead
+from omnigraph.compile.leaves import references
 from omnigraph.compile.plan import Plan
 from omnigraph.engine.held.plans import Plans
 from omnigraph.engine.read.opened import NO_NAMES, Names
 from omnigraph.errors import QueryError
+from omnigraph.ids import TableKey
 from omnigraph.language.source import Source
 from omnigraph.manifest.snapshot import Snapshot
 from omnigraph.manifest.view import View
@@ -34,6 +39,9 @@ def compiled(plans: Plans, view: View, source: Source, name: str | None) -> Comp
         checked, plan = plans.read(view.contract, source, name)
     except QueryError as error:
         return _as_of_then(plans, view, source, name, error)
+    other = None if view.past is None else _other_type(checked, view.contract, view.past)
+    if other is not None:
+        return _as_of_then(plans, view, source, name, other)
     return Compiled(
         checked=checked,
         plan=plan,
@@ -58,15 +66,40 @@ def _as_of_then(
     )
 
 
+def _other_type(read: CheckedRead, now: Contract, then: Contract) -> QueryError | None:
+    """Say which property that a query reads had another type then; None when there is none."""
+    others = {
+        (type_.name, name): (old.properties[name].type, type_.properties[name].type)
+        for _, type_, old in _lasting_types(now, then)
+        for name in _came_back(type_, old)
+        if not _agree(type_, old, name)
+    }
+    for one in references(read) if others else ():
+        type_name = read.variables[one.variable].type_name
+        if (type_name, one.property) in others:
+            before, since = others[type_name, one.property]
+            return QueryError(
+                f"property '{one.property}' of {type_name} was {before} at this commit, was dropped, and is {since} "
+                "since it was added again; the query fits neither schema as a whole; nothing was read",
+                hint="write the query for the schema of that commit, or leave the property out",
+            )
+    return None
+
+
 def names_then(now: Contract, then: Contract) -> Names:
     """The columns of properties at another time, for the tables where a name meant something else."""
-    before = {type_.type_id: type_ for type_ in then.catalog.tables.values()}
-    pairs = (
-        (key, type_, before[type_.type_id])
-        for key, type_ in now.catalog.tables.items()
-        if type_.type_id in before
-    )
+    pairs = _lasting_types(now, then)
     return {key: _stored(type_, old) for key, type_, old in pairs if _differ(type_, old)}
+
+
+def _lasting_types(
+    now: Contract, then: Contract
+) -> Iterator[tuple[TableKey, TableType, TableType]]:
+    """The types that both schemas have, by the key of now."""
+    before = {type_.type_id: type_ for type_ in then.catalog.tables.values()}
+    for key, type_ in now.catalog.tables.items():
+        if type_.type_id in before:
+            yield key, type_, before[type_.type_id]
 
 
 def _differ(now: TableType, then: TableType) -> bool:
@@ -76,8 +109,24 @@ def _differ(now: TableType, then: TableType) -> bool:
 
 def _stored(now: TableType, then: TableType) -> dict[str, str]:
     names = {one.property_id: name for name, one in then.properties.items()}
-    return {
+    lasting = {
         name: names[one.property_id]
         for name, one in now.properties.items()
         if one.property_id in names
     }
+    return lasting | {name: name for name in _came_back(now, then) if _agree(now, then, name)}
+
+
+def _came_back(now: TableType, then: TableType) -> Iterator[str]:
+    """The names of properties that were dropped since then and added again; one that was renamed still stands."""
+    still = {one.property_id for one in now.properties.values()}
+    before = {one.property_id for one in then.properties.values()}
+    for name, one in now.properties.items():
+        old = then.properties.get(name)
+        if old is not None and old.property_id not in still and one.property_id not in before:
+            yield name
+
+
+def _agree(now: TableType, then: TableType, name: str) -> bool:
+    """Whether values of then are values of now: a column is the same, only NULL may be new."""
+    return bool(now.properties[name].type.arrow == then.properties[name].type.arrow)

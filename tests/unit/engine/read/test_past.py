@@ -30,11 +30,19 @@ def test_a_renamed_property_is_found_and_an_added_one_is_not_there() -> None:
     assert names_then(now, then) == {TableKey("node:A"): {"key": "key", "w": "x", "y": "y"}}
 
 
-def test_a_name_that_went_and_came_back_is_another_property() -> None:
+def test_a_name_that_went_and_came_back_shows_what_was_stored_then() -> None:
     then = begun()
     without = after(then, FIRST.replace("x: I32?", ""))
-    now = after(without, FIRST)
-    assert names_then(now, then) == {TableKey("node:A"): {"key": "key", "y": "y"}}
+    assert names_then(after(without, FIRST), then) == {}
+    other = after(without, FIRST.replace("x: I32?", "x: String?"))
+    assert names_then(other, then) == {TableKey("node:A"): {"key": "key", "y": "y"}}
+
+
+def test_a_name_that_came_back_is_not_taken_for_one_that_was_renamed() -> None:
+    then = begun()
+    renamed = after(then, FIRST.replace("x: I32?", 'w: I32? @rename_from("x")'))
+    now = after(renamed, FIRST.replace("x: I32?", "w: I32?  x: I32?"))
+    assert names_then(now, then) == {TableKey("node:A"): {"key": "key", "w": "x", "y": "y"}}
 
 
 def test_a_name_that_passed_to_another_property_is_followed() -> None:
