@@ -5,11 +5,15 @@ import threading
 import time
 from dataclasses import field
 from datetime import UTC, datetime
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from ulid import ULID
-
+from omnigraph.later import Later
 from omnigraph.values import dataclass
+
+if TYPE_CHECKING:
+    import ulid
+else:
+    ulid = Later("ulid")
 
 
 class Runtime(Protocol):
@@ -55,9 +59,9 @@ class SystemRuntime:
     def new_id(self) -> str:
         """A fresh ULID, greater than every one this runtime made before."""
         with self._lock:
-            value = max(int(ULID()), self._last + 1)
+            value = max(int(ulid.ULID()), self._last + 1)
             self._last = value
-        return str(ULID.from_int(value))
+        return str(ulid.ULID.from_int(value))
 
     def wait(self, seconds: float) -> None:
         """Let that much time pass."""

@@ -3,15 +3,20 @@
 import math
 from collections.abc import Sequence
 from datetime import date, datetime
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from omnigraph.catalog.types import INTEGER_BOUNDS, PropertyType, Scalar
 from omnigraph.catalog.values import item_type, to_utc
 from omnigraph.errors import shorten
+from omnigraph.later import Later
 from omnigraph.values import dataclass
 
-F32_MAX = float(np.finfo(np.float32).max)
+if TYPE_CHECKING:
+    import numpy as np
+else:
+    np = Later("numpy")
+
+F32_MAX = 3.4028234663852886e38
 
 
 @dataclass(frozen=True, slots=True)

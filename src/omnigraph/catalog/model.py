@@ -1,18 +1,24 @@
 """The compiled schema that every other component works from."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import field
 from enum import StrEnum
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any
-
-import pyarrow as pa
+from typing import TYPE_CHECKING, Any
 
 from omnigraph.catalog.types import PropertyType, Scalar
 from omnigraph.errors import NotFound
 from omnigraph.ids import TableKey, edge_key, node_key
+from omnigraph.later import Later
 from omnigraph.values import dataclass
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+else:
+    pa = Later("pyarrow")
 
 EMPTY: Mapping[str, Any] = MappingProxyType({})
 

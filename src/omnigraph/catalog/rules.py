@@ -1,11 +1,11 @@
 """The constraints of a declaration: what each may name, and their normal form."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable
 from dataclasses import field
 from itertools import chain
-
-import pyarrow as pa
-import pyarrow.compute as pc
+from typing import TYPE_CHECKING
 
 from omnigraph.catalog.draft import Draft, Drafts, Owner, type_shown
 from omnigraph.catalog.findings import Findings
@@ -16,7 +16,14 @@ from omnigraph.catalog.types import NUMBERS, PropertyType, Scalar
 from omnigraph.errors import shorten
 from omnigraph.language.schema import tree
 from omnigraph.language.source import Span
+from omnigraph.later import Later
 from omnigraph.values import dataclass
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+else:
+    pa, pc = Later("pyarrow"), Later("pyarrow.compute")
 
 _BOUND_CHARS_MAX = 400
 _INT64_MIN, _UINT64_MAX = -(2**63), 2**64 - 1

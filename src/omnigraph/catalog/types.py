@@ -1,11 +1,19 @@
 """Property types: what a value may be, how it is shown, how Arrow stores it."""
 
+from __future__ import annotations
+
 from dataclasses import replace
 from enum import StrEnum
+from functools import cache
+from typing import TYPE_CHECKING
 
-import pyarrow as pa
-
+from omnigraph.later import Later
 from omnigraph.values import dataclass
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+else:
+    pa = Later("pyarrow")
 
 
 class Scalar(StrEnum):
@@ -35,20 +43,27 @@ INTEGER_BOUNDS: dict[Scalar, tuple[int, int]] = {
     Scalar.U64: (0, 2**64 - 1),
 }
 
-_ARROW: dict[Scalar, pa.DataType] = {
-    Scalar.STRING: pa.string(),
-    Scalar.BLOB: pa.large_binary(),
-    Scalar.BOOL: pa.bool_(),
-    Scalar.I32: pa.int32(),
-    Scalar.I64: pa.int64(),
-    Scalar.U32: pa.uint32(),
-    Scalar.U64: pa.uint64(),
-    Scalar.F32: pa.float32(),
-    Scalar.F64: pa.float64(),
-    Scalar.DATE: pa.date32(),
-    Scalar.DATETIME: pa.date64(),
-}
-_SCALARS = {arrow: scalar for scalar, arrow in _ARROW.items()}
+
+@cache
+def _arrow_types() -> dict[Scalar, pa.DataType]:
+    return {
+        Scalar.STRING: pa.string(),
+        Scalar.BLOB: pa.large_binary(),
+        Scalar.BOOL: pa.bool_(),
+        Scalar.I32: pa.int32(),
+        Scalar.I64: pa.int64(),
+        Scalar.U32: pa.uint32(),
+        Scalar.U64: pa.uint64(),
+        Scalar.F32: pa.float32(),
+        Scalar.F64: pa.float64(),
+        Scalar.DATE: pa.date32(),
+        Scalar.DATETIME: pa.date64(),
+    }
+
+
+@cache
+def _scalars() -> dict[pa.DataType, Scalar]:
+    return {arrow: scalar for scalar, arrow in _arrow_types().items()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,10 +126,10 @@ class PropertyType:
         if self.is_vector:
             return pa.list_(pa.field("item", pa.float32(), nullable=True), self.dimension)
         if self.is_list:
-            return pa.list_(pa.field("item", _ARROW[self.scalar], nullable=True))
-        return _ARROW[self.scalar]
+            return pa.list_(pa.field("item", _arrow_types()[self.scalar], nullable=True))
+        return _arrow_types()[self.scalar]
 
-    def required(self) -> "PropertyType":
+    def required(self) -> PropertyType:
         """The same type without NULL."""
         return replace(self, nullable=False)
 
@@ -124,5 +139,5 @@ def stored_type(arrow: pa.DataType) -> PropertyType:
     if pa.types.is_fixed_size_list(arrow):
         return PropertyType(scalar=Scalar.F32, dimension=arrow.list_size)
     if pa.types.is_list(arrow):
-        return PropertyType(scalar=_SCALARS[arrow.value_type], is_list=True)
-    return PropertyType(scalar=_SCALARS[arrow])
+        return PropertyType(scalar=_scalars()[arrow.value_type], is_list=True)
+    return PropertyType(scalar=_scalars()[arrow])

@@ -1,17 +1,23 @@
 """Values of property types: their text, their JSON, their Arrow columns and their key text."""
 
+from __future__ import annotations
+
 import json
 import math
 import re
 from collections.abc import Iterator, Sequence
 from datetime import UTC, date, datetime, timedelta, timezone
-from typing import Any
-
-import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
+from typing import TYPE_CHECKING, Any
 
 from omnigraph.catalog.types import FLOATS, PropertyType, Scalar
+from omnigraph.later import Later
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.compute as pc
+else:
+    np, pa, pc = Later("numpy"), Later("pyarrow"), Later("pyarrow.compute")
 
 JAVASCRIPT_INTEGER_MAX = 2**53 - 1
 

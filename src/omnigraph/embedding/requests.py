@@ -1,15 +1,20 @@
 """Requests to embedding services: one JSON document out, one back; tried again when that may help."""
 
 import json
-import urllib.error
-import urllib.request
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from omnigraph.embedding.config import EmbeddingConfig
 from omnigraph.errors import EmbeddingError, shorten
+from omnigraph.later import Later
 from omnigraph.runtime import Runtime
 from omnigraph.values import dataclass
+
+if TYPE_CHECKING:
+    from urllib import error as errors
+    from urllib import request
+else:
+    errors, request = Later("urllib.error"), Later("urllib.request")
 
 _BUSY = frozenset({408, 409, 425, 429, 500, 502, 503, 504})
 """Answers after which the same request may succeed."""
@@ -60,16 +65,16 @@ def _left(config: EmbeddingConfig, spent: float) -> float:
 def _send(
     url: str, headers: Mapping[str, str], body: Mapping[str, Any], seconds: float
 ) -> Any | _Failed:
-    request = urllib.request.Request(
+    wanted = request.Request(
         url,
         data=json.dumps(body).encode(),
         headers={"Content-Type": "application/json", **headers},
         method="POST",
     )
     try:
-        with urllib.request.urlopen(request, timeout=seconds) as response:
+        with request.urlopen(wanted, timeout=seconds) as response:
             return json.loads(response.read(_ANSWER_BYTES_MAX))
-    except urllib.error.HTTPError as error:
+    except errors.HTTPError as error:
         text = error.read(_REASON_CHARS_MAX).decode(errors="replace")
         return _Failed(
             f"HTTP {error.code}: {shorten(text, _REASON_CHARS_MAX)}", error.code in _BUSY

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, get_args, get_origin
 
 import typer
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperGroup
 
 _PLAIN: dict[Any, Callable[[str], Any]] = {str: str, Path: Path}
 
@@ -17,11 +17,24 @@ class Command(TyperCommand):
     Typer would read them by pydantic, which takes longer to load than a small command takes to run.
     """
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        for parameter in self.params:
-            conversion = partial(_Conversion, parameter.get_runtime_param)  # type: ignore[attr-defined]
-            parameter.get_runtime_param = conversion  # type: ignore[attr-defined]
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Its parameters, and the flag for help."""
+        return _converted(super().get_params(ctx))
+
+
+class Group(TyperGroup):
+    """A group of commands, whose own options are read in the same way."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Its parameters, and the flag for help."""
+        return _converted(super().get_params(ctx))
+
+
+def _converted(parameters: list[Any]) -> list[Any]:
+    for parameter in parameters:
+        if not isinstance(parameter.get_runtime_param, partial):
+            parameter.get_runtime_param = partial(_Conversion, parameter.get_runtime_param)
+    return parameters
 
 
 class _Conversion:

@@ -12,7 +12,7 @@ from omnigraph.errors import OmniError
 from omnigraph.surfaces.cli import care, data, demo, history, merging, schemas, texts, upkeep
 from omnigraph.surfaces.cli.address import Json
 from omnigraph.surfaces.cli.calls import Call, read_call
-from omnigraph.surfaces.cli.commands import Command
+from omnigraph.surfaces.cli.commands import Command, Group
 from omnigraph.surfaces.cli.output import (
     EXIT_FAILURE,
     EXIT_INTERRUPTED,
@@ -28,18 +28,21 @@ from omnigraph.surfaces.cli.output import (
 
 app = typer.Typer(
     name="omnigraph",
+    cls=Group,
     help="A typed, versioned property graph over the Lance columnar format.",
     no_args_is_help=True,
     add_completion=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-schema = typer.Typer(help="Show, plan and change schemas.", no_args_is_help=True)
-branch = typer.Typer(help="Create, list and delete branches.", no_args_is_help=True)
-commit = typer.Typer(help="Look at the history.", no_args_is_help=True)
-recovery = typer.Typer(help="Look at and settle interrupted writes.", no_args_is_help=True)
-changes = typer.Typer(help="Follow what changes.", no_args_is_help=True)
-index = typer.Typer(help="Look at and build indexes.", no_args_is_help=True)
+schema = typer.Typer(cls=Group, help="Show, plan and change schemas.", no_args_is_help=True)
+branch = typer.Typer(cls=Group, help="Create, list and delete branches.", no_args_is_help=True)
+commit = typer.Typer(cls=Group, help="Look at the history.", no_args_is_help=True)
+recovery = typer.Typer(
+    cls=Group, help="Look at and settle interrupted writes.", no_args_is_help=True
+)
+changes = typer.Typer(cls=Group, help="Follow what changes.", no_args_is_help=True)
+index = typer.Typer(cls=Group, help="Look at and build indexes.", no_args_is_help=True)
 for group, name in (
     (schema, "schema"),
     (branch, "branch"),

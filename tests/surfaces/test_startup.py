@@ -1,0 +1,100 @@
+"""What a command loads: a verb pays for what it needs, whatever else is installed."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import omnigraph
+
+SCHEMA = "node Person { name: String @key  age: I32? }\nedge Knows: Person -> Person\n"
+ASK = 'query q() { match { $p: Person { name: "Ada" } } return { $p.age } }\n'
+PROGRAM = """
+import json, sys
+from omnigraph.__main__ import run
+sys.argv = ["omnigraph", *sys.argv[1:]]
+try:
+    run()
+except SystemExit as end:
+    assert not end.code, end.code
+sys.stderr.write("\\n" + json.dumps(sorted(sys.modules)))
+"""
+NEVER = ("pandas", "pydantic", "pyspark", "structlog", "torch", "polars", "omnigraph.spark")
+NO_GRAPH = (*NEVER, "pyarrow", "lance", "numpy", "obstore", "omnigraph.engine", "omnigraph.storage")
+FOREIGN_VERBS = tuple(
+    f"omnigraph.engine.{name}" for name in ("merge", "history", "schema", "analytics", "compare")
+)
+READ = (*NEVER, *FOREIGN_VERBS, "rich", "omnigraph.engine.upkeep", "omnigraph.engine.write")
+WRITE = (*NEVER, *FOREIGN_VERBS, "rich")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a graph, its schema and a query."""
+    made = tmp_path_factory.mktemp("startup")
+    (made / "people.pg").write_text(SCHEMA)
+    (made / "people.gq").write_text(ASK)
+    with omnigraph.init(made / "g", SCHEMA) as graph:
+        graph.load([{"type": "Person", "data": {"name": "Ada", "age": 36}}], mode="append")
+    return made
+
+
+def loaded(folder: Path, *typed: str) -> set[str]:
+    """The modules that a command of its own process ends with."""
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, *typed],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return set(json.loads(done.stderr.splitlines()[-1]))
+
+
+COMMANDS = {
+    "help": (("--help",), NO_GRAPH, 40),
+    "version": (("version",), NO_GRAPH, 40),
+    "lint": (("lint", "--schema", "people.pg", "--query", "people.gq"), NO_GRAPH, 110),
+    "fmt": (("fmt", "people.gq"), NO_GRAPH, 110),
+    "plan of files": (
+        ("schema", "plan", "--from", "people.pg", "--to", "people.pg"),
+        NO_GRAPH,
+        110,
+    ),
+    "query": (("query", "--store", "g", "--query", "people.gq"), READ, 320),
+    "commit list": (("commit", "list", "g", "--limit", "1"), ("pandas", *FOREIGN_VERBS), 320),
+    "insert": (
+        ("mutate", "--store", "g", "-e", 'query a() { insert Person { name: "Bo" } }'),
+        WRITE,
+        380,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_command_loads_what_it_needs(folder: Path, name: str) -> None:
+    typed, foreign, most = COMMANDS[name]
+    found = loaded(folder, *typed)
+    wrong = sorted(
+        module for module in found if module in foreign or module.startswith(_below(foreign))
+    )
+    assert wrong == []
+    assert len([module for module in found if module.partition(".")[0] == "omnigraph"]) <= most
+
+
+def _below(packages: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(f"{package}." for package in packages)
+
+
+def test_pandas_is_there_for_who_asks_for_spark() -> None:
+    program = (
+        "from omnigraph.surfaces.cli.process import begin\nbegin()\n"
+        "import pyarrow as pa\n"
+        "assert not pa.lib._pandas_api.have_pandas\n"
+        "import pyspark, pandas\n"
+        "assert pa.array([1]).to_pandas().tolist() == [1]\n"
+        "assert pa.array(pandas.Series([1.0, None])).null_count == 1\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
