@@ -60,6 +60,7 @@ class Failpoint(StrEnum):
     ROLLBACK_TABLE_RESTORED = "recovery.post_table_restore_pre_note"
     STAGING_REMOVED = "recovery.post_staging_file_removal"
     ROLLBACK_RESTORED = "recovery.post_table_restore_pre_publish"
+    LATE_RESTORED = "recovery.post_late_restore_pre_publish"
     ROLLBACK_PUBLISHED = "recovery.post_rollback_publish_pre_audit"
     AUDIT = "recovery.record_audit"
     ORPHAN_AUDIT = "recovery.orphan_discard_audit_append"

@@ -62,6 +62,21 @@ class S3Server:
 
 
 @dataclass(frozen=True, slots=True)
+class LatePut:
+    """A PUT that is on its way for longer than its client lives."""
+
+    server: S3Server
+
+    def wait(self) -> None:
+        """Wait until it has left its client."""
+        self.server.control("delayed")
+
+    def arrive(self) -> int:
+        """Let the store see it; the status it answers."""
+        return int(self.server.control("let_go"))
+
+
+@dataclass(frozen=True, slots=True)
 class Bucket:
     """One bucket of a running server."""
 
@@ -77,6 +92,11 @@ class Bucket:
     def storage_options(self) -> dict[str, str]:
         """What a graph needs to reach it."""
         return self.server.storage_options
+
+    def delay_put(self, key: str, *, skip: int = 0) -> LatePut:
+        """Keep the next PUT whose key matches, or a later one, on its way until it is told to arrive."""
+        self.server.control("delay", method="PUT", key=key, skip=skip)
+        return LatePut(self.server)
 
 
 def start_s3() -> tuple[subprocess.Popen[bytes], S3Server]:

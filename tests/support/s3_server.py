@@ -1,4 +1,4 @@
-"""The S3 server of the tests: ministack's S3 behind a layer that counts, delays and breaks requests.
+"""The S3 server of the tests: ministack's S3 behind a layer that counts, delays, keeps and breaks requests.
 
 Run as a program with the number of an inherited listening socket; it ends when its standard input does.
 """
@@ -50,6 +50,58 @@ class Behaviour:
     breaks: list[dict[str, Any]] = field(default_factory=list)
 
 
+class Delay:
+    """One request that is kept on its way: its body has arrived, its effect comes when it is let go.
+
+    It is carried out even if its client has died meanwhile, as a request in a network would be.
+    """
+
+    def __init__(self, method: str, key: str, skip: int) -> None:
+        self._method = method
+        self._key = key
+        self._skip = skip
+        self._arrived = asyncio.Event()
+        self._open = asyncio.Event()
+        self._done = asyncio.Event()
+        self._status = 0
+
+    def fits(self, entry: dict[str, Any]) -> bool:
+        """Whether this is the request to keep; it is kept once."""
+        if self._method != entry["method"] or not re.search(self._key, entry["key"]):
+            return False
+        self._skip -= 1
+        return self._skip == -1
+
+    async def keep(self, app: App, scope: Message, receive: Receive) -> None:
+        """Take the whole request, wait, and only then carry it out; nobody is there to be answered."""
+        body, more = b"", True
+        while more:
+            message = await receive()
+            body += message.get("body", b"")
+            more = message.get("more_body", False)
+        self._arrived.set()
+        await self._open.wait()
+
+        async def replay() -> Message:
+            return {"type": "http.request", "body": body, "more_body": False}
+
+        async def note(message: Message) -> None:
+            self._status = message.get("status", self._status)
+
+        await app(scope, replay, note)
+        self._done.set()
+
+    async def arrived(self) -> None:
+        """Wait until the request is there."""
+        await self._arrived.wait()
+
+    async def let_go(self) -> int:
+        """Carry it out; what the store says of it."""
+        self._open.set()
+        await self._done.wait()
+        return self._status
+
+
 class Counting:
     """An ASGI layer that logs every S3 request before it passes it on."""
 
@@ -59,6 +111,8 @@ class Counting:
         self._log: list[dict[str, Any]] = []
         self._inflight = 0
         self._turns = asyncio.Semaphore(10_000)
+        self._delay: Delay | None = None
+        self._kept: set[asyncio.Task[None]] = set()
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -100,6 +154,13 @@ class Counting:
         async def swallow(message: Message) -> None:
             return None
 
+        if self._delay is not None and self._delay.fits(entry):
+            # A task of its own: the request outlives the connection it came by.
+            task = asyncio.create_task(self._delay.keep(self._app, scope, receive))
+            self._kept.add(task)
+            task.add_done_callback(self._kept.discard)
+            await asyncio.shield(task)
+            return
         broken = self._break(entry)
         if broken is None:
             await self._app(scope, counted_receive, counted_send)
@@ -146,7 +207,14 @@ class Counting:
             self._turns = asyncio.Semaphore(self._behaviour.concurrency or 10_000)
         elif verb == "reset":
             self._log.clear()
-        await _respond(send, 200, json.dumps(self._log if verb == "log" else []).encode())
+        elif verb == "delay":
+            self._delay = Delay(**body)
+        answer: Any = self._log if verb == "log" else []
+        if verb == "delayed" and self._delay is not None:
+            await self._delay.arrived()
+        if verb == "let_go" and self._delay is not None:
+            answer, self._delay = await self._delay.let_go(), None
+        await _respond(send, 200, json.dumps(answer).encode())
 
 
 def _name_by_first_key(entry: dict[str, Any], body: bytes) -> None:

@@ -8,8 +8,8 @@ from omnigraph.commit.plan import WritePlan
 from omnigraph.commit.protocol import Refused, commit
 from omnigraph.commit.queues import SCHEMA_APPLY, Hold
 from omnigraph.engine.engine import Engine
-from omnigraph.errors import ConflictError, ManifestConflict, OmniError, ReadSetConflict
-from omnigraph.ids import BranchName
+from omnigraph.errors import ConflictError, DriftError, ManifestConflict, OmniError, ReadSetConflict
+from omnigraph.ids import BranchName, TableKey
 from omnigraph.limits import PREPARE_ROUNDS_MAX
 from omnigraph.manifest.branches import is_schema_locked, refuse_during_schema_apply
 from omnigraph.manifest.publish import Published
@@ -52,6 +52,10 @@ def attempt(
     except Blocked:
         # Its owner was alive at the heal above and has died since; what it left may be complete.
         if not any(outcome.is_settled for outcome in engine.recovery.heal()):
+            raise
+    except DriftError as error:
+        # What came after its roll-back is nobody's; anything else is for repair.
+        if not engine.recovery.undo_late(branch, TableKey(error.table_key)):
             raise
     return _prepared(engine, engine.view(branch), prepare)
 

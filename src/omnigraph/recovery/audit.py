@@ -54,6 +54,10 @@ class Audit(Protocol):
         """Every row, oldest first."""
         ...
 
+    def rolled_back(self) -> frozenset[OperationId]:
+        """The operations that were rolled back: nothing of them may ever become visible."""
+        ...
+
 
 def row_of(
     sidecar: Sidecar,

@@ -1,8 +1,15 @@
-"""Rolling back: put every table the operation moved back to what is visible, under a recorded decision."""
+"""Rolling back: put every table the operation moved back to what is visible, under a recorded decision.
 
-from collections.abc import Iterable, Iterator
+A kernel lock ends with its process, and so does everything the process was about to write. On an object store a PUT
+of a dead writer may be on its way for longer than its lease. So each table that did not move gets a version of its
+own there that changes nothing: it takes the version that the dead writer's PUT would create, and the PUT is refused.
+"""
+
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 
+from omnigraph.commit.forks import fork_table
+from omnigraph.commit.plan import TableWrite
 from omnigraph.commit.sidecar import Decided, Pin, Recorded, Registration, TableOutcome
 from omnigraph.errors import NotFoundError
 from omnigraph.failpoints import Failpoint, fail
@@ -34,7 +41,7 @@ def roll_back(case: Case) -> None:
     case, recorded = _decided(case)
     fail(Failpoint.ROLLBACK_DECIDED)
     case, recorded = _restored(case, recorded)
-    drop_created(case)
+    drop_created(case, recorded.restored)
     fail(Failpoint.ROLLBACK_RESTORED)
     commit = _repin(case, recorded)
     fail(Failpoint.ROLLBACK_PUBLISHED)
@@ -75,10 +82,28 @@ def _noted(case: Case, recorded: Recorded) -> tuple[Case, Recorded]:
 # ---- the tables
 
 
+def may_move_late(case: Case) -> bool:
+    """Whether a PUT of the dead writer may still move a table of the operation."""
+    return any(_still(case))
+
+
+def _still(case: Case) -> Iterator[Observed]:
+    """Tables that did not move, and whose next version a PUT on its way could still create."""
+    for seen, finding in zip(case.facts.seen, case.facts.findings, strict=True):
+        is_next_free = seen.head == seen.visible == seen.pin.expected
+        if finding is Finding.NO_MOVEMENT and is_next_free and _is_open(case, seen.pin):
+            yield seen
+
+
+def _is_open(case: Case, pin: Pin) -> bool:
+    """Whether a write of the dead holder of a lock may come after its death."""
+    return not case.hold.lock(pin.queue).exclusive
+
+
 def _restored(case: Case, recorded: Recorded) -> tuple[Case, Recorded]:
-    """Restore what moved and was not restored before; each restore is on disk before the next."""
-    for seen in _moved(case):
-        if seen.is_fork:
+    """Restore what moved and was not restored before, and what could still move; each is on disk before the next."""
+    for seen in (*_moved(case), *_still(case)):
+        if seen.is_fork and not _is_open(case, seen.pin):
             continue
         version = seen.head if seen.is_restored else _restore(case, seen)
         done = {**recorded.restored, seen.pin.table_key: version}
@@ -87,18 +112,35 @@ def _restored(case: Case, recorded: Recorded) -> tuple[Case, Recorded]:
 
 
 def _restore(case: Case, seen: Observed) -> Version:
+    """Move HEAD to a copy of what is visible; a fork that could still appear is made first, and so taken."""
     require_turns(case)
+    head = seen.head
+    if _is_fork_missing(case, seen):
+        head = fork_table(
+            case.desk.tables, case.desk.manifest, _first_write(case, seen.pin)
+        ).version
     landed = case.desk.tables.restore(
         table_path(seen.pin, case.snapshot),
         seen.pin.table_branch,
         seen.visible,
-        expected_head=seen.head,
+        expected_head=head,
         operation_id=case.id,
         actor=RECOVERY_ACTOR,
         lock=case.hold.lock(seen.pin.queue),
     )
     fail(Failpoint.ROLLBACK_TABLE_RESTORED)
     return landed.at.version
+
+
+def _is_fork_missing(case: Case, seen: Observed) -> bool:
+    placed = case.snapshot.entry(seen.pin.table_key).at.branch
+    return not seen.is_fork and placed != seen.pin.table_branch
+
+
+def _first_write(case: Case, pin: Pin) -> TableWrite:
+    """The first write of a table on a branch, as far as its fork goes."""
+    base = case.snapshot.entry(pin.table_key).at
+    return TableWrite(table_key=pin.table_key, base=base, strict=False, fork=pin.table_branch)
 
 
 def _repin(case: Case, recorded: Recorded) -> CommitId:
@@ -121,17 +163,19 @@ def _repin(case: Case, recorded: Recorded) -> CommitId:
 
 
 def _repinned(case: Case, table: TableKey, version: Version) -> Update:
-    at = replace(case.snapshot.entry(table).at, version=version)
+    branch = next(pin.table_branch for pin in case.sidecar.tables if pin.table_key == table)
+    at = replace(case.snapshot.entry(table).at, branch=branch, version=version)
     return Update(table_key=table, at=at, row_count=case.desk.tables.open(at).count())
 
 
 # ---- what only this operation made
 
 
-def drop_created(case: Case) -> None:
-    """Remove forks nobody adopted, tables nobody registered, and staged schema files."""
+def drop_created(case: Case, restored: Collection[TableKey] = ()) -> None:
+    """Remove forks nobody adopts, tables nobody registered, and staged schema files."""
     for seen, finding in zip(case.facts.seen, case.facts.findings, strict=True):
-        if seen.is_fork and finding is not Finding.FOREIGN:
+        adopted = seen.pin.table_key in restored
+        if seen.is_fork and finding is not Finding.FOREIGN and not adopted:
             drop_fork(case, seen.pin)
     for registration in case.sidecar.registrations:
         if _is_nobodys(case, registration):

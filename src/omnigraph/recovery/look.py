@@ -26,7 +26,7 @@ def look(desk: Desk, audit: Audit, sidecar: Sidecar, hold: Hold) -> Case:
             sidecar=sidecar,
             seen=observe(sidecar, state.snapshot, desk.tables),
             is_published=_is_published(desk, sidecar, state)
-            or _is_completed(sidecar, state, staging),
+            or _is_completed(audit, sidecar, state, staging),
             is_reached=is_reached(sidecar, state.snapshot),
             relies=_relies(sidecar, state.snapshot),
             has_leftovers=_has_leftovers(desk, sidecar, state.snapshot, staging),
@@ -52,7 +52,9 @@ def _is_published(desk: Desk, sidecar: Sidecar, state: BranchState) -> bool:
     return hash_ is not None and is_placed(desk.sidecars.objects, hash_)
 
 
-def _is_completed(sidecar: Sidecar, state: BranchState, staging: StagingAction) -> bool:
+def _is_completed(
+    audit: Audit, sidecar: Sidecar, state: BranchState, staging: StagingAction
+) -> bool:
     """Whether an earlier recoverer made it visible and died before its record.
 
     Of the commits that name an operation only a completing one shows tables, brings a merged parent, or leaves
@@ -60,6 +62,9 @@ def _is_completed(sidecar: Sidecar, state: BranchState, staging: StagingAction) 
     """
     made = recovery_commit(state, sidecar.operation_id)
     if made is None or sidecar.recorded is not None:
+        return False
+    if sidecar.operation_id in audit.rolled_back():
+        # Its sidecar came once more, after its roll-back.
         return False
     waits = staging is StagingAction.PROMOTE
     return waits or bool(made.tables) or made.merged_parent is not None

@@ -64,6 +64,11 @@ class StoredAudit:
         plain = found.set_column(place, "created_at", found["created_at"].cast(pa.int64()))
         return tuple(sorted((_decoded(row) for row in plain.to_pylist()), key=_age))
 
+    def rolled_back(self) -> frozenset[OperationId]:
+        """The operations that were rolled back: nothing of them may ever become visible."""
+        back = (row for row in self.rows() if row.kind is RecoveryKind.ROLLED_BACK)
+        return frozenset(row.operation_id for row in back)
+
 
 def _age(row: AuditRow) -> tuple[int, str]:
     return (row.created_at, row.operation_id)

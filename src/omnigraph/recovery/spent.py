@@ -4,13 +4,16 @@ from omnigraph.commit.sidecar import TableOutcome
 from omnigraph.failpoints import Failpoint, fail
 from omnigraph.ids import MAIN, CommitId
 from omnigraph.recovery.audit import RecoveryKind
-from omnigraph.recovery.back import drop_created, drop_fork
+from omnigraph.recovery.back import drop_created, drop_fork, may_move_late, roll_back
 from omnigraph.recovery.case import Case, finish, lineage_only
 from omnigraph.recovery.staging import StagingAction, promote
 
 
 def discard(case: Case) -> None:
-    """Drop an operation that moved nothing: a commit says so, and the file goes."""
+    """Drop an operation that moved nothing, so that it never will: a commit says so, and the file goes."""
+    if may_move_late(case):
+        roll_back(case)
+        return
     drop_created(case)
     finish(case, lineage_only(case.desk, case.id, case.branch), RecoveryKind.ROLLED_BACK)
 

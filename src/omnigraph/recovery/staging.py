@@ -61,12 +61,12 @@ def judge_staging(seen: Staging) -> StagingAction:
         return StagingAction.NOTHING
     if seen.is_covered:
         return StagingAction.HOLD_BACK if seen.staged is None else StagingAction.PROMOTE
-    if SCHEMA_PG not in seen.files:
+    stands = seen.live is not None and seen.live.tables == seen.visible
+    if SCHEMA_PG not in seen.files and seen.staged is not None:
         # The text goes first, so a schema change was putting its files in place: it was published.
-        return StagingAction.REFUSE if seen.staged is None else StagingAction.PROMOTE
+        return StagingAction.PROMOTE
     if len(seen.files) < len(SCHEMA_FILES):
-        # They were still being written: nothing was published.
-        stands = seen.live is not None and seen.live.tables == seen.visible
+        # They were still being written, or one of them came to the store after the others had been removed.
         return StagingAction.REMOVE if stands else StagingAction.REFUSE
     return _by_tables(seen)
 

@@ -4,12 +4,12 @@ from dataclasses import replace
 from enum import StrEnum
 
 from omnigraph.commit.protocol import Desk
-from omnigraph.commit.queues import SCHEMA_APPLY, Hold
+from omnigraph.commit.queues import SCHEMA_APPLY, Hold, queue_key
 from omnigraph.commit.sidecar import Sidecar, WriterKind
 from omnigraph.commit.sidecars import operation_of
 from omnigraph.errors import ConflictError, OmniError, RecoveryRequired, SidecarUnreadable
 from omnigraph.failpoints import Failpoint, fail
-from omnigraph.ids import MAIN, OperationId
+from omnigraph.ids import MAIN, BranchName, OperationId, TableKey
 from omnigraph.limits import CONTRACT_ROUNDS_MAX, CONTRACT_WAIT_SECONDS
 from omnigraph.logs import get_logger
 from omnigraph.manifest.names import SCHEMA_APPLY_LOCK
@@ -18,6 +18,7 @@ from omnigraph.recovery.back import roll_back
 from omnigraph.recovery.case import Case
 from omnigraph.recovery.classify import Verdict, judge
 from omnigraph.recovery.forward import roll_forward
+from omnigraph.recovery.late import undo_late
 from omnigraph.recovery.look import look
 from omnigraph.recovery.spent import discard, discard_orphan, settle_stale
 from omnigraph.recovery.staging import has_files, is_readable, reconcile
@@ -126,6 +127,18 @@ class Recovery:
                 raise _left(operation_id, "others were faster")
             case Outcome.ROLLED_BACK | Outcome.DISCARDED | Outcome.GONE:
                 pass
+
+    def undo_late(self, branch: BranchName, table: TableKey) -> bool:
+        """Undo commits of rolled-back operations that are past the pin of a table; whether there were only such."""
+        known = self.desk.manifest.current(branch).snapshot.entries.get(table)
+        if known is None or not self.audit.rolled_back():
+            return False
+        key = queue_key(table, known.at.branch)
+        with self.desk.queues.hold([key], Activity("the removal of a late commit")) as hold:
+            entry = self.desk.manifest.current(branch).snapshot.entries.get(table)
+            if entry is None or entry.at.branch != known.at.branch:
+                return False
+            return undo_late(self.desk, self.audit, branch, entry, hold)
 
     def _again(self, operation_id: OperationId, hold: Hold) -> Outcome:
         sidecar = self.desk.sidecars.find(operation_id)

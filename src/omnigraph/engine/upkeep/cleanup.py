@@ -92,7 +92,7 @@ def _refuse_drift(engine: Engine, live: Live) -> None:
     entries += [(branch, entry) for branch, shown in live.items() for entry in shown.owned()]
     for branch, entry in entries:
         found = find_drift(engine.desk, branch, entry)
-        if found is not None:
+        if found is not None and not engine.recovery.undo_late(branch, entry.table_key):
             raise drift(engine.desk.sidecars, entry.table_key, entry.at.branch, *found)
 
 

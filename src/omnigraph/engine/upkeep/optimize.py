@@ -164,7 +164,7 @@ def _find_drifted(engine: Engine) -> Mapping[TableKey, Drift]:
     found: dict[TableKey, Drift] = {}
     for entry, _ in _entries(engine.view(MAIN)):
         drift = find_drift(engine.desk, MAIN, entry)
-        if drift is None:
+        if drift is None or engine.recovery.undo_late(MAIN, entry.table_key):
             continue
         if drift.head < drift.pin:
             raise InternalError(

@@ -1,6 +1,6 @@
-"""Repair: adopt table commits that no write of ours explains; rows are never rewritten."""
+"""Repair: adopt table commits that no write of ours explains, undo those of rolled-back ones."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from enum import StrEnum
 from typing import Any, Final
 
@@ -13,6 +13,7 @@ from omnigraph.ids import MAIN, CommitId, OperationId, TableKey
 from omnigraph.manifest.change import Change, Draft, Update
 from omnigraph.manifest.records import CommitKind, GraphCommit
 from omnigraph.manifest.snapshot import Entry
+from omnigraph.recovery.late import are_late, undo_late
 from omnigraph.storage.holders import Activity
 from omnigraph.storage.tables import TableAt, TransactionInfo
 from omnigraph.values import dataclass
@@ -28,6 +29,8 @@ class Classification(StrEnum):
     VERIFIED_MAINTENANCE = "verified_maintenance"
     SUSPICIOUS = "suspicious"
     UNVERIFIABLE = "unverifiable"
+    ROLLED_BACK = "rolled_back"
+    """Commits of operations that recovery rolled back: they came late, and must never be visible."""
 
 
 class Action(StrEnum):
@@ -38,6 +41,8 @@ class Action(StrEnum):
     HEALED = "healed"
     FORCED = "forced"
     REFUSED = "refused"
+    RESTORED = "restored"
+    """Put back to its pin."""
 
     @property
     def moves_the_pin(self) -> bool:
@@ -64,10 +69,14 @@ class TableRepaired:
         return {name: value for name, value in facts.items() if value is not None}
 
 
-def classify(past_pin: Sequence[TransactionInfo]) -> Classification:
+def classify(
+    past_pin: Sequence[TransactionInfo], rolled_back: Collection[OperationId] = ()
+) -> Classification:
     """Judge the commits past a pin by their operations."""
     if not past_pin:
         return Classification.NO_DRIFT
+    if are_late(past_pin, rolled_back):
+        return Classification.ROLLED_BACK
     if any(one.operation is None for one in past_pin):
         return Classification.UNVERIFIABLE
     if all(one.operation in _MAINTENANCE for one in past_pin):
@@ -82,6 +91,8 @@ def choose(classification: Classification, *, confirm: bool, force: bool) -> Act
             return Action.NO_OP
         case Classification.VERIFIED_MAINTENANCE:
             return Action.HEALED if confirm else Action.PREVIEW
+        case Classification.ROLLED_BACK:
+            return Action.RESTORED if confirm else Action.PREVIEW
         case Classification.SUSPICIOUS | Classification.UNVERIFIABLE:
             if not confirm:
                 return Action.PREVIEW
@@ -106,7 +117,12 @@ def repair(
         refuse_pending(engine, "repair", hold)
         entries = engine.manifest.load(MAIN).snapshot.entries.values()
         found = tuple(_judged(engine, entry, confirm=confirm, force=force) for entry in entries)
-        commit = _published(engine, {e.table_key: e for e in entries}, found, actor)
+        known = {entry.table_key: entry for entry in entries}
+        for one in found:
+            if one.action is Action.RESTORED:
+                recovery = engine.recovery
+                undo_late(recovery.desk, recovery.audit, MAIN, known[one.table_key], hold)
+        commit = _published(engine, known, found, actor)
     return found, commit
 
 
@@ -123,7 +139,8 @@ def _judged(engine: Engine, entry: Entry, *, confirm: bool, force: bool) -> Tabl
             error=f"the graph pins version {at.version}, which is not there",
         )
     past_pin = tables.transactions(at.path, at.branch, at.version, head)
-    classification = classify(past_pin)
+    rolled_back = engine.recovery.audit.rolled_back() if past_pin else frozenset()
+    classification = classify(past_pin, rolled_back)
     return TableRepaired(
         table_key=entry.table_key,
         classification=classification,

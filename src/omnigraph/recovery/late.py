@@ -1,0 +1,54 @@
+"""Commits that came after their roll-back: known by the record of recoveries, and undone.
+
+A roll-back takes the versions that a late PUT could create, so these come from roll-backs of earlier releases, or from
+a writer that slept through the end of its lease in the middle of a commit.
+"""
+
+from collections.abc import Collection, Sequence
+
+from omnigraph.commit.protocol import Desk
+from omnigraph.commit.queues import Hold, queue_key
+from omnigraph.failpoints import Failpoint, fail
+from omnigraph.ids import RECOVERY_ACTOR, BranchName, OperationId
+from omnigraph.logs import get_logger
+from omnigraph.manifest.change import Change, Update
+from omnigraph.manifest.snapshot import Entry
+from omnigraph.recovery.audit import Audit
+from omnigraph.storage.tables import TransactionInfo
+
+_log = get_logger(__name__)
+
+
+def are_late(past_pin: Sequence[TransactionInfo], rolled_back: Collection[OperationId]) -> bool:
+    """Whether all commits past a pin belong to operations that were rolled back."""
+    return bool(past_pin) and all(one.operation_id in rolled_back for one in past_pin)
+
+
+def undo_late(desk: Desk, audit: Audit, branch: BranchName, entry: Entry, hold: Hold) -> bool:
+    """Put a table back to its pin when only commits of rolled-back operations are past it; whether that was so.
+
+    The restore carries the id of the last of them: one whose publish did not come is late itself, and is undone by
+    the next who looks.
+    """
+    at, tables = entry.at, desk.tables
+    head = tables.head(at.path, at.branch)
+    past_pin = tables.transactions(at.path, at.branch, at.version, head)
+    if not are_late(past_pin, audit.rolled_back()):
+        return False
+    last = past_pin[-1].operation_id
+    assert last is not None, "a late commit names its operation"
+    landed = tables.restore(
+        at.path,
+        at.branch,
+        at.version,
+        expected_head=head,
+        operation_id=last,
+        actor=RECOVERY_ACTOR,
+        lock=hold.lock(queue_key(entry.table_key, at.branch)),
+    )
+    fail(Failpoint.LATE_RESTORED)
+    update = Update(table_key=entry.table_key, at=landed.at, row_count=landed.row_count)
+    expected = {entry.table_key: entry.version}
+    desk.publish(Change(branch=branch, updates=(update,), expected=expected, draft=None))
+    _log.warning("recovery.late_commit_undone", operation=last, table=entry.table_key)
+    return True
