@@ -12,7 +12,7 @@ import pytest
 pytest.importorskip("pyspark", reason="needs the extra 'spark'")
 
 from pyspark.errors import AnalysisException
-from pyspark.sql import datasource as ds
+from pyspark.sql.datasource import DataSourceReader
 
 import omnigraph
 from omnigraph.api.graph import Graph
@@ -190,6 +190,7 @@ def test_an_edge_is_filtered_by_its_ends(spark: Any, things: Graph) -> None:
 
 
 def test_one_frame_filtered_in_two_ways_gives_both(spark: Any, things: Graph) -> None:
+    assert TableReader.pushFilters is DataSourceReader.pushFilters
     frame = read(spark, things)
     both = frame.filter("name = 'n001'").union(frame.filter("name = 'n002'"))
     assert sorted(row.name for row in both.collect()) == ["n001", "n002"]
@@ -214,50 +215,6 @@ def test_fragments_are_read_in_groups(things: Graph) -> None:
     assert rows_read(reader) == 202
 
 
-PUSHED = [
-    (ds.EqualTo(("small",), 7), 1),
-    (ds.GreaterThanOrEqual(("small",), 190), 10),
-    (ds.LessThan(("small",), 5), 6),
-    (ds.In(("name",), ("n001", "n002", "nobody")), 2),
-    (ds.IsNotNull(("huge",)), 1),
-    (ds.Not(ds.IsNull(("huge",))), 1),
-    (ds.EqualTo(("huge",), Decimal(2**64 - 1)), 1),
-    (ds.EqualTo(("day",), date(1815, 12, 10)), 1),
-    (ds.GreaterThan(("moment",), datetime(2024, 1, 1, tzinfo=UTC)), 1),
-    (ds.Not(ds.EqualTo(("small",), 7)), 200),
-    (ds.EqualTo(("short",), 1.5), 1),
-    (ds.EqualTo(("yes",), True), 1),
-]
-
-
-@pytest.mark.parametrize(("filter", "rows"), PUSHED, ids=lambda one: str(one)[:60])
-def test_a_pushed_filter_decides_what_is_read(things: Graph, filter: Any, rows: int) -> None:
-    reader: Any = reader_of(things, pushdown="true")[0]
-    assert list(reader.pushFilters([filter])) == []
-    assert rows_read(reader) == rows
-
-
-@pytest.mark.parametrize(
-    "filter",
-    [
-        ds.StringContains(("name",), "n"),
-        ds.EqualTo(("blob", "size"), 2),
-        ds.EqualTo(("moment",), datetime(2024, 1, 1, 0, 0, 0, 5, UTC)),
-        ds.EqualNullSafe(("small",), 1),
-    ],
-    ids=lambda one: type(one).__name__,
-)
-def test_what_storage_might_see_otherwise_is_left_to_spark(things: Graph, filter: Any) -> None:
-    reader: Any = reader_of(things, pushdown="true")[0]
-    assert list(reader.pushFilters([filter])) == [filter]
-    assert rows_read(reader) == 202
-
-
-@pytest.mark.soak
-def test_a_frame_for_one_use_may_push_its_filters(spark: Any, things: Graph) -> None:
-    assert read(spark, things, pushdown="true").where("small between 100 and 109").count() == 10
-
-
 # ---- what cannot be read
 
 
@@ -268,6 +225,8 @@ def test_a_frame_for_one_use_may_push_its_filters(spark: Any, things: Graph) -> 
         ({"type": "Thnig"}, "type 'Thnig' not found; did you mean 'Thing'?"),
         ({"branch": "nope"}, "branch 'nope' not found"),
         ({"at": "01ARZ3NDEKTSV4RRFFQ69G5FAV"}, "commit '01ARZ3NDEKTSV4RRFFQ69G5FAV' not found"),
+        ({"pushdown": "true"}, "no option 'pushdown' any more: give conditions as option 'filter'"),
+        ({"mode": "merge"}, "no option 'mode' any more: name it 'load_mode'"),
         ({"colums": "x"}, "no option 'colums'; did you mean 'columns'?"),
         ({"columns": "nme"}, "column 'nme' not found; did you mean 'name'?"),
         ({"vectors": "list"}, "option 'vectors' is one of array, binary"),

@@ -1,5 +1,6 @@
 """Frames, transactions and streams become one commit each, or nothing; a batch that comes again is known."""
 
+import shutil
 from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
@@ -24,7 +25,9 @@ from omnigraph.errors import (
     UserInputError,
 )
 from omnigraph.failpoints import Failpoint, Injected, armed
-from omnigraph.spark import Transaction, each_batch, register
+from omnigraph.ids import MAIN
+from omnigraph.spark import GraphSource, Transaction, each_batch, register
+from omnigraph.spark.batches import Batch
 from omnigraph.spark.feed import ChangeSource, FeedReader
 from tests.support.settled import assert_settled
 
@@ -110,7 +113,7 @@ def test_a_frame_is_appended_then_merged_then_replaced(spark: Any, graph: Graph)
         writer.options(**options).save(graph.uri)
 
     write(people(spark, "a", "b"), "append", actor="etl")
-    write(people(spark, "b", "c", age=2), "append", mode="merge")
+    write(people(spark, "b", "c", age=2), "append", load_mode="merge")
     assert names(graph) == {"a": 1, "b": 2, "c": 2}
     write(people(spark, "z"), "overwrite")
     assert names(graph) == {"z": 1}
@@ -244,45 +247,184 @@ def drop(folder: Path, number: int, *names: str) -> None:
     (folder / f"part-{number}.json").write_text(lines)
 
 
+def run_sink(frame: Any, graph: Graph, at: Path, output: str = "append", **options: str) -> None:
+    """Run a stream into `format("omnigraph")` over everything that is there."""
+    writer = frame.writeStream.format("omnigraph").outputMode(output).options(**options)
+    writer = writer.option("type", "Person").option("checkpointLocation", str(at))
+    writer.trigger(availableNow=True).start(graph.uri).awaitTermination()
+
+
+def run_batches(frame: Any, write: Any, at: Path) -> None:
+    """Run a stream into a function over everything that is there."""
+    writer = frame.writeStream.foreachBatch(write).option("checkpointLocation", str(at))
+    writer.trigger(availableNow=True).start().awaitTermination()
+
+
+def forget_end(at: Path, number: int) -> None:
+    """Let Spark run a batch again, as when the driver dies after the commit of the graph."""
+    for name in (str(number), f".{number}.crc"):
+        (at / "commits" / name).unlink()
+
+
 @pytest.mark.soak
 def test_every_micro_batch_becomes_one_commit(spark: Any, graph: Graph, tmp_path: Path) -> None:
+    drop(tmp_path / "in", 1, "a", "b")
+    run_sink(rate(spark, tmp_path / "in"), graph, tmp_path / "at")
+    drop(tmp_path / "in", 2, "c")
+    run_sink(rate(spark, tmp_path / "in"), graph, tmp_path / "at")
+    forget_end(tmp_path / "at", 1)
+    run_sink(rate(spark, tmp_path / "in"), graph, tmp_path / "at")
+    assert (names(graph), loads(graph)) == ({"a": 1, "b": 1, "c": 2}, 2)
+
+
+@pytest.mark.parametrize("way", ["sink", pytest.param("batches", marks=pytest.mark.soak)])
+def test_a_stream_whose_checkpoint_was_deleted_writes_what_it_reads(
+    spark: Any, graph: Graph, tmp_path: Path, way: str
+) -> None:
+    at = tmp_path / "at"
+    write = each_batch(graph, lambda tx, batch: tx.merge("Person", batch), stream="files")
+
     def run() -> None:
-        writer = rate(spark, tmp_path / "in").writeStream.format("omnigraph")
-        writer = writer.option("type", "Person").option("checkpointLocation", str(tmp_path / "at"))
-        query = writer.trigger(availableNow=True).start(graph.uri)
-        query.awaitTermination()
+        if way == "sink":
+            run_sink(rate(spark, tmp_path / "in"), graph, at, load_mode="merge")
+        else:
+            run_batches(rate(spark, tmp_path / "in"), write, at)
 
     drop(tmp_path / "in", 1, "a", "b")
     run()
+    shutil.rmtree(at)
     drop(tmp_path / "in", 2, "c")
     run()
     assert (names(graph), loads(graph)) == ({"a": 1, "b": 1, "c": 2}, 2)
 
 
-def test_a_replayed_batch_is_not_written_again(spark: Any, graph: Graph, tmp_path: Path) -> None:
+def written_by_name(graph: Graph, stream: str) -> Any:
+    """Writes batches as earlier versions did: the commit names the stream and no query."""
+
+    def write(batch: Any, number: int) -> None:
+        rows = batch.toArrow()
+        graph.load({"Person": rows}, mode="append", batch_id=f"{stream}#{number}", spark=False)
+
+    return write
+
+
+@pytest.mark.parametrize("way", ["sink", pytest.param("batches", marks=pytest.mark.soak)])
+def test_a_stream_of_an_earlier_version_goes_on_and_writes_no_batch_twice(
+    spark: Any, graph: Graph, tmp_path: Path, way: str
+) -> None:
+    at, stream = tmp_path / "at", "clicks" if way == "batches" else str(tmp_path / "at")
+    for number, name in enumerate("ab"):
+        drop(tmp_path / "in", number, name)
+        run_batches(rate(spark, tmp_path / "in"), written_by_name(graph, stream), at)
+    forget_end(at, 1)
+    drop(tmp_path / "in", 2, "c")
+    if way == "sink":
+        run_sink(rate(spark, tmp_path / "in"), graph, at)
+    else:
+        write = each_batch(graph, lambda tx, batch: tx.append("Person", batch), stream=stream)
+        run_batches(rate(spark, tmp_path / "in"), write, at)
+    assert (names(graph), loads(graph)) == ({"a": 0, "b": 1, "c": 2}, 3)
+
+
+@pytest.mark.parametrize(
+    ("batch", "was_written"),
+    [
+        (Batch(stream="q", number=1, former="s"), True),
+        (Batch(stream="q", number=1, former="t"), False),
+        (Batch(stream="q", number=0, former="s"), False),
+        (Batch(stream="q", number=2, former="s"), False),
+        (Batch(stream="own", number=1, former="s"), False),
+        (Batch(stream="q", number=0, former="s", planned_at=0), True),
+        (Batch(stream="q", number=1, former="s", planned_at=1 << 62), False),
+    ],
+    ids=["last", "another name", "not the last", "new", "begun anew", "planned before", "after"],
+)
+def test_a_batch_is_that_of_an_earlier_version_when_nothing_speaks_against_it(
+    graph: Graph, batch: Batch, was_written: bool
+) -> None:
+    for number, batch_id in enumerate(["s#0", "s#1", "own#0", "other"]):
+        rows = {"Person": pa.table({"name": [str(number)]})}
+        graph.load(rows, mode="append", batch_id=batch_id)
+    assert batch.was_written_by_name(graph._engine, MAIN) is was_written
+
+
+def test_a_first_batch_that_may_be_there_is_refused(graph: Graph) -> None:
+    graph.load({"Person": pa.table({"name": ["a"]})}, mode="append", batch_id="s#0")
+    with pytest.raises(UserInputError, match="whether this is the same one; nothing was written"):
+        Batch(stream="q", number=0, former="s").was_written_by_name(graph._engine, MAIN)
+
+
+def test_a_replayed_batch_is_not_written_again_and_told_with_its_commit(
+    spark: Any, graph: Graph, caplog: pytest.LogCaptureFixture
+) -> None:
     write = each_batch(graph, lambda tx, batch: tx.append("Person", batch), stream="clicks")
     write(people(spark, "a"), 0)
+    first = graph.commits(limit=1)[0].id
     write(people(spark, "a"), 0)
     write(people(spark, "b"), 1)
     assert (names(graph), loads(graph)) == ({"a": 1, "b": 1}, 2)
+    told = [text for text in caplog.messages if "batch.skipped" in text]
+    assert len(told) == 1
+    assert "clicks#0" in told[0]
+    assert first in told[0]
+
+
+def test_a_complete_stream_replaces_the_type_in_one_commit(
+    spark: Any, graph: Graph, tmp_path: Path
+) -> None:
+    graph.load({"Person": pa.table({"name": ["old"]})}, mode="append")
+    for number, arriving in enumerate(["aab", "bc"]):
+        drop(tmp_path / "in", number, *arriving)
+        counts = rate(spark, tmp_path / "in").groupBy("name").agg({"*": "count"})
+        frame = counts.selectExpr("name", "cast(`count(1)` as int) as age")
+        run_sink(frame, graph, tmp_path / "at", "complete")
+    assert (names(graph), loads(graph)) == ({"a": 2, "b": 2, "c": 1}, 3)
+
+
+@pytest.mark.soak
+def test_a_stream_of_updates_is_refused(spark: Any, graph: Graph, tmp_path: Path) -> None:
+    drop(tmp_path / "in", 1, "a")
+    with pytest.raises(PySparkException, match="does not support Update mode"):
+        run_sink(rate(spark, tmp_path / "in"), graph, tmp_path / "at", "update")
+    assert loads(graph) == 0
+
+
+@pytest.mark.parametrize(
+    ("overwrite", "mode", "said"),
+    [
+        (True, "merge", "told to replace the type, and option 'load_mode' says merge"),
+        (True, "append", "told to replace the type, and option 'load_mode' says append"),
+        (False, "overwrite", "told to keep its rows, and option 'load_mode' says overwrite"),
+        (False, "upsert", "option 'load_mode' is one of append, merge, overwrite, not 'upsert'"),
+    ],
+)
+@pytest.mark.parametrize("streams", [False, True], ids=["batch", "stream"])
+def test_a_load_mode_that_contradicts_the_write_is_refused(
+    graph: Graph, overwrite: bool, mode: str, said: str, streams: bool
+) -> None:
+    source = GraphSource({"path": graph.uri, "type": "Person", "load_mode": mode})
+    make = source.streamWriter if streams else source.writer
+    with pytest.raises(UserInputError, match=said):
+        make(source.schema(), overwrite)
+
+
+@pytest.mark.soak
+def test_a_frame_that_overwrites_does_not_merge(spark: Any, graph: Graph) -> None:
+    writer = people(spark, "a").write.format("omnigraph").mode("overwrite")
+    with pytest.raises(PySparkException, match="told to replace the type"):
+        writer.option("type", "Person").option("load_mode", "merge").save(graph.uri)
+    assert loads(graph) == 0
 
 
 @pytest.mark.soak
 def test_a_stream_that_died_after_its_commit_goes_on_where_it_was(
     spark: Any, graph: Graph, tmp_path: Path
 ) -> None:
-    def run() -> None:
-        write = each_batch(graph, lambda tx, batch: tx.append("Person", batch), stream="files")
-        writer = rate(spark, tmp_path / "in").writeStream.foreachBatch(write)
-        writer = writer.option("checkpointLocation", str(tmp_path / "at"))
-        writer.trigger(availableNow=True).start().awaitTermination()
-
+    write = each_batch(graph, lambda tx, batch: tx.append("Person", batch), stream="files")
     drop(tmp_path / "in", 1, "a", "b")
-    run()
-    # What the stream knows of its own end is lost: Spark runs the same batch again.
-    for mark in (tmp_path / "at" / "commits").iterdir():
-        mark.unlink()
-    run()
+    run_batches(rate(spark, tmp_path / "in"), write, tmp_path / "at")
+    forget_end(tmp_path / "at", 0)
+    run_batches(rate(spark, tmp_path / "in"), write, tmp_path / "at")
     assert (names(graph), loads(graph)) == ({"a": 1, "b": 1}, 1)
 
 
@@ -302,12 +444,9 @@ def test_a_batch_that_recovery_completed_is_known(spark: Any, tmp_path: Path) ->
         assert_settled(graph)
 
 
-def test_a_stream_without_a_name_is_refused(spark: Any, graph: Graph, tmp_path: Path) -> None:
-    from omnigraph.spark.sink import stream_name
-
+def test_a_stream_without_a_name_is_refused(graph: Graph) -> None:
     with pytest.raises(UserInputError, match="needs a name that it keeps"):
-        stream_name({"type": "Person"})
-    assert stream_name({"stream": "s"}) == "s"
+        each_batch(graph, lambda tx, batch: None, stream="")
 
 
 @pytest.mark.soak

@@ -109,7 +109,7 @@ class Work:
 
     def stream(self) -> Any:
         writer = self._arriving("i").writeStream.format("omnigraph").option("path", self.graph.uri)
-        self._run(writer.option("type", "Person").option("mode", "merge"), "stream")
+        self._run(writer.option("type", "Person").option("load_mode", "merge"), "stream")
         return self.names()
 
     def feed(self) -> Any:

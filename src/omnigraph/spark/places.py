@@ -27,9 +27,15 @@ STORE: Final = "store."
 """Options with this prefix are storage options, as in `store.aws_region`."""
 
 OPTIONS: Final = (
-    "path", "type", "branch", "at", "columns", "filter", "vectors", "blobs", "pushdown", "partition_rows", "mode", "actor",
+    "path", "type", "branch", "at", "columns", "filter", "vectors", "blobs", "partition_rows", "load_mode", "actor",
     "from_branch", "batch", "stream", "checkpointlocation",
 )  # fmt: skip
+
+RETIRED: Final = {
+    "mode": "name it 'load_mode': append or merge; .mode('overwrite') replaces the type",
+    "pushdown": "give conditions as option 'filter' and names as option 'columns'",
+}
+"""Options of earlier versions, and what to say instead."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,6 +81,7 @@ class Pin:
 
 def asked(options: Mapping[str, str]) -> Asked:
     """Read the options of a use of the data source; unknown ones are refused by name."""
+    _refuse_retired(options)
     require_known(options, OPTIONS, "omnigraph")
     home = home_of(options, "omnigraph")
     if not options.get("type"):
@@ -111,6 +118,16 @@ def home_of(options: Mapping[str, str], name: str) -> Home:
         )
     store = {key[len(STORE) :]: value for key, value in options.items() if key.startswith(STORE)}
     return Home.of(absolute(uri), store)
+
+
+def _refuse_retired(options: Mapping[str, str]) -> None:
+    """Refuse an option of earlier versions with the word that replaces it."""
+    for name in options:
+        hint = RETIRED.get(name.lower())
+        if hint is not None:
+            raise UserInputError(
+                f"format('omnigraph') has no option '{name}' any more: {hint}; nothing was read or written"
+            )
 
 
 def require_known(options: Mapping[str, str], known: Sequence[str], name: str) -> None:

@@ -172,7 +172,6 @@ def _settings(master: str, cores: int, memory: str | None, *, quick: bool) -> di
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": str(4 * cores),
         "spark.sql.execution.arrow.pyspark.enabled": "true",
-        "spark.sql.python.filterPushdown.enabled": "true",
     }
     if master.startswith("local"):
         found |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}

@@ -16,9 +16,10 @@ from omnigraph.engine.write.beacon import put_out, scratch_area, shine
 from omnigraph.engine.write.load import KINDS
 from omnigraph.engine.write.sources import SpilledFrame
 from omnigraph.errors import UserInputError
-from omnigraph.ids import OperationId
+from omnigraph.ids import LoadMode, OperationId
 from omnigraph.pipeline.splits import Portion, Spilled
 from omnigraph.runtime import SYSTEM
+from omnigraph.spark.batches import QUERY_ID, Batch, planned_at
 from omnigraph.spark.frames import FILE_BYTES, gathered, no_rows
 from omnigraph.spark.places import Asked
 from omnigraph.spark.workers import settle
@@ -34,6 +35,8 @@ class Spilt(WriterCommitMessage):
     partition: int
     operation: OperationId
     portions: tuple[Portion, ...]
+    query: str | None = None
+    """The streaming query that the task ran for."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,12 +66,17 @@ class Purpose:
             store.scratch.write(path, rows)
             portions.append(Portion(Spilled(path), rows.nbytes, rows.num_rows))
         settle()
-        return Spilt(partition, self.operation, tuple(portions))
+        query = None if context is None else context.getLocalProperty(QUERY_ID)
+        return Spilt(partition, self.operation, tuple(portions), query)
 
-    def publish(self, messages: Sequence[Any], batch_id: str | None) -> None:
-        """Load what all tasks kept, in one commit."""
+    def publish(
+        self, messages: Sequence[Any], batch_id: str | None, batch: Batch | None = None
+    ) -> None:
+        """Load what all tasks kept, in one commit; a batch that is there already is not loaded again."""
         engine = self.asked.engine(read_only=False)
         try:
+            if batch is not None and batch.was_written_by_name(engine, self.asked.branch):
+                return
             portions = _in_order(messages) or self._nothing(engine.store)
             written(
                 engine,
@@ -103,32 +111,33 @@ def purpose_of(
     asked: Asked, columns: StructType, options: Mapping[str, str], *, overwrite: bool
 ) -> Purpose:
     """Read the options of a write."""
-    mode = options.get("mode", "overwrite" if overwrite else "append")
-    if mode not in KINDS:
-        raise UserInputError(
-            f"option 'mode' is one of {', '.join(KINDS)}, not '{mode}'; nothing was written"
-        )
     if asked.at is not None:
         raise UserInputError("the past cannot be written: leave out 'at'; nothing was written")
     return Purpose(
         asked=asked,
         columns=columns,
-        mode=mode,
+        mode=_load_mode(options.get("load_mode"), overwrite=overwrite),
         actor=options.get("actor"),
         from_branch=options.get("from_branch"),
         operation=OperationId(SYSTEM.new_id()),
     )
 
 
-def stream_name(options: Mapping[str, str]) -> str:
-    """What tells this stream from others, the same whenever it is started again."""
-    found = options.get("stream") or options.get("checkpointLocation")
-    if not found:
+def _load_mode(given: str | None, *, overwrite: bool) -> str:
+    """How rows are written; an option that contradicts what Spark was told is refused."""
+    mode = given or (LoadMode.OVERWRITE if overwrite else LoadMode.APPEND)
+    if mode not in KINDS:
         raise UserInputError(
-            "a stream into a graph needs a name that it keeps when it is started again; nothing was written",
-            hint="set the checkpointLocation as an option of the stream, or option 'stream'",
+            f"option 'load_mode' is one of {', '.join(KINDS)}, not '{mode}'; nothing was written"
         )
-    return found
+    if (mode == LoadMode.OVERWRITE) != overwrite:
+        said = "replace the type" if overwrite else "keep its rows"
+        raise UserInputError(
+            f"the write was told to {said}, and option 'load_mode' says {mode}; nothing was written",
+            hint="mode('overwrite') and outputMode('complete') replace the type; mode('append') goes with "
+            "load_mode append or merge",
+        )
+    return mode
 
 
 def _in_order(messages: Sequence[Any]) -> tuple[Portion, ...]:
@@ -158,8 +167,9 @@ class BatchWriter(DataSourceArrowWriter):
 class StreamWriter(DataSourceStreamArrowWriter):
     """Writes every micro-batch as one commit that names it, so that a replayed one is not written again."""
 
-    def __init__(self, purpose: Purpose, name: str) -> None:
-        self.purpose, self.name = purpose, name
+    def __init__(self, purpose: Purpose, options: Mapping[str, str]) -> None:
+        self.purpose = purpose
+        self.stream, self.checkpoint = options.get("stream"), options.get("checkpointLocation")
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Keep the rows of a task."""
@@ -167,7 +177,18 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """Make them one commit, unless an earlier try did."""
-        self.purpose.publish(messages, f"{self.name}#{batchId}")
+        query = next((one.query for one in messages if isinstance(one, Spilt)), None)
+        if query is None:
+            # No task ran: there is no row, and to write none twice is to write none.
+            self.purpose.publish(messages, None)
+            return
+        batch = Batch(
+            stream=query,
+            number=batchId,
+            former=self.stream or self.checkpoint,
+            planned_at=planned_at(self.checkpoint, batchId),
+        )
+        self.purpose.publish(messages, batch.id, batch)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """Write nothing."""

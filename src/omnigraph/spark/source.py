@@ -7,17 +7,16 @@ from typing import Any, Final
 import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
-from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPartition
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from omnigraph.errors import ConfigError
 from omnigraph.pipeline.splits import cut_table
 from omnigraph.spark.bridge import Forms, arrow_schema, require_readable, spark_schema, to_spark
 from omnigraph.spark.feed import ChangeSource
-from omnigraph.spark.filters import pushed
 from omnigraph.spark.places import Asked, Pin, asked, pinned
 from omnigraph.spark.runner import last_words
-from omnigraph.spark.sink import BatchWriter, StreamWriter, purpose_of, stream_name
+from omnigraph.spark.sink import BatchWriter, StreamWriter, purpose_of
 from omnigraph.spark.workers import settle
 from omnigraph.values import dataclass
 
@@ -58,9 +57,7 @@ class GraphSource(DataSource):
         pin = self._read()
         require_readable(schema, pin.schema, self.asked.forms)
         rows = int(self.options.get("partition_rows", PARTITION_ROWS))
-        pushes = self.options.get("pushdown", "false").lower() == "true"
-        made = PushingReader if pushes else TableReader
-        return made(pin, arrow_schema(schema), self.asked.forms, rows)
+        return TableReader(pin, arrow_schema(schema), self.asked.forms, rows)
 
     def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
         """A writer of one commit."""
@@ -69,8 +66,8 @@ class GraphSource(DataSource):
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:
         """A writer of one commit for every micro-batch."""
-        purpose = purpose_of(self.asked, schema, self.options, overwrite=False)
-        return StreamWriter(purpose, stream_name(self.options))
+        purpose = purpose_of(self.asked, schema, self.options, overwrite=overwrite)
+        return StreamWriter(purpose, self.options)
 
 
 @dataclass
@@ -85,16 +82,18 @@ class Part(InputPartition):
 
 
 class TableReader(DataSourceReader):
-    """Reads a table version, group of fragments by group of fragments."""
+    """Reads a table version, group of fragments by group of fragments.
+
+    `pushFilters` is not defined: Spark keeps a pushed filter with the frame, so that other uses of it lose rows.
+    """
 
     def __init__(self, pin: Pin, wanted: pa.Schema, forms: Forms, partition_rows: int) -> None:
         self.pin, self.wanted, self.forms = pin, wanted, forms
         self.partition_rows = partition_rows
-        self.filter: str | None = pin.filter
 
     def partitions(self) -> list[InputPartition]:
         """One partition for every group of fragments; an empty table has one that reads nothing."""
-        whole = Part(self.pin, (), self.filter, self.wanted, self.forms)
+        whole = Part(self.pin, (), self.pin.filter, self.wanted, self.forms)
         found = parts_of(whole, self.partition_rows)
         settle()
         return [*found] or [whole]
@@ -103,21 +102,6 @@ class TableReader(DataSourceReader):
         """The rows of one partition."""
         assert isinstance(partition, Part), "Spark gives back what `partitions` made"
         return read_part(partition)
-
-
-class PushingReader(TableReader):
-    """Also lets storage evaluate the filters of the frame that it evaluates exactly as Spark does.
-
-    Spark 4.3 remembers what it pushed last for a frame and reads every other use of that frame through the same
-    filter. So this is for frames that are used in one way only, and never the default.
-    """
-
-    def pushFilters(self, filters: list[Filter]) -> Iterator[Filter]:
-        """Keep what storage evaluates, give the rest back."""
-        found, left = pushed(filters, self.pin.type)
-        both = [one for one in (self.pin.filter, found) if one is not None]
-        self.filter = " and ".join(f"({one})" for one in both) or None
-        return iter(left)
 
 
 def parts_of(whole: Part, rows_max: int = PARTITION_ROWS) -> list[Part]:

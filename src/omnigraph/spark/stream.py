@@ -2,13 +2,15 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
 from omnigraph.engine.engine import Engine
 from omnigraph.errors import UserInputError
 from omnigraph.ids import MAIN
 from omnigraph.pipeline.home import Home
+from omnigraph.spark.batches import Batch, query_of
 from omnigraph.spark.places import absolute, engine_at
 from omnigraph.spark.transaction import Transaction
 from omnigraph.spark.writes import Handle
@@ -22,6 +24,8 @@ class _Elsewhere:
     """A graph that another process opens; only the way to it travels."""
 
     home: Home
+    starter: Any = None
+    """The session that started the stream; the session of a batch is a copy that knows no streams."""
 
     @property
     def _engine(self) -> Engine:
@@ -38,17 +42,23 @@ class EachBatch:
     branch: str
     actor: str | None
 
-    def __call__(self, batch: DataFrame, number: int) -> None:
+    def __call__(self, frame: DataFrame, number: int) -> None:
+        starter = self.graph.starter if isinstance(self.graph, _Elsewhere) else None
+        query = query_of(frame.sparkSession, starter, self.stream)
+        # Whoever calls this without a query numbers batches alone.
+        name = self.stream if query is None else f"{self.stream}@{query}"
+        batch = Batch(stream=name, number=number, former=self.stream if query else None)
         transaction = Transaction(
             self.graph,
-            batch.sparkSession,
+            frame.sparkSession,
             branch=self.branch,
             actor=self.actor,
-            batch_id=f"{self.stream}#{number}",
+            batch_id=batch.id,
         )
         try:
-            with transaction:
-                self.fill(transaction, batch)
+            if not transaction.holds(batch):
+                with transaction:
+                    self.fill(transaction, frame)
         finally:
             if isinstance(self.graph, _Elsewhere):
                 transaction.release()
@@ -62,7 +72,10 @@ class EachBatch:
 
 
 def _arrived(home: Home, fill: Fill, stream: str, branch: str, actor: str | None) -> EachBatch:
-    return EachBatch(graph=_Elsewhere(home), fill=fill, stream=stream, branch=branch, actor=actor)
+    starter = SparkSession.getActiveSession()
+    return EachBatch(
+        graph=_Elsewhere(home, starter), fill=fill, stream=stream, branch=branch, actor=actor
+    )
 
 
 def each_batch(
@@ -75,8 +88,8 @@ def each_batch(
 ) -> EachBatch:
     """Make a function for `foreachBatch`: `fill` puts what a batch brings into a transaction.
 
-    `stream` names the stream and must stay the same when it is started again: with it the batch is recognised, and a
-    batch that was written before is not written again.
+    A batch is known by `stream`, by the query whose id the checkpoint holds, and by its number; one that was written
+    before is not written again. A stream that begins with a new checkpoint writes all of its batches.
     """
     if not stream:
         raise UserInputError(

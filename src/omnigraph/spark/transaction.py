@@ -10,6 +10,7 @@ from omnigraph.errors import UserInputError
 from omnigraph.ids import MAIN
 from omnigraph.manifest.names import branch_name
 from omnigraph.manifest.records import GraphCommit
+from omnigraph.spark.batches import Batch
 from omnigraph.spark.runner import spark_runner
 from omnigraph.spark.writes import Handle, written
 
@@ -84,6 +85,10 @@ class Transaction:
     ) -> None:
         if kind is None and self._frames:
             self.loaded = self._write()
+
+    def holds(self, batch: Batch) -> bool:
+        """Whether an earlier version wrote a micro-batch, under the name of its stream alone."""
+        return batch.was_written_by_name(self._engine, self._branch)
 
     def release(self) -> None:
         """Close what was opened for this transaction alone."""

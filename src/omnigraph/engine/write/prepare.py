@@ -9,12 +9,15 @@ from omnigraph.commit.sidecar import WriterKind
 from omnigraph.engine.write.committed import SnapshotRows
 from omnigraph.failpoints import Failpoint, fail
 from omnigraph.ids import CommitId, OperationId
+from omnigraph.logs import get_logger
 from omnigraph.manifest.records import CommitKind, lance_branch
 from omnigraph.manifest.snapshot import Entry
 from omnigraph.manifest.view import View
 from omnigraph.storage.counters import carried
 from omnigraph.storage.tables import Staged, TableAt, Tables
 from omnigraph.values import dataclass
+
+_log = get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +36,11 @@ class Header:
         """Whether the batch this write brings was brought before: then there is nothing left to write."""
         if self.batch_id is None:
             return False
-        return any(commit.batch_id == self.batch_id for commit in view.lineage.commits)
+        found = (one for one in view.lineage.commits if one.batch_id == self.batch_id)
+        commit = next(found, None)
+        if commit is not None:
+            _log.warning("batch.skipped", batch_id=self.batch_id, commit=str(commit.id))
+        return commit is not None
 
 
 def prepare(
