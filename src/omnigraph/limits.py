@@ -343,6 +343,15 @@ SPELLED_BYTES = 8 * 1024 * 1024
 SPLIT_BYTES = 32 * 1024 * 1024
 """Input that one task reads: enough to be worth a task, little enough to hold several in memory."""
 
+SPLIT_ROWS = 1 << 20
+"""Rows that one task reads: narrow rows cost by their number, not by their bytes."""
+
+SPREAD_BYTES = 8 * 1024 * 1024
+"""Input that is worth a task of its own when a worker would be idle otherwise."""
+
+SPREAD_ROWS = 1 << 16
+"""Rows that are worth a task of their own when a worker would be idle otherwise."""
+
 SPLITS_MAX = 100_000
 """Splits of one load: their numbers are part of fresh ids, and a driver holds a receipt for each."""
 

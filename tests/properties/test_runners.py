@@ -69,6 +69,8 @@ modes = st.sampled_from(["append", "merge", "merge", "overwrite"])
 steps = st.builds(
     threads, st.sampled_from([1, 3]), st.sampled_from([1, 2, 5]), st.sampled_from([0, 1 << 30])
 )
+grains = st.integers(1, 400) | st.just(1 << 20)
+"""What a task reads: less than most inputs have, or so much that all of them are read together."""
 
 
 @pytest.fixture(scope="module")
@@ -87,10 +89,10 @@ def texts(draw: st.DrawFn) -> str:
 
 @settings(max_examples=120)
 @given(
-    files=st.lists(texts(), min_size=1, max_size=2),
+    files=st.lists(texts(), min_size=1, max_size=4),
     mode=modes,
     runner=steps,
-    split_bytes=st.integers(1, 400),
+    split_bytes=grains,
     packed=st.booleans(),
 )
 def test_files_of_records(
@@ -100,7 +102,7 @@ def test_files_of_records(
     for number, text in enumerate(files):
         path = base.with_name(f"{number}.jsonl")
         path.write_text(text)
-        if packed and number:
+        if packed and number == 1:
             path = path.with_name(f"{number}.jsonl.gz")
             path.write_bytes(gzip.compress(text.encode()))
         paths.append(path)
@@ -156,20 +158,27 @@ def _frame(rows: list[dict[str, Any]]) -> pa.Table:
     some=records.filter(bool),
     mode=modes,
     runner=steps,
-    split_bytes=st.integers(1, 400),
-    stored=st.booleans(),
+    split_bytes=grains,
+    files=st.integers(0, 3),
 )
 def test_frames(
-    base: Path, some: list[dict[str, Any]], mode: str, runner: Any, split_bytes: int, stored: bool
+    base: Path, some: list[dict[str, Any]], mode: str, runner: Any, split_bytes: int, files: int
 ) -> None:
     source: dict[str, Any] = dict(frames_of(some))
-    if stored:
-        for name, frame in source.items():
-            path = base.with_name(f"{name}.parquet")
-            pyarrow.parquet.write_table(frame, path, row_group_size=2)
-            source[name] = path
+    if files:
+        source = {name: _stored(base, name, frame, files) for name, frame in source.items()}
     whole = loaded(base, source, mode)
     assert loaded(base, source, mode, runner=runner, split_bytes=split_bytes) == whole
+
+
+def _stored(base: Path, name: str, frame: pa.Table, files: int) -> list[Path]:
+    """The rows of a frame in so many files, one after the other."""
+    paths, step = [], -(-frame.num_rows // files)
+    for number in range(files):
+        paths.append(base.with_name(f"{name}-{number}.parquet"))
+        rows = frame.slice(number * step, step)
+        pyarrow.parquet.write_table(rows, paths[-1], row_group_size=2)
+    return paths
 
 
 @st.composite

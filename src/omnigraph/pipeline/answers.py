@@ -71,10 +71,10 @@ class Ids:
 
 @dataclass(frozen=True, slots=True)
 class Passed:
-    """How many lines or rows a split passed over."""
+    """How many lines or rows a split passed over, input by input."""
 
     split: int
-    lines: int
+    lines: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,7 +43,15 @@ from omnigraph.pipeline.intake import (
     pending_rows,
 )
 from omnigraph.pipeline.reading import POSITION, split_rows, take, with_ids, without
-from omnigraph.pipeline.splits import Loose, Shaped, Split, TextTable
+from omnigraph.pipeline.splits import (
+    Content,
+    Loose,
+    RowGroups,
+    Several,
+    Shaped,
+    Split,
+    TextTable,
+)
 from omnigraph.pipeline.steps import Each
 from omnigraph.runtime import SYSTEM
 from omnigraph.storage.store import Store, open_store
@@ -176,13 +184,16 @@ class Check:
 
     def __call__(self, split: Split) -> Iterator[pa.Table]:
         store = self.job.store()
-        intake, lines = take(split, self.job.catalog, store)
-        answers: list[Answer] = [
-            Passed(split.number, lines),
-            *_read_problems(split, intake, self.job),
-        ]
-        for key in sorted(intake.parts):
-            answers += self._table(split, intake, self.job.type(key), store)
+        whole, lines = Intake(self.job.catalog), list[int]()
+        answers: list[Answer] = []
+        for one in split.inputs:
+            intake, count = take(one, self.job.catalog, store, split.first + sum(lines))
+            lines.append(count)
+            answers += _read_problems(one, intake, self.job)
+            whole.join(intake)
+        answers.append(Passed(split.number, tuple(lines)))
+        for key in sorted(whole.parts):
+            answers += self._table(split, whole, self.job.type(key), store)
         yield told(answers)
 
     def _table(
@@ -198,7 +209,7 @@ class Check:
                 POSITION, pa.array(part.origins.numbers, pa.int64())
             )
             yield from value_problems(self.job, type_, rows)
-            if isinstance(split.content, Loose | TextTable):
+            if is_costly(split.content):
                 kept = self.job.keep(store, f"{type_.name}-{split.number}", rows)
             if self.glance is not None and isinstance(type_, EdgeType):
                 sure = self.glance(type_, rows, store)
@@ -210,6 +221,13 @@ class Check:
             shaped=kept,
             sure=sure,
         )
+
+
+def is_costly(content: Content) -> bool:
+    """Whether what was read is kept: it had to be parsed, or searched for in many files or among many rows."""
+    if isinstance(content, RowGroups):
+        return content.is_sliced
+    return isinstance(content, Loose | TextTable | Several)
 
 
 def _told_ids(ids: pa.Array) -> Ids:
@@ -342,6 +360,6 @@ def shaped_splits(splits: Sequence[Split], counted: Sequence[Counted]) -> list[S
         split = replace(from_number[one.split], table_key=one.table_key)
         if one.shaped is not None:
             found.append(replace(split, content=Shaped(one.shaped)))
-        elif not isinstance(split.content, Loose | TextTable):
+        elif not isinstance(split.content, Loose | TextTable | Several):
             found.append(split)
     return found

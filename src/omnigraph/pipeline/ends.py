@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from operator import attrgetter
 
 import pyarrow as pa
@@ -44,10 +45,7 @@ def seen_in_passing(job: Job, splits: Sequence[Split]) -> "Look | None":
     """
     of_nodes: defaultdict[TableKey, list[Split]] = defaultdict(list)
     for split in splits:
-        if (
-            isinstance(split.content, RowGroups | InMemory | Spilled)
-            and split.table_key is not None
-        ):
+        if split.table_key is not None and all(_is_frame(one) for one in split.inputs):
             of_nodes[split.table_key].append(split)
     rows = {table: sum(split.rows or 0 for split in own) for table, own in of_nodes.items()}
     edges = [
@@ -58,8 +56,23 @@ def seen_in_passing(job: Job, splits: Sequence[Split]) -> "Look | None":
         and _are_few(sum(rows[node] for node in node_tables(type_)), rows[table])
     ]
     wanted = {node for edge in edges for node in node_tables(edge)}
-    ids = {table: NodeIds(tuple(of_nodes[table]), None) for table in wanted}
+    ids = {table: NodeIds(tuple(_unsliced(of_nodes[table])), None) for table in wanted}
     return Look(job, ids, frozenset(edge.table_key for edge in edges)) if edges else None
+
+
+def _is_frame(split: Split) -> bool:
+    """Whether rows can be read at once, without being parsed."""
+    return isinstance(split.content, RowGroups | InMemory | Spilled)
+
+
+def _unsliced(splits: Sequence[Split]) -> Iterator[Split]:
+    """Splits that are read by one task: slices of the same row groups are read once, whole."""
+    for split in splits:
+        content = split.content
+        if not isinstance(content, RowGroups) or not content.is_sliced:
+            yield split
+        elif not content.start:
+            yield replace(split, content=RowGroups(content.path, content.groups))
 
 
 def _are_few(nodes: int, edges: int) -> bool:

@@ -1,8 +1,10 @@
 """From problems of many tasks to one error: the same that one pass over the whole input would raise."""
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from operator import attrgetter
 
 from omnigraph.catalog.model import Catalog
 from omnigraph.commit.origins import Origin
@@ -19,30 +21,46 @@ TWINS = 2
 
 
 @dataclass(frozen=True, slots=True)
+class Stretch:
+    """Positions of a split that are lines of one input: what comes before them in the split, and in the input."""
+
+    input: Split
+    in_split: int
+    in_input: int
+
+    def origin(self, number: int) -> Origin:
+        """Name a line or a record of the split."""
+        own = number - self.in_split + self.in_input
+        if self.input.counts_lines:
+            return Origin(file=self.input.file, line=own)
+        return Origin(file=self.input.file, record=own)
+
+
+@dataclass(frozen=True, slots=True)
 class Places:
     """Where positions are: tasks count inside their splits, and here the splits before are added."""
 
-    splits: Mapping[int, Split]
-    before: Mapping[int, int]
+    stretches: Mapping[int, Sequence[Stretch]]
 
     def origin(self, position: int) -> Origin:
         """Name the line or the record at a position."""
-        split = self.splits[split_of(position)]
-        number = self.before[split.number] + number_in(position)
-        if split.counts_lines:
-            return Origin(file=split.file, line=number)
-        return Origin(file=split.file, record=number)
+        number, stretches = number_in(position), self.stretches[split_of(position)]
+        place = bisect_left(stretches, number, key=attrgetter("in_split")) - 1
+        return stretches[place].origin(number)
 
 
 def places_of(splits: Sequence[Split], passed: Iterable[Passed]) -> Places:
     """Add up lines: every input counts its own."""
     lines = {one.split: one.lines for one in passed}
-    before: dict[int, int] = {}
     counts: Counter[int] = Counter()
+    stretches: dict[int, list[Stretch]] = {}
     for split in splits:
-        before[split.number] = counts[split.source]
-        counts[split.source] += lines.get(split.number, 0)
-    return Places({split.number: split for split in splits}, before)
+        own, passed_over = stretches.setdefault(split.number, []), 0
+        for one, count in zip(split.inputs, lines[split.number], strict=True):
+            own.append(Stretch(one, passed_over, counts[one.source]))
+            passed_over += count
+            counts[one.source] += count
+    return Places(stretches)
 
 
 def error_of(

@@ -67,6 +67,12 @@ class Intake:
             if not self.is_full:
                 self.problems.append(problem)
 
+    def join(self, other: "Intake") -> None:
+        """Take in the rows that another one read; its problems are told apart, and only counted here."""
+        for key, parts in other.parts.items():
+            self.parts.setdefault(key, []).extend(parts)
+        self.count(other.total)
+
     def count(self, problems: int) -> None:
         """Note that more is wrong than is described."""
         self.total += problems

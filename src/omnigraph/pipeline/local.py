@@ -28,6 +28,11 @@ class LocalRunner:
         self._buckets = buckets
         self._keys_bytes_max = keys_bytes_max
 
+    @property
+    def workers(self) -> int:
+        """How many splits it works on at once."""
+        return self._hands
+
     def run(self, step: Step) -> pa.Table:
         """All answers of a step, in the order of its splits or buckets."""
         match step:

@@ -34,6 +34,7 @@ from omnigraph.pipeline.splits import (
     InMemory,
     Lines,
     RowGroups,
+    Several,
     Shaped,
     Spilled,
     SpilledLines,
@@ -46,25 +47,28 @@ from omnigraph.storage.store import Store
 POSITION = "row position"
 """The column that says where a row was given; named as no property can be."""
 
+SLICE_ROWS = 1 << 16
+"""Rows that are read at once where only some rows of a row group are wanted."""
+
 # ---- the first time: everything may be wrong
 
 
-def take(split: Split, catalog: Catalog, store: Store) -> tuple[Intake, int]:
-    """Take in a split, numbered by position; says how many lines or rows it has."""
+def take(split: Split, catalog: Catalog, store: Store, first: int) -> tuple[Intake, int]:
+    """Take in one input, numbered from a position on; says how many lines or rows it has."""
     intake = Intake(catalog)
     match split.content:
         case ByteRange() | SpilledLines():
-            return intake, _take_lines(split, _blocks(split.content, store), intake)
+            return intake, _take_lines(split, _blocks(split.content, store), intake, first)
         case SpilledRecords(path):
             return intake, _take_records(
-                split, opened_parcel(unpacked(store.scratch.read(path))), intake
+                split, opened_parcel(unpacked(store.scratch.read(path))), intake, first
             )
-        case Shaped():
-            raise InternalError(f"split {split.number} was taken in before")
+        case Shaped() | Several():
+            raise InternalError(f"split {split.number} is not one input that was not read yet")
         case content:
             type_ = catalog.tables[_table(split)]
             frame = read_content(content, type_, store)
-            take_frame(type_, frame, intake, split.first)
+            take_frame(type_, frame, intake, first)
             return intake, frame.num_rows
 
 
@@ -76,11 +80,11 @@ def _blocks(content: Lines, store: Store) -> Iterator[Block]:
             return blocks_in(unpacked(store.scratch.read(content.path))[TEXT][0].as_py())
 
 
-def _take_lines(split: Split, blocks: Iterator[Block], intake: Intake) -> int:
+def _take_lines(split: Split, blocks: Iterator[Block], intake: Intake, first: int) -> int:
     type_ = None if split.table_key is None else intake.catalog.tables[split.table_key]
     lines = 0
     for block in blocks:
-        numbered = replace(block, first=split.first + lines)
+        numbered = replace(block, first=first + lines)
         lines += len(block.texts)
         if type_ is None:
             take_block(numbered, intake)
@@ -89,11 +93,11 @@ def _take_lines(split: Split, blocks: Iterator[Block], intake: Intake) -> int:
     return lines
 
 
-def _take_records(split: Split, records: Sequence[Any], intake: Intake) -> int:
+def _take_records(split: Split, records: Sequence[Any], intake: Intake, first: int) -> int:
     if split.table_key is not None:
         type_ = intake.catalog.tables[split.table_key]
         records = [as_record(type_, row) for row in records]
-    take_records(records, intake, split.first)
+    take_records(records, intake, first)
     return len(records)
 
 
@@ -154,10 +158,27 @@ class _Groups:
             names = file.schema_arrow.names
             if self._names is not None:
                 names = [name for name in names if column_name(self._type, name) in self._names]
-            rows = file.read_row_groups(
-                list(self._content.groups), columns=names, use_threads=False
-            )
+            rows = _read_groups(file, self._content, names)
         return rows.__arrow_c_stream__(requested_schema)
+
+
+def _read_groups(
+    file: pyarrow.parquet.ParquetFile, content: RowGroups, names: Sequence[str]
+) -> pa.Table:
+    """Rows of row groups; of those before a slice no more than a batch is held, and none after it is read."""
+    groups = list(content.groups)
+    if content.rows is None:
+        return file.read_row_groups(groups, columns=names, use_threads=False)
+    held: list[pa.RecordBatch] = []
+    start, end, passed = content.start, content.start + content.rows, 0
+    for batch in file.iter_batches(SLICE_ROWS, row_groups=groups, columns=names, use_threads=False):
+        low, high = max(start - passed, 0), min(end - passed, batch.num_rows)
+        if low < high:
+            held.append(batch.slice(low, high - low))
+        passed += batch.num_rows
+        if passed >= end:
+            break
+    return pa.Table.from_batches(held)
 
 
 # ---- later: what was found right
@@ -168,14 +189,30 @@ def split_rows(split: Split, type_: TableType, names: Sequence[str], store: Stor
     match split.content:
         case Shaped():
             return store.scratch.read(split.content.path, ["id", *names, POSITION])
+        case Several(splits):
+            return _several_rows(splits, type_, names, store)
         case ByteRange() | SpilledLines() | SpilledRecords():
             raise InternalError(f"split {split.number} was not shaped")
         case content:
-            return _shaped_again(split, content, type_, names, store)
+            return _shaped_again(split.first, content, type_, names, store)
+
+
+def _several_rows(
+    splits: Sequence[Split], type_: TableType, names: Sequence[str], store: Store
+) -> pa.Table:
+    """Frames of one type read one after the other, their rows counted through."""
+    parts: list[pa.Table] = []
+    first = splits[0].first
+    for split in splits:
+        if not isinstance(split.content, RowGroups | TextTable | Spilled):
+            raise InternalError(f"split {split.number} was not shaped")
+        parts.append(_shaped_again(first, split.content, type_, names, store))
+        first += parts[-1].num_rows
+    return pa.concat_tables(parts)
 
 
 def _shaped_again(
-    split: Split, content: Frame, type_: TableType, names: Sequence[str], store: Store
+    first: int, content: Frame, type_: TableType, names: Sequence[str], store: Store
 ) -> pa.Table:
     keys = type_.key_columns if isinstance(type_, NodeType) and is_keyed(type_) else ("id",)
     frame = read_content(content, type_, store, [*names, *keys])
@@ -193,7 +230,7 @@ def _shaped_again(
         ids = column(named, "id").cast(pa.string())
     else:
         ids = pa.nulls(named.num_rows, pa.string())
-    positions = pa.array(np.arange(split.first, split.first + named.num_rows), pa.int64())
+    positions = pa.array(np.arange(first, first + named.num_rows), pa.int64())
     return pa.table({"id": ids, **{name: columns[name] for name in names}, POSITION: positions})
 
 

@@ -65,6 +65,11 @@ class Runner(Protocol):
         """What the report says: `local` or `spark`."""
         ...
 
+    @property
+    def workers(self) -> int:
+        """About how many splits it works on at once."""
+        ...
+
     def run(self, step: Step) -> pa.Table:
         """All answers of a step, in no particular order: small ones, for they come to the caller's process."""
         ...

@@ -37,6 +37,11 @@ class TellingRunner:
         """What the report says."""
         return self.runner.engine
 
+    @property
+    def workers(self) -> int:
+        """About how many splits are worked on at once."""
+        return self.runner.workers
+
     def run(self, step: Step) -> pa.Table:
         """Run a step."""
         parts = len(step.splits)

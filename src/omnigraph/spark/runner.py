@@ -68,6 +68,11 @@ class SparkRunner:
         return "spark"
 
     @property
+    def workers(self) -> int:
+        """About how many tasks run at once."""
+        return parallelism(self.spark)
+
+    @property
     def is_remote(self) -> bool:
         """Whether its tasks run on other machines, or might."""
         return not is_local(self.spark)

@@ -99,6 +99,6 @@ def test_no_vector_and_no_blob_is_ever_brought_together_or_answered(job: Job) ->
 
 
 def test_answers_are_heard_as_they_were_told() -> None:
-    answers = [Passed(3, 17), Passed(4, 0)]
+    answers = [Passed(3, (17,)), Passed(4, (0, 2))]
     assert heard(told(answers)) == answers
     assert heard(ANSWERS.empty_table()) == []

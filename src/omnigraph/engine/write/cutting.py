@@ -20,6 +20,8 @@ from omnigraph.engine.write.sources import (
 from omnigraph.errors import InternalError
 from omnigraph.pipeline.reading import packed
 from omnigraph.pipeline.splits import (
+    NO_BOUND,
+    Grain,
     InMemory,
     Portion,
     Spilled,
@@ -30,7 +32,8 @@ from omnigraph.pipeline.splits import (
     cut_frame,
     cut_lines,
     cut_parquet,
-    split_bytes,
+    grain_of,
+    pack_splits,
 )
 from omnigraph.runtime import SYSTEM
 from omnigraph.storage.store import Store
@@ -47,14 +50,6 @@ class Size:
     """A frame whose rows are elsewhere, which only Spark can cut."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cut:
-    """An input in splits."""
-
-    splits: tuple[Split, ...]
-    size: Size
-
-
 Spread = Callable[[Any], Sequence[Portion]]
 """Cuts a frame whose rows are elsewhere: they are written to scratch files there, in an order that is kept."""
 
@@ -63,20 +58,26 @@ Spool = Callable[[Iterator[pa.Table]], Iterator[Portion]]
 """Keeps the parts of a frame that comes only once."""
 
 
+def measure(given: Given) -> Size:
+    """Say how large an input is; of what comes once, as far as it was read."""
+    grain = grain_of(NO_BOUND, 0)
+    portions = [one for source in given.sources for one in _portions(source, grain, None, None)]
+    return Size(
+        bytes=sum(portion.bytes for portion in portions),
+        rows=sum(portion.rows or 0 for portion in portions),
+    )
+
+
 def cut(
-    given: Given, bytes_wanted: int, spread: Spread | None = None, spool: Spool | None = None
-) -> Cut:
-    """Cut every source; without a spool, what comes once is only measured as far as it was read."""
-    sources = given.sources
-    bytes_max = split_bytes(bytes_wanted, sum(_file_bytes(source) for source in sources))
-    splits: list[Split] = []
-    bytes_, rows = 0, 0
-    for number, source in enumerate(sources):
-        for part, portion in enumerate(_portions(source, bytes_max, spread, spool)):
-            splits.append(_split(source, portion, len(splits), number, part))
-            bytes_ += portion.bytes
-            rows += portion.rows or 0
-    return Cut(splits=tuple(splits), size=Size(bytes=bytes_, rows=rows))
+    given: Given, grain: Grain, spread: Spread | None = None, spool: Spool | None = None
+) -> tuple[Split, ...]:
+    """Cut every source into tasks, the small ones together."""
+    splits = (
+        _split(source, portion, number, part)
+        for number, source in enumerate(given.sources)
+        for part, portion in enumerate(_portions(source, grain, spread, spool))
+    )
+    return tuple(pack_splits(splits, grain))
 
 
 def _file_bytes(source: Source) -> int:
@@ -85,28 +86,30 @@ def _file_bytes(source: Source) -> int:
 
 
 def _portions(
-    source: Source, bytes_max: int, spread: Spread | None, spool: Spool | None
+    source: Source, grain: Grain, spread: Spread | None, spool: Spool | None
 ) -> Iterator[Portion]:
     match source:
         case LineFile(path):
-            yield from cut_lines(path, bytes_max)
+            yield from cut_lines(path, grain.bytes)
         case FrameFile(path) if path.suffix == ".parquet":
-            yield from cut_parquet(path, bytes_max)
+            yield from cut_parquet(path, grain)
         case FrameFile(path):
             yield Portion(TextTable(str(path)), _file_bytes(source))
         case FrameSource():
-            yield from cut_frame(source.frame, bytes_max)
+            yield from cut_frame(source.frame, grain)
         case ForeignFrame(frame) if spread is not None:
             yield from spread(frame)
         case FrameStream() if spool is not None:
-            yield from spool(source.parts(bytes_max))
+            yield from spool(source.parts(grain.bytes))
         case Stream() if spool is not None:
-            yield from (Portion(SpilledLines(one), n) for one, n in _kept(spool, source, bytes_max))
+            yield from (
+                Portion(SpilledLines(one), n) for one, n in _kept(spool, source, grain.bytes)
+            )
         case Stream():
             yield Portion(SpilledLines(""), source.ahead_bytes)
         case Records() if spool is not None:
             yield from (
-                Portion(SpilledRecords(one), n) for one, n in _kept(spool, source, bytes_max)
+                Portion(SpilledRecords(one), n) for one, n in _kept(spool, source, grain.bytes)
             )
         case Records():
             yield Portion(SpilledRecords(""), source.ahead_bytes, source.ahead_rows)
@@ -117,7 +120,7 @@ def _portions(
             raise InternalError("a frame whose rows are elsewhere was to be cut here")
 
 
-def _split(source: Source, portion: Portion, number: int, place: int, part: int) -> Split:
+def _split(source: Source, portion: Portion, place: int, part: int) -> Split:
     file = None
     if isinstance(source, LineFile) or (isinstance(source, FrameFile) and source.named):
         file = str(source.path)
@@ -125,7 +128,7 @@ def _split(source: Source, portion: Portion, number: int, place: int, part: int)
         file = source.name
     type_ = None if isinstance(source, Stream) else source.type
     return Split(
-        number=number,
+        number=0,
         source=place,
         part=part,
         content=portion.content,

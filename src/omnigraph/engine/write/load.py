@@ -15,7 +15,7 @@ from omnigraph.engine.engine import Engine
 from omnigraph.engine.write.beacon import shining
 from omnigraph.engine.write.bulk import Bulk, check
 from omnigraph.engine.write.committed import SnapshotRows
-from omnigraph.engine.write.cutting import Cut, Size, Spread, cut, spilled, spooled
+from omnigraph.engine.write.cutting import Size, Spread, cut, measure, spilled, spooled
 from omnigraph.engine.write.prepare import Header
 from omnigraph.engine.write.sources import Given, take
 from omnigraph.engine.write.writing import Writing, committed_rows
@@ -27,7 +27,7 @@ from omnigraph.pipeline.checks import Here, Job
 from omnigraph.pipeline.home import Home
 from omnigraph.pipeline.intake import Intake
 from omnigraph.pipeline.local import LocalRunner
-from omnigraph.pipeline.splits import Portion, Split
+from omnigraph.pipeline.splits import Portion, Split, grain_of
 from omnigraph.pipeline.steps import Runner
 from omnigraph.values import dataclass
 
@@ -132,36 +132,36 @@ def bringing(
     """Read everything that is given, the way that suits it; raise with all that is wrong."""
     settings = engine.settings
     given = given.read_ahead(settings.small_work_bytes, settings.small_work_rows)
-    pieces = None if given.foreign is not None else cut(given, settings.split_bytes)
-    size = Size(bytes=0, rows=0, foreign=given.foreign) if pieces is None else pieces.size
+    foreign = given.foreign
+    size = measure(given) if foreign is None else Size(bytes=0, rows=0, foreign=foreign)
     choice = choose_here(engine, size) if choose is None else choose(size)
     if engine.read_only and choice.runner is not None:
         choice = Choice(None, "a graph that is opened to be read keeps no scratch files")
-    if pieces is not None and choice.runner is None:
+    if foreign is None and choice.runner is None:
         yield _in_memory(engine, given, order), choice
         return
     with shining(engine, order.header.operation_id, lingers=choice.engine != "local") as area:
         yield (
-            _in_steps(engine, _splits(engine, given, pieces, choice, area), order, choice, area),
+            _in_steps(engine, _splits(engine, given, size, choice, area), order, choice, area),
             choice,
         )
 
 
-def _splits(
-    engine: Engine, given: Given, pieces: Cut | None, choice: Choice, area: str
-) -> Sequence[Split]:
-    """Splits as the hands of a runner can read them: frames in memory are kept beside the graph for others."""
-    if given.streams or (pieces is None and choice.spread is not None):
-        spool = partial(spooled, store=engine.store, area=area)
-        pieces = cut(given, engine.settings.split_bytes, _spread(engine, choice, area), spool)
-    if pieces is None:
+def _splits(engine: Engine, given: Given, size: Size, choice: Choice, area: str) -> Sequence[Split]:
+    """Splits as the workers of a runner can read them: frames in memory are kept beside the graph for others."""
+    if choice.runner is None or (size.foreign is not None and choice.spread is None):
         raise UserInputError(
             "a Spark DataFrame is loaded by Spark, which was not to be used; no changes were made",
             hint="leave out spark=False, or collect the frame first",
         )
+    # Of what is elsewhere the size is not known before it is cut there.
+    workers = 1 if size.foreign is not None else choice.runner.workers
+    grain = grain_of(engine.settings.split_bytes, size.bytes, size.rows, workers)
+    spool = partial(spooled, store=engine.store, area=area)
+    splits = cut(given, grain, _spread(engine, choice, area), spool)
     if choice.engine == "local":
-        return pieces.splits
-    return [spilled(split, engine.store, area) for split in pieces.splits]
+        return splits
+    return [spilled(split, engine.store, area) for split in splits]
 
 
 def _spread(engine: Engine, choice: Choice, area: str) -> Spread | None:
