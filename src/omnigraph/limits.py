@@ -109,7 +109,7 @@ EXAMINATIONS_MAX = 5
 """Looks at the whole graph that are begun again because others changed it while it was looked at."""
 
 REF_LOOKS_MAX = 20
-"""Listings of branches that are begun again because one of them was dropped before it was read."""
+"""Listings of branches that are begun again because the same one of them was dropped before it was read."""
 
 BRANCH_CREATE_WAITS_MAX = 5
 """Looks at files without a ref before they count as left behind; a rival creator writes its ref by then."""

@@ -211,6 +211,7 @@ def delete_branch(
         refuse_during_schema_apply(refs, "branch delete")
         if branch not in refs:
             raise manifest.no_branch(branch)
+        fail(Failpoint.BRANCH_DROP_LISTED)
         owned = manifest.current(branch, refs[branch].incarnation).snapshot.owned()
         _refuse_used(manifest, tables, branch, refs, owned, bound_to)
         manifest.rows.delete_branch(branch)
@@ -251,7 +252,13 @@ def _quoted(names: list[str] | list[BranchName]) -> str:
 def _reads_files_of(
     manifest: Manifest, other: BranchName, line: Incarnation, branch: BranchName
 ) -> bool:
-    entries = manifest.current(other, line, remember=False).snapshot.entries.values()
+    try:
+        entries = manifest.current(other, line, remember=False).snapshot.entries.values()
+    except OmniError:
+        # Another process deletes it: first its ref goes, then its files, one by one.
+        if not manifest.is_gone(other, line):
+            raise
+        return False
     return any(entry.at.branch == branch for entry in entries)
 
 

@@ -77,6 +77,13 @@ class Manifest:
         except NotFoundError as error:
             raise self.no_branch(branch) from error
 
+    def is_gone(self, branch: BranchName, line: Incarnation) -> bool:
+        """Whether a branch that was listed has been deleted since, or made again under its name."""
+        try:
+            return self.line(branch) != line
+        except NotFoundError:
+            return True
+
     def no_branch(self, branch: str) -> NotFound:
         """The error for a branch that is not there."""
         return NotFound("branch", branch, known=[MAIN, *self.rows.branches()])

@@ -4,6 +4,7 @@ import copy
 import json
 import os
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 from urllib.parse import quote, unquote
@@ -24,7 +25,7 @@ from omnigraph.limits import REF_LOOKS_MAX
 from omnigraph.storage.datasets import Datasets
 from omnigraph.storage.faults import Place, Trouble, faults, trouble_of
 from omnigraph.storage.layout import REFS, TREE, branch_path
-from omnigraph.storage.object_faults import Doing
+from omnigraph.storage.object_faults import Doing, StorageKind
 from omnigraph.storage.objects import Objects
 from omnigraph.storage.refs import MAIN_LINE, BranchRef, Incarnation
 
@@ -40,21 +41,27 @@ _PARTS: Final = ("_versions", "_transactions", "_deletions", "_indices", "_refs"
 def refs(datasets: Datasets, path: str) -> dict[str, BranchRef]:
     """List the branches of a table; the main line is not among them."""
     dataset = datasets.any(path, None)
-    listed = _steady(Doing.LIST, datasets.place(path, None), dataset.branches.list)
+    listed = steady(Doing.LIST, datasets.place(path, None), dataset.branches.list)
     return {name: _ref(name, facts) for name, facts in sorted(listed.items())}
 
 
-def _steady(doing: Doing, place: Place, work: Callable[[], _R]) -> _R:
-    """Do something that looks at every ref, and once more when a rival dropped one of them meanwhile."""
-    for _ in range(REF_LOOKS_MAX):
+def steady(doing: Doing, place: Place, work: Callable[[], _R]) -> _R:
+    """Do something that looks at every ref, and once more when a rival dropped one of them meanwhile.
+
+    A rival that drops many of them costs one more look for each; only a ref that cannot be read at all ends it.
+    """
+    lost: Counter[str] = Counter()
+    while True:
         try:
             with faults(doing, place):
                 return work()
         except StorageError as error:
             if error.__cause__ is None or trouble_of(error.__cause__) is not Trouble.REF_VANISHED:
                 raise
-    with faults(doing, place):
-        return work()
+            ref = str(error.__cause__)
+            lost[ref] += 1
+            if lost[ref] > REF_LOOKS_MAX:
+                raise
 
 
 def names(datasets: Datasets, objects: Objects, path: str) -> frozenset[str]:
@@ -146,19 +153,33 @@ def create(
             own = copy.copy(datasets.any(path, None))
             return own.create_branch(name, (source, version))
     except OmniError as error:
-        if ref(datasets, objects, path, name) is not None:
-            raise ForkExists(path, name, has_ref=True) from error
-        if datasets.exists(path, name):
-            datasets.forget(path, name)
-            raise ForkExists(path, name, has_ref=False) from error
-        raise
+        taken = None if _is_store_out_of_order(error) else _taken(datasets, objects, path, name)
+        if taken is None:
+            raise
+        raise taken from error
+
+
+def _is_store_out_of_order(error: OmniError) -> bool:
+    """A full disk says nothing about the name, whatever it left behind."""
+    kinds = (StorageKind.PERMANENT, StorageKind.CONFIGURATION)
+    return isinstance(error, StorageError) and error.storage_kind in kinds
+
+
+def _taken(datasets: Datasets, objects: Objects, path: str, name: str) -> ForkExists | None:
+    """What stands in the way of a new branch: a ref, or files without one."""
+    if ref(datasets, objects, path, name) is not None:
+        return ForkExists(path, name, has_ref=True)
+    if datasets.exists(path, name):
+        datasets.forget(path, name)
+        return ForkExists(path, name, has_ref=False)
+    return None
 
 
 def drop(datasets: Datasets, objects: Objects, path: str, name: str) -> None:
     """Remove a branch and its files; nothing to do when there is no ref."""
     dataset = copy.copy(datasets.any(path, None))
     try:
-        _steady(Doing.DELETE, datasets.place(path, name), lambda: dataset.branches.delete(name))
+        steady(Doing.DELETE, datasets.place(path, name), lambda: dataset.branches.delete(name))
     except TableNotFound:
         pass
     except BranchInUse as error:

@@ -4,9 +4,11 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import cast
 
+from lance import CleanupStats
+
 from omnigraph.ids import Version
 from omnigraph.runtime import us_of
-from omnigraph.storage.branches import tree_of
+from omnigraph.storage.branches import steady, tree_of
 from omnigraph.storage.datasets import Datasets
 from omnigraph.storage.faults import faults
 from omnigraph.storage.object_faults import Doing
@@ -45,14 +47,18 @@ def reclaim(
     if not chosen:
         return Reclaimed(versions=0, bytes=0)
     dataset = datasets.latest(path, branch)
-    with faults(Doing.DELETE, datasets.place(path, branch)):
-        names = [int(version) for version in chosen]
-        if dry_run:
-            stats = dataset.explain_cleanup_old_versions(
-                versions=names, error_if_tagged_old_versions=False
-            ).stats
-        else:
-            stats = dataset.cleanup_old_versions(versions=names, error_if_tagged_old_versions=False)
+    names = [int(version) for version in chosen]
+
+    def work() -> CleanupStats:
+        if not dry_run:
+            return dataset.cleanup_old_versions(versions=names, error_if_tagged_old_versions=False)
+        explained = dataset.explain_cleanup_old_versions(
+            versions=names, error_if_tagged_old_versions=False
+        )
+        return explained.stats
+
+    # Lance looks at every branch of the table, for what stands on these versions.
+    stats = steady(Doing.DELETE, datasets.place(path, branch), work)
     return Reclaimed(versions=stats.old_versions, bytes=stats.bytes_removed)
 
 

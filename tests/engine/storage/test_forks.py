@@ -206,6 +206,22 @@ def test_a_listing_is_begun_again_so_many_times_and_not_for_ever(
             tables.forks(PEOPLE)
 
 
+def test_a_listing_survives_any_number_of_branches_that_go_one_after_the_other(
+    tables: Tables, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tables.fork(filled(tables, "ab"), "side")
+    real, left = Branches.list, iter(range(3 * REF_LOOKS_MAX))
+
+    def vanishing(self: Branches) -> object:
+        number = next(left, None)
+        if number is not None:
+            raise ValueError(f"Not found: nodes/x/_refs/branches/{number}.json, rust/io.rs:1:1")
+        return real(self)
+
+    monkeypatch.setattr(Branches, "list", vanishing)
+    assert set(tables.forks(PEOPLE)) == {"side"}
+
+
 @pytest.mark.parametrize(
     "name", ["a..b", "/a", "a/", "a//b", "main", "a.lock", "spaced out", "a\\b", ""]
 )

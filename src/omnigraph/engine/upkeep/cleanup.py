@@ -78,6 +78,7 @@ def cleanup(
     refuse_pending(engine, "cleanup")
     wait_for_schema_change(engine, "cleanup")
     live = live_snapshots(engine)
+    fail(Failpoint.CLEANUP_SEEN)
     _refuse_drift(engine, live)
     tables = tuple(
         _cleaned(engine, life, live, chosen, dry_run=not confirm) for life in _places(engine, live)
@@ -91,9 +92,22 @@ def _refuse_drift(engine: Engine, live: Live) -> None:
     entries = [(MAIN, entry) for entry in live[MAIN].entries.values()]
     entries += [(branch, entry) for branch, shown in live.items() for entry in shown.owned()]
     for branch, entry in entries:
-        found = find_drift(engine.desk, branch, entry)
+        try:
+            found = find_drift(engine.desk, branch, entry)
+        except OmniError:
+            if not _is_gone(engine, live, entry.at.branch):
+                raise
+            continue
         if found is not None and not engine.recovery.undo_late(branch, entry.table_key):
             raise drift(engine.desk.sidecars, entry.table_key, entry.at.branch, *found)
+
+
+def _is_gone(engine: Engine, live: Live, line: str | None) -> bool:
+    """Whether another process deleted a branch since it was looked at; its forks go with it."""
+    if line is None:
+        return False
+    branch = graph_branch(line)
+    return engine.manifest.is_gone(branch, live[branch].line)
 
 
 def _places(engine: Engine, live: Live) -> list[Life]:
@@ -128,7 +142,8 @@ def _cleaned(
         try:
             told = told.plus(_reclaimed(engine, life, line, chosen, dry_run=dry_run))
         except OmniError as error:
-            told = told.but(str(error) if line is None else f"fork '{line}': {error}")
+            if not _is_gone(engine, live, line):
+                told = told.but(str(error) if line is None else f"fork '{line}': {error}")
     return told
 
 

@@ -12,6 +12,7 @@ from omnigraph.manifest.records import GraphCommit, graph_branch
 from omnigraph.manifest.snapshot import Snapshot
 from omnigraph.manifest.state import BranchState
 from omnigraph.manifest.travel import state_of
+from omnigraph.storage.refs import MAIN_LINE
 
 
 def live_snapshots(engine: Engine) -> Mapping[BranchName, Snapshot]:
@@ -33,15 +34,18 @@ def pinned_versions(engine: Engine, path: str, branch: str | None) -> frozenset[
 
 
 def _live_states(engine: Engine) -> Mapping[BranchName, BranchState]:
-    names = [BranchName(n) for n in engine.manifest.rows.branches() if n != SCHEMA_APPLY_LOCK]
+    refs = engine.manifest.rows.branches()
+    lines = {BranchName(n): refs[n].incarnation for n in sorted(refs) if n != SCHEMA_APPLY_LOCK}
     found: dict[BranchName, BranchState] = {}
     unreadable: list[str] = []
-    for branch in (MAIN, *sorted(names)):
+    for branch, line in ({MAIN: MAIN_LINE} | lines).items():
         try:
             fail(Failpoint.CLEANUP_BRANCH)
             found[branch] = engine.manifest.load(branch)
         except OmniError as error:
-            unreadable.append(f"'{branch}' ({error})")
+            # One that another process deletes meanwhile shows nothing any more.
+            if not engine.manifest.is_gone(branch, line):
+                unreadable.append(f"'{branch}' ({error})")
     if unreadable:
         raise StorageError(
             f"what these branches show could not be read, so that nothing may be removed: {', '.join(unreadable)}",
@@ -69,6 +73,9 @@ def _merge_bases(engine: Engine, live: Mapping[BranchName, BranchState]) -> Iter
         except (HistoryReclaimed, NotFoundError):
             # Nothing of a state that is gone can be kept.
             continue
+        except OmniError:
+            if not any(engine.manifest.is_gone(name, live[name].line) for name in (one, other)):
+                raise
 
 
 def _base(one: BranchState, other: BranchState) -> GraphCommit | None:
