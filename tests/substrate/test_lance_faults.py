@@ -34,6 +34,7 @@ from omnigraph.storage.commits import _fence
 from omnigraph.storage.faults import FAULTS, Place, Trouble, faults, plain, trouble_of
 from omnigraph.storage.layout import Root
 from omnigraph.storage.object_faults import Doing
+from tests.support import disks
 from tests.support.lance_bare import (
     Op,
     append,
@@ -403,23 +404,10 @@ def test_a_directory_without_permission_is_told(tmp_path: Path) -> None:
     assert "check the owner and the mode" in said
 
 
-def _mounted(path: Path, options: str) -> bool:
-    """Try to mount a small file system; needs rights that not every machine gives."""
-    if not sys.platform.startswith("linux"):
-        return False
-    libc = ctypes.CDLL(None, use_errno=True)
-    done = libc.mount(b"tmpfs", str(path).encode(), b"tmpfs", 0, options.encode())
-    return bool(done == 0)
-
-
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    if not _mounted(disk, "size=400k"):
-        pytest.skip("this machine does not let a test mount a file system")
-    yield disk
-    ctypes.CDLL(None).umount2(str(disk).encode(), 2)
+    with disks.small_disk(tmp_path / "disk", "400k") as disk:
+        yield disk
 
 
 def test_a_full_disk_is_told(small_disk: Path) -> None:

@@ -1,8 +1,9 @@
 """Entry points: settle every pending operation that can be settled here and now."""
 
-from dataclasses import replace
+from dataclasses import field, replace
 from enum import StrEnum
 
+from omnigraph.commit.guard import Blocked
 from omnigraph.commit.protocol import Desk
 from omnigraph.commit.queues import SCHEMA_APPLY, Hold, queue_key
 from omnigraph.commit.sidecar import Sidecar, WriterKind
@@ -67,16 +68,29 @@ class Pending:
 
 @dataclass(frozen=True, slots=True)
 class Recovery:
-    """The recoverer of one graph."""
+    """The recoverer of one graph.
+
+    `own` are operations of this handle that nobody was told of: maintenance that failed after an acknowledged write.
+    """
 
     desk: Desk
     audit: Audit
+    own: set[OperationId] = field(default_factory=set)
 
     # ---- who calls
 
     def heal(self) -> tuple[Outcome, ...]:
-        """Roll forward what is complete; a live owner is not waited for. Runs at every write entry."""
+        """Roll forward what is complete; a live owner is not waited for. Runs at every write entry.
+
+        What maintenance of this handle left behind is rolled back as well: its caller got a success, and would not
+        know why the next write is refused.
+        """
         return self._each(Power.FORWARD_ONLY, wait=False)
+
+    def own_up(self, error: OmniError) -> None:
+        """Note what maintenance left that failed after an acknowledged write, so that the next heal settles it."""
+        if isinstance(error, RecoveryRequired) and not isinstance(error, Blocked):
+            self.own.add(OperationId(error.operation_id))
 
     def refresh(self) -> tuple[Outcome, ...]:
         """Roll forward what is complete, after its owner, if alive, had its turn."""
@@ -177,7 +191,23 @@ class Recovery:
         pending = self.desk.sidecars.pending()
         if pending:
             fail(Failpoint.SWEEP_LISTED)
-        return tuple(self._one(sidecar, power, wait=wait) for sidecar in pending)
+        return tuple(self._by(sidecar, power, wait=wait) for sidecar in pending)
+
+    def _by(self, sidecar: Sidecar, power: Power, *, wait: bool) -> Outcome:
+        if power is Power.FORWARD_ONLY and sidecar.operation_id in self.own:
+            return self._own(sidecar)
+        return self._one(sidecar, power, wait=wait)
+
+    def _own(self, sidecar: Sidecar) -> Outcome:
+        """Settle what this handle left, without a word when it cannot be settled yet: it blocks its own tables only."""
+        try:
+            outcome = self._one(sidecar, Power.FULL, wait=False)
+        except OmniError as error:
+            _log.warning("recovery.own_kept", operation=sidecar.operation_id, reason=str(error))
+            return Outcome.DEFERRED
+        if outcome is not Outcome.ALIVE:
+            self.own.discard(sidecar.operation_id)
+        return outcome
 
     def _one(self, sidecar: Sidecar, power: Power, *, wait: bool) -> Outcome:
         if wait:

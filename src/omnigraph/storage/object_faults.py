@@ -63,6 +63,7 @@ class Advice(StrEnum):
     REGION = "region"
     SETTINGS = "settings"
     SPACE = "space"
+    FILES = "files"
     WAIT = "wait"
     NONE = "none"
 
@@ -123,6 +124,14 @@ FAULTS: Final = (
         text=r"os error 28\b|os error 122\b",
     ),
     Fault(
+        # Of this process or this machine, whatever the store is: waiting alone does not help.
+        kind=StorageKind.CONFIGURATION,
+        reason="too many files are open",
+        advice=Advice.FILES,
+        errnos=(errno.EMFILE, errno.ENFILE),
+        text=r"os error 24\b|os error 23\b|Too many open files",
+    ),
+    Fault(
         kind=StorageKind.PERMANENT,
         reason="the name does not fit the file system",
         advice=Advice.NONE,
@@ -178,8 +187,6 @@ FAULTS: Final = (
         errnos=(
             errno.EAGAIN,
             errno.EINTR,
-            errno.EMFILE,
-            errno.ENFILE,
             errno.ESTALE,
             errno.ETIMEDOUT,
             errno.ENOLCK,
@@ -286,6 +293,8 @@ def _hint(advice: Advice, root: Root) -> str | None:
             return "check storage_options"
         case Advice.SPACE:
             return "free some space and try again"
+        case Advice.FILES:
+            return "close graphs and files that are not needed, or raise the limit (`ulimit -n`)"
         case Advice.WAIT:
             return "try again after a short wait"
         case Advice.NONE:

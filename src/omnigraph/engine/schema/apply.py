@@ -103,6 +103,7 @@ def _indexed(engine: Engine, actor: str | None) -> tuple[str, ...]:
         report = ensure_indices(engine, actor=actor)
     except OmniError as error:
         _log.warning("schema.indexes_pending", reason=str(error))
+        engine.recovery.own_up(error)
         report = index_status(engine)
     missing = (one for one in report.indexes if one.state is IndexState.PENDING and one.rows)
     return tuple(f"{one.table_key}.{one.column}" for one in missing)

@@ -162,6 +162,7 @@ def indexed_after(
             large = _lacking(engine, branch, tables)
     except OmniError as error:
         _log.warning("indices.pending", branch=branch, tables=list(tables), reason=str(error))
+        engine.recovery.own_up(error)
         return tuple(f"{table}.id" for table in tables)
     return tuple(f"{table}.{spec.column}" for table, specs in large.items() for spec in specs)
 

@@ -52,6 +52,7 @@ def _tend_table(engine: Engine, branch: BranchName, entry: Entry) -> None:
     except OmniError as error:
         # The write it follows is committed. What is left half done here, recovery completes.
         _log.warning("upkeep.failed", table=entry.table_key, branch=branch, reason=str(error))
+        engine.recovery.own_up(error)
 
 
 def _tended(engine: Engine, branch: BranchName, table_key: TableKey) -> None:
