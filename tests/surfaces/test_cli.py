@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+import omnigraph
 from omnigraph.surfaces.cli.main import main
 from tests.support.reference import commands
 from tests.support.s3 import Bucket
@@ -537,3 +538,14 @@ def test_a_count_that_counts_nothing_is_a_wrong_call(
     refused = run(*asked, count)
     assert (refused.code, refused.out) == (2, "")
     assert asked[-1] in refused.err
+
+
+def test_an_export_prints_and_writes_the_records_one_a_line(people: Run, tmp_path: Path) -> None:
+    with omnigraph.open(tmp_path / "g", read_only=True) as graph:
+        records = list(graph.export())
+    lines = "".join(
+        json.dumps(one, ensure_ascii=False, separators=(",", ":")) + "\n" for one in records
+    )
+    assert people("export", "g").out == lines
+    assert people("export", "g", "--out", "all.jsonl").code == 0
+    assert (tmp_path / "all.jsonl").read_text(encoding="utf-8") == lines

@@ -156,6 +156,12 @@ class Snapshot:
 
         return self._told(export(self._engine, self._view, names_of("types", types)))
 
+    def export_lines(self, types: Sequence[str] | None = None) -> Iterator[pa.Buffer]:
+        """What `export` gives as UTF-8 JSON, one record a line, many at a time."""
+        from omnigraph.engine.history.spelling import export_lines
+
+        return self._told(export_lines(self._engine, self._view, names_of("types", types)))
+
     def export_files(
         self,
         directory: str | os.PathLike[str],

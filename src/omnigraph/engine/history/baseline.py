@@ -1,16 +1,16 @@
 """A baseline: one whole state in a file, and the cursor from which the change feed goes on after it."""
 
-import json
 import os
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+
+import pyarrow as pa
 
 from omnigraph.engine.engine import Engine
-from omnigraph.engine.history.export import export
 from omnigraph.engine.history.feed import cursor_at
+from omnigraph.engine.history.spelling import export_lines
 from omnigraph.errors import InternalError, StorageError
 from omnigraph.ids import BranchName
 from omnigraph.manifest.records import GraphCommit
@@ -35,7 +35,7 @@ def baseline(
     head = view.state.head
     if head is None:
         raise InternalError(f"branch '{branch}' has no commit")
-    records = written(out, export(engine, view, types))
+    records = write_lines(out, export_lines(engine, view, types))
     return Baseline(commit=head, cursor=resume(view), records=records)
 
 
@@ -46,15 +46,15 @@ def resume(view: View) -> str:
     return cursor_at(view.state, after)
 
 
-def written(out: Path, records: Iterator[dict[str, Any]]) -> int:
-    """Replace a file by these records, one line each, in one step; gives their number."""
+def write_lines(out: Path, lines: Iterable[pa.Buffer]) -> int:
+    """Replace a file by these lines in one step; gives their number."""
     partial = out.with_name(f".{out.name}.{os.getpid()}-{threading.get_ident()}.partial")
     try:
         count = 0
-        with partial.open("w", encoding="utf-8") as stream:
-            for record in records:
-                stream.write(json.dumps(record, ensure_ascii=False, separators=(",", ":")) + "\n")
-                count += 1
+        with partial.open("wb") as stream:
+            for text in lines:
+                count += text.to_pybytes().count(b"\n")
+                stream.write(text)
             stream.flush()
             os.fsync(stream.fileno())
         os.replace(partial, out)

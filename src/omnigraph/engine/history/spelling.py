@@ -1,7 +1,7 @@
 """Rows as lines of the load format, spelled column by column: a batch becomes text without becoming objects first."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import pyarrow as pa
@@ -9,15 +9,31 @@ import pyarrow.compute as pc
 
 from omnigraph.catalog.model import EdgeType, TableType
 from omnigraph.catalog.types import FLOATS, PropertyType, Scalar
-from omnigraph.engine.history.export import storable
+from omnigraph.engine.engine import Engine
+from omnigraph.engine.history.export import storable, tables_wanted
 from omnigraph.limits import SPELLED_BYTES
+from omnigraph.manifest.view import View
 from omnigraph.pipeline.columns import relist
+from omnigraph.storage.blobs import BlobForm
 
 _ESCAPED: Final = r'["\\\x00-\x1f]'
 """What JSON escapes in a text."""
 
 _DUMP: Final = json.JSONEncoder(ensure_ascii=False).encode
 _TEXT: Final = PropertyType(scalar=Scalar.STRING)
+
+_WHOLE_MAX, _POINT_MIN = 1e10, 1e-4
+"""Between these, Arrow spells a number as Python does; past them the spelling of the load format is Python's."""
+
+
+def export_lines(
+    engine: Engine, view: View, types: Sequence[str] | None = None
+) -> Iterator[pa.Buffer]:
+    """Give what `export` gives as JSON, one record a line, some of them at a time; only one batch of rows is held."""
+    for entry, type_ in tables_wanted(view, types):
+        table = engine.store.tables.open(entry.at)
+        for batch in table.scan(order_by_id=True, blobs=BlobForm.BYTES):
+            yield from lines(batch, type_)
 
 
 def lines(batch: pa.RecordBatch, type_: TableType) -> Iterator[pa.Buffer]:
@@ -82,8 +98,15 @@ def _items(values: pa.Array, declared: PropertyType) -> pa.Array:
 
 def _floats(values: pa.Array) -> pa.Array:
     """Numbers that are read back as they were; whole ones keep a point, so that they stay what they are."""
-    texts = values.cast(pa.float64()).cast(pa.string())
-    return pc.replace_substring_regex(texts, r"^(-?[0-9]+)$", r"\1.0")
+    numbers = values.cast(pa.float64())
+    plain = pc.replace_substring_regex(numbers.cast(pa.string()), r"^(-?[0-9]+)$", r"\1.0")
+    size = pc.abs(numbers)
+    small = pc.and_(pc.less(size, _POINT_MIN), pc.greater(size, 0.0))
+    odd = pc.fill_null(pc.or_(pc.greater_equal(size, _WHOLE_MAX), small), False)
+    if not pc.any(odd, min_count=0).as_py():
+        return plain
+    spelled = [repr(number) for number in numbers.filter(odd).to_pylist()]
+    return pc.replace_with_mask(plain, odd, pa.array(spelled, pa.string()))
 
 
 def _quoted(texts: pa.Array) -> pa.Array:

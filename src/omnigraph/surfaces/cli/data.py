@@ -24,10 +24,12 @@ from omnigraph.surfaces.cli.address import (
 )
 from omnigraph.surfaces.cli.formats import Format, rendered
 from omnigraph.surfaces.cli.hands import Hands, chosen_hands
-from omnigraph.surfaces.cli.output import note, say, say_json
+from omnigraph.surfaces.cli.output import note, say, say_json, say_lines
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Mapping
+
+    from pyarrow import Buffer
 
     from omnigraph.api.graph import Graph
     from omnigraph.compile.checked import Parameter
@@ -246,19 +248,18 @@ def export(
         if format is not PartFormat.JSONL:
             _export_parts(graph, branch, at, types, out, format)
             return
-        records = graph.export(branch=branch, at=_point(at), types=types)
+        lines = graph.export_lines(branch=branch, at=_point(at), types=types)
         if out is None:
-            for record in records:
-                say(jsonlib.dumps(record, ensure_ascii=False, separators=(",", ":")))
+            say_lines(lines)
             return
-        _export_file(out, records)
+        _export_file(out, lines)
         note(f"exported {graph.uri} to {out}")
 
 
-def _export_file(out: Path, records: "Iterator[dict[str, Any]]") -> None:
-    from omnigraph.engine.history.baseline import written
+def _export_file(out: Path, lines: "Iterable[Buffer]") -> None:
+    from omnigraph.engine.history.baseline import write_lines
 
-    written(out, records)
+    write_lines(out, lines)
 
 
 def _export_parts(

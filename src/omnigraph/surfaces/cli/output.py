@@ -5,7 +5,7 @@ import json
 import os
 import sys
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 from omnigraph.errors import (
     BlobPrecondition,
@@ -20,6 +20,11 @@ from omnigraph.errors import (
     SchemaContractError,
     TooManyRequests,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pyarrow import Buffer
 
 EXIT_FAILURE = 1
 EXIT_USAGE = 2
@@ -52,9 +57,14 @@ def open_streams() -> None:
 
 def close_streams() -> int:
     """Print nothing from here on, not even at the end of the process; gives the exit code of a closed pipe."""
-    # What is left in the buffer would be written, and fail, once more.
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    _discard(sys.stdout)
     return 0
+
+
+def _discard(stream: TextIO) -> None:
+    """Let go of what a stream still holds: written at the end of the process, it would fail once more."""
+    with suppress(OSError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def say(text: str) -> None:
@@ -62,10 +72,19 @@ def say(text: str) -> None:
     sys.stdout.write(text + "\n")
 
 
+def say_lines(texts: "Iterable[Buffer]") -> None:
+    """Print lines of a result that are UTF-8 already."""
+    sys.stdout.flush()
+    for text in texts:
+        sys.stdout.buffer.write(text)
+
+
 def note(text: str) -> None:
     """Print something about the work, not its result; the work goes on when nobody can read it."""
-    with suppress(OSError):
+    try:
         sys.stderr.write(text + "\n")
+    except OSError:
+        _discard(sys.stderr)
 
 
 def say_json(value: Any) -> None:
