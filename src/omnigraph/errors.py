@@ -492,6 +492,13 @@ class PublishContention(ConflictError):
         self.branch, self.attempts = branch, attempts
 
 
+_LOCKED = {
+    "__schema_apply__": "schema changes",
+    "__branch__": "the new branch '{branch}'",
+    "__init__": "the new graph",
+}
+
+
 class LockTimeout(ConflictError):
     """A live writer held a lock for longer than this one waits."""
 
@@ -506,8 +513,8 @@ class LockTimeout(ConflictError):
         holder: Mapping[str, Any] | None = None,
         since: str | None = None,
     ) -> None:
-        where = (
-            "schema changes" if table_key.startswith("__") else f"{table_key} on branch '{branch}'"
+        where = _LOCKED.get(table_key, "{table_key} on branch '{branch}'").format(
+            table_key=table_key, branch=branch
         )
         super().__init__(
             f"the lock of {where} did not become free within {waited:g} s: {_held_by(holder, since)}; "

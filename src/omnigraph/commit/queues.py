@@ -40,6 +40,15 @@ def merge_key(branch: str | None) -> QueueKey:
     return queue_key(_MERGE, branch)
 
 
+INIT = QueueKey(TableKey("__init__"))
+"""The turn of whoever makes the graph."""
+
+
+def branch_key(name: str) -> QueueKey:
+    """Name the turn of whoever creates a branch of that name."""
+    return QueueKey(TableKey("__branch__"), name)
+
+
 def queue_key(table: TableKey, branch: str | None) -> QueueKey:
     """Name the turn of a table on a Lance branch."""
     return QueueKey(table, branch or "")

@@ -1,9 +1,9 @@
 """Making a branch, from now or from a point of history, so that no cleanup takes away what it shows."""
 
 from collections.abc import Iterable
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 
-from omnigraph.commit.queues import Hold, queue_key
+from omnigraph.commit.queues import Hold, branch_key, queue_key
 from omnigraph.engine.engine import Engine
 from omnigraph.errors import HistoryReclaimed, OmniError
 from omnigraph.failpoints import Failpoint, fail
@@ -31,6 +31,20 @@ def create(
     engine.require_writable(OPERATION)
     new_branch_name(name, OPERATION)
     origin = branch_name(source, OPERATION)
+    with _hold_name(engine, name):
+        return _created(engine, name, origin, at)
+
+
+def _hold_name(engine: Engine, name: str) -> AbstractContextManager[object]:
+    """Keep others from creating the name where an answer can be lost: a ref that is found then is our own."""
+    if not engine.store.root.is_distant:
+        return nullcontext()
+    return engine.desk.queues.hold([branch_key(name)], Activity(OPERATION))
+
+
+def _created(
+    engine: Engine, name: str, origin: BranchName, at: At | None
+) -> tuple[Branch, BranchState]:
     if at is not None:
         base = engine.view(origin, at).state
         return _of_the_past(engine, name, base), base
@@ -45,7 +59,14 @@ def _of_now(engine: Engine, name: str, source: BranchName) -> tuple[Branch, Bran
     base = engine.view(source).state
     fail(Failpoint.BRANCH_CAPTURED)
     tables = engine.store.tables
-    made = create_branch(engine.manifest, tables, name, source=base.branch, state=base)
+    made = create_branch(
+        engine.manifest,
+        tables,
+        name,
+        source=base.branch,
+        state=base,
+        is_alone=engine.store.root.is_distant,
+    )
     left = _left_behind(engine, base)
     if left:
         with _hold(engine, left):
@@ -73,6 +94,7 @@ def _of_the_past(engine: Engine, name: str, base: BranchState) -> Branch:
             name,
             source=base.branch,
             at=base.version,
+            is_alone=engine.store.root.is_distant,
         )
         _require_there(engine, made, entries)
     return made

@@ -2,10 +2,12 @@
 
 import warnings
 from collections.abc import Mapping
+from contextlib import nullcontext
 from typing import Any
 
 from omnigraph.catalog.contract import create_contract
 from omnigraph.catalog.resolve import compile_schema
+from omnigraph.commit.queues import INIT
 from omnigraph.engine.engine import Engine, assemble
 from omnigraph.engine.settings import settings_of
 from omnigraph.errors import NotFound, OmniWarning, SchemaContractError
@@ -17,6 +19,7 @@ from omnigraph.manifest.genesis import initialise
 from omnigraph.manifest.migrate import migrated
 from omnigraph.runtime import SYSTEM, Runtime
 from omnigraph.storage.faults import moved
+from omnigraph.storage.holders import Activity
 from omnigraph.storage.layout import MANIFEST
 from omnigraph.storage.object_stores import prove_conditional_puts
 
@@ -38,14 +41,18 @@ def init_graph(
         catalog = compile_schema(schema)
         return Accepted(source=schema.text, contract=create_contract(catalog, runtime.new_id()))
 
-    initialise(
-        engine.store.objects,
-        engine.store.tables,
-        engine.manifest,
-        accept,
-        uri=engine.uri,
-        force=force,
-    )
+    distant = engine.store.root.is_distant
+    # Where an answer can be lost, the lock tells what is our own from what is a rival's.
+    with engine.desk.queues.hold([INIT], Activity("init")) if distant else nullcontext():
+        initialise(
+            engine.store.objects,
+            engine.store.tables,
+            engine.manifest,
+            accept,
+            uri=engine.uri,
+            force=force,
+            is_alone=distant,
+        )
     return engine.start()
 
 

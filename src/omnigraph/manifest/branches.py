@@ -93,7 +93,8 @@ def is_schema_locked(manifest: Manifest) -> bool:
 def lock_schema(manifest: Manifest, tables: Forks) -> None:
     """Keep every other operation away from the graph; only one caller at a time can."""
     try:
-        _forked(manifest, tables, SCHEMA_APPLY_LOCK, manifest.current(MAIN))
+        # Its caller holds the turn of schema changes.
+        _forked(manifest, tables, SCHEMA_APPLY_LOCK, manifest.current(MAIN), is_alone=True)
     except BranchExists as error:
         raise SchemaApplyConflict(
             "schema apply: another schema change is already in progress; no changes were made",
@@ -120,10 +121,12 @@ def create_branch(
     source: BranchName = MAIN,
     at: At | None = None,
     state: BranchState | None = None,
+    is_alone: bool = False,
 ) -> Branch:
     """Create a branch that shows what its source shows, now or at a point of its history; copies nothing.
 
-    `state` is the source's as the caller has just captured it.
+    `state` is the source's as the caller has just captured it. `is_alone`: nobody else can create the name
+    meanwhile, so that a ref which appears is this call's own, whatever the store answered.
     """
     chosen = new_branch_name(name, "branch create")
     with manifest.heads.turn(chosen):
@@ -134,7 +137,7 @@ def create_branch(
             base = state
         else:
             base = _base(manifest, branch_name(source, "branch create"), at)
-        ref = _forked(manifest, tables, chosen, base)
+        ref = _forked(manifest, tables, chosen, base, is_alone=is_alone)
         with _undone(lambda: manifest.rows.delete_branch(chosen)):
             fail(Failpoint.BRANCH_CREATED)
             # A schema change that locked meanwhile may have looked before this branch was there.
@@ -177,17 +180,29 @@ def _refuse_older_schema(past: BranchState, now: BranchState) -> None:
             )
 
 
-def _forked(manifest: Manifest, tables: Forks, name: BranchName, base: BranchState) -> BranchRef:
-    """Create the ref. Files of a former branch are in the way only when no ref comes to own them."""
+def _forked(
+    manifest: Manifest, tables: Forks, name: BranchName, base: BranchState, *, is_alone: bool
+) -> BranchRef:
+    """Create the ref. Files of a former branch are in the way only when no ref comes to own them.
+
+    The client of a store repeats a request whose answer was lost, and then finds its own ref in the way.
+    """
     for _ in range(1 + BRANCH_CREATE_WAITS_MAX):
         try:
             return manifest.rows.create_branch(name, lance_branch(base.branch), base.version)
         except ForkExists as error:
+            found = manifest.rows.branches().get(name) if is_alone else None
+            if found is not None and _is_made_from(found, base):
+                return found
             if error.has_ref or name in manifest.rows.branch_names():
                 raise BranchExists(name) from error
             manifest.runtime.wait(BRANCH_CREATE_WAIT_SECONDS)
     tables.drop_tree(MANIFEST, name)
     return manifest.rows.create_branch(name, lance_branch(base.branch), base.version)
+
+
+def _is_made_from(ref: BranchRef, base: BranchState) -> bool:
+    return (ref.parent, ref.parent_version) == (lance_branch(base.branch), base.version)
 
 
 # ---- delete

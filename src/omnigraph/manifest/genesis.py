@@ -36,18 +36,20 @@ def initialise(
     *,
     uri: str,
     force: bool = False,
+    is_alone: bool = False,
 ) -> BranchState:
     """Create a graph, or leave nothing that looks like one.
 
     `accept` compiles the schema; it runs after a root that is taken has been refused. `force` takes over the
-    schema files of an init that died; it never takes over a graph.
+    schema files of an init that died; it never takes over a graph. `is_alone`: nobody else can make this graph
+    meanwhile, so that a schema file which appears is this call's own, whatever the store answered.
     """
     _refuse_taken(objects, manifest, uri, force)
     accepted = accept()
     texts = accepted.texts
     if force:
         objects.put(SCHEMA_PG, texts[SCHEMA_PG])
-    elif not objects.put_if_absent(SCHEMA_PG, texts[SCHEMA_PG]):
+    elif not objects.put_if_absent(SCHEMA_PG, texts[SCHEMA_PG]) and not is_alone:
         raise AlreadyInitialized(uri)
     with _unclaimed(objects):
         fail(Failpoint.INIT_SCHEMA_WRITTEN)
@@ -85,15 +87,25 @@ def _create(tables: Tables, manifest: Manifest, contract: Contract, uri: str) ->
         for key, declared in contract.catalog.tables.items():
             path = contract.homes[key].path
             places[key] = _create_table(tables, manifest, path, declared.schema, uri)
-        image = manifest.rows.create(
-            encode(_first_records(places, manifest)),
-            metadata={STAMP: str(CURRENT)},
-            config=CONFIG,
-        )
+        return manifest.heads.keep(_create_manifest(manifest, _genesis(places, manifest), places))
     except BaseException:
         _discard(tables, manifest, places)
         raise
-    return manifest.heads.keep(manifest.load(MAIN, image.version))
+
+
+def _create_manifest(
+    manifest: Manifest, genesis: GraphCommit, places: dict[TableKey, TableAt]
+) -> BranchState:
+    """Create the manifest; one that is found with our own first commit is ours, and only the answer was lost."""
+    records = encode(_first_records(places, genesis))
+    try:
+        image = manifest.rows.create(records, metadata={STAMP: str(CURRENT)}, config=CONFIG)
+    except TableExists:
+        state = manifest.load(MAIN)
+        if state.shows(genesis.id) is None:
+            raise
+        return state
+    return manifest.load(MAIN, image.version)
 
 
 def _create_table(
@@ -117,13 +129,8 @@ def _discard(tables: Tables, manifest: Manifest, places: dict[TableKey, TableAt]
                 tables.delete_table(at.path)
 
 
-def _first_records(places: dict[TableKey, TableAt], manifest: Manifest) -> Iterator[Record]:
-    for key, at in places.items():
-        yield Registration(table_key=key, path=at.path)
-        yield TableVersion(
-            table_key=key, path=at.path, version=at.version, branch=None, row_count=0
-        )
-    genesis = GraphCommit(
+def _genesis(places: dict[TableKey, TableAt], manifest: Manifest) -> GraphCommit:
+    return GraphCommit(
         id=CommitId(manifest.runtime.new_id()),
         branch=MAIN,
         manifest_version=Version(1),
@@ -131,5 +138,13 @@ def _first_records(places: dict[TableKey, TableAt], manifest: Manifest) -> Itera
         kind=CommitKind.INIT,
         tables=tuple(places),
     )
+
+
+def _first_records(places: dict[TableKey, TableAt], genesis: GraphCommit) -> Iterator[Record]:
+    for key, at in places.items():
+        yield Registration(table_key=key, path=at.path)
+        yield TableVersion(
+            table_key=key, path=at.path, version=at.version, branch=None, row_count=0
+        )
     yield genesis
     yield GraphHead(branch=MAIN, commit=genesis.id, parent=None)
