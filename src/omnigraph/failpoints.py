@@ -38,6 +38,7 @@ class Failpoint(StrEnum):
     MERGE_PLANNED = "branch_merge.post_plan_pre_queue"
     MERGE_ARMED = "branch_merge.post_sidecar_pre_effect"
     MERGE_APPENDED = "branch_merge.adopt_after_append_pre_upsert"
+    MERGE_CHUNK_UPSERTED = "branch_merge.between_upserts"
     MERGE_UPSERTED = "branch_merge.adopt_after_upsert_pre_delete"
     MERGE_REWRITTEN = "branch_merge.rewrite_after_merge_pre_delete"
     MERGE_TABLE_COMMITTED = "branch_merge.post_table_publish"

@@ -46,6 +46,20 @@ def test_an_old_graph_keeps_its_history_when_it_is_written(home: Path) -> None:
         assert str(graph.merge("side").outcome) == "merged"
 
 
+def test_a_migrated_branch_needs_its_old_history_no_more(home: Path) -> None:
+    with omnigraph.open(home) as graph:
+        add(graph, "late", "side")
+    lose_ref(home)
+    with omnigraph.open(home) as graph:
+        assert len(graph.commits(branch="side")) == 6
+        assert {b.name: b.head for b in graph.branches()}["side"] == graph.commits(branch="side")[
+            0
+        ].id
+        graph.branch_create("child", from_branch="side")
+        assert len(graph.commits(branch="child")) == 6
+        assert str(graph.merge("side").outcome) == "merged"
+
+
 def lose_ref(home: Path) -> None:
     (home / LEGACY_COMMITS / "_refs" / "branches" / "side.json").unlink()
 

@@ -1,7 +1,8 @@
 """A merge that fails or dies anywhere is whole or absent, and can be tried again."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,11 +11,14 @@ import pytest
 import omnigraph
 from omnigraph.api.graph import Graph
 from omnigraph.commit.sidecar import WriterKind
+from omnigraph.engine.compare import fetch
+from omnigraph.engine.open import open_unsettled
 from omnigraph.errors import InternalError, MergeConflicts, OmniError
 from omnigraph.failpoints import Failpoint, armed
-from omnigraph.ids import RECOVERY_ACTOR, OperationId, TableKey
+from omnigraph.ids import RECOVERY_ACTOR, BranchName, OperationId, TableKey
 from omnigraph.recovery.audit import RecoveryKind
 from tests.support.child import KILLED, run_child
+from tests.support.settled import assert_settled, fingerprint
 from tests.support.story import reopen
 
 SCHEMA = """
@@ -44,6 +48,8 @@ class Story:
     target: str
     adopts: bool
     prepare: Callable[[Graph], None]
+    chunks: int = 1
+    """Commits that it takes to replace the changed people."""
 
 
 def _adopt(graph: Graph) -> None:
@@ -72,16 +78,32 @@ def _into_a_fresh_branch(graph: Graph) -> None:
     _adopt(graph)
 
 
+def _in_chunks(graph: Graph) -> None:
+    """Three changed rows, and room for one at a time."""
+    graph.load(people(("changed 2", 0), ("changed 3", 0)), mode="append")
+    _adopt(graph)
+    graph.load(people(("changed 2", 2), ("changed 3", 2)), mode="merge", branch="side")
+
+
+def _three_way_in_chunks(graph: Graph) -> None:
+    _in_chunks(graph)
+    edge = {"edge": "Knows", "from": "kept", "to": "kept", "data": {"id": "on main"}}
+    graph.load([*people(("mine", 3)), edge], mode="append")
+
+
 STORIES = {
     "adopt": Story("side", "main", True, _adopt),
     "three_way": Story("side", "main", False, _three_way),
     "into_a_branch": Story("main", "side", False, _into_a_branch),
     "into_a_fresh_branch": Story("side", "other", True, _into_a_fresh_branch),
+    "in_chunks": Story("side", "main", True, _in_chunks, chunks=3),
+    "three_way_in_chunks": Story("side", "main", False, _three_way_in_chunks, chunks=3),
 }
 
 BACK = (
     Failpoint.MERGE_ARMED,
     Failpoint.MERGE_APPENDED,
+    Failpoint.MERGE_CHUNK_UPSERTED,
     Failpoint.MERGE_UPSERTED,
     Failpoint.MERGE_REWRITTEN,
     Failpoint.MERGE_TABLE_COMMITTED,
@@ -89,13 +111,34 @@ BACK = (
     Failpoint.SIDECAR_CONFIRM,
 )
 FORWARD = (Failpoint.MERGE_CONFIRMED, Failpoint.PUBLISH_PREPARED, Failpoint.PUBLISHED)
-ONLY_ADOPTING = (Failpoint.MERGE_APPENDED, Failpoint.MERGE_UPSERTED)
+ONLY_CHUNKED = (Failpoint.MERGE_CHUNK_UPSERTED, Failpoint.MERGE_UPSERTED)
+"""In one chunk, rows are replaced and removed by one commit: there is nothing between the two."""
 
 
 def reached(story: Story, point: Failpoint) -> bool:
-    if point in ONLY_ADOPTING:
+    if point in ONLY_CHUNKED and story.chunks == 1:
+        return False
+    if point in (Failpoint.MERGE_APPENDED, Failpoint.MERGE_UPSERTED):
         return story.adopts
     return not (story.adopts and point is Failpoint.MERGE_REWRITTEN)
+
+
+def landed(story: Story, point: Failpoint) -> tuple[int, int]:
+    """How many commits of edges and of people have landed when a merge stops."""
+    new, last = 1, 1 + story.chunks
+    match point:
+        case Failpoint.MERGE_ARMED:
+            return 0, 0
+        case Failpoint.MERGE_TABLE_COMMITTED:
+            return 1, 0
+        case Failpoint.MERGE_APPENDED:
+            return 1, new
+        case Failpoint.MERGE_CHUNK_UPSERTED:
+            return 1, new + 1
+        case Failpoint.MERGE_UPSERTED | Failpoint.MERGE_REWRITTEN:
+            return 1, last - 1
+        case _:
+            return 1, last
 
 
 ROWS = [
@@ -128,24 +171,34 @@ def merged(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Content]:
     return found
 
 
-def assert_settled(graph: Graph, story: Story, kind: RecoveryKind | None) -> None:
-    """Nothing pending, nothing left, the outcome recorded once, a second open changes nothing."""
-    assert graph.pending_recoveries() == []
-    assert graph.doctor() == []
+def moves(graph: Graph, story: Story) -> tuple[int, int]:
+    """How far the HEADs of edges and of people are past their pins."""
+    engine = graph._engine
+    entries = engine.manifest.load(BranchName(story.target)).snapshot.entries
+    found = []
+    for key in (TableKey("edge:Knows"), TableKey("node:Person")):
+        at = entries[key].at
+        line = None if story.target == "main" else story.target
+        is_there = line is None or line in engine.store.tables.forks(at.path)
+        head = engine.store.tables.head(at.path, line) if is_there else at.version
+        found.append(head - at.version)
+    return found[0], found[1]
+
+
+def assert_recorded(graph: Graph, story: Story, kind: RecoveryKind) -> None:
+    """The outcome is recorded once, by a commit that tells it; a second open changes nothing."""
+    assert_settled(graph)
     rows = [r for r in graph.recoveries() if r.writer_kind == str(WriterKind.BRANCH_MERGE)]
-    assert [row.recovery_kind for row in rows] == ([] if kind is None else [kind])
+    assert [row.recovery_kind for row in rows] == [kind]
     for row in rows:
         commit = graph.commit(row.commit)
         assert commit.actor == RECOVERY_ACTOR or kind is RecoveryKind.ROLLED_FORWARD
         if kind is RecoveryKind.ROLLED_BACK:
             assert all(one.from_version > one.to_version for one in row.tables)
             assert commit.merged_parent is None
-    before = (graph.commits(branch=story.target), graph.snapshot(branch=story.target).to_dict())
+    before = fingerprint(graph)
     with omnigraph.open(graph.uri) as again:
-        assert (
-            again.commits(branch=story.target),
-            again.snapshot(branch=story.target).to_dict(),
-        ) == before
+        assert fingerprint(again) == before
 
 
 def check(graph: Graph, story: Story, point: Failpoint, before: Content, after: Content) -> None:
@@ -153,17 +206,17 @@ def check(graph: Graph, story: Story, point: Failpoint, before: Content, after: 
     source = graph.commits(branch=story.source)[0].id
     if point in BACK:
         assert content(graph, story.target) == before
-        assert_settled(graph, story, RecoveryKind.ROLLED_BACK)
+        assert_recorded(graph, story, RecoveryKind.ROLLED_BACK)
         assert str(graph.merge(story.source, into=story.target).outcome) != "already_up_to_date"
     else:
         assert content(graph, story.target) == after
-        assert_settled(graph, story, RecoveryKind.ROLLED_FORWARD)
+        assert_recorded(graph, story, RecoveryKind.ROLLED_FORWARD)
         again = graph.merge(story.source, into=story.target)
         assert str(again.outcome) == "already_up_to_date"
         parents = [c.merged_parent for c in graph.commits(branch=story.target)]
         assert parents.count(source) == 1
     assert content(graph, story.target) == after
-    assert graph.doctor() == []
+    assert_settled(graph)
 
 
 @pytest.mark.parametrize(("name", "point"), ROWS)
@@ -173,8 +226,10 @@ def test_a_merge_that_fails_anywhere_is_whole_or_absent(
     story = STORIES[name]
     graph = begun(tmp_path / "g", story)
     before = content(graph, story.target)
-    with armed(point), pytest.raises(OmniError):
+    with small_chunks(story), armed(point), pytest.raises(OmniError):
         graph.merge(story.source, into=story.target)
+    if point is not Failpoint.PUBLISHED:
+        assert moves(graph, story) == landed(story, point)
     graph.close()
     with omnigraph.open(graph.uri) as again:
         check(again, story, point, before, merged[name])
@@ -187,7 +242,10 @@ def test_a_merge_killed_anywhere_is_whole_or_absent(
     story = STORIES[name]
     with begun(tmp_path / "g", story) as graph:
         before = content(graph, story.target)
-    kill(merge, graph.uri, story.source, story.target, at=point)
+    kill(merge, graph.uri, story.source, story.target, name, at=point)
+    with Graph(open_unsettled(graph.uri)) as left:
+        if point is not Failpoint.PUBLISHED:
+            assert moves(left, story) == landed(story, point)
     with omnigraph.open(graph.uri) as again:
         check(again, story, point, before, merged[name])
 
@@ -197,8 +255,17 @@ def kill(work: Callable[..., None], *arguments: str, at: Failpoint) -> None:
     assert run_child(work, *arguments, failpoints=f"{at}=exit") == KILLED
 
 
-def merge(uri: str, source: str, target: str) -> None:
-    with omnigraph.open(uri) as graph:
+@contextmanager
+def small_chunks(story: Story) -> Iterator[None]:
+    """Replace one row per commit, where a story is told in chunks."""
+    with pytest.MonkeyPatch.context() as patch:
+        if story.chunks > 1:
+            patch.setattr(fetch, "COMPARE_ROWS_MAX", 1)
+        yield
+
+
+def merge(uri: str, source: str, target: str, name: str = "adopt") -> None:
+    with small_chunks(STORIES[name]), omnigraph.open(uri) as graph:
         graph.merge(source, into=target)
 
 

@@ -21,6 +21,7 @@ from omnigraph.recovery.audit import RecoveryKind
 from omnigraph.storage.layout import SCHEMA_FILES, staging_path
 from tests.support.child import KILLED, run_child
 from tests.support.schema_changes import BASE, VARIANTS, change, content, made
+from tests.support.settled import assert_settled, fingerprint
 
 BACK = (
     (Failpoint.SCHEMA_ARMED, "error"),
@@ -70,20 +71,19 @@ def table_paths(graph: Graph) -> set[str]:
     return {f"{kind}/{one.name}" for kind in ("nodes", "edges") for one in (root / kind).iterdir()}
 
 
-def assert_settled(graph: Graph, kind: RecoveryKind | None) -> None:
-    """Nothing pending, nothing left behind, the outcome on record once, and a second open changes nothing."""
-    assert graph.pending_recoveries() == []
-    assert graph.doctor() == []
+def assert_recorded(graph: Graph, kind: RecoveryKind | None) -> None:
+    """Nothing is left behind, the outcome is on record once, and a second open changes nothing."""
+    assert_settled(graph)
     rows = [row for row in graph.recoveries() if row.writer_kind == str(WriterKind.SCHEMA_APPLY)]
     assert [row.recovery_kind for row in rows] == ([] if kind is None else [kind])
     for row in rows:
         assert graph.commit(row.commit).id == row.commit
         if kind is RecoveryKind.ROLLED_BACK:
             assert all(one.from_version > one.to_version for one in row.tables)
-    before = (graph.commits(), graph.snapshot().to_dict())
+    before = fingerprint(graph)
     with reopened(graph) as again:
-        assert (again.commits(), again.snapshot().to_dict()) == before
-        assert again.doctor() == []
+        assert fingerprint(again) == before
+        assert_settled(again)
 
 
 def assert_back(graph: Graph, before: dict[str, list[dict[str, object]]], paths: set[str]) -> None:
@@ -117,7 +117,7 @@ def test_a_change_that_fails_before_its_files_are_staged_is_taken_back_and_can_b
     assert SCHEMA_APPLY_LOCK not in graph._engine.manifest.rows.branches()
     with reopened(graph) as again:
         assert_back(again, before, paths)
-        assert_settled(again, RecoveryKind.ROLLED_BACK)
+        assert_recorded(again, RecoveryKind.ROLLED_BACK)
         assert again.schema_apply(VARIANTS[variant]).applied
         assert content(again) == expected(variant, tmp_path)
         assert again.doctor() == []
@@ -133,7 +133,7 @@ def test_a_change_that_fails_after_its_files_are_staged_is_completed_by_the_next
     with reopened(graph) as again:
         assert again.schema_source == VARIANTS[variant]
         assert content(again) == expected(variant, tmp_path)
-        assert_settled(again, RecoveryKind.ROLLED_FORWARD)
+        assert_recorded(again, RecoveryKind.ROLLED_FORWARD)
         assert [row.for_actor for row in again.recoveries()] == ["ann"]
         assert not again.schema_apply(VARIANTS[variant]).applied
 
@@ -148,7 +148,7 @@ def test_a_change_that_fails_after_its_files_are_staged_is_completed_by_the_next
     graph.mutate('query m() { insert City { name: "Oslo" } }'.replace("City", city(variant)))
     assert graph.schema_source == VARIANTS[variant]
     assert {row["id"] for row in graph.table(city(variant)).to_pylist()} == {"Rome", "Oslo"}
-    assert_settled(graph, RecoveryKind.ROLLED_FORWARD)
+    assert_recorded(graph, RecoveryKind.ROLLED_FORWARD)
 
 
 def city(variant: str) -> str:
@@ -176,7 +176,7 @@ def test_an_intent_without_effects_is_dropped_by_the_next_write(graph: Graph) ->
     with armed(Failpoint.SCHEMA_ARMED), pytest.raises(OmniError):
         graph.schema_apply(VARIANTS["mixed"])
     graph.mutate('query m() { insert City { name: "Oslo" } }')
-    assert_settled(graph, RecoveryKind.ROLLED_BACK)
+    assert_recorded(graph, RecoveryKind.ROLLED_BACK)
     assert graph.schema_apply(VARIANTS["mixed"]).applied
 
 
@@ -184,7 +184,7 @@ def test_a_change_that_cannot_remove_its_intent_is_done(graph: Graph, tmp_path: 
     with armed(Failpoint.SIDECAR_DELETE, "1*error"):
         assert graph.schema_apply(VARIANTS["add types"]).applied
     with reopened(graph) as again:
-        assert_settled(again, RecoveryKind.ROLLED_FORWARD)
+        assert_recorded(again, RecoveryKind.ROLLED_FORWARD)
         assert [c.actor for c in again.commits()].count(RECOVERY_ACTOR) == 0
 
 
@@ -193,7 +193,7 @@ def test_an_intent_that_cannot_be_written_leaves_no_trace(graph: Graph) -> None:
     with armed(Failpoint.SIDECAR_WRITE), pytest.raises(OmniError):
         graph.schema_apply(VARIANTS["mixed"])
     assert_back(graph, before, paths)
-    assert_settled(graph, None)
+    assert_recorded(graph, None)
 
 
 def test_a_change_whose_lease_is_lost_is_taken_back_at_once(graph: Graph, tmp_path: Path) -> None:
@@ -210,8 +210,33 @@ def test_a_change_whose_lease_is_lost_is_taken_back_at_once(graph: Graph, tmp_pa
     ):
         graph.schema_apply(VARIANTS["mixed"])
     assert_back(graph, before, paths)
-    assert_settled(graph, RecoveryKind.ROLLED_BACK)
+    assert_recorded(graph, RecoveryKind.ROLLED_BACK)
     assert graph.schema_apply(VARIANTS["mixed"]).applied
+
+
+# ---- recovery in order
+
+
+@pytest.mark.parametrize("variant", ["mixed", "metadata only"])
+def test_a_recovered_change_is_published_before_its_files_are_put_in_place(
+    graph: Graph, variant: str
+) -> None:
+    """A crash between the two is then seen for what it is: tables of a schema whose files wait beside the old ones."""
+    with armed(Failpoint.SCHEMA_STAGED), pytest.raises(OmniError):
+        graph.schema_apply(VARIANTS[variant])
+    seen: list[tuple[str, bool]] = []
+
+    def look() -> None:
+        root = Path(graph.uri)
+        waiting = all((root / staging_path(name)).exists() for name in SCHEMA_FILES)
+        seen.append(((root / "_schema.pg").read_text(), waiting))
+
+    with armed(Failpoint.PUBLISH_PREPARED, look), armed(Failpoint.PUBLISHED, look):
+        reopened(graph).close()
+    assert seen == [(BASE, True), (BASE, True)]
+    with reopened(graph) as again:
+        assert again.schema_source == VARIANTS[variant]
+        assert_recorded(again, RecoveryKind.ROLLED_FORWARD)
 
 
 # ---- recovery interrupted
@@ -231,7 +256,7 @@ def test_a_completion_that_is_interrupted_is_completed_once_more(
     with reopened(graph) as again:
         assert again.schema_source == VARIANTS[variant]
         assert content(again) == expected(variant, tmp_path)
-        assert_settled(again, RecoveryKind.ROLLED_FORWARD)
+        assert_recorded(again, RecoveryKind.ROLLED_FORWARD)
 
 
 @pytest.mark.parametrize("variant", ["mixed", "add types", "add properties"])
@@ -249,7 +274,7 @@ def test_a_roll_back_that_is_interrupted_is_finished(
         reopened(graph)
     with reopened(graph) as again:
         assert_back(again, before, paths)
-        assert_settled(again, RecoveryKind.ROLLED_BACK)
+        assert_recorded(again, RecoveryKind.ROLLED_BACK)
 
 
 # ---- process death
@@ -278,7 +303,7 @@ def test_a_killed_change_is_whole_or_absent_after_the_next_open(
     with reopened(graph) as again:
         if kind is not RecoveryKind.ROLLED_FORWARD:
             assert_back(again, before, paths)
-        assert_settled(again, kind)
+        assert_recorded(again, kind)
         again.schema_apply(VARIANTS["mixed"])
         assert content(again) == expected("mixed", tmp_path)
         assert again.doctor() == []
@@ -292,7 +317,7 @@ def test_a_change_killed_around_its_publish_is_completed_by_a_handle_that_was_op
     killed(graph, variant, point, "exit")
     graph.mutate('query m() { insert City { name: "Oslo" } }'.replace("City", city(variant)))
     assert graph.schema_source == VARIANTS[variant]
-    assert_settled(graph, RecoveryKind.ROLLED_FORWARD)
+    assert_recorded(graph, RecoveryKind.ROLLED_FORWARD)
 
 
 def test_a_lock_whose_owner_was_killed_does_not_stop_an_open_handle(graph: Graph) -> None:
@@ -312,7 +337,7 @@ def test_a_killed_change_that_must_be_taken_back_refuses_writes_by_name(graph: G
     with pytest.raises(SchemaApplyConflict, match="schema apply"):
         graph.schema_apply(VARIANTS["add types"])
     with reopened(graph) as again:
-        assert_settled(again, RecoveryKind.ROLLED_BACK)
+        assert_recorded(again, RecoveryKind.ROLLED_BACK)
 
 
 # ---- looking without changing
@@ -473,4 +498,4 @@ def test_a_hard_drop_that_is_interrupted_forgets_nothing_that_it_takes_back(
         forward = point is Failpoint.SCHEMA_STAGED
         assert ("age" in again.table("Person").column_names) is not forward
         assert again.table("Person", at=before)["age"].to_pylist() == [36, None]
-        assert_settled(again, RecoveryKind.ROLLED_FORWARD if forward else RecoveryKind.ROLLED_BACK)
+        assert_recorded(again, RecoveryKind.ROLLED_FORWARD if forward else RecoveryKind.ROLLED_BACK)

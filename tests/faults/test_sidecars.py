@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import omnigraph
+from omnigraph.api.graph import Graph
 from omnigraph.errors import (
     DriftError,
     RecoveryRequired,
@@ -27,7 +28,7 @@ from tests.support.fault_objects import Failure
 from tests.support.foreign import foreign_rows
 from tests.support.once import once
 from tests.support.settled import assert_settled, digest
-from tests.support.story import WRITES, note
+from tests.support.story import SCHEMA, WRITES, note
 
 Setting = Callable[[str, str], Stage]
 ID = "01HZY8M3D8Q4XT6V5R2N7K9B1C"
@@ -184,6 +185,42 @@ def test_drift_that_no_sidecar_explains_is_never_folded_in(stage: Setting, name:
         story.write_with(graph, "1")
     assert table_versions(story) == versions
     assert graph.pending_recoveries() == []
+
+
+DRIFTS: dict[str, Callable[[Graph], object]] = {
+    "merge": lambda graph: graph.merge("side"),
+    "schema apply: reshaped": lambda graph: graph.schema_apply(
+        SCHEMA.replace("node City { k: String @key", "node City { k: String @key  m: I32?")
+    ),
+    "schema apply: renamed": lambda graph: graph.schema_apply(
+        SCHEMA.replace("node City", 'node Town @rename_from("City")').replace("-> City", "-> Town")
+    ),
+    "schema apply: dropped": lambda graph: graph.schema_apply(
+        SCHEMA.replace("node City { k: String @key  n: I32? }", "").replace(
+            "edge LivesIn: Person -> City", ""
+        )
+    ),
+    "ensure indices": lambda graph: graph.ensure_indices(),
+}
+
+
+@pytest.mark.parametrize("verb", DRIFTS)
+def test_drift_that_no_sidecar_explains_is_never_folded_in_by_other_writers(
+    stage: Setting, verb: str
+) -> None:
+    story = stage("insert", "main")
+    graph = story.open()
+    if verb == "merge":
+        graph.branch_create("side")
+        graph.mutate('query m() { insert City { k: "new" } }', branch="side")
+    foreign_rows(graph, "node:City", ["stray"])
+    versions, before = table_versions(story), story.content(graph)
+    with pytest.raises(DriftError, match="omnigraph repair"):
+        DRIFTS[verb](graph)
+    lines = {path: held for path, held in table_versions(story).items() if "__manifest" not in path}
+    assert lines == {path: held for path, held in versions.items() if "__manifest" not in path}
+    assert graph.pending_recoveries() == []
+    assert (story.content(graph), graph.schema_source) == (before, SCHEMA)
 
 
 def table_versions(story: Stage) -> dict[str, str]:

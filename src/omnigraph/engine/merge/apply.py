@@ -164,6 +164,8 @@ def _replace(
     def step(tables: Tables, at: TableAt) -> Staged:
         if appended and first and _adopts(merge):
             fail(Failpoint.MERGE_APPENDED)
+        if not first:
+            fail(Failpoint.MERGE_CHUNK_UPSERTED)
         if removed.num_rows and (appended or not first):
             _fail_before_removal(merge)
         return _replaced(tables, at, replacement, removed)
