@@ -9,13 +9,13 @@ from collections.abc import Iterator
 
 from omnigraph.catalog.contract import Contract
 from omnigraph.catalog.model import Catalog, TableType
-from omnigraph.compile.checked import CheckedRead
+from omnigraph.compile.checked import CheckedRead, Variable, VariableKind
 from omnigraph.compile.leaves import references
 from omnigraph.compile.plan import Plan
 from omnigraph.engine.held.plans import Plans
 from omnigraph.engine.read.opened import NO_NAMES, Names
 from omnigraph.errors import QueryError
-from omnigraph.ids import TableKey
+from omnigraph.ids import TableKey, edge_key, node_key
 from omnigraph.language.source import Source
 from omnigraph.manifest.snapshot import Snapshot
 from omnigraph.manifest.view import View
@@ -69,21 +69,30 @@ def _as_of_then(
 def _other_type(read: CheckedRead, now: Contract, then: Contract) -> QueryError | None:
     """Say which property that a query reads had another type then; None when there is none."""
     others = {
-        (type_.name, name): (old.properties[name].type, type_.properties[name].type)
-        for _, type_, old in _lasting_types(now, then)
+        (key, name): (old.properties[name].type, type_.properties[name].type)
+        for key, type_, old in _lasting_types(now, then)
         for name in _came_back(type_, old)
         if not _agree(type_, old, name)
     }
     for one in references(read) if others else ():
-        type_name = read.variables[one.variable].type_name
-        if (type_name, one.property) in others:
-            before, since = others[type_name, one.property]
+        found = others.get((_table_of(read.variables[one.variable]), one.property))
+        if found is not None:
+            before, since = found
+            type_name = read.variables[one.variable].type_name
             return QueryError(
                 f"property '{one.property}' of {type_name} was {before} at this commit, was dropped, and is {since} "
                 "since it was added again; the query fits neither schema as a whole; nothing was read",
                 hint="write the query for the schema of that commit, or leave the property out",
             )
     return None
+
+
+def _table_of(variable: Variable) -> TableKey:
+    match variable.kind:
+        case VariableKind.NODE:
+            return node_key(variable.type_name)
+        case VariableKind.EDGE:
+            return edge_key(variable.type_name)
 
 
 def names_then(now: Contract, then: Contract) -> Names:
