@@ -29,7 +29,6 @@ _HOMES = {
     "init": "omnigraph.api.graph",
     "open": "omnigraph.api.graph",
     "discard_recovery": "omnigraph.api.graph",
-    "relocate": "omnigraph.api.graph",
     "Graph": "omnigraph.api.graph",
     "Snapshot": "omnigraph.api.snapshot",
     "Explanation": "omnigraph.api.explanations",

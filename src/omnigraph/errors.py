@@ -349,14 +349,14 @@ class NotFound(NotFoundError):
 
 
 class HistoryReclaimed(NotFoundError):
-    """A past version was removed by cleanup."""
+    """A past version was removed by cleanup, or with its branch."""
 
     kind = "history_reclaimed"
     http_code = None
 
     def __init__(self, table_key: str, version: int) -> None:
         super().__init__(
-            f"version {version} of {table_key} was removed by cleanup and cannot be read any more",
+            f"version {version} of {table_key} is not there any more: it was removed by cleanup, or with its branch",
             details={"history_reclaimed": {"table_key": table_key, "table_version": version}},
             hint="read a later commit; what must stay readable needs a branch there, or a cleanup that keeps more",
         )
@@ -555,6 +555,23 @@ class MergeConflicts(ConflictError):
             hint="inspect both sides with `diff`, change one of them, merge again",
         )
         self.conflicts = tuple(conflicts)
+
+
+class MergeBaseUnavailable(ConflictError):
+    """What two branches share cannot be read any more."""
+
+    kind = "merge_base_unavailable"
+
+    def __init__(self, source: str, target: str, commits: Sequence[str]) -> None:
+        named = ", ".join(commits)
+        super().__init__(
+            f"'{source}' cannot be merged into '{target}': what both share is the work up to {named}, which was "
+            "deleted with its branch or removed by cleanup, and no merge tells it; nothing was written",
+            details={"merge_base": {"commits": list(commits)}},
+            hint="`allow_older_base` merges over an older commit: changes that both have may come up as conflicts, "
+            "and what one of them deleted or took back since may return",
+        )
+        self.commits = tuple(commits)
 
 
 class BranchExists(ConflictError):

@@ -258,6 +258,12 @@ COMPARE_ROWS_MAX = 8_192
 COMPARE_BYTES_MAX = 32 * 1024 * 1024
 """Bytes of those rows, as far as their types tell: wide vectors make the chunks shorter."""
 
+SIDECAR_COMMITS_MAX = 1_000
+"""Commits that a merge brings and its sidecar spells out; more of them are packed."""
+
+AGREED_ROWS_MAX = 64
+"""Rows of a table, changed in the same way by both sides, that a merge notes in its commit."""
+
 MERGE_SHELF_BYTES = 16 * 1024 * 1024
 """Rows that a merge read to compare them and keeps until they are written."""
 

@@ -148,7 +148,6 @@ READERS: Final = frozenset(
         "explain",
         "export",
         "export_files",
-        "export_lines",
         "index_status",
         "on",
         "pending_recoveries",

@@ -66,7 +66,6 @@ if TYPE_CHECKING:
         ExportReport,
         IndexReport,
         OptimizeReport,
-        RelocateReport,
         RepairReport,
     )
     from omnigraph.engine.history.diff import Wanted
@@ -142,20 +141,6 @@ def discard_recovery(
     """Give up a pending operation of a graph that it keeps from being opened."""
     engine = open_unsettled(place_of(uri), storage_options=storage_options)
     return _discarded(engine, operation_id)
-
-
-def relocate(
-    uri: str | os.PathLike[str], *, storage_options: Mapping[str, str] | None = None
-) -> "RelocateReport":
-    """Give the branches of a graph that was moved or copied the address of where it lies now; repeat it after a crash.
-
-    Nothing outside the graph is written. Handles that were opened before have to be opened again.
-    """
-    from omnigraph.api.reports import RelocateReport
-    from omnigraph.engine.upkeep.relocate import relocate_graph
-
-    done = relocate_graph(place_of(uri), storage_options=storage_options)
-    return RelocateReport(uri=done.uri, branches=done.branches, files_rewritten=done.files)
 
 
 class Graph:
@@ -498,7 +483,6 @@ class Graph:
         from omnigraph.manifest.branches import delete_branch
 
         self._engine.require_writable("branch delete")
-        self._engine.require_here(BranchName(name), "branch delete")
         self._engine.recovery.heal()
         delete_branch(
             self._engine.manifest,
@@ -514,10 +498,12 @@ class Graph:
         limit: int | None = None,
         actor: str | None = None,
         since: str | datetime | Commit | None = None,
+        all: bool = False,
     ) -> list[Commit]:
-        """Commits visible on a branch, newest first."""
+        """Commits visible on a branch, newest first; `all` adds those of other branches that merges brought."""
         target = branch_name(branch or self._branch, "commits")
-        lineage = self._engine.manifest.current(target).lineage
+        state = self._engine.manifest.current(target)
+        lineage = state.lineage.with_merged(state.merged.commits) if all else state.lineage
         start = since if isinstance(since, datetime) or since is None else CommitId(str(since))
         return [
             Commit.of(c)
@@ -538,10 +524,12 @@ class Graph:
         granularity: str = "row",
         actor: str | None = None,
         dry_run: bool = False,
+        allow_older_base: bool = False,
         spark: Any = None,
     ) -> "MergeResult":
         """Bring what one branch did into another, in one commit; conflicts write nothing and raise together.
 
+        When what both share cannot be read any more the merge is refused, unless `allow_older_base`.
         With `spark` (a session, or True) executors find the rows of large tables that differ.
         """
         from omnigraph.api.comparisons import MergeResult
@@ -556,6 +544,7 @@ class Graph:
             granularity=granularity,
             actor=writer,
             dry_run=dry_run,
+            allow_older_base=allow_older_base,
             spread=spread_of(self._engine, spark),
         )
         return MergeResult.of(done, writer, dry_run=dry_run)

@@ -4,6 +4,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import field
 from typing import Protocol
 
+import pyarrow as pa
+
 from omnigraph.commit.queues import QueueKey, queue_key
 from omnigraph.commit.sidecar import (
     PointerUpdate,
@@ -13,8 +15,9 @@ from omnigraph.commit.sidecar import (
     own_queues,
 )
 from omnigraph.ids import BranchName, CommitId, OperationId, TableKey, Version
+from omnigraph.manifest.merged import NO_COMMITS
 from omnigraph.manifest.names import actor_name
-from omnigraph.manifest.records import CommitKind
+from omnigraph.manifest.records import Agreed, CommitKind
 from omnigraph.storage.holders import Activity
 from omnigraph.storage.tables import Staged, TableAt, Tables
 from omnigraph.values import dataclass
@@ -84,6 +87,9 @@ class WritePlan:
     pointer_updates: tuple[PointerUpdate, ...] = ()
     merge_source: CommitId | None = None
     merge_source_at: int = 0
+    brought: pa.Table = field(default_factory=lambda: NO_COMMITS)
+    """Commits of the source that the target keeps."""
+    agreed: Agreed | None = None
     if_commit: CommitId | None = None
     batch_id: str | None = None
     maintenance: bool = False

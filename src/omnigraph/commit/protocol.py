@@ -135,6 +135,8 @@ def intent(desk: Desk, plan: WritePlan, hold: Hold, line: Incarnation) -> Sideca
         pointer_updates=plan.pointer_updates,
         read_set=plan.read_set,
         merge_source=plan.merge_source,
+        brought=plan.brought,
+        agreed=plan.agreed,
         commit_id=None if plan.maintenance else plan.commit_id,
         batch_id=plan.batch_id,
         schema_hash=plan.schema_hash,
@@ -348,6 +350,7 @@ def change_of(plan: WritePlan, landed: Mapping[TableKey, Landed]) -> Change:
         expected=expected,
         draft=None if plan.maintenance else _draft(plan),
         if_head=plan.if_commit,
+        brought=plan.brought,
     )
 
 
@@ -360,6 +363,7 @@ def _draft(plan: WritePlan) -> Draft:
         operation_id=plan.operation_id,
         batch_id=plan.batch_id,
         not_before=plan.merge_source_at,
+        agreed=plan.agreed,
     )
 
 

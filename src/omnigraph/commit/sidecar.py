@@ -5,9 +5,13 @@ from dataclasses import field, replace
 from enum import StrEnum
 from typing import Final
 
+import pyarrow as pa
+
 from omnigraph.commit.queues import SCHEMA_APPLY, QueueKey, merge_key, queue_key
 from omnigraph.errors import InternalError
 from omnigraph.ids import CommitId, OperationId, TableKey, Version
+from omnigraph.manifest.merged import NO_COMMITS
+from omnigraph.manifest.records import Agreed
 from omnigraph.storage import layout
 from omnigraph.storage.refs import Incarnation
 from omnigraph.values import dataclass
@@ -157,6 +161,9 @@ class Sidecar:
     pointer_updates: tuple[PointerUpdate, ...] = ()
     read_set: Mapping[TableKey, Version] = field(default_factory=dict)
     merge_source: CommitId | None = None
+    brought: pa.Table = field(default_factory=lambda: NO_COMMITS)
+    """Commits of the source that a merge keeps on its branch: the source may be gone when it is completed."""
+    agreed: Agreed | None = None
     commit_id: CommitId | None = None
     batch_id: str | None = None
     """What its commit says of the batch it brings, so that a completed one is not brought again."""

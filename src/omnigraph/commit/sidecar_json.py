@@ -2,8 +2,12 @@
 
 import json
 import re
+import zlib
+from base64 import b64decode, b64encode
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeVar
+
+import pyarrow as pa
 
 from omnigraph.commit.sidecar import (
     CONFIRMATION_FLOOR,
@@ -21,6 +25,9 @@ from omnigraph.commit.sidecar import (
 )
 from omnigraph.errors import SidecarUnreadable
 from omnigraph.ids import CommitId, OperationId, TableKey, Version
+from omnigraph.limits import SIDECAR_COMMITS_MAX
+from omnigraph.manifest.merged import COMMIT_SCHEMA
+from omnigraph.manifest.records import agreed_json, agreed_of
 from omnigraph.storage.layout import Root, sidecar_path
 from omnigraph.storage.refs import Incarnation
 
@@ -53,6 +60,7 @@ def encode(sidecar: Sidecar, root: Root) -> str:
             {"table_key": key, "expected": version} for key, version in sidecar.read_set.items()
         ],
         "merge_source_commit_id": sidecar.merge_source,
+        "merged_lineage": _lineage_json(sidecar),
         "commit_id": sidecar.commit_id,
         "batch_id": sidecar.batch_id,
         "schema_ir_hash": sidecar.schema_hash,
@@ -109,6 +117,20 @@ def _pointer_json(pointer: PointerUpdate) -> dict[str, Any]:
     )
 
 
+def _lineage_json(sidecar: Sidecar) -> dict[str, Any] | None:
+    """What a merge adds to the lineage of its branch; many commits are packed, each takes some 200 bytes."""
+    if sidecar.merge_source is None:
+        return None
+    commits = [list(row.values()) for row in sidecar.brought.to_pylist()]
+    is_long = len(commits) > SIDECAR_COMMITS_MAX
+    agreed = {"agreed_rows": agreed_json(sidecar.agreed)}
+    return {"commits": _pack(commits) if is_long else commits} | _present(agreed)
+
+
+def _pack(commits: list[list[Any]]) -> str:
+    return b64encode(zlib.compress(json.dumps(commits).encode())).decode()
+
+
 def _recorded_json(recorded: Recorded | None) -> dict[str, Any] | None:
     if recorded is None:
         return None
@@ -137,7 +159,14 @@ def decode(path: str, text: str) -> Sidecar:
         )
     try:
         sidecar = _sidecar(body, version)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (
+        KeyError,
+        TypeError,
+        ValueError,
+        AttributeError,
+        zlib.error,
+        pa.ArrowException,
+    ) as error:
         raise SidecarUnreadable(path, f"a field is missing or malformed ({error!r})") from error
     if sidecar_path(sidecar.operation_id) != path:
         raise SidecarUnreadable(path, f"it names the operation {sidecar.operation_id}")
@@ -161,6 +190,8 @@ def _sidecar(body: _Json, version: int) -> Sidecar:
         pointer_updates=_each(delta, "pointer_updates", _pointer),
         read_set=dict(_each(delta, "read_set", _read)),
         merge_source=_commit(body.get("merge_source_commit_id")),
+        brought=_brought(delta.get("merged_lineage", {}).get("commits", [])),
+        agreed=agreed_of(delta.get("merged_lineage", {}).get("agreed_rows")),
         commit_id=_commit(delta.get("commit_id")),
         batch_id=_text(delta.get("batch_id")),
         schema_hash=_text(delta.get("schema_ir_hash")),
@@ -178,6 +209,12 @@ def _text(value: Any) -> str | None:
 
 def _commit(value: Any) -> CommitId | None:
     return None if value is None else CommitId(str(value))
+
+
+def _brought(value: list[list[Any]] | str) -> pa.Table:
+    commits = json.loads(zlib.decompress(b64decode(value))) if isinstance(value, str) else value
+    rows = [dict(zip(COMMIT_SCHEMA.names, facts, strict=True)) for facts in commits]
+    return pa.Table.from_pylist(rows, schema=COMMIT_SCHEMA)
 
 
 def _line(value: Any) -> Incarnation | None:

@@ -31,7 +31,6 @@ def create(
     engine.require_writable(OPERATION)
     new_branch_name(name, OPERATION)
     origin = branch_name(source, OPERATION)
-    engine.require_here(origin, OPERATION)
     with _hold_name(engine, name):
         return _created(engine, name, origin, at)
 

@@ -3,6 +3,8 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import field
 
+import pyarrow as pa
+
 from omnigraph.errors import (
     InternalError,
     ManifestConflict,
@@ -12,7 +14,9 @@ from omnigraph.errors import (
 )
 from omnigraph.ids import BranchName, CommitId, OperationId, TableKey, Version
 from omnigraph.manifest.lives import Life, Lives
+from omnigraph.manifest.merged import NO_COMMITS, encode_brought
 from omnigraph.manifest.records import (
+    Agreed,
     CommitKind,
     GraphCommit,
     GraphHead,
@@ -51,6 +55,7 @@ class Draft:
     operation_id: OperationId | None = None
     batch_id: str | None = None
     not_before: int = 0
+    agreed: Agreed | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +63,8 @@ class Change:
     """One publish. Without a draft it is maintenance: pins move, history does not.
 
     `registrations` map new table keys to their paths, `tombstones` dropped ones to pin + 1. `expected` may name
-    tables that do not change: those a check relied on. An expected 0 means "no such table".
+    tables that do not change: those a check relied on. An expected 0 means "no such table". `brought` are commits
+    of other branches, as `merged.ancestor_rows` gives them, that the branch keeps unless it has them.
     """
 
     branch: BranchName
@@ -68,6 +74,7 @@ class Change:
     expected: Mapping[TableKey, Version] = field(default_factory=dict)
     draft: Draft | None = None
     if_head: CommitId | None = None
+    brought: pa.Table = field(default_factory=lambda: NO_COMMITS)
 
     @property
     def tables(self) -> tuple[TableKey, ...]:
@@ -79,6 +86,11 @@ class Change:
     def writes_nothing(self) -> bool:
         """Whether it only checks."""
         return self.draft is None and not self.tables
+
+
+def brought_rows(change: Change, state: BranchState) -> pa.Table:
+    """Lay out the brought commits that a state does not have; all of their keys are new."""
+    return encode_brought(change.brought, state.image.rows)
 
 
 def records_for(change: Change, state: BranchState, created_at: int) -> tuple[Record, ...]:
@@ -230,4 +242,5 @@ def _commit(
         tables=draft.tables if draft.tables is not None else change.tables,
         operation_id=draft.operation_id,
         batch_id=draft.batch_id,
+        agreed=draft.agreed,
     )

@@ -1,20 +1,20 @@
-"""The history of a graph: commits, heads, lookups and the merge base of two of them."""
+"""The history of a branch: its commits, its head, and lookups among them."""
 
 import json
-from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import cached_property
-from itertools import islice
+from itertools import islice, takewhile
 from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.errors import InternalError, NotFound, UserInputError
-from omnigraph.ids import CommitId
+from omnigraph.ids import BranchName, CommitId
 from omnigraph.manifest.lives import rows_of
-from omnigraph.manifest.records import KEY, GraphCommit, ObjectType, commit_of
+from omnigraph.manifest.merged import COMMIT_COLUMNS, merged_commits
+from omnigraph.manifest.records import KEY, GraphCommit, ObjectType, commit_of, head_row
 from omnigraph.runtime import us_of
 from omnigraph.values import dataclass
 
@@ -24,24 +24,47 @@ PREFIX_CHARS_MIN: Final = 8
 COMMIT_ID_CHARS: Final = 26
 """Length of a ULID."""
 
-_COLUMNS: Final = (KEY, "table_branch", "table_version", "metadata")
-
 
 # ---- from rows
 
 
 def commits_of(rows: pa.Table) -> tuple[GraphCommit, ...]:
     """Decode every commit row, in listing order."""
-    return _decoded(rows_of(rows, ObjectType.GRAPH_COMMIT, _COLUMNS))
+    return decode_commits(rows_of(rows, ObjectType.GRAPH_COMMIT, COMMIT_COLUMNS))
 
 
-def head_of(rows: pa.Table) -> GraphCommit | None:
-    """Decode the head only: the commits of the newest manifest version, the others are not touched."""
+def merged_of(rows: pa.Table) -> tuple[GraphCommit, ...]:
+    """Decode every commit that a merge brought, by age."""
+    return tuple(sorted(decode_commits(merged_commits(rows)), key=_age))
+
+
+def head_of(rows: pa.Table, branch: BranchName) -> GraphCommit | None:
+    """Decode the head only: the commit that the head row of the branch names.
+
+    A branch that was never written has no such row yet; its head is the newest commit it inherited.
+    """
+    named = _named_head(rows, branch)
+    return _newest(rows) if named is None else find_commit(rows, named) or _newest(rows)
+
+
+def _named_head(rows: pa.Table, branch: BranchName) -> CommitId | None:
+    at = pc.index(rows[KEY], head_row(branch)).as_py()
+    text = None if at < 0 else rows["metadata"][at].as_py()
+    try:
+        named = None if text is None else json.loads(text).get("head_commit_id")
+    except (ValueError, AttributeError) as error:
+        raise InternalError(
+            f"the manifest row '{head_row(branch)}' has metadata that is not a head's; the manifest is damaged"
+        ) from error
+    return None if named is None else CommitId(str(named))
+
+
+def _newest(rows: pa.Table) -> GraphCommit | None:
     versions = rows_of(rows, ObjectType.GRAPH_COMMIT, ("table_version",))
     if not versions.num_rows:
         return None
     newest = rows.filter(pc.equal(rows["table_version"], pc.max(versions["table_version"])))
-    return _decoded(rows_of(newest, ObjectType.GRAPH_COMMIT, _COLUMNS))[-1]
+    return decode_commits(rows_of(newest, ObjectType.GRAPH_COMMIT, COMMIT_COLUMNS))[-1]
 
 
 def find_commit(rows: pa.Table, commit: CommitId) -> GraphCommit | None:
@@ -49,7 +72,7 @@ def find_commit(rows: pa.Table, commit: CommitId) -> GraphCommit | None:
     at = pc.index(rows[KEY], commit).as_py()
     if at < 0:
         return None
-    decoded = _decoded(rows_of(rows.slice(at, 1), ObjectType.GRAPH_COMMIT, _COLUMNS))
+    decoded = decode_commits(rows_of(rows.slice(at, 1), ObjectType.GRAPH_COMMIT, COMMIT_COLUMNS))
     return decoded[0] if decoded else None
 
 
@@ -58,7 +81,8 @@ def has_commits(rows: pa.Table) -> bool:
     return bool(pc.any(pc.equal(rows["object_type"], ObjectType.GRAPH_COMMIT.value)).as_py())
 
 
-def _decoded(rows: pa.Table) -> tuple[GraphCommit, ...]:
+def decode_commits(rows: pa.Table) -> tuple[GraphCommit, ...]:
+    """Decode commits from their columns, in listing order."""
     # One JSON document for all of them: a parser call per commit would dominate long histories.
     texts = rows["metadata"].to_pylist()
     columns = [rows[name].to_pylist() for name in (KEY, "table_branch", "table_version")]
@@ -87,6 +111,10 @@ def _is_commit(text: str) -> bool:
 
 def _order(commit: GraphCommit) -> tuple[int, int, str]:
     return commit.order
+
+
+def _age(commit: GraphCommit) -> tuple[int, str]:
+    return (commit.created_at, commit.id)
 
 
 # ---- one branch's history
@@ -140,12 +168,16 @@ class Lineage:
         start = self.find(since)
         if start is None:
             raise unknown_commit(since)
-        return (commit for commit in newest_first if commit.order > start.order)
+        return takewhile(lambda commit: commit.id != start.id, newest_first)
 
     def at_moment(self, moment: datetime) -> GraphCommit | None:
         """The newest commit made at or before a moment."""
         us = us_of(moment)
         return next((c for c in reversed(self.commits) if c.created_at <= us), None)
+
+    def with_merged(self, merged: Iterable[GraphCommit]) -> "Lineage":
+        """These commits and those that merges brought, by age: versions of two branches do not compare."""
+        return Lineage(tuple(sorted((*self.commits, *merged), key=_age)))
 
     def with_commits(self, newer: Iterable[GraphCommit]) -> "Lineage":
         """The history once these commits, newer than all others, are published."""
@@ -169,79 +201,3 @@ def ambiguous(name: str, near: Iterable[GraphCommit]) -> UserInputError:
         f"the commit prefix '{name}' is not unique: {ids}; no changes were made",
         hint="give more characters of the id",
     )
-
-
-# ---- two histories
-
-
-def plain_base(
-    ours: pa.Table, our_head: CommitId, theirs: pa.Table, their_head: CommitId
-) -> GraphCommit | None:
-    """Find the merge base of two branches that parted once: only one went on, or neither merged anything since.
-
-    None when it is not as plain. Of the rows of both only commits are decoded that the other does not show, so that
-    a long history costs nothing.
-    """
-    left, right = (rows_of(rows, ObjectType.GRAPH_COMMIT, _COLUMNS) for rows in (ours, theirs))
-    own, other = _only_in(left, right), _only_in(right, left)
-    if own and other and any(c.merged_parent for c in (*own.values(), *other.values())):
-        return None
-    base = _left_at(own, our_head)
-    if base is None or base != _left_at(other, their_head):
-        return None
-    return find_commit(ours, base)
-
-
-def _only_in(rows: pa.Table, others: pa.Table) -> dict[CommitId, GraphCommit]:
-    shared = pc.is_in(rows[KEY], value_set=others[KEY].combine_chunks())
-    return {commit.id: commit for commit in _decoded(rows.filter(pc.invert(shared)))}
-
-
-def _left_at(own: Mapping[CommitId, GraphCommit], head: CommitId) -> CommitId | None:
-    """The first commit that is not one's own, going back along first parents."""
-    commit: CommitId | None = head
-    while commit is not None and commit in own:
-        commit = own[commit].parent
-    return commit
-
-
-def merge_base(
-    commits: Mapping[CommitId, GraphCommit], source: CommitId, target: CommitId
-) -> GraphCommit | None:
-    """Find the nearest common ancestor of two commits over both parents; None when there is none.
-
-    A common ancestor of another common ancestor is never chosen: its changes are on both sides already.
-    """
-    from_source, from_target = _distances(commits, source), _distances(commits, target)
-    common = from_source.keys() & from_target.keys()
-    covered = {parent for commit in common for parent in _parents(commits[commit])}
-    best = [commits[commit] for commit in common - covered]
-    return min(
-        best,
-        key=lambda c: (from_source[c.id] + from_target[c.id], -c.manifest_version, _descending(c)),
-        default=None,
-    )
-
-
-def _descending(commit: GraphCommit) -> tuple[int, ...]:
-    return tuple(-ord(char) for char in commit.id)
-
-
-def _distances(commits: Mapping[CommitId, GraphCommit], start: CommitId) -> dict[CommitId, int]:
-    """Walk both parents breadth first; parents nobody shows end the walk."""
-    distances = {start: 0} if start in commits else {}
-    waiting = deque(distances)
-    while waiting:
-        commit = waiting.popleft()
-        for parent in _parents(commits[commit]):
-            if parent in commits and parent not in distances:
-                distances[parent] = distances[commit] + 1
-                waiting.append(parent)
-    return distances
-
-
-def _parents(commit: GraphCommit) -> Iterator[CommitId]:
-    if commit.parent is not None:
-        yield commit.parent
-    if commit.merged_parent is not None:
-        yield commit.merged_parent

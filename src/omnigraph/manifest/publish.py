@@ -1,5 +1,7 @@
 """The one door: a change becomes visible by one compare-and-swap on the manifest, or not at all."""
 
+import pyarrow as pa
+
 from omnigraph.errors import (
     InternalError,
     OmniError,
@@ -16,7 +18,7 @@ from omnigraph.limits import (
     PUBLISH_TURNS_IN_VAIN_MAX,
 )
 from omnigraph.logs import get_logger
-from omnigraph.manifest.change import Change, records_for
+from omnigraph.manifest.change import Change, brought_rows, records_for
 from omnigraph.manifest.manifest import Manifest
 from omnigraph.manifest.migrate import contend, migrated
 from omnigraph.manifest.records import GraphCommit, Record, encode, head_row, lance_branch
@@ -90,16 +92,18 @@ def _attempt(manifest: Manifest, change: Change, round_: int) -> Published:
         return decided
     if not decided:
         return Published(version=state.version, commit=None, state=state)
+    brought = brought_rows(change, state)
     fail(Failpoint.PUBLISH_PREPARED)
     try:
-        version = manifest.rows.swap(state.image, encode(decided), head_row(change.branch))
+        rows = pa.concat_tables([encode(decided), brought])
+        version = manifest.rows.swap(state.image, rows, head_row(change.branch))
     except (StorageError, InternalError):
         # The answer may be what was lost, not the write.
         found = _look(manifest, change)
         if found is None:
             raise
         return found
-    return _visible(manifest, state, decided, version)
+    return _visible(manifest, state, decided, brought, version)
 
 
 def _base(manifest: Manifest, change: Change, round_: int) -> BranchState:
@@ -160,11 +164,11 @@ def _look(manifest: Manifest, change: Change) -> Published | None:
 
 
 def _visible(
-    manifest: Manifest, state: BranchState, records: Records, version: Version
+    manifest: Manifest, state: BranchState, records: Records, brought: pa.Table, version: Version
 ) -> Published:
     is_next = version == state.version + 1
     held = manifest.rows.held(state.image.branch, version, state.line) if is_next else None
-    after = state.after(records, version, held)
+    after = state.after(records, version, held, brought)
     if is_next:
         manifest.heads.keep(after)
     else:

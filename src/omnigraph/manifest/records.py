@@ -53,6 +53,10 @@ class ObjectType(StrEnum):
     TOMBSTONE = "table_tombstone"
     GRAPH_COMMIT = "graph_commit"
     GRAPH_HEAD = "graph_head"
+    MERGED_COMMIT = "merged_commit"
+    """A commit of another branch that a merge brought: part of the ancestry of this branch, not of its history."""
+    LOST_COMMIT = "lost_commit"
+    """An ancestor that no branch knows any more; noted once, so that it is not searched for again."""
 
 
 class CommitKind(StrEnum):
@@ -99,6 +103,10 @@ class Tombstone:
     incarnation: int = 1
 
 
+Agreed = tuple[tuple[TableKey, tuple[str, ...] | None], ...]
+"""Ids by table; None for a table that has too many of them, or rows of which only some properties agree."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GraphCommit:
     """One entry of the history. `manifest_version` is a hint: the first version that may show it."""
@@ -114,6 +122,8 @@ class GraphCommit:
     tables: tuple[TableKey, ...] = ()
     operation_id: OperationId | None = None
     batch_id: str | None = None
+    agreed: "Agreed | None" = None
+    """Of a merge: rows that both sides had changed in the same way; None where that was not noted."""
 
     @property
     def order(self) -> tuple[int, int, str]:
@@ -224,6 +234,7 @@ def commit_facts(commit: GraphCommit) -> dict[str, Any]:
         "tables": list(commit.tables) or None,
         "operation_id": commit.operation_id,
         "batch_id": commit.batch_id,
+        "agreed_rows": agreed_json(commit.agreed),
     }
 
 
@@ -247,6 +258,23 @@ def commit_of(
         tables=tuple(TableKey(key) for key in facts.get("tables") or ()),
         operation_id=facts.get("operation_id"),
         batch_id=facts.get("batch_id"),
+        agreed=agreed_of(facts.get("agreed_rows")),
+    )
+
+
+def agreed_json(agreed: Agreed | None) -> dict[str, list[str] | None] | None:
+    """The stored form of rows that both sides of a merge had changed in the same way."""
+    if agreed is None:
+        return None
+    return {key: None if ids is None else list(ids) for key, ids in agreed}
+
+
+def agreed_of(stored: Mapping[str, list[str] | None] | None) -> Agreed | None:
+    """Read the stored form."""
+    if stored is None:
+        return None
+    return tuple(
+        (TableKey(key), None if ids is None else tuple(ids)) for key, ids in sorted(stored.items())
     )
 
 

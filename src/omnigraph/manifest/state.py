@@ -4,9 +4,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import cached_property
 
+import pyarrow as pa
+
 from omnigraph.ids import BranchName, CommitId, Version
-from omnigraph.manifest.lineage import Lineage, commits_of, find_commit, head_of
+from omnigraph.manifest.lineage import Lineage, commits_of, find_commit, head_of, merged_of
 from omnigraph.manifest.lives import Lives, lives_of
+from omnigraph.manifest.merged import NO_ROWS, ancestor_rows, commit_rows
 from omnigraph.manifest.records import KEY, GraphCommit, Record, encode, graph_branch
 from omnigraph.manifest.snapshot import Snapshot, snapshot_of
 from omnigraph.manifest.stamp import LINEAGE_IN_MANIFEST, stamp_of
@@ -55,7 +58,7 @@ class BranchState:
     @cached_property
     def head(self) -> GraphCommit | None:
         """The newest commit; only its row is decoded."""
-        return head_of(self.image.rows) if self.has_lineage else self.lineage.head
+        return head_of(self.image.rows, self.branch) if self.has_lineage else self.lineage.head
 
     @cached_property
     def lineage(self) -> Lineage:
@@ -64,19 +67,38 @@ class BranchState:
             return Lineage(commits_of(self.image.rows))
         return self.legacy() if self.legacy is not None else Lineage(())
 
+    @cached_property
+    def merged(self) -> Lineage:
+        """The commits of other branches that merges brought: ancestors of the head beside its own history."""
+        return Lineage(merged_of(self.image.rows) if self.has_lineage else ())
+
+    @property
+    def ancestors(self) -> pa.Table:
+        """Every ancestor of the head that is known, as rows by commit id; nothing is decoded."""
+        rows = self.image.rows
+        return ancestor_rows(rows) if self.has_lineage else commit_rows(self.lineage.commits)
+
     def shows(self, commit: CommitId) -> GraphCommit | None:
         """Find one commit in the manifest rows without decoding the others."""
         return find_commit(self.image.rows, commit)
 
     def after(
-        self, records: Iterable[Record], version: Version, image: Image | None = None
+        self,
+        records: Iterable[Record],
+        version: Version,
+        image: Image | None = None,
+        brought: pa.Table = NO_ROWS,
     ) -> "BranchState":
-        """The state once these records were swapped in, without reading it back; `image` is it, where it is known."""
+        """The state once these records and brought commits were swapped in, without reading it back.
+
+        `image` is that state, where it is known.
+        """
         fresh = tuple(records)
         commits = [record for record in fresh if isinstance(record, GraphCommit)]
         state = replace(
             self,
-            image=image or swapped(self.image, encode(fresh), KEY, version),
+            image=image
+            or swapped(self.image, pa.concat_tables([encode(fresh), brought]), KEY, version),
             lives=self.lives.after(fresh),
             fragments=self.fragments + 1,
         )

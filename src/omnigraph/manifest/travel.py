@@ -37,7 +37,10 @@ def state_of(manifest: Manifest, branch: BranchName, commit: GraphCommit) -> Bra
 
     The head is the branch as it is now: maintenance since then changed no row, and cleanup keeps its tables.
     """
-    current = manifest.current(branch)
+    try:
+        current = manifest.current(branch)
+    except NotFoundError as error:
+        raise HistoryReclaimed(MANIFEST, commit.manifest_version) from error
     if current.head is not None and current.head.id == commit.id:
         return current
     # A commit is never shown by another state than this one: it is looked for once.
@@ -55,7 +58,11 @@ def _showing(manifest: Manifest, commit: GraphCommit) -> BranchState:
 
 
 def find_commit(manifest: Manifest, name: str) -> GraphCommit:
-    """Find a commit on any branch, by id or by a prefix that is unique among all of them."""
+    """Find a commit on any branch, by id or by a prefix that is unique among all of them.
+
+    What a merge brought of a commit is told when the branch that made it is gone.
+    """
+    merged: dict[CommitId, GraphCommit] = {}
     found: dict[CommitId, GraphCommit] = {}
     refs = manifest.rows.branches()
     lines = {MAIN: MAIN_LINE} | {BranchName(ref): refs[ref].incarnation for ref in sorted(refs)}
@@ -67,11 +74,15 @@ def find_commit(manifest: Manifest, name: str) -> GraphCommit:
                 raise
             # It was deleted since the branches were listed.
             continue
+        copy = state.merged.find(name)
+        if copy is not None:
+            merged[copy.id] = copy
         commit = state.lineage.find(name)
         if commit is not None:
             found[commit.id] = commit
             if commit.id == name:
                 return commit
+    found = merged | found
     if not found:
         raise unknown_commit(name)
     if len(found) > 1:

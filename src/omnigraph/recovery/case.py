@@ -1,6 +1,7 @@
 """One pending operation under its turns: what was seen of it, and how its settling ends."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from omnigraph.commit.protocol import Desk
 from omnigraph.commit.queues import Hold
@@ -102,13 +103,17 @@ def published(desk: Desk, change: Change) -> CommitId:
 
 
 def lineage_only(
-    desk: Desk, operation_id: OperationId, branch: BranchName, merged: CommitId | None = None
+    desk: Desk, operation_id: OperationId, branch: BranchName, merge: Sidecar | None = None
 ) -> CommitId:
-    """A recovery commit without table changes; an earlier attempt's is taken when there is one."""
+    """A recovery commit without table changes, with the lineage that a merge brings; an earlier attempt's is taken
+    when there is one."""
     found = recovery_commit(desk.manifest.current(branch), operation_id)
     if found is not None:
         return found.id
-    return published(desk, Change(branch=branch, draft=draft(desk, operation_id, merged)))
+    if merge is None:
+        return published(desk, Change(branch=branch, draft=draft(desk, operation_id)))
+    made = replace(draft(desk, operation_id, merge.merge_source), agreed=merge.agreed)
+    return published(desk, Change(branch=branch, draft=made, brought=merge.brought))
 
 
 def require_turns(case: Case) -> None:

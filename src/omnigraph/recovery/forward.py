@@ -1,11 +1,13 @@
 """Rolling forward: publish every table at the version that was classified."""
 
+from dataclasses import replace
+
 from omnigraph.commit.sidecar import Registration, Sidecar, TableOutcome
 from omnigraph.errors import ManifestConflict
 from omnigraph.failpoints import Failpoint, fail
 from omnigraph.ids import RECOVERY_ACTOR, CommitId, TableKey, Version
 from omnigraph.logs import get_logger
-from omnigraph.manifest.change import Change, Update
+from omnigraph.manifest.change import Change, Draft, Update
 from omnigraph.manifest.snapshot import Snapshot
 from omnigraph.recovery.audit import RecoveryKind
 from omnigraph.recovery.case import (
@@ -78,8 +80,14 @@ def _change(case: Case) -> Change:
         registrations={r.table_key: r.table_path for r in missing},
         tombstones={t.table_key: t.version for t in standing},
         expected=expected,
-        draft=draft(case.desk, case.id, case.sidecar.merge_source, case.sidecar.batch_id),
+        draft=_draft(case),
+        brought=case.sidecar.brought,
     )
+
+
+def _draft(case: Case) -> Draft:
+    made = draft(case.desk, case.id, case.sidecar.merge_source, case.sidecar.batch_id)
+    return replace(made, agreed=case.sidecar.agreed)
 
 
 def _landed(case: Case, seen: Observed) -> Update:

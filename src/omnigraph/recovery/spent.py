@@ -44,7 +44,7 @@ def _visible_commit(case: Case) -> CommitId:
     if source is None or not case.facts.is_satisfied:
         return lineage_only(case.desk, case.id, case.branch)
     merged = (c.id for c in case.state.lineage.listed() if c.merged_parent == source)
-    return next(merged, None) or lineage_only(case.desk, case.id, case.branch, source)
+    return next(merged, None) or lineage_only(case.desk, case.id, case.branch, case.sidecar)
 
 
 def _outcomes(case: Case) -> list[TableOutcome]:

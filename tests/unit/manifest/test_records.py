@@ -141,15 +141,26 @@ def test_a_commit_without_a_known_kind_tells_it_by_its_shape(
     assert commits_of(rows)[0].kind is kind
 
 
-def test_the_head_is_the_greatest_by_version_then_time_then_id() -> None:
+def test_the_head_of_a_branch_never_written_is_the_greatest_by_version_then_time_then_id() -> None:
     rows = encode(
         [commit("01D", 3, 9), commit("01C", 4, 7), commit("01B", 4, 8), commit("01A", 4, 8)]
     )
-    head = head_of(rows)
+    head = head_of(rows, MAIN)
     assert head is not None
     assert head.id == "01B"
     assert [c.id for c in commits_of(rows)] == ["01D", "01C", "01A", "01B"]
-    assert head_of(encode([])) is None
+    assert head_of(encode([]), MAIN) is None
+
+
+def test_the_head_is_the_commit_that_the_head_row_of_the_branch_names() -> None:
+    commits = [commit("01A", 1), commit("01B", 2), commit("01C", 9)]
+    rows = encode([*commits, GraphHead(branch=MAIN, commit=CommitId("01B"), parent=None)])
+    head = head_of(rows, MAIN)
+    assert head is not None
+    assert head.id == "01B"
+    other = head_of(rows, BranchName("side"))
+    assert other is not None
+    assert other.id == "01C"
 
 
 # ---- lives

@@ -11,7 +11,6 @@ from omnigraph.catalog.model import TableType
 from omnigraph.commit.changes import column
 from omnigraph.commit.plan import Step, TableWrite
 from omnigraph.engine.compare.fetch import chunk_rows, rows_at, whole_fragments
-from omnigraph.engine.compare.rows import compared
 from omnigraph.engine.compare.shelf import NO_SHELF, Shelf
 from omnigraph.engine.merge.relate import TableRelation, Way
 from omnigraph.engine.merge.resolve import REMOVED, Resolved
@@ -280,7 +279,7 @@ def _fail_before_removal(merge: TableMerge) -> None:
 
 
 def _adopts(merge: TableMerge) -> bool:
-    return merge.relation.way is not Way.THREE_WAY
+    return merge.relation.way not in (Way.THREE_WAY, Way.PUT_TOGETHER)
 
 
 def _chunks(rows: pa.Table, table: Table) -> Iterator[pa.Table]:
@@ -305,17 +304,12 @@ def mixed_rows(merge: TableMerge, tables: Tables, names: Sequence[str]) -> Itera
 
 def _mixed(merge: TableMerge, tables: Tables, triples: pa.Table, names: Sequence[str]) -> pa.Table:
     """Take every property from the side that changed it; the target's where neither or both did."""
-    relation = merge.relation
-    assert relation.base is not None, "rows are mixed only where there was a base"
-    base, source, target = (
-        tables.open(entry.at) for entry in (relation.base, relation.source, relation.target)
-    )
-    both = compared(base, source)
-    ours = both.matrix(column(triples, "base"), column(triples, "source"))
+    relation, count = merge.relation, triples.num_rows
+    source, target = (tables.open(entry.at) for entry in (relation.source, relation.target))
     left = rows_at(source, column(triples, "source"), names, BlobForm.INPUT)
     right = rows_at(target, column(triples, "target"), names, BlobForm.INPUT)
-    changed = dict(zip(both.names, ours.T, strict=True))
-    count = triples.num_rows
+    ours = column(triples, "ours").flatten().to_numpy(zero_copy_only=False).reshape(count, -1)
+    changed = dict(zip(merge.resolved.names, ours.T, strict=True)) if count else {}
     columns = []
     for name in left.column_names:
         mine = changed.get(name, np.zeros(count, dtype=bool))

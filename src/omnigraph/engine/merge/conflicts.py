@@ -110,7 +110,7 @@ def _values(name: str, rows: tuple[Row | None, Row | None, Row | None]) -> str:
 
 def _moves(base: Row | None, now: Row | None) -> str:
     if base is None or now is None:
-        return "its blob changed"
+        return "it is not as either side found it"
     moved = [n for n in now if now[n] != base.get(n)]
     told = ", ".join(f"{n} {_text(base.get(n))} to {_text(now[n])}" for n in moved[:_TOLD_MAX])
     return told or "its blob changed"

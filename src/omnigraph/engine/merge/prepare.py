@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 
+import pyarrow as pa
+
 from omnigraph.catalog.model import Catalog, NodeType
 from omnigraph.commit.changes import Changes, changes_of
 from omnigraph.commit.constraints import violations
@@ -11,6 +13,7 @@ from omnigraph.engine.compare.images import spelled_at, spelled_of
 from omnigraph.engine.compare.shelf import Shelf
 from omnigraph.engine.compare.spread import Spread
 from omnigraph.engine.merge.apply import TableMerge, table_write
+from omnigraph.engine.merge.base import Base
 from omnigraph.engine.merge.conflicts import (
     Conflict,
     in_order,
@@ -21,10 +24,12 @@ from omnigraph.engine.merge.judged import change_of
 from omnigraph.engine.merge.relate import Relation, TableRelation, Way, relate_tables
 from omnigraph.engine.merge.resolve import Clash, Granularity, Resolved, adopt, three_way
 from omnigraph.engine.merge.target import TargetRows
+from omnigraph.engine.merge.virtual import merge_over
 from omnigraph.engine.write.prepare import Header
 from omnigraph.errors import MergeConflicts, Problem
 from omnigraph.ids import TableKey, Version
-from omnigraph.limits import MERGE_SHELF_BYTES
+from omnigraph.limits import AGREED_ROWS_MAX, MERGE_SHELF_BYTES
+from omnigraph.manifest.records import Agreed
 from omnigraph.manifest.snapshot import Entry
 from omnigraph.manifest.state import BranchState
 from omnigraph.storage.tables import Table, Tables
@@ -40,6 +45,18 @@ class Judged:
     conflicts: tuple[Conflict, ...]
     read_set: Mapping[TableKey, Version]
 
+    same_moves: tuple[TableKey, ...] = ()
+    """Tables of which both sides show one version that the base does not have."""
+
+    @property
+    def agreed(self) -> Agreed | None:
+        """Rows that both sides had changed in the same way; None when the base tells too little about it."""
+        if not self.relation.is_exact:
+            return None
+        found = {one.relation.table_key: one.resolved.agreed for one in self.tables}
+        noted = {key: _noted(rows) for key, rows in found.items() if rows is None or len(rows)}
+        return tuple(sorted((noted | dict.fromkeys(self.same_moves)).items()))
+
     @property
     def counts(self) -> dict[TableKey, tuple[int, int, int]]:
         """Inserts, updates and deletes of every table that changes."""
@@ -50,6 +67,12 @@ class Judged:
         }
 
 
+def _noted(rows: pa.Array | None) -> tuple[str, ...] | None:
+    if rows is None or len(rows) > AGREED_ROWS_MAX:
+        return None
+    return tuple(sorted(rows.to_pylist()))
+
+
 def judge(
     relation: Relation,
     catalog: Catalog,
@@ -58,18 +81,27 @@ def judge(
     spread: Spread | None = None,
 ) -> Judged:
     """Decide a merge: rows first, then, when no row is in conflict, the rules over the merged graph."""
-    merges = tuple(_merges(relation, catalog, tables, granularity, spread))
+    assert relation.base is not None, "an up-to-date merge has nothing to judge"
+    related = relate_tables(relation.base, relation.source.snapshot, relation.target.snapshot)
+    merges = tuple(_merges(relation, related, catalog, tables, granularity, spread))
     looked_at = {m.relation.table_key: m.relation.target.version for m in merges}
     conflicts = in_order(c for merge in merges for c in _row_conflicts(merge, tables))
     if not conflicts:
         committed = TargetRows(relation.target.snapshot, tables)
         conflicts = in_order(_broken_rules(merges, committed, catalog, tables))
         looked_at |= committed.read_set()
-    return Judged(relation=relation, tables=merges, conflicts=conflicts, read_set=looked_at)
+    return Judged(
+        relation=relation,
+        tables=merges,
+        conflicts=conflicts,
+        read_set=looked_at,
+        same_moves=tuple(one.table_key for one in related if one.is_same_move),
+    )
 
 
 def _merges(
     relation: Relation,
+    related: Iterable[TableRelation],
     catalog: Catalog,
     tables: Tables,
     granularity: Granularity,
@@ -77,12 +109,9 @@ def _merges(
 ) -> Iterator[TableMerge]:
     assert relation.base is not None, "an up-to-date merge has nothing to judge"
     shelf = Shelf(MERGE_SHELF_BYTES, _key_columns(relation, catalog))
-    related = relate_tables(
-        relation.base.snapshot, relation.source.snapshot, relation.target.snapshot
-    )
     for one in related:
         if one.way is not Way.SAME:
-            resolved = _resolved(one, tables, granularity, spread, shelf)
+            resolved = _resolved(one, relation.base, tables, granularity, spread, shelf)
             type_ = catalog.tables[one.table_key]
             yield TableMerge(type=type_, relation=one, resolved=resolved, shelf=shelf)
 
@@ -97,6 +126,7 @@ def _key_columns(relation: Relation, catalog: Catalog) -> dict[str, tuple[str, .
 
 def _resolved(
     one: TableRelation,
+    whole: Base,
     tables: Tables,
     granularity: Granularity,
     spread: Spread | None,
@@ -111,6 +141,8 @@ def _resolved(
         case Way.THREE_WAY:
             target = one.target.at
             return three_way(tables, base, one.source.at, target, granularity, spread, shelf)
+        case Way.PUT_TOGETHER:
+            return merge_over(tables, whole.node, one, granularity, spread, shelf)
 
 
 # ---- conflicts
@@ -224,6 +256,8 @@ def plan_merge(judged: Judged, tables: Tables, header: Header) -> WritePlan:
         ),
         merge_source=judged.relation.source_commit,
         merge_source_at=_dated(judged.relation.source),
+        brought=judged.relation.brought,
+        agreed=judged.agreed,
         if_commit=header.if_commit,
     )
 

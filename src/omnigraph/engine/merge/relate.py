@@ -1,18 +1,21 @@
 """How two branches relate: their base, the outcome, and per table what there is to do."""
 
 from collections.abc import Mapping
+from dataclasses import field, replace
 from enum import StrEnum
-from itertools import islice
 
-from omnigraph.errors import NotFoundError, UserInputError
+import pyarrow as pa
+
+from omnigraph.engine.merge.base import Base, BaseFinder, Stored, base_at
+from omnigraph.engine.merge.states import StoredStates
+from omnigraph.errors import MergeBaseUnavailable, UserInputError
 from omnigraph.ids import MAIN, BranchName, CommitId, TableKey
-from omnigraph.limits import BRANCH_STATES_MAX
-from omnigraph.manifest.lineage import merge_base, plain_base
+from omnigraph.manifest.ancestry import Shared, find_shared
 from omnigraph.manifest.manifest import Manifest
-from omnigraph.manifest.records import GraphCommit, lance_branch
+from omnigraph.manifest.records import lance_branch
 from omnigraph.manifest.snapshot import Entry, Snapshot
 from omnigraph.manifest.state import BranchState
-from omnigraph.manifest.travel import state_of
+from omnigraph.storage.tables import Tables
 from omnigraph.values import dataclass
 
 
@@ -26,12 +29,16 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Relation:
-    """Source and target as they were captured, and the newest state they share; None when there is nothing to do."""
+    """Source and target as they were captured, and what they share; no base when there is nothing to do."""
 
     source: BranchState
     target: BranchState
-    base: BranchState | None
+    base: Base | None
     outcome: Outcome
+    brought: pa.Table
+    """The commits of the source that the target does not know yet."""
+    is_exact: bool = True
+    """Whether the base holds all that both share; an older one, which the caller has to allow, does not."""
 
     @property
     def source_commit(self) -> CommitId:
@@ -40,77 +47,65 @@ class Relation:
         return self.source.head.id
 
 
-def relate(manifest: Manifest, source: BranchState, target: BranchState) -> Relation:
+def relate(
+    manifest: Manifest,
+    tables: Tables,
+    source: BranchState,
+    target: BranchState,
+    *,
+    allow_older_base: bool = False,
+) -> Relation:
     """Find the merge base of two branches and what follows from it."""
-    base = _base(manifest, source, target)
     ours, theirs = source.head, target.head
-    if ours is not None and theirs is not None and base is not None:
-        if ours.id == theirs.id or base.id == ours.id:
-            return Relation(
-                source=source, target=target, base=None, outcome=Outcome.ALREADY_UP_TO_DATE
-            )
-        forward = base.id == theirs.id
-        return Relation(
-            source=source,
-            target=target,
-            # The head of the target is at hand as it was captured.
-            base=target if forward else state_of(manifest, base.branch, base),
-            outcome=Outcome.FAST_FORWARD if forward else Outcome.MERGED,
-        )
-    raise UserInputError(
+    if ours is None or theirs is None:
+        raise _unrelated(source, target)
+    shared = find_shared(manifest, source, target)
+    if not shared.lowest:
+        raise _unrelated(source, target)
+    relation = Relation(
+        source=source,
+        target=target,
+        base=None,
+        outcome=Outcome.ALREADY_UP_TO_DATE,
+        brought=shared.brought,
+    )
+    if ours.id in shared.lowest:
+        return relation
+    if theirs.id in shared.lowest:
+        # The head of the target is at hand as it was captured.
+        return replace(relation, base=base_at(target), outcome=Outcome.FAST_FORWARD)
+    states = StoredStates(manifest, tables, shared.commit, source, target)
+    base, is_exact = _choose_base(shared, states, source, target, older=allow_older_base)
+    return replace(relation, base=base, outcome=Outcome.MERGED, is_exact=is_exact)
+
+
+def _unrelated(source: BranchState, target: BranchState) -> UserInputError:
+    return UserInputError(
         f"branches '{source.branch}' and '{target.branch}' have no common ancestor and cannot be merged; "
         "nothing was written",
         hint="export one of them and load it into the other",
     )
 
 
-def _base(manifest: Manifest, source: BranchState, target: BranchState) -> GraphCommit | None:
-    if source.head is None or target.head is None:
-        return None
-    ours, theirs = source.head.id, target.head.id
-    if source.has_lineage and target.has_lineage:
-        plain = plain_base(source.image.rows, ours, target.image.rows, theirs)
-        if plain is not None:
-            return plain
-    return merge_base(_known(manifest, source, target), ours, theirs)
-
-
-def _known(
-    manifest: Manifest, source: BranchState, target: BranchState
-) -> Mapping[CommitId, GraphCommit]:
-    """The commits both sides show, and those of other live branches that only one of them has merged.
-
-    Work that reached both sides through a third branch is shared work, although neither side shows its commits.
-    What both sides merged before they parted lies behind a commit that both show, and is not looked for.
-    """
-    ours, theirs = source.lineage.by_id, target.lineage.by_id
-    known = {**ours, **theirs}
-    own = {commit: known[commit] for commit in ours.keys() ^ theirs.keys()}
-    missing = _unknown_parents(own, known)
-    if not missing:
-        return known
-    others = (BranchName(name) for name in manifest.rows.branches())
-    seen = {source.branch, target.branch}
-    for branch in islice((b for b in others if b not in seen), BRANCH_STATES_MAX):
-        try:
-            shown = manifest.current(branch).lineage.by_id
-        except NotFoundError:
-            # It was deleted since the branches were listed, and has nothing to tell any more.
-            continue
-        if missing & shown.keys():
-            own |= {commit: found for commit, found in shown.items() if commit not in known}
-            known |= shown
-            missing = _unknown_parents(own, known)
-            if not missing:
-                break
-    return known
-
-
-def _unknown_parents(
-    commits: Mapping[CommitId, GraphCommit], known: Mapping[CommitId, GraphCommit]
-) -> set[CommitId]:
-    merged = {commit.merged_parent for commit in commits.values() if commit.merged_parent}
-    return merged - known.keys()
+def _choose_base(
+    shared: Shared, states: StoredStates, source: BranchState, target: BranchState, *, older: bool
+) -> tuple[Base, bool]:
+    """Take the only lowest common ancestor if it can be opened, else what the commit graph says it is made of."""
+    if len(shared.lowest) == 1:
+        state = states.find(shared.lowest[0])
+        if state is not None:
+            return Base(node=Stored(shared.lowest[0]), states={shared.lowest[0]: state}), True
+    assert source.head is not None, "related branches have commits"
+    assert target.head is not None, "related branches have commits"
+    heads = source.head.id, target.head.id
+    finder = BaseFinder(shared.graph(), heads, lambda commit: states.find(commit) is not None)
+    node = finder.find([heads[0]], [heads[1]])
+    is_exact = node is not None
+    if node is None and older:
+        node = finder.find_older(*heads)
+    if node is None:
+        raise MergeBaseUnavailable(source.branch, target.branch, shared.lowest)
+    return Base(node=node, states=states.of(node)), is_exact
 
 
 # ---- per table
@@ -125,35 +120,56 @@ class Way(StrEnum):
     ADOPT = "adopt"
     """The target did not touch it: what the source did is done again on the target's line."""
     THREE_WAY = "three_way"
+    PUT_TOGETHER = "put_together"
+    """As three-way, over a base that is put together from several states."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableRelation:
-    """One table on the three sides."""
+    """One table on the three sides.
+
+    `parts` are its versions in the states that a base is put together from, None where it was not there.
+    """
 
     table_key: TableKey
     way: Way
     base: Entry | None
     source: Entry
     target: Entry
+    parts: Mapping[CommitId, Entry | None] = field(default_factory=dict)
 
     def fork(self, branch: BranchName) -> str | None:
         """The Lance branch to give the target before it can write, if it has none of its own."""
         own = lance_branch(branch)
         return own if self.target.at.branch != own else None
 
+    @property
+    def is_same_move(self) -> bool:
+        """Whether both sides moved to one version that the base does not have."""
+        bases = self.parts.values() if self.parts else (self.base,)
+        is_base = all(entry is not None and entry.at == self.source.at for entry in bases)
+        return self.source.at == self.target.at and not is_base
 
-def relate_tables(base: Snapshot, source: Snapshot, target: Snapshot) -> tuple[TableRelation, ...]:
+
+def relate_tables(base: Base, source: Snapshot, target: Snapshot) -> tuple[TableRelation, ...]:
     """Relate every table of the target, by key."""
     return tuple(
-        TableRelation(
-            table_key=key,
-            way=_way(base.entries.get(key), source.entry(key), entry, target.branch),
-            base=base.entries.get(key),
-            source=source.entry(key),
-            target=entry,
-        )
+        _relate_table(base, key, source.entry(key), entry, target.branch)
         for key, entry in target.entries.items()
+    )
+
+
+def _relate_table(
+    base: Base, key: TableKey, source: Entry, target: Entry, branch: BranchName
+) -> TableRelation:
+    parts = {commit: state.snapshot.entries.get(key) for commit, state in base.states.items()}
+    if len({None if entry is None else entry.at for entry in parts.values()}) == 1:
+        only = next(iter(parts.values()))
+        way = _way(only, source, target, branch)
+        return TableRelation(table_key=key, way=way, base=only, source=source, target=target)
+    way = Way.SAME if source.at == target.at else Way.PUT_TOGETHER
+    return TableRelation(
+        table_key=key, way=way, base=None, source=source, target=target, parts=parts
     )
 
 

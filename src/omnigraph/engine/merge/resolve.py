@@ -1,5 +1,6 @@
 """Three rows of one id become one, or a conflict: the truth table, over whole columns."""
 
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import field
 from enum import StrEnum
@@ -29,7 +30,11 @@ TRIPLES = pa.schema(
 )
 """One id and its row addresses on the three sides, null where there is no row."""
 
+MIXED = TRIPLES.append(pa.field("ours", pa.list_(pa.bool_())))
+"""A row that takes properties from both sides; `ours` marks those that the source changed."""
+
 _NOTHING = pa.array([], pa.uint64())
+_NOBODY = pa.array([], pa.string())
 
 CHANGED = pa.schema([pa.field(name, pa.uint64()) for name in ("source", "target", "row_id")])
 """A source row that replaces one of the target; the place and the lasting row id of that one are null where they are
@@ -62,9 +67,13 @@ class Resolved:
 
     new: pa.Array = field(default_factory=lambda: _NOTHING)
     changed: pa.Table = field(default_factory=CHANGED.empty_table)
-    mixed: pa.Table = field(default_factory=TRIPLES.empty_table)
+    mixed: pa.Table = field(default_factory=MIXED.empty_table)
     removed: pa.Table = field(default_factory=REMOVED.empty_table)
     clashes: tuple[Clash, ...] = ()
+    names: tuple[str, ...] = ()
+    """The properties that `ours` of mixed rows marks."""
+    agreed: pa.Array | None = field(default_factory=lambda: _NOBODY)
+    """The ids of rows that both sides had changed in the same way; None when some agree in a part only."""
 
     @property
     def counts(self) -> tuple[int, int, int]:
@@ -171,8 +180,10 @@ def _together(
     all_there = there["base"] & there["source"] & there["target"]
     doomed, clash_gone = _deleted_by_source(_pick(triples, source_gone), sides.by_target())
     updates = _updated_on_both(_pick(triples, all_there), sides, granularity)
+    inserted, alike = _inserted_on_both(_pick(triples, both_new), sides.across())
+    both_gone = _pick(triples, there["base"] & ~there["source"] & ~there["target"])
     clashes = (
-        _inserted_on_both(_pick(triples, both_new), sides.across()),
+        inserted,
         clash_gone,
         _clash(ConflictKind.DELETE_VS_UPDATE, _pick(triples, target_gone)),
         *updates.clashes,
@@ -183,6 +194,8 @@ def _together(
         mixed=updates.mixed,
         removed=pa.concat_tables([alone.removed, doomed]),
         clashes=tuple(clash for clash in clashes if clash.rows.num_rows),
+        names=updates.names,
+        agreed=join_agreed([column(both_gone, "id"), alike, updates.agreed]),
     )
 
 
@@ -194,15 +207,27 @@ def _clash(kind: ConflictKind, rows: pa.Table) -> Clash:
     return Clash(kind=kind, rows=rows, properties=np.zeros((rows.num_rows, 0), bool), names=())
 
 
-def _inserted_on_both(rows: pa.Table, both: Compared) -> Clash:
+def join_agreed(parts: Iterable[pa.Array | None]) -> pa.Array | None:
+    """All ids on which both sides agree; None if some agree in a part only."""
+    known = []
+    for one in parts:
+        if one is None:
+            return None
+        known.append(one)
+    return pa.concat_arrays([_NOBODY, *known])
+
+
+def _inserted_on_both(rows: pa.Table, both: Compared) -> tuple[Clash, pa.Array]:
+    """Rows that differ are in conflict; the ids of the others are told."""
     matrix = both.matrix(column(rows, "source"), column(rows, "target"))
     apart = matrix.any(axis=1)
-    return Clash(
+    clash = Clash(
         kind=ConflictKind.DIVERGENT_INSERT,
         rows=_pick(rows, apart),
         properties=matrix[apart],
         names=both.names,
     )
+    return clash, column(_pick(rows, ~apart), "id")
 
 
 def _deleted_by_source(rows: pa.Table, both: Compared) -> tuple[pa.Table, Clash]:
@@ -221,10 +246,12 @@ def _updated_on_both(rows: pa.Table, sides: _Sides, granularity: Granularity) ->
     across = sides.across()
     apart = across.matrix(column(rows, "source"), column(rows, "target"))
     differing = apart.any(axis=1)
+    agreed: pa.Array | None = column(_pick(rows, ~differing), "id")
     rows, theirs, apart = _pick(rows, differing), theirs[differing], apart[differing]
     ours = np.ones_like(apart)
     if granularity is Granularity.PROPERTY:
         ours = sides.by_source().matrix(column(rows, "base"), column(rows, "source"))
+        agreed = None if (ours & theirs & ~apart).any() else agreed
         theirs = theirs & apart
     else:
         theirs = apart
@@ -237,4 +264,17 @@ def _updated_on_both(rows: pa.Table, sides: _Sides, granularity: Granularity) ->
     )
     # Where all that the source did is there already, the target's row is the merged one.
     mixed = ~clashing & (ours & apart).any(axis=1)
-    return Resolved(changed=kept.select(CHANGED.names), mixed=_pick(rows, mixed), clashes=(clash,))
+    return Resolved(
+        changed=kept.select(CHANGED.names),
+        mixed=mixed_of(_pick(rows, mixed), ours[mixed]),
+        clashes=(clash,),
+        names=across.names,
+        agreed=agreed,
+    )
+
+
+def mixed_of(triples: pa.Table, ours: Mask) -> pa.Table:
+    """Put beside rows of both sides which properties the source changed."""
+    starts = np.arange(len(ours) + 1, dtype=np.int32) * ours.shape[1]
+    marks = pa.ListArray.from_arrays(pa.array(starts), pa.array(ours.ravel()))
+    return triples.append_column(MIXED.field("ours"), marks)

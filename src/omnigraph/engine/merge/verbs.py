@@ -42,15 +42,15 @@ def merge(
     granularity: str = Granularity.ROW,
     actor: str | None = None,
     dry_run: bool = False,
+    allow_older_base: bool = False,
     spread: Spread | None = None,
 ) -> Merged:
     """Merge one branch into another; conflicts are collected completely before anything is written."""
     ours, theirs = _names(source, target)
     chosen = _granularity(granularity)
     if dry_run:
-        return _preview(engine, ours, theirs, chosen, spread)
+        return _preview(engine, ours, theirs, chosen, spread, older=allow_older_base)
     engine.require_writable("merge")
-    engine.require_here(ours, "merge")
     write = header(engine, WriterKind.BRANCH_MERGE, CommitKind.BRANCH_MERGE, actor)
     captured: list[BranchState] = []
     judged: list[Judged] = []
@@ -59,7 +59,7 @@ def merge(
         if not captured:
             # Once, whatever happens to the target: commits the source gets meanwhile are not part of this merge.
             captured.append(engine.manifest.current(ours))
-        relation = relate(engine.manifest, captured[0], view.state)
+        relation = _relate(engine, captured[0], view.state, older=allow_older_base)
         found = _judged(engine, relation, view, chosen, spread)
         judged[:] = [found]
         if found.relation.base is None:
@@ -84,9 +84,11 @@ def _preview(
     target: BranchName,
     granularity: Granularity,
     spread: Spread | None,
+    *,
+    older: bool,
 ) -> Merged:
     view = engine.view(target)
-    relation = relate(engine.manifest, engine.manifest.current(source), view.state)
+    relation = _relate(engine, engine.manifest.current(source), view.state, older=older)
     judged = _judged(engine, relation, view, granularity, spread)
     return Merged(
         source=source,
@@ -95,6 +97,11 @@ def _preview(
         tables=judged.counts,
         conflicts=judged.conflicts,
     )
+
+
+def _relate(engine: Engine, source: BranchState, target: BranchState, *, older: bool) -> Relation:
+    tables = engine.store.tables
+    return relate(engine.manifest, tables, source, target, allow_older_base=older)
 
 
 def _judged(

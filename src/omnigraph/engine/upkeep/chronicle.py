@@ -3,12 +3,16 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from omnigraph.commit.sidecar import Sidecar
 from omnigraph.engine.engine import Engine
 from omnigraph.engine.upkeep.ailments import Ailment
 from omnigraph.ids import RECOVERY_ACTOR, BranchName, CommitId
 from omnigraph.manifest.lineage import Lineage
-from omnigraph.manifest.records import GraphCommit
+from omnigraph.manifest.records import KEY, GraphCommit
+from omnigraph.manifest.state import BranchState
 
 _REPORT = "keep a copy of the graph and report it"
 
@@ -17,9 +21,11 @@ def chronicle(engine: Engine, branches: Iterable[BranchName]) -> Iterator[Ailmen
     """Check the history of every branch, and the audit of recoveries against it."""
     known: dict[CommitId, GraphCommit] = {}
     for branch in branches:
-        lineage = engine.manifest.current(branch).lineage
+        state = engine.manifest.current(branch)
+        lineage = state.lineage
         known |= lineage.by_id
         yield from _history(branch, lineage)
+        yield from _merges(branch, state)
     yield from _audit(engine, known)
 
 
@@ -39,6 +45,17 @@ def _history(branch: BranchName, lineage: Lineage) -> Iterator[Ailment]:
     )
     for problem in problems:
         yield Ailment(check="history", message=problem, remedy=_REPORT, branch=branch)
+
+
+def _merges(branch: BranchName, state: BranchState) -> Iterator[Ailment]:
+    """What a merge brought is known to its branch; earlier releases, which note no agreement, brought nothing."""
+    merges = [commit for commit in state.lineage.commits if commit.agreed is not None]
+    parents = pa.array([commit.merged_parent for commit in merges], pa.string())
+    known = pc.is_in(parents, value_set=state.ancestors[KEY].combine_chunks())
+    for commit, is_known in zip(merges, known.to_pylist(), strict=True):
+        if not is_known:
+            message = f"commit {commit.id} names the merged parent {commit.merged_parent}, which is unknown"
+            yield Ailment(check="merged parent", message=message, remedy=_REPORT, branch=branch)
 
 
 def _audit(engine: Engine, known: dict[CommitId, GraphCommit]) -> Iterator[Ailment]:

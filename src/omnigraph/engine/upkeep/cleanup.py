@@ -10,7 +10,7 @@ from omnigraph.commit.liveness import find_drift
 from omnigraph.commit.queues import SCHEMA_APPLY, queue_key
 from omnigraph.engine.attempt import wait_for_schema_change
 from omnigraph.engine.engine import Engine
-from omnigraph.engine.upkeep.floors import live_snapshots, pinned_versions
+from omnigraph.engine.upkeep.floors import Floors, live_snapshots
 from omnigraph.engine.upkeep.orphans import ACTIVITY, sweep_forks
 from omnigraph.engine.upkeep.refusals import refuse_pending
 from omnigraph.engine.upkeep.retention import Committed, Retention, retention
@@ -74,16 +74,16 @@ def cleanup(
 ) -> Cleaned:
     """Remove what no rule keeps and nothing pins; without `confirm`, say what would go."""
     engine.require_writable("cleanup")
-    for name in sorted(engine.manifest.rows.branch_names()):
-        engine.require_here(BranchName(name), "cleanup")
     chosen = retention(engine, keep, older_than)
     refuse_pending(engine, "cleanup")
     wait_for_schema_change(engine, "cleanup")
     live = live_snapshots(engine)
     fail(Failpoint.CLEANUP_SEEN)
     _refuse_drift(engine, live)
+    floors = Floors(engine)
     tables = tuple(
-        _cleaned(engine, life, live, chosen, dry_run=not confirm) for life in _places(engine, live)
+        _cleaned(engine, life, live, floors, chosen, dry_run=not confirm)
+        for life in _places(engine, live)
     )
     scratch = sweep_scratch(engine, chosen.scratch_age_us, dry_run=not confirm)
     return Cleaned(tables=tables, scratch=scratch)
@@ -125,7 +125,7 @@ def _places(engine: Engine, live: Live) -> list[Life]:
 
 
 def _cleaned(
-    engine: Engine, life: Life, live: Live, chosen: Retention, *, dry_run: bool
+    engine: Engine, life: Life, live: Live, floors: Floors, chosen: Retention, *, dry_run: bool
 ) -> TableCleaned:
     """Clean one table; what fails here is told, and the other tables go on."""
     told = TableCleaned(table_key=life.table_key)
@@ -142,7 +142,7 @@ def _cleaned(
         told = told.but(problem)
     for line in _lines(life, live):
         try:
-            told = told.plus(_reclaimed(engine, life, line, chosen, dry_run=dry_run))
+            told = told.plus(_reclaimed(engine, life, line, floors, chosen, dry_run=dry_run))
         except OmniError as error:
             if not _is_gone(engine, live, line):
                 told = told.but(str(error) if line is None else f"fork '{line}': {error}")
@@ -164,13 +164,19 @@ def _lines(life: Life, live: Live) -> Iterator[str | None]:
 
 
 def _reclaimed(
-    engine: Engine, life: Life, line: str | None, chosen: Retention, *, dry_run: bool
+    engine: Engine,
+    life: Life,
+    line: str | None,
+    floors: Floors,
+    chosen: Retention,
+    *,
+    dry_run: bool,
 ) -> Reclaimed:
     """Remove versions under the table's turn, by what is pinned now: branches come and go while cleanup runs."""
     with engine.desk.queues.hold([queue_key(life.table_key, line)], ACTIVITY):
         fail(Failpoint.CLEANUP_TABLE)
         _refuse_loads(engine)
-        pinned = pinned_versions(engine, life.path, line)
+        pinned = floors.pinned_versions(life.path, line)
         versions = engine.store.tables.versions(life.path, line)
         old = chosen.removable(versions, _committed(engine, life, line))
         names = [version for version in old if version not in pinned]

@@ -1,18 +1,22 @@
 """What cleanup must never remove: everything that a live branch shows or may be merged on."""
 
 from collections.abc import Iterator, Mapping
+from itertools import combinations
 
 from omnigraph.engine.engine import Engine
-from omnigraph.errors import HistoryReclaimed, NotFoundError, OmniError, StorageError
+from omnigraph.engine.merge.base import BaseFinder, stored_in
+from omnigraph.engine.merge.states import StoredStates
+from omnigraph.errors import OmniError, StorageError
 from omnigraph.failpoints import Failpoint, fail
-from omnigraph.ids import MAIN, BranchName, Version
-from omnigraph.manifest.lineage import merge_base
+from omnigraph.ids import MAIN, BranchName, CommitId, Version
+from omnigraph.manifest.ancestry import CommitGraph, graph_of
 from omnigraph.manifest.names import SCHEMA_APPLY_LOCK
-from omnigraph.manifest.records import GraphCommit, graph_branch
+from omnigraph.manifest.records import graph_branch
 from omnigraph.manifest.snapshot import Snapshot
 from omnigraph.manifest.state import BranchState
-from omnigraph.manifest.travel import state_of
 from omnigraph.storage.refs import MAIN_LINE
+
+Live = Mapping[BranchName, BranchState]
 
 
 def live_snapshots(engine: Engine) -> Mapping[BranchName, Snapshot]:
@@ -20,20 +24,35 @@ def live_snapshots(engine: Engine) -> Mapping[BranchName, Snapshot]:
     return {branch: state.snapshot for branch, state in _live_states(engine).items()}
 
 
-def pinned_versions(engine: Engine, path: str, branch: str | None) -> frozenset[Version]:
-    """The versions of one line of a table that a live branch shows, its own or lazily its parent's, or needs
-    to be merged with main or with its parent again."""
-    live = _live_states(engine)
-    shown = [state.snapshot for state in live.values()]
-    return frozenset(
-        entry.version
-        for snapshot in (*shown, *_merge_bases(engine, live))
-        for entry in snapshot.entries.values()
-        if entry.at.path == path and entry.at.branch == branch
-    )
+class Floors:
+    """The versions that one run of cleanup keeps; what merges need is found again only if a branch moved."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._heads: object = None
+        self._bases: tuple[Snapshot, ...] = ()
+
+    def pinned_versions(self, path: str, branch: str | None) -> frozenset[Version]:
+        """The versions of one line of a table that a live branch shows, its own or lazily its parent's, or that
+        any two of them need to be merged."""
+        live = _live_states(self._engine)
+        shown = [state.snapshot for state in live.values()]
+        return frozenset(
+            entry.version
+            for snapshot in (*shown, *self._merge_bases(live))
+            for entry in snapshot.entries.values()
+            if entry.at.path == path and entry.at.branch == branch
+        )
+
+    def _merge_bases(self, live: Live) -> tuple[Snapshot, ...]:
+        heads = {branch: (state.line, state.head) for branch, state in live.items()}
+        if heads != self._heads:
+            found = states_for_merges(self._engine, live)
+            self._heads, self._bases = heads, tuple(state.snapshot for state in found)
+        return self._bases
 
 
-def _live_states(engine: Engine) -> Mapping[BranchName, BranchState]:
+def _live_states(engine: Engine) -> Live:
     refs = engine.manifest.rows.branches()
     lines = {BranchName(n): refs[n].incarnation for n in sorted(refs) if n != SCHEMA_APPLY_LOCK}
     found: dict[BranchName, BranchState] = {}
@@ -54,31 +73,58 @@ def _live_states(engine: Engine) -> Mapping[BranchName, BranchState]:
     return found
 
 
-def _merge_bases(engine: Engine, live: Mapping[BranchName, BranchState]) -> Iterator[Snapshot]:
-    parents = {
-        ref.name: graph_branch(ref.parent) for ref in engine.manifest.rows.branches().values()
-    }
-    pairs = {
-        frozenset((branch, other))
-        for branch in live
-        for other in (MAIN, parents.get(branch, MAIN))
-        if branch != other and other in live
-    }
-    for one, other in sorted(map(sorted, pairs)):
-        base = _base(live[one], live[other])
-        if base is None:
-            continue
-        try:
-            yield state_of(engine.manifest, one, base).snapshot
-        except (HistoryReclaimed, NotFoundError):
-            # Nothing of a state that is gone can be kept.
-            continue
-        except OmniError:
-            if not any(engine.manifest.is_gone(name, live[name].line) for name in (one, other)):
-                raise
+# ---- merges
 
 
-def _base(one: BranchState, other: BranchState) -> GraphCommit | None:
-    if one.head is None or other.head is None:
-        return None
-    return merge_base({**one.lineage.by_id, **other.lineage.by_id}, one.head.id, other.head.id)
+def states_for_merges(engine: Engine, live: Live) -> tuple[BranchState, ...]:
+    """The past states that a merge of any two live branches needs, now or after other branches are deleted."""
+    graph = graph_of(state.ancestors for state in live.values())
+    states = StoredStates(engine.manifest, engine.store.tables, graph.commits.get)
+    heads = {branch: state.head.id for branch, state in live.items() if state.head is not None}
+    parents = _parents(engine)
+    needed: set[CommitId] = set()
+    for one, other in combinations(sorted(heads), 2):
+        lasting = _lasting({one, other}, parents)
+        needed.update(_needed(graph, (heads[one], heads[other]), states, lasting))
+    found = (states.find(commit) for commit in sorted(needed - {*heads.values()}))
+    return tuple(state for state in found if state is not None)
+
+
+def _needed(
+    graph: CommitGraph,
+    heads: tuple[CommitId, CommitId],
+    states: StoredStates,
+    lasting: frozenset[BranchName],
+) -> Iterator[CommitId]:
+    def is_stored(commit: CommitId) -> bool:
+        return states.find(commit) is not None
+
+    def is_lasting(commit: CommitId) -> bool:
+        state = states.find(commit)
+        return state is not None and state.branch in lasting
+
+    lowest = graph.lowest(graph.common([heads[0]], [heads[1]]))
+    if len(lowest) == 1 and (lowest[0] in heads or is_lasting(lowest[0])):
+        yield lowest[0]
+        return
+    for can_be_read in (is_stored, is_lasting):
+        node = BaseFinder(graph, heads, can_be_read).find([heads[0]], [heads[1]])
+        if node is not None:
+            yield from stored_in(node)
+
+
+def _parents(engine: Engine) -> Mapping[BranchName, BranchName]:
+    refs = engine.manifest.rows.branches().values()
+    return {BranchName(ref.name): graph_branch(ref.parent) for ref in refs}
+
+
+def _lasting(
+    branches: set[BranchName], parents: Mapping[BranchName, BranchName]
+) -> frozenset[BranchName]:
+    """Branches that cannot be deleted before these are: they themselves and those they stand on."""
+    found = {MAIN}
+    for branch in branches:
+        while branch not in found:
+            found.add(branch)
+            branch = parents.get(branch, MAIN)
+    return frozenset(found)

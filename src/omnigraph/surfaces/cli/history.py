@@ -100,6 +100,9 @@ def commit_list(
         int | None, typer.Option("--limit", "-n", min=1, help="At most this many.")
     ] = None,
     reverse: Annotated[bool, typer.Option("--reverse", help="Oldest first.")] = False,
+    all_: Annotated[
+        bool, typer.Option("--all", help="Also commits of other branches that merges brought.")
+    ] = False,
     store: Store = None,
     json: Json = False,
 ) -> None:
@@ -109,7 +112,9 @@ def commit_list(
     """
     wanted = _filters(filters)
     with opened(place(uri, store)) as graph:
-        found = graph.commits(branch=branch, actor=wanted.get("actor"), since=wanted.get("since"))
+        found = graph.commits(
+            branch=branch, actor=wanted.get("actor"), since=wanted.get("since"), all=all_
+        )
         found = [commit for commit in found if _passes(commit, wanted)][:limit]
         shown = list(reversed(found)) if reverse else found
         if json:

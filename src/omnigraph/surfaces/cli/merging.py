@@ -47,6 +47,12 @@ def branch_merge(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say what would happen, write nothing.")
     ] = False,
+    allow_older_base: Annotated[
+        bool,
+        typer.Option(
+            "--allow-older-base", help="Merge over an older commit if what both share is gone."
+        ),
+    ] = False,
     delete_branch: Annotated[
         bool, typer.Option("--delete-branch", help="Delete the source afterwards.")
     ] = False,
@@ -66,7 +72,13 @@ def branch_merge(
         if delete_branch and "://" in graph.uri and not yes:
             raise typer.BadParameter("deleting a branch of a remote graph needs --yes")
         try:
-            result = graph.merge(source, into=into, granularity=granularity, dry_run=dry_run)
+            result = graph.merge(
+                source,
+                into=into,
+                granularity=granularity,
+                dry_run=dry_run,
+                allow_older_base=allow_older_base,
+            )
         except MergeConflicts as error:
             _tell_conflicts(error, json=json)
             raise typer.Exit(exit_code(error)) from error

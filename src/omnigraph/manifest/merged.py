@@ -1,0 +1,98 @@
+"""Commits that merges brought: rows of a branch's ancestry beside its own history."""
+
+from collections.abc import Iterable
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.ids import CommitId
+from omnigraph.manifest.lives import rows_of
+from omnigraph.manifest.records import KEY, MANIFEST_SCHEMA, GraphCommit, ObjectType, encode
+
+COMMIT_COLUMNS: Final = (KEY, "table_branch", "table_version", "metadata")
+"""What a commit is decoded from; a commit that is lost has an id and nothing else."""
+
+_MERGED: Final = f"{ObjectType.MERGED_COMMIT}:"
+_LOST: Final = f"{ObjectType.LOST_COMMIT}:"
+_OF_ONE_BRANCH: Final = r',\s*"(?:operation_id|batch_id)"\s*:\s*(?:"(?:[^"\\]|\\.)*"|null)'
+"""Facts that stay on the branch of a commit: deduplication and recovery look at one branch."""
+
+COMMIT_SCHEMA: Final = pa.schema([MANIFEST_SCHEMA.field(name) for name in COMMIT_COLUMNS])
+NO_COMMITS: Final = COMMIT_SCHEMA.empty_table()
+NO_ROWS: Final = MANIFEST_SCHEMA.empty_table()
+
+
+# ---- what a branch knows
+
+
+def ancestor_rows(rows: pa.Table) -> pa.Table:
+    """Give every commit that manifest rows know, by commit id: own, merged and lost ones."""
+    own = rows_of(rows, ObjectType.GRAPH_COMMIT, COMMIT_COLUMNS)
+    return pa.concat_tables([own, merged_commits(rows), _lost_commits(rows)])
+
+
+def merged_commits(rows: pa.Table) -> pa.Table:
+    """Give the commits that merges brought, by commit id."""
+    return _without_prefix(rows_of(rows, ObjectType.MERGED_COMMIT, COMMIT_COLUMNS), _MERGED)
+
+
+def _lost_commits(rows: pa.Table) -> pa.Table:
+    return _without_prefix(rows_of(rows, ObjectType.LOST_COMMIT, COMMIT_COLUMNS), _LOST)
+
+
+def _without_prefix(rows: pa.Table, prefix: str) -> pa.Table:
+    ids = pc.utf8_slice_codeunits(rows[KEY], len(prefix))
+    return rows.set_column(0, rows.schema.field(0), ids)
+
+
+def commit_rows(commits: Iterable[GraphCommit]) -> pa.Table:
+    """Lay commits out as `ancestor_rows` gives them."""
+    return encode(commits).select(list(COMMIT_COLUMNS))
+
+
+def lost_rows(ids: Iterable[CommitId]) -> pa.Table:
+    """Lay commits that are known by name only out as `ancestor_rows` gives them."""
+    return pa.Table.from_pylist([{KEY: one} for one in ids], schema=COMMIT_SCHEMA)
+
+
+# ---- what a merge brings
+
+
+def rows_to_bring(source: pa.Table, target: pa.Table) -> pa.Table:
+    """Pick the commits of the source that the target lacks, without what stays on their own branch.
+
+    A commit that the target only knows as lost is brought.
+    """
+    is_lost = pc.is_null(source["metadata"])
+    known = target.filter(pc.is_valid(target["metadata"]))[KEY]
+    brought = source.filter(pc.invert(pc.or_(is_lost, _is_among(source[KEY], known))))
+    lost = source.filter(pc.and_(is_lost, pc.invert(_is_among(source[KEY], target[KEY]))))
+    facts = pc.replace_substring_regex(brought["metadata"], _OF_ONE_BRANCH, "")
+    place = brought.schema.get_field_index("metadata")
+    brought = brought.set_column(place, brought.schema.field(place), facts)
+    return pa.concat_tables([brought, lost])
+
+
+def _is_among(values: pa.ChunkedArray, others: pa.ChunkedArray) -> pa.ChunkedArray:
+    return pc.is_in(values, value_set=others.combine_chunks())
+
+
+def encode_brought(commits: pa.Table, rows: pa.Table) -> pa.Table:
+    """Lay brought commits out as manifest rows, as far as these rows of a branch do not have them yet."""
+    if not commits.num_rows:
+        return NO_ROWS
+    fresh = rows_to_bring(commits, ancestor_rows(rows))
+    is_lost = pc.is_null(fresh["metadata"])
+    kinds = pc.if_else(is_lost, ObjectType.LOST_COMMIT.value, ObjectType.MERGED_COMMIT.value)
+    facts = {name: fresh[name] for name in COMMIT_COLUMNS}
+    facts[KEY] = pc.binary_join_element_wise(kinds, fresh[KEY], ":")
+    facts["object_type"] = kinds
+    facts["table_key"] = pa.repeat("", fresh.num_rows)
+    return pa.table(
+        [
+            facts.get(field.name, pa.nulls(fresh.num_rows, field.type)).cast(field.type)
+            for field in MANIFEST_SCHEMA
+        ],
+        schema=MANIFEST_SCHEMA,
+    )
