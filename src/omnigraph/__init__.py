@@ -29,6 +29,7 @@ _HOMES = {
     "init": "omnigraph.api.graph",
     "open": "omnigraph.api.graph",
     "discard_recovery": "omnigraph.api.graph",
+    "relocate": "omnigraph.api.graph",
     "Graph": "omnigraph.api.graph",
     "Snapshot": "omnigraph.api.snapshot",
     "Explanation": "omnigraph.api.explanations",

@@ -86,6 +86,9 @@ class Failpoint(StrEnum):
     FORK_CLASSIFY_READ = "classify.fresh_read"
     CONTRACT_READ = "open.before_schema_contract_read"
 
+    RELOCATE_REWRITTEN = "relocate.post_manifest_rewrite"
+    RELOCATE_TABLES_DONE = "relocate.post_tables_pre_manifest"
+
     SCHEMA_LOCKED = "schema_apply.post_lock"
     SCHEMA_ARMED = "schema_apply.post_sidecar_pre_effect"
     SCHEMA_TABLE_COMMITTED = "schema_apply.post_table_commit"

@@ -148,6 +148,7 @@ READERS: Final = frozenset(
         "explain",
         "export",
         "export_files",
+        "export_lines",
         "index_status",
         "on",
         "pending_recoveries",

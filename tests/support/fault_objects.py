@@ -99,6 +99,9 @@ class FaultObjects:
     def put(self, path: str, text: str) -> str:
         return self._run("put", Doing.WRITE, lambda: self._inner.put(path, text), path)
 
+    def put_bytes(self, path: str, data: bytes) -> None:
+        self._run("put_bytes", Doing.WRITE, lambda: self._inner.put_bytes(path, data), path)
+
     def put_if_absent(self, path: str, text: str) -> bool:
         return self._run(
             "put_if_absent", Doing.CREATE, lambda: self._inner.put_if_absent(path, text), path

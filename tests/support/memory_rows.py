@@ -166,6 +166,9 @@ class MemoryRows:
     def branch_names(self) -> frozenset[str]:
         return frozenset(self.branches())
 
+    def address_outside(self, branch: str | None) -> str | None:
+        return None
+
     def strayed(self, limit: int | None = None) -> Mapping[str, str]:
         return {}
 

@@ -213,7 +213,7 @@ _WHOLE: Mapping[str, Callable[[], str]] = {
     "query codes": _query_codes,
     "migration codes": _migration_codes,
     "limits": _limits,
-    "functions": lambda: _functions(graph.init, graph.open),
+    "functions": lambda: _functions(graph.init, graph.open, graph.relocate),
     "results": _results,
     "commands": _commands,
 }

@@ -66,6 +66,7 @@ if TYPE_CHECKING:
         ExportReport,
         IndexReport,
         OptimizeReport,
+        RelocateReport,
         RepairReport,
     )
     from omnigraph.engine.history.diff import Wanted
@@ -141,6 +142,20 @@ def discard_recovery(
     """Give up a pending operation of a graph that it keeps from being opened."""
     engine = open_unsettled(place_of(uri), storage_options=storage_options)
     return _discarded(engine, operation_id)
+
+
+def relocate(
+    uri: str | os.PathLike[str], *, storage_options: Mapping[str, str] | None = None
+) -> "RelocateReport":
+    """Give the branches of a graph that was moved or copied the address of where it lies now; repeat it after a crash.
+
+    Nothing outside the graph is written. Handles that were opened before have to be opened again.
+    """
+    from omnigraph.api.reports import RelocateReport
+    from omnigraph.engine.upkeep.relocate import relocate_graph
+
+    done = relocate_graph(place_of(uri), storage_options=storage_options)
+    return RelocateReport(uri=done.uri, branches=done.branches, files_rewritten=done.files)
 
 
 class Graph:
@@ -483,6 +498,7 @@ class Graph:
         from omnigraph.manifest.branches import delete_branch
 
         self._engine.require_writable("branch delete")
+        self._engine.require_here(BranchName(name), "branch delete")
         self._engine.recovery.heal()
         delete_branch(
             self._engine.manifest,

@@ -1,5 +1,6 @@
 """What upkeep reports: frozen values with a wire form."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from omnigraph.api.results import Commit
@@ -22,6 +23,7 @@ __all__ = [
     "IndexStatus",
     "OptimizeReport",
     "Part",
+    "RelocateReport",
     "RepairReport",
     "Skipped",
     "TableCleaned",
@@ -46,6 +48,23 @@ class ExportReport:
             "commit": self.commit,
             "engine": self.engine,
             "parts": [one.to_dict() for one in self.parts],
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RelocateReport:
+    """The branches that got another address, each with the one it had, and how many files were rewritten for it."""
+
+    uri: str
+    branches: Mapping[str, str]
+    files_rewritten: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """The wire form."""
+        return {
+            "uri": self.uri,
+            "branches": [{"branch": b, "old_uri": old} for b, old in self.branches.items()],
+            "files_rewritten": self.files_rewritten,
         }
 
 

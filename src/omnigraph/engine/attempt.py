@@ -47,6 +47,7 @@ def attempt(
 ) -> Published | None:
     """Run a writer; None when it had nothing to write."""
     view = _entered(engine, branch, operation)
+    engine.require_here(branch, operation)
     try:
         return _prepared(engine, view, prepare)
     except Blocked:

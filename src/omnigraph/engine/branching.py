@@ -31,6 +31,7 @@ def create(
     engine.require_writable(OPERATION)
     new_branch_name(name, OPERATION)
     origin = branch_name(source, OPERATION)
+    engine.require_here(origin, OPERATION)
     with _hold_name(engine, name):
         return _created(engine, name, origin, at)
 

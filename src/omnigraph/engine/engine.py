@@ -18,13 +18,14 @@ from omnigraph.engine.held.plans import Plans
 from omnigraph.engine.held.traversal import Traversal, traversal_of
 from omnigraph.engine.held.watch import Watch
 from omnigraph.engine.settings import Settings
-from omnigraph.errors import GraphClosed, ReadOnlyError
+from omnigraph.errors import GraphClosed, ReadOnlyError, TableNotFound
 from omnigraph.ids import MAIN, BranchName
 from omnigraph.limits import BRANCH_STATES_MAX, KNOWN_ID_BYTES
 from omnigraph.manifest.contracts import Contracts
 from omnigraph.manifest.heads import Heads
 from omnigraph.manifest.legacy import LegacyLineage
 from omnigraph.manifest.manifest import Manifest
+from omnigraph.manifest.records import lance_branch
 from omnigraph.manifest.travel import At
 from omnigraph.manifest.view import View, Views, capture
 from omnigraph.pipeline.home import Home
@@ -34,6 +35,7 @@ from omnigraph.recovery.records import StoredAudit
 from omnigraph.recovery.sweep import Recovery
 from omnigraph.runtime import Runtime
 from omnigraph.storage import layout
+from omnigraph.storage.faults import moved
 from omnigraph.storage.recent import Recent
 from omnigraph.storage.store import Store, open_store
 from omnigraph.values import dataclass
@@ -85,6 +87,17 @@ class Engine:
         """Refuse a writer on a read-only handle."""
         if self.read_only:
             raise ReadOnlyError(operation)
+
+    def require_here(self, branch: BranchName, operation: str) -> None:
+        """Refuse a writer on a branch that looks for its files in another root: this one was moved or copied."""
+        try:
+            elsewhere = self.manifest.rows.address_outside(lance_branch(branch))
+        except TableNotFound:
+            # Whoever needs the branch says that it is not there.
+            return
+        if elsewhere is not None:
+            what = f"{operation} is refused, branch '{branch}' is not at home here"
+            raise moved(what, elsewhere, self.store.root)
 
     def start(self) -> "Engine":
         """Begin what runs in the background, if anything was asked for."""

@@ -11,7 +11,7 @@ from omnigraph.commit.queues import INIT
 from omnigraph.engine.engine import Engine, assemble
 from omnigraph.engine.settings import settings_of
 from omnigraph.errors import NotFound, OmniWarning, SchemaContractError
-from omnigraph.ids import MAIN
+from omnigraph.ids import MAIN, BranchName
 from omnigraph.language.source import Source
 from omnigraph.limits import STRAYED_LOOKED_AT
 from omnigraph.manifest.contracts import Accepted, bootstrap_contract
@@ -76,6 +76,7 @@ def open_graph(
     _require_graph(engine)
     if not read_only:
         migrated(engine.manifest, MAIN)
+        _refuse_strayed_recovery(engine)
         engine.recovery.sweep()
     else:
         engine.recovery.require_readable()
@@ -107,6 +108,13 @@ def _require_contract(engine: Engine) -> None:
         if made is None:
             raise
         engine.contracts.adopt(made)
+
+
+def _refuse_strayed_recovery(engine: Engine) -> None:
+    """Refuse to settle what was interrupted on a branch whose files are looked for in another root."""
+    for sidecar in engine.desk.sidecars.pending():
+        branch = BranchName(sidecar.branch or MAIN)
+        engine.require_here(branch, f"recovery of {sidecar.operation_id}")
 
 
 def _notice_move(engine: Engine) -> None:

@@ -24,10 +24,11 @@ from omnigraph.ids import Version
 from omnigraph.limits import REF_LOOKS_MAX
 from omnigraph.storage.datasets import Datasets
 from omnigraph.storage.faults import Place, Trouble, faults, trouble_of
-from omnigraph.storage.layout import REFS, TREE, branch_path
+from omnigraph.storage.layout import REFS, TREE, Root, branch_path
 from omnigraph.storage.object_faults import Doing, StorageKind
 from omnigraph.storage.objects import Objects
 from omnigraph.storage.refs import MAIN_LINE, BranchRef, Incarnation
+from omnigraph.storage.tables import TableAt
 
 _R = TypeVar("_R")
 _NAME: Final = re.compile(r"[\w.-]+(?:/[\w.-]+)*")
@@ -72,15 +73,24 @@ def names(datasets: Datasets, objects: Objects, path: str) -> frozenset[str]:
     return frozenset(unquote(file[: -len(_REF)]) for file in files if file.endswith(_REF))
 
 
-def base_outside(datasets: Datasets, path: str, branch: str) -> str | None:
-    """Where a branch of a local table looks for the files it shares, when that is not in the root."""
-    opened = datasets.latest(path, branch)
-    here = os.path.realpath(datasets.uri(path))
-    for base in opened.base_paths().values():
-        place = os.path.realpath(str(base.path))
-        if place != here and not place.startswith(f"{here}/"):
-            return str(base.path).partition(f"/{path}")[0]
+def base_outside(datasets: Datasets, at: TableAt) -> str | None:
+    """The root in which a branch looks for the files it shares, when that is not this one."""
+    if datasets.root.is_memory:
+        return None
+    here = datasets.uri(at.path)
+    for base in datasets.at(at).base_paths().values():
+        if not _is_within(str(base.path), here, datasets.root):
+            return str(base.path).removesuffix(f"/{branch_path(at.path, base.name or None)}")
     return None
+
+
+def _is_within(address: str, here: str, root: Root) -> bool:
+    if address == here or address.startswith(f"{here}/"):
+        return True
+    # A root may be opened by a name that links to it.
+    return root.is_local and f"{os.path.realpath(address)}/".startswith(
+        f"{os.path.realpath(here)}/"
+    )
 
 
 def tree_of(file: str) -> str | None:

@@ -231,7 +231,8 @@ def moved(what: str, elsewhere: str, root: Root) -> StorageError:
         f"{what}: a branch keeps the address of the graph it was made in, '{elsewhere}', and the graph lies in "
         f"'{root}': its directory was moved or copied; nothing was changed",
         storage_kind="not_found",
-        hint=f"move it back, or link '{elsewhere}' to '{root}'; main can be read and exported as it is",
+        hint=f"run `omnigraph relocate {root}` (in Python: omnigraph.relocate('{root}')); until then main can be used, "
+        "and such a branch can be read while the files it was made from are where they were",
     )
 
 

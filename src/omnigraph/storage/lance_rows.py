@@ -51,6 +51,7 @@ class LanceRows:
         self._images: Recent[_ImageKey, Image] = Recent(IMAGES_MAX)
         self._guards: Recent[_ImageKey, tuple[str, RowPlace]] = Recent(IMAGES_MAX)
         self._lives: dict[str, Incarnation] = {}
+        self._at_home: set[str] = set()
 
     # ---- the table
 
@@ -211,15 +212,24 @@ class LanceRows:
         """The names of the branches, without main; one listing, however many there are."""
         return branches.names(self._datasets, self._objects, self._path)
 
+    def address_outside(self, branch: str | None) -> str | None:
+        """The root in which a branch looks for its files when that is not this one; None when all is here."""
+        if branch is None or branch in self._at_home:
+            return None
+        # The newest version is the last that relocating rewrites; an older one may be here already.
+        newest = TableAt(path=self._path, branch=branch, version=self.head(branch))
+        found = branches.base_outside(self._datasets, newest)
+        if found is None:
+            self._at_home.add(branch)
+        return found
+
     def strayed(self, limit: int | None = None) -> Mapping[str, str]:
-        """Branches that look for their files outside the root, with where that is; on a disk only."""
-        if not self._datasets.root.is_local:
-            return {}
+        """Branches that look for their files outside the root, with where that is."""
         found: dict[str, str] = {}
         for name in sorted(self.branch_names())[:limit]:
             # One that is deleted meanwhile strays no more.
             with suppress(TableNotFound):
-                base = branches.base_outside(self._datasets, self._path, name)
+                base = self.address_outside(name)
                 if base is not None:
                     found[name] = base
         return found

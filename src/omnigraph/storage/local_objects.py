@@ -104,6 +104,11 @@ class LocalObjects:
             self._write(path, data, self._replace)
         return _token(data)
 
+    def put_bytes(self, path: str, data: bytes) -> None:
+        """Replace a file of another kind: readers see the old or the new one, never a part."""
+        with asking(Doing.WRITE, self._root, path):
+            self._write(path, data, self._replace)
+
     def put_if_absent(self, path: str, text: str) -> bool:
         """Create a text; of N concurrent callers exactly one gets True."""
         with asking(Doing.CREATE, self._root, path):

@@ -103,6 +103,11 @@ class StoreObjects:
             landed = obstore.put(self._store, self._key(path), text.encode(), use_multipart=False)
         return _token(landed)
 
+    def put_bytes(self, path: str, data: bytes) -> None:
+        """Replace a file of another kind: readers see the old or the new one, never a part."""
+        with asking(Doing.WRITE, self._root, path):
+            obstore.put(self._store, self._key(path), data, use_multipart=False)
+
     def put_if_absent(self, path: str, text: str) -> bool:
         """Create a text; of N concurrent callers exactly one gets True."""
         with asking(Doing.CREATE, self._root, path):

@@ -43,6 +43,10 @@ class Objects(Protocol):
         """Write a text and give its token: readers see the old or the new one, never a part."""
         ...
 
+    def put_bytes(self, path: str, data: bytes) -> None:
+        """Replace a file of another kind: readers see the old or the new one, never a part."""
+        ...
+
     def put_if_absent(self, path: str, text: str) -> bool:
         """Create a text; of N concurrent callers exactly one gets True."""
         ...

@@ -90,6 +90,10 @@ class Rows(Protocol):
         """The names of the branches, without main; one listing, however many there are."""
         ...
 
+    def address_outside(self, branch: str | None) -> str | None:
+        """The root in which a branch looks for its files when that is not this one; None when all is here."""
+        ...
+
     def strayed(self, limit: int | None = None) -> Mapping[str, str]:
         """Branches that look for their files outside the root, with where that is: the root was moved or copied.
 

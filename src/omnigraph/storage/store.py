@@ -7,6 +7,7 @@ from lance.lance import _Session as Session
 
 from omnigraph.limits import INDEX_CACHE_BYTES, METADATA_CACHE_BYTES
 from omnigraph.runtime import SYSTEM, Runtime
+from omnigraph.storage.addresses import relocate_table
 from omnigraph.storage.counters import Cost
 from omnigraph.storage.datasets import Costing, Datasets
 from omnigraph.storage.lance_rows import LanceRows
@@ -36,6 +37,10 @@ class Store:
     scratch: Scratch
     internal: Datasets
     """For `keyed_rows`: the small tables beside the manifest share its session and its counts."""
+
+    def relocate(self, path: str) -> int:
+        """Give every branch of a table the address of this root; says how many files were rewritten."""
+        return relocate_table(self.internal, self.objects, path)
 
     def keyed_rows(self, path: str, key: str) -> Rows:
         """Give another small keyed table of this root, such as the audit of recoveries."""

@@ -51,6 +51,7 @@ def merge(
     if dry_run:
         return _preview(engine, ours, theirs, chosen, spread, older=allow_older_base)
     engine.require_writable("merge")
+    engine.require_here(ours, "merge")
     write = header(engine, WriterKind.BRANCH_MERGE, CommitKind.BRANCH_MERGE, actor)
     captured: list[BranchState] = []
     judged: list[Judged] = []

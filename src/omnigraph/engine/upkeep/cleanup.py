@@ -74,6 +74,8 @@ def cleanup(
 ) -> Cleaned:
     """Remove what no rule keeps and nothing pins; without `confirm`, say what would go."""
     engine.require_writable("cleanup")
+    for name in sorted(engine.manifest.rows.branch_names()):
+        engine.require_here(BranchName(name), "cleanup")
     chosen = retention(engine, keep, older_than)
     refuse_pending(engine, "cleanup")
     wait_for_schema_change(engine, "cleanup")

@@ -64,7 +64,7 @@ def _strayed(engine: Engine) -> Iterator[Ailment]:
         yield Ailment(
             check="moved graph",
             message=f"its files are looked for in '{elsewhere}', the graph lies in '{engine.store.root}'",
-            remedy="move the directory back, or link the old place to this one",
+            remedy=f"run `omnigraph relocate {engine.store.root}`",
             branch=branch,
         )
 

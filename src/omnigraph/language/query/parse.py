@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Container, Iterator
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
 
 from lark import Lark, Token, UnexpectedToken
 from lark.parsers.lalr_interactive_parser import InteractiveParser
@@ -20,6 +21,7 @@ from omnigraph.language.query.tree import QueryFile
 from omnigraph.language.query.wording import brief
 from omnigraph.language.query.words import KEYWORDS, UNDECIDED, terminal
 from omnigraph.language.source import Diagnostic, Source, Span, query_error, uncollected
+from omnigraph.language.tables import tables_file
 from omnigraph.limits import NESTING_MAX, PROBLEMS_SHOWN_MAX, SOURCE_BYTES_MAX
 
 _DECLARATION = re.compile(r"(?:^|(?<=\}))[ \t]*(?=query\s+[A-Za-z_]\w*\s*[({@])", re.MULTILINE)
@@ -47,13 +49,14 @@ def parse_findings(source: Source) -> tuple[QueryFile | None, tuple[Diagnostic, 
 @cache
 def grammar() -> Lark:
     """The parser, built at the first text it reads."""
-    return Lark.open(
-        "query.lark",
-        rel_to=__file__,
+    place = Path(__file__).with_name("query.lark")
+    return Lark(
+        place.read_text("utf-8"),
         parser="lalr",
         lexer="basic",
         start="file",
         transformer=TreeBuilder(),
+        cache=tables_file(place),
     )
 
 

@@ -5,8 +5,8 @@ from codecs import BOM_UTF8
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
-from importlib.resources import files
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 from lark import Lark, UnexpectedInput, UnexpectedToken
@@ -24,6 +24,7 @@ from omnigraph.language.schema.tree import (
 )
 from omnigraph.language.schema.trivia import read_trivia
 from omnigraph.language.source import Diagnostic, Source, Span, schema_error
+from omnigraph.language.tables import tables_file
 from omnigraph.limits import PROBLEMS_SHOWN_MAX, SOURCE_BYTES_MAX
 from omnigraph.values import dataclass
 
@@ -94,14 +95,15 @@ def _refuse_unreadable(source: Source) -> None:
 
 @cache
 def _parser() -> Lark:
-    grammar = files("omnigraph.language.schema").joinpath("schema.lark").read_text("utf-8")
+    place = Path(__file__).with_name("schema.lark")
     return Lark(
-        grammar,
+        place.read_text("utf-8"),
         parser="lalr",
         start=["schema", "rest"],
         keep_all_tokens=True,
         maybe_placeholders=False,
         transformer=TreeBuilder(),
+        cache=tables_file(place),
     )
 
 

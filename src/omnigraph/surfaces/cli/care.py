@@ -1,4 +1,4 @@
-"""Commands that look after a graph: doctor, recovery."""
+"""Commands that look after a graph: doctor, relocate, recovery."""
 
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -31,6 +31,26 @@ def doctor(uri: Uri = None, store: Store = None, json: Json = False) -> None:
             say(f"{graph.uri}: {'settled' if not found else f'{len(found)} findings'}")
     if found:
         raise typer.Exit(EXIT_FAILURE)
+
+
+def relocate(uri: Uri = None, store: Store = None, json: Json = False) -> None:
+    """Mend a graph that was moved or copied: its branches look for their files here from now on.
+
+    Writes only inside the graph it is given. Repeat it when it was interrupted.
+
+    Example: omnigraph relocate copy.omni
+    """
+    from omnigraph.api.graph import relocate as relocate_graph
+
+    done = relocate_graph(place(uri, store))
+    if json:
+        say_json(done.to_dict())
+        return
+    for branch, old in done.branches.items():
+        say(f"{branch}: was looked for in '{old}'")
+    say(
+        f"{done.uri}: {len(done.branches)} branches relocated, {done.files_rewritten} files rewritten"
+    )
 
 
 def recovery_list(uri: Uri = None, store: Store = None, json: Json = False) -> None:
