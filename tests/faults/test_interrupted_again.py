@@ -18,6 +18,7 @@ from omnigraph.errors import OmniError
 from omnigraph.failpoints import PARK_SECONDS_MAX, Failpoint, Injected, armed, parked
 from omnigraph.ids import RECOVERY_ACTOR, BranchName, OperationId
 from omnigraph.recovery.audit import RecoveryKind
+from omnigraph.storage.counters import Cost, counting
 from tests.support.child import KILLED, parked_child, run_child
 from tests.support.interruptible import WRITERS, Writer, shown
 from tests.support.settled import assert_settled, fingerprint
@@ -217,6 +218,28 @@ def test_a_recovery_that_dies_three_times_at_one_failpoint_leaves_one_commit_and
     case = interrupt(tmp_path / "g", name, fate, point)
     assert set(recover(case, (dies,), times=3)) == {dies}
     check(case, undisturbed(name))
+
+
+def test_a_record_that_is_there_is_not_written_again(tmp_path: Path) -> None:
+    case = interrupt(tmp_path / "g", "mutation", Fate.FORWARD, Failpoint.TABLES_COMMITTED)
+    with armed(Failpoint.SIDECAR_DELETE), pytest.raises(Injected):
+        case.open()
+    with Graph(open_unsettled(case.uri)) as graph:
+        told = graph.recoveries()
+    assert len(told) == 1
+    with case.open() as graph:
+        assert graph.recoveries() == told
+        assert_settled(graph)
+
+
+@pytest.mark.parametrize(("name", "tables"), [("mutation", 1), ("merge: three-way", 2)])
+def test_a_table_is_restored_once_however_often_recovery_dies(
+    tmp_path: Path, name: str, tables: int
+) -> None:
+    case = interrupt(tmp_path / "g", name, Fate.BACK, WRITERS[name].back[0])
+    with counting() as costs:
+        recover(case, RECOVERY, times=2)
+    assert costs[Cost.TABLE_RESTORES] == tables
 
 
 # ---- as a death
