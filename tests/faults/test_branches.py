@@ -1,6 +1,7 @@
 """Branches made and deleted while faults happen: rows C1, C2, C3, C8 and C9."""
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -137,6 +138,24 @@ def test_c8_a_branch_of_the_same_name_does_not_inherit_what_was_pending(
     note(graph, place, "works")
     story.write_with(graph, "2")
     assert "p1" not in str(content(graph, place))
+    assert_settled(graph)
+
+
+@pytest.mark.parametrize("place", ["owned", "fresh"])
+def test_c8_forks_of_a_later_branch_of_the_same_name_are_kept(stage: Setting, place: str) -> None:
+    """The operation is put back after the later branch was written: as if its recoverer had been slow."""
+    story = stage("insert", place)
+    graph = interrupted(story)
+    (file,) = (Path(story.uri) / "__recovery").iterdir()
+    text = file.read_text()
+    file.unlink()
+    graph.branch_create(place)
+    story.write_with(graph, "2")
+    shown = content(graph, place)
+    file.write_text(text)
+    graph = story.open()
+    assert kinds(graph) == ORPHANED
+    assert content(graph, place) == shown
     assert_settled(graph)
 
 
