@@ -185,7 +185,7 @@ def quietly() -> Iterator[None]:
 # ---- telling and mending
 
 
-@pytest.mark.parametrize("how", ["gone", "cut", "head flipped"])
+@pytest.mark.parametrize("how", HOW)
 def test_damage_is_told_and_a_build_mends_it(whole: Path, how: str) -> None:
     damage(whole, how)
     with omnigraph.open(whole) as graph:

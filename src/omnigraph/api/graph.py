@@ -70,7 +70,7 @@ if TYPE_CHECKING:
         RepairReport,
     )
     from omnigraph.engine.history.diff import Wanted
-    from omnigraph.engine.upkeep.ailments import Ailment
+    from omnigraph.engine.upkeep.ailments import Examination
     from omnigraph.manifest.branches import Branch as BranchFact
     from omnigraph.pipeline.telling import Tell
 
@@ -802,11 +802,15 @@ class Graph:
         else:
             self._engine.recovery.refresh()
 
-    def doctor(self) -> "list[Ailment]":
-        """Check every invariant that must hold between writes; an empty list is a settled graph."""
+    def doctor(self, *, deep: bool = False) -> "Examination":
+        """Check every invariant that must hold between writes; an empty list is a settled graph.
+
+        With `deep` every file is read and compared with the digest that was noted when it was written; the list says
+        then how many `files_compared` there were and how many `files_without_digest`.
+        """
         from omnigraph.engine.upkeep.doctor import examine
 
-        return examine(self._engine)
+        return examine(self._engine, deep=deep)
 
     def recoveries(self) -> list[RecoveryAudit]:
         """Operations that recovery settled, oldest first."""

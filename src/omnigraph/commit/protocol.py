@@ -151,6 +151,7 @@ def _pin(write: TableWrite, hold: Hold) -> Pin:
         expected=write.base.version,
         post_commit=Version(write.base.version + write.commits),
         uuids=() if write.staged is None else (write.staged.uuid,),
+        digests={} if write.staged is None else write.staged.digests,
         forked=write.fork is not None,
         token=hold.lock(write.queue).token,
     )
@@ -190,7 +191,10 @@ def _named(sidecar: Sidecar, writes: Iterable[TableWrite]) -> Iterator[Pin]:
     for pin in sidecar.tables:
         if pin.table_key in known:
             staged = known[pin.table_key]
-            yield replace(pin, uuids=() if staged is None else (staged.uuid,))
+            if staged is None:
+                yield replace(pin, uuids=())
+            else:
+                yield replace(pin, uuids=(staged.uuid,), digests=staged.digests)
 
 
 def _created(desk: Desk, plan: WritePlan, create: Creation) -> Landed:
@@ -216,7 +220,8 @@ def _land(desk: Desk, plan: WritePlan, sidecar: Sidecar, hold: Hold) -> dict[Tab
         _require_turns(desk, sidecar, hold)
         try:
             for one in _land_table(desk, plan, write, hold):
-                landed[write.table_key] = one
+                before = landed.get(write.table_key)
+                landed[write.table_key] = one if before is None else _added(before, one)
         except HeadMoved as error:
             if landed or plan.creations:
                 raise Refused(_conflict(write, error, ManifestConflict)) from error
@@ -231,6 +236,11 @@ def _land(desk: Desk, plan: WritePlan, sidecar: Sidecar, hold: Hold) -> dict[Tab
                 raise
         fail(_LANDED[plan.kind])
     return landed
+
+
+def _added(before: Landed, after: Landed) -> Landed:
+    """The later of two commits of one table, with the files of both: only the later one is published."""
+    return replace(after, digests={**before.digests, **after.digests})
 
 
 @contextmanager
@@ -329,7 +339,10 @@ def _refuse(desk: Desk, sidecar: Sidecar, error: ConflictError) -> None:
 def change_of(plan: WritePlan, landed: Mapping[TableKey, Landed]) -> Change:
     """The publish of a plan whose tables landed."""
     shown = {plan.renames.get(key, key): one for key, one in landed.items()}
-    updates = [Update(table_key=k, at=one.at, row_count=one.row_count) for k, one in shown.items()]
+    updates = [
+        Update(table_key=key, at=one.at, row_count=one.row_count, digests=one.digests)
+        for key, one in shown.items()
+    ]
     updates += [
         Update(
             table_key=p.table_key,

@@ -81,6 +81,8 @@ class Pin:
     post_commit: Version
     confirmed: Version | None = None
     uuids: tuple[str, ...] = ()
+    digests: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
+    """Of the files that the first commit brings, so that whoever completes the operation can note them."""
     forked: bool = False
     token: str | None = None
 

@@ -88,6 +88,7 @@ def _pin_json(pin: Pin, root: Root) -> dict[str, Any]:
             "table_branch": pin.table_branch,
             "confirmed_version": pin.confirmed,
             "transaction_uuids": list(pin.uuids) or None,
+            "digests": dict(pin.digests) or None,
             "forked": pin.forked or None,
             "fencing_token": pin.token,
         }
@@ -232,6 +233,7 @@ def _pin(body: _Json, version: int) -> Pin:
         post_commit=Version(int(body["post_commit_pin"])),
         confirmed=None if confirmed is None else Version(int(confirmed)),
         uuids=tuple(map(str, delta.get("transaction_uuids", ()))),
+        digests={str(key): str(one) for key, one in delta.get("digests", {}).items()},
         forked=bool(delta.get("forked", False)),
         token=_text(delta.get("fencing_token")),
     )

@@ -37,6 +37,7 @@ class Update:
     table_key: TableKey
     at: TableAt
     row_count: int
+    digests: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,6 +192,7 @@ def _version(change: Change, update: Update, life: Life) -> TableVersion:
         branch=update.at.branch,
         row_count=update.row_count,
         incarnation=life.incarnation,
+        digests=update.digests,
     )
 
 

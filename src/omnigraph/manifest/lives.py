@@ -169,7 +169,7 @@ class _Newest:
 
 
 def _registered(rows: pa.Table) -> Iterator[Life]:
-    lives = _incarnations(rows[KEY])
+    lives = incarnations_of(rows[KEY])
     keys, places = rows["table_key"].to_pylist(), rows["location"].to_pylist()
     for key, incarnation, path in zip(keys, lives, places, strict=True):
         yield Life(table_key=TableKey(key), incarnation=int(incarnation), path=path)
@@ -189,7 +189,7 @@ def _newest(rows: pa.Table) -> Iterator[_Newest]:
     """Pick the greatest version per table and life, without looking at the others one by one."""
     if not rows.num_rows:
         return
-    lives = _incarnations(rows[KEY])
+    lives = incarnations_of(rows[KEY])
     keys = rows["table_key"].combine_chunks().dictionary_encode()
     group = keys.indices.to_numpy() * (lives.max() + 1) + lives
     versions = rows["table_version"].to_numpy()
@@ -206,7 +206,7 @@ def _newest(rows: pa.Table) -> Iterator[_Newest]:
         )
 
 
-def _incarnations(ids: pa.ChunkedArray) -> np.ndarray[Any, np.dtype[np.int64]]:
+def incarnations_of(ids: pa.ChunkedArray) -> np.ndarray[Any, np.dtype[np.int64]]:
     """Read the `#n` suffix of row keys; a key without one is life 1."""
     found = np.ones(len(ids), dtype=np.int64)
     marked = pc.match_substring_regex(ids, _LIFE)

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable, Mapping
+from dataclasses import field
 from enum import StrEnum
 from typing import Any, Final
 
@@ -24,6 +25,9 @@ PRIMARY_KEY: Final = b"lance-schema:unenforced-primary-key"
 """Field metadata that makes a swap contend on the key; without it rivals are rebased silently."""
 
 KEY: Final = "object_id"
+
+DIGESTS: Final = "digests"
+"""The field of a version row's metadata that notes the digests of the files its commit brought."""
 
 MANIFEST_SCHEMA: Final = pa.schema(
     [
@@ -92,6 +96,8 @@ class TableVersion:
     branch: str | None
     row_count: int
     incarnation: int = 1
+    digests: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
+    """Of the files that this version brought, by their keys (`storage.digests`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -198,7 +204,7 @@ def _row(record: Record) -> dict[str, Any]:
                 "table_version": record.version,
                 "table_branch": record.branch,
                 "row_count": record.row_count,
-                "metadata": _text({"manifest_path": _place(record), "naming_scheme": "V2"}),
+                "metadata": _text(version_facts(record)),
             }
         case Tombstone():
             return row | {
@@ -216,6 +222,15 @@ def _row(record: Record) -> dict[str, Any]:
         case GraphHead():
             facts = {"head_commit_id": record.commit, "parent_commit_id": record.parent}
             return row | {"object_type": ObjectType.GRAPH_HEAD, "metadata": _text(facts)}
+
+
+def version_facts(record: TableVersion) -> dict[str, Any]:
+    """The JSON of a version row; readers of other releases know the first two and skip the rest."""
+    return {
+        "manifest_path": _place(record),
+        "naming_scheme": "V2",
+        DIGESTS: dict(record.digests) or None,
+    }
 
 
 def _place(record: TableVersion) -> str:

@@ -92,11 +92,8 @@ def _draft(case: Case) -> Draft:
 
 def _landed(case: Case, seen: Observed) -> Update:
     path = table_path(seen.pin, case.snapshot)
-    return _update(
-        case,
-        seen.pin.table_key,
-        TableAt(path=path, branch=seen.pin.table_branch, version=seen.head),
-    )
+    at = TableAt(path=path, branch=seen.pin.table_branch, version=seen.head)
+    return replace(_update(case, seen.pin.table_key, at), digests=seen.pin.digests)
 
 
 def _registered(case: Case, registration: Registration) -> Update:

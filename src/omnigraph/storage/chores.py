@@ -3,6 +3,7 @@
 import copy
 import pickle
 from collections.abc import Callable, Sequence
+from dataclasses import field
 from functools import partial
 from typing import Any, Final
 
@@ -10,6 +11,8 @@ from lance import LanceDataset
 from lance.dataset import Index
 
 from omnigraph.storage import btrees
+from omnigraph.storage.digests import Digests, data_files, digest_new_files, index_files
+from omnigraph.storage.faults import Place
 from omnigraph.storage.tables import Chore, Hands, TableAt
 from omnigraph.values import dataclass
 
@@ -41,8 +44,16 @@ class RewriteWork:
     weight: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class Made:
+    """What Lance made of a piece of work, and the digests of its files where who did it took them."""
+
+    result: Any
+    digests: Digests = field(default_factory=dict)
+
+
 Work = SegmentWork | RewriteWork
-Hand = Callable[[Sequence[Work]], list[Any]]
+Hand = Callable[[Sequence[Work]], list[Made]]
 """Does work of one table version somewhere and brings what Lance made of it, in order."""
 
 
@@ -80,19 +91,21 @@ def _trained(dataset: LanceDataset, work: SegmentWork, fragments: Sequence[int])
 
 def own(dataset: LanceDataset) -> Hand:
     """Do everything in this process, one after the other."""
-    return lambda work: [do(dataset, one) for one in work]
+    return lambda work: [Made(do(dataset, one)) for one in work]
 
 
 def lent(at: TableAt, hands: Hands) -> Hand:
     """Let others do it: work travels as chores, and what came of it travels back."""
 
-    def hand(work: Sequence[Work]) -> list[Any]:
+    def hand(work: Sequence[Work]) -> list[Made]:
         receipts = hands.do([Chore(at, pickle.dumps(one), one.weight) for one in work])
         return [pickle.loads(one) for one in receipts]
 
     return hand
 
 
-def done(dataset: LanceDataset, chore: Chore) -> bytes:
+def done(dataset: LanceDataset, chore: Chore, place: Place) -> bytes:
     """Do a chore that arrived, and spell what came of it."""
-    return pickle.dumps(do(dataset, pickle.loads(chore.work)))
+    result = do(dataset, pickle.loads(chore.work))
+    files = index_files([result]) if isinstance(result, Index) else data_files(result.new_fragments)
+    return pickle.dumps(Made(result, digest_new_files(place, files)))

@@ -6,6 +6,7 @@ from lance import LanceDataset, LanceOperation
 from lance.optimize import Compaction
 
 from omnigraph.storage.chores import Hand, RewriteWork, own
+from omnigraph.storage.digests import Digests
 from omnigraph.storage.fragments import fragment_infos, fragment_rows
 from omnigraph.storage.indices import losing, segment_fragments
 from omnigraph.values import dataclass
@@ -19,6 +20,7 @@ class Rewritten:
     added: int
     removed: int
     uncovered: tuple[str, ...]
+    digests: Digests
 
 
 def compact(
@@ -36,7 +38,8 @@ def compact(
     )
     if not plan.tasks:
         return None
-    done = (hand or own(dataset))([RewriteWork(task) for task in plan.tasks])
+    made = (hand or own(dataset))([RewriteWork(task) for task in plan.tasks])
+    done = [one.result for one in made]
     groups = [LanceOperation.RewriteGroup(r.original_fragments, r.new_fragments) for r in done]
     old = {fragment.id for r in done for fragment in r.original_fragments}
     return Rewritten(
@@ -44,6 +47,7 @@ def compact(
         added=sum(len(r.new_fragments) for r in done),
         removed=len(old),
         uncovered=losing(dataset, old),
+        digests={key: digest for one in made for key, digest in one.digests.items()},
     )
 
 

@@ -8,6 +8,8 @@ from lance import LanceDataset
 
 from omnigraph.runtime import SYSTEM
 from omnigraph.storage.deletions import below
+from omnigraph.storage.digests import digest_new_files
+from omnigraph.storage.faults import Place
 from omnigraph.storage.fragments import fragment_of
 from omnigraph.storage.layout import branch_path
 from omnigraph.storage.objects import Objects
@@ -26,10 +28,11 @@ def copied(
     source: LanceTable,
     dataset: LanceDataset,
     numbers: Sequence[int],
+    place: Place,
 ) -> Written | None:
     """Copy the files of fragments to where the target keeps its own; None when rows have to be written instead.
 
-    `dataset` is the source's. A line reads files of another only where it forked from it, so that they are copied
+    `dataset` is the source's, `place` the target's. A line reads files of another only where it forked from it, so that they are copied
     and not shared: the other line may go.
     """
     if not _is_alike(target, source):
@@ -45,9 +48,11 @@ def copied(
         _taken(objects, home, part.to_json(), files)
         for part, files in zip(parts, places, strict=True)
     ]
+    names = [f"{_DATA}/{file['path']}" for part in fresh for file in part["files"]]
     return Written(
         fragments=tuple(json.dumps(part) for part in fresh),
         rows=sum(part.physical_rows for part in parts),
+        digests=digest_new_files(place, names),
     )
 
 

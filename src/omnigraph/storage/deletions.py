@@ -10,7 +10,7 @@ from lance import LanceDataset
 
 from omnigraph.errors import StorageError
 from omnigraph.storage.layout import branch_path
-from omnigraph.storage.tables import Offsets
+from omnigraph.storage.tables import Offsets, TableAt
 
 NO_OFFSETS: Final[Offsets] = np.empty(0, np.uint32)
 
@@ -41,6 +41,28 @@ def below(
     # A fork names the line it came from by its full address, which ends in the table's own path.
     _, found, rest = spelled.rpartition(f"/{path}")
     return f"{path}{rest}/{name}" if found else None
+
+
+def needed_files(dataset: LanceDataset, at: TableAt) -> dict[str, int | None]:
+    """Place every file of a version that can be placed under the graph root: data, deletions, and index segments."""
+    found: dict[str, int | None] = {}
+
+    def put(base_id: int | None, name: str, size: int | None) -> None:
+        place = below(dataset, at.path, at.branch, base_id, name)
+        if place is not None:
+            found[place] = size
+
+    for fragment in dataset.get_fragments():
+        metadata = fragment.metadata
+        for file in metadata.files:
+            put(file.base_id, f"data/{file._path}", file.file_size_bytes or None)
+        if metadata.deletion_file is not None:
+            deleted = metadata.deletion_file
+            put(deleted.base_id, deleted.path(metadata.id), None)
+    for described in dataset.describe_indices():
+        for segment in described.segments:
+            put(segment.base_id, f"_indices/{segment.uuid}/", segment.size_bytes)
+    return found
 
 
 def decoded(data: bytes, file_type: str) -> Offsets:

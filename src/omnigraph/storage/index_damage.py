@@ -53,27 +53,23 @@ class DamagedSegments:
         reason = next((self._reasons[one] for one in info.segments if one in self._reasons), None)
         return info if reason is None else replace(info, fragments=frozenset(), damage=reason)
 
-    def note(self, at: TableAt, info: IndexInfo, reason: str) -> bool:
+    def note(self, info: IndexInfo, reason: str) -> bool:
         """Note that an index is damaged; tells whether that is news."""
         fresh = [uuid for uuid in info.segments if uuid not in self._reasons]
         self._reasons |= dict.fromkeys(fresh, reason)
-        if fresh:
-            _log.warning("index.damaged", table=_spelled(at), column=info.column, reason=reason)
         return bool(fresh)
 
 
 def warn_of_damage(at: TableAt, info: IndexInfo, reason: str) -> None:
     """Tell whoever reads that an index is of no use to the read."""
+    table = at.name or at.path
+    _log.warning("index.damaged", table=table, column=info.column, reason=reason)
     warnings.warn(
-        f"the {_SPOKEN[info.kind]} on '{info.column}' of {_spelled(at)} is damaged ({reason}) and reads scan the "
+        f"the {_SPOKEN[info.kind]} on '{info.column}' of {table} is damaged ({reason}) and reads scan the "
         "table instead; build it anew with `ensure_indices` or `omnigraph index build`",
         OmniWarning,
         stacklevel=2,
     )
-
-
-def _spelled(at: TableAt) -> str:
-    return at.name or at.path
 
 
 def may_be_damage(error: OmniError) -> bool:

@@ -10,6 +10,7 @@ from lance.dataset import Index
 
 from omnigraph.limits import INDEX_SEGMENTS_MAX
 from omnigraph.storage.chores import BTREE, TEXT, Hand, SegmentWork
+from omnigraph.storage.digests import Digests
 from omnigraph.storage.fragments import fragment_ids, rows_of
 from omnigraph.storage.tables import IndexInfo, IndexKind, IndexSpec
 from omnigraph.storage.text import ANALYZER
@@ -50,6 +51,7 @@ class Segments:
 
     added: tuple[Index, ...]
     removed: tuple[Index, ...]
+    digests: Digests
 
 
 def index_infos(dataset: LanceDataset) -> tuple[IndexInfo, ...]:
@@ -92,7 +94,12 @@ def build(
             removed += [_reference(name, uuid) for uuid in dead]
             live = len(known.segments) - len(dead) if known else 0
             rooms[name] = INDEX_SEGMENTS_MAX - live
-    return Segments(_joined(dataset, work, hand(work), rooms), tuple(removed))
+    made = hand(work)
+    return Segments(
+        _joined(dataset, work, [one.result for one in made], rooms),
+        tuple(removed),
+        {key: digest for one in made for key, digest in one.digests.items()},
+    )
 
 
 def segment_fragments(dataset: LanceDataset) -> dict[str, frozenset[int]]:
@@ -115,17 +122,20 @@ def references(dataset: LanceDataset, uuids: Sequence[str]) -> tuple[Index, ...]
     )
 
 
-def unusable(dataset: LanceDataset, info: IndexInfo, sizes: Mapping[str, int]) -> str | None:
-    """Say why the files of an index cannot be those that were written; `sizes` are the bytes that each segment has."""
+def unfit_size(
+    dataset: LanceDataset, info: IndexInfo, files: Mapping[str, Mapping[str, int]]
+) -> str | None:
+    """Say which segment of an index has other files than were written; `files` are those there are, by segment."""
     for described in dataset.describe_indices():
         for segment in described.segments:
             if segment.uuid not in info.segments:
                 continue
-            if segment.uuid not in sizes:
+            actual = sum(files.get(segment.uuid, {}).values())
+            if not actual:
                 return f"the files of its segment {segment.uuid} are missing"
-            if segment.size_bytes is not None and segment.size_bytes != sizes[segment.uuid]:
+            if segment.size_bytes not in (None, actual):
                 return (
-                    f"the files of its segment {segment.uuid} have {sizes[segment.uuid]} bytes instead of "
+                    f"the files of its segment {segment.uuid} have {actual} bytes instead of "
                     f"{segment.size_bytes}"
                 )
     return None

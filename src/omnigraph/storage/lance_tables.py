@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from typing import cast
 
 import numpy as np
@@ -23,6 +24,14 @@ from omnigraph.storage.copies import copied
 from omnigraph.storage.counters import Cost, record
 from omnigraph.storage.datasets import Datasets
 from omnigraph.storage.deletion_reads import DeletionReads, HeldDeletions, ReadableDeletions
+from omnigraph.storage.deletions import needed_files
+from omnigraph.storage.digests import (
+    Digests,
+    digest_file,
+    digest_key,
+    digest_new_files,
+    new_files,
+)
 from omnigraph.storage.faults import Place, faults
 from omnigraph.storage.index_damage import DamagedSegments
 from omnigraph.storage.object_faults import Doing
@@ -152,7 +161,8 @@ class LanceTables:
     def write(self, at: TableAt, data: Data, *, row_ids: pa.Array | None = None) -> Written:
         """Write fragments for a later `stage_written` or `stage_update`; may run in any process."""
         base = self._base(at)
-        return staging.receipt(staging.write(base, data, base.table.schema, row_ids=row_ids))
+        fragments = staging.write(base, data, base.table.schema, row_ids=row_ids)
+        return staging.receipt(base, fragments)
 
     def copy(self, at: TableAt, source: TableAt, fragments: Sequence[int]) -> Written | None:
         """Copy the files of fragments of another line for a later `stage_written`; None when rows must be written."""
@@ -160,21 +170,24 @@ class LanceTables:
             return None
         with self._writing(at):
             dataset = self._datasets.at(source)
-            return copied(self._objects, self.open(at), self.open(source), dataset, fragments)
+            place = self._datasets.place(at.path, at.branch, at.version)
+            return copied(
+                self._objects, self.open(at), self.open(source), dataset, fragments, place
+            )
 
     def stage_written(
         self, at: TableAt, written: Sequence[Written], *, overwrite: bool = False
     ) -> Staged:
         """Describe the append (or overwrite) of fragments that workers wrote."""
         change = staging.written(self._base(at), written, replacing=overwrite)
-        return _staged(at, StagedKind.OVERWRITE if overwrite else StagedKind.APPEND, change)
+        return self._staged(at, StagedKind.OVERWRITE if overwrite else StagedKind.APPEND, change)
 
     def stage_update(self, at: TableAt, written: Sequence[Written], addresses: pa.Array) -> Staged:
         """Describe one commit in which rows at these addresses go and written ones come."""
         change = staging.update(self._base(at), written, addresses)
         record(Cost.STAGE_MERGE)
         record(Cost.STAGE_MERGE_ROWS, change.added)
-        return _staged(at, StagedKind.MERGE, change)
+        return self._staged(at, StagedKind.MERGE, change)
 
     def is_far(self, at: TableAt, addresses: pa.Array, *, appending: bool) -> bool:
         """Tell whether rows lie so far apart that an append and a takeover cost less than one update of them."""
@@ -201,7 +214,7 @@ class LanceTables:
         change = staging.takeover(self._base(at), [written], heirs, addresses, other)
         record(Cost.STAGE_MERGE)
         record(Cost.STAGE_MERGE_ROWS, change.added)
-        return _staged(at, StagedKind.MERGE, change)
+        return self._staged(at, StagedKind.MERGE, change)
 
     def mark(self, at: TableAt, addresses: pa.Array) -> tuple[Marked, ...]:
         """Mark rows deleted for a later `stage_marked`; may run in any process."""
@@ -214,7 +227,7 @@ class LanceTables:
         change = staging.marked(self._base(at), written, marked)
         record(Cost.STAGE_MERGE)
         record(Cost.STAGE_MERGE_ROWS, change.added)
-        return _staged(at, StagedKind.MERGE, change)
+        return self._staged(at, StagedKind.MERGE, change)
 
     def stage_append(
         self, at: TableAt, data: Data | None, *, parts: Sequence[Written] = ()
@@ -223,7 +236,7 @@ class LanceTables:
         change = staging.append(self._base(at), data, parts)
         record(Cost.STAGE_APPEND)
         record(Cost.STAGE_APPEND_ROWS, change.added)
-        return _staged(at, StagedKind.APPEND, change)
+        return self._staged(at, StagedKind.APPEND, change)
 
     def stage_merge(
         self, at: TableAt, rows: pa.Table, *, deletes: pa.Array | None = None
@@ -233,13 +246,13 @@ class LanceTables:
         change = staging.merge(self._base(at), rows, doomed)
         record(Cost.STAGE_MERGE)
         record(Cost.STAGE_MERGE_ROWS, change.added)
-        return _staged(at, StagedKind.MERGE, change)
+        return self._staged(at, StagedKind.MERGE, change)
 
     def stage_overwrite(self, at: TableAt, data: Data) -> Staged:
         """Stage the replacement of all rows."""
         change = staging.overwrite(self._base(at), data)
         record(Cost.STAGE_OVERWRITE)
-        return _staged(at, StagedKind.OVERWRITE, change)
+        return self._staged(at, StagedKind.OVERWRITE, change)
 
     def stage_delete(
         self, at: TableAt, ids: pa.Array, *, addresses: pa.Array | None = None
@@ -249,13 +262,31 @@ class LanceTables:
         if change is None:
             return None
         record(Cost.STAGE_DELETE)
-        return _staged(at, StagedKind.DELETE, change)
+        return self._staged(at, StagedKind.DELETE, change)
 
     # ---- staged shape
 
-    def check_indices(self, at: TableAt) -> tuple[IndexInfo, ...]:
-        """Look at the files of every index and open it; one that cannot be used is `damaged` for reads too."""
-        return self.open(at).check_indices(reclaim.segment_sizes(self._datasets, at.path))
+    def check_indices(self, at: TableAt, noted: Mapping[str, str]) -> tuple[IndexInfo, ...]:
+        """Compare the files of every index with what was noted; one that cannot be used is `damaged` for reads too."""
+        return self.open(at).check_indices(reclaim.segment_files(self._datasets, at.path), noted)
+
+    def needed_files(self, at: TableAt) -> Mapping[str, int | None]:
+        """The data and deletion files of a version, and its index segments with a slash at the end; and their bytes."""
+        with faults(Doing.READ, self._datasets.place_of(at)):
+            return needed_files(self._datasets.at(at), at)
+
+    def listed_files(self, path: str) -> Mapping[str, int]:
+        """Every file in the directory of a table and its bytes; one listing."""
+        found = reclaim.file_sizes(self._datasets, path)
+        return {f"{path}/{name}": size for name, size in found.items()}
+
+    def digest(self, path: str) -> str | None:
+        """Read a file and give its digest; None where a file is not worth a request."""
+        root = self._datasets.root
+        if not root.is_local:
+            return None
+        with faults(Doing.READ, self._datasets.place(path, None)):
+            return digest_file(root.at(path))
 
     def stage_indices(
         self, at: TableAt, specs: Sequence[IndexSpec], hands: Hands | None = None
@@ -275,7 +306,9 @@ class LanceTables:
         record(Cost.STAGE_INDICES)
         record(Cost.VECTOR_BUILDS, sum(spec.kind is IndexKind.VECTOR for spec in specs))
         operation = LanceOperation.CreateIndex(list(segments.added), list(segments.removed))
-        return _staged(at, StagedKind.INDICES, staging.Change(operation=operation))
+        return self._staged(
+            at, StagedKind.INDICES, staging.Change(operation=operation, digests=segments.digests)
+        )
 
     def stage_release(self, at: TableAt) -> Staged | None:
         """Stage the removal of index segments that keep small fragments apart."""
@@ -285,7 +318,7 @@ class LanceTables:
         if not removed:
             return None
         operation = LanceOperation.CreateIndex([], list(removed))
-        return _staged(at, StagedKind.INDICES, staging.Change(operation=operation))
+        return self._staged(at, StagedKind.INDICES, staging.Change(operation=operation))
 
     def stage_compaction(
         self, at: TableAt, rows_max: int | None = None, hands: Hands | None = None
@@ -296,10 +329,10 @@ class LanceTables:
         if rewritten is None:
             return None
         record(Cost.STAGE_COMPACTION)
-        return _staged(
+        return self._staged(
             at,
             StagedKind.COMPACTION,
-            staging.Change(operation=rewritten.operation),
+            staging.Change(operation=rewritten.operation, digests=rewritten.digests),
             fragments_added=rewritten.added,
             fragments_removed=rewritten.removed,
             uncovered=rewritten.uncovered,
@@ -308,7 +341,8 @@ class LanceTables:
     def do(self, chore: Chore) -> bytes:
         """Do a chore that a `stage_` call elsewhere cut."""
         with self._writing(chore.at):
-            return chores.done(self._datasets.at(chore.at), chore)
+            place = self._datasets.place(chore.at.path, chore.at.branch, chore.at.version)
+            return chores.done(self._datasets.at(chore.at), chore, place)
 
     def _hand(self, at: TableAt, hands: Hands | None) -> chores.Hand:
         return chores.own(self._datasets.at(at)) if hands is None else chores.lent(at, hands)
@@ -318,7 +352,7 @@ class LanceTables:
         with self._writing(at):
             operation = columns.change(self._datasets.at(at), changes)
         record(Cost.STAGE_COLUMNS)
-        return _staged(at, StagedKind.COLUMNS, staging.Change(operation=operation))
+        return self._staged(at, StagedKind.COLUMNS, staging.Change(operation=operation))
 
     def stage_settings(self, at: TableAt) -> Staged | None:
         """Stage the removal of auto-cleanup keys; None when there are none."""
@@ -327,7 +361,7 @@ class LanceTables:
             return None
         removed = LanceOperation.UpdateMap(dict.fromkeys(keys), replace=False)
         operation = LanceOperation.UpdateConfig(config_updates=removed)
-        return _staged(at, StagedKind.SETTINGS, staging.Change(operation=operation))
+        return self._staged(at, StagedKind.SETTINGS, staging.Change(operation=operation))
 
     # ---- moving a HEAD
 
@@ -349,7 +383,7 @@ class LanceTables:
             lock=lock,
         )
         record(Cost.TABLE_COMMITS)
-        return landed
+        return replace(landed, digests=staged.digests)
 
     def restore(
         self,
@@ -408,25 +442,33 @@ class LanceTables:
     def _writing(self, at: TableAt) -> AbstractContextManager[None]:
         return faults(Doing.WRITE, self._datasets.place(at.path, at.branch, at.version))
 
+    def _staged(
+        self,
+        at: TableAt,
+        kind: StagedKind,
+        change: staging.Change,
+        *,
+        fragments_added: int = 0,
+        fragments_removed: int = 0,
+        uncovered: tuple[str, ...] = (),
+    ) -> Staged:
+        transaction = Transaction(at.version, change.operation)
+        return Staged(
+            at=at,
+            uuid=transaction.uuid,
+            kind=kind,
+            rows_added=change.added,
+            rows_deleted=change.deleted,
+            fragments_added=fragments_added,
+            fragments_removed=fragments_removed,
+            uncovered=uncovered,
+            digests=self._digests(at, change),
+            transaction=transaction,
+        )
 
-def _staged(
-    at: TableAt,
-    kind: StagedKind,
-    change: staging.Change,
-    *,
-    fragments_added: int = 0,
-    fragments_removed: int = 0,
-    uncovered: tuple[str, ...] = (),
-) -> Staged:
-    transaction = Transaction(at.version, change.operation)
-    return Staged(
-        at=at,
-        uuid=transaction.uuid,
-        kind=kind,
-        rows_added=change.added,
-        rows_deleted=change.deleted,
-        fragments_added=fragments_added,
-        fragments_removed=fragments_removed,
-        uncovered=uncovered,
-        transaction=transaction,
-    )
+    def _digests(self, at: TableAt, change: staging.Change) -> Digests:
+        """The digests of all files that a change brings; those that nobody took yet are taken here."""
+        known = change.digests
+        left = [name for name in new_files(change.operation) if digest_key(name) not in known]
+        place = self._datasets.place(at.path, at.branch, at.version)
+        return {**known, **digest_new_files(place, left)}

@@ -71,14 +71,13 @@ def sizes(datasets: Datasets, path: str) -> Mapping[str | None, int]:
     return found
 
 
-def segment_sizes(datasets: Datasets, path: str) -> Mapping[str, int]:
-    """The bytes of every index segment of a table, on whichever line it lies, by its uuid."""
-    found: dict[str, int] = {}
+def segment_files(datasets: Datasets, path: str) -> Mapping[str, Mapping[str, int]]:
+    """The files of every index segment of a table and their bytes, on whichever line it lies, by its uuid."""
+    found: dict[str, dict[str, int]] = {}
     for name, weight in file_sizes(datasets, path).items():
         _, is_index, rest = f"/{name}".partition("/_indices/")
         if is_index:
-            uuid = rest.partition("/")[0]
-            found[uuid] = found.get(uuid, 0) + weight
+            found.setdefault(rest.partition("/")[0], {})[name] = weight
     return found
 
 

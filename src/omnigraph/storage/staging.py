@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import field, replace
 from typing import Any, Final
 
 import numpy as np
@@ -14,6 +14,7 @@ from lance.fragment import RowIdSequence, write_fragments
 
 from omnigraph.errors import InternalError, shorten
 from omnigraph.limits import DELETION_WRITES_MAX, FRAGMENT_BYTES_MAX, STREAM_ROWS
+from omnigraph.storage.digests import Digests, data_files, deletion_files, digest_new_files
 from omnigraph.storage.faults import Place, faults
 from omnigraph.storage.fragments import fragment_of, fragment_rows
 from omnigraph.storage.object_faults import Doing
@@ -47,6 +48,8 @@ class Change:
     operation: Any
     added: int = 0
     deleted: int = 0
+    digests: Digests = field(default_factory=dict)
+    """Of files that others wrote for it."""
 
 
 def append(base: Base, data: Data | None, parts: Sequence[Written] = ()) -> Change:
@@ -56,7 +59,9 @@ def append(base: Base, data: Data | None, parts: Sequence[Written] = ()) -> Chan
         fragments += write(base, data, base.table.schema)
     if not fragments:
         raise InternalError("an append without rows was staged; leave the table out instead")
-    return Change(operation=LanceOperation.Append(fragments), added=_rows(fragments))
+    return Change(
+        operation=LanceOperation.Append(fragments), added=_rows(fragments), digests=_told(parts)
+    )
 
 
 def overwrite(base: Base, data: Data) -> Change:
@@ -74,18 +79,27 @@ def written(base: Base, parts: Sequence[Written], *, replacing: bool) -> Change:
     """Describe the append or overwrite of fragments that workers wrote."""
     fragments = _fragments(parts)
     if replacing:
-        return _overwritten(base.dataset.lance_schema, fragments, base.table.count())
+        change = _overwritten(base.dataset.lance_schema, fragments, base.table.count())
+        return replace(change, digests=_told(parts))
     if not fragments:
         raise InternalError("an append without rows was staged; leave the table out instead")
-    return Change(operation=LanceOperation.Append(fragments), added=_rows(fragments))
+    return Change(
+        operation=LanceOperation.Append(fragments), added=_rows(fragments), digests=_told(parts)
+    )
 
 
-def receipt(fragments: Sequence[FragmentMetadata]) -> Written:
-    """Spell written fragments so that they can travel."""
+def receipt(base: Base, fragments: Sequence[FragmentMetadata]) -> Written:
+    """Spell written fragments so that they can travel, with the digests of their files."""
     return Written(
         fragments=tuple(json.dumps(fragment.to_json()) for fragment in fragments),
         rows=_rows(fragments),
+        digests=digest_new_files(base.place, data_files(fragments)),
     )
+
+
+def _told(parts: Sequence[Written] | Sequence[Marked]) -> Digests:
+    """The digests that came with receipts."""
+    return {key: digest for part in parts for key, digest in part.digests.items()}
 
 
 def merge(base: Base, rows: pa.Table, deletes: pa.Array) -> Change:
@@ -107,7 +121,8 @@ def merge(base: Base, rows: pa.Table, deletes: pa.Array) -> Change:
 
 def update(base: Base, parts: Sequence[Written], addresses: pa.Array) -> Change:
     """Describe an update that workers wrote: rows at these addresses go, the written ones come."""
-    return _replaced(base, _fragments(parts), np.unique(addresses.to_numpy(zero_copy_only=False)))
+    doomed = np.unique(addresses.to_numpy(zero_copy_only=False))
+    return replace(_replaced(base, _fragments(parts), doomed), digests=_told(parts))
 
 
 def takeover(
@@ -132,10 +147,21 @@ def mark(base: Base, addresses: pa.Array) -> tuple[Marked, ...]:
     places = np.sort(addresses.to_numpy(zero_copy_only=False))
     numbers, counts = np.unique(places >> np.uint64(32), return_counts=True)
     updated, _ = _without(base, places)
-    kept = {fragment.id: json.dumps(fragment.to_json()) for fragment in updated}
+    kept = {fragment.id: fragment for fragment in updated}
     return tuple(
-        Marked(number=number, rows=count, fragment=kept.get(number))
+        _mark(base, number, count, kept.get(number))
         for number, count in zip(numbers.tolist(), counts.tolist(), strict=True)
+    )
+
+
+def _mark(base: Base, number: int, count: int, left: FragmentMetadata | None) -> Marked:
+    if left is None:
+        return Marked(number=number, rows=count, fragment=None)
+    return Marked(
+        number=number,
+        rows=count,
+        fragment=json.dumps(left.to_json()),
+        digests=digest_new_files(base.place, deletion_files([left])),
     )
 
 
@@ -144,7 +170,8 @@ def marked(base: Base, parts: Sequence[Written], marks: Sequence[Marked]) -> Cha
     texts = [mark.fragment for mark in marks if mark.fragment is not None]
     gone = [mark.number for mark in marks if mark.fragment is None]
     updated = [FragmentMetadata.from_json(text) for text in texts]
-    return _update(base, _fragments(parts), updated, gone, sum(mark.rows for mark in marks))
+    change = _update(base, _fragments(parts), updated, gone, sum(mark.rows for mark in marks))
+    return replace(change, digests={**_told(parts), **_told(marks)})
 
 
 def delete(base: Base, ids: pa.Array, known: pa.Array | None = None) -> Change | None:

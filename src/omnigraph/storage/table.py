@@ -21,6 +21,7 @@ from omnigraph.storage.blob_reads import BlobReads
 from omnigraph.storage.blobs import BlobDescriptor, BlobForm, descriptors
 from omnigraph.storage.counters import Cost, record
 from omnigraph.storage.deletion_reads import DeletionReads
+from omnigraph.storage.digests import Digests, digest_file, digest_key, name_below_line
 from omnigraph.storage.faults import Place, faults
 from omnigraph.storage.fragments import fragment_infos, fragment_of
 from omnigraph.storage.index_damage import (
@@ -30,7 +31,7 @@ from omnigraph.storage.index_damage import (
     reason_of,
     warn_of_damage,
 )
-from omnigraph.storage.indices import index_infos, uncovered, unusable
+from omnigraph.storage.indices import index_infos, uncovered, unfit_size
 from omnigraph.storage.object_faults import Doing
 from omnigraph.storage.physical import logical
 from omnigraph.storage.search import ROW_ID
@@ -375,17 +376,32 @@ class LanceTable:
         """The index segments of the graph that reads found damaged so far."""
         return self._damaged.uuids
 
-    def check_indices(self, sizes: Mapping[str, int]) -> tuple[IndexInfo, ...]:
-        """Note the indices whose files are gone, cut, or cannot be opened; `sizes` are the bytes of every segment."""
+    def check_indices(
+        self, files: Mapping[str, Mapping[str, int]], noted: Digests
+    ) -> tuple[IndexInfo, ...]:
+        """Note the indices whose files are gone, cut, changed, or cannot be opened; `files` are those of each segment."""
         for info in self.indices():
-            if info.damage is None and (reason := self._spoilt(info, sizes)) is not None:
-                self._damaged.note(self._at, info, reason)
+            if info.damage is None and (reason := self._spoilt(info, files, noted)) is not None:
+                self._damaged.note(info, reason)
         return self.indices()
 
-    def _spoilt(self, info: IndexInfo, sizes: Mapping[str, int]) -> str | None:
+    def _spoilt(
+        self, info: IndexInfo, files: Mapping[str, Mapping[str, int]], noted: Digests
+    ) -> str | None:
         with faults(Doing.READ, self._place):
-            reason = unusable(self._dataset, info, sizes)
-        return reason or self._unopened(info)
+            reason = unfit_size(self._dataset, info, files)
+        if reason is not None:
+            return reason
+        names = [name for uuid in info.segments for name in files[uuid]]
+        expected = {name: noted.get(digest_key(name_below_line(name) or name)) for name in names}
+        if not self._place.root.is_local or None in expected.values():
+            return self._unopened(info)
+        # Some bits of an index make Lance ask for more memory than there is: what is known as whole is not opened.
+        home = self._place.root.at(self._at.path)
+        with faults(Doing.READ, self._place):
+            changed = (name for name in names if digest_file(f"{home}/{name}") != expected[name])
+            found = next(changed, None)
+        return None if found is None else f"'{found}' is not what was written"
 
     def _unopened(self, info: IndexInfo) -> str | None:
         """Why an index cannot be opened, if it is damaged."""
@@ -510,7 +526,7 @@ class LanceTable:
 
     def _note(self, infos: Sequence[IndexInfo], error: OmniError) -> None:
         for info in infos:
-            if self._damaged.note(self._at, info, reason_of(error)):
+            if self._damaged.note(info, reason_of(error)):
                 warn_of_damage(self._at, info, reason_of(error))
 
     def _pays(self, column: str, values: int) -> bool:

@@ -70,6 +70,8 @@ class Staged:
     fragments_added: int = 0
     fragments_removed: int = 0
     uncovered: tuple[str, ...] = ()
+    digests: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
+    """Of the files it brings (`storage.digests`); a file without one is not checked by its contents later."""
     transaction: object = field(repr=False, compare=False)
     """Private to storage: callers never look inside."""
 
@@ -81,6 +83,7 @@ class Landed:
     at: TableAt
     row_count: int
     uuid: str
+    digests: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -199,6 +202,7 @@ class Written:
 
     fragments: tuple[str, ...]
     rows: int
+    digests: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,6 +236,7 @@ class Marked:
     number: int
     rows: int
     fragment: str | None
+    digests: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -550,11 +555,27 @@ class Tables(Protocol):
         """
         ...
 
-    def check_indices(self, at: TableAt) -> tuple[IndexInfo, ...]:
-        """Look at the files of every index and open it; one that cannot be used is `damaged` for reads too.
+    def check_indices(self, at: TableAt, noted: Mapping[str, str]) -> tuple[IndexInfo, ...]:
+        """Compare the files of every index with what was noted; one that cannot be used is `damaged` for reads too.
 
-        One listing of the table. A file whose bytes changed where nobody looks is not noticed.
+        One listing of the table. `noted` are digests by the keys of files; an index with a file that has none is
+        opened instead, which does not notice every damage.
         """
+        ...
+
+    def needed_files(self, at: TableAt) -> Mapping[str, int | None]:
+        """The data and deletion files of a version, and its index segments with a slash at the end; and their bytes.
+
+        Paths are relative to the graph root.
+        """
+        ...
+
+    def listed_files(self, path: str) -> Mapping[str, int]:
+        """Every file in the directory of a table, by its path from the graph root, and its bytes; one listing."""
+        ...
+
+    def digest(self, path: str) -> str | None:
+        """Read a file and give its digest; None where a file is not worth a request."""
         ...
 
     def stage_indices(

@@ -1,9 +1,29 @@
 """What the doctor finds: something that should not be, where, and what to do about it."""
 
+from collections.abc import Iterable
 from typing import Any
 
 from omnigraph.ids import TableKey
 from omnigraph.values import dataclass
+
+
+class Examination(list["Ailment"]):
+    """What an examination found; an empty one is a settled graph.
+
+    A deep one says as well how many files it compared with the digests that were noted when they were written, and
+    how many files of the newest versions nobody noted one of.
+    """
+
+    def __init__(
+        self,
+        found: Iterable["Ailment"] = (),
+        *,
+        files_compared: int | None = None,
+        files_without_digest: int | None = None,
+    ) -> None:
+        super().__init__(found)
+        self.files_compared = files_compared
+        self.files_without_digest = files_without_digest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,6 +1,6 @@
 """Is the graph settled? Every invariant that must hold between writes, checked by looking."""
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import partial
 
 import pyarrow as pa
@@ -12,8 +12,9 @@ from omnigraph.commit.guard import covered_by
 from omnigraph.commit.liveness import find_drift
 from omnigraph.commit.queues import SCHEMA_APPLY, QueueKey, queue_key
 from omnigraph.engine.engine import Engine
-from omnigraph.engine.upkeep.ailments import Ailment
+from omnigraph.engine.upkeep.ailments import Ailment, Examination
 from omnigraph.engine.upkeep.chronicle import chronicle
+from omnigraph.engine.upkeep.files import check_files, table_digests
 from omnigraph.errors import (
     LockTimeout,
     NotFoundError,
@@ -21,7 +22,7 @@ from omnigraph.errors import (
     SidecarUnreadable,
     StorageError,
 )
-from omnigraph.ids import MAIN, BranchName, node_key
+from omnigraph.ids import MAIN, BranchName, TableKey, node_key
 from omnigraph.limits import EXAMINATIONS_MAX
 from omnigraph.manifest.forks import ForkStatus, fork_status
 from omnigraph.manifest.names import SCHEMA_APPLY_LOCK
@@ -30,17 +31,17 @@ from omnigraph.manifest.snapshot import Entry, Snapshot
 from omnigraph.storage.layout import SCHEMA_FILES, staging_path
 
 
-def examine(engine: Engine) -> list[Ailment]:
-    """Check everything; an empty list is a settled graph."""
+def examine(engine: Engine, *, deep: bool = False) -> Examination:
+    """Check everything; an empty list is a settled graph. With `deep` every file is read and compared."""
     for _ in range(EXAMINATIONS_MAX):
         before = _marks(engine)
         try:
-            return _examined(engine)
+            return _examined(engine, deep)
         except NotFoundError:
             if _marks(engine) == before:
                 raise
             # A branch went, or a type got another name, while it was looked at.
-    return _examined(engine)
+    return _examined(engine, deep)
 
 
 def _marks(engine: Engine) -> object:
@@ -48,14 +49,24 @@ def _marks(engine: Engine) -> object:
     return engine.manifest.rows.branch_names(), engine.manifest.rows.head(None)
 
 
-def _examined(engine: Engine) -> list[Ailment]:
+def _examined(engine: Engine, deep: bool) -> Examination:
     found = [*_pending(engine), *_schema_change(engine), *_strayed(engine)]
-    if any(one.check == "moved graph" for one in found):
-        # Nothing that a branch says can be relied on.
-        return found
-    for name in _branches(engine):
-        found += _branch(engine, name)
-    return [*found, *chronicle(engine, _branches(engine)), *_orphan_forks(engine)]
+    # Nothing that a branch of a moved graph says can be relied on.
+    is_moved = any(one.check == "moved graph" for one in found)
+    branches = [MAIN] if is_moved else _branches(engine)
+    files = check_files(engine, branches) if deep else None
+    if not is_moved:
+        spoilt = frozenset[TableKey]() if files is None else files.spoilt
+        for name in branches:
+            found += _branch(engine, name, spoilt)
+        found += (*chronicle(engine, branches), *_orphan_forks(engine))
+    if files is None:
+        return Examination(found)
+    return Examination(
+        [*files.ailments, *found],
+        files_compared=files.compared,
+        files_without_digest=files.without_digest,
+    )
 
 
 def _strayed(engine: Engine) -> Iterator[Ailment]:
@@ -164,16 +175,31 @@ def _contract(engine: Engine) -> Iterator[Ailment]:
 # ---- one branch
 
 
-def _branch(engine: Engine, branch: BranchName) -> list[Ailment]:
-    snapshot = engine.manifest.load(branch).snapshot
+def _branch(engine: Engine, branch: BranchName, spoilt: frozenset[TableKey]) -> list[Ailment]:
+    """Check the tables of a branch; rows of those that are spoilt are not read."""
+    state = engine.manifest.load(branch)
+    snapshot = state.snapshot
+    owned = [one for one in snapshot.entries.values() if one.at.branch == lance_branch(branch)]
+    noted = table_digests(state) if owned else {}
     found: list[Ailment] = []
     for entry in snapshot.entries.values():
-        if entry.at.branch == lance_branch(branch):
+        if entry in owned:
             found += _checked(branch, entry, lambda one: _drift(engine, branch, one))
-            found += _checked(branch, entry, lambda one: _damaged_indices(engine, branch, one))
+            found += _checked(
+                branch, entry, lambda one: _damaged_indices(engine, branch, one, noted)
+            )
+        if not spoilt.isdisjoint(_read_for(engine, entry.table_key)):
+            continue
         found += _checked(branch, entry, lambda one: _duplicates(engine, branch, one))
         found += _checked(branch, entry, lambda one: _dangling(engine, branch, one, snapshot))
     return list(dict.fromkeys(found))
+
+
+def _read_for(engine: Engine, table: TableKey) -> set[TableKey]:
+    """The tables whose rows the checks of a table read."""
+    edge = engine.contracts.current().catalog.tables.get(table)
+    ends = (edge.source, edge.target) if isinstance(edge, EdgeType) else ()
+    return {table, *map(node_key, ends)}
 
 
 def _checked(
@@ -194,8 +220,10 @@ def _checked(
         ]
 
 
-def _damaged_indices(engine: Engine, branch: BranchName, entry: Entry) -> Iterator[Ailment]:
-    for info in engine.store.tables.check_indices(entry.at):
+def _damaged_indices(
+    engine: Engine, branch: BranchName, entry: Entry, noted: Mapping[str, Mapping[str, str]]
+) -> Iterator[Ailment]:
+    for info in engine.store.tables.check_indices(entry.at, noted.get(entry.at.path, {})):
         if info.damage is not None:
             yield Ailment(
                 check="damaged index",
@@ -284,10 +312,16 @@ def _orphan_forks(engine: Engine) -> Iterator[Ailment]:
         for entry in engine.manifest.load(branch).snapshot.entries.values()
     }
     for entry in engine.manifest.load(MAIN).snapshot.entries.values():
-        for fork in engine.store.tables.forks(entry.at.path):
-            if (entry.at.path, fork) not in owned:
-                key = queue_key(entry.table_key, fork)
-                yield from _confirm(engine, [key], partial(_orphan_fork, engine, entry, fork))
+        yield from _checked(MAIN, entry, lambda one: _unowned_forks(engine, one, owned))
+
+
+def _unowned_forks(
+    engine: Engine, entry: Entry, owned: Collection[tuple[str, str | None]]
+) -> Iterator[Ailment]:
+    for fork in engine.store.tables.forks(entry.at.path):
+        if (entry.at.path, fork) not in owned:
+            key = queue_key(entry.table_key, fork)
+            yield from _confirm(engine, [key], partial(_orphan_fork, engine, entry, fork))
 
 
 def _orphan_fork(engine: Engine, entry: Entry, fork: str) -> Iterator[Ailment]:

@@ -1,6 +1,6 @@
 """Indexes: how far each one is, and building those that are missing."""
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import nullcontext
 from enum import StrEnum
 from functools import partial
@@ -9,6 +9,7 @@ from typing import Any
 from omnigraph.commit.plan import Step, TableWrite
 from omnigraph.commit.sidecar import WriterKind
 from omnigraph.engine.engine import Engine
+from omnigraph.engine.upkeep.files import table_digests
 from omnigraph.engine.upkeep.hands import own_hands
 from omnigraph.engine.upkeep.wanted import absent, missing, untrainable, wanted
 from omnigraph.engine.upkeep.work import Writes, each, maintenance
@@ -71,14 +72,15 @@ class IndexReport:
 def index_status(engine: Engine, branch: BranchName = MAIN) -> IndexReport:
     """Say how far every index is, without building any; the files of those that are there are looked at."""
     view = engine.view(branch_name(branch, "index status"))
-    check_indices(engine, view.snapshot.entries.values())
+    check_indices(engine, view)
     return IndexReport(indexes=tuple(_statuses(engine, view)))
 
 
-def check_indices(engine: Engine, entries: Iterable[Entry]) -> None:
-    """Look at the files of every index of some tables; reads and builds know the damaged ones afterwards."""
-    for entry in entries:
-        engine.store.tables.check_indices(entry.at)
+def check_indices(engine: Engine, view: View) -> None:
+    """Compare the files of every index with what was noted; reads and builds know the damaged ones afterwards."""
+    noted = table_digests(engine.manifest.current(view.branch))
+    for entry in view.snapshot.entries.values():
+        engine.store.tables.check_indices(entry.at, noted.get(entry.at.path, {}))
 
 
 def pending(engine: Engine, view: View, tables: Sequence[TableKey]) -> tuple[IndexStatus, ...]:
@@ -140,7 +142,7 @@ def ensure_indices(
     """Build every missing or damaged index, all of one table in one commit, all tables in one publish."""
     engine.require_writable("ensure indices")
     target = branch_name(branch, "ensure indices")
-    check_indices(engine, engine.view(target).snapshot.entries.values())
+    check_indices(engine, engine.view(target))
     built = _ensure(engine, target, actor, None, hands)
     return IndexReport(indexes=index_status(engine, target).indexes, built=built)
 

@@ -9,25 +9,34 @@ from omnigraph.surfaces.cli.output import EXIT_FAILURE, say, say_json
 
 if TYPE_CHECKING:
     from omnigraph.api.results import RecoveryAudit, RecoverySidecar
+    from omnigraph.engine.upkeep.ailments import Examination
 
 OperationArgument = Annotated[
     str, typer.Argument(metavar="ID", help="The operation, as `recovery list` shows it.")
 ]
+Deep = Annotated[
+    bool,
+    typer.Option(
+        "--deep", help="Read every file and compare it with the digest noted when it was written."
+    ),
+]
 Confirm = Annotated[bool, typer.Option("--confirm", help="Yes, give it up.")]
 
 
-def doctor(uri: Uri = None, store: Store = None, json: Json = False) -> None:
+def doctor(uri: Uri = None, store: Store = None, deep: Deep = False, json: Json = False) -> None:
     """Check every invariant that must hold between writes; changes nothing.
 
-    Example: omnigraph doctor people.omni
+    Example: omnigraph doctor people.omni --deep
     """
     with opened(place(uri, store)) as graph:
-        found = graph.doctor()
+        found = graph.doctor(deep=deep)
         if json:
-            say_json({"settled": not found, "findings": [one.to_dict() for one in found]})
+            say_json(_examination(found))
         else:
             for one in found:
                 say(str(one))
+            if deep:
+                say(_files_told(found))
             say(f"{graph.uri}: {'settled' if not found else f'{len(found)} findings'}")
     if found:
         raise typer.Exit(EXIT_FAILURE)
@@ -51,6 +60,27 @@ def relocate(uri: Uri = None, store: Store = None, json: Json = False) -> None:
     say(
         f"{done.uri}: {len(done.branches)} branches relocated, {done.files_rewritten} files rewritten"
     )
+
+
+def _examination(found: "Examination") -> dict[str, Any]:
+    counts = {
+        "files_compared": found.files_compared,
+        "files_without_digest": found.files_without_digest,
+    }
+    return {
+        "settled": not found,
+        "findings": [one.to_dict() for one in found],
+        **{name: count for name, count in counts.items() if count is not None},
+    }
+
+
+def _files_told(found: "Examination") -> str:
+    compared, without = found.files_compared or 0, found.files_without_digest or 0
+    told = f"{compared} {'file' if compared == 1 else 'files'} compared with what was written"
+    if not without:
+        return told
+    spoken = "1 file was" if without == 1 else f"{without} files were"
+    return f"{told}; {spoken} written before digests were kept, or on an object store"
 
 
 def recovery_list(uri: Uri = None, store: Store = None, json: Json = False) -> None:
