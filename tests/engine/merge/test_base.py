@@ -326,3 +326,52 @@ def test_what_belongs_to_one_branch_is_not_brought(graph: Graph) -> None:
     ]
     assert texts
     assert not [text for text in texts if "operation_id" in text or "batch_id" in text]
+
+
+# ---- cleanup keeps what merges need
+
+
+def churn(graph: Graph, branch: str) -> None:
+    """Leave versions behind that nothing shows any more."""
+    for number in range(3):
+        put(graph, branch, f"churn_{branch}", number)
+
+
+@pytest.mark.parametrize("early", [True, False])
+def test_cleanup_keeps_what_tells_a_state_that_goes_later(graph: Graph, early: bool) -> None:
+    through_a_feature(graph, lambda _: None)
+    if not early:
+        graph.branch_delete("f")
+    for branch in ("main", "x"):
+        churn(graph, branch)
+    graph.cleanup(keep=1, confirm=True)
+    if early:
+        graph.branch_delete("f")
+        graph.cleanup(keep=1, confirm=True)
+    graph.merge("x")
+    expected = {"a": 7, "kept": 1, "m": 1, "m2": 1, "own": 1, "churn_main": 2, "churn_x": 2}
+    assert rows(graph, "main") == expected
+    assert settled(graph)
+
+
+def test_cleanup_keeps_what_is_needed_when_a_branch_goes_that_was_merged_twice(
+    graph: Graph,
+) -> None:
+    """What main and the feature share lies on the feature, which goes after it was merged once more."""
+    graph.branch_create("f")
+    put(graph, "f", "first")
+    put(graph, "main", "m")
+    graph.merge("f")
+    graph.branch_create("x")
+    for branch in ("main", "x", "f"):
+        churn(graph, branch)
+    graph.cleanup(keep=1, confirm=True)
+    put(graph, "f", "second")
+    graph.merge("f")
+    graph.merge("f", into="x")
+    graph.branch_delete("f")
+    drop(graph, "x", "second")
+    graph.merge("x", granularity="property")
+    assert "second" not in rows(graph, "main")
+    assert "first" in rows(graph, "main")
+    assert settled(graph)

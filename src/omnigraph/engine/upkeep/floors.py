@@ -1,6 +1,6 @@
 """What cleanup must never remove: everything that a live branch shows or may be merged on."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import combinations
 
 from omnigraph.engine.engine import Engine
@@ -84,33 +84,30 @@ def states_for_merges(engine: Engine, live: Live) -> tuple[BranchState, ...]:
     parents = _parents(engine)
     needed: set[CommitId] = set()
     for one, other in combinations(sorted(heads), 2):
-        lasting = _lasting({one, other}, parents)
-        needed.update(_needed(graph, (heads[one], heads[other]), states, lasting))
+        pair = heads[one], heads[other]
+        needed.update(_needed(graph, pair, lambda commit: states.find(commit) is not None))
+        # Other branches may go, and one of these two: what it merged elsewhere is then told by those merges.
+        for kept in ({one, other}, {one}, {other}):
+            needed.update(_needed(graph, pair, _held_by(_lasting(kept, parents), states)))
     found = (states.find(commit) for commit in sorted(needed - {*heads.values()}))
     return tuple(state for state in found if state is not None)
 
 
-def _needed(
-    graph: CommitGraph,
-    heads: tuple[CommitId, CommitId],
-    states: StoredStates,
-    lasting: frozenset[BranchName],
-) -> Iterator[CommitId]:
-    def is_stored(commit: CommitId) -> bool:
-        return states.find(commit) is not None
-
-    def is_lasting(commit: CommitId) -> bool:
+def _held_by(branches: frozenset[BranchName], states: StoredStates) -> Callable[[CommitId], bool]:
+    def is_held(commit: CommitId) -> bool:
         state = states.find(commit)
-        return state is not None and state.branch in lasting
+        return state is not None and state.branch in branches
 
-    lowest = graph.lowest(graph.common([heads[0]], [heads[1]]))
-    if len(lowest) == 1 and (lowest[0] in heads or is_lasting(lowest[0])):
-        yield lowest[0]
-        return
-    for can_be_read in (is_stored, is_lasting):
-        node = BaseFinder(graph, heads, can_be_read).find([heads[0]], [heads[1]])
-        if node is not None:
-            yield from stored_in(node)
+    return is_held
+
+
+def _needed(
+    graph: CommitGraph, heads: tuple[CommitId, CommitId], is_stored: Callable[[CommitId], bool]
+) -> Iterator[CommitId]:
+    """The commits whose states the base of two heads is read from, if those are stored."""
+    node = BaseFinder(graph, heads, is_stored).find([heads[0]], [heads[1]])
+    if node is not None:
+        yield from stored_in(node)
 
 
 def _parents(engine: Engine) -> Mapping[BranchName, BranchName]:
