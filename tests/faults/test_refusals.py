@@ -10,6 +10,7 @@ from omnigraph.api.graph import Graph
 from omnigraph.errors import ManifestConflict, PreconditionFailed, RecoveryRequired, StorageError
 from omnigraph.failpoints import Failpoint, armed, kill
 from omnigraph.recovery.audit import RecoveryKind
+from omnigraph.storage.counters import Cost, counting
 from omnigraph.storage.tables import Staged
 from tests.faults.conftest import Stage
 from tests.support.child import KILLED, parked_child, run_child
@@ -97,6 +98,18 @@ def test_a_read_set_that_moved_at_the_last_moment_refuses_the_write(stage: Setti
     assert refused.value.table_key == "node:Person"
     assert [one for one in story.content(graph) if "stranger" not in one] == list(story.before)
     assert kinds(graph) == [RecoveryKind.ROLLED_BACK]
+    assert_settled(graph)
+
+
+def test_a_read_set_that_moved_before_the_last_look_moves_no_table(stage: Setting) -> None:
+    story = stage("insert", "main")
+    graph, other = story.open(), story.open()
+    rival = 'query m() { update Person set { n: 9 } where k = "d" }'
+    with armed(Failpoint.PREPARED, once(lambda: other.mutate(rival))), counting() as costs:
+        done = graph.mutate('query m() { insert Knows { from: "a", to: "d" } }')
+    assert done.commit is not None
+    assert costs[Cost.TABLE_RESTORES] == 0
+    assert graph.recoveries() == []
     assert_settled(graph)
 
 
