@@ -138,6 +138,10 @@ def unless(condition: Condition) -> Test:
             return all_of(unless(part) for part in parts)
         case IsNull() as leaf:
             return _negated(leaf)
+        case Among(choices=Const(value=())):
+            return Always(True)
+        case Not(part=Among(choices=Const(value=()))):
+            return NEVER
         case Among(choices=Const(value=tuple() as values) as choices) as leaf if None in values:
             # A NULL choice never makes the test true, so leaving it out changes nothing here.
             known = replace(choices, value=tuple(value for value in values if value is not None))
@@ -146,6 +150,19 @@ def unless(condition: Condition) -> Test:
             return Always(True)
         case leaf:
             return any_of((_negated(leaf), *_missing(leaf)))
+
+
+def may_be_empty(test: Test) -> bool:
+    """Tell whether a test excludes a list that is a parameter: NULL is no member of an empty one, else unknown."""
+    match test:
+        case Not(part=Among(choices=choices)):
+            return not isinstance(choices, Const)
+        case Not(part=AllOf() | AnyOf() | Not()):
+            return may_be_empty(pushed_down(test))
+        case AllOf(parts=parts) | AnyOf(parts=parts):
+            return any(may_be_empty(part) for part in parts)
+        case _:
+            return False
 
 
 def _missing(leaf: Condition) -> Iterator[IsNull]:

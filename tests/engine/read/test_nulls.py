@@ -132,6 +132,7 @@ def test_null_is_not_in_an_empty_list(world: World, spelling: str) -> None:
     assert asked(world, f"$a: A  not {spelling}", "$a", **params) == every
     assert asked(world, f"$a: A  not {{ {spelling} }}", "$a", **params) == every
     assert asked(world, f"$a: A  {spelling} or $a.s is null", "$a", **params) == every[1:]
+    assert asked(world, f"$a: A  not {{ not {spelling} }}", "$a", **params) == []
 
 
 def test_null_is_unknown_among_anything_else(world: World) -> None:

@@ -1,6 +1,6 @@
 """Turn a negated block that only tests outer variables into a filter, which can go down to a scan."""
 
-from omnigraph.compile.algebra import Always, Test, all_of, unless
+from omnigraph.compile.algebra import Always, Test, all_of, may_be_empty, unless
 from omnigraph.compile.operators import Anti, Argument, Filter, Operator, rewrite
 from omnigraph.compile.plan import Plan
 from omnigraph.compile.rebuild import filtered
@@ -13,7 +13,9 @@ def negations_to_filters(plan: Plan) -> Plan:
 
 def _as_filter(operator: Operator) -> Operator:
     match operator:
-        case Anti(input=below, inner=Filter(input=Argument(), conditions=tests)):
+        case Anti(input=below, inner=Filter(input=Argument(), conditions=tests)) if not any(
+            may_be_empty(test) for test in tests
+        ):
             return filtered(below, (_refuted(tests),))
         case _:
             return operator
