@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pytest
 
 import omnigraph
 from omnigraph.api.graph import Graph
@@ -17,7 +18,8 @@ from tests.support.two_cores import two_cores
 
 ROWS, DIMENSION = 8_000, 3_072
 DELTA_MIB = ROWS * DIMENSION * 4 // 2**20
-EXTRA_MIB_MAX = 1_024
+EXTRA_MIB_MAX = DELTA_MIB * 5 // 2
+"""What a merge may take beyond what a process takes that has merged before; measured twice the delta, either way."""
 
 PREPARE = f"""
 import sys, numpy as np, pyarrow as pa, omnigraph
@@ -30,11 +32,21 @@ graph.load({{"Doc": frame("old", 0, 2_000)}}, mode="append")
 graph.branch_create("side")
 graph.load({{"Doc": frame("new", 1, {ROWS} - 2_000)}}, mode="append", branch="side")
 graph.load({{"Doc": frame("old", 2, 2_000)}}, mode="merge", branch="side")
-graph.load({{"Doc": frame("mine", 3, 10)}}, mode="append")
+if sys.argv[2] == "three_way":
+    graph.load({{"Doc": frame("mine", 3, 10)}}, mode="append")
 """
 
 MERGE = """
 import resource, sys, omnigraph
+def warm(place):
+    # What the first merge of a process takes is not counted.
+    small = omnigraph.init(place, "node Doc { name: String @key  size: I64? }")
+    rows = [{"type": "Doc", "data": {"name": str(n), "size": n}} for n in range(100)]
+    small.load(rows[:60], mode="append")
+    small.branch_create("side")
+    small.load(rows[40:], mode="merge", branch="side")
+    small.merge("side")
+warm(sys.argv[1] + "-small")
 graph = omnigraph.open(sys.argv[1])
 graph.entity("Doc", "old 1")
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -45,9 +57,9 @@ assert graph.doctor() == []
 """
 
 
-def run(program: str, place: str) -> str:
+def run(program: str, place: str, kind: str) -> str:
     done = subprocess.run(
-        [sys.executable, "-c", program, place],
+        [sys.executable, "-c", program, place, kind],
         env=two_cores(),
         capture_output=True,
         text=True,
@@ -57,11 +69,16 @@ def run(program: str, place: str) -> str:
     return done.stdout
 
 
-def test_eight_thousand_wide_vectors_merge_in_bounded_memory(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("kind", "expected"), [("three_way", "merged"), ("fast_forward", "fast_forward")]
+)
+def test_eight_thousand_wide_vectors_merge_in_bounded_memory(
+    tmp_path: Path, kind: str, expected: str
+) -> None:
     place = str(tmp_path / "g")
-    told = [run(program, place) for program in (PREPARE, MERGE)]
+    told = [run(program, place, kind) for program in (PREPARE, MERGE)]
     outcome, *counts, extra = told[-1].split()
-    assert (outcome, " ".join(counts)) == ("merged", f"({ROWS - 2_000}, 2000, 0)")
+    assert (outcome, " ".join(counts)) == (expected, f"({ROWS - 2_000}, 2000, 0)")
     assert int(extra) < EXTRA_MIB_MAX
 
 

@@ -10,6 +10,7 @@ import pytest
 import omnigraph
 from omnigraph.api.graph import Graph
 from omnigraph.engine.compare.rows import changed
+from omnigraph.failpoints import Failpoint, armed
 from omnigraph.ids import BranchName, OperationId, TableKey
 from omnigraph.storage.counters import Cost, counting
 from tests.engine.merge.conftest import assert_settled
@@ -147,6 +148,27 @@ def test_an_append_only_fast_forward_joins_nothing_and_holds_no_delta(graph: Gra
     assert_settled(graph)
 
 
+def test_a_delta_is_counted_once_it_is_in_memory(graph: Graph, tmp_path: Path) -> None:
+    graph.load({"Doc": frame(0, 20_000)}, mode="append")
+    graph.branch_create("later")
+    changed = frame(0, 20_000).set_column(1, "vec", frame(9, 20_000)["vec"])
+    graph.load({"Doc": changed}, mode="merge", branch="later")
+
+    def lose() -> None:
+        for file in (tmp_path / "g").glob("nodes/*/tree/later/data/*.lance"):
+            file.write_bytes(b"")
+
+    with (
+        counting() as costs,
+        armed(Failpoint.MERGE_CHUNK_UPSERTED, lose),
+        pytest.raises(omnigraph.OmniError),
+    ):
+        graph.merge("later")
+    # The first of three parts was read and written; the second could not be read.
+    assert costs[Cost.STAGE_MERGE] == 1
+    assert costs[Cost.DELTA_MATERIALISATIONS] == 1
+
+
 def test_changed_rows_are_upserted_in_chunks(graph: Graph) -> None:
     graph.load({"Doc": frame(0, 20_000)}, mode="append")
     graph.branch_create("later")
@@ -155,7 +177,7 @@ def test_changed_rows_are_upserted_in_chunks(graph: Graph) -> None:
     with counting() as costs:
         result = graph.merge("later")
     assert result.tables == {"node:Doc": (0, 20_000, 0)}
-    assert costs[Cost.STAGE_MERGE] == 3
+    assert costs[Cost.STAGE_MERGE] == costs[Cost.DELTA_MATERIALISATIONS] == 3
     assert docs(graph) == docs(graph, "later")
     assert_settled(graph)
 

@@ -174,8 +174,11 @@ def _replace(
 
 def _replaced(tables: Tables, at: TableAt, replacement: _Replacement, removed: pa.Table) -> Staged:
     """Stage rows in the place of others; where those lie is known unless the target was rewritten meanwhile."""
-    record(Cost.DELTA_MATERIALISATIONS)
-    rows, places, gone = replacement.rows(tables), replacement.places, column(removed, "target")
+    rows, places, gone = (
+        _materialised(replacement, tables),
+        replacement.places,
+        column(removed, "target"),
+    )
     if places.null_count or gone.null_count:
         return tables.stage_merge(at, rows, deletes=column(removed, "id"))
     row_ids = replacement.row_ids
@@ -185,6 +188,13 @@ def _replaced(tables: Tables, at: TableAt, replacement: _Replacement, removed: p
     order = pc.sort_indices(row_ids)
     written = tables.write(at, rows.take(order), row_ids=row_ids.take(order))
     return tables.stage_update(at, [written], pa.concat_arrays([places, gone]))
+
+
+def _materialised(replacement: _Replacement, tables: Tables) -> pa.Table:
+    """Bring the rows of a replacement into memory, and count that once they are there."""
+    rows = replacement.rows(tables)
+    record(Cost.DELTA_MATERIALISATIONS)
+    return rows
 
 
 def _is_far(merge: TableMerge, tables: Tables, replacement: _Replacement) -> bool:
@@ -217,9 +227,8 @@ def _in_two_steps(
         if whole is not None:
             arrived[:] = [whole]
             return tables.stage_append(at, None, parts=[whole.written])
-        record(Cost.DELTA_MATERIALISATIONS)
         order = pc.sort_indices(heirs.row_ids)
-        written = tables.write(at, replacement.rows(tables).take(order))
+        written = tables.write(at, _materialised(replacement, tables).take(order))
         arrived[:] = [_Arrival(written, heirs.take(order))]
         return _appended(merge, source, names, tables, at, [written])
 
