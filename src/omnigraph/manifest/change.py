@@ -14,7 +14,7 @@ from omnigraph.errors import (
 )
 from omnigraph.ids import BranchName, CommitId, OperationId, TableKey, Version
 from omnigraph.manifest.lives import Life, Lives
-from omnigraph.manifest.merged import NO_COMMITS, encode_brought
+from omnigraph.manifest.merged import NO_COMMITS, NO_ROWS, encode_brought
 from omnigraph.manifest.records import (
     Agreed,
     CommitKind,
@@ -91,7 +91,7 @@ class Change:
 
 def brought_rows(change: Change, state: BranchState) -> pa.Table:
     """Lay out the brought commits that a state does not have; all of their keys are new."""
-    return encode_brought(change.brought, state.image.rows)
+    return encode_brought(change.brought, state.ancestors) if change.brought.num_rows else NO_ROWS
 
 
 def records_for(change: Change, state: BranchState, created_at: int) -> tuple[Record, ...]:

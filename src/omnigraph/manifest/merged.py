@@ -13,8 +13,14 @@ from omnigraph.manifest.records import KEY, MANIFEST_SCHEMA, GraphCommit, Object
 COMMIT_COLUMNS: Final = (KEY, "table_branch", "table_version", "metadata")
 """What a commit is decoded from; a commit that is lost has an id and nothing else."""
 
-_MERGED: Final = f"{ObjectType.MERGED_COMMIT}:"
-_LOST: Final = f"{ObjectType.LOST_COMMIT}:"
+_KNOWN: Final = pa.array(
+    [
+        ObjectType.GRAPH_COMMIT.value,
+        ObjectType.MERGED_COMMIT.value,
+        ObjectType.LOST_COMMIT.value,
+    ]
+)
+_PREFIXES: Final = f"^(?:{ObjectType.MERGED_COMMIT}|{ObjectType.LOST_COMMIT}):"
 _OF_ONE_BRANCH: Final = r',\s*"(?:operation_id|batch_id)"\s*:\s*(?:"(?:[^"\\]|\\.)*"|null)'
 """Facts that stay on the branch of a commit: deduplication and recovery look at one branch."""
 
@@ -28,22 +34,18 @@ NO_ROWS: Final = MANIFEST_SCHEMA.empty_table()
 
 def ancestor_rows(rows: pa.Table) -> pa.Table:
     """Give every commit that manifest rows know, by commit id: own, merged and lost ones."""
-    own = rows_of(rows, ObjectType.GRAPH_COMMIT, COMMIT_COLUMNS)
-    return pa.concat_tables([own, merged_commits(rows), _lost_commits(rows)])
+    # One pass over the rows: a plain merge does this for both sides.
+    known = rows.select(list(COMMIT_COLUMNS)).filter(pc.is_in(rows["object_type"], _KNOWN))
+    found = known.combine_chunks()
+    ids = pc.replace_substring_regex(found[KEY], _PREFIXES, "")
+    return found.set_column(0, found.schema.field(0), ids)
 
 
 def merged_commits(rows: pa.Table) -> pa.Table:
     """Give the commits that merges brought, by commit id."""
-    return _without_prefix(rows_of(rows, ObjectType.MERGED_COMMIT, COMMIT_COLUMNS), _MERGED)
-
-
-def _lost_commits(rows: pa.Table) -> pa.Table:
-    return _without_prefix(rows_of(rows, ObjectType.LOST_COMMIT, COMMIT_COLUMNS), _LOST)
-
-
-def _without_prefix(rows: pa.Table, prefix: str) -> pa.Table:
-    ids = pc.utf8_slice_codeunits(rows[KEY], len(prefix))
-    return rows.set_column(0, rows.schema.field(0), ids)
+    found = rows_of(rows, ObjectType.MERGED_COMMIT, COMMIT_COLUMNS)
+    ids = pc.replace_substring_regex(found[KEY], _PREFIXES, "")
+    return found.set_column(0, found.schema.field(0), ids)
 
 
 def commit_rows(commits: Iterable[GraphCommit]) -> pa.Table:
@@ -78,11 +80,9 @@ def _is_among(values: pa.ChunkedArray, others: pa.ChunkedArray) -> pa.ChunkedArr
     return pc.is_in(values, value_set=others.combine_chunks())
 
 
-def encode_brought(commits: pa.Table, rows: pa.Table) -> pa.Table:
-    """Lay brought commits out as manifest rows, as far as these rows of a branch do not have them yet."""
-    if not commits.num_rows:
-        return NO_ROWS
-    fresh = rows_to_bring(commits, ancestor_rows(rows))
+def encode_brought(commits: pa.Table, known: pa.Table) -> pa.Table:
+    """Lay brought commits out as manifest rows, as far as a branch does not know them yet."""
+    fresh = rows_to_bring(commits, known)
     is_lost = pc.is_null(fresh["metadata"])
     kinds = pc.if_else(is_lost, ObjectType.LOST_COMMIT.value, ObjectType.MERGED_COMMIT.value)
     facts = {name: fresh[name] for name in COMMIT_COLUMNS}

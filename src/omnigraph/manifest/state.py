@@ -72,7 +72,7 @@ class BranchState:
         """The commits of other branches that merges brought: ancestors of the head beside its own history."""
         return Lineage(merged_of(self.image.rows) if self.has_lineage else ())
 
-    @property
+    @cached_property
     def ancestors(self) -> pa.Table:
         """Every ancestor of the head that is known, as rows by commit id; nothing is decoded."""
         rows = self.image.rows
