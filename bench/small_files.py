@@ -69,6 +69,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--files", type=int, default=200)
     parser.add_argument("--rows", type=int, default=1_000, help="rows of a file")
+    parser.add_argument("--formats", nargs="*", choices=FORMATS, default=FORMATS)
     parser.add_argument("--pairs", type=int, default=3)
     parser.add_argument("--steps", action="store_true")
     parser.add_argument("--spark", action="store_true")
@@ -82,7 +83,7 @@ def main() -> None:
     clock = time.process_time if given.cpu else time.perf_counter
     with tempfile.TemporaryDirectory() as directory:
         home = Path(directory)
-        for name in FORMATS:
+        for name in given.formats:
             one, many = home / f"one.{name}", [home / f"{n:04}.{name}" for n in range(given.files)]
             write_file(one, people(0, given.files * given.rows))
             for number, path in enumerate(many):

@@ -1,5 +1,6 @@
 """What a write and a read ask of the store, by counting; none of it grows with the history of the graph."""
 
+import threading
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -202,14 +203,43 @@ def test_a_load_of_several_tables_stages_each_once(graph: Graph) -> None:
     assert found["stage_append_rows"] == 7
 
 
-@pytest.mark.parametrize("concurrency", [1, 8])
-def test_load_concurrency_is_a_matter_of_threads_not_of_results(
-    tmp_path: Path, concurrency: int
+class Crowd:
+    """Holds back whoever stages until there are more of them than there may be, or none comes any more."""
+
+    def __init__(self, stage: Callable[..., Any], bound: int) -> None:
+        self._stage, self._bound = stage, bound
+        self._changed = threading.Condition()
+        self.inside = self.most = 0
+        self._waited = False
+
+    def __call__(self, *args: Any) -> Any:
+        with self._changed:
+            self.inside += 1
+            self.most = max(self.most, self.inside)
+            self._changed.notify_all()
+            if not self._waited:
+                self._changed.wait_for(lambda: self._waited or self.most > self._bound, timeout=1)
+                self._waited = True
+                self._changed.notify_all()
+        try:
+            return self._stage(*args)
+        finally:
+            with self._changed:
+                self.inside -= 1
+
+
+@pytest.mark.parametrize("concurrency", [1, 3, 8])
+def test_as_many_tables_are_staged_at_once_as_load_concurrency_says(
+    tmp_path: Path, concurrency: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     schema = "\n".join(f"node T{i} {{ k: String @key }}" for i in range(6))
     graph = omnigraph.init(tmp_path / "g", schema, config={"load_concurrency": concurrency})
     records = [{"type": f"T{i % 6}", "data": {"k": str(i)}} for i in range(60)]
+    tables = graph._engine.store.tables
+    crowd = Crowd(tables.stage_append, concurrency)
+    monkeypatch.setattr(type(tables), "stage_append", lambda self, *args: crowd(*args))
     assert graph.load(records, mode="append").total_rows == 60
+    assert crowd.most == min(concurrency, 6)
     assert [record["data"]["k"] for record in graph.export()] == [
         str(k) for t in range(6) for k in sorted(map(str, range(t, 60, 6)))
     ]

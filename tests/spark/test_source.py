@@ -1,5 +1,6 @@
 """`spark.read.format("omnigraph")` shows a table as the graph does, of one moment, and reads no more than it must."""
 
+import shutil
 from collections.abc import Iterator
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -160,6 +161,31 @@ def test_branches_and_the_past_can_be_read(spark: Any, tmp_path: Path) -> None:
         }
         found = {name: sorted(row.k for row in frame.collect()) for name, frame in seen.items()}
     assert found == {"main": ["1", "3"], "review": ["1", "2"], "past": ["1"]}
+
+
+@pytest.mark.soak
+def test_a_graph_that_is_made_again_at_its_place_is_read_and_written_anew(
+    spark: Any, tmp_path: Path
+) -> None:
+    place = tmp_path / "g"
+    for names, more in (("ab", ""), ("xyz", "n: I32")):
+        shutil.rmtree(place, ignore_errors=True)
+        with omnigraph.init(place, f"node A {{ k: String @key  {more} }}") as graph:
+            found = [(name, len(names)) if more else (name,) for name in names]
+            rows = spark.createDataFrame(found, "k string, n int" if more else "k string")
+            done = graph.load({"A": rows}, mode="append")
+            assert (done.engine, done.tables) == ("spark", {"node:A": len(names)})
+            columns = "k,n" if more else "k"
+            frame = read(spark, graph, "A", columns=columns)
+            assert sorted(tuple(row) for row in frame.collect()) == found
+            asked = ", ".join(f"$a.{name}" for name in columns.split(","))
+            text = f"query q() {{ match {{ $a: A }} return {{ {asked} }} order {{ $a.k }} }}"
+            answer = graph.query(text, spark=spark).rows
+            assert [tuple(row.values()) for row in answer] == found
+            files = graph.export_files(tmp_path / f"out-{names}", spark=spark)
+            assert sum(part.rows for part in files.parts) == len(names)
+            graph.load({"A": rows}, mode="merge", spark=spark)
+            assert graph.table("A").num_rows == len(names)
 
 
 # ---- which rows and columns

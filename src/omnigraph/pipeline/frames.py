@@ -16,7 +16,7 @@ from omnigraph.commit.origins import Origins, rows_in
 from omnigraph.errors import Problem, UserInputError, did_you_mean, suggestion
 from omnigraph.pipeline.columns import DAYS, INSTANTS, Shaped, relist, shape
 from omnigraph.pipeline.intake import Intake, Part
-from omnigraph.pipeline.text_tables import WIDE, read_csv, shape_lists
+from omnigraph.pipeline.text_tables import WIDE, is_worth_threads, read_csv, shape_lists
 from omnigraph.values import dataclass
 
 _ENDS = {"from": "src", "to": "dst"}
@@ -49,7 +49,9 @@ def read_frame(frame: Any, type_: TableType) -> pa.Table:
 
 def _read_file(path: Path, type_: TableType) -> pa.Table:
     if path.suffix == ".parquet":
-        return pyarrow.parquet.read_table(path)
+        threads = is_worth_threads(path)
+        with pyarrow.parquet.ParquetFile(path, pre_buffer=threads) as file:
+            return file.read(use_threads=threads)
     if path.suffix == ".csv":
         return read_csv(path, type_)
     raise UserInputError(

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import field
 from functools import lru_cache
 
+from omnigraph.runtime import SYSTEM
 from omnigraph.storage.store import Store, open_store
 from omnigraph.values import dataclass
 
@@ -15,16 +16,18 @@ class Home:
     uri: str
     options: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     fsync: bool = False
+    opening: str = ""
+    """Who opened the root: another process opens it anew for each, since another graph may be there by then."""
 
     @classmethod
     def of(
         cls, uri: str, options: Mapping[str, str] | None = None, *, fsync: bool = False
     ) -> "Home":
-        """Spell a root so that equal ones are opened once."""
-        return cls(uri, tuple(sorted((options or {}).items())), fsync)
+        """Spell a root as it is seen now."""
+        return cls(uri, tuple(sorted((options or {}).items())), fsync, SYSTEM.new_id())
 
     def store(self) -> Store:
-        """Open the root, once in every process."""
+        """Open the root, once in every process for everything that is done with what was seen."""
         return _opened(self)
 
 

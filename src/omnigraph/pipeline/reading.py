@@ -154,7 +154,8 @@ class _Groups:
         return self._content.path
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> Any:
-        with pyarrow.parquet.ParquetFile(self._content.path) as file:
+        # A local file is not worth the threads that fetch it ahead.
+        with pyarrow.parquet.ParquetFile(self._content.path, pre_buffer=False) as file:
             names = file.schema_arrow.names
             if self._names is not None:
                 names = [name for name in names if column_name(self._type, name) in self._names]

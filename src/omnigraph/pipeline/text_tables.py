@@ -18,6 +18,9 @@ from omnigraph.pipeline.columns import Shaped, json_type, shape, shape_arrow
 WIDE: Final = pa.decimal128(38, 0)
 """Holds every integer that a U64 or an I64 is given, so that each one that does not fit can be named."""
 
+THREADED_BYTES: Final = 1 << 20
+"""Files up to this are read by one thread."""
+
 _INFERRED: Final = frozenset({Scalar.BOOL, Scalar.I32, Scalar.I64, Scalar.U32})
 """Types that Arrow reads from text as we do. It takes a U64 beyond I64 for a float, and `-0` for an integer."""
 
@@ -29,6 +32,7 @@ def read_csv(path: Path, type_: TableType) -> pa.Table:
     texts = [name for name, held in types.items() if _is_read_as_text(held)]
     rows = pyarrow.csv.read_csv(
         _ended(path),
+        read_options=pyarrow.csv.ReadOptions(use_threads=is_worth_threads(path)),
         # Otherwise a text with a line break in it is cut wherever a block ends.
         parse_options=pyarrow.csv.ParseOptions(newlines_in_values=True),
         convert_options=pyarrow.csv.ConvertOptions(
@@ -43,6 +47,11 @@ def read_csv(path: Path, type_: TableType) -> pa.Table:
         if read is not None and types[name].is_plain:
             rows = rows.set_column(place, name, read(rows.column(place)))
     return rows
+
+
+def is_worth_threads(path: Path) -> bool:
+    """Whether several threads read a file sooner than one: to hand work over costs more than to read a small file."""
+    return path.stat().st_size > THREADED_BYTES
 
 
 def _ended(path: Path) -> Path | pa.BufferReader:

@@ -5,7 +5,9 @@ from collections.abc import Iterator
 from datetime import UTC, date, datetime
 from pathlib import Path
 
+import duckdb
 import numpy as np
+import polars
 import pyarrow as pa
 import pytest
 
@@ -71,7 +73,6 @@ def test_frames_have_the_same_rows(graph: Graph) -> None:
     assert list(frame.columns) == found.columns
     assert frame["t.at"][0] == MOMENT
     assert frame["t.n"][0] == 2**60
-    polars = pytest.importorskip("polars")
     table = found.to_polars()
     assert isinstance(table, polars.DataFrame)
     assert table["t.at"].to_list()[0] == MOMENT
@@ -81,7 +82,6 @@ def test_frames_have_the_same_rows(graph: Graph) -> None:
 
 def test_other_libraries_take_the_result_as_it_is(graph: Graph) -> None:
     assert pa.table(graph.query(ALL)).column_names == graph.query(ALL).columns
-    duckdb = pytest.importorskip("duckdb")
     found = graph.query("query q() { match { $t: Thing } return { $t.key as k, $t.n as n } }")
     connection = duckdb.connect()
     connection.register("found", found.to_arrow())

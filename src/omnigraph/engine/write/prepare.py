@@ -79,10 +79,13 @@ def _stage_all(
     def stage(change: TableChange) -> TableWrite | None:
         return _table_write(view, change, committed)
 
-    *others, own = changes
-    waiting = [hands.submit(carried(stage), change) for change in others]
-    last = stage(own)
-    writes = [*(future.result() for future in waiting), last]
+    every = list(changes)
+    if len(every) == 1:
+        writes = [stage(every[0])]
+    else:
+        # This thread only waits: as many tables are staged at once as the pool has threads.
+        waiting = [hands.submit(carried(stage), change) for change in every]
+        writes = [future.result() for future in waiting]
     return tuple(write for write in writes if write is not None)
 
 
