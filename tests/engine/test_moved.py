@@ -10,7 +10,7 @@ import pytest
 
 import omnigraph
 from omnigraph.api.graph import Graph
-from omnigraph.errors import NotFound, OmniWarning, StorageError
+from omnigraph.errors import GraphClosed, NotFound, OmniWarning, ReadOnlyError, StorageError
 from omnigraph.failpoints import Failpoint, Injected, armed
 from omnigraph.storage.layout import root_of
 from omnigraph.storage.object_stores import StoreObjects, open_objects
@@ -174,6 +174,26 @@ def test_a_copy_that_was_relocated_is_a_graph_of_its_own(tmp_path: Path, place: 
             for commit in graph.commits(branch=branch.name, limit=1):
                 graph.snapshot(branch=branch.name, at=commit).table("Person")
         assert_settled(graph)
+
+
+def test_a_handle_relocates_its_graph_and_goes_on(tmp_path: Path) -> None:
+    make_nested(tmp_path / "old")
+    (tmp_path / "old").rename(tmp_path / "new")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", OmniWarning)
+        graph = omnigraph.open(tmp_path / "new", config={"lock_wait": 7})
+    derived = graph.on("side")
+    with pytest.raises(StorageError):
+        graph.load([person("Cy")], mode="append", branch="side")
+    assert graph.relocate().files_rewritten > 3
+    graph.load([person("Cy")], mode="append", branch="side")
+    assert names(graph, "side") == ["Ada", "Cy", "side"]
+    with pytest.raises(GraphClosed):
+        derived.branches()
+    assert_settled(graph)
+    graph.close()
+    with omnigraph.open(tmp_path / "new", read_only=True) as reader, pytest.raises(ReadOnlyError):
+        reader.relocate()
 
 
 def test_a_moved_graph_is_relocated_there_and_back(tmp_path: Path) -> None:

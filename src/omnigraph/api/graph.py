@@ -42,7 +42,7 @@ from omnigraph.catalog.resolve import compile_schema
 from omnigraph.catalog.shape import shape_hash
 from omnigraph.catalog.steps import SchemaPlan
 from omnigraph.engine.engine import Engine
-from omnigraph.engine.open import init_graph, open_graph, open_unsettled
+from omnigraph.engine.open import init_graph, open_graph, open_unsettled, reopen_graph
 from omnigraph.errors import AlreadyInitialized, HistoryReclaimed, NotFoundError, UserInputError
 from omnigraph.ids import MAIN, BranchName, CommitId, OperationId
 from omnigraph.limits import HEAD_READS_MAX
@@ -154,8 +154,7 @@ def relocate(
     from omnigraph.api.reports import RelocateReport
     from omnigraph.engine.upkeep.relocate import relocate_graph
 
-    done = relocate_graph(place_of(uri), storage_options=storage_options)
-    return RelocateReport(uri=done.uri, branches=done.branches, files_rewritten=done.files)
+    return RelocateReport.of(relocate_graph(place_of(uri), storage_options=storage_options))
 
 
 class Graph:
@@ -775,6 +774,21 @@ class Graph:
         return CleanupReport(
             uri=self.uri, tables=done.tables, confirmed=confirm, scratch_removed=done.scratch
         )
+
+    def relocate(self) -> "RelocateReport":
+        """Give the branches of this graph, which was moved or copied, the address of where it lies now.
+
+        This handle goes on with the relocated graph; those made from it with `on` are closed.
+        """
+        from omnigraph.api.reports import RelocateReport
+        from omnigraph.engine.upkeep.relocate import relocate_graph
+
+        engine = self._engine
+        engine.require_writable("relocate")
+        home = engine.home
+        done = relocate_graph(home.uri, storage_options=dict(home.options), runtime=engine.runtime)
+        self._opened = reopen_graph(engine)
+        return RelocateReport.of(done)
 
     def repair(
         self, *, confirm: bool = False, force: bool = False, actor: str | None = None

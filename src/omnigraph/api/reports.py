@@ -1,13 +1,14 @@
 """What upkeep reports: frozen values with a wire form."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Self
 
 from omnigraph.api.results import Commit
 from omnigraph.engine.history.parts import Part
 from omnigraph.engine.upkeep.cleanup import TableCleaned
 from omnigraph.engine.upkeep.indices import IndexReport, IndexState, IndexStatus
 from omnigraph.engine.upkeep.optimize import Skipped, TableOptimized
+from omnigraph.engine.upkeep.relocate import Relocated
 from omnigraph.engine.upkeep.repair import Action, Classification, TableRepaired
 from omnigraph.storage.tables import IndexKind
 from omnigraph.values import dataclass
@@ -58,6 +59,11 @@ class RelocateReport:
     uri: str
     branches: Mapping[str, str]
     files_rewritten: int
+
+    @classmethod
+    def of(cls, done: Relocated) -> Self:
+        """Report what relocating did."""
+        return cls(uri=done.uri, branches=done.branches, files_rewritten=done.files)
 
     def to_dict(self) -> dict[str, Any]:
         """The wire form."""

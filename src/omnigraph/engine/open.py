@@ -72,9 +72,25 @@ def open_graph(
     runtime: Runtime = SYSTEM,
 ) -> Engine:
     """Open a graph. Read-write settles every interrupted write first; read-only changes nothing at all."""
-    engine = assemble(uri, settings_of(config), runtime, storage_options, read_only=read_only)
+    return _settle(
+        assemble(uri, settings_of(config), runtime, storage_options, read_only=read_only)
+    )
+
+
+def reopen_graph(engine: Engine) -> Engine:
+    """Close a graph and open it again as it was opened, with nothing cached."""
+    engine.stop()
+    options = dict(engine.home.options)
+    return _settle(
+        assemble(
+            engine.home.uri, engine.settings, engine.runtime, options, read_only=engine.read_only
+        )
+    )
+
+
+def _settle(engine: Engine) -> Engine:
     _require_graph(engine)
-    if not read_only:
+    if not engine.read_only:
         migrated(engine.manifest, MAIN)
         _refuse_strayed_recovery(engine)
         engine.recovery.sweep()
