@@ -53,7 +53,7 @@ def _client(address: str, home: Path) -> Any:
         ("empty", 0),
         ("query", [{"n": 7}]),
         ("export", ["spark", 7]),
-        ("batches", list("abcdefgh")),
+        ("batches", [list("abcdefgh"), True]),
         ("stream", list("abcdefghi")),
         ("feed", 9),
     ],

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet
 import pytest
 from hypothesis import given, settings
@@ -11,6 +12,8 @@ from hypothesis import strategies as st
 
 pytest.importorskip("pyspark", reason="needs the extra 'spark'")
 
+import omnigraph
+from omnigraph.ids import MAIN, node_key
 from omnigraph.spark import spark_runner
 from tests.properties.test_runners import frames_of, modes, records, rows_by_type, sound, texts
 from tests.support.two_ways import base_graph, loaded
@@ -123,3 +126,26 @@ def test_merges_nobody_chose(
     path = base.with_name("sound.jsonl")
     path.write_text(lines(some))
     both_ways(base, frames_of(some) if framed else path, "merge", spark)
+
+
+def test_tasks_are_cut_by_bytes_and_rows(spark: Any, tmp_path: Path) -> None:
+    numbers = range(140_000)
+    rows = pa.table({"k": [f"{n:06}" for n in numbers]})
+    for start in range(0, 400, 2):
+        pyarrow.parquet.write_table(rows.slice(start, 2), tmp_path / f"{start:03}.parquet")
+    large = tmp_path / "large" / "one.parquet"
+    large.parent.mkdir()
+    pyarrow.parquet.write_table(rows, large, row_group_size=rows.num_rows)
+    with omnigraph.init(tmp_path / "g", "node A { k: String @key }  node B { k: String @key }") as graph:  # fmt: skip
+        graph.load(
+            {"A": sorted(tmp_path.glob("*.parquet")), "B": large}, mode="append", spark=spark
+        )
+        snapshot = graph._engine.view(MAIN).snapshot
+        fragments = [
+            graph._engine.store.tables.open(snapshot.entry(node_key(name)).at).fragments()
+            for name in "AB"
+        ]
+        # Two hundred small files are one task; one row group is a task for each of two cores.
+        assert [len(one) for one in fragments] == [1, 2]
+        assert graph.table("A")["k"].to_pylist() == rows["k"].to_pylist()[:400]
+        assert sorted(graph.table("B")["k"].to_pylist()) == rows["k"].to_pylist()

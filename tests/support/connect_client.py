@@ -8,6 +8,7 @@ from typing import Any
 
 import omnigraph
 from omnigraph.errors import OmniError
+from omnigraph.ids import MAIN
 
 SCHEMA = "node Person { name: String @key  age: I32? }  edge Knows: Person -> Person"
 
@@ -104,8 +105,9 @@ class Work:
         from omnigraph.spark import each_batch
 
         write = each_batch(self.graph, lambda tx, batch: tx.merge("Person", batch), stream="s")
-        self._run(self._arriving("h").writeStream.foreachBatch(write), "batches")
-        return self.names()
+        query = self._run(self._arriving("h").writeStream.foreachBatch(write), "batches")
+        commits = self.graph._engine.view(MAIN).lineage.commits
+        return [self.names(), f"s@{query.id}#0" in {commit.batch_id for commit in commits}]
 
     def stream(self) -> Any:
         writer = self._arriving("i").writeStream.format("omnigraph").option("path", self.graph.uri)
@@ -124,9 +126,11 @@ class Work:
         (folder / "1.json").write_text(json.dumps({"name": name, "age": 5}))
         return self.spark.readStream.schema("name string, age int").json(str(folder))
 
-    def _run(self, writer: Any, name: str) -> None:
+    def _run(self, writer: Any, name: str) -> Any:
         place = writer.option("checkpointLocation", str(self.home / f"at-{name}"))
-        place.trigger(availableNow=True).start().awaitTermination()
+        query = place.trigger(availableNow=True).start()
+        query.awaitTermination()
+        return query
 
 
 if __name__ == "__main__":
