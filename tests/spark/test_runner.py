@@ -294,10 +294,6 @@ def test_an_interrupted_step_ends_and_the_next_one_runs(
     assert runner.run(_each([(0, ["x"])])).num_rows == 1
 
 
-# ---- which session
-
-
-@pytest.mark.parametrize("given", [None, True, "auto"])
 class _Dying(threading.Thread):
     """A thread that ends before it does anything, as one does whose gateway to Java is gone."""
 
@@ -313,6 +309,10 @@ def test_a_step_whose_thread_dies_is_not_waited_for(
         runner.run(_each([(0, ["a"])]))
 
 
+# ---- which session
+
+
+@pytest.mark.parametrize("given", [None, True, "auto"])
 def test_the_session_that_runs_is_used(spark: Any, given: Any) -> None:
     assert spark_runner(given).spark is spark
 
