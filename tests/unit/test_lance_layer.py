@@ -55,7 +55,7 @@ DOORS = frozenset(
         ("lance_rows.py", "LanceRows.create"),
         ("lance_rows.py", "LanceRows.fold"),
         ("lance_tables.py", "LanceTables.create"),
-        ("reclaim.py", "reclaim"),
+        ("reclaim.py", "reclaim.work"),
     }
 )
 """Behind `commit_staged` and `restore`, behind `Rows`, behind cleanup, and the named door."""
