@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import omnigraph
-from omnigraph.engine.write.load import Choice
+from omnigraph.engine.write.load import RunnerChoice
 from omnigraph.engine.write.verbs import load
 from omnigraph.pipeline.local import LocalRunner
 from omnigraph.storage.counters import Cost, counting
@@ -34,7 +34,7 @@ def asked(home: Path, source: Path, *, split_bytes: int, mode: str) -> dict[str,
                 graph._engine,
                 source,
                 mode=mode,
-                choose=lambda _: Choice(LocalRunner(2), "a test"),
+                choose=lambda _: RunnerChoice(LocalRunner(2), "a test"),
             )
         return costs.as_dict()
 

@@ -355,9 +355,11 @@ def test_a_stream_of_batches_is_kept_in_parts(
     names = pa.array([f"p{number:05}" for number in range(rows)])
     frame = pa.table({"name": names.dictionary_encode(), "age": pa.nulls(rows)})
     held: list[int] = []
-    original = reading.unpacked
+    original = reading.unpack_frame
     monkeypatch.setattr(
-        reading, "unpacked", lambda kept: (held.append(original(kept).num_rows), original(kept))[1]
+        reading,
+        "unpack_frame",
+        lambda kept: (held.append(original(kept).num_rows), original(kept))[1],
     )
     reader = pa.RecordBatchReader.from_batches(frame.schema, iter(frame.to_batches(100)))
     result = graph.load({"Person": reader}, mode="append", spark=False)
@@ -445,7 +447,7 @@ def test_a_beacon_stays_only_where_tasks_elsewhere_may_still_run(
     graph: Graph, error: BaseException, stays: bool
 ) -> None:
     operation = OperationId("01M7F4EXVBZE224K4YQTKV9TNX")
-    with pytest.raises(type(error)), beacon.shining(graph._engine, operation, lingers=True):
+    with pytest.raises(type(error)), beacon.keep_heartbeat(graph._engine, operation, lingers=True):
         raise error
     left = list(Path(graph.uri).glob("__staging/*"))
     assert [one.name for one in left] == [f"{operation}.json"] * stays

@@ -13,8 +13,8 @@ import omnigraph
 from omnigraph.api.graph import Graph
 from omnigraph.commit.changes import ChangeKind
 from omnigraph.commit.sidecar import WriterKind
-from omnigraph.engine.write.load import Brought, Order, bringing
-from omnigraph.engine.write.sources import given_by
+from omnigraph.engine.write.load import CheckedLoad, LoadRequest, check_load
+from omnigraph.engine.write.sources import identify_source
 from omnigraph.engine.write.verbs import header
 from omnigraph.errors import ConstraintError, KeyConflict, OmniError, ReferentialError
 from omnigraph.ids import MAIN
@@ -156,30 +156,30 @@ def test_what_a_glance_doubts_is_told_as_ever(
 
 
 @pytest.fixture
-def brought(graph: Graph) -> Iterator[Brought]:
+def brought(graph: Graph) -> Iterator[CheckedLoad]:
     """Edges and people that were read and found right by themselves."""
     graph.load({"Person": people()}, mode="append", spark=False)
     engine = graph._engine
     contract = engine.contracts.current().contract
-    order = Order(
+    order = LoadRequest(
         kind=ChangeKind.APPEND,
         contract=contract,
         header=header(engine, WriterKind.LOAD, CommitKind.LOAD, None),
     )
     source = {"Person": people(["late"]), "Knows": edges(NAMES, NAMES[::-1])}
-    with bringing(engine, given_by(source, contract.catalog), order) as (found, choice):
+    with check_load(engine, identify_source(source, contract.catalog), order) as (found, choice):
         assert choice.runner is not None
         yield found
 
 
-def test_another_attempt_sees_that_a_node_went(graph: Graph, brought: Brought) -> None:
+def test_another_attempt_sees_that_a_node_went(graph: Graph, brought: CheckedLoad) -> None:
     brought.require_fit(graph._engine.view(MAIN))
     graph.mutate('query q() { delete Person where name = "p007" }')
     with pytest.raises(ReferentialError, match="p007"):
         brought.require_fit(graph._engine.view(MAIN))
 
 
-def test_another_attempt_sees_that_an_id_came(graph: Graph, brought: Brought) -> None:
+def test_another_attempt_sees_that_an_id_came(graph: Graph, brought: CheckedLoad) -> None:
     brought.require_fit(graph._engine.view(MAIN))
     graph.mutate('query q() { insert Person { name: "late" } }')
     with pytest.raises(KeyConflict, match="late"):

@@ -13,11 +13,11 @@ import pytest
 
 import omnigraph
 from omnigraph.api.graph import Graph
-from omnigraph.engine.write.load import Choice
+from omnigraph.engine.write.load import RunnerChoice
 from omnigraph.engine.write.verbs import load
 from omnigraph.ids import MAIN
 from omnigraph.pipeline.local import LocalRunner
-from omnigraph.pipeline.telling import Progress, TellingRunner
+from omnigraph.pipeline.telling import Progress, ReportingRunner
 from tests.support.settled import assert_settled
 
 SCHEMA = "node Person { name: String @key  age: I32? }  edge Knows: Person -> Person"
@@ -35,8 +35,8 @@ def graph(tmp_path: Path) -> Iterator[Graph]:
 def stepped(graph: Graph, source: Any, workers: int, mode: str = "append") -> dict[str, int]:
     """Load in steps, and say how many tasks each step had."""
     seen: list[Progress] = []
-    runner = TellingRunner(LocalRunner(workers), seen.append)
-    load(graph._engine, source, mode=mode, choose=lambda _: Choice(runner, "a test"))
+    runner = ReportingRunner(LocalRunner(workers), seen.append)
+    load(graph._engine, source, mode=mode, choose=lambda _: RunnerChoice(runner, "a test"))
     return {one.phase: one.total or 0 for one in seen}
 
 

@@ -16,7 +16,7 @@ import omnigraph
 from omnigraph.api.graph import Graph
 from omnigraph.errors import ConfigError, LockTimeout
 from omnigraph.failpoints import Failpoint, armed
-from tests.support.child import ParkedChild, parked_child
+from tests.support.child import ParkedChild, run_parked_child
 from tests.support.s3 import Bucket
 from tests.support.schema_changes import change, made
 from tests.support.settled import assert_settled
@@ -70,7 +70,7 @@ def assert_names(error: LockTimeout, pid: int, kind: str, table: str) -> None:
 
 def test_a_stopped_writer_is_named_and_nothing_is_written(place: Place) -> None:
     graph = place.open()
-    with parked_child(
+    with run_parked_child(
         perform, place.uri, "insert", "main", "1", "ada", None, at=Failpoint.TABLE_COMMITTED
     ) as child:
         with stopped(child) as pid:
@@ -90,7 +90,7 @@ def test_a_stopped_schema_change_is_named(tmp_path: Path) -> None:
     made(tmp_path / "s").close()
     place = Place(str(tmp_path / "s"))
     graph = place.open()
-    with parked_child(change, place.uri, "add types", at=Failpoint.SCHEMA_LOCKED) as child:
+    with run_parked_child(change, place.uri, "add types", at=Failpoint.SCHEMA_LOCKED) as child:
         with stopped(child) as pid, pytest.raises(LockTimeout) as caught:
             graph.load([{"type": "City", "data": {"name": "Oslo"}}], mode="append")
         assert_names(caught.value, pid, "SchemaApply", "__schema_apply__")
@@ -126,7 +126,7 @@ def test_the_lease_of_a_live_writer_is_waited_for_as_long(bucket: Bucket) -> Non
         graph.load(BASE, mode="append")
     graph = place.open()
     arguments = (place.uri, "insert", "main", "1", "ada", place.options)
-    with parked_child(perform, *arguments, at=Failpoint.TABLE_COMMITTED) as child:
+    with run_parked_child(perform, *arguments, at=Failpoint.TABLE_COMMITTED) as child:
         assert child.process.pid is not None
         with pytest.raises(LockTimeout) as caught:
             WRITES["insert"].run(graph, "main", "2", None)

@@ -9,7 +9,7 @@ import pytest
 
 import omnigraph
 from omnigraph.api.graph import Graph
-from omnigraph.commit.queues import queue_key
+from omnigraph.commit.queues import lock_key
 from omnigraph.failpoints import PARK_SECONDS_MAX, Failpoint, armed, parked
 from omnigraph.ids import RECOVERY_ACTOR, TableKey
 from tests.support.settled import assert_settled, digest
@@ -285,7 +285,7 @@ def test_the_turn_of_a_table_is_held_from_before_the_sidecar_until_it_is_gone(
     graph: Graph, phase: Failpoint
 ) -> None:
     queues = graph._engine.desk.queues
-    own, other = (queue_key(TableKey(f"node:{name}"), None) for name in ("Person", "City"))
+    own, other = (lock_key(TableKey(f"node:{name}"), None) for name in ("Person", "City"))
     with parked(phase) as park:
         writer = threading.Thread(target=lambda: graph.mutate(ADD, {"name": "slow"}))
         writer.start()

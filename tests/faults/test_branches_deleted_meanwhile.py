@@ -8,7 +8,7 @@ import pytest
 import omnigraph
 from omnigraph.api.graph import Graph
 from omnigraph.failpoints import Failpoint
-from tests.support.child import parked_child, run_child
+from tests.support.child import run_child, run_parked_child
 from tests.support.settled import assert_settled
 
 SCHEMA = "node Person { name: String @key } node City { name: String @key }"
@@ -54,7 +54,7 @@ def assert_left(home: Path, *names: str) -> None:
 
 
 def test_a_branch_is_deleted_while_another_process_deletes_another_one(home: Path) -> None:
-    with parked_child(delete, str(home), "a", at=Failpoint.BRANCH_DROP_LISTED) as child:
+    with run_parked_child(delete, str(home), "a", at=Failpoint.BRANCH_DROP_LISTED) as child:
         delete(str(home), "b")
         child.release()
     assert_left(home, "c")
@@ -63,7 +63,7 @@ def test_a_branch_is_deleted_while_another_process_deletes_another_one(home: Pat
 def test_a_branch_that_was_made_again_meanwhile_is_none_of_the_other_deletes_business(
     home: Path,
 ) -> None:
-    with parked_child(delete, str(home), "a", at=Failpoint.BRANCH_DROP_LISTED) as child:
+    with run_parked_child(delete, str(home), "a", at=Failpoint.BRANCH_DROP_LISTED) as child:
         with omnigraph.open(home) as graph:
             graph.branch_delete("b")
             graph.branch_create("b")
@@ -88,7 +88,7 @@ CLEANUPS = [
 def test_cleanup_steps_over_a_branch_that_another_process_deletes(
     home: Path, point: Failpoint, skip: int
 ) -> None:
-    with parked_child(cleanup, str(home), at=point, skip=skip) as child:
+    with run_parked_child(cleanup, str(home), at=point, skip=skip) as child:
         delete(str(home), "b")
         child.release()
     assert_left(home, "a", "c")

@@ -11,7 +11,7 @@ import pytest
 
 import omnigraph
 from omnigraph.api.graph import Graph
-from omnigraph.engine.write.load import Choice
+from omnigraph.engine.write.load import RunnerChoice
 from omnigraph.engine.write.verbs import load
 from omnigraph.ids import BranchName
 from omnigraph.pipeline.local import LocalRunner
@@ -51,7 +51,7 @@ def written_in_steps(graph: Graph, branch: str, tag: str, actor: str | None, *, 
             mode=told.options["mode"],
             branch=BranchName(branch),
             actor=actor,
-            choose=lambda _: Choice(LocalRunner(2, buckets=2), "a test"),
+            choose=lambda _: RunnerChoice(LocalRunner(2, buckets=2), "a test"),
         )
 
 

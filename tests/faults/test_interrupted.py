@@ -20,7 +20,7 @@ from omnigraph.recovery.audit import RecoveryKind
 from omnigraph.storage.counters import Cost, counting
 from omnigraph.storage.tables import TableAt
 from tests.faults.conftest import PLACES, Stage
-from tests.support.child import KILLED, parked_child, run_child
+from tests.support.child import KILLED, run_child, run_parked_child
 from tests.support.foreign import foreign_rows
 from tests.support.forge import forge_sidecar
 from tests.support.once import once
@@ -117,7 +117,7 @@ def test_r2_r3_r4_a_recovery_that_dies_again_and_again_ends_as_it_began(
 def test_r1_two_opens_race_and_both_succeed(stage: Setting) -> None:
     story = stage("insert", "main")
     interrupted(story, FORWARD)
-    with parked_child(reopen, story.uri, at=Failpoint.ROLL_FORWARD) as child:
+    with run_parked_child(reopen, story.uri, at=Failpoint.ROLL_FORWARD) as child:
         second = story.open()
         assert len(second.pending_recoveries()) == 1  # the other one is at it
         child.release()

@@ -19,7 +19,7 @@ from omnigraph.failpoints import PARK_SECONDS_MAX, Failpoint, Injected, armed, p
 from omnigraph.ids import RECOVERY_ACTOR, BranchName, OperationId
 from omnigraph.recovery.audit import RecoveryKind
 from omnigraph.storage.counters import Cost, counting
-from tests.support.child import KILLED, parked_child, run_child
+from tests.support.child import KILLED, run_child, run_parked_child
 from tests.support.interruptible import WRITERS, Writer, shown
 from tests.support.settled import assert_settled, fingerprint
 from tests.support.story import WRITES, Content, reopen
@@ -291,7 +291,7 @@ def test_what_a_recoverer_showed_before_it_died_is_told_as_shown_whoever_wrote_s
     case = interrupt(tmp_path / "g", name, Fate.FORWARD, WRITERS[name].forward[-1])
     other = Graph(open_unsettled(case.uri))
     writing = threading.Thread(target=lambda: AFTERWARDS[name](other))
-    with parked_child(reopen, case.uri, at=Failpoint.PUBLISHED) as recoverer:
+    with run_parked_child(reopen, case.uri, at=Failpoint.PUBLISHED) as recoverer:
         with parked(Failpoint.PREPARED) as prepared:
             writing.start()
             assert prepared.reached.wait(PARK_SECONDS_MAX)

@@ -6,7 +6,7 @@ import pytest
 
 import omnigraph
 from omnigraph.api.graph import Graph
-from omnigraph.commit.queues import queue_key
+from omnigraph.commit.queues import lock_key
 from omnigraph.errors import DriftError
 from omnigraph.failpoints import Failpoint, armed
 from omnigraph.ids import BranchName, OperationId, TableKey
@@ -43,7 +43,7 @@ def commit_late(graph: Graph, branch: str, operation: OperationId) -> None:
     at = engine.manifest.load(BranchName(branch)).snapshot.entry(PERSON).at
     tables = engine.store.tables
     rows = tables.open(at).read().slice(0, 1)
-    key = queue_key(PERSON, at.branch)
+    key = lock_key(PERSON, at.branch)
     with engine.desk.queues.hold([key]) as hold:
         tables.commit_staged(
             tables.stage_append(at, rows), operation_id=operation, lock=hold.lock(key)

@@ -17,7 +17,7 @@ from omnigraph.ids import RECOVERY_ACTOR
 from omnigraph.recovery.audit import RecoveryKind
 from omnigraph.surfaces.cli.main import main
 from tests.faults.conftest import Stage
-from tests.support.child import parked_child
+from tests.support.child import run_parked_child
 from tests.support.settled import assert_settled
 from tests.support.story import ACTOR, note, perform
 
@@ -128,7 +128,7 @@ def test_run_leaves_a_live_writer_alone_and_says_so(
 ) -> None:
     story = stage("insert", "main")
     at = Failpoint.TABLES_COMMITTED
-    with parked_child(perform, story.uri, "insert", at=at) as writer:
+    with run_parked_child(perform, story.uri, "insert", at=at) as writer:
         told = run("run", story.uri)
         assert told.code == 1
         assert "0 settled, 1 left" in told.out
@@ -208,7 +208,7 @@ def test_an_open_handle_can_discard_too(stage: Setting) -> None:
 def test_what_a_live_writer_does_cannot_be_discarded(stage: Setting) -> None:
     story = stage("insert", "main")
     at = Failpoint.TABLES_COMMITTED
-    with parked_child(perform, story.uri, "insert", at=at) as writer:
+    with run_parked_child(perform, story.uri, "insert", at=at) as writer:
         (left,) = story.open(read_only=True).pending_recoveries()
         with pytest.raises(RecoveryRequired, match="live writer"):
             omnigraph.discard_recovery(story.uri, left.operation_id)

@@ -13,7 +13,7 @@ from omnigraph.recovery.audit import RecoveryKind
 from omnigraph.storage.counters import Cost, counting
 from omnigraph.storage.tables import Staged
 from tests.faults.conftest import Stage
-from tests.support.child import KILLED, parked_child, run_child
+from tests.support.child import KILLED, run_child, run_parked_child
 from tests.support.foreign import foreign_publish, foreign_rows
 from tests.support.once import once
 from tests.support.settled import assert_settled, fingerprint
@@ -118,7 +118,7 @@ def test_a_killed_write_whose_read_set_moved_is_taken_back_though_all_of_it_land
 ) -> None:
     story = stage("insert", "main")
     graph = story.open()
-    with parked_child(_link, story.uri, at=Failpoint.TABLES_COMMITTED) as child:
+    with run_parked_child(_link, story.uri, at=Failpoint.TABLES_COMMITTED) as child:
         foreign_rows(graph, "node:Person", ["stranger"])
         foreign_publish(graph, "node:Person")
         child.kill()
@@ -158,7 +158,7 @@ def test_m9_a_killed_write_whose_half_was_published_by_another_is_completed(
 ) -> None:
     story = stage("insert", "main")
     graph = story.open()
-    with parked_child(perform, story.uri, "insert", at=Failpoint.TABLES_COMMITTED) as child:
+    with run_parked_child(perform, story.uri, "insert", at=Failpoint.TABLES_COMMITTED) as child:
         foreign_rows(graph, "node:Person", ["stranger"])
         foreign_publish(graph, "node:Person")
         child.kill()

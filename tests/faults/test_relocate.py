@@ -12,7 +12,7 @@ from omnigraph.errors import OmniWarning, StorageError
 from omnigraph.failpoints import Failpoint, Injected, armed
 from omnigraph.storage.addresses import rebase_manifest
 from tests.engine.test_moved import make_nested, names, person
-from tests.support.child import KILLED, parked_child, run_child
+from tests.support.child import KILLED, run_child, run_parked_child
 from tests.support.settled import assert_settled, digest
 
 POINTS = (
@@ -88,7 +88,7 @@ def _addresses_left(root: Path, branch: str) -> list[Path]:
 
 def test_two_that_relocate_at_once_come_to_the_same(copy: Path) -> None:
     found: list[int] = []
-    with parked_child(omnigraph.relocate, str(copy), at=Failpoint.RELOCATE_REWRITTEN) as child:
+    with run_parked_child(omnigraph.relocate, str(copy), at=Failpoint.RELOCATE_REWRITTEN) as child:
         second = threading.Thread(
             target=lambda: found.append(omnigraph.relocate(copy).files_rewritten)
         )

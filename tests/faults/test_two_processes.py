@@ -15,7 +15,7 @@ from omnigraph.limits import LEASE_SECONDS
 from omnigraph.recovery.audit import RecoveryKind
 from omnigraph.runtime import SystemRuntime
 from omnigraph.storage.counters import Cost, counting
-from tests.support.child import KILLED, parked_child, run_child
+from tests.support.child import KILLED, run_child, run_parked_child
 from tests.support.s3 import Bucket
 from tests.support.settled import assert_settled
 from tests.support.story import BASE, SCHEMA, WRITES, content, note, perform, reopen
@@ -87,7 +87,7 @@ def without_notes(shown: tuple[str, ...]) -> tuple[str, ...]:
 @pytest.mark.parametrize("at", STEPS)
 def test_nobody_settles_an_operation_under_its_live_owner(place: Place, at: Failpoint) -> None:
     before = content(place.open())
-    with parked_child(perform, *place.arguments("insert"), at=at) as owner:
+    with run_parked_child(perform, *place.arguments("insert"), at=at) as owner:
         with counting() as costs:
             graph = place.open()
             graph.refresh(settle=True)
@@ -106,7 +106,7 @@ def test_nobody_settles_an_operation_under_its_live_owner(place: Place, at: Fail
 def test_a_writer_of_the_same_tables_waits_for_its_turn(place: Place, at: Failpoint) -> None:
     graph = place.open()
     second = threading.Thread(target=lambda: WRITES["insert"].run(graph, "main", "2", None))
-    with parked_child(perform, *place.arguments("insert"), at=at) as owner:
+    with run_parked_child(perform, *place.arguments("insert"), at=at) as owner:
         second.start()
         second.join(0.5)
         assert second.is_alive()
@@ -120,7 +120,9 @@ def test_a_writer_of_the_same_tables_waits_for_its_turn(place: Place, at: Failpo
 def test_a_refresh_waits_for_an_owner_in_another_process(place: Place) -> None:
     graph = place.open()
     refreshing = threading.Thread(target=graph.refresh)
-    with parked_child(perform, *place.arguments("insert"), at=Failpoint.TABLES_COMMITTED) as owner:
+    with run_parked_child(
+        perform, *place.arguments("insert"), at=Failpoint.TABLES_COMMITTED
+    ) as owner:
         refreshing.start()
         refreshing.join(0.5)
         assert refreshing.is_alive()
@@ -141,7 +143,7 @@ def test_a_dead_owner_is_settled(place: Place, at: Failpoint, branch: str) -> No
     if branch != "main":
         graph.branch_create(branch)
     before = content(graph, branch)
-    with parked_child(perform, *place.arguments("insert", branch), at=at) as owner:
+    with run_parked_child(perform, *place.arguments("insert", branch), at=at) as owner:
         owner.kill()
     if not place.is_local:
         # Until its leases run out nobody can know that it is dead.
@@ -160,7 +162,7 @@ def test_a_handle_that_was_open_all_along_completes_what_another_process_left(
 ) -> None:
     graph = place.open() if place.is_local else place.open_later()
     point = Failpoint.TABLES_COMMITTED
-    with parked_child(perform, *place.arguments("insert"), at=point) as owner:
+    with run_parked_child(perform, *place.arguments("insert"), at=point) as owner:
         owner.kill()
     WRITES["insert"].run(graph, "main", "2", None)
     assert {"p1", "p2"} <= set(graph.table("Person")["id"].to_pylist())
@@ -171,7 +173,9 @@ def test_a_handle_that_was_open_all_along_completes_what_another_process_left(
 def test_a_recoverer_that_dies_is_recovered_by_the_next(place: Place) -> None:
     graph = place.open()
     before = content(graph)
-    with parked_child(perform, *place.arguments("insert"), at=Failpoint.TABLE_COMMITTED) as owner:
+    with run_parked_child(
+        perform, *place.arguments("insert"), at=Failpoint.TABLE_COMMITTED
+    ) as owner:
         owner.kill()
     if place.is_local:
         point = Failpoint.ROLLBACK_RESTORED.value

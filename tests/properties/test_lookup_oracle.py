@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from omnigraph.compile.plan import Plan
 from omnigraph.engine.read.adjacency import Each
-from omnigraph.engine.read.lookup import looked_up
+from omnigraph.engine.read.lookup import answer_lookup
 from omnigraph.limits import LOOKUP_VALUES_MAX
 from tests.properties.test_read_oracle import worlds
 from tests.support.plan_fixtures import checked_read, harbour
@@ -52,13 +52,13 @@ def from_memory(plan: Plan, world: World, identity: str | None) -> pa.Table:
     lookup, opened = plan.lookup, world.reader(plan).opened
     assert lookup is not None
     nodes, shown = opened.nodes(lookup.type_name), opened.nodes(lookup.shown_type)
-    assert looked_up(plan, opened, {"id": identity}) is None or nodes.held_keys is not None
+    assert answer_lookup(plan, opened, {"id": identity}) is None or nodes.held_keys is not None
     nodes.numbers_of(pa.array(["nobody"] * LOOKUP_VALUES_MAX))
     assert shown.places.rows == len(shown)
     for name in lookup.columns:
         shown.whole(name)
     if lookup.hop is not None:
         opened.topology(lookup.hop.edge).adjacency(lookup.hop.direction, Each.PAIR)
-    found = looked_up(plan, opened, {"id": identity})
+    found = answer_lookup(plan, opened, {"id": identity})
     assert found is not None
     return pa.Table.from_batches([found])

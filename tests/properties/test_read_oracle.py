@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from omnigraph.compile.checked import CheckedRead
 from omnigraph.compile.fill import fill
-from omnigraph.compile.query import checked_read
+from omnigraph.compile.query import check_read
 from omnigraph.engine.held.cache import ByteCache
 from omnigraph.engine.held.traversal import Mode, Traversal
 from omnigraph.engine.read import costs, expand, join, order, reach, scan, topology
@@ -162,6 +162,6 @@ def test_queries_nobody_chose_give_the_rows_they_mean_whichever_way_is_taken(
 def random_reads(draw: st.DrawFn) -> CheckedRead:
     """A query nobody chose; the checker has its own tests, here only what it accepts matters."""
     try:
-        return checked_read(Source(draw(read_texts())), harbour())
+        return check_read(Source(draw(read_texts())), harbour())
     except QueryError:
         reject()

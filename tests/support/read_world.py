@@ -15,7 +15,7 @@ from omnigraph.catalog.values import to_arrow
 from omnigraph.compile.checked import CheckedRead
 from omnigraph.compile.lower import lower
 from omnigraph.compile.plan import Plan
-from omnigraph.compile.query import checked_read
+from omnigraph.compile.query import check_read
 from omnigraph.compile.rules import optimize
 from omnigraph.embedding.embedder import Embedder
 from omnigraph.embedding.mock import MockEmbedder
@@ -186,7 +186,7 @@ class World:
 
     def plan(self, query: str) -> Plan:
         """The plan of the only query of a text."""
-        return plan_of(checked_read(Source(query), self.catalog), self.catalog)
+        return plan_of(check_read(Source(query), self.catalog), self.catalog)
 
 
 def plan_of(read: CheckedRead, catalog: Catalog) -> Plan:

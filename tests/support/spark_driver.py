@@ -9,7 +9,7 @@ import omnigraph
 from omnigraph.api.graph import Graph
 from omnigraph.api.loading import chooser
 from omnigraph.api.runners import hands_of
-from omnigraph.engine.upkeep.indices import indexed_after
+from omnigraph.engine.upkeep.indices import index_after_load
 from omnigraph.engine.write.verbs import load
 from omnigraph.errors import OmniError
 from tests.support.spark_cluster import peak_bytes
@@ -41,7 +41,7 @@ def loaded(graph: Graph, order: dict[str, Any], spark: Any) -> dict[str, Any]:
     peak = peak_bytes(os.getpid())
     if done.commit is not None:
         hands = hands_of(engine, spark)
-        indexed_after(engine, done.branch, done.commit.tables, None, hands)
+        index_after_load(engine, done.branch, done.commit.tables, None, hands)
     return {
         "engine": done.engine,
         "tables": done.records,

@@ -8,7 +8,7 @@ from typing import Any
 
 import omnigraph
 from omnigraph.api.graph import Graph
-from omnigraph.engine.write.load import Choice
+from omnigraph.engine.write.load import RunnerChoice
 from omnigraph.engine.write.verbs import load
 from omnigraph.errors import OmniError
 from omnigraph.pipeline.local import LocalRunner
@@ -85,7 +85,9 @@ def threads(hands: int, buckets: int, keys_bytes_max: int) -> LocalRunner:
 def _outcome(graph: Graph, source: Any, mode: str, runner: Runner | None) -> Outcome:
     before = rows_of(graph)
     try:
-        done = load(graph._engine, source, mode=mode, choose=lambda _: Choice(runner, "a test"))
+        done = load(
+            graph._engine, source, mode=mode, choose=lambda _: RunnerChoice(runner, "a test")
+        )
     except OmniError as error:
         assert rows_of(graph) == before
         facts = (error.code, getattr(error, "total", None), _plain(error.details))

@@ -141,7 +141,7 @@ def discard_recovery(
 ) -> DiscardedRecovery:
     """Give up a pending operation of a graph that it keeps from being opened."""
     engine = open_unsettled(place_of(uri), storage_options=storage_options)
-    return _discarded(engine, operation_id)
+    return _discard_operation(engine, operation_id)
 
 
 def relocate(
@@ -330,7 +330,7 @@ class Graph:
         if_commit: str | Commit | None = None,
     ) -> MutationResult:
         """Run a mutation: one commit for all of its statements, or nothing."""
-        from omnigraph.engine.upkeep.light import tend
+        from omnigraph.engine.upkeep.light import maintain_touched
         from omnigraph.engine.write.verbs import mutate
 
         engine, (chosen, values) = self._engine, name_and_params(name, params)
@@ -345,7 +345,7 @@ class Graph:
             if_commit=None if if_commit is None else CommitId(str(if_commit)),
         )
         if done.commit is not None:
-            tend(engine, done.branch, done.commit.tables)
+            maintain_touched(engine, done.branch, done.commit.tables)
         return MutationResult(
             branch=done.branch,
             query_name=done.query_name,
@@ -378,8 +378,8 @@ class Graph:
         done; what it raises before the commit stops the load.
         """
         from omnigraph.api.loading import chooser, hands_after
-        from omnigraph.engine.upkeep.indices import indexed_after
-        from omnigraph.engine.upkeep.light import tend
+        from omnigraph.engine.upkeep.indices import index_after_load
+        from omnigraph.engine.upkeep.light import maintain_touched
         from omnigraph.engine.write.verbs import load
         from omnigraph.pipeline.telling import Progress
 
@@ -406,8 +406,8 @@ class Graph:
                 rows = sum(done.records.values())
                 progress(Progress("commit", rows, rows))
             hands = hands_after(engine, spark, done.engine)
-            pending = indexed_after(engine, done.branch, done.commit.tables, writer, hands)
-            tend(engine, done.branch, done.commit.tables)
+            pending = index_after_load(engine, done.branch, done.commit.tables, writer, hands)
+            maintain_touched(engine, done.branch, done.commit.tables)
         return LoadResult(
             uri=self.uri,
             branch=done.branch,
@@ -461,7 +461,7 @@ class Graph:
         """Main, then the others by name."""
         from omnigraph.manifest.branches import list_branches
 
-        found = map(self._described, list_branches(self._engine.manifest))
+        found = map(self._describe_branch, list_branches(self._engine.manifest))
         return [branch for branch in found if branch is not None]
 
     def branch_create(
@@ -480,7 +480,7 @@ class Graph:
         head = None if base.head is None else base.head.id
         return Branch(name=made.name, head=head, parent=made.parent)
 
-    def _described(self, branch: "BranchFact") -> Branch | None:
+    def _describe_branch(self, branch: "BranchFact") -> Branch | None:
         try:
             head = self._engine.manifest.current(branch.name).head
         except NotFoundError:
@@ -579,7 +579,7 @@ class Graph:
         from omnigraph.engine.history.diff import differences
 
         before, after = self._states(base, head)
-        wanted = self._wanted(types, kinds, ops, images=images)
+        wanted = self._make_filter(types, kinds, ops, images=images)
         found = differences(self._engine.store.tables, before, after, wanted)
         return Diff(
             base=None if before.head is None else before.head.id,
@@ -602,15 +602,15 @@ class Graph:
         from omnigraph.engine.history.diff import differences
 
         before, after = self._states(base, head)
-        wanted = self._wanted(types, kinds, ops, images=images)
+        wanted = self._make_filter(types, kinds, ops, images=images)
         return map(Change.of, differences(self._engine.store.tables, before, after, wanted))
 
     def _states(self, base: Reference, head: Reference) -> tuple[BranchState, BranchState]:
-        from omnigraph.engine.history.diff import state_named
+        from omnigraph.engine.history.diff import resolve_state
 
         branch = branch_name(self._branch, "diff")
-        before = state_named(self._engine, _named(base), branch)
-        return before, state_named(self._engine, _named(head), branch)
+        before = resolve_state(self._engine, _parse_reference(base), branch)
+        return before, resolve_state(self._engine, _parse_reference(head), branch)
 
     def changes(
         self,
@@ -629,7 +629,7 @@ class Graph:
 
         target = branch_name(branch or self._branch, "changes")
         start = None if since is None else str(since)
-        wanted = self._wanted(types, kinds, ops, images=images)
+        wanted = self._make_filter(types, kinds, ops, images=images)
         bound = count_of("limit", limit, least=1)
         found = page(self._engine, target, start, bound, wanted)
         return ChangePage.of(found)
@@ -650,7 +650,7 @@ class Graph:
 
         target = branch_name(branch or self._branch, "changes")
         start = None if since is None else str(since)
-        wanted = self._wanted(types, kinds, ops, images=images)
+        wanted = self._make_filter(types, kinds, ops, images=images)
         return map(ChangeStream.of, stream(self._engine, target, start, wanted))
 
     def commit_changes(
@@ -668,7 +668,7 @@ class Graph:
         from omnigraph.api.comparisons import ChangeBlock, changes_of
         from omnigraph.engine.history.commit_changes import commit_changes
 
-        wanted = self._wanted(types, kinds, ops, images=images)
+        wanted = self._make_filter(types, kinds, ops, images=images)
         bound = count_of("limit", limit)
         found = commit_changes(self._engine, str(id), wanted, limit=bound, token=page_token)
         return ChangeBlock(
@@ -693,7 +693,7 @@ class Graph:
         file = Path(file_of("out", os.fspath(out)))
         return Baseline.of(baseline(self._engine, target, file, named))
 
-    def _wanted(
+    def _make_filter(
         self,
         types: Sequence[str] | None,
         kinds: Sequence[str] | None,
@@ -707,8 +707,8 @@ class Graph:
         chosen, done = names_of("kinds", kinds), names_of("ops", ops)
         return Wanted(
             tables=None if named is None else {self.catalog.table(t).table_key for t in named},
-            kinds=None if chosen is None else {_one_of(EntityKind, kind) for kind in chosen},
-            ops=None if done is None else {_one_of(Op, op) for op in done},
+            kinds=None if chosen is None else {_parse_word(EntityKind, kind) for kind in chosen},
+            ops=None if done is None else {_parse_word(Op, op) for op in done},
             images=images,
         )
 
@@ -837,7 +837,7 @@ class Graph:
     def discard_recovery(self, operation_id: str) -> DiscardedRecovery:
         """Give a pending operation up: what it wrote stays where it is, and the result says what that is."""
         self._engine.require_writable("recovery discard")
-        return _discarded(self._engine, operation_id)
+        return _discard_operation(self._engine, operation_id)
 
     def close(self) -> None:
         """Release what is held; what is asked of it later is refused, what was begun ends."""
@@ -854,12 +854,12 @@ class Graph:
         return f"<Graph {self.uri} on {self._branch}{mode}>"
 
 
-def _discarded(engine: Engine, operation_id: str) -> DiscardedRecovery:
-    from omnigraph.recovery.give_up import give_up
+def _discard_operation(engine: Engine, operation_id: str) -> DiscardedRecovery:
+    from omnigraph.recovery.give_up import discard_operation
 
     desk, audit = engine.desk, engine.recovery.audit
     chosen = OperationId(text_of("operation_id", operation_id))
-    return DiscardedRecovery.of(give_up(desk, audit, chosen))
+    return DiscardedRecovery.of(discard_operation(desk, audit, chosen))
 
 
 def _at(at: Reference | None) -> At | None:
@@ -875,14 +875,14 @@ def _at(at: Reference | None) -> At | None:
     )
 
 
-def _named(reference: Reference) -> At:
+def _parse_reference(reference: Reference) -> At:
     found = _at(reference)
     if found is None:
         raise UserInputError("a diff compares two states; name a branch, a commit or a version")
     return found
 
 
-def _one_of(words: type[_Word], text: str) -> _Word:
+def _parse_word(words: type[_Word], text: str) -> _Word:
     try:
         return words(text)
     except ValueError as error:

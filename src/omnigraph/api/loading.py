@@ -9,10 +9,10 @@ from typing import Any
 from omnigraph.api.runners import hands_of, spark_runner
 from omnigraph.engine.engine import Engine
 from omnigraph.engine.write.cutting import Size
-from omnigraph.engine.write.load import Choice, Choose, choose_here, is_large, told
+from omnigraph.engine.write.load import Choose, RunnerChoice, choose_here, is_large, spell_size
 from omnigraph.errors import OmniError, UserInputError
-from omnigraph.pipeline.chores import RunnerHands
-from omnigraph.pipeline.telling import Tell, TellingRunner
+from omnigraph.pipeline.chores import RunnerWorkers
+from omnigraph.pipeline.telling import ReportingRunner, Tell
 from omnigraph.storage.tables import Hands
 
 AUTO = "auto"
@@ -24,11 +24,11 @@ def chooser(engine: Engine, spark: Any, tell: Tell | None = None) -> Choose:
     return choose if tell is None else partial(_telling, choose, tell)
 
 
-def _telling(choose: Choose, tell: Tell, size: Size) -> Choice:
+def _telling(choose: Choose, tell: Tell, size: Size) -> RunnerChoice:
     choice = choose(size)
     if choice.runner is None:
         return choice
-    return replace(choice, runner=TellingRunner(choice.runner, tell))
+    return replace(choice, runner=ReportingRunner(choice.runner, tell))
 
 
 def _chooser(engine: Engine, spark: Any) -> Choose:
@@ -40,7 +40,7 @@ def _chooser(engine: Engine, spark: Any) -> Choose:
                 f"spark= takes a SparkSession, True, False or 'auto', not '{spark}'; no changes were made"
             )
         return partial(_by_size, engine)
-    return partial(_asked, spark)
+    return partial(_choose_spark, spark)
 
 
 def hands_after(engine: Engine, spark: Any, done_by: str) -> Hands | None:
@@ -48,32 +48,32 @@ def hands_after(engine: Engine, spark: Any, done_by: str) -> Hands | None:
     if done_by != "spark":
         return None
     hands = hands_of(engine, spark)
-    remote = isinstance(hands, RunnerHands) and getattr(hands.runner, "is_remote", False)
+    remote = isinstance(hands, RunnerWorkers) and getattr(hands.runner, "is_remote", False)
     return hands if remote else None
 
 
-def _asked(spark: Any, size: Size) -> Choice:
+def _choose_spark(spark: Any, size: Size) -> RunnerChoice:
     """Spark, whatever the size."""
     return _on_spark(spark, "Spark was asked for")
 
 
-def _by_size(engine: Engine, size: Size) -> Choice:
+def _by_size(engine: Engine, size: Size) -> RunnerChoice:
     if size.foreign is not None:
         return _on_spark(size.foreign.sparkSession, "a Spark DataFrame is among the input")
     if not is_large(engine, size):
         return choose_here(engine, size)
     if find_spec("pyspark") is None:
         here = choose_here(engine, size)
-        return Choice(here.runner, f"{here.reason}: pyspark is not installed")
+        return RunnerChoice(here.runner, f"{here.reason}: pyspark is not installed")
     try:
-        return _on_spark(None, f"{told(size)} are past the small-work bound")
+        return _on_spark(None, f"{spell_size(size)} are past the small-work bound")
     except (OmniError, OSError, RuntimeError) as error:
         here = choose_here(engine, size)
-        return Choice(here.runner, f"{here.reason}: Spark did not start ({error})")
+        return RunnerChoice(here.runner, f"{here.reason}: Spark did not start ({error})")
 
 
-def _on_spark(spark: Any, reason: str) -> Choice:
-    return Choice(spark_runner(spark), reason, _spread)
+def _on_spark(spark: Any, reason: str) -> RunnerChoice:
+    return RunnerChoice(spark_runner(spark), reason, _spread)
 
 
 def _spread(frame: Any, home: Any, area: str) -> Any:

@@ -17,7 +17,7 @@ from omnigraph.catalog.values import json_column
 from omnigraph.ids import MAIN
 from omnigraph.manifest.records import CommitKind, GraphCommit
 from omnigraph.recovery.audit import AuditRow, RecoveryKind, TableOutcome
-from omnigraph.recovery.give_up import UNKNOWN, GivenUp
+from omnigraph.recovery.give_up import UNKNOWN, Discarded
 from omnigraph.recovery.sweep import Pending
 from omnigraph.runtime import datetime_of, us_of
 from omnigraph.values import dataclass
@@ -268,7 +268,7 @@ class DiscardedRecovery:
     leaves: tuple[str, ...]
 
     @classmethod
-    def of(cls, given_up: GivenUp) -> Self:
+    def of(cls, given_up: Discarded) -> Self:
         """The public view."""
         return cls(
             operation_id=given_up.operation_id,

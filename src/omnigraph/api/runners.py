@@ -5,7 +5,7 @@ from typing import Any
 
 from omnigraph.engine.compare.spread import Spread
 from omnigraph.engine.engine import Engine
-from omnigraph.pipeline.chores import RunnerHands
+from omnigraph.pipeline.chores import RunnerWorkers
 from omnigraph.pipeline.local import LocalRunner
 from omnigraph.pipeline.steps import Runner
 from omnigraph.storage.tables import Hands
@@ -29,7 +29,7 @@ def hands_of(engine: Engine, spark: Any) -> Hands | None:
     """The hands for upkeep; None stands for this process."""
     if spark is None or spark is False:
         return None
-    return RunnerHands(
+    return RunnerWorkers(
         runner=spark_runner(spark), home=engine.home, count=engine.settings.maintenance_concurrency
     )
 

@@ -111,7 +111,7 @@ class Snapshot:
             branch=self._view.branch,
             snapshot=self._at,
             commit=self._view.commit,
-            reader=public_reader(self._told_by(answer.batches)),
+            reader=public_reader(self._translate_reader(answer.batches)),
             types=answer.types,
         )
 
@@ -143,7 +143,7 @@ class Snapshot:
         """Stream a node or edge table."""
         with self._reading():
             found = self._open(type_name).scan(list(columns) if columns else None, filter)
-        return public_reader(self._told_by(found))
+        return public_reader(self._translate_reader(found))
 
     def entity(self, type_name: str, id: str) -> dict[str, Any] | None:
         """One entity by id, or None, with the properties it had then; a type may be named as it was then."""
@@ -154,13 +154,15 @@ class Snapshot:
         """Every entity in the load format."""
         from omnigraph.engine.history.export import export
 
-        return self._told(export(self._engine, self._view, names_of("types", types)))
+        return self._translate_reclaimed(export(self._engine, self._view, names_of("types", types)))
 
     def export_lines(self, types: Sequence[str] | None = None) -> Iterator[pa.Buffer]:
         """What `export` gives as UTF-8 JSON, one record a line, many at a time."""
         from omnigraph.engine.history.spelling import export_lines
 
-        return self._told(export_lines(self._engine, self._view, names_of("types", types)))
+        return self._translate_reclaimed(
+            export_lines(self._engine, self._view, names_of("types", types))
+        )
 
     def export_files(
         self,
@@ -220,12 +222,12 @@ class Snapshot:
         if gone is not None and not self._is_shown(gone):
             raise HistoryReclaimed(gone.table_key, gone.at.version) from error
 
-    def _told(self, parts: Iterable[T]) -> Iterator[T]:
+    def _translate_reclaimed(self, parts: Iterable[T]) -> Iterator[T]:
         with self._reading():
             yield from parts
 
-    def _told_by(self, source: pa.RecordBatchReader) -> pa.RecordBatchReader:
-        return pa.RecordBatchReader.from_batches(source.schema, self._told(source))
+    def _translate_reader(self, source: pa.RecordBatchReader) -> pa.RecordBatchReader:
+        return pa.RecordBatchReader.from_batches(source.schema, self._translate_reclaimed(source))
 
     def _is_shown(self, entry: Entry) -> bool:
         """Whether the branch shows a table as it is here; so does one that is gone itself."""

@@ -15,11 +15,17 @@ from omnigraph.catalog.contract_rules import (
     check_identities,
     check_references,
 )
-from omnigraph.catalog.matching import CatalogMatch, DeclaredType, declared, match_catalogs
+from omnigraph.catalog.matching import CatalogMatch, DeclaredType, list_declared, match_catalogs
 from omnigraph.catalog.model import Catalog, Property
 from omnigraph.catalog.names import TableHome, table_path
 from omnigraph.catalog.shape import canonical, digest, encode, shape_hash
-from omnigraph.catalog.shape_reader import Homes, JsonObject, broken, load_object, read_catalog
+from omnigraph.catalog.shape_reader import (
+    Homes,
+    JsonObject,
+    load_object,
+    make_contract_error,
+    read_catalog,
+)
 from omnigraph.catalog.steps import TypeKind
 from omnigraph.errors import InternalError, UnsupportedSchemaChange
 from omnigraph.ids import TableKey
@@ -83,22 +89,26 @@ class Contract:
         document = load_object(text, IR_FILE)
         version = document.whole("ir_version")
         if version != IR_VERSION:
-            raise broken(IR_FILE, f"has version {version}, this release reads {IR_VERSION}")
+            raise make_contract_error(
+                IR_FILE, f"has version {version}, this release reads {IR_VERSION}"
+            )
         homes: Homes = {}
         contract = cls(
             domain=document.text("identity_domain"),
             next_identity_id=document.whole("next_identity_id"),
             catalog=read_catalog(document, homes),
             homes=homes,
-            retired=_retired(document),
+            retired=_read_retired(document),
         )
         document.done()
         if canonical(document.values) != canonical(contract.document):
-            raise broken(IR_FILE, "is not in canonical form: something is unsorted or doubled")
+            raise make_contract_error(
+                IR_FILE, "is not in canonical form: something is unsorted or doubled"
+            )
         return contract
 
 
-def _retired(document: JsonObject) -> dict[TableKey, int]:
+def _read_retired(document: JsonObject) -> dict[TableKey, int]:
     lives = document.object("retired")
     return {TableKey(key): lives.whole(key) for key in lives.values} if lives else {}
 
@@ -116,7 +126,7 @@ def inert_hints(desired: Catalog) -> tuple[str, ...]:
     """Say which hints of the first schema of a graph do nothing."""
     return tuple(
         f"@rename_from on {where} is ignored: a new graph has nothing to rename"
-        for where in _hinted(desired)
+        for where in _list_hints(desired)
     )
 
 
@@ -144,7 +154,9 @@ def advance(accepted: Contract, desired: Catalog) -> Contract:
 def bind(catalog: Catalog, contract: Contract) -> Catalog:
     """Give a catalog the identities of the contract that accepted it."""
     if shape_hash(catalog) != contract.shape_hash:
-        raise broken("the catalog", "is not the one that was accepted, so it has no identities")
+        raise make_contract_error(
+            "the catalog", "is not the one that was accepted, so it has no identities"
+        )
     same = match_catalogs(contract.catalog, without_hints(catalog))
     return _with(catalog, _deal(contract.catalog, catalog, same, iter(())))
 
@@ -185,34 +197,40 @@ def _deal(
 ) -> _Identities:
     """Keep identities where something continues; deal new ones to types, properties, then tables."""
     types = {
-        (kind, name): _kept(_continued(accepted, matched, kind, name), "type_id", numbers)
+        (kind, name): _keep_identity(
+            _find_continued(accepted, matched, kind, name), "type_id", numbers
+        )
         for kind in TypeKind
-        for name in sorted(declared(desired, kind))
+        for name in sorted(list_declared(desired, kind))
     }
     by_id = sorted(types, key=types.__getitem__)
     properties: dict[_PropertyRef, int] = {}
     for kind, name in by_id:
-        old = _continued(accepted, matched, kind, name)
+        old = _find_continued(accepted, matched, kind, name)
         pairs = matched.properties[kind, name].continues
-        for one in sorted(declared(desired, kind)[name].properties):
+        for one in sorted(list_declared(desired, kind)[name].properties):
             before = old.properties[pairs[one]] if old is not None and one in pairs else None
-            properties[kind, name, one] = _kept(before, "property_id", numbers)
+            properties[kind, name, one] = _keep_identity(before, "property_id", numbers)
     incarnations: dict[_TypeRef, int] = {
-        (kind, name): _kept(_continued(accepted, matched, kind, name), "incarnation_id", numbers)
+        (kind, name): _keep_identity(
+            _find_continued(accepted, matched, kind, name), "incarnation_id", numbers
+        )
         for kind, name in by_id
         if kind is not TypeKind.INTERFACE
     }
     return _Identities(types=types, properties=properties, incarnations=incarnations)
 
 
-def _continued(
+def _find_continued(
     accepted: Catalog, matched: CatalogMatch, kind: TypeKind, name: str
 ) -> DeclaredType | None:
     before = matched.types[kind].continues.get(name)
-    return None if before is None else declared(accepted, kind)[before]
+    return None if before is None else list_declared(accepted, kind)[before]
 
 
-def _kept(before: DeclaredType | Property | None, attribute: str, numbers: Iterator[int]) -> int:
+def _keep_identity(
+    before: DeclaredType | Property | None, attribute: str, numbers: Iterator[int]
+) -> int:
     """The identity of what continues, else the next number."""
     known: int | None = next(numbers, None) if before is None else getattr(before, attribute)
     if known is None:
@@ -242,7 +260,7 @@ def _each(catalog: Catalog, change: Callable[[TypeKind, Any], Any]) -> Catalog:
     """The catalog with every declaration changed."""
 
     def changed(kind: TypeKind) -> dict[str, Any]:
-        return {name: change(kind, found) for name, found in declared(catalog, kind).items()}
+        return {name: change(kind, found) for name, found in list_declared(catalog, kind).items()}
 
     return Catalog(
         interfaces=changed(TypeKind.INTERFACE),
@@ -262,9 +280,9 @@ def without_hints(catalog: Catalog) -> Catalog:
     return _each(catalog, plain)
 
 
-def _hinted(catalog: Catalog) -> Iterator[str]:
+def _list_hints(catalog: Catalog) -> Iterator[str]:
     for kind in TypeKind:
-        for name, found in sorted(declared(catalog, kind).items()):
+        for name, found in sorted(list_declared(catalog, kind).items()):
             if getattr(found, "rename_from", None) is not None:
                 yield f"{kind.noun} '{name}'"
             own = (one for one in found.properties.values() if not one.inherited_from)
@@ -286,7 +304,7 @@ def _house(accepted: Contract, desired: Catalog, matched: CatalogMatch) -> Homes
     taken = {home.path for home in accepted.homes.values()}
     homes: Homes = {}
     for kind in (TypeKind.NODE, TypeKind.EDGE):
-        for name in sorted(declared(desired, kind)):
+        for name in sorted(list_declared(desired, kind)):
             key = TableKey(f"{kind}:{name}")
             before = matched.types[kind].continues.get(name)
             if before is None:

@@ -4,8 +4,8 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from omnigraph.catalog.model import Catalog, EdgeType, Interface, NodeType
-from omnigraph.catalog.names import EDGE_ENDS, TableHome, taken_columns
-from omnigraph.catalog.shape_reader import broken
+from omnigraph.catalog.names import EDGE_ENDS, TableHome, list_taken_columns
+from omnigraph.catalog.shape_reader import make_contract_error
 from omnigraph.errors import shorten
 from omnigraph.ids import TableKey
 
@@ -21,7 +21,9 @@ _TABLE_KEY = re.compile(r"(node|edge):[A-Z][A-Za-z0-9_]*")
 def check_domain(domain: str) -> None:
     """Refuse an identity domain that is not a ULID in its canonical spelling."""
     if not _DOMAIN.fullmatch(domain):
-        raise broken(IR_FILE, f"has the identity domain '{shorten(domain)}', which is no ULID")
+        raise make_contract_error(
+            IR_FILE, f"has the identity domain '{shorten(domain)}', which is no ULID"
+        )
 
 
 def check_identities(catalog: Catalog, next_identity_id: int) -> None:
@@ -29,12 +31,16 @@ def check_identities(catalog: Catalog, next_identity_id: int) -> None:
     seen: set[int] = set()
     for where, identity in _identities(catalog):
         if identity is None or identity < 1:
-            raise broken(IR_FILE, f"gives {where} the identity {identity}, which is not positive")
+            raise make_contract_error(
+                IR_FILE, f"gives {where} the identity {identity}, which is not positive"
+            )
         if identity in seen:
-            raise broken(IR_FILE, f"gives {where} the identity {identity}, which is in use already")
+            raise make_contract_error(
+                IR_FILE, f"gives {where} the identity {identity}, which is in use already"
+            )
         seen.add(identity)
     if next_identity_id <= max(seen, default=0):
-        raise broken(
+        raise make_contract_error(
             IR_FILE, f"would deal {next_identity_id} next, and {max(seen, default=0)} is in use"
         )
 
@@ -61,20 +67,26 @@ def check_homes(
 ) -> None:
     """Refuse places that no table can have, and lives of names that contradict one another."""
     if set(tables) != homes.keys():
-        raise broken(IR_FILE, "does not give every table, and nothing else, a place")
+        raise make_contract_error(IR_FILE, "does not give every table, and nothing else, a place")
     paths: set[str] = set()
     for key, home in homes.items():
         directory = "nodes" if key.startswith("node:") else "edges"
         if not _PATH.fullmatch(home.path) or not home.path.startswith(f"{directory}/"):
-            raise broken(IR_FILE, f"places {key} at '{shorten(home.path)}', which is no table path")
+            raise make_contract_error(
+                IR_FILE, f"places {key} at '{shorten(home.path)}', which is no table path"
+            )
         if home.path in paths:
-            raise broken(IR_FILE, f"places two tables at '{home.path}'")
+            raise make_contract_error(IR_FILE, f"places two tables at '{home.path}'")
         if home.incarnation < 1:
-            raise broken(IR_FILE, f"counts life {home.incarnation} of {key}, which is not positive")
+            raise make_contract_error(
+                IR_FILE, f"counts life {home.incarnation} of {key}, which is not positive"
+            )
         paths.add(home.path)
     for key, lives in retired.items():
         if not _TABLE_KEY.fullmatch(key) or key in homes or lives < 1:
-            raise broken(IR_FILE, f"counts {lives} past lives of '{shorten(key)}', which cannot be")
+            raise make_contract_error(
+                IR_FILE, f"counts {lives} past lives of '{shorten(key)}', which cannot be"
+            )
 
 
 def check_references(catalog: Catalog) -> None:
@@ -85,27 +97,35 @@ def check_references(catalog: Catalog) -> None:
         if isinstance(found, EdgeType):
             for end in (found.source, found.target):
                 if end not in catalog.nodes:
-                    raise broken(IR_FILE, f"lets {where} name '{shorten(end)}', which is no node")
+                    raise make_contract_error(
+                        IR_FILE, f"lets {where} name '{shorten(end)}', which is no node"
+                    )
         if isinstance(found, NodeType):
             _check_interfaces(where, found, catalog)
 
 
 def _check_names(where: str, found: Interface | NodeType | EdgeType) -> None:
     if not _TYPE_NAME.fullmatch(found.name):
-        raise broken(IR_FILE, f"declares {where}, which is no type name")
-    taken = taken_columns(on_edge=isinstance(found, EdgeType))
+        raise make_contract_error(IR_FILE, f"declares {where}, which is no type name")
+    taken = list_taken_columns(on_edge=isinstance(found, EdgeType))
     for name in found.properties:
         if name in taken:
-            raise broken(IR_FILE, f"gives {where} the property '{name}', a reserved column")
+            raise make_contract_error(
+                IR_FILE, f"gives {where} the property '{name}', a reserved column"
+            )
         if not _PROPERTY_NAME.fullmatch(name):
-            raise broken(IR_FILE, f"gives {where} the property '{shorten(name)}', which is no name")
+            raise make_contract_error(
+                IR_FILE, f"gives {where} the property '{shorten(name)}', which is no name"
+            )
 
 
 def _check_columns(where: str, found: Interface | NodeType | EdgeType) -> None:
     ends = EDGE_ENDS if isinstance(found, EdgeType) else ()
     for column in _columns(found):
         if column not in found.properties and column not in ends:
-            raise broken(IR_FILE, f"lets {where} refer to '{shorten(column)}', which it lacks")
+            raise make_contract_error(
+                IR_FILE, f"lets {where} refer to '{shorten(column)}', which it lacks"
+            )
 
 
 def _columns(found: Interface | NodeType | EdgeType) -> Iterable[str]:
@@ -124,14 +144,16 @@ def _check_interfaces(where: str, node: NodeType, catalog: Catalog) -> None:
     for name in node.implements:
         interface = catalog.interfaces.get(name)
         if interface is None:
-            raise broken(IR_FILE, f"lets {where} implement '{shorten(name)}', which it lacks")
+            raise make_contract_error(
+                IR_FILE, f"lets {where} implement '{shorten(name)}', which it lacks"
+            )
         for asked in interface.properties.values():
             own = node.properties.get(asked.name)
             if own is None or own.type != asked.type:
-                raise broken(
+                raise make_contract_error(
                     IR_FILE, f"does not link '{name}.{asked.name}' to a property of {where}"
                 )
             if own.inherited_from and name not in own.inherited_from:
-                raise broken(
+                raise make_contract_error(
                     IR_FILE, f"does not link '{node.name}.{asked.name}' to interface '{name}'"
                 )

@@ -9,12 +9,12 @@ from omnigraph.catalog.diff_properties import (
     Owner,
     annotation_steps,
     property_steps,
-    unclassified_steps,
+    refuse_unclassified,
 )
 from omnigraph.catalog.matching import (
     CatalogMatch,
     DeclaredType,
-    declared,
+    list_declared,
     match_catalogs,
     stale_hints,
 )
@@ -39,7 +39,7 @@ def plan(accepted: Catalog, desired: Catalog, *, allow_data_loss: bool = False) 
         desired=desired,
         match=match,
         mode=DropMode.HARD if allow_data_loss else DropMode.SOFT,
-        interfaces_become=_renamed_interfaces(accepted, desired, match),
+        interfaces_become=_find_renamed_interfaces(accepted, desired, match),
     )
     steps = tuple(step for kind in TypeKind for step in _kind_steps(change, kind))
     return SchemaPlan(steps, tuple(stale_hints(match)))
@@ -62,18 +62,18 @@ class _Change:
 
 def _kind_steps(change: _Change, kind: TypeKind) -> Iterator[Step]:
     """The steps of all interfaces, all nodes or all edges: present types by name, then dropped ones."""
-    before, after = declared(change.accepted, kind), declared(change.desired, kind)
+    before, after = list_declared(change.accepted, kind), list_declared(change.desired, kind)
     matched = change.match.types[kind]
     for name in sorted(after):
         about = Subject(kind, name)
         if name in matched.refused:
             yield about.refuse(Code.UNUSABLE_HINT, matched.refused[name])
         elif name in matched.continues:
-            yield from _continued(change, about, before[matched.continues[name]], after[name])
+            yield from _plan_kept_type(change, about, before[matched.continues[name]], after[name])
         else:
             yield from _new(change, about)
     for name in matched.dropped:
-        yield from _dropped(change, Subject(kind, name))
+        yield from _plan_drop(change, Subject(kind, name))
 
 
 def _new(change: _Change, about: Subject) -> Iterator[Step]:
@@ -88,7 +88,7 @@ def _new(change: _Change, about: Subject) -> Iterator[Step]:
     yield from (about.refuse(Code.UNUSABLE_HINT, why, name) for name, why in hints.items())
 
 
-def _dropped(change: _Change, about: Subject) -> Iterator[Step]:
+def _plan_drop(change: _Change, about: Subject) -> Iterator[Step]:
     mode = change.mode
     match about.kind:
         case TypeKind.INTERFACE:
@@ -106,14 +106,14 @@ def _dropped(change: _Change, about: Subject) -> Iterator[Step]:
             )
 
 
-def _continued(
+def _plan_kept_type(
     change: _Change, about: Subject, old: DeclaredType, new: DeclaredType
 ) -> Iterator[Step]:
     """The steps of one type that stays, perhaps under another name."""
     if old.name != new.name:
         yield about.step(StepKind.RENAME_TYPE, from_=old.name, to=new.name)
     yield from _structure_steps(change, about, old, new)
-    yield from unclassified_steps(about, old, new, _CLASSIFIED)
+    yield from refuse_unclassified(about, old, new, _CLASSIFIED)
     yield from _metadata_steps(about, old, new)
     kept = change.implemented(old) & set(_implements(new))
     owner = Owner(
@@ -122,8 +122,8 @@ def _continued(
         new=new,
         matched=change.match.properties[about.kind, about.name],
         mode=change.mode,
-        asked_before=_asked(change.accepted, old, kept, change.interfaces_become),
-        asked_after=_asked(change.desired, new, kept, {}),
+        asked_before=_map_demands(change.accepted, old, kept, change.interfaces_become),
+        asked_after=_map_demands(change.desired, new, kept, {}),
     )
     yield from property_steps(owner)
 
@@ -169,7 +169,7 @@ def _implements(declared_type: DeclaredType) -> tuple[str, ...]:
     return declared_type.implements if isinstance(declared_type, NodeType) else ()
 
 
-def _asked(
+def _map_demands(
     catalog: Catalog, owner: DeclaredType, kept: set[str], become: Mapping[str, str]
 ) -> Mapping[str, frozenset[str]]:
     """For each property the kept interfaces that ask for it, by their new names."""
@@ -182,7 +182,7 @@ def _asked(
     }
 
 
-def _renamed_interfaces(
+def _find_renamed_interfaces(
     accepted: Catalog, desired: Catalog, match: CatalogMatch
 ) -> Mapping[str, str]:
     """Interfaces that came back under another name with the same contract.

@@ -94,23 +94,25 @@ def compare_rules(old: DeclaredType, new: DeclaredType, becomes: Mapping[str, st
     after = {rule.demand: rule for rule in _rules(new)}
     return RuleChanges(
         removed=tuple(
-            before[d] for d in _ordered(before) if d not in after and not _implied(d, after)
+            before[d] for d in _sort_rules(before) if d not in after and not _is_implied(d, after)
         ),
         added=tuple(
-            after[d] for d in _ordered(after) if d not in before and not _implied(d, before)
+            after[d] for d in _sort_rules(after) if d not in before and not _is_implied(d, before)
         ),
         moved=tuple(
-            after[d] for d in _ordered(after) if d in before and before[d].level != after[d].level
+            after[d]
+            for d in _sort_rules(after)
+            if d in before and before[d].level != after[d].level
         ),
     )
 
 
-def _ordered(rules: Iterable[Rule]) -> list[Rule]:
+def _sort_rules(rules: Iterable[Rule]) -> list[Rule]:
     kinds = list(RuleKind)
     return sorted(rules, key=lambda r: (kinds.index(r.kind), r.columns, str(r)))
 
 
-def _implied(demand: Rule, others: Mapping[Rule, Rule]) -> bool:
+def _is_implied(demand: Rule, others: Mapping[Rule, Rule]) -> bool:
     """Whether a key on the other side asks for the same index."""
     return demand.kind is RuleKind.INDEX and replace(demand, kind=RuleKind.KEY) in others
 

@@ -41,7 +41,7 @@ def property_steps(owner: Owner) -> Iterator[Step]:
     rules = compare_rules(owner.old, owner.new, owner.matched.becomes)
     for name in sorted(owner.new.properties):
         if name in owner.matched.continues:
-            yield from _continued(owner, name, rules)
+            yield from _plan_kept_property(owner, name, rules)
         else:
             yield _arrival(owner, name)
             yield from _rule_steps(owner, rules.of_property(name))
@@ -72,7 +72,7 @@ def _drop(owner: Owner, old: Property) -> Step:
     )
 
 
-def _continued(owner: Owner, name: str, rules: RuleChanges) -> Iterator[Step]:
+def _plan_kept_property(owner: Owner, name: str, rules: RuleChanges) -> Iterator[Step]:
     """The steps of one property that stays, perhaps under another name."""
     about, new = owner.about, owner.new.properties[name]
     old = owner.old.properties[owner.matched.continues[name]]
@@ -85,7 +85,7 @@ def _continued(owner: Owner, name: str, rules: RuleChanges) -> Iterator[Step]:
     if old.description != new.description:
         yield about.step(StepKind.UPDATE_PROPERTY_METADATA, name)
     yield from annotation_steps(about, old.annotations, new.annotations, name)
-    yield from unclassified_steps(about, old, new, _CLASSIFIED, name)
+    yield from refuse_unclassified(about, old, new, _CLASSIFIED, name)
 
 
 def _origin_steps(owner: Owner, old: Property, new: Property) -> Iterator[Step]:
@@ -145,12 +145,12 @@ def _embed(embed: Embed | None) -> str:
 
 def _rule_steps(owner: Owner, changes: RuleChanges) -> Iterator[Step]:
     """Removed, moved and added constraints; of these only a new index can be done."""
-    yield from (_removed(owner, rule) for rule in changes.removed)
-    yield from (_moved(owner, rule) for rule in changes.moved)
-    yield from (_added(owner, rule) for rule in changes.added)
+    yield from (_plan_removed_rule(owner, rule) for rule in changes.removed)
+    yield from (_plan_moved_rule(owner, rule) for rule in changes.moved)
+    yield from (_plan_added_rule(owner, rule) for rule in changes.added)
 
 
-def _removed(owner: Owner, rule: Rule) -> Step:
+def _plan_removed_rule(owner: Owner, rule: Rule) -> Step:
     gone = [name for name in rule.columns if name in owner.matched.dropped]
     cause = f", because {' and '.join(repr(name) for name in gone)} is dropped" if gone else ""
     return owner.about.refuse(
@@ -158,14 +158,14 @@ def _removed(owner: Owner, rule: Rule) -> Step:
     )
 
 
-def _moved(owner: Owner, rule: Rule) -> Step:
+def _plan_moved_rule(owner: Owner, rule: Rule) -> Step:
     places = ("the type body", "the property")
     was, would_be = places if rule.level is Level.PROPERTY else reversed(places)
     why = f"has {rule} at {was} and would have it at {would_be}"
     return owner.about.refuse(Code.CONSTRAINT_MOVED, why, rule.column, constraint=str(rule))
 
 
-def _added(owner: Owner, rule: Rule) -> Step:
+def _plan_added_rule(owner: Owner, rule: Rule) -> Step:
     if rule.kind is RuleKind.INDEX:
         return owner.about.step(StepKind.ADD_CONSTRAINT, rule.column, constraint=str(rule))
     why = f"gains {rule}, and what is stored was never checked against it"
@@ -184,12 +184,12 @@ def annotation_steps(
     """Refuse a change of opaque annotations; their order and repetition mean nothing."""
     lost, won = set(old) - set(new), set(new) - set(old)
     if lost or won:
-        parts = [f"loses {_shown(lost)}"] if lost else []
-        parts += [f"gains {_shown(won)}"] if won else []
+        parts = [f"loses {_render_annotations(lost)}"] if lost else []
+        parts += [f"gains {_render_annotations(won)}"] if won else []
         yield about.refuse(Code.ANNOTATION_CHANGED, " and ".join(parts), property_name)
 
 
-def _shown(annotations: set[Annotation]) -> str:
+def _render_annotations(annotations: set[Annotation]) -> str:
     return ", ".join(sorted(map(_annotation, annotations)))
 
 
@@ -199,7 +199,7 @@ def _annotation(annotation: Annotation) -> str:
     return f"@{annotation.name}" + (f"({', '.join(arguments)})" if arguments else "")
 
 
-def unclassified_steps(
+def refuse_unclassified(
     about: Subject,
     old: DeclaredType | Property,
     new: DeclaredType | Property,

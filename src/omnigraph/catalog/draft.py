@@ -7,7 +7,7 @@ from dataclasses import replace
 from omnigraph.catalog.findings import Findings
 from omnigraph.catalog.marks import Marks, Place, Subject, read_marks
 from omnigraph.catalog.model import Property
-from omnigraph.catalog.names import reserved_names
+from omnigraph.catalog.names import list_reserved_names
 from omnigraph.catalog.steps import TypeKind
 from omnigraph.catalog.types import PropertyType, Scalar
 from omnigraph.errors import InternalError, shorten
@@ -118,7 +118,7 @@ def _draft(findings: Findings, owner: Owner, written: tree.Property) -> Draft:
 
 
 def _refuse_reserved(findings: Findings, owner: Owner, name: tree.Name) -> None:
-    reserved = reserved_names(on_edge=owner.kind is TypeKind.EDGE)
+    reserved = list_reserved_names(on_edge=owner.kind is TypeKind.EDGE)
     if name.text not in reserved:
         return
     findings.report(

@@ -11,7 +11,7 @@ Interfaces = Mapping[str, Drafts]
 """The properties of each interface, by its name."""
 
 
-def implemented(
+def resolve_interfaces(
     findings: Findings, owner: Owner, written: Sequence[tree.Name], interfaces: Interfaces
 ) -> tuple[str, ...]:
     """The interfaces of a node type, sorted, each once; unknown ones are reported."""
@@ -40,7 +40,7 @@ def effective(
         if name in own:
             _same_type(findings, owner, own[name], contributors)
         else:
-            found[name] = _inherited(findings, owner, contributors)
+            found[name] = _merge_contributions(findings, owner, contributors)
     return {name: found[name] for name in sorted(found)}
 
 
@@ -63,7 +63,9 @@ def _same_type(
         )
 
 
-def _inherited(findings: Findings, owner: Owner, contributors: Mapping[str, Draft]) -> Draft:
+def _merge_contributions(
+    findings: Findings, owner: Owner, contributors: Mapping[str, Draft]
+) -> Draft:
     """The one property that several interfaces contribute; they must agree on all it says."""
     first_name, first = next(iter(contributors.items()))
     for interface, other in contributors.items():

@@ -114,7 +114,7 @@ class Subject:
 
 def read_marks(subject: Subject, annotations: Sequence[tree.Annotation]) -> Marks:
     """Read the annotations of one property or type, reporting those that are wrong."""
-    allowed = _allowed(subject, annotations)
+    allowed = _list_allowed(subject, annotations)
     once = {annotation.name: annotation for annotation in _first_of_each(subject, allowed)}
     flags = [once[name] for name in ("key", "unique", "index") if name in once]
     return Marks(
@@ -128,7 +128,9 @@ def read_marks(subject: Subject, annotations: Sequence[tree.Annotation]) -> Mark
     )
 
 
-def _allowed(subject: Subject, annotations: Iterable[tree.Annotation]) -> Iterator[tree.Annotation]:
+def _list_allowed(
+    subject: Subject, annotations: Iterable[tree.Annotation]
+) -> Iterator[tree.Annotation]:
     """The annotations that mean something here; those that may not stand here are reported."""
     for annotation in annotations:
         places = _ALLOWED.get(annotation.name)

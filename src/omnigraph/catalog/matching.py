@@ -41,7 +41,7 @@ class CatalogMatch:
     properties: Mapping[tuple[TypeKind, str], Matched]
 
 
-def declared(catalog: Catalog, kind: TypeKind) -> Mapping[str, DeclaredType]:
+def list_declared(catalog: Catalog, kind: TypeKind) -> Mapping[str, DeclaredType]:
     """The declarations of one kind, by name."""
     match kind:
         case TypeKind.INTERFACE:
@@ -58,7 +58,7 @@ def match_catalogs(accepted: Catalog, desired: Catalog) -> CatalogMatch:
     properties = {
         (kind, name): _match_properties(accepted, kind, types[kind].continues.get(name), wanted)
         for kind in TypeKind
-        for name, wanted in declared(desired, kind).items()
+        for name, wanted in list_declared(desired, kind).items()
     }
     return CatalogMatch(types, properties)
 
@@ -66,12 +66,12 @@ def match_catalogs(accepted: Catalog, desired: Catalog) -> CatalogMatch:
 def stale_hints(match: CatalogMatch) -> Iterator[str]:
     """Say which hints of the desired schema are ignored because the name exists already."""
     for kind, types in match.types.items():
-        yield from _ignored(types, f"{kind.noun} ", "")
+        yield from _list_ignored(types, f"{kind.noun} ", "")
     for (_, owner), properties in match.properties.items():
-        yield from _ignored(properties, "property ", f"{owner}.")
+        yield from _list_ignored(properties, "property ", f"{owner}.")
 
 
-def _ignored(matched: Matched, what: str, owner: str) -> Iterator[str]:
+def _list_ignored(matched: Matched, what: str, owner: str) -> Iterator[str]:
     for name, hint in matched.stale.items():
         text = f"@rename_from(\"{hint}\") is ignored: {what}'{owner}{name}' exists already"
         yield text + (f", and '{owner}{hint}' is dropped" if hint in matched.dropped else "")
@@ -123,12 +123,12 @@ def _unknown(what: str, hint: str, accepted: Collection[str]) -> str:
 def _match_types(accepted: Catalog, desired: Catalog, kind: TypeKind) -> Matched:
     def other_kind(hint: str) -> str | None:
         for other in TypeKind:
-            if other is not kind and hint in declared(accepted, other):
+            if other is not kind and hint in list_declared(accepted, other):
                 return f"that is an accepted {other.noun}, and a rename keeps the kind"
         return None
 
-    hints = {name: _hint(wanted) for name, wanted in declared(desired, kind).items()}
-    return match_names(kind.noun, declared(accepted, kind), hints, other_kind)
+    hints = {name: _hint(wanted) for name, wanted in list_declared(desired, kind).items()}
+    return match_names(kind.noun, list_declared(accepted, kind), hints, other_kind)
 
 
 def _hint(wanted: DeclaredType) -> str | None:
@@ -143,11 +143,11 @@ def _match_properties(
     if old_name is None:
         cause = f"{kind.noun} '{wanted.name}' is new, so that it had no properties before"
         return match_names("property", (), _property_hints(wanted, ()), lambda _: cause)
-    old = declared(accepted, kind)[old_name].properties
+    old = list_declared(accepted, kind)[old_name].properties
 
     def other_owner(hint: str) -> str | None:
         for other in TypeKind:
-            for owner, found in declared(accepted, other).items():
+            for owner, found in list_declared(accepted, other).items():
                 if hint in found.properties:
                     return f"that is a property of {other.noun} '{owner}', and a rename keeps the owner"
         return None

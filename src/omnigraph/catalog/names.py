@@ -27,14 +27,14 @@ _FNV_PRIME: Final = 0x100000001B3
 _UINT64: Final = 0xFFFFFFFFFFFFFFFF
 
 
-def taken_columns(*, on_edge: bool) -> tuple[str, ...]:
+def list_taken_columns(*, on_edge: bool) -> tuple[str, ...]:
     """The names that cannot be columns of properties, because the table has such columns already."""
     return (*(EDGE_COLUMNS if on_edge else NODE_COLUMNS), *SYSTEM_COLUMNS)
 
 
-def reserved_names(*, on_edge: bool) -> tuple[str, ...]:
+def list_reserved_names(*, on_edge: bool) -> tuple[str, ...]:
     """The names that a new property may not have."""
-    return (*taken_columns(on_edge=on_edge), *(_EDGE_WORDS if on_edge else ()))
+    return (*list_taken_columns(on_edge=on_edge), *(_EDGE_WORDS if on_edge else ()))
 
 
 def fnv1a_64(text: str) -> int:

@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from omnigraph.catalog.draft import Drafts, Owner, draft_properties
 from omnigraph.catalog.findings import Findings
-from omnigraph.catalog.inherit import Interfaces, effective, implemented
+from omnigraph.catalog.inherit import Interfaces, effective, resolve_interfaces
 from omnigraph.catalog.marks import Marks, Place, Subject, read_marks
 from omnigraph.catalog.model import (
     Cardinality,
@@ -22,7 +22,7 @@ from omnigraph.catalog.whole import check_whole
 from omnigraph.errors import ResourceLimit
 from omnigraph.language.schema import tree
 from omnigraph.language.schema.parse import parse_schema_text
-from omnigraph.language.source import Source, schema_error, uncollected
+from omnigraph.language.source import Source, pause_collection, schema_error
 from omnigraph.limits import SCHEMA_PROPERTIES_MAX
 from omnigraph.values import dataclass
 
@@ -34,7 +34,7 @@ Decl = TypeVar("Decl", tree.InterfaceDecl, tree.NodeDecl, tree.EdgeDecl)
 def compile_schema(source: Source | str, *, stored: bool = False) -> Catalog:
     """Parse and resolve a schema text."""
     known = Source(source) if isinstance(source, str) else source
-    with uncollected(known):
+    with pause_collection(known):
         return resolve(parse_schema_text(known), known, stored=stored)
 
 
@@ -138,7 +138,7 @@ def _read_interface(findings: Findings, written: tree.InterfaceDecl) -> _Read:
 def _read_node(findings: Findings, written: tree.NodeDecl, interfaces: Interfaces) -> _Read:
     owner = Owner(kind=TypeKind.NODE, name=written.name)
     own = draft_properties(findings, owner, _properties(written))
-    implements = implemented(findings, owner, written.implements, interfaces)
+    implements = resolve_interfaces(findings, owner, written.implements, interfaces)
     drafts = effective(findings, owner, own, implements, interfaces)
     return _Read(
         owner=owner,

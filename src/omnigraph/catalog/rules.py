@@ -133,7 +133,7 @@ class _Reader:
         for name in written.columns:
             if self._is_end(name.text):
                 continue
-            draft = self._known(written, name)
+            draft = self._find_property(written, name)
             if draft is not None:
                 self._eligible(kind, draft, Level.BODY, name.span)
         columns = tuple(sorted({name.text for name in written.columns}))
@@ -190,7 +190,7 @@ class _Reader:
     # ---- range, check, embed
 
     def _range(self, written: tree.Constraint) -> None:
-        draft = self._known(written, written.columns[0])
+        draft = self._find_property(written, written.columns[0])
         numbers = [
             self._bound(written, bound) if bound else None for bound in (written.low, written.high)
         ]
@@ -232,7 +232,7 @@ class _Reader:
         return value
 
     def _check(self, written: tree.Constraint) -> None:
-        draft = self._known(written, written.columns[0])
+        draft = self._find_property(written, written.columns[0])
         if draft is None or written.pattern is None:
             return
         where, pattern = self.owner.of(draft.name), written.pattern.text
@@ -290,7 +290,7 @@ class _Reader:
 
     # ---- shared
 
-    def _known(self, written: tree.Constraint, name: tree.Name) -> Draft | None:
+    def _find_property(self, written: tree.Constraint, name: tree.Name) -> Draft | None:
         """The property that a constraint names; a literal or an unknown name is reported."""
         if not name.text.isidentifier():
             self._report(

@@ -188,7 +188,7 @@ def _embed(embed: Embed | None) -> Json | None:
 
 
 def _annotations(annotations: Iterable[Annotation]) -> list[Json]:
-    return _sorted_once(
+    return _sort_distinct(
         {"name": found.name}
         | ({} if found.value is None else {"value": found.value})
         | ({"keywords": dict(found.keywords)} if found.keywords else {})
@@ -213,13 +213,13 @@ def _constraints(found: Interface | NodeType | EdgeType) -> list[Json]:
         written += [
             {"kind": "check", "property": c.property, "pattern": c.pattern} for c in found.checks
         ]
-    return _sorted_once(written)
+    return _sort_distinct(written)
 
 
 def _group(kind: str, group: Columns) -> Json:
     return {"kind": kind, "columns": sorted(group.columns), "level": str(group.level)}
 
 
-def _sorted_once(documents: Iterable[Json]) -> list[Json]:
+def _sort_distinct(documents: Iterable[Json]) -> list[Json]:
     by_text = {canonical(document): document for document in documents}
     return [by_text[text] for text in sorted(by_text)]

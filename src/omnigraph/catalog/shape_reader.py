@@ -32,7 +32,7 @@ from omnigraph.values import dataclass
 Homes = dict[TableKey, TableHome]
 
 
-def broken(where: str, why: str) -> SchemaContractError:
+def make_contract_error(where: str, why: str) -> SchemaContractError:
     """The error of a stored schema file that cannot be used."""
     return SchemaContractError(
         f"the stored schema cannot be used: {where} {why}; nothing was changed",
@@ -47,7 +47,7 @@ def load_object(text: str, where: str) -> "JsonObject":
         found = json.loads(text, object_pairs_hook=_unique)
         canonical(found).encode("utf-8")  # Refuses what has no canonical form: NaN, half a pair.
     except (ValueError, RecursionError) as error:
-        raise broken(where, f"is not JSON ({shorten(str(error))})") from error
+        raise make_contract_error(where, f"is not JSON ({shorten(str(error))})") from error
     return JsonObject(where, _as_dict(found, where))
 
 
@@ -60,7 +60,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _as_dict(value: Any, where: str) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise broken(where, "is not an object")
+        raise make_contract_error(where, "is not an object")
     return value
 
 
@@ -79,13 +79,13 @@ class JsonObject:
             return None
         value = self.values[key]
         if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
-            raise broken(self.where, f"has a '{key}' that is not {what}")
+            raise make_contract_error(self.where, f"has a '{key}' that is not {what}")
         return value
 
     def _demand(self, key: str, kind: type, what: str) -> Any:
         found = self._find(key, kind, what)
         if found is None:
-            raise broken(self.where, f"lacks '{key}'")
+            raise make_contract_error(self.where, f"lacks '{key}'")
         return found
 
     def text(self, key: str) -> str:
@@ -119,9 +119,9 @@ class JsonObject:
         """A list of texts, sorted and each once; absent when empty."""
         found = self._find(key, list, "a list") or []
         if not all(isinstance(one, str) for one in found):
-            raise broken(self.where, f"has a '{key}' that is not a list of texts")
+            raise make_contract_error(self.where, f"has a '{key}' that is not a list of texts")
         if any(one >= other for one, other in pairwise(found)):
-            raise broken(self.where, f"has '{key}' that are not sorted, each once")
+            raise make_contract_error(self.where, f"has '{key}' that are not sorted, each once")
         return tuple(found)
 
     def object(self, key: str) -> "JsonObject | None":
@@ -147,7 +147,9 @@ class JsonObject:
         for found in self.objects(key):
             name = found.text("name")
             if name <= before:
-                raise broken(self.where, f"has '{key}' not sorted by name, each once, at '{name}'")
+                raise make_contract_error(
+                    self.where, f"has '{key}' not sorted by name, each once, at '{name}'"
+                )
             before = name
             yield JsonObject(f"{self.where}, {noun} '{name}'", found.values)
 
@@ -155,7 +157,7 @@ class JsonObject:
         """Refuse keys that nobody asked for: their meaning is unknown."""
         extra = sorted(self.values.keys() - self.asked)
         if extra:
-            raise broken(self.where, f"has the unknown key '{shorten(extra[0])}'")
+            raise make_contract_error(self.where, f"has the unknown key '{shorten(extra[0])}'")
 
 
 def read_catalog(document: JsonObject, homes: Homes) -> Catalog:
@@ -230,7 +232,7 @@ def _edge(found: JsonObject, homes: Homes) -> EdgeType:
         incarnation_id=found.whole("incarnation_id"),
     )
     if rules.key or rules.ranges or rules.checks:
-        raise broken(found.where, "has a constraint that only nodes have")
+        raise make_contract_error(found.where, "has a constraint that only nodes have")
     homes[edge.table_key] = _home(found)
     card.done()
     found.done()
@@ -250,7 +252,7 @@ def _property(found: JsonObject) -> Property:
     satisfies = found.texts("satisfies")
     inherited = found.flag("inherited")
     if inherited and not satisfies:
-        raise broken(found.where, "is inherited from no interface")
+        raise make_contract_error(found.where, "is inherited from no interface")
     one = Property(
         name=found.text("name"),
         type=_type(found.required_object("type")),
@@ -267,7 +269,7 @@ def _property(found: JsonObject) -> Property:
 def _type(found: JsonObject) -> PropertyType:
     scalar = found.text("scalar")
     if scalar not in {str(one) for one in Scalar}:
-        raise broken(found.where, f"has the unknown scalar '{shorten(scalar)}'")
+        raise make_contract_error(found.where, f"has the unknown scalar '{shorten(scalar)}'")
     type_ = PropertyType(
         scalar=Scalar(scalar),
         nullable=found.flag("nullable"),
@@ -277,11 +279,11 @@ def _type(found: JsonObject) -> PropertyType:
     )
     forms = [type_.is_list, type_.is_enum, type_.is_vector]
     if sum(forms) > 1 or (type_.is_list and type_.is_blob):
-        raise broken(found.where, "is no type of the language")
+        raise make_contract_error(found.where, "is no type of the language")
     if type_.is_vector and (scalar != Scalar.F32 or not 1 <= (type_.dimension or 0) < 2**31):
-        raise broken(found.where, "is no vector of the language")
+        raise make_contract_error(found.where, "is no vector of the language")
     if type_.is_enum and scalar != Scalar.STRING:
-        raise broken(found.where, "is no enum of the language")
+        raise make_contract_error(found.where, "is no enum of the language")
     found.done()
     return type_
 
@@ -330,7 +332,7 @@ def _read_constraint(found: JsonObject, rules: _Constraints) -> None:
     match kind:
         case "key":
             if rules.key is not None:
-                raise broken(found.where, "is a second key")
+                raise make_contract_error(found.where, "is a second key")
             rules.key = _group(found)
         case "unique":
             rules.unique.append(_group(found))
@@ -343,11 +345,11 @@ def _read_constraint(found: JsonObject, rules: _Constraints) -> None:
             pattern = found.text("pattern")
             rules.checks.append(Check(property=found.text("property"), pattern=pattern))
         case _:
-            raise broken(found.where, f"is of the unknown kind '{shorten(kind)}'")
+            raise make_contract_error(found.where, f"is of the unknown kind '{shorten(kind)}'")
 
 
 def _group(found: JsonObject) -> Columns:
     columns, level = found.texts("columns"), found.text("level")
     if not columns or level not in {str(one) for one in Level}:
-        raise broken(found.where, "is no group of columns")
+        raise make_contract_error(found.where, "is no group of columns")
     return Columns(columns, Level(level))

@@ -7,7 +7,7 @@ from omnigraph.catalog.contract_rules import IR_FILE
 from omnigraph.catalog.model import Catalog
 from omnigraph.catalog.resolve import compile_schema
 from omnigraph.catalog.shape import shape_hash
-from omnigraph.catalog.shape_reader import broken, load_object
+from omnigraph.catalog.shape_reader import load_object, make_contract_error
 from omnigraph.errors import SchemaContractError, SchemaError
 from omnigraph.language.source import Source
 from omnigraph.values import dataclass
@@ -45,7 +45,9 @@ class SchemaState:
         for key, version in known.items():
             found = document.whole(key)
             if found != version:
-                raise broken(_STATE_FILE, f"has {key} {found}, this release reads {version}")
+                raise make_contract_error(
+                    _STATE_FILE, f"has {key} {found}, this release reads {version}"
+                )
         state = cls(
             schema_ir_hash=document.text("schema_ir_hash"),
             schema_shape_hash=document.text("schema_shape_hash"),
@@ -68,25 +70,31 @@ def open_contract(source: Source, ir: str | None, state: str | None) -> Contract
     """Take the stored schema text, IR and state for one contract, or refuse them."""
     if ir is None or state is None:
         absent = [name for name, text in ((IR_FILE, ir), (_STATE_FILE, state)) if text is None]
-        raise broken(" and ".join(absent), "is missing")
+        raise make_contract_error(" and ".join(absent), "is missing")
     contract, sealed = Contract.from_json(ir), SchemaState.from_json(state)
     actual = seal(contract)
     if sealed.schema_ir_hash != actual.schema_ir_hash:
         raise _mismatch(IR_FILE, sealed.schema_ir_hash, actual.schema_ir_hash)
     if sealed != actual:
-        raise broken(_STATE_FILE, "names another identity domain or shape than the contract")
-    text_hash = shape_hash(_stored_catalog(source))
+        raise make_contract_error(
+            _STATE_FILE, "names another identity domain or shape than the contract"
+        )
+    text_hash = shape_hash(_read_stored_catalog(source))
     if text_hash != contract.shape_hash:
         raise _mismatch(f"the schema text '{source.name}'", contract.shape_hash, text_hash)
     return contract
 
 
-def _stored_catalog(source: Source) -> Catalog:
+def _read_stored_catalog(source: Source) -> Catalog:
     try:
         return compile_schema(source, stored=True)
     except SchemaError as error:
-        raise broken(f"the schema text '{source.name}'", f"does not compile ({error})") from error
+        raise make_contract_error(
+            f"the schema text '{source.name}'", f"does not compile ({error})"
+        ) from error
 
 
 def _mismatch(what: str, expected: str, actual: str) -> SchemaContractError:
-    return broken(what, f"is not the one that was accepted (expected {expected}, actual {actual})")
+    return make_contract_error(
+        what, f"is not the one that was accepted (expected {expected}, actual {actual})"
+    )

@@ -93,7 +93,7 @@ class Step:
         return {name: value for name, value in facts.items() if value is not None}
 
     def __str__(self) -> str:
-        return f"{self.kind} {_shown(self)}"
+        return f"{self.kind} {_render_step(self)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +173,7 @@ def render(plan: SchemaPlan) -> str:
     return "\n".join(lines)
 
 
-def _shown(step: Step) -> str:
+def _render_step(step: Step) -> str:
     """The subject of a step and what happens to it."""
     subject = f"{step.type_kind} {step.type_name}"
     match step.kind:

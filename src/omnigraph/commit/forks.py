@@ -17,12 +17,12 @@ def fork_table(tables: Tables, manifest: Manifest, write: TableWrite) -> TableAt
     if write.fork is None:
         raise InternalError(f"{write.table_key} has no branch to fork to")
     try:
-        return _created(tables, write.base, write.fork)
+        return _create_fork(tables, write.base, write.fork)
     except ForkExists as error:
         fail(Failpoint.FORK_CLASSIFY)
         _refuse_or_clear(tables, manifest, write, error)
     try:
-        return _created(tables, write.base, write.fork)
+        return _create_fork(tables, write.base, write.fork)
     except ForkExists as error:
         raise ReadSetConflict(f"the fork of {write.table_key} to '{write.fork}'") from error
 
@@ -34,7 +34,7 @@ def drop_forks(tables: Tables, forks: Iterable[TableAt]) -> None:
             tables.drop_fork(fork.path, fork.branch)
 
 
-def _created(tables: Tables, base: TableAt, branch: str) -> TableAt:
+def _create_fork(tables: Tables, base: TableAt, branch: str) -> TableAt:
     forked = tables.fork(base, branch)
     fail(Failpoint.FORK_CREATED)
     return forked

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from omnigraph.commit.plan import TableWrite, WritePlan
-from omnigraph.commit.queues import Hold
+from omnigraph.commit.queues import HeldLocks
 from omnigraph.commit.sidecar import Sidecar
 from omnigraph.commit.sidecars import Sidecars
 from omnigraph.errors import (
@@ -32,7 +32,7 @@ class Blocked(RecoveryRequired):
 
 
 def require_base(
-    tables: Tables, manifest: Manifest, sidecars: Sidecars, plan: WritePlan, hold: Hold
+    tables: Tables, manifest: Manifest, sidecars: Sidecars, plan: WritePlan, hold: HeldLocks
 ) -> BranchState:
     """Give the state of the branch; raise unless head, pins and HEADs are what the plan was prepared on."""
     state = _state(manifest, plan, hold)
@@ -49,7 +49,7 @@ def require_base(
     return state
 
 
-def _state(manifest: Manifest, plan: WritePlan, hold: Hold) -> BranchState:
+def _state(manifest: Manifest, plan: WritePlan, hold: HeldLocks) -> BranchState:
     """The branch as far as the plan relies on it.
 
     Pins move under their turns only. Where nobody else had these turns, what is known of their pins still holds;
@@ -116,7 +116,7 @@ def drift(
 ) -> OmniError:
     """The error of a HEAD past its pin: recovery's business, repair's, or nobody knows."""
     try:
-        covering = covered_by(sidecars, table, branch)
+        covering = find_covering_sidecar(sidecars, table, branch)
     except OmniError as error:
         advice = (
             f"pending operations could not be listed ({error}), so it is unclear whether reopening the graph "
@@ -132,7 +132,9 @@ def drift(
     )
 
 
-def covered_by(sidecars: Sidecars, table: TableKey, branch: str | None) -> Sidecar | None:
+def find_covering_sidecar(
+    sidecars: Sidecars, table: TableKey, branch: str | None
+) -> Sidecar | None:
     """The pending operation that names a table on exactly this branch."""
     for sidecar in sidecars.pending():
         for pin in sidecar.tables:

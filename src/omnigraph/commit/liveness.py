@@ -3,8 +3,8 @@
 from collections.abc import Collection
 from typing import NamedTuple
 
-from omnigraph.commit.protocol import Desk
-from omnigraph.commit.queues import QueueKey, queue_key
+from omnigraph.commit.protocol import Committer
+from omnigraph.commit.queues import LockKey, lock_key
 from omnigraph.commit.sidecar import Sidecar
 from omnigraph.ids import BranchName, Version
 from omnigraph.limits import EXAMINATIONS_MAX
@@ -18,7 +18,7 @@ class Drift(NamedTuple):
     head: Version
 
 
-def is_interrupted(desk: Desk, sidecar: Sidecar, held: Collection[QueueKey] = ()) -> bool:
+def is_interrupted(desk: Committer, sidecar: Sidecar, held: Collection[LockKey] = ()) -> bool:
     """Wait for the owner of a pending operation, if it lives, and tell whether the operation is left behind.
 
     An owner removes its sidecar before it gives its locks back. `held` are locks of the caller.
@@ -27,7 +27,7 @@ def is_interrupted(desk: Desk, sidecar: Sidecar, held: Collection[QueueKey] = ()
     return desk.sidecars.find(sidecar.operation_id) is not None
 
 
-def find_drift(desk: Desk, branch: BranchName, entry: Entry) -> Drift | None:
+def find_drift(desk: Committer, branch: BranchName, entry: Entry) -> Drift | None:
     """Compare the HEAD of a table with its pin; a live writer, which moves both, is waited for.
 
     A writer moves the pin before it gives its lock back, so that a HEAD which its writer left past the pin stays
@@ -37,7 +37,7 @@ def find_drift(desk: Desk, branch: BranchName, entry: Entry) -> Drift | None:
     for _ in range(EXAMINATIONS_MAX):
         if seen is None:
             return None
-        desk.queues.wait_out([queue_key(entry.table_key, entry.at.branch)])
+        desk.queues.wait_out([lock_key(entry.table_key, entry.at.branch)])
         now = desk.manifest.current(branch).snapshot.entries.get(entry.table_key)
         again = None if now is None else _compare(desk, entry, now)
         if again == seen:
@@ -46,7 +46,7 @@ def find_drift(desk: Desk, branch: BranchName, entry: Entry) -> Drift | None:
     return None
 
 
-def _compare(desk: Desk, entry: Entry, now: Entry) -> Drift | None:
+def _compare(desk: Committer, entry: Entry, now: Entry) -> Drift | None:
     """Where HEAD and pin differ; a table that has another place by now is no longer this one."""
     if (now.at.path, now.at.branch) != (entry.at.path, entry.at.branch):
         return None

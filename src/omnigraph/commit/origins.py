@@ -79,7 +79,7 @@ class Origins:
         return Origins(self.numbers[rows], self.files, files, self.row_files)
 
 
-def joined_origins(parts: Sequence[Origins]) -> Origins:
+def join_origins(parts: Sequence[Origins]) -> Origins:
     """The origins of rows that are put one after the other."""
     names = tuple(dict.fromkeys(name for part in parts for name in part.files))
     places = [_file_numbers(part, names) for part in parts]

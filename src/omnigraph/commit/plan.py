@@ -6,7 +6,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from omnigraph.commit.queues import QueueKey, queue_key
+from omnigraph.commit.queues import LockKey, lock_key
 from omnigraph.commit.sidecar import (
     PointerUpdate,
     Registration,
@@ -47,9 +47,9 @@ class TableWrite:
         return self.fork if self.fork is not None else self.base.branch
 
     @property
-    def queue(self) -> QueueKey:
+    def queue(self) -> LockKey:
         """The turn it needs."""
-        return queue_key(self.table_key, self.branch)
+        return lock_key(self.table_key, self.branch)
 
     @property
     def commits(self) -> int:
@@ -120,7 +120,7 @@ class WritePlan:
         return {w.table_key: taken[w.base.path] for w in self.tables if w.base.path in taken}
 
     @property
-    def queues(self) -> frozenset[QueueKey]:
+    def queues(self) -> frozenset[LockKey]:
         """The turns it needs: of the tables it writes or points elsewhere, and of those its checks relied on."""
         written = {write.queue for write in self.tables}
         branch = None if self.branch == "main" else str(self.branch)
@@ -128,4 +128,4 @@ class WritePlan:
         # A table that is staged late may turn out to need no change, and then the sidecar does not name it.
         is_bare = not self.pointer_updates and all(write.staged is None for write in self.tables)
         own = own_queues(self.kind, branch, is_bare=is_bare)
-        return frozenset(written | {queue_key(table, branch) for table in named} | own)
+        return frozenset(written | {lock_key(table, branch) for table in named} | own)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from omnigraph.commit.forks import drop_forks, fork_table
 from omnigraph.commit.guard import StaleBase, require_base
 from omnigraph.commit.plan import Creation, TableWrite, WritePlan
-from omnigraph.commit.queues import Hold, Queues
+from omnigraph.commit.queues import HeldLocks, TableLocks
 from omnigraph.commit.sidecar import Decided, Pin, Recorded, Sidecar, WriterKind
 from omnigraph.commit.sidecars import Sidecars
 from omnigraph.errors import (
@@ -38,14 +38,14 @@ _log = get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Desk:
+class Committer:
     """What committing needs: the tables, the manifest, the sidecars, the turns, the clock."""
 
     root: Root
     tables: Tables
     manifest: Manifest
     sidecars: Sidecars
-    queues: Queues
+    queues: TableLocks
     runtime: Runtime
 
     def publish(self, change: Change) -> Published:
@@ -67,7 +67,7 @@ class Refused(ConflictError):
         self.conflict = conflict
 
 
-def commit(desk: Desk, plan: WritePlan, hold: Hold) -> Published:
+def commit(desk: Committer, plan: WritePlan, hold: HeldLocks) -> Published:
     """Make a plan visible, or leave it to recovery, or leave no trace.
 
     `StaleBase` and other conflicts: nothing was written. `Refused`: take it back. `RecoveryRequired`: it was
@@ -77,18 +77,18 @@ def commit(desk: Desk, plan: WritePlan, hold: Hold) -> Published:
         raise InternalError("a write would be committed without all of its queues")
     state = require_base(desk.tables, desk.manifest, desk.sidecars, plan, hold)  # the last look
     fail(Failpoint.STAGED)
-    sidecar = intent(desk, plan, hold, state.line)
+    sidecar = sidecar_of(desk, plan, hold, state.line)
     desk.sidecars.arm(sidecar)  # A: the intent is durable
     fail(_ARMED[plan.kind])
-    plan, sidecar, created = _stand(desk, plan, sidecar)
-    landed = created | _land(desk, plan, sidecar, hold)  # B: HEADs move
-    with _unsettled(plan):
+    plan, sidecar, created = _create_bases(desk, plan, sidecar)
+    landed = created | _commit_tables(desk, plan, sidecar, hold)  # B: HEADs move
+    with _report_unfinished(plan):
         if plan.kind is WriterKind.BRANCH_MERGE:
             fail(Failpoint.MERGE_EFFECTS_DONE)
             sidecar = sidecar.confirm({table: one.at.version for table, one in landed.items()})
             desk.sidecars.confirm(sidecar)  # B': and so is the outcome
         fail(_COMMITTED[plan.kind])
-        _require_turns(desk, sidecar, hold)
+        _require_locks(desk, sidecar, hold)
         published = _publish(desk, plan, sidecar, landed)  # C: the graph moves
     plan.after_publish()
     _disarm(desk, plan.operation_id)  # D: the intent is spent
@@ -120,7 +120,7 @@ _COMMITTED: Mapping[WriterKind, Failpoint] = {
 # ---- A
 
 
-def intent(desk: Desk, plan: WritePlan, hold: Hold, line: Incarnation) -> Sidecar:
+def sidecar_of(desk: Committer, plan: WritePlan, hold: HeldLocks, line: Incarnation) -> Sidecar:
     """The sidecar of a plan."""
     return Sidecar(
         operation_id=plan.operation_id,
@@ -143,7 +143,7 @@ def intent(desk: Desk, plan: WritePlan, hold: Hold, line: Incarnation) -> Sideca
     )
 
 
-def _pin(write: TableWrite, hold: Hold) -> Pin:
+def _pin(write: TableWrite, hold: HeldLocks) -> Pin:
     return Pin(
         table_key=write.table_key,
         table_path=write.base.path,
@@ -160,32 +160,32 @@ def _pin(write: TableWrite, hold: Hold) -> Pin:
 # ---- B
 
 
-def _stand(
-    desk: Desk, plan: WritePlan, sidecar: Sidecar
+def _create_bases(
+    desk: Committer, plan: WritePlan, sidecar: Sidecar
 ) -> tuple[WritePlan, Sidecar, dict[TableKey, Landed]]:
     """Make what the commits stand on: new tables, forks, and what could not be staged before those."""
     try:
-        created = {key: _created(desk, plan, create) for key, create in plan.creations.items()}
+        created = {key: _create_table(desk, plan, create) for key, create in plan.creations.items()}
     except ConflictError as error:
         raise Refused(error) from error
     if all(write.staged is not None for write in plan.tables):
         return plan, sidecar, created
     forks: list[TableAt] = []
     try:
-        staged = tuple(_staged(desk, write, forks) for write in plan.tables)
+        staged = tuple(_stage_table(desk, write, forks) for write in plan.tables)
     except ConflictError:
         _withdraw(desk, plan.operation_id, forks)
         raise
     writes = tuple(write for write in staged if write.staged is not None or write.steps)
     # A table that turns out to need no change must not stay forked for nothing.
     drop_forks(desk.tables, {*forks} - {write.base for write in writes})
-    sidecar = replace(sidecar, tables=tuple(_named(sidecar, writes)))
+    sidecar = replace(sidecar, tables=tuple(_name_transactions(sidecar, writes)))
     # Which transactions are ours is on disk before any of them lands.
     desk.sidecars.record(sidecar)
     return replace(plan, tables=writes), sidecar, created
 
 
-def _named(sidecar: Sidecar, writes: Iterable[TableWrite]) -> Iterator[Pin]:
+def _name_transactions(sidecar: Sidecar, writes: Iterable[TableWrite]) -> Iterator[Pin]:
     """The pins of the tables that will change, with the transactions that are known by now."""
     known = {write.table_key: write.staged for write in writes}
     for pin in sidecar.tables:
@@ -197,13 +197,13 @@ def _named(sidecar: Sidecar, writes: Iterable[TableWrite]) -> Iterator[Pin]:
                 yield replace(pin, uuids=(staged.uuid,), digests=staged.digests)
 
 
-def _created(desk: Desk, plan: WritePlan, create: Creation) -> Landed:
+def _create_table(desk: Committer, plan: WritePlan, create: Creation) -> Landed:
     at = create(desk.tables)
     fail(_LANDED[plan.kind])
     return Landed(at=at, row_count=desk.tables.open(at).count(), uuid="")
 
 
-def _staged(desk: Desk, write: TableWrite, forks: list[TableAt]) -> TableWrite:
+def _stage_table(desk: Committer, write: TableWrite, forks: list[TableAt]) -> TableWrite:
     if write.staged is not None:
         return write
     at = write.base
@@ -214,12 +214,14 @@ def _staged(desk: Desk, write: TableWrite, forks: list[TableAt]) -> TableWrite:
     return replace(write, base=at, staged=first(desk.tables, at), steps=tuple(rest), fork=None)
 
 
-def _land(desk: Desk, plan: WritePlan, sidecar: Sidecar, hold: Hold) -> dict[TableKey, Landed]:
+def _commit_tables(
+    desk: Committer, plan: WritePlan, sidecar: Sidecar, hold: HeldLocks
+) -> dict[TableKey, Landed]:
     landed: dict[TableKey, Landed] = {}
     for write in plan.tables:
-        _require_turns(desk, sidecar, hold)
+        _require_locks(desk, sidecar, hold)
         try:
-            for one in _land_table(desk, plan, write, hold):
+            for one in _commit_table(desk, plan, write, hold):
                 before = landed.get(write.table_key)
                 landed[write.table_key] = one if before is None else _added(before, one)
         except HeadMoved as error:
@@ -232,7 +234,7 @@ def _land(desk: Desk, plan: WritePlan, sidecar: Sidecar, hold: Hold) -> dict[Tab
         except StorageError:
             if not landed:
                 raise
-            with _unsettled(plan):
+            with _report_unfinished(plan):
                 raise
         fail(_LANDED[plan.kind])
     return landed
@@ -244,7 +246,7 @@ def _added(before: Landed, after: Landed) -> Landed:
 
 
 @contextmanager
-def _unsettled(plan: WritePlan) -> Iterator[None]:
+def _report_unfinished(plan: WritePlan) -> Iterator[None]:
     """Tell a store that fails once HEADs moved by what it leaves: this write must not simply be repeated."""
     try:
         yield
@@ -256,7 +258,9 @@ def _unsettled(plan: WritePlan) -> Iterator[None]:
         ) from error
 
 
-def _land_table(desk: Desk, plan: WritePlan, write: TableWrite, hold: Hold) -> Iterator[Landed]:
+def _commit_table(
+    desk: Committer, plan: WritePlan, write: TableWrite, hold: HeldLocks
+) -> Iterator[Landed]:
     """Make the commits of one table, each on the one before."""
     staged = write.staged
     waiting = list(write.steps)
@@ -281,7 +285,7 @@ def _conflict(
     return kind(write.table_key, write.base.version, actual)
 
 
-def _require_turns(desk: Desk, sidecar: Sidecar, hold: Hold) -> None:
+def _require_locks(desk: Committer, sidecar: Sidecar, hold: HeldLocks) -> None:
     """Stop when a turn was lost: a rival may have settled this operation, and would not see what came after."""
     lost = hold.lost()
     if lost is None:
@@ -294,7 +298,7 @@ def _require_turns(desk: Desk, sidecar: Sidecar, hold: Hold) -> None:
     )
 
 
-def _withdraw(desk: Desk, operation_id: OperationId, forks: Iterable[TableAt]) -> None:
+def _withdraw(desk: Committer, operation_id: OperationId, forks: Iterable[TableAt]) -> None:
     """Leave no trace of a write that moved no HEAD; what cannot be removed now is recovery's."""
     try:
         drop_forks(desk.tables, forks)
@@ -307,7 +311,7 @@ def _withdraw(desk: Desk, operation_id: OperationId, forks: Iterable[TableAt]) -
 
 
 def _publish(
-    desk: Desk, plan: WritePlan, sidecar: Sidecar, landed: Mapping[TableKey, Landed]
+    desk: Committer, plan: WritePlan, sidecar: Sidecar, landed: Mapping[TableKey, Landed]
 ) -> Published:
     try:
         plan.before_publish()
@@ -323,7 +327,7 @@ def _publish(
         raise Refused(error) from error
 
 
-def _refuse(desk: Desk, sidecar: Sidecar, error: ConflictError) -> None:
+def _refuse(desk: Committer, sidecar: Sidecar, error: ConflictError) -> None:
     """Write down that a refused operation must not be completed, before its turns are free.
 
     A moved pin of its own shows by itself, and then what is visible decides; a moved read set and a lost head
@@ -383,7 +387,7 @@ def _draft(plan: WritePlan) -> Draft:
 # ---- D
 
 
-def _disarm(desk: Desk, operation_id: OperationId) -> None:
+def _disarm(desk: Committer, operation_id: OperationId) -> None:
     try:
         desk.sidecars.disarm(operation_id)
     except OmniError as error:

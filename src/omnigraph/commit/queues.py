@@ -16,7 +16,7 @@ from omnigraph.storage.locks import Locks, TableLock
 from omnigraph.values import dataclass
 
 
-class QueueKey(NamedTuple):
+class LockKey(NamedTuple):
     """One turn: a table on one Lance branch; the empty branch is main, so that keys sort."""
 
     table: TableKey
@@ -28,43 +28,43 @@ class QueueKey(NamedTuple):
         return f"{self.table}@{self.branch or 'main'}"
 
 
-SCHEMA_APPLY = QueueKey(TableKey("__schema_apply__"))
+SCHEMA_APPLY = LockKey(TableKey("__schema_apply__"))
 """Sorts before every table key, so it is always taken first."""
 
 
 _MERGE = TableKey("__merge__")
 
 
-def merge_key(branch: str | None) -> QueueKey:
+def merge_key(branch: str | None) -> LockKey:
     """Name the turn of a merge into a Lance branch that changes no table: it shows that its owner lives."""
-    return queue_key(_MERGE, branch)
+    return lock_key(_MERGE, branch)
 
 
-INIT = QueueKey(TableKey("__init__"))
+INIT = LockKey(TableKey("__init__"))
 """The turn of whoever makes the graph."""
 
 
-def branch_key(name: str) -> QueueKey:
+def branch_key(name: str) -> LockKey:
     """Name the turn of whoever creates a branch of that name."""
-    return QueueKey(TableKey("__branch__"), name)
+    return LockKey(TableKey("__branch__"), name)
 
 
-def queue_key(table: TableKey, branch: str | None) -> QueueKey:
+def lock_key(table: TableKey, branch: str | None) -> LockKey:
     """Name the turn of a table on a Lance branch."""
-    return QueueKey(table, branch or "")
+    return LockKey(table, branch or "")
 
 
 @dataclass(frozen=True, slots=True)
-class Hold:
+class HeldLocks:
     """Turns that are held, with the lock behind each."""
 
-    locks: Mapping[QueueKey, TableLock]
+    locks: Mapping[LockKey, TableLock]
 
-    def covers(self, keys: Iterable[QueueKey]) -> bool:
+    def covers(self, keys: Iterable[LockKey]) -> bool:
         """Whether every one of the keys is held."""
         return all(key in self.locks for key in keys)
 
-    def lock(self, key: QueueKey) -> TableLock:
+    def lock(self, key: LockKey) -> TableLock:
         """The lock of a held turn; committing without one is a bug."""
         if key not in self.locks:
             raise InternalError(f"{key.name} would be committed without its queue")
@@ -75,27 +75,27 @@ class Hold:
         """Whether nobody had any of the turns since they were last given back here."""
         return bool(self.locks) and all(lock.unbroken for lock in self.locks.values())
 
-    def lost(self) -> QueueKey | None:
+    def lost(self) -> LockKey | None:
         """A turn that is no longer ours, because the process slept longer than its lease; None when all are."""
         return next((key for key, lock in self.locks.items() if not lock.still_held()), None)
 
 
-class _Turns:
+class _ProcessLocks:
     """In-process turns of one graph root."""
 
     def __init__(self) -> None:
         self._guard = threading.Lock()
-        self._locks: WeakValueDictionary[QueueKey, _Turn] = WeakValueDictionary()
+        self._locks: WeakValueDictionary[LockKey, _ProcessLock] = WeakValueDictionary()
 
-    def of(self, key: QueueKey) -> "_Turn":
+    def of(self, key: LockKey) -> "_ProcessLock":
         with self._guard:
             turn = self._locks.get(key)
             if turn is None:
-                turn = self._locks[key] = _Turn()
+                turn = self._locks[key] = _ProcessLock()
             return turn
 
 
-class _Turn:
+class _ProcessLock:
     """A plain lock that can be weakly referenced."""
 
     __slots__ = ("__weakref__", "lock")
@@ -105,41 +105,41 @@ class _Turn:
 
 
 _registry_guard = threading.Lock()
-_registry: WeakValueDictionary[str, _Turns] = WeakValueDictionary()
+_registry: WeakValueDictionary[str, _ProcessLocks] = WeakValueDictionary()
 
 
-def _turns_of(root: str) -> _Turns:
+def _process_locks_of(root: str) -> _ProcessLocks:
     # All handles of a process on one root share turns; two handles are two writers like any others.
     with _registry_guard:
         turns = _registry.get(root)
         if turns is None:
-            turns = _registry[root] = _Turns()
+            turns = _registry[root] = _ProcessLocks()
         return turns
 
 
 class _Busy(Exception):
     """A turn did not become free in time."""
 
-    def __init__(self, key: QueueKey) -> None:
+    def __init__(self, key: LockKey) -> None:
         super().__init__(key.name)
         self.key = key
 
 
 @dataclass(frozen=True, slots=True)
-class Queues:
+class TableLocks:
     """The turns of one graph; `wait` is how many seconds a live holder is waited for."""
 
     root: str
     locks: Locks
     wait: float = LOCK_WAIT_SECONDS
     runtime: Runtime = field(default_factory=lambda: SYSTEM)
-    _turns: _Turns = field(init=False, repr=False, compare=False)
+    _turns: _ProcessLocks = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "_turns", _turns_of(self.root))
+        object.__setattr__(self, "_turns", _process_locks_of(self.root))
 
     @contextmanager
-    def hold(self, keys: Iterable[QueueKey], activity: Activity = UNNAMED) -> Iterator[Hold]:
+    def hold(self, keys: Iterable[LockKey], activity: Activity = UNNAMED) -> Iterator[HeldLocks]:
         """Wait for every turn, in sorted order, and keep them for the block; `LockTimeout` names who has one."""
         try:
             held = self._take(keys, self.wait, activity)
@@ -152,8 +152,8 @@ class Queues:
 
     @contextmanager
     def try_hold(
-        self, keys: Iterable[QueueKey], activity: Activity = UNNAMED
-    ) -> Iterator[Hold | None]:
+        self, keys: Iterable[LockKey], activity: Activity = UNNAMED
+    ) -> Iterator[HeldLocks | None]:
         """Take every turn that is free right now; None, holding nothing, when one is not."""
         try:
             held = self._take(keys, 0, activity)
@@ -165,13 +165,13 @@ class Queues:
         finally:
             self._give_back(*held)
 
-    def holder(self, keys: Iterable[QueueKey]) -> Holder | None:
+    def holder(self, keys: Iterable[LockKey]) -> Holder | None:
         """Tell who holds these turns, taking and writing nothing; None when one is free, so that no owner of all
         of them is alive."""
         found = [self.locks.holder(key.name) for key in sorted(set(keys))]
         return found[0] if found and None not in found else None
 
-    def wait_out(self, keys: Collection[QueueKey]) -> None:
+    def wait_out(self, keys: Collection[LockKey]) -> None:
         """Wait until whoever holds these turns now has given one of them back; takes and writes nothing."""
         deadline = self.runtime.monotonic() + self.wait
         holder = first = self.holder(keys)
@@ -183,7 +183,7 @@ class Queues:
             pause = min(pause * 2, HOLDER_POLL_SECONDS)
             holder = self.holder(keys)
 
-    def _timeout(self, key: QueueKey) -> LockTimeout:
+    def _timeout(self, key: LockKey) -> LockTimeout:
         holder = self.locks.holder(key.name)
         named = holder is not None and holder.process != 0
         return LockTimeout(
@@ -195,10 +195,10 @@ class Queues:
         )
 
     def _take(
-        self, keys: Iterable[QueueKey], wait: float, activity: Activity
-    ) -> tuple[Hold, list[_Turn]]:
-        locks: dict[QueueKey, TableLock] = {}
-        turns: list[_Turn] = []
+        self, keys: Iterable[LockKey], wait: float, activity: Activity
+    ) -> tuple[HeldLocks, list[_ProcessLock]]:
+        locks: dict[LockKey, TableLock] = {}
+        turns: list[_ProcessLock] = []
         deadline = self.runtime.monotonic() + wait
         try:
             for key in sorted(set(keys)):
@@ -211,14 +211,14 @@ class Queues:
                     raise _Busy(key)
                 locks[key] = lock
         except BaseException:
-            self._give_back(Hold(locks), turns)
+            self._give_back(HeldLocks(locks), turns)
             raise
-        return Hold(locks), turns
+        return HeldLocks(locks), turns
 
     def _left(self, deadline: float) -> float:
         return max(0.0, deadline - self.runtime.monotonic())
 
-    def _give_back(self, hold: Hold, turns: list[_Turn]) -> None:
+    def _give_back(self, hold: HeldLocks, turns: list[_ProcessLock]) -> None:
         for lock in hold.locks.values():
             self.locks.release(lock)
         for turn in turns:

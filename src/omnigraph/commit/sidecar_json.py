@@ -64,7 +64,7 @@ def encode(sidecar: Sidecar, root: Root) -> str:
         "commit_id": sidecar.commit_id,
         "batch_id": sidecar.batch_id,
         "schema_ir_hash": sidecar.schema_hash,
-        "recovery": _recorded_json(sidecar.recorded),
+        "recovery": _encode_recorded(sidecar.recorded),
     }
     kept = {k: v for k, v in body.items() if k in _ALWAYS or v not in (None, [], {})}
     return json.dumps(kept, indent=1)
@@ -132,7 +132,7 @@ def _pack(commits: list[list[Any]]) -> str:
     return b64encode(zlib.compress(json.dumps(commits).encode())).decode()
 
 
-def _recorded_json(recorded: Recorded | None) -> dict[str, Any] | None:
+def _encode_recorded(recorded: Recorded | None) -> dict[str, Any] | None:
     if recorded is None:
         return None
     return {
@@ -187,7 +187,7 @@ def _sidecar(body: _Json, version: int) -> Sidecar:
         writer_kind=WriterKind(body["writer_kind"]),
         tables=tuple(_pin(pin, version) for pin in body["tables"]),
         registrations=_each(body, "additional_registrations", _registration),
-        tombstones=_each(body, "tombstones", _tombstone),
+        tombstones=_each(body, "tombstones", _decode_tombstone),
         pointer_updates=_each(delta, "pointer_updates", _pointer),
         read_set=dict(_each(delta, "read_set", _read)),
         merge_source=_commit(body.get("merge_source_commit_id")),
@@ -196,7 +196,7 @@ def _sidecar(body: _Json, version: int) -> Sidecar:
         commit_id=_commit(delta.get("commit_id")),
         batch_id=_text(delta.get("batch_id")),
         schema_hash=_text(delta.get("schema_ir_hash")),
-        recorded=_recorded(delta.get("recovery")),
+        recorded=_decode_recorded(delta.get("recovery")),
     )
 
 
@@ -256,7 +256,7 @@ def _registration(body: _Json) -> Registration:
     )
 
 
-def _tombstone(body: _Json) -> Tombstone:
+def _decode_tombstone(body: _Json) -> Tombstone:
     return Tombstone(TableKey(str(body["table_key"])), Version(int(body["tombstone_version"])))
 
 
@@ -274,7 +274,7 @@ def _read(body: _Json) -> tuple[TableKey, Version]:
     return TableKey(str(body["table_key"])), Version(int(body["expected"]))
 
 
-def _recorded(body: _Json | None) -> Recorded | None:
+def _decode_recorded(body: _Json | None) -> Recorded | None:
     if body is None:
         return None
     return Recorded(

@@ -98,27 +98,27 @@ def is_present(operand: Operand) -> IsNull:
     return IsNull(operand=operand, negated=True)
 
 
-def pushed_down(condition: Condition) -> Condition:
+def push_down_negations(condition: Condition) -> Condition:
     """Move every `not` down to a single test, or into its operator."""
     match condition:
         case Not(part=part):
-            return _negated(part)
+            return _negate(part)
         case AllOf(parts=parts):
-            return AllOf(parts=tuple(pushed_down(part) for part in parts))
+            return AllOf(parts=tuple(push_down_negations(part) for part in parts))
         case AnyOf(parts=parts):
-            return AnyOf(parts=tuple(pushed_down(part) for part in parts))
+            return AnyOf(parts=tuple(push_down_negations(part) for part in parts))
         case _:
             return condition
 
 
-def _negated(condition: Condition) -> Condition:
+def _negate(condition: Condition) -> Condition:
     match condition:
         case Not(part=part):
-            return pushed_down(part)
+            return push_down_negations(part)
         case AllOf(parts=parts):
-            return AnyOf(parts=tuple(_negated(part) for part in parts))
+            return AnyOf(parts=tuple(_negate(part) for part in parts))
         case AnyOf(parts=parts):
-            return AllOf(parts=tuple(_negated(part) for part in parts))
+            return AllOf(parts=tuple(_negate(part) for part in parts))
         case Compare(op=op) if op in _INVERTED:
             return replace(condition, op=_INVERTED[op])
         case IsNull(negated=negated):
@@ -131,13 +131,13 @@ def _negated(condition: Condition) -> Condition:
 
 def unless(condition: Condition) -> Test:
     """Keep what a condition does not keep: where it is false, or unknown."""
-    match pushed_down(condition):
+    match push_down_negations(condition):
         case AllOf(parts=parts):
             return any_of(unless(part) for part in parts)
         case AnyOf(parts=parts):
             return all_of(unless(part) for part in parts)
         case IsNull() as leaf:
-            return _negated(leaf)
+            return _negate(leaf)
         case Among(choices=Const(value=())):
             return Always(True)
         case Not(part=Among(choices=Const(value=()))):
@@ -149,7 +149,7 @@ def unless(condition: Condition) -> Test:
         case Not(part=Among(choices=Const(value=tuple() as values))) if None in values:
             return Always(True)
         case leaf:
-            return any_of((_negated(leaf), *_missing(leaf)))
+            return any_of((_negate(leaf), *_missing(leaf)))
 
 
 def may_be_empty(test: Test) -> bool:
@@ -158,7 +158,7 @@ def may_be_empty(test: Test) -> bool:
         case Not(part=Among(choices=choices)):
             return not isinstance(choices, Const)
         case Not(part=AllOf() | AnyOf() | Not()):
-            return may_be_empty(pushed_down(test))
+            return may_be_empty(push_down_negations(test))
         case AllOf(parts=parts) | AnyOf(parts=parts):
             return any(may_be_empty(part) for part in parts)
         case _:

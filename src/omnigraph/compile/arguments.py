@@ -44,12 +44,12 @@ def arguments(
 def _require(demand: Demand, value: object) -> None:
     parameter, word, least = demand.parameter, demand.word, demand.least
     if value is None:
-        raise _refused(parameter, "P05", f"{word} cannot be null", "null")
+        raise _make_refusal(parameter, "P05", f"{word} cannot be null", "null")
     if least is not None and isinstance(value, int) and value < least:
-        raise _refused(parameter, "P02", f"{word} must be at least {least}", shorten(value))
+        raise _make_refusal(parameter, "P02", f"{word} must be at least {least}", shorten(value))
 
 
-def _refused(reference: ParamRef, code: str, rule: str, came: str) -> ParamError:
+def _make_refusal(reference: ParamRef, code: str, rule: str, came: str) -> ParamError:
     message = (
         f"parameter '{reference.name}' ({reference.type}): {rule}, got {came}. Nothing was run"
     )
@@ -59,7 +59,7 @@ def _refused(reference: ParamRef, code: str, rule: str, came: str) -> ParamError
 # ---- what a mutation writes
 
 
-def assigned(
+def assign_columns(
     mutation: CheckedMutation, values: Mapping[str, object], now: datetime
 ) -> tuple[dict[str, object], ...]:
     """Give the columns each statement sets, as its table stores them; deletes set none.

@@ -167,24 +167,24 @@ def _beyond(op: Comparison, *, above: bool) -> Settled:
 
 
 def _against_float(op: Comparison, value: int | float, scalar: Scalar) -> Coerced:
-    wide = _widened(value)
+    wide = _widen(value)
     if math.isnan(wide):
         return _unequal(op)
     if scalar is Scalar.F64:
         # Adding a positive zero turns -0.0 into 0.0 and changes nothing else.
         return Exact(op, wide + 0.0)
-    narrow = _narrowed(wide)
+    narrow = _narrow(wide)
     return Exact(op, narrow + 0.0) if narrow is not None else _beyond_float32(op, wide)
 
 
-def _widened(value: int | float) -> float:
+def _widen(value: int | float) -> float:
     try:
         return float(value)
     except OverflowError:
         return math.inf if value > 0 else -math.inf
 
 
-def _narrowed(value: float) -> float | None:
+def _narrow(value: float) -> float | None:
     """Round to F32; None when a finite value is too large for it."""
     try:
         rounded: float = struct.unpack("<f", struct.pack("<f", value))[0]

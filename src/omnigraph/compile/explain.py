@@ -245,11 +245,11 @@ def _value(value: object) -> str:
         case date():
             return f'date("{value.isoformat()}")'
         case tuple():
-            return _shortened(f"[{', '.join(map(_value, value))}]")
+            return _shorten(f"[{', '.join(map(_value, value))}]")
         case _:
-            return _shortened(json.dumps(value, ensure_ascii=False))
+            return _shorten(json.dumps(value, ensure_ascii=False))
 
 
-def _shortened(text: str) -> str:
+def _shorten(text: str) -> str:
     limit = VALUE_SHOWN_CHARS_MAX
     return text if len(text) <= limit else f"{text[: limit - 1]}…"

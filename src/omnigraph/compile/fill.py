@@ -8,8 +8,8 @@ from omnigraph.compile.checked import Const, Now, ParamRef
 from omnigraph.compile.leaves import Change, Fixed
 from omnigraph.compile.plan import Plan
 from omnigraph.compile.rebuild import change_leaves
-from omnigraph.compile.rules.coerce_literals import coerced
-from omnigraph.compile.rules.fold_constants import folded
+from omnigraph.compile.rules.coerce_literals import coerce_test
+from omnigraph.compile.rules.fold_constants import fold_test
 
 
 def fill(plan: Plan, values: Mapping[str, object], now: datetime) -> Plan:
@@ -28,6 +28,6 @@ def fill(plan: Plan, values: Mapping[str, object], now: datetime) -> Plan:
         return Const(value=now, type=leaf.type)
 
     def settle(test: Test) -> Test:
-        return folded(coerced(test), plan.by_name)
+        return fold_test(coerce_test(test), plan.by_name)
 
     return change_leaves(plan, Change(fixed=fixed, now=instant), settle)

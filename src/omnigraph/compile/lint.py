@@ -6,7 +6,7 @@ from dataclasses import field
 from typing import Any
 
 from omnigraph.catalog.model import Catalog, NodeType
-from omnigraph.compile.check import findings, repeated
+from omnigraph.compile.check import find_repeated_names, findings
 from omnigraph.compile.checked import Checked, CheckedMutation, CheckedUpdate
 from omnigraph.compile.descriptor import Operation, describe_operation
 from omnigraph.errors import QueryError
@@ -20,7 +20,7 @@ from omnigraph.language.source import (
     Span,
     Stage,
     diagnostics_of,
-    uncollected,
+    pause_collection,
 )
 from omnigraph.values import dataclass
 
@@ -109,7 +109,7 @@ def lint_report(
     catalog: Catalog, source: Source, *, schema_source: Mapping[str, str] | None = None
 ) -> LintReport:
     """Check a query file against a schema; `schema_source` says where the schema came from."""
-    with uncollected(source):
+    with pause_collection(source):
         return _report(catalog, source, dict(schema_source or {}))
 
 
@@ -120,10 +120,10 @@ def _report(catalog: Catalog, source: Source, origin: Mapping[str, str]) -> Lint
         unread = (_unreadable(error, source),)
         return LintReport(query_path=source.name, schema_source=origin, findings=unread)
     outcomes = [_outcome(query, catalog, source, file.extended) for query in file.queries]
-    found = [source.place(diagnostic) for diagnostic in repeated(file)]
+    found = [source.place(diagnostic) for diagnostic in find_repeated_names(file)]
     for outcome in outcomes:
         found += outcome.found
-    found += [source.place(warning) for warning in _never_set(outcomes, catalog)]
+    found += [source.place(warning) for warning in _find_never_set(outcomes, catalog)]
     return LintReport(
         query_path=source.name,
         schema_source=origin,
@@ -170,11 +170,11 @@ class _Outcome:
 def _outcome(query: tree.Query, catalog: Catalog, source: Source, extended: bool) -> _Outcome:
     checked, found = findings(query, catalog, source, extended=extended)
     if query.is_mutation and not query.params:
-        found = (*found, source.place(_hard_coded(query)))
+        found = (*found, source.place(_report_hard_coded(query)))
     return _Outcome(query=query, checked=checked, found=found)
 
 
-def _hard_coded(query: tree.Query) -> Diagnostic:
+def _report_hard_coded(query: tree.Query) -> Diagnostic:
     name = query.name.text
     return Diagnostic(
         message=f"mutation '{name}' has no parameters: hard-coded writes are easy to miss",
@@ -201,7 +201,7 @@ def _result(outcome: _Outcome, catalog: Catalog) -> QueryResult:
 # ---- what only the whole file shows
 
 
-def _never_set(outcomes: Sequence[_Outcome], catalog: Catalog) -> Iterator[Diagnostic]:
+def _find_never_set(outcomes: Sequence[_Outcome], catalog: Catalog) -> Iterator[Diagnostic]:
     """Nullable properties of an updated type that no update of the file sets."""
     queries: dict[str, dict[str, Span]] = defaultdict(dict)
     assigned: dict[str, set[str]] = defaultdict(set)

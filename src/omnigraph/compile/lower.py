@@ -48,13 +48,13 @@ def lower(read: CheckedRead, catalog: Catalog) -> Plan:
     """Turn a checked read into a plan."""
     variables = {variable.name: variable for variable in _all_variables(read.pattern)}
     columns = tuple(_output(column) for column in read.columns)
-    wanted = _wanted(columns, variables) if read.is_aggregate else None
+    wanted = _list_read_variables(columns, variables) if read.is_aggregate else None
     setting = Setting(catalog=catalog, variables=variables, wanted=wanted)
     rows = lower_pattern(read.pattern, setting)
     if read.is_aggregate:
-        root = _grouped(rows, read, columns, variables)
+        root = _lower_group(rows, read, columns, variables)
     else:
-        root = Project(_sliced(_ordered(rows, read, columns), read), columns)
+        root = Project(_lower_slice(_lower_order(rows, read, columns), read), columns)
     return Plan(
         name=read.name,
         params=tuple(replace(param, span=NOWHERE) for param in read.params.values()),
@@ -89,7 +89,7 @@ def _output(column: Column) -> Output:
     return Output(name=column.name, expr=change_item(column.expr, BARE), type=column.type)
 
 
-def _sliced(rows: Operator, read: CheckedRead) -> Operator:
+def _lower_slice(rows: Operator, read: CheckedRead) -> Operator:
     window = _window(read)
     return rows if window is None else Slice(rows, window)
 
@@ -105,21 +105,21 @@ def _window(read: CheckedRead) -> Window | None:
 # ---- rows shown one by one
 
 
-def _ordered(rows: Operator, read: CheckedRead, columns: tuple[Output, ...]) -> Operator:
+def _lower_order(rows: Operator, read: CheckedRead, columns: tuple[Output, ...]) -> Operator:
     if not read.order:
         return rows
     by_name = {column.name: column.expr for column in columns}
-    keys = tuple(_resolved(key, by_name) for key in read.order)
+    keys = tuple(_resolve_key(key, by_name) for key in read.order)
     shown = sorted(
         (one for one in read.pattern.row_variables if not one.anonymous), key=lambda one: one.name
     )
     if isinstance(keys[0], Nearest | Bm25 | Rrf):
-        return _ranked(rows, keys[0], shown, _window(read))
+        return _lower_rank(rows, keys[0], shown, _window(read))
     by = tuple(key for key in keys if isinstance(key, SortBy))
     return Sort(input=rows, keys=by, ties=tuple(one.name for one in shown))
 
 
-def _resolved(key: SortKey, columns: dict[str, ItemExpr | Field]) -> SortBy | Ranking | None:
+def _resolve_key(key: SortKey, columns: dict[str, ItemExpr | Field]) -> SortBy | Ranking | None:
     """Give what a key sorts by; a constant sorts nothing and is None."""
     expr = columns[key.key] if isinstance(key.key, str) else change_item(key.key, BARE)
     match expr:
@@ -131,7 +131,9 @@ def _resolved(key: SortKey, columns: dict[str, ItemExpr | Field]) -> SortBy | Ra
             return None
 
 
-def _ranked(rows: Operator, ranking: Ranking, shown: list[Variable], window: Window | None) -> Rank:
+def _lower_rank(
+    rows: Operator, ranking: Ranking, shown: list[Variable], window: Window | None
+) -> Rank:
     """Rank rows; those of one entity come by edge ids, then by the ids of its other nodes."""
     subject = ranked_variable(ranking)
     others = sorted(shown, key=lambda one: one.kind is VariableKind.NODE)
@@ -146,7 +148,9 @@ def _ranked(rows: Operator, ranking: Ranking, shown: list[Variable], window: Win
 # ---- groups
 
 
-def _wanted(columns: tuple[Output, ...], variables: dict[str, Variable]) -> frozenset[str]:
+def _list_read_variables(
+    columns: tuple[Output, ...], variables: dict[str, Variable]
+) -> frozenset[str]:
     """Name the variables a grouped result reads, beyond counting their rows."""
     read = (
         variables_in(column.expr)
@@ -171,7 +175,7 @@ def _counts_rows(aggregate: Aggregate, variables: dict[str, Variable]) -> bool:
             return False
 
 
-def _grouped(
+def _lower_group(
     rows: Operator,
     read: CheckedRead,
     columns: tuple[Output, ...],
@@ -179,7 +183,7 @@ def _grouped(
 ) -> Project:
     keys = tuple(column for column in columns if not isinstance(column.expr, Aggregate))
     names = {column.expr: column.name for column in reversed(columns)}
-    hidden = _hidden(read.order, names)
+    hidden = _list_hidden_aggregates(read.order, names)
     tallies = (
         _tally(column.name, column.expr, column.type, variables)
         for column in (*columns, *hidden)
@@ -190,10 +194,12 @@ def _grouped(
         names |= {column.expr: column.name for column in hidden}
         root = Sort(input=root, keys=_group_order(read.order, keys, names))
     shown = (Output(name=one.name, expr=Field(one.name), type=one.type) for one in columns)
-    return Project(_sliced(root, read), tuple(shown))
+    return Project(_lower_slice(root, read), tuple(shown))
 
 
-def _hidden(order: tuple[SortKey, ...], names: dict[ItemExpr | Field, str]) -> tuple[Output, ...]:
+def _list_hidden_aggregates(
+    order: tuple[SortKey, ...], names: dict[ItemExpr | Field, str]
+) -> tuple[Output, ...]:
     """Name the aggregates that only the order uses; `#` keeps them apart from every column."""
     wanted = (change_aggregate(one.key, BARE) for one in order if isinstance(one.key, Aggregate))
     missing = dict.fromkeys(one for one in wanted if one not in names)

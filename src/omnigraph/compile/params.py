@@ -33,7 +33,7 @@ def bind(
     values = _mapping(declared, given)
     for name, value in values.items():
         if name not in declared:
-            _undeclared(name, value, declared, strict)
+            _refuse_undeclared(name, value, declared, strict)
     return {name: _one(parameter, values, declared) for name, parameter in declared.items()}
 
 
@@ -55,7 +55,9 @@ def _mapping(declared: Mapping[str, Parameter], given: object) -> Mapping[str, A
     raise _error("params", given, refusal, declared)
 
 
-def _undeclared(name: str, value: object, declared: Mapping[str, Parameter], strict: bool) -> None:
+def _refuse_undeclared(
+    name: str, value: object, declared: Mapping[str, Parameter], strict: bool
+) -> None:
     if isinstance(value, Mapping):
         raise _error(str(name), value, _Refusal("P01", "no object as a value", "object"), declared)
     if strict:
@@ -80,7 +82,7 @@ def _one(
     if value is None and not parameter.type.nullable:
         refusal = _Refusal("P05", f"{parameter.type}, which cannot be null", "null")
         raise _error(name, None, refusal, declared)
-    found = None if value is None else _typed(value, parameter.type)
+    found = None if value is None else _to_declared(value, parameter.type)
     if isinstance(found, _Refusal):
         raise _error(name, values[name], found, declared)
     return found
@@ -125,7 +127,7 @@ def _native(value: object) -> object:
             return value
 
 
-def _typed(value: object, declared: PropertyType) -> object | _Refusal:
+def _to_declared(value: object, declared: PropertyType) -> object | _Refusal:
     if declared.is_vector:
         return _vector(value, declared)
     if declared.is_list:
@@ -134,7 +136,7 @@ def _typed(value: object, declared: PropertyType) -> object | _Refusal:
         case Scalar.STRING:
             return _text(value, declared)
         case Scalar.BOOL:
-            return value if isinstance(value, bool) else _ill_typed(value, declared)
+            return value if isinstance(value, bool) else _make_type_refusal(value, declared)
         case Scalar.BLOB:
             return _blob(value, declared)
         case Scalar.DATE:
@@ -145,13 +147,13 @@ def _typed(value: object, declared: PropertyType) -> object | _Refusal:
             return _number(value, declared)
 
 
-def _ill_typed(value: object, declared: PropertyType) -> _Refusal:
+def _make_type_refusal(value: object, declared: PropertyType) -> _Refusal:
     return _Refusal("P01", str(declared.required()), _kind(value))
 
 
 def _text(value: object, declared: PropertyType) -> object | _Refusal:
     if not isinstance(value, str):
-        return _ill_typed(value, declared)
+        return _make_type_refusal(value, declared)
     try:
         value.encode()
     except UnicodeEncodeError:
@@ -168,7 +170,7 @@ def _number(value: object, declared: PropertyType) -> object | _Refusal:
         value = read
     allowed = (int,) if whole else (int, float)
     if isinstance(value, bool) or not isinstance(value, allowed):
-        return _ill_typed(value, declared)
+        return _make_type_refusal(value, declared)
     if isinstance(value, float) and not math.isfinite(value):
         return _Refusal("P01", f"a finite {declared.required()}", "a number that is not finite")
     found = fit(value, declared)
@@ -191,7 +193,7 @@ def _date(value: object, declared: PropertyType) -> object | _Refusal:
     if isinstance(value, date) and not isinstance(value, datetime):
         return value
     if not isinstance(value, str):
-        return _ill_typed(value, declared)
+        return _make_type_refusal(value, declared)
     return parse_date(value) or _Refusal("P03", "a date as YYYY-MM-DD", "text")
 
 
@@ -204,7 +206,7 @@ def _datetime(value: object, declared: PropertyType) -> object | _Refusal:
         case str():
             return parse_datetime(value) or _Refusal("P03", "an instant as RFC 3339 text", "text")
         case _:
-            return _ill_typed(value, declared)
+            return _make_type_refusal(value, declared)
 
 
 def _blob(value: object, declared: PropertyType) -> object | _Refusal:
@@ -217,10 +219,10 @@ def _blob(value: object, declared: PropertyType) -> object | _Refusal:
 
 def _list(value: object, declared: PropertyType) -> object | _Refusal:
     if not isinstance(value, list | tuple):
-        return _ill_typed(value, declared)
+        return _make_type_refusal(value, declared)
     found = []
     for position, item in enumerate(value):
-        one = _typed(_native(item), item_type(declared)) if item is not None else None
+        one = _to_declared(_native(item), item_type(declared)) if item is not None else None
         if one is None:
             return _Refusal("P01", f"{declared.required()} without null", f"null at {position}")
         if isinstance(one, _Refusal):
@@ -231,7 +233,7 @@ def _list(value: object, declared: PropertyType) -> object | _Refusal:
 
 def _vector(value: object, declared: PropertyType) -> object | _Refusal:
     if not isinstance(value, list | tuple):
-        return _ill_typed(value, declared)
+        return _make_type_refusal(value, declared)
     if len(value) != declared.dimension:
         wanted = f"{declared.required()}, an array of {declared.dimension} numbers"
         return _Refusal("P04", wanted, f"an array of {len(value)}")

@@ -77,13 +77,13 @@ def _lower_block(pattern: Pattern, setting: Setting, within: "Traits | None") ->
     names = (*(variable.name for variable in pattern.variables), *sorted(pattern.outer))
     nodes = {name: setting.node_type(name) for name in names if setting.is_node(name)}
     traits = Traits(selectivity=selectivities(tests, nodes), wanted=setting.wanted)
-    root = _joined(pattern, setting, traits, within, links(tests))
-    root, tests = _filtered(root, tests)
+    root = _join_components(pattern, setting, traits, within, links(tests))
+    root, tests = _apply_bound_tests(root, tests)
     root, negations = _without(root, pattern.negations, setting, traits)
     for block in pattern.optionals:
         root = _with_optional(root, block, setting, traits)
     # What tests a variable of an optional block has waited for it.
-    root, tests = _filtered(root, tests)
+    root, tests = _apply_bound_tests(root, tests)
     root, negations = _without(root, negations, setting, traits)
     assert not tests, "the checker binds every variable a filter uses"
     assert not negations, "the checker binds every variable a negation uses"
@@ -106,7 +106,7 @@ def _presence(pattern: Pattern, setting: Setting) -> Iterator[Test]:
 # ---- scans and hops
 
 
-def _joined(
+def _join_components(
     pattern: Pattern,
     setting: Setting,
     traits: Traits,
@@ -175,12 +175,12 @@ def _walk(
     """Follow every hop that is connected to what is bound; give those that are not."""
     while (hop := next_hop(hops, seen, traits)) is not None:
         hops = tuple(one for one in hops if one is not hop)
-        root = _expanded(root, hop, seen, setting)
+        root = _lower_hop(root, hop, seen, setting)
         seen |= {hop.left, hop.right}
     return root, hops
 
 
-def _expanded(root: Operator, hop: Hop, seen: frozenset[str], setting: Setting) -> Operator:
+def _lower_hop(root: Operator, hop: Hop, seen: frozenset[str], setting: Setting) -> Operator:
     forward = hop.left in seen
     source, target = (hop.left, hop.right) if forward else (hop.right, hop.left)
     edge = setting.catalog.edges[hop.edge]
@@ -204,7 +204,7 @@ def _expanded(root: Operator, hop: Hop, seen: frozenset[str], setting: Setting) 
 # ---- filters and nested blocks
 
 
-def _filtered(root: Operator, tests: Iterable[Test]) -> tuple[Operator, tuple[Test, ...]]:
+def _apply_bound_tests(root: Operator, tests: Iterable[Test]) -> tuple[Operator, tuple[Test, ...]]:
     """Apply the tests whose variables are bound; give the others."""
     here = bound(root)
     ready: list[Test] = []
@@ -221,14 +221,14 @@ def _without(
     here, waiting = bound(root), []
     for block in blocks:
         if block.outer <= here:
-            inner = _lower_block(block, _uncounted(setting), traits)
+            inner = _lower_block(block, _drop_counts(setting), traits)
             root = Anti(input=root, inner=inner, on=tuple(sorted(block.outer)))
         else:
             waiting.append(block)
     return root, tuple(waiting)
 
 
-def _uncounted(setting: Setting) -> Setting:
+def _drop_counts(setting: Setting) -> Setting:
     return setting if setting.wanted is None else replace(setting, wanted=None)
 
 

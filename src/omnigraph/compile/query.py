@@ -1,7 +1,7 @@
 """From query text and a name to one checked query, through the right door."""
 
 from omnigraph.catalog.model import Catalog
-from omnigraph.compile.check import check, check_error, repeated
+from omnigraph.compile.check import check, check_error, find_repeated_names
 from omnigraph.compile.checked import CheckedMutation, CheckedRead
 from omnigraph.errors import NotFound, QueryError
 from omnigraph.language.query import tree
@@ -9,7 +9,7 @@ from omnigraph.language.query.parse import parse_queries
 from omnigraph.language.source import Source
 
 
-def checked_read(source: Source, catalog: Catalog, name: str | None = None) -> CheckedRead:
+def check_read(source: Source, catalog: Catalog, name: str | None = None) -> CheckedRead:
     """Compile the named query of a text, or its only one; it must be a read."""
     file = parse_queries(source)
     query = choose(file, catalog, source, name)
@@ -23,7 +23,7 @@ def checked_read(source: Source, catalog: Catalog, name: str | None = None) -> C
     return checked
 
 
-def checked_mutation(source: Source, catalog: Catalog, name: str | None = None) -> CheckedMutation:
+def check_mutation(source: Source, catalog: Catalog, name: str | None = None) -> CheckedMutation:
     """Compile the named query of a text, or its only one; it must be a mutation."""
     file = parse_queries(source)
     query = choose(file, catalog, source, name)
@@ -41,7 +41,7 @@ def choose(
     file: tree.QueryFile, catalog: Catalog, source: Source, name: str | None = None
 ) -> tree.Query:
     """Pick a query by name; without one there must be exactly one."""
-    twice = repeated(file)
+    twice = find_repeated_names(file)
     if twice:
         raise check_error(twice, catalog, source)
     names = [query.name.text for query in file.queries]

@@ -41,7 +41,7 @@ from omnigraph.compile.plan import Plan
 T = TypeVar("T")
 
 
-def filtered(operator: Operator, tests: Iterable[Test]) -> Operator:
+def add_filter(operator: Operator, tests: Iterable[Test]) -> Operator:
     """Put a filter on an operator, unless there is nothing to test."""
     wanted = conjuncts(all_of(tests))
     return Filter(operator, wanted) if wanted else operator
@@ -53,10 +53,10 @@ def change_tests(plan: Plan, change: Callable[[Test], Test]) -> Plan:
     def visit(operator: Operator) -> Operator:
         match operator:
             case Filter(input=below, conditions=tests):
-                changed = _conjoined(tests, change)
-                return operator if changed == tests else filtered(below, changed)
+                changed = _conjoin(tests, change)
+                return operator if changed == tests else add_filter(below, changed)
             case Scan(filter=tests):
-                changed = _conjoined(tests, change)
+                changed = _conjoin(tests, change)
                 return operator if changed == tests else replace(operator, filter=changed)
             case _:
                 return operator
@@ -64,7 +64,7 @@ def change_tests(plan: Plan, change: Callable[[Test], Test]) -> Plan:
     return plan.with_root(lambda root: rewrite(root, visit))
 
 
-def _conjoined(tests: tuple[Test, ...], change: Callable[[Test], Test]) -> tuple[Test, ...]:
+def _conjoin(tests: tuple[Test, ...], change: Callable[[Test], Test]) -> tuple[Test, ...]:
     return conjuncts(all_of(map(change, tests))) if tests else tests
 
 
@@ -74,10 +74,14 @@ def _itself(test: Test) -> Test:
 
 def change_leaves(plan: Plan, change: Change, settle: Callable[[Test], Test] = _itself) -> Plan:
     """Change every leaf of every expression of the plan, and settle the tests that this changes."""
-    return plan.with_root(lambda root: rewrite(root, lambda one: _changed(one, change, settle)))
+    return plan.with_root(
+        lambda root: rewrite(root, lambda one: _rebuild_operator(one, change, settle))
+    )
 
 
-def _changed(operator: Operator, change: Change, settle: Callable[[Test], Test]) -> Operator:
+def _rebuild_operator(
+    operator: Operator, change: Change, settle: Callable[[Test], Test]
+) -> Operator:
     match operator:
         case Scan(filter=tests, search=search):
             new = _tests(tests, change, settle), _each(search, change, change_text)
@@ -89,7 +93,7 @@ def _changed(operator: Operator, change: Change, settle: Callable[[Test], Test])
                 return operator
             return Filter(below, changed) if changed else below
         case Rank():
-            return _changed_rank(operator, change)
+            return _rebuild_rank(operator, change)
         case Group(keys=keys, tallies=tallies):
             by, counts = _each(keys, change, _output), _each(tallies, change, _tally)
             same = by is keys and counts is tallies
@@ -154,7 +158,7 @@ def _sort_key(key: SortBy, change: Change) -> SortBy:
     return key if expr is key.expr else replace(key, expr=expr)
 
 
-def _changed_rank(rank: Rank, change: Change) -> Rank:
+def _rebuild_rank(rank: Rank, change: Change) -> Rank:
     ranking = change_ranking(rank.ranking, change)
     depth, window = _window(rank.depth, change), _window(rank.window, change)
     same = ranking is rank.ranking and depth is rank.depth and window is rank.window

@@ -27,23 +27,23 @@ class Touched:
     read: tuple[TableKey, ...]
 
 
-def touched_tables(query: Checked, catalog: Catalog) -> Touched:
+def list_touched_tables(query: Checked, catalog: Catalog) -> Touched:
     """List every table a query may write, and every one whose rows it depends on.
 
     This is what can be touched, not what will be: a delete of nodes may find no edge to take along.
     """
     match query:
         case CheckedRead(pattern=pattern):
-            return Touched((), _ordered(_pattern_tables(pattern, catalog)))
+            return Touched((), _sort_keys(_pattern_tables(pattern, catalog)))
         case CheckedMutation(statements=statements):
-            written = {key for one in statements for key in _written(one, catalog)}
+            written = {key for one in statements for key in _list_written(one, catalog)}
             ends = {key for one in statements for key in _ends(one, catalog)}
-            return Touched(_ordered(iter(written)), _ordered(iter(written | ends)))
+            return Touched(_sort_keys(iter(written)), _sort_keys(iter(written | ends)))
         case _:
             assert_never(query)
 
 
-def _ordered(tables: Iterator[TableKey]) -> tuple[TableKey, ...]:
+def _sort_keys(tables: Iterator[TableKey]) -> tuple[TableKey, ...]:
     return tuple(sorted(set(tables)))
 
 
@@ -58,7 +58,7 @@ def _pattern_tables(pattern: Pattern, catalog: Catalog) -> Iterator[TableKey]:
         yield from _pattern_tables(block, catalog)
 
 
-def _written(statement: CheckedStatement, catalog: Catalog) -> Iterator[TableKey]:
+def _list_written(statement: CheckedStatement, catalog: Catalog) -> Iterator[TableKey]:
     match statement:
         case CheckedUpdate(type_name=name):
             yield node_key(name)

@@ -86,7 +86,7 @@ def config_of(environment: Mapping[str, str] | None = None) -> EmbeddingConfig:
     )
 
 
-def chosen_config(
+def choose_config(
     provider: str | None = None, model: str | None = None, base_url: str | None = None
 ) -> EmbeddingConfig:
     """Read the configuration from the environment, but for what a caller chose."""

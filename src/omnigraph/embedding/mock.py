@@ -4,7 +4,7 @@ import struct
 from collections.abc import Iterator
 
 from omnigraph.embedding.embedder import Vector
-from omnigraph.embedding.vectors import normalised
+from omnigraph.embedding.vectors import normalise
 from omnigraph.values import dataclass
 
 _BITS = (1 << 64) - 1
@@ -20,12 +20,12 @@ class MockEmbedder:
 
     def embed(self, text: str, dimension: int) -> Vector:
         """Give the vector of a text."""
-        states = _states(_hashed(text.encode()))
+        states = _states(_hash(text.encode()))
         values = [_single(next(states) / _BITS * 2 - 1) for _ in range(dimension)]
-        return normalised(values, dimension, provider="mock", model=self.model)
+        return normalise(values, dimension, provider="mock", model=self.model)
 
 
-def _hashed(data: bytes) -> int:
+def _hash(data: bytes) -> int:
     """64-bit FNV-1a."""
     found = _OFFSET
     for byte in data:

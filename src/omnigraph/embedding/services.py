@@ -7,7 +7,7 @@ from typing import Any
 from omnigraph.embedding.config import DEFAULTS, EmbeddingConfig
 from omnigraph.embedding.embedder import Vector
 from omnigraph.embedding.requests import post
-from omnigraph.embedding.vectors import normalised
+from omnigraph.embedding.vectors import normalise
 from omnigraph.errors import EmbeddingError
 from omnigraph.runtime import SYSTEM, Runtime
 from omnigraph.values import dataclass
@@ -100,4 +100,4 @@ def _vector(
             details={"embedding": {"provider": str(config.provider), "model": config.model}},
             hint=f"check that {config.base_url} is an embedding service of this kind",
         )
-    return normalised(found, dimension, provider=str(config.provider), model=config.model)
+    return normalise(found, dimension, provider=str(config.provider), model=config.model)

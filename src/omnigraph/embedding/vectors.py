@@ -7,7 +7,7 @@ from omnigraph.embedding.embedder import Vector
 from omnigraph.errors import EmbeddingError
 
 
-def normalised(values: Sequence[object], dimension: int, *, provider: str, model: str) -> Vector:
+def normalise(values: Sequence[object], dimension: int, *, provider: str, model: str) -> Vector:
     """Check what a provider gave and bring it to length one; anything doubtful is refused."""
     facts = {"embedding": {"provider": provider, "model": model}}
     if len(values) != dimension:

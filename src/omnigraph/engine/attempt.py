@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from omnigraph.commit.guard import Blocked, StaleBase
 from omnigraph.commit.plan import WritePlan
 from omnigraph.commit.protocol import Refused, commit
-from omnigraph.commit.queues import SCHEMA_APPLY, Hold
+from omnigraph.commit.queues import SCHEMA_APPLY, HeldLocks
 from omnigraph.engine.engine import Engine
 from omnigraph.errors import ConflictError, DriftError, ManifestConflict, OmniError, ReadSetConflict
 from omnigraph.ids import BranchName, TableKey
@@ -14,7 +14,7 @@ from omnigraph.limits import PREPARE_ROUNDS_MAX
 from omnigraph.manifest.branches import is_schema_locked, refuse_during_schema_apply
 from omnigraph.manifest.publish import Published
 from omnigraph.manifest.view import View
-from omnigraph.storage.counters import carried
+from omnigraph.storage.counters import carry_context
 from omnigraph.storage.holders import Activity
 
 Prepare = Callable[[View], WritePlan | None]
@@ -46,10 +46,10 @@ def attempt(
     engine: Engine, branch: BranchName, prepare: Prepare, operation: str = "this write"
 ) -> Published | None:
     """Run a writer; None when it had nothing to write."""
-    view = _entered(engine, branch, operation)
+    view = _enter_and_capture(engine, branch, operation)
     engine.require_here(branch, operation)
     try:
-        return _prepared(engine, view, prepare)
+        return _prepare_and_commit(engine, view, prepare)
     except Blocked:
         # Its owner was alive at the heal above and has died since; what it left may be complete.
         if not any(outcome.is_settled for outcome in engine.recovery.heal()):
@@ -58,34 +58,34 @@ def attempt(
         # What came after its roll-back is nobody's; anything else is for repair.
         if not engine.recovery.undo_late(branch, TableKey(error.table_key)):
             raise
-    return _prepared(engine, engine.view(branch), prepare)
+    return _prepare_and_commit(engine, engine.view(branch), prepare)
 
 
-def _entered(engine: Engine, branch: BranchName, operation: str) -> View:
+def _enter_and_capture(engine: Engine, branch: BranchName, operation: str) -> View:
     """Enter and look. A store that takes its time is asked everything at once, and looked at again if need be."""
     if not engine.store.root.is_distant:
         enter(engine, operation)
         return engine.view(branch)
     with ThreadPoolExecutor(2, "omnigraph-entry") as pool:
-        pending = pool.submit(carried(engine.recovery.heal))
-        locked = pool.submit(carried(is_schema_locked), engine.manifest)
-        seen = _looked(engine, branch)
+        pending = pool.submit(carry_context(engine.recovery.heal))
+        locked = pool.submit(carry_context(is_schema_locked), engine.manifest)
+        seen = _try_capture(engine, branch)
     if pending.result() or locked.result():
         wait_for_schema_change(engine, operation)
-        seen = _looked(engine, branch)
+        seen = _try_capture(engine, branch)
     if isinstance(seen, OmniError):
         raise seen
     return seen
 
 
-def _looked(engine: Engine, branch: BranchName) -> View | OmniError:
+def _try_capture(engine: Engine, branch: BranchName) -> View | OmniError:
     try:
         return engine.view(branch)
     except OmniError as error:
         return error
 
 
-def _prepared(engine: Engine, view: View, prepare: Prepare) -> Published | None:
+def _prepare_and_commit(engine: Engine, view: View, prepare: Prepare) -> Published | None:
     plan = prepare(view)
     if plan is None:
         return None
@@ -96,10 +96,10 @@ def _prepared(engine: Engine, view: View, prepare: Prepare) -> Published | None:
         if not plan.is_strict and not isinstance(error, StaleBase):
             raise
         refusal = error if plan.is_strict else None
-    return _under_queues(engine, view, prepare, plan, refusal)
+    return _prepare_under_locks(engine, view, prepare, plan, refusal)
 
 
-def _under_queues(
+def _prepare_under_locks(
     engine: Engine,
     first: View,
     prepare: Prepare,
@@ -115,7 +115,7 @@ def _under_queues(
     for _ in range(PREPARE_ROUNDS_MAX):
         with engine.desk.queues.hold(keys, first_plan.activity) as held:
             view = engine.view(first.branch)
-            if refusal is not None and not _only_tended(first, view):
+            if refusal is not None and not _moved_by_maintenance_only(first, view):
                 raise refusal
             plan = prepare(view)
             if plan is None:
@@ -130,13 +130,13 @@ def _under_queues(
     raise last
 
 
-def _only_tended(before: View, now: View) -> bool:
+def _moved_by_maintenance_only(before: View, now: View) -> bool:
     """Whether pins moved and no commit came: only upkeep does that, and it changes no row."""
     moved = before.snapshot.pins != now.snapshot.pins
     return moved and before.state.head == now.state.head
 
 
-def commit_held(engine: Engine, plan: WritePlan, hold: Hold) -> Published:
+def commit_held(engine: Engine, plan: WritePlan, hold: HeldLocks) -> Published:
     """Commit a plan under its turns; what was refused after HEADs moved is taken back before they are free."""
     try:
         return commit(engine.desk, plan, hold)

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from contextlib import AbstractContextManager, nullcontext, suppress
 
-from omnigraph.commit.queues import Hold, branch_key, queue_key
+from omnigraph.commit.queues import HeldLocks, branch_key, lock_key
 from omnigraph.engine.engine import Engine
 from omnigraph.errors import HistoryReclaimed, OmniError
 from omnigraph.failpoints import Failpoint, fail
@@ -101,9 +101,9 @@ def _of_the_past(engine: Engine, name: str, base: BranchState) -> Branch:
     return made
 
 
-def _hold(engine: Engine, entries: Iterable[Entry]) -> AbstractContextManager[Hold]:
+def _hold(engine: Engine, entries: Iterable[Entry]) -> AbstractContextManager[HeldLocks]:
     """Hold the turns of tables, so that no cleanup removes versions of them."""
-    keys = [queue_key(e.table_key, e.at.branch) for e in entries]
+    keys = [lock_key(e.table_key, e.at.branch) for e in entries]
     return engine.desk.queues.hold(keys, Activity(OPERATION))
 
 

@@ -6,10 +6,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import field
 from weakref import finalize
 
-from omnigraph.commit.protocol import Desk
-from omnigraph.commit.queues import Queues
+from omnigraph.commit.protocol import Committer
+from omnigraph.commit.queues import TableLocks
 from omnigraph.commit.sidecars import Sidecars
-from omnigraph.embedding.config import EmbeddingConfig, chosen_config
+from omnigraph.embedding.config import EmbeddingConfig, choose_config
 from omnigraph.embedding.embedder import Embedder
 from omnigraph.embedding.lazy import LazyEmbedder
 from omnigraph.engine.held.cache import ByteCache
@@ -28,14 +28,14 @@ from omnigraph.manifest.manifest import Manifest
 from omnigraph.manifest.records import lance_branch
 from omnigraph.manifest.travel import At
 from omnigraph.manifest.view import View, Views, capture
-from omnigraph.pipeline.home import Home
+from omnigraph.pipeline.home import StoreLocation
 from omnigraph.recovery.reconciler import Reconciler
 from omnigraph.recovery.records import KEY as AUDIT_KEY
 from omnigraph.recovery.records import StoredAudit
 from omnigraph.recovery.sweep import Recovery
 from omnigraph.runtime import Runtime
 from omnigraph.storage import layout
-from omnigraph.storage.faults import moved
+from omnigraph.storage.faults import make_moved_error
 from omnigraph.storage.recent import Recent
 from omnigraph.storage.store import Store, open_store
 from omnigraph.values import dataclass
@@ -46,11 +46,11 @@ class Engine:
     """Everything the verbs work with."""
 
     store: Store
-    home: Home
+    home: StoreLocation
     """How a task in another process finds the store."""
     manifest: Manifest
     contracts: Contracts
-    desk: Desk
+    desk: Committer
     recovery: Recovery
     views: Views
     plans: Plans
@@ -97,7 +97,7 @@ class Engine:
             return
         if elsewhere is not None:
             what = f"{operation} is refused, branch '{branch}' is not at home here"
-            raise moved(what, elsewhere, self.store.root)
+            raise make_moved_error(what, elsewhere, self.store.root)
 
     def start(self) -> "Engine":
         """Begin what runs in the background, if anything was asked for."""
@@ -140,19 +140,21 @@ def assemble(
         # A kernel lock costs microseconds; a lease would cost requests that a lost swap may never need.
         turns=store.locks if store.root.is_local else None,
     )
-    desk = Desk(
+    desk = Committer(
         root=store.root,
         tables=store.tables,
         manifest=manifest,
         sidecars=Sidecars(store.objects, store.root),
-        queues=Queues(str(store.root), store.locks, settings.lock_wait, runtime),
+        queues=TableLocks(str(store.root), store.locks, settings.lock_wait, runtime),
         runtime=runtime,
     )
     recovery = Recovery(desk, StoredAudit(store.keyed_rows(layout.AUDIT, AUDIT_KEY)))
     pause = 0.0 if read_only else settings.reconcile_seconds
     return Engine(
         store=store,
-        home=Home.of(store.root.uri, storage_options, fsync=settings.durability == "fsync"),
+        home=StoreLocation.of(
+            store.root.uri, storage_options, fsync=settings.durability == "fsync"
+        ),
         manifest=manifest,
         contracts=Contracts(store.objects, runtime),
         desk=desk,
@@ -174,7 +176,7 @@ def assemble(
 
 def _embedder(settings: Settings, runtime: Runtime) -> Embedder:
     def config() -> EmbeddingConfig:
-        return chosen_config(settings.embed_provider, settings.embed_model, settings.embed_base_url)
+        return choose_config(settings.embed_provider, settings.embed_model, settings.embed_base_url)
 
     return LazyEmbedder(config, runtime)
 

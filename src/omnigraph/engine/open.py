@@ -16,9 +16,9 @@ from omnigraph.language.source import Source
 from omnigraph.limits import STRAYED_LOOKED_AT
 from omnigraph.manifest.contracts import Accepted, bootstrap_contract
 from omnigraph.manifest.genesis import initialise
-from omnigraph.manifest.migrate import migrated
+from omnigraph.manifest.migrate import load_migrated
 from omnigraph.runtime import SYSTEM, Runtime
-from omnigraph.storage.faults import moved
+from omnigraph.storage.faults import make_moved_error
 from omnigraph.storage.holders import Activity
 from omnigraph.storage.layout import MANIFEST
 from omnigraph.storage.object_stores import prove_conditional_puts
@@ -91,7 +91,7 @@ def reopen_graph(engine: Engine) -> Engine:
 def _settle(engine: Engine) -> Engine:
     _require_graph(engine)
     if not engine.read_only:
-        migrated(engine.manifest, MAIN)
+        load_migrated(engine.manifest, MAIN)
         _refuse_strayed_recovery(engine)
         engine.recovery.sweep()
     else:
@@ -139,7 +139,7 @@ def _notice_move(engine: Engine) -> None:
     if strayed:
         names = ", ".join(f"'{name}'" for name in strayed)
         elsewhere = next(iter(strayed.values()))
-        found = moved(f"{names} cannot be trusted here", elsewhere, engine.store.root)
+        found = make_moved_error(f"{names} cannot be trusted here", elsewhere, engine.store.root)
         warnings.warn(f"{found}; {found.hint}", OmniWarning, stacklevel=2)
 
 

@@ -163,7 +163,7 @@ class Source:
 
 
 @contextmanager
-def uncollected(source: Source) -> Iterator[None]:
+def pause_collection(source: Source) -> Iterator[None]:
     """Build the tree of a long text without searching it for garbage again and again while it grows."""
     if len(source.text) < _LONG_CHARS or not gc.isenabled():
         yield

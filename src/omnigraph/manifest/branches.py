@@ -20,7 +20,7 @@ from omnigraph.ids import MAIN, BranchName
 from omnigraph.limits import BRANCH_CREATE_WAIT_SECONDS, BRANCH_CREATE_WAITS_MAX
 from omnigraph.logs import get_logger
 from omnigraph.manifest.manifest import Manifest
-from omnigraph.manifest.migrate import migrate, migrated
+from omnigraph.manifest.migrate import load_migrated, migrate
 from omnigraph.manifest.names import SCHEMA_APPLY_LOCK, branch_name, nesting, new_branch_name
 from omnigraph.manifest.records import CommitKind, graph_branch, lance_branch
 from omnigraph.manifest.snapshot import Entry
@@ -94,7 +94,7 @@ def lock_schema(manifest: Manifest, tables: Forks) -> None:
     """Keep every other operation away from the graph; only one caller at a time can."""
     try:
         # Its caller holds the turn of schema changes.
-        _forked(manifest, tables, SCHEMA_APPLY_LOCK, manifest.current(MAIN), is_alone=True)
+        _fork_branch(manifest, tables, SCHEMA_APPLY_LOCK, manifest.current(MAIN), is_alone=True)
     except BranchExists as error:
         raise SchemaApplyConflict(
             "schema apply: another schema change is already in progress; no changes were made",
@@ -137,8 +137,8 @@ def create_branch(
             base = state
         else:
             base = _base(manifest, branch_name(source, "branch create"), at)
-        ref = _forked(manifest, tables, chosen, base, is_alone=is_alone)
-        with _undone(lambda: manifest.rows.delete_branch(chosen)):
+        ref = _fork_branch(manifest, tables, chosen, base, is_alone=is_alone)
+        with _undo_on_failure(lambda: manifest.rows.delete_branch(chosen)):
             fail(Failpoint.BRANCH_CREATED)
             # A schema change that locked meanwhile may have looked before this branch was there.
             if is_schema_locked(manifest):
@@ -159,7 +159,7 @@ def _refuse_taken(name: BranchName, refs: Collection[str]) -> None:
 def _base(manifest: Manifest, source: BranchName, at: At | None) -> BranchState:
     """Where to fork. A source is brought to the current shape first: an older one keeps its history elsewhere,
     under its own name, and a branch made from it would have none."""
-    state = migrated(manifest, source)
+    state = load_migrated(manifest, source)
     if at is None:
         return state
     past = state_at(manifest, source, at)
@@ -180,7 +180,7 @@ def _refuse_older_schema(past: BranchState, now: BranchState) -> None:
             )
 
 
-def _forked(
+def _fork_branch(
     manifest: Manifest, tables: Forks, name: BranchName, base: BranchState, *, is_alone: bool
 ) -> BranchRef:
     """Create the ref. Files of a former branch are in the way only when no ref comes to own them.
@@ -246,7 +246,7 @@ def _refuse_used(
         raise BranchInUse(branch, [branch], f"this handle stands on '{branch}'")
     children = sorted(ref.name for ref in refs.values() if ref.parent == branch)
     if children:
-        raise BranchInUse(branch, children, f"{_quoted(children)} descends from it")
+        raise BranchInUse(branch, children, f"{_quote_names(children)} descends from it")
     lines = {MAIN: MAIN_LINE} | {BranchName(name): refs[name].incarnation for name in sorted(refs)}
     users = [
         other
@@ -254,13 +254,13 @@ def _refuse_used(
         if other != branch and _reads_files_of(manifest, other, line, branch)
     ]
     if users:
-        raise BranchInUse(branch, users, f"{_quoted(users)} shows tables it owns")
-    forked = sorted(set(_forked_from(tables, branch, owned)) & refs.keys())
+        raise BranchInUse(branch, users, f"{_quote_names(users)} shows tables it owns")
+    forked = sorted(set(_list_dependent_forks(tables, branch, owned)) & refs.keys())
     if forked:
-        raise BranchInUse(branch, forked, f"{_quoted(forked)} forked tables from it")
+        raise BranchInUse(branch, forked, f"{_quote_names(forked)} forked tables from it")
 
 
-def _quoted(names: list[str] | list[BranchName]) -> str:
+def _quote_names(names: list[str] | list[BranchName]) -> str:
     return ", ".join(f"'{name}'" for name in names)
 
 
@@ -277,7 +277,9 @@ def _reads_files_of(
     return any(entry.at.branch == branch for entry in entries)
 
 
-def _forked_from(tables: Forks, branch: BranchName, owned: tuple[Entry, ...]) -> Iterator[str]:
+def _list_dependent_forks(
+    tables: Forks, branch: BranchName, owned: tuple[Entry, ...]
+) -> Iterator[str]:
     """Branches whose own fork of a table stands on this branch's fork of it: they share its files."""
     for entry in owned:
         with suppress(TableNotFound):
@@ -306,7 +308,7 @@ def _try(branch: BranchName, name: Failpoint, drop: Callable[[], None]) -> None:
 
 
 @contextmanager
-def _undone(undo: Callable[[], None]) -> Iterator[None]:
+def _undo_on_failure(undo: Callable[[], None]) -> Iterator[None]:
     """Undo on any failure, and let that failure be the one that is seen."""
     try:
         yield

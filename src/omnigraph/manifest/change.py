@@ -13,7 +13,7 @@ from omnigraph.errors import (
     ReadSetConflict,
 )
 from omnigraph.ids import BranchName, CommitId, OperationId, TableKey, Version
-from omnigraph.manifest.lives import Life, Lives
+from omnigraph.manifest.lives import TableHistory, TableIncarnation
 from omnigraph.manifest.merged import NO_COMMITS, NO_ROWS, encode_brought
 from omnigraph.manifest.records import (
     Agreed,
@@ -116,21 +116,21 @@ def _require_head(change: Change, state: BranchState) -> None:
         raise PreconditionFailed(change.if_head, actual)
 
 
-def _require_pins(change: Change, lives: Lives) -> None:
+def _require_pins(change: Change, lives: TableHistory) -> None:
     for table, expected in sorted(change.expected.items()):
         actual = _pin(change, lives.latest(table))
         if actual != expected:
             raise ManifestConflict(table, expected, actual)
 
 
-def _pin(change: Change, life: Life | None) -> Version:
+def _pin(change: Change, life: TableIncarnation | None) -> Version:
     """The version to compare with; a dropped name that is added again is free."""
     if life is None or (life.is_dropped and life.table_key in change.registrations):
         return Version(0)
     return life.pin
 
 
-def _require_one_owner(lives: Lives) -> None:
+def _require_one_owner(lives: TableHistory) -> None:
     """No two visible keys may share a table: a write to one would be a silent write to the other."""
     owners: dict[str, TableKey] = {}
     for life in lives.visible:
@@ -144,7 +144,7 @@ def _require_one_owner(lives: Lives) -> None:
 # ---- the rows
 
 
-def _table_records(change: Change, lives: Lives) -> Iterator[Record]:
+def _table_records(change: Change, lives: TableHistory) -> Iterator[Record]:
     registered = {r.table_key: r for r in _registrations(change, lives)}
     yield from registered.values()
     known = lives.after(registered.values())
@@ -153,19 +153,19 @@ def _table_records(change: Change, lives: Lives) -> Iterator[Record]:
         if update.table_key in seen:
             raise InternalError(f"{update.table_key} is updated twice in one publish")
         seen.add(update.table_key)
-        yield _version(change, update, _known(known, update.table_key))
+        yield _version(change, update, _require_known(known, update.table_key))
     for table, version in sorted(change.tombstones.items()):
-        yield _tombstone(change, table, version, _known(known, table))
+        yield _make_tombstone(change, table, version, _require_known(known, table))
 
 
-def _known(lives: Lives, table: TableKey) -> Life:
+def _require_known(lives: TableHistory, table: TableKey) -> TableIncarnation:
     life = lives.latest(table)
     if life is None:
         raise NotFound("table", table, known=lives.by_key)
     return life
 
 
-def _registrations(change: Change, lives: Lives) -> Iterator[Registration]:
+def _registrations(change: Change, lives: TableHistory) -> Iterator[Registration]:
     for table, path in sorted(change.registrations.items()):
         life = lives.latest(table)
         if life is not None and not life.is_dropped:
@@ -177,7 +177,7 @@ def _registrations(change: Change, lives: Lives) -> Iterator[Registration]:
             yield Registration(table_key=table, path=path, incarnation=incarnation)
 
 
-def _version(change: Change, update: Update, life: Life) -> TableVersion:
+def _version(change: Change, update: Update, life: TableIncarnation) -> TableVersion:
     if update.at.path != life.path:
         raise InternalError(
             f"{update.table_key} is stored at '{life.path}', not at '{update.at.path}'; nothing was written"
@@ -196,7 +196,7 @@ def _version(change: Change, update: Update, life: Life) -> TableVersion:
     )
 
 
-def _takes_over(update: Update, life: Life) -> bool:
+def _takes_over(update: Update, life: TableIncarnation) -> bool:
     """A fork at an unchanged version takes ownership: same version, same rows, another branch."""
     return (
         update.at.version == life.version
@@ -205,7 +205,9 @@ def _takes_over(update: Update, life: Life) -> bool:
     )
 
 
-def _tombstone(change: Change, table: TableKey, version: Version, life: Life) -> Tombstone:
+def _make_tombstone(
+    change: Change, table: TableKey, version: Version, life: TableIncarnation
+) -> Tombstone:
     if life.is_dropped:
         raise ManifestConflict(table, change.expected.get(table, Version(version - 1)), life.pin)
     if version <= life.pin:

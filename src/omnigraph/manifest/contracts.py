@@ -7,7 +7,7 @@ from omnigraph.catalog.contract import Contract, create_contract
 from omnigraph.catalog.model import Catalog
 from omnigraph.catalog.names import TableHome
 from omnigraph.catalog.resolve import compile_schema
-from omnigraph.catalog.shape_reader import broken
+from omnigraph.catalog.shape_reader import make_contract_error
 from omnigraph.catalog.state import open_contract, seal
 from omnigraph.errors import SchemaContractError, SchemaError
 from omnigraph.failpoints import Failpoint, fail
@@ -65,7 +65,7 @@ def load_contract(objects: Objects) -> Accepted:
     fail(Failpoint.CONTRACT_READ)
     source, ir, state = (objects.read(path) for path in SCHEMA_FILES)
     if source is None:
-        raise broken(SCHEMA_PG, "is missing")
+        raise make_contract_error(SCHEMA_PG, "is missing")
     return Accepted(source=source, contract=open_contract(Source(source, SCHEMA_PG), ir, state))
 
 
@@ -142,7 +142,9 @@ def _past(objects: Objects, operation: OperationId) -> Contract | None:
     try:
         return Contract.from_json(text)
     except SchemaContractError as error:
-        raise broken(path, f"holds no schema that was accepted once ({error})") from error
+        raise make_contract_error(
+            path, f"holds no schema that was accepted once ({error})"
+        ) from error
 
 
 # ---- graphs that never had a contract
@@ -158,7 +160,7 @@ def bootstrap_contract(objects: Objects, manifest: Manifest, *, write: bool) -> 
         return None
     branches = sorted(set(manifest.rows.branches()) - {SCHEMA_APPLY_LOCK})
     if branches:
-        raise broken(
+        raise make_contract_error(
             f"{SCHEMA_IR} and {SCHEMA_STATE}",
             f"are missing and cannot be made anew while there are branches ({', '.join(branches)})",
         )
@@ -174,10 +176,10 @@ def _from_text(source: str, snapshot: Snapshot, domain: str) -> Contract:
     try:
         catalog = compile_schema(Source(source, SCHEMA_PG), stored=True)
     except SchemaError as error:
-        raise broken(SCHEMA_PG, f"does not compile ({error})") from error
+        raise make_contract_error(SCHEMA_PG, f"does not compile ({error})") from error
     contract = create_contract(catalog, domain)
     if contract.catalog.tables.keys() != snapshot.entries.keys():
-        raise broken(
+        raise make_contract_error(
             SCHEMA_PG,
             f"declares {', '.join(contract.catalog.tables) or 'no table'}, "
             f"the graph has {', '.join(snapshot.entries) or 'none'}",

@@ -28,11 +28,11 @@ def classify_fork(placed: bool | None, live: bool | None) -> ForkStatus:
 
 def fork_status(manifest: Manifest, path: str, branch: BranchName) -> ForkStatus:
     """Judge the fork of one table from a fresh read; call it while holding the turn of that table and branch."""
-    placed = _placed(manifest, path, branch)
+    placed = _is_placed(manifest, path, branch)
     return classify_fork(placed, _live(manifest, branch) if placed is None else None)
 
 
-def _placed(manifest: Manifest, path: str, branch: BranchName) -> bool | None:
+def _is_placed(manifest: Manifest, path: str, branch: BranchName) -> bool | None:
     try:
         fail(Failpoint.FORK_CLASSIFY_READ)
         snapshot = manifest.load(branch).snapshot

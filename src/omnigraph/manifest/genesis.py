@@ -51,7 +51,7 @@ def initialise(
         objects.put(SCHEMA_PG, texts[SCHEMA_PG])
     elif not objects.put_if_absent(SCHEMA_PG, texts[SCHEMA_PG]) and not is_alone:
         raise AlreadyInitialized(uri)
-    with _unclaimed(objects):
+    with _release_root_on_failure(objects):
         fail(Failpoint.INIT_SCHEMA_WRITTEN)
         objects.put(SCHEMA_IR, texts[SCHEMA_IR])
         objects.put(SCHEMA_STATE, texts[SCHEMA_STATE])
@@ -69,7 +69,7 @@ def _refuse_taken(objects: Objects, manifest: Manifest, uri: str, force: bool) -
 
 
 @contextmanager
-def _unclaimed(objects: Objects) -> Iterator[None]:
+def _release_root_on_failure(objects: Objects) -> Iterator[None]:
     """Give the root up on any failure: its schema files are this call's own."""
     try:
         yield

@@ -167,7 +167,7 @@ class Lineage:
             return (commit for commit in newest_first if commit.created_at >= moment)
         start = self.find(since)
         if start is None:
-            raise unknown_commit(since)
+            raise commit_not_found(since)
         return takewhile(lambda commit: commit.id != start.id, newest_first)
 
     def at_moment(self, moment: datetime) -> GraphCommit | None:
@@ -184,7 +184,7 @@ class Lineage:
         return Lineage((*self.commits, *newer))
 
 
-def unknown_commit(name: str) -> NotFound:
+def commit_not_found(name: str) -> NotFound:
     """The error for a commit that no branch shows."""
     return NotFound(
         "commit",

@@ -34,7 +34,7 @@ _LIFE: Final = r"#(?P<life>\d+)$"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Life:
+class TableIncarnation:
     """One incarnation of a table key: its place, its newest version, its end."""
 
     table_key: TableKey
@@ -64,23 +64,23 @@ class Life:
 
 
 @dataclass(frozen=True)
-class Lives:
+class TableHistory:
     """Every life of every table key, oldest first; the last one is what the key means now."""
 
-    by_key: Mapping[TableKey, tuple[Life, ...]]
+    by_key: Mapping[TableKey, tuple[TableIncarnation, ...]]
 
     @cached_property
-    def visible(self) -> tuple[Life, ...]:
+    def visible(self) -> tuple[TableIncarnation, ...]:
         """The visible lives, by table key: at most one each."""
         shown = (lives[-1] for _, lives in sorted(self.by_key.items()))
         return tuple(life for life in shown if life.is_visible)
 
-    def latest(self, table: TableKey) -> Life | None:
+    def latest(self, table: TableKey) -> TableIncarnation | None:
         """The newest life of a key."""
         found = self.by_key.get(table)
         return found[-1] if found else None
 
-    def find(self, table: TableKey, incarnation: int) -> Life | None:
+    def find(self, table: TableKey, incarnation: int) -> TableIncarnation | None:
         """One life of a key."""
         return next((x for x in self.by_key.get(table, ()) if x.incarnation == incarnation), None)
 
@@ -89,7 +89,7 @@ class Lives:
         latest = self.latest(table)
         return latest.incarnation + 1 if latest else 1
 
-    def after(self, records: Iterable[Record]) -> "Lives":
+    def after(self, records: Iterable[Record]) -> "TableHistory":
         """The lives once these records are published."""
         changed = dict(self.by_key)
         for record in records:
@@ -109,34 +109,41 @@ class Lives:
                     _settle(changed, record.table_key, record.incarnation, tombstone=record.version)
                 case GraphCommit() | GraphHead():
                     pass
-        return Lives(changed)
+        return TableHistory(changed)
 
 
 def _settle(
-    lives: dict[TableKey, tuple[Life, ...]], table: TableKey, incarnation: int, **facts: Any
+    lives: dict[TableKey, tuple[TableIncarnation, ...]],
+    table: TableKey,
+    incarnation: int,
+    **facts: Any,
 ) -> None:
     known = {life.incarnation: life for life in lives.get(table, ())}
-    life = known.get(incarnation) or Life(table_key=table, incarnation=incarnation, path="")
+    life = known.get(incarnation) or TableIncarnation(
+        table_key=table, incarnation=incarnation, path=""
+    )
     known[incarnation] = replace(life, **facts)
     lives[table] = tuple(known[number] for number in sorted(known))
 
 
-def lives_of(rows: pa.Table) -> Lives:
+def read_table_history(rows: pa.Table) -> TableHistory:
     """Reconstruct the lives from manifest rows; lineage rows and unknown types are never decoded."""
     found = {
         (life.table_key, life.incarnation): life
-        for life in _registered(rows_of(rows, ObjectType.TABLE, (KEY, "table_key", "location")))
+        for life in _read_registrations(
+            rows_of(rows, ObjectType.TABLE, (KEY, "table_key", "location"))
+        )
     }
     for row in _newest(rows_of(rows, ObjectType.TABLE_VERSION, _VERSION_COLUMNS)):
-        found[row.table_key, row.incarnation] = _versioned(found, row)
+        found[row.table_key, row.incarnation] = _add_version(found, row)
     for row in _newest(rows_of(rows, ObjectType.TOMBSTONE, _VERSION_COLUMNS)):
         name = (row.table_key, row.incarnation)
         if name in found:
             found[name] = replace(found[name], tombstone=row.version)
-    grouped: dict[TableKey, tuple[Life, ...]] = {}
+    grouped: dict[TableKey, tuple[TableIncarnation, ...]] = {}
     for table, incarnation in sorted(found):
         grouped[table] = (*grouped.get(table, ()), found[table, incarnation])
-    return Lives(grouped)
+    return TableHistory(grouped)
 
 
 def rows_of(rows: pa.Table, object_type: ObjectType, columns: Sequence[str]) -> pa.Table:
@@ -168,14 +175,16 @@ class _Newest:
     row_count: int
 
 
-def _registered(rows: pa.Table) -> Iterator[Life]:
+def _read_registrations(rows: pa.Table) -> Iterator[TableIncarnation]:
     lives = incarnations_of(rows[KEY])
     keys, places = rows["table_key"].to_pylist(), rows["location"].to_pylist()
     for key, incarnation, path in zip(keys, lives, places, strict=True):
-        yield Life(table_key=TableKey(key), incarnation=int(incarnation), path=path)
+        yield TableIncarnation(table_key=TableKey(key), incarnation=int(incarnation), path=path)
 
 
-def _versioned(found: Mapping[tuple[TableKey, int], Life], row: _Newest) -> Life:
+def _add_version(
+    found: Mapping[tuple[TableKey, int], TableIncarnation], row: _Newest
+) -> TableIncarnation:
     life = found.get((row.table_key, row.incarnation))
     if life is None:
         raise InternalError(

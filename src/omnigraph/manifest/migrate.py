@@ -39,7 +39,7 @@ class Step(Protocol):
         ...
 
 
-def migrated(manifest: Manifest, branch: BranchName) -> BranchState:
+def load_migrated(manifest: Manifest, branch: BranchName) -> BranchState:
     """The branch as it is now, in the current shape: what a writer starts from."""
     state = manifest.current(branch)
     if state.stamp == CURRENT:
@@ -75,10 +75,10 @@ def _bump(manifest: Manifest, branch: BranchName, target: int) -> None:
                 contend(Failpoint.MIGRATE_STAMP, lance_branch(branch))
             manifest.rows.set_metadata(image, STAMP, str(target))
 
-    _contended(manifest, branch, work)
+    _retry_contended(manifest, branch, work)
 
 
-def _contended(manifest: Manifest, branch: BranchName, work: Callable[[Image], None]) -> None:
+def _retry_contended(manifest: Manifest, branch: BranchName, work: Callable[[Image], None]) -> None:
     """Do work on a fresh image until no rival comes between; the last lost round is the caller's to retry."""
     lost: RowContention | None = None
     for _ in range(MIGRATION_ROUNDS_MAX):
@@ -115,7 +115,7 @@ def annotate_key(manifest: Manifest, branch: BranchName, history: History) -> No
                 "it cannot be changed, nothing was written"
             )
 
-    _contended(manifest, branch, work)
+    _retry_contended(manifest, branch, work)
 
 
 # ---- 2 → 3: no scratch branches
@@ -150,7 +150,7 @@ def fold_lineage(manifest: Manifest, branch: BranchName, history: History) -> No
         if commits:
             manifest.rows.swap(image, encode(_lineage(branch, commits)))
 
-    _contended(manifest, branch, work)
+    _retry_contended(manifest, branch, work)
     fail(Failpoint.MIGRATE_MERGED)
 
 

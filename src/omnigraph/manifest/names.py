@@ -18,12 +18,12 @@ _ALLOWED: Final = "letters, digits, '.', '-' and '_' in parts separated by '/'"
 def branch_name(text: str, operation: str) -> BranchName:
     """Read the name of a branch that is to be used; blanks around it do not count."""
     if not is_utf8(text):
-        raise _refused(text, operation, "it is no text")
+        raise _make_refusal(text, operation, "it is no text")
     name = text.strip()
     if not name:
-        raise _refused(text, operation, "it is empty")
+        raise _make_refusal(text, operation, "it is empty")
     if name == SCHEMA_APPLY_LOCK:
-        raise _refused(name, operation, "it is reserved for schema changes")
+        raise _make_refusal(name, operation, "it is reserved for schema changes")
     return BranchName(name)
 
 
@@ -31,14 +31,14 @@ def new_branch_name(text: str, operation: str) -> BranchName:
     """Read the name of a branch that is to be created; every rule it breaks is a refusal."""
     name = branch_name(text, operation)
     if name == MAIN:
-        raise _refused(name, operation, "main always exists")
-    broken = _broken_rule(name)
+        raise _make_refusal(name, operation, "main always exists")
+    broken = _find_broken_rule(name)
     if broken is not None:
-        raise _refused(name, operation, broken)
+        raise _make_refusal(name, operation, broken)
     return name
 
 
-def _broken_rule(name: str) -> str | None:
+def _find_broken_rule(name: str) -> str | None:
     if len(name.encode()) > BRANCH_NAME_BYTES_MAX:
         return f"it is longer than {BRANCH_NAME_BYTES_MAX} bytes"
     if len(quote(name, safe="")) > BRANCH_FILE_BYTES_MAX:
@@ -78,7 +78,7 @@ def is_utf8(text: object) -> bool:
     return True
 
 
-def _refused(name: object, operation: str, rule: str) -> UserInputError:
+def _make_refusal(name: object, operation: str, rule: str) -> UserInputError:
     return UserInputError(
         f"{operation}: the branch name '{shorten(name)}' cannot be used: {rule}; no changes were made",
         hint=f"a branch name holds {_ALLOWED}",

@@ -20,7 +20,7 @@ from omnigraph.limits import (
 from omnigraph.logs import get_logger
 from omnigraph.manifest.change import Change, brought_rows, records_for
 from omnigraph.manifest.manifest import Manifest
-from omnigraph.manifest.migrate import contend, migrated
+from omnigraph.manifest.migrate import contend, load_migrated
 from omnigraph.manifest.records import GraphCommit, Record, encode, head_row, lance_branch
 from omnigraph.manifest.stamp import CURRENT
 from omnigraph.manifest.state import BranchState
@@ -48,13 +48,13 @@ def publish(manifest: Manifest, change: Change) -> Published:
     open: recovery looks before anybody repeats the write.
     """
     for _ in range(PUBLISH_TURNS_IN_VAIN_MAX):
-        published = _in_turn(manifest, change)
+        published = _publish_locked(manifest, change)
         if published is not None:
             return published
     raise PublishContention(change.branch, (1 + PUBLISH_RETRIES_MAX) * PUBLISH_TURNS_IN_VAIN_MAX)
 
 
-def _in_turn(manifest: Manifest, change: Change) -> Published | None:
+def _publish_locked(manifest: Manifest, change: Change) -> Published | None:
     """Publish in turn; None when others kept winning because the turn was waited for in vain."""
     with manifest.turn(change.branch) as is_ours:
         try:
@@ -75,7 +75,7 @@ def _rounds(manifest: Manifest, change: Change) -> Published:
             return _attempt(manifest, change, round_)
         except RowContention:
             manifest.heads.drop(change.branch)
-    found = _own(manifest.current(change.branch), change)
+    found = _find_own_commit(manifest.current(change.branch), change)
     if found is not None:
         return found
     raise PublishContention(change.branch, 1 + PUBLISH_RETRIES_MAX)
@@ -87,7 +87,7 @@ def _back_off(manifest: Manifest, round_: int) -> None:
 
 
 def _attempt(manifest: Manifest, change: Change, round_: int) -> Published:
-    state, decided = _decided(manifest, change, _base(manifest, change, round_))
+    state, decided = _decide_records(manifest, change, _base(manifest, change, round_))
     if isinstance(decided, Published):
         return decided
     if not decided:
@@ -118,24 +118,24 @@ def _base(manifest: Manifest, change: Change, round_: int) -> BranchState:
         known = manifest.heads.get(MAIN)
         if known is not None and known.stamp == CURRENT:
             return known
-    return migrated(manifest, change.branch)
+    return load_migrated(manifest, change.branch)
 
 
-def _decided(
+def _decide_records(
     manifest: Manifest, change: Change, state: BranchState
 ) -> tuple[BranchState, Published | Records]:
     """Decide on what is known; a refusal that rests on a stale state is looked at again on a fresh one."""
     now = manifest.runtime.now_us()
     try:
-        return state, _own(state, change) or records_for(change, state, now)
+        return state, _find_own_commit(state, change) or records_for(change, state, now)
     except OmniError:
-        fresh = migrated(manifest, change.branch)
+        fresh = load_migrated(manifest, change.branch)
         if fresh is state:
             raise
-        return fresh, _own(fresh, change) or records_for(change, fresh, now)
+        return fresh, _find_own_commit(fresh, change) or records_for(change, fresh, now)
 
 
-def _own(state: BranchState, change: Change) -> Published | None:
+def _find_own_commit(state: BranchState, change: Change) -> Published | None:
     """Recognise this change in a state: an earlier attempt landed and its answer was lost."""
     if change.draft is not None:
         commit = state.shows(change.draft.commit)
@@ -157,7 +157,7 @@ def _own(state: BranchState, change: Change) -> Published | None:
 
 def _look(manifest: Manifest, change: Change) -> Published | None:
     try:
-        return _own(manifest.current(change.branch), change)
+        return _find_own_commit(manifest.current(change.branch), change)
     except OmniError:
         # The store is not answering at all; the first error tells more.
         return None

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from omnigraph.errors import NotFound
 from omnigraph.ids import BranchName, TableKey, Version
-from omnigraph.manifest.lives import Life, Lives
+from omnigraph.manifest.lives import TableHistory, TableIncarnation
 from omnigraph.storage.refs import MAIN_LINE, Incarnation
 from omnigraph.storage.tables import TableAt
 from omnigraph.values import dataclass
@@ -61,13 +61,15 @@ class Snapshot:
         return tuple(entry for entry in self.entries.values() if entry.at.branch == self.branch)
 
 
-def snapshot_of(lives: Lives, branch: BranchName, version: Version, line: Incarnation) -> Snapshot:
+def snapshot_of(
+    lives: TableHistory, branch: BranchName, version: Version, line: Incarnation
+) -> Snapshot:
     """Lay out what is visible at one manifest version of a branch."""
     entries = {life.table_key: _entry(life, line) for life in lives.visible}
     return Snapshot(branch=branch, version=version, line=line, entries=entries)
 
 
-def _entry(life: Life, line: Incarnation) -> Entry:
+def _entry(life: TableIncarnation, line: Incarnation) -> Entry:
     version = life.version or Version(0)
     return Entry(
         table_key=life.table_key,

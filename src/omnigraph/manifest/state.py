@@ -8,12 +8,12 @@ import pyarrow as pa
 
 from omnigraph.ids import BranchName, CommitId, Version
 from omnigraph.manifest.lineage import Lineage, commits_of, find_commit, head_of, merged_of
-from omnigraph.manifest.lives import Lives, lives_of
+from omnigraph.manifest.lives import TableHistory, read_table_history
 from omnigraph.manifest.merged import NO_ROWS, ancestor_rows, commit_rows
 from omnigraph.manifest.records import KEY, GraphCommit, Record, encode, graph_branch
 from omnigraph.manifest.snapshot import Snapshot, snapshot_of
 from omnigraph.manifest.stamp import LINEAGE_IN_MANIFEST, stamp_of
-from omnigraph.storage.images import swapped
+from omnigraph.storage.images import swap_rows
 from omnigraph.storage.refs import Incarnation
 from omnigraph.storage.rows import Image
 from omnigraph.values import dataclass
@@ -25,7 +25,7 @@ class BranchState:
 
     image: Image
     stamp: int
-    lives: Lives
+    lives: TableHistory
     fragments: int
     legacy: Callable[[], Lineage] | None = None
     """Where the history is while this branch's stamp is older than lineage in the manifest."""
@@ -98,7 +98,7 @@ class BranchState:
         state = replace(
             self,
             image=image
-            or swapped(self.image, pa.concat_tables([encode(fresh), brought]), KEY, version),
+            or swap_rows(self.image, pa.concat_tables([encode(fresh), brought]), KEY, version),
             lives=self.lives.after(fresh),
             fragments=self.fragments + 1,
         )
@@ -116,7 +116,7 @@ def decode(
     return BranchState(
         image=image,
         stamp=stamp_of(image.metadata),
-        lives=lives_of(image.rows),
+        lives=read_table_history(image.rows),
         fragments=fragments,
         legacy=legacy,
     )

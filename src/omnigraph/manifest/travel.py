@@ -5,7 +5,7 @@ from datetime import datetime
 from omnigraph.errors import HistoryReclaimed, NotFound, NotFoundError
 from omnigraph.ids import MAIN, BranchName, CommitId, Version
 from omnigraph.limits import COMMIT_STEPS_MAX
-from omnigraph.manifest.lineage import ambiguous, unknown_commit
+from omnigraph.manifest.lineage import ambiguous, commit_not_found
 from omnigraph.manifest.manifest import Manifest
 from omnigraph.manifest.records import GraphCommit
 from omnigraph.manifest.state import BranchState
@@ -28,7 +28,7 @@ def state_at(manifest: Manifest, branch: BranchName, at: At) -> BranchState:
     else:
         commit = current.lineage.find(at)
         if commit is None:
-            raise unknown_commit(at)
+            raise commit_not_found(at)
     return state_of(manifest, branch, commit)
 
 
@@ -84,7 +84,7 @@ def find_commit(manifest: Manifest, name: str) -> GraphCommit:
                 return commit
     found = merged | found
     if not found:
-        raise unknown_commit(name)
+        raise commit_not_found(name)
     if len(found) > 1:
         raise ambiguous(name, found.values())
     return next(iter(found.values()))

@@ -84,7 +84,7 @@ def capture(
         if known is not None and known.accepted is accepted and known.state is state:
             return known
         seen = View(branch=branch, accepted=accepted, state=state)
-        return views.put(branch, _settled(manifest, contracts, seen))
+        return views.put(branch, _capture_steady(manifest, contracts, seen))
     state = state_at(manifest, branch, at)
     renamed = by_identity(state.snapshot, accepted.contract)
     past = _contract_of(manifest, contracts, state)
@@ -103,7 +103,7 @@ def _contract_of(manifest: Manifest, contracts: Contracts, state: BranchState) -
     return None
 
 
-def _settled(manifest: Manifest, contracts: Contracts, view: View) -> View:
+def _capture_steady(manifest: Manifest, contracts: Contracts, view: View) -> View:
     """Take schema and tables of one moment: between the publish of a schema change and its files, wait a little."""
     branch, still = view.branch, 0
     for _ in range(CONTRACT_LOOKS_MAX):

@@ -70,7 +70,7 @@ class Ids:
 
 
 @dataclass(frozen=True, slots=True)
-class Passed:
+class CheckPassed:
     """How many lines or rows a split passed over, input by input."""
 
     split: int
@@ -78,7 +78,7 @@ class Passed:
 
 
 @dataclass(frozen=True, slots=True)
-class Unsure:
+class Undecided:
     """A table of edges some of whose ends were not found at a glance."""
 
     table_key: TableKey
@@ -105,7 +105,7 @@ class Piece:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wrote:
+class WroteFragments:
     """Fragments that hold the rows of some splits; `number` names the task."""
 
     number: int
@@ -114,7 +114,7 @@ class Wrote:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Unwrote:
+class Discarded:
     """Fragments in which the task of a number marked replaced rows."""
 
     number: int
@@ -122,14 +122,14 @@ class Unwrote:
     marked: tuple[Marked, ...]
 
 
-Answer = Found | Counted | Passed | Unsure | Piece | Wrote | Unwrote
+Message = Found | Counted | CheckPassed | Undecided | Piece | WroteFragments | Discarded
 
 
-def told(answers: Iterable[Answer]) -> pa.Table:
+def encode(answers: Iterable[Message]) -> pa.Table:
     """Spell answers as a table."""
     return pa.table({"answer": [pickle.dumps(answer) for answer in answers]}, schema=ANSWERS)
 
 
-def heard(table: pa.Table) -> Sequence[Answer]:
+def decode(table: pa.Table) -> Sequence[Message]:
     """Read answers back."""
     return [pickle.loads(answer) for answer in table["answer"].to_pylist()]

@@ -7,7 +7,7 @@ import pyarrow.compute as pc
 
 from omnigraph.ids import TableKey
 from omnigraph.pipeline.checks import Job
-from omnigraph.pipeline.sides import FORMER, ID, UNIQUE, Judgement, Side
+from omnigraph.pipeline.sides import FORMER, ID, UNIQUE, KeyPlan, KeySide
 from omnigraph.pipeline.steps import KEY
 from omnigraph.storage.search import ROW_ID
 from omnigraph.storage.store import Store
@@ -19,7 +19,7 @@ from omnigraph.values import dataclass
 class Bucket:
     """The rows of a set of keys; it answers what rules ask about committed rows."""
 
-    judgement: Judgement
+    judgement: KeyPlan
     sides: Mapping[str, pa.Table]
     store: Store
 
@@ -30,17 +30,17 @@ class Bucket:
 
     def put(self, table: TableKey, role: str, group: int = 0) -> pa.Table:
         """Incoming rows under one kind of key, named as the table names its columns; none when nothing asks for them."""
-        side = Side("put", table, role, group)
+        side = KeySide("put", table, role, group)
         if side.name not in self.sides:
-            return self._named(side, self.judgement.schema(side).empty_table())
-        return self._named(side, self.sides[side.name])
+            return self._name_columns(side, self.judgement.schema(side).empty_table())
+        return self._name_columns(side, self.sides[side.name])
 
     def held(self, table: TableKey, role: str, group: int = 0) -> pa.Table | None:
         """Committed rows under one kind of key; None when they were not brought here."""
-        side = Side("held", table, role, group)
-        return self._named(side, self.sides[side.name]) if side.name in self.sides else None
+        side = KeySide("held", table, role, group)
+        return self._name_columns(side, self.sides[side.name]) if side.name in self.sides else None
 
-    def _named(self, side: Side, rows: pa.Table) -> pa.Table:
+    def _name_columns(self, side: KeySide, rows: pa.Table) -> pa.Table:
         if side.role == UNIQUE:
             return rows.drop([KEY])
         name = "src" if side.role == FORMER else side.role
@@ -55,9 +55,9 @@ class Bucket:
         if name == "id" and "src" in columns:
             former = self.held(table, FORMER)
             return self._nothing(table, columns) if former is None else former.select(list(columns))
-        rows = self._brought(table, name, columns)
+        rows = self._find_incoming(table, name, columns)
         if rows is None:
-            return self._looked_up(table, name, values, columns)
+            return self._look_up(table, name, values, columns)
         return rows.filter(pc.is_in(rows[name], value_set=values)).select(list(columns))
 
     def all(self, table: TableKey, columns: Sequence[str]) -> pa.Table:
@@ -66,7 +66,7 @@ class Bucket:
         rows = self.held(table, side)
         return self._nothing(table, columns) if rows is None else rows.select(list(columns))
 
-    def _brought(self, table: TableKey, name: str, columns: Sequence[str]) -> pa.Table | None:
+    def _find_incoming(self, table: TableKey, name: str, columns: Sequence[str]) -> pa.Table | None:
         if name == "id" or not set(columns) - {"id", name}:
             found = self.held(table, name)
             if found is not None:
@@ -76,7 +76,7 @@ class Bucket:
                 return self.held(table, UNIQUE, group)
         return None
 
-    def _looked_up(
+    def _look_up(
         self, table: TableKey, name: str, values: pa.Array, columns: Sequence[str]
     ) -> pa.Table:
         if not self.judgement.held.get(table):

@@ -20,26 +20,26 @@ from omnigraph.ids import TableKey
 from omnigraph.limits import PROBLEMS_SHOWN_MAX
 from omnigraph.pipeline.answers import (
     ANSWERS,
-    Answer,
+    CheckPassed,
     Counted,
     Found,
     Ids,
-    Passed,
+    Message,
     Phase,
     Piece,
     Placed,
-    told,
+    encode,
 )
-from omnigraph.pipeline.frames import wanted_columns
-from omnigraph.pipeline.home import Home
+from omnigraph.pipeline.frames import list_columns
+from omnigraph.pipeline.home import StoreLocation
 from omnigraph.pipeline.intake import (
     Intake,
     Part,
     ascends,
+    derive_ids,
+    find_misnamed_ids,
     id_problem,
-    joined,
-    misnamed_ids,
-    own_ids,
+    join_parts,
     pending_rows,
 )
 from omnigraph.pipeline.reading import POSITION, split_rows, take, with_ids, without
@@ -71,7 +71,7 @@ class Job:
     `seed` is the operation: fresh ids are made of it, so that a task that runs twice makes the same.
     """
 
-    home: Home
+    home: StoreLocation
     here: "Here"
     catalog: Catalog
     kind: ChangeKind
@@ -82,7 +82,7 @@ class Job:
 
     def store(self) -> Store:
         """The graph as this process reaches it."""
-        return self.here.store or _reached(self.home, self.seed)
+        return self.here.store or _reach_store(self.home, self.seed)
 
     def kept(self, name: str, at: TableAt | None, make: Callable[[], _K]) -> _K:
         """Something that several tasks of one process need: made by the first, and gone with the load.
@@ -146,13 +146,13 @@ class Here:
 
 
 @lru_cache(maxsize=2)
-def _reached(home: Home, seed: str) -> Store:
+def _reach_store(home: StoreLocation, seed: str) -> Store:
     # Opened anew for every load: what another process holds open may be of a graph that was here before.
     return open_store(home.uri, dict(home.options), fsync=home.fsync)
 
 
 @lru_cache(maxsize=1)
-def _elsewhere(home: Home, seed: str) -> Here:
+def _elsewhere(home: StoreLocation, seed: str) -> Here:
     # A process that works for one load after the other keeps nothing of the one before.
     return Here()
 
@@ -185,22 +185,22 @@ class Check:
     def __call__(self, split: Split) -> Iterator[pa.Table]:
         store = self.job.store()
         whole, lines = Intake(self.job.catalog), list[int]()
-        answers: list[Answer] = []
+        answers: list[Message] = []
         for one in split.inputs:
             intake, count = take(one, self.job.catalog, store, split.first + sum(lines))
             lines.append(count)
             answers += _read_problems(one, intake, self.job)
             whole.join(intake)
-        answers.append(Passed(split.number, tuple(lines)))
+        answers.append(CheckPassed(split.number, tuple(lines)))
         for key in sorted(whole.parts):
             answers += self._table(split, whole, self.job.type(key), store)
-        yield told(answers)
+        yield encode(answers)
 
     def _table(
         self, split: Split, intake: Intake, type_: TableType, store: Store
-    ) -> Iterator[Answer]:
-        part = joined(type_, intake.parts[type_.table_key])
-        ids = own_ids(type_, part)
+    ) -> Iterator[Message]:
+        part = join_parts(type_, intake.parts[type_.table_key])
+        ids = derive_ids(type_, part)
         wrong = list(_id_problems(self.job.rank(type_.table_key), type_, part, ids))
         yield from wrong
         kept, sure = None, False
@@ -217,7 +217,7 @@ class Check:
             split=split.number,
             table_key=type_.table_key,
             rows=part.rows,
-            ids=_told_ids(ids),
+            ids=_encode_ids(ids),
             shaped=kept,
             sure=sure,
         )
@@ -230,7 +230,7 @@ def is_costly(content: Content) -> bool:
     return isinstance(content, Loose | TextTable | Several)
 
 
-def _told_ids(ids: pa.Array) -> Ids:
+def _encode_ids(ids: pa.Array) -> Ids:
     named = ids.drop_null()
     if not len(named) or not ascends(named):
         return Ids(len(named))
@@ -249,7 +249,7 @@ def _read_problems(split: Split, intake: Intake, job: Job) -> Iterator[Found]:
     placed: dict[int, list[Placed]] = {}
     for problem in intake.problems:
         rank = -1 if problem.record is None else _column_rank(split, problem, job)
-        placed.setdefault(rank, []).append(_placed(problem))
+        placed.setdefault(rank, []).append(_locate_problem(problem))
     if split.part and -1 in placed:
         # Every part of a frame has the same columns; the first speaks for all.
         return
@@ -269,24 +269,24 @@ def _column_rank(split: Split, problem: Problem, job: Job) -> int:
     if isinstance(split.content, Loose):
         return 0
     assert split.table_key is not None, "a frame has a type"
-    names = [*wanted_columns(job.type(split.table_key)), "id"]
+    names = [*list_columns(job.type(split.table_key)), "id"]
     return names.index(str(problem.property))
 
 
 def _id_problems(rank: int, type_: TableType, part: Part, ids: pa.Array) -> Iterator[Found]:
-    for place, (rule, marked) in enumerate(misnamed_ids(type_, part, ids)):
+    for place, (rule, marked) in enumerate(find_misnamed_ids(type_, part, ids)):
         if len(marked):
             shown = marked.slice(0, PROBLEMS_SHOWN_MAX).to_pylist()
             problems = (id_problem(rule, type_, part, ids, row) for row in shown)
             yield Found(
                 phase=Phase.IDS,
                 order=(rank, place),
-                problems=tuple(_placed(problem) for problem in problems),
+                problems=tuple(_locate_problem(problem) for problem in problems),
                 total=len(marked),
             )
 
 
-def _placed(problem: Problem) -> Placed:
+def _locate_problem(problem: Problem) -> Placed:
     return Placed(problem=problem, position=problem.record)
 
 
@@ -302,7 +302,7 @@ def value_problems(job: Job, type_: TableType, rows: pa.Table) -> Iterator[Found
             if found:
                 # Problems are told by id, so that only now fresh ids are needed.
                 found = rule(change_of(job, type_, with_ids(rows, job.seed)))
-                yield ruled(found, (VALUES, job.rank(type_.table_key), place, turn))
+                yield make_finding(found, (VALUES, job.rank(type_.table_key), place, turn))
 
 
 def change_of(job: Job, type_: TableType, rows: pa.Table) -> TableChange:
@@ -316,12 +316,12 @@ def change_of(job: Job, type_: TableType, rows: pa.Table) -> TableChange:
     )
 
 
-def ruled(found: Violations, order: tuple[int, ...]) -> Found:
+def make_finding(found: Violations, order: tuple[int, ...]) -> Found:
     """Violations of one rule as an answer."""
     return Found(
         phase=Phase.RULES,
         order=order,
-        problems=tuple(_placed(problem) for problem in found.problems),
+        problems=tuple(_locate_problem(problem) for problem in found.problems),
         total=found.total,
     )
 
@@ -349,10 +349,10 @@ class Recheck:
         type_ = self.job.type(split.table_key)
         rows = split_rows(split, type_, [n for n in type_.schema.names if n != "id"], store)
         kept = without(rows, self.losers.get((split.table_key, split.number), ()), store)
-        yield told(value_problems(self.job, type_, kept))
+        yield encode(value_problems(self.job, type_, kept))
 
 
-def shaped_splits(splits: Sequence[Split], counted: Sequence[Counted]) -> list[Split]:
+def list_shaped_splits(splits: Sequence[Split], counted: Sequence[Counted]) -> list[Split]:
     """The splits that later steps read: one per table, the shaped form where there is one."""
     from_number = {split.number: split for split in splits}
     found = []

@@ -224,7 +224,7 @@ def shape_arrow(values: pa.Array, target: PropertyType) -> pa.Array | None:
 def _items(values: pa.Array, target: PropertyType) -> pa.Array | None:
     match target.scalar:
         case Scalar.DATE:
-            return _padded_dates(values)
+            return _pad_dates(values)
         case Scalar.DATETIME:
             return _instants(values)
         case Scalar.F32 | Scalar.F64:
@@ -259,10 +259,10 @@ def _vectors(values: pa.Array, target: PropertyType) -> pa.Array | None:
     flat = _finite(items.cast(pa.float32(), safe=False))
     if flat is None:
         return None
-    return _packed(flat, values, target)
+    return _pack_vectors(flat, values, target)
 
 
-def _packed(flat: pa.Array, values: pa.Array, target: PropertyType) -> pa.Array:
+def _pack_vectors(flat: pa.Array, values: pa.Array, target: PropertyType) -> pa.Array:
     """Vectors from their numbers, one after the other; NULL where there is none."""
     packed = pa.FixedSizeListArray.from_arrays(flat, target.dimension).cast(target.arrow)
     if not values.null_count:
@@ -305,7 +305,7 @@ def _fast_scalars(values: Sequence[Any], target: PropertyType, kinds: set[type])
         if target.scalar in FLOATS and kinds <= {int, float}:
             return _finite(pa.array(values, pa.float64()).cast(target.arrow))
         if target.scalar is Scalar.DATE and kinds == {str}:
-            return _padded_dates(pa.array(values, pa.string()))
+            return _pad_dates(pa.array(values, pa.string()))
         if target.scalar is Scalar.DATETIME and kinds == {str}:
             return _instants(pa.array(values, pa.string()))
     except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, UnicodeEncodeError):
@@ -313,7 +313,7 @@ def _fast_scalars(values: Sequence[Any], target: PropertyType, kinds: set[type])
     return None
 
 
-def _padded_dates(texts: pa.Array) -> pa.Array | None:
+def _pad_dates(texts: pa.Array) -> pa.Array | None:
     exact = pc.all(pc.equal(pc.utf8_length(texts), 10), min_count=0).as_py()
     return texts.cast(pa.date32()) if exact and not _year_0(texts) else None
 

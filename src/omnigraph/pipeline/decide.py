@@ -12,7 +12,7 @@ from omnigraph.catalog.model import Columns, EdgeType, NodeType, TableType
 from omnigraph.commit.changes import Changes, TableChange, column
 from omnigraph.commit.constraints import Final
 from omnigraph.commit.constraints.cardinality import edge_counts
-from omnigraph.commit.constraints.endpoints import SIDES, incident_sides, one_end, orphans
+from omnigraph.commit.constraints.endpoints import SIDES, check_end, list_incident_sides, orphans
 from omnigraph.commit.constraints.keys import strict_inserts, unique_group
 from omnigraph.commit.constraints.report import Violations
 from omnigraph.errors import Problem
@@ -20,21 +20,21 @@ from omnigraph.ids import TableKey
 from omnigraph.limits import PROBLEMS_SHOWN_MAX
 from omnigraph.pipeline.answers import (
     ANSWERS,
-    Answer,
     Found,
+    Message,
     Phase,
     Piece,
     PieceKind,
     Placed,
-    told,
+    encode,
 )
 from omnigraph.pipeline.bucket import Bucket
-from omnigraph.pipeline.checks import Job, change_of, ruled
+from omnigraph.pipeline.checks import Job, change_of, make_finding
 from omnigraph.pipeline.findings import TWINS
-from omnigraph.pipeline.intake import has_twins, last_wins, twins_of
+from omnigraph.pipeline.intake import find_duplicates, has_duplicates, keep_last
 from omnigraph.pipeline.keys import Keys
 from omnigraph.pipeline.reading import POSITION, with_ids
-from omnigraph.pipeline.sides import ID, UNIQUE, Judgement
+from omnigraph.pipeline.sides import ID, UNIQUE, KeyPlan
 from omnigraph.pipeline.splits import HeldSplit, Split, splits_of
 from omnigraph.pipeline.steps import Shuffle
 from omnigraph.storage.search import ROW_ID
@@ -45,9 +45,7 @@ STRICT, TUPLES, ENDS, STRANDED, COUNTS = 1, 2, 3, 4, 5
 """Where rules stand in reports, after those about single values."""
 
 
-def decide_step(
-    judgement: Judgement, splits: Sequence[Split], held: Sequence[HeldSplit]
-) -> Shuffle:
+def decide_step(judgement: KeyPlan, splits: Sequence[Split], held: Sequence[HeldSplit]) -> Shuffle:
     """Bring keys together and decide."""
     return Shuffle(
         name="decide",
@@ -63,41 +61,41 @@ def decide_step(
 class Decide:
     """Decides about every key of one bucket."""
 
-    judgement: Judgement
+    judgement: KeyPlan
 
     def __call__(self, sides: Mapping[str, pa.Table]) -> Iterator[pa.Table]:
         bucket = Bucket(self.judgement, sides, self.judgement.job.store())
-        answers: list[Answer] = []
+        answers: list[Message] = []
         if self.judgement.identifies:
-            answers += identified(bucket)
+            answers += resolve_ids(bucket)
         if self.judgement.judges:
-            answers += _judged(bucket)
-        yield told(answers)
+            answers += _check_rules(bucket)
+        yield encode(answers)
 
 
 # ---- who is who
 
 
-def identified(bucket: Bucket) -> Iterator[Answer]:
+def resolve_ids(bucket: Bucket) -> Iterator[Message]:
     """Tell ids that are there twice, those that lose, and rows that replace others."""
     for table in bucket.judgement.meeting:
         type_ = bucket.job.type(table)
         rows = bucket.put(table, ID)
         if not rows.num_rows:
             continue
-        if has_twins(column(rows, "id")):
-            if not last_wins(type_, bucket.job.kind_of(table)):
-                yield _twins(bucket, type_, rows)
+        if has_duplicates(column(rows, "id")):
+            if not keep_last(type_, bucket.job.kind_of(table)):
+                yield _find_duplicates(bucket, type_, rows)
                 continue
-            positions = _losers(rows)
+            positions = _find_superseded(rows)
             yield from _pieces(bucket, PieceKind.LOSERS, table, pa.table({POSITION: positions}))
             rows = rows.filter(pc.invert(pc.is_in(rows[POSITION], value_set=positions)))
         if not bucket.judgement.replaces:
-            yield from _met(bucket, type_, rows)
+            yield from _find_existing(bucket, type_, rows)
 
 
-def _twins(bucket: Bucket, type_: TableType, rows: pa.Table) -> Found:
-    twins = twins_of(column(rows, "id"), column(rows, POSITION))
+def _find_duplicates(bucket: Bucket, type_: TableType, rows: pa.Table) -> Found:
+    twins = find_duplicates(column(rows, "id"), column(rows, POSITION))
     shown = twins.slice(0, PROBLEMS_SHOWN_MAX).to_pylist()
     return Found(
         phase=Phase.IDS,
@@ -114,7 +112,7 @@ def _twins(bucket: Bucket, type_: TableType, rows: pa.Table) -> Found:
     )
 
 
-def _losers(rows: pa.Table) -> pa.Array:
+def _find_superseded(rows: pa.Table) -> pa.Array:
     """Positions of every row but the last of its id."""
     last = rows.group_by("id", use_threads=False).aggregate([(POSITION, "max")])
     positions = column(rows, POSITION)
@@ -122,7 +120,7 @@ def _losers(rows: pa.Table) -> pa.Array:
     return positions.filter(pc.invert(pc.is_in(positions, value_set=winners)))
 
 
-def _met(bucket: Bucket, type_: TableType, rows: pa.Table) -> Iterator[Answer]:
+def _find_existing(bucket: Bucket, type_: TableType, rows: pa.Table) -> Iterator[Message]:
     """Rows whose id is there already: an append must not bring any, a merge replaces them."""
     table = type_.table_key
     held = bucket.addressed(table, column(rows, "id"))
@@ -135,10 +133,10 @@ def _met(bucket: Bucket, type_: TableType, rows: pa.Table) -> Iterator[Answer]:
     matched = matched.filter(pc.is_valid(matched[ROW_ID]))
     yield from _pieces(bucket, PieceKind.MATCHED, table, matched.select([POSITION, ROW_ID]))
     yield from _pieces(bucket, PieceKind.REPLACED, table, held.select([ROW_ADDRESS]))
-    change = _sorted(bucket.job, type_, rows)
+    change = _order_rows(bucket.job, type_, rows)
     found = strict_inserts(Changes({table: change}), _final(bucket, {table: change}))
     if found:
-        yield ruled(found, (STRICT, bucket.job.rank(table)))
+        yield make_finding(found, (STRICT, bucket.job.rank(table)))
 
 
 def _pieces(bucket: Bucket, kind: PieceKind, table: TableKey, rows: pa.Table) -> Iterator[Piece]:
@@ -156,7 +154,7 @@ def _pieces(bucket: Bucket, kind: PieceKind, table: TableKey, rows: pa.Table) ->
 # ---- rules about several rows
 
 
-def _judged(bucket: Bucket) -> Iterator[Answer]:
+def _check_rules(bucket: Bucket) -> Iterator[Message]:
     nodes = {node.table_key: _ids_change(bucket, node) for node in bucket.judgement.nodes()}
     for table in bucket.judgement.tables:
         yield from _unique(bucket, bucket.job.type(table))
@@ -164,10 +162,10 @@ def _judged(bucket: Bucket) -> Iterator[Answer]:
         if edge.table_key not in bucket.judgement.sure:
             yield from _ends(bucket, edge, nodes)
         if not edge.cardinality.is_free:
-            yield from _counted(bucket, edge, nodes)
+            yield from _check_cardinality(bucket, edge, nodes)
     if bucket.judgement.replaces:
         for node in bucket.judgement.nodes():
-            yield from _stranded(bucket, node, nodes)
+            yield from _check_stranded_edges(bucket, node, nodes)
 
 
 def _ids_change(bucket: Bucket, node: NodeType) -> TableChange:
@@ -186,12 +184,12 @@ def _final(bucket: Bucket, changes: Mapping[TableKey, TableChange]) -> Final:
     )
 
 
-def _sorted(job: Job, type_: TableType, rows: pa.Table) -> TableChange:
+def _order_rows(job: Job, type_: TableType, rows: pa.Table) -> TableChange:
     """Rows in the order they were given, every one with its id."""
     return change_of(job, type_, with_ids(rows.sort_by(POSITION), job.seed))
 
 
-def _told(
+def _apply_rule(
     job: Job,
     type_: TableType,
     rows: pa.Table,
@@ -200,7 +198,7 @@ def _told(
 ) -> Iterator[Found]:
     """Ask a rule; rows are put in order, and fresh ids made, only when it has something to say."""
     if rule(change_of(job, type_, rows)):
-        yield ruled(rule(_sorted(job, type_, rows)), order)
+        yield make_finding(rule(_order_rows(job, type_, rows)), order)
 
 
 def _unique(bucket: Bucket, type_: TableType) -> Iterator[Found]:
@@ -209,7 +207,7 @@ def _unique(bucket: Bucket, type_: TableType) -> Iterator[Found]:
         rows = bucket.put(type_.table_key, UNIQUE, place)
         if rows.num_rows:
             rule = partial(_unique_rule, bucket, group)
-            yield from _told(bucket.job, type_, rows, rule, (TUPLES, rank, place))
+            yield from _apply_rule(bucket.job, type_, rows, rule, (TUPLES, rank, place))
 
 
 def _unique_rule(bucket: Bucket, group: Columns, change: TableChange) -> Violations:
@@ -224,12 +222,12 @@ def _ends(bucket: Bucket, edge: EdgeType, nodes: Mapping[TableKey, TableChange])
         missing = final.missing_nodes(name, column(rows, side))
         if len(missing):
             lost = rows.filter(pc.is_in(rows[side], value_set=missing))
-            change = _sorted(bucket.job, edge, lost)
-            found = one_end(change, edge, side, word, final)
-            yield ruled(found, (ENDS, bucket.job.rank(edge.table_key), place))
+            change = _order_rows(bucket.job, edge, lost)
+            found = check_end(change, edge, side, word, final)
+            yield make_finding(found, (ENDS, bucket.job.rank(edge.table_key), place))
 
 
-def _counted(
+def _check_cardinality(
     bucket: Bucket, edge: EdgeType, nodes: Mapping[TableKey, TableChange]
 ) -> Iterator[Found]:
     rows = bucket.put(edge.table_key, "src")
@@ -238,15 +236,15 @@ def _counted(
         return edge_counts(change, edge, _final(bucket, {**nodes, edge.table_key: change}))
 
     order = (COUNTS, bucket.job.rank(edge.table_key))
-    yield from _told(bucket.job, edge, rows, rule, order)
+    yield from _apply_rule(bucket.job, edge, rows, rule, order)
 
 
-def _stranded(
+def _check_stranded_edges(
     bucket: Bucket, node: NodeType, nodes: Mapping[TableKey, TableChange]
 ) -> Iterator[Found]:
-    for place, (edge, side) in enumerate(incident_sides(node, bucket.job.catalog)):
+    for place, (edge, side) in enumerate(list_incident_sides(node, bucket.job.catalog)):
         if edge.table_key not in bucket.judgement.rows:
             found = orphans(nodes[node.table_key], edge, side, _final(bucket, nodes))
             if found:
                 order = (STRANDED, bucket.job.rank(node.table_key), place)
-                yield ruled(found, order)
+                yield make_finding(found, order)

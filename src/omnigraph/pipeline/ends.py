@@ -14,10 +14,10 @@ from omnigraph.commit.constraints.endpoints import SIDES
 from omnigraph.errors import OmniError
 from omnigraph.ids import TableKey, node_key
 from omnigraph.limits import HELD_IDS_ROWS
-from omnigraph.pipeline.answers import ANSWERS, Unsure, told
+from omnigraph.pipeline.answers import ANSWERS, Undecided, encode
 from omnigraph.pipeline.checks import Job
 from omnigraph.pipeline.reading import split_rows
-from omnigraph.pipeline.sides import Judgement
+from omnigraph.pipeline.sides import KeyPlan
 from omnigraph.pipeline.splits import InMemory, RowGroups, Spilled, Split
 from omnigraph.pipeline.steps import Each
 from omnigraph.storage.store import Store
@@ -38,7 +38,7 @@ def node_tables(edge: EdgeType) -> tuple[TableKey, ...]:
     return tuple(dict.fromkeys((node_key(edge.source), node_key(edge.target))))
 
 
-def seen_in_passing(job: Job, splits: Sequence[Split]) -> "Look | None":
+def choose_checked_while_reading(job: Job, splits: Sequence[Split]) -> "LocalEndpoints | None":
     """A look at the ends of edges while they are read for the first time, among the nodes that come with them.
 
     Nodes that come are there after the load, whatever is committed. Only those in frames can be read beforehand.
@@ -57,7 +57,7 @@ def seen_in_passing(job: Job, splits: Sequence[Split]) -> "Look | None":
     ]
     wanted = {node for edge in edges for node in node_tables(edge)}
     ids = {table: NodeIds(tuple(_unsliced(of_nodes[table])), None) for table in wanted}
-    return Look(job, ids, frozenset(edge.table_key for edge in edges)) if edges else None
+    return LocalEndpoints(job, ids, frozenset(edge.table_key for edge in edges)) if edges else None
 
 
 def _is_frame(split: Split) -> bool:
@@ -80,7 +80,7 @@ def _are_few(nodes: int, edges: int) -> bool:
     return nodes <= min(HELD_IDS_ROWS, 2 * edges)
 
 
-def seen_where_they_are(judgement: Judgement) -> list[EdgeType]:
+def choose_local_endpoint_tables(judgement: KeyPlan) -> list[EdgeType]:
     """The edge types whose nodes are few enough for every task, and not so many that to bring them costs more."""
     return [
         edge
@@ -91,14 +91,16 @@ def seen_where_they_are(judgement: Judgement) -> list[EdgeType]:
     ]
 
 
-def _ids(judgement: Judgement, edge: EdgeType) -> int:
+def _ids(judgement: KeyPlan, edge: EdgeType) -> int:
     """How many ids the nodes of an edge type have, at most."""
     return sum(
         judgement.rows.get(table, 0) + judgement.held.get(table, 0) for table in node_tables(edge)
     )
 
 
-def ends_step(judgement: Judgement, splits: Sequence[Split], edges: Collection[EdgeType]) -> Each:
+def local_endpoints_step(
+    judgement: KeyPlan, splits: Sequence[Split], edges: Collection[EdgeType]
+) -> Each:
     """Look at the ends of edges; of those that are not all there the tables are told, for the rules to say more."""
     wanted = {edge.table_key for edge in edges}
     nodes = {table for edge in edges for table in node_tables(edge)}
@@ -113,14 +115,14 @@ def ends_step(judgement: Judgement, splits: Sequence[Split], edges: Collection[E
     return Each(
         name="ends",
         splits=own,
-        run=Look(judgement.job, ids, frozenset(wanted)),
+        run=LocalEndpoints(judgement.job, ids, frozenset(wanted)),
         out=ANSWERS,
         weigh=attrgetter("bytes"),
     )
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class LocalEndpoints:
     """Looks at the ends of one split."""
 
     job: Job
@@ -144,7 +146,7 @@ class Look:
         edge = self.job.type(split.table_key)
         assert isinstance(edge, EdgeType), "only edges have ends"
         rows = split_rows(split, edge, [side for side, _ in SIDES], store)
-        yield told(() if self._sees(edge, rows, store) else (Unsure(edge.table_key),))
+        yield encode(() if self._sees(edge, rows, store) else (Undecided(edge.table_key),))
 
     def _are_there(self, edge: EdgeType, rows: pa.Table, table: TableKey, store: Store) -> bool:
         names = {"src": edge.source, "dst": edge.target}

@@ -11,8 +11,8 @@ from omnigraph.commit.origins import Origin
 from omnigraph.errors import OmniError, Problem, data_error
 from omnigraph.ids import TableKey
 from omnigraph.limits import PROBLEMS_SHOWN_MAX
-from omnigraph.pipeline.answers import Found, Passed, Phase, Placed
-from omnigraph.pipeline.intake import twins_problem
+from omnigraph.pipeline.answers import CheckPassed, Found, Phase, Placed
+from omnigraph.pipeline.intake import make_duplicate_problem
 from omnigraph.pipeline.splits import Split, number_in, split_of
 from omnigraph.values import dataclass
 
@@ -49,7 +49,7 @@ class Places:
         return stretches[place].origin(number)
 
 
-def places_of(splits: Sequence[Split], passed: Iterable[Passed]) -> Places:
+def places_of(splits: Sequence[Split], passed: Iterable[CheckPassed]) -> Places:
     """Add up lines: every input counts its own."""
     lines = {one.split: one.lines for one in passed}
     counts: Counter[int] = Counter()
@@ -69,36 +69,38 @@ def error_of(
     """The error that the problems of one phase deserve; None when there are none."""
     relevant = [one for one in found if one.phase is phase]
     if phase is Phase.IDS:
-        relevant = _without_doubtful_twins(relevant)
+        relevant = _drop_doubtful_duplicates(relevant)
     total = sum(one.total for one in relevant)
     if not total:
         return None
     ordered = sorted(
         ((one.order, placed) for one in relevant for placed in one.problems),
-        key=lambda pair: (pair[0], _turn(phase, pair[1])),
+        key=lambda pair: (pair[0], _rank_of(phase, pair[1])),
     )
-    shown = [_told(placed, places, catalog) for _, placed in ordered[:PROBLEMS_SHOWN_MAX]]
+    shown = [_make_problem(placed, places, catalog) for _, placed in ordered[:PROBLEMS_SHOWN_MAX]]
     return data_error(shown, total=total)
 
 
-def _without_doubtful_twins(found: Sequence[Found]) -> list[Found]:
+def _drop_doubtful_duplicates(found: Sequence[Found]) -> list[Found]:
     """Where ids are wrong, two equal ones say nothing more."""
     wrong = {one.order[0] for one in found if one.order[1] != TWINS}
     return [one for one in found if one.order[1] != TWINS or one.order[0] not in wrong]
 
 
-def _turn(phase: Phase, placed: Placed) -> tuple[str, int]:
+def _rank_of(phase: Phase, placed: Placed) -> tuple[str, int]:
     """Rules are reported by id, everything else in the order it was given."""
     position = placed.twin if placed.twin is not None else placed.position
     row_id = placed.problem.row_id if phase is Phase.RULES else None
     return (row_id or "", -1 if position is None else position)
 
 
-def _told(placed: Placed, places: Places, catalog: Catalog) -> Problem:
+def _make_problem(placed: Placed, places: Places, catalog: Catalog) -> Problem:
     if placed.position is None:
         return placed.problem
     origin = places.origin(placed.position)
     if placed.twin is None:
         return replace(placed.problem, file=origin.file, line=origin.line, record=origin.record)
     type_ = catalog.tables[TableKey(str(placed.problem.table_key))]
-    return twins_problem(type_, str(placed.problem.row_id), places.origin(placed.twin), origin)
+    return make_duplicate_problem(
+        type_, str(placed.problem.row_id), places.origin(placed.twin), origin
+    )

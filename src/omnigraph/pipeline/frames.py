@@ -70,12 +70,12 @@ def _from_pandas(frame: Any, type_: TableType) -> pa.Table:
     # Arrow takes a Python integer for an I64 unless it is told otherwise.
     wide = [
         name
-        for name, target in wanted_columns(type_).items()
+        for name, target in list_columns(type_).items()
         if name in frame.columns and frame[name].dtype == object and target.scalar in NUMBERS
     ]
     rows = pa.Table.from_pandas(frame.drop(columns=wide), preserve_index=False)
     for name in wide:
-        rows = rows.append_column(name, _numbers(frame[name], wanted_columns(type_)[name]))
+        rows = rows.append_column(name, _numbers(frame[name], list_columns(type_)[name]))
     return rows
 
 
@@ -99,17 +99,20 @@ def take_frame(
 ) -> None:
     """Take in the rows of a frame, numbered from `first` on, or note what is wrong with them."""
     named = frame.rename_columns([column_name(type_, name) for name in frame.column_names])
-    problems = _misnamed(type_, named)
+    problems = _find_misnamed(type_, named)
     if problems:
         intake.refuse(problems)
         return
     origins = rows_in(file, np.arange(first, first + named.num_rows, dtype=np.int64))
     columns = {
         name: _column(type_, name, named, target, origins, intake)
-        for name, target in wanted_columns(type_).items()
+        for name, target in list_columns(type_).items()
     }
     intake.add(
-        type_, Part(columns=columns, given=_given(type_, named, origins, intake), origins=origins)
+        type_,
+        Part(
+            columns=columns, given=_read_given_ids(type_, named, origins, intake), origins=origins
+        ),
     )
 
 
@@ -118,7 +121,7 @@ def column_name(type_: TableType, name: str) -> str:
     return _ENDS.get(name, name) if isinstance(type_, EdgeType) else name
 
 
-def _misnamed(type_: TableType, frame: pa.Table) -> list[Problem]:
+def _find_misnamed(type_: TableType, frame: pa.Table) -> list[Problem]:
     """Columns that the type has not, has twice, or lacks."""
     table = type_.table_key
     ends = ("src", "dst") if isinstance(type_, EdgeType) else ()
@@ -141,7 +144,7 @@ def _misnamed(type_: TableType, frame: pa.Table) -> list[Problem]:
     return found
 
 
-def wanted_columns(type_: TableType) -> dict[str, PropertyType]:
+def list_columns(type_: TableType) -> dict[str, PropertyType]:
     """The columns of a table but its ids, in the order they are read."""
     ends = {"src": _TEXT, "dst": _TEXT} if isinstance(type_, EdgeType) else {}
     return ends | {name: type_.properties[name].type for name in sorted(type_.properties)}
@@ -171,7 +174,9 @@ def _column(
     return shaped.values
 
 
-def _given(type_: TableType, frame: pa.Table, origins: Origins, intake: Intake) -> pa.Array:
+def _read_given_ids(
+    type_: TableType, frame: pa.Table, origins: Origins, intake: Intake
+) -> pa.Array:
     """Ids that the frame brings; only texts are ids."""
     if "id" not in frame.column_names:
         return pa.nulls(frame.num_rows, pa.string())

@@ -79,13 +79,13 @@ class Gathering:
         empty = {side: schema.empty_table() for side, schema in self._sides.items()}
         met = [dict(empty) for _ in range(buckets)]
         for side in self._sides:
-            rows = self._taken(side)
+            rows = self._take_side(side)
             if rows.num_rows:
                 for number, part in by_bucket(rows, buckets):
                     met[number][side] = part
         return met
 
-    def _taken(self, side: str) -> pa.Table:
+    def _take_side(self, side: str) -> pa.Table:
         tables = [rows for _, rows in sorted(self._held[side], key=lambda held: held[0])]
         schema = self._sides[side]
         self._held[side] = []
@@ -95,7 +95,7 @@ class Gathering:
         if self._home is None:
             self._home = tempfile.TemporaryDirectory(prefix="omnigraph-keys-")
         for number, side in enumerate(self._sides):
-            rows = self._taken(side)
+            rows = self._take_side(side)
             if rows.num_rows:
                 path = Path(self._home.name) / f"{number}-{len(self._kept[side])}.arrow"
                 self._kept[side].append(_write(path, rows, self._buckets or SPILLED_BUCKETS))

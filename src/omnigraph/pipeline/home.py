@@ -10,7 +10,7 @@ from omnigraph.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Home:
+class StoreLocation:
     """The root of a graph and how to reach it; travels with a split."""
 
     uri: str
@@ -22,15 +22,15 @@ class Home:
     @classmethod
     def of(
         cls, uri: str, options: Mapping[str, str] | None = None, *, fsync: bool = False
-    ) -> "Home":
+    ) -> "StoreLocation":
         """Spell a root as it is seen now."""
         return cls(uri, tuple(sorted((options or {}).items())), fsync, SYSTEM.new_id())
 
     def store(self) -> Store:
         """Open the root, once in every process for everything that is done with what was seen."""
-        return _opened(self)
+        return _open_store(self)
 
 
 @lru_cache(maxsize=8)
-def _opened(home: Home) -> Store:
+def _open_store(home: StoreLocation) -> Store:
     return open_store(home.uri, dict(home.options), fsync=home.fsync)

@@ -24,7 +24,7 @@ def fresh_ids_at(seed: str, positions: "np.ndarray[Any, np.dtype[np.int64]]") ->
     n = len(positions)
     prefix = np.frombuffer(seed[:-_COUNTED_CHARS].encode(), dtype=np.uint8)
     # The top bit of the counted part stays free, so that counting up never overflows it.
-    start = _counted(seed[-_COUNTED_CHARS:]) >> 1
+    start = _count_text(seed[-_COUNTED_CHARS:]) >> 1
     numbers = positions.astype(np.uint64) + np.uint64(start)
     shifts = np.arange(_COUNTED_CHARS - 1, -1, -1, dtype=np.uint64) * np.uint64(5)
     tail = _CROCKFORD[(numbers[:, None] >> shifts) & np.uint64(31)]
@@ -35,7 +35,7 @@ def fresh_ids_at(seed: str, positions: "np.ndarray[Any, np.dtype[np.int64]]") ->
     )
 
 
-def _counted(text: str) -> int:
+def _count_text(text: str) -> int:
     value = 0
     for character in text.encode():
         value = value * 32 + int(np.flatnonzero(character == _CROCKFORD)[0])

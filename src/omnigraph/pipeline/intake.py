@@ -16,7 +16,7 @@ from omnigraph.commit.changes import (
     column,
     last_of_each_id,
 )
-from omnigraph.commit.origins import Origin, Origins, joined_origins
+from omnigraph.commit.origins import Origin, Origins, join_origins
 from omnigraph.errors import Problem, data_error, shorten
 from omnigraph.ids import TableKey
 from omnigraph.limits import PROBLEMS_SHOWN_MAX
@@ -98,19 +98,19 @@ class Intake:
             raise data_error(self.problems, total=self.total)
 
     def _change(self, type_: TableType, kind: ChangeKind, runtime: Runtime) -> TableChange | None:
-        part = joined(type_, self.parts[type_.table_key])
-        ids = own_ids(type_, part)
+        part = join_parts(type_, self.parts[type_.table_key])
+        ids = derive_ids(type_, part)
         before = self.total
-        for rule, marked in misnamed_ids(type_, part, ids):
-            for row in self._shown(marked):
+        for rule, marked in find_misnamed_ids(type_, part, ids):
+            for row in self._limit_shown(marked):
                 self.refuse([id_problem(rule, type_, part, ids, row)])
         if self.total > before:
             return None
         if ids.null_count:
             ids = pc.coalesce(ids, fresh_ids(runtime.new_id(), len(ids)))
-        return self._settled(type_, rows_of(type_, part, ids), part.origins, kind)
+        return self._resolve_duplicates(type_, rows_of(type_, part, ids), part.origins, kind)
 
-    def _shown(self, marked: pa.Array) -> list[int]:
+    def _limit_shown(self, marked: pa.Array) -> list[int]:
         """Numbers of the marked rows that still get a description; the others are counted."""
         room = PROBLEMS_SHOWN_MAX - len(self.problems)
         self.count(max(0, len(marked) - room))
@@ -119,32 +119,32 @@ class Intake:
 
     # ---- one id twice
 
-    def _settled(
+    def _resolve_duplicates(
         self, type_: TableType, rows: pa.Table, origins: Origins, kind: ChangeKind
     ) -> TableChange | None:
         """Settle ids that occur twice: the last wins in a merge without key, else they are refused."""
-        if has_twins(column(rows, "id")):
-            if not last_wins(type_, kind):
-                self._refuse_twins(type_, column(rows, "id"), origins)
+        if has_duplicates(column(rows, "id")):
+            if not keep_last(type_, kind):
+                self._refuse_duplicates(type_, column(rows, "id"), origins)
                 return None
             # By where they stand, so that a rule that names the last row names the same one however it is loaded.
             survivors = last_of_each_id(rows).sort()
             rows, origins = rows.take(survivors), origins.take(survivors.to_numpy())
         return TableChange(type=type_, kind=kind, rows=rows, origins=origins)
 
-    def _refuse_twins(self, type_: TableType, ids: pa.Array, origins: Origins) -> None:
-        twins = twins_of(ids, pa.array(np.arange(len(ids)), pa.int64()))
+    def _refuse_duplicates(self, type_: TableType, ids: pa.Array, origins: Origins) -> None:
+        twins = find_duplicates(ids, pa.array(np.arange(len(ids)), pa.int64()))
         room = max(0, PROBLEMS_SHOWN_MAX - len(self.problems))
         self.count(max(0, twins.num_rows - room))
         for identity, first, second in zip(*twins.slice(0, room).to_pydict().values(), strict=True):
             places = (origins.of(first), origins.of(second))
-            self.refuse([twins_problem(type_, identity, *places)])
+            self.refuse([make_duplicate_problem(type_, identity, *places)])
 
 
 # ---- ids
 
 
-def own_ids(type_: TableType, part: Part) -> pa.Array:
+def derive_ids(type_: TableType, part: Part) -> pa.Array:
     """The ids that rows bring themselves, from their keys or as given; NULL asks for a fresh one."""
     if not is_keyed(type_):
         return part.given
@@ -152,7 +152,9 @@ def own_ids(type_: TableType, part: Part) -> pa.Array:
     return key_ids(type_, pa.table({name: part.columns[name] for name in type_.key_columns}))
 
 
-def misnamed_ids(type_: TableType, part: Part, ids: pa.Array) -> Iterator[tuple[str, pa.Array]]:
+def find_misnamed_ids(
+    type_: TableType, part: Part, ids: pa.Array
+) -> Iterator[tuple[str, pa.Array]]:
     """Rows that cannot have the id they bring, by the rule they break."""
     if is_keyed(type_):
         yield "W04", pc.indices_nonzero(pc.is_null(ids))
@@ -176,12 +178,12 @@ def id_problem(rule: str, type_: TableType, part: Part, ids: pa.Array, row: int)
 # ---- one id twice
 
 
-def last_wins(type_: TableType, kind: ChangeKind) -> bool:
+def keep_last(type_: TableType, kind: ChangeKind) -> bool:
     """Whether the last of several rows with one id counts, instead of none."""
     return kind is ChangeKind.MERGE and not is_keyed(type_)
 
 
-def has_twins(ids: pa.Array) -> bool:
+def has_duplicates(ids: pa.Array) -> bool:
     """Whether an id occurs twice; ids that ascend, as exported ones do, are seen to be unique at a glance."""
     return not ascends(ids) and bool(pc.count_distinct(ids).as_py() != len(ids))
 
@@ -192,7 +194,7 @@ def ascends(ids: pa.Array) -> bool:
     return bool(pc.all(pc.less(before, after), min_count=0).as_py())
 
 
-def twins_of(ids: pa.Array, places: pa.Array) -> pa.Table:
+def find_duplicates(ids: pa.Array, places: pa.Array) -> pa.Table:
     """Ids that occur twice, in order of their first places: `id`, `first` and `second` place."""
     order = pc.sort_indices(places)
     given = pa.table({"id": ids.take(order), "place": places.take(order)})
@@ -204,7 +206,9 @@ def twins_of(ids: pa.Array, places: pa.Array) -> pa.Table:
     return pa.table({"id": twins["id"], "first": twins["place_min"], "second": seconds})
 
 
-def twins_problem(type_: TableType, identity: str, first: Origin, second: Origin) -> Problem:
+def make_duplicate_problem(
+    type_: TableType, identity: str, first: Origin, second: Origin
+) -> Problem:
     """Say where an id stands twice."""
     key = type_.key if isinstance(type_, NodeType) else None
     rule, what = "W20", f"the same id twice in {type_.name}"
@@ -222,7 +226,7 @@ def is_keyed(type_: TableType) -> bool:
     return isinstance(type_, NodeType) and type_.key is not None
 
 
-def joined(type_: TableType, parts: Sequence[Part]) -> Part:
+def join_parts(type_: TableType, parts: Sequence[Part]) -> Part:
     """All parts of a table as one, in the order rows were given: careful reading takes them in later."""
     names = [name for name in type_.schema.names if name != "id"]
     schema = pa.schema([type_.schema.field(name).with_nullable(True) for name in names])
@@ -231,7 +235,7 @@ def joined(type_: TableType, parts: Sequence[Part]) -> Part:
         for part in parts
     ]
     whole = pa.concat_tables(tables).cast(schema.append(pa.field(_GIVEN, pa.string())))
-    origins = joined_origins([part.origins for part in parts])
+    origins = join_origins([part.origins for part in parts])
     order = origins.order
     if order is not None:
         whole, origins = whole.take(pa.array(order)), origins.take(order)

@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 from omnigraph.catalog.model import TableType
 from omnigraph.commit.changes import column
 from omnigraph.pipeline.reading import positions_in, split_rows, without
-from omnigraph.pipeline.sides import FORMER, ID, UNIQUE, Judgement, Side, tuple_keys
+from omnigraph.pipeline.sides import FORMER, ID, UNIQUE, KeyPlan, KeySide, tuple_keys
 from omnigraph.pipeline.splits import HeldSplit, Split
 from omnigraph.pipeline.steps import KEY
 from omnigraph.storage.store import Store
@@ -20,31 +20,33 @@ from omnigraph.values import dataclass
 class Keys:
     """Reads the narrow columns of a split and hands them out under their keys."""
 
-    judgement: Judgement
+    judgement: KeyPlan
 
     def __call__(self, split: Split | HeldSplit) -> Iterator[tuple[str, pa.Table]]:
         store = self.judgement.job.store()
         rows = (
-            self._incoming(split, store)
+            self._extract_incoming(split, store)
             if isinstance(split, Split)
-            else self._committed(split, store)
+            else self._extract_committed(split, store)
         )
         for side, table in rows:
-            keyed = _keyed(side, self.judgement.job.type(side.table_key), table)
+            keyed = _key_rows(side, self.judgement.job.type(side.table_key), table)
             schema = self.judgement.schemas[side.name]
             yield side.name, keyed.select(schema.names).cast(schema)
 
-    def _incoming(self, split: Split, store: Store) -> Iterator[tuple[Side, pa.Table]]:
+    def _extract_incoming(self, split: Split, store: Store) -> Iterator[tuple[KeySide, pa.Table]]:
         assert split.table_key is not None, "rows that are told apart have a type"
         table = split.table_key
         type_ = self.judgement.job.type(table)
         sides = [side for side in self.judgement.put if side.table_key == table]
-        rows = split_rows(split, type_, _needed(sides, type_), store)
+        rows = split_rows(split, type_, _list_columns(sides, type_), store)
         rows = without(rows, self.judgement.losers.get((table, split.number), ()), store)
         for side in sides:
             yield side, rows
 
-    def _committed(self, split: HeldSplit, store: Store) -> Iterator[tuple[Side, pa.Table]]:
+    def _extract_committed(
+        self, split: HeldSplit, store: Store
+    ) -> Iterator[tuple[KeySide, pa.Table]]:
         judgement = self.judgement
         type_ = judgement.job.type(split.table_key)
         sides = [side for side in judgement.gathered if side.table_key == split.table_key]
@@ -54,7 +56,7 @@ class Keys:
             for piece in judgement.replaced.get((split.table_key, fragment), ())
         ]
         rows = store.tables.open(split.at).read(
-            ["id", *_needed(sides, type_)],
+            ["id", *_list_columns(sides, type_)],
             fragments=split.fragments,
             row_id=judgement.identifies,
             row_address=judgement.identifies or bool(pieces),
@@ -74,7 +76,7 @@ class Keys:
                 yield side, rows if side.role == ID else kept
 
 
-def _needed(sides: Sequence[Side], type_: TableType) -> list[str]:
+def _list_columns(sides: Sequence[KeySide], type_: TableType) -> list[str]:
     """The columns beside `id` that sides are made of."""
     names: dict[str, None] = {}
     for side in sides:
@@ -87,7 +89,7 @@ def _needed(sides: Sequence[Side], type_: TableType) -> list[str]:
     return list(names)
 
 
-def _keyed(side: Side, type_: TableType, rows: pa.Table) -> pa.Table:
+def _key_rows(side: KeySide, type_: TableType, rows: pa.Table) -> pa.Table:
     """Rows under the key of a side; those without one take no part."""
     if side.role == UNIQUE:
         keys = tuple_keys(rows, type_.unique[side.group].columns)

@@ -82,13 +82,13 @@ def blocks_in(text: bytes) -> Iterator[Block]:
 
 def _blocks(path: Path) -> Iterator[Block]:
     """Some lines of a file at a time; unpacked when it is compressed."""
-    with opened(path) as lines:
+    with open_lines(path) as lines:
         yield from _blocks_of(lines, str(path))
 
 
-def blocks_between(path: Path, start: int, end: int | None) -> Iterator[Block]:
+def read_blocks(path: Path, start: int, end: int | None) -> Iterator[Block]:
     """Lines that begin in a range of bytes, some at a time, numbered from 1 within the range."""
-    with opened(path) as lines:
+    with open_lines(path) as lines:
         if start:
             # A line belongs to the range it begins in: the rest of one that began before is passed over.
             lines.seek(start - 1)
@@ -114,7 +114,7 @@ class _Until:
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[IO[bytes]]:
+def open_lines(path: Path) -> Iterator[IO[bytes]]:
     """Open a file of lines; what cannot be read is the user's to mend."""
     try:
         with open(path, "rb") as raw:
@@ -138,7 +138,7 @@ def _blocks_of(lines: Any, name: str | None, opens: bool = True) -> Iterator[Blo
 
 def take_block(block: Block, intake: Intake) -> None:
     """Take in lines: whole columns at once where Arrow reads exactly what we would, the rest with care."""
-    tables, doubtful = _sorted(block.texts, intake.catalog)
+    tables, doubtful = _sort_by_type(block.texts, intake.catalog)
     for type_, places in tables:
         part = _read(type_, block, places)
         if part is None:
@@ -155,7 +155,7 @@ Places = list[int]
 """Lines of a block, counted from 0."""
 
 
-def _sorted(
+def _sort_by_type(
     texts: Sequence[bytes], catalog: Catalog
 ) -> tuple[list[tuple[TableType, Places]], Places]:
     """Sort lines by type, as far as their beginnings tell it; the others are doubtful."""
@@ -272,7 +272,7 @@ def _take_carefully(
 ) -> None:
     batch = Batch(intake.catalog, block.file)
     decoded = (
-        _decoded(block.texts[place], block.first + place, batch)
+        _decode_line(block.texts[place], block.first + place, batch)
         for place in places
         if block.texts[place].strip()
     )
@@ -282,7 +282,7 @@ def _take_carefully(
     batch.take(given, intake)
 
 
-def _decoded(line: bytes, number: int, batch: Batch) -> Given | None:
+def _decode_line(line: bytes, number: int, batch: Batch) -> Given | None:
     """Read one line; None, with the reason noted, when it is no JSON value."""
     if len(line) > JSONL_LINE_BYTES_MAX:
         message = f"the line has {len(line)} bytes, at most {JSONL_LINE_BYTES_MAX} are read"

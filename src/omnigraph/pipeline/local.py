@@ -10,7 +10,7 @@ import pyarrow as pa
 from omnigraph.limits import BUCKET_BYTES
 from omnigraph.pipeline.gathering import Gathering
 from omnigraph.pipeline.steps import Each, Shuffle, Step
-from omnigraph.storage.counters import carried
+from omnigraph.storage.counters import carry_context
 
 _R = TypeVar("_R")
 
@@ -37,11 +37,11 @@ class LocalRunner:
         """All answers of a step, in the order of its splits or buckets."""
         match step:
             case Each():
-                return _joined(self._every(step.run, step.splits, step.turns()), step.out)
+                return _join_results(self._every(step.run, step.splits, step.turns()), step.out)
             case Shuffle():
-                return self._shuffled(step)
+                return self._run_shuffle(step)
 
-    def _shuffled(self, step: Shuffle) -> pa.Table:
+    def _run_shuffle(self, step: Shuffle) -> pa.Table:
         with Gathering(step.sides, self._keys_bytes_max, self._buckets) as gathering:
             for turn, parts in self._as_done(step.keys, step.splits):
                 for side, rows in parts:
@@ -49,7 +49,7 @@ class LocalRunner:
             answers = self._every(
                 lambda number: step.decide(gathering.bucket(number)), gathering.numbers()
             )
-        return _joined(answers, step.out)
+        return _join_results(answers, step.out)
 
     def _every(
         self,
@@ -72,7 +72,7 @@ class LocalRunner:
             for number, item in enumerate(items):
                 yield number, list(work(item))
             return
-        whole = carried(lambda item: list(work(item)))
+        whole = carry_context(lambda item: list(work(item)))
         waiting = enumerate(items)
         with ThreadPoolExecutor(self._hands, "omnigraph-step") as pool:
             running: dict[Future[list[_R]], int] = {}
@@ -85,6 +85,6 @@ class LocalRunner:
                     yield running.pop(future), future.result()
 
 
-def _joined(answers: Iterable[Iterable[pa.Table]], out: pa.Schema) -> pa.Table:
+def _join_results(answers: Iterable[Iterable[pa.Table]], out: pa.Schema) -> pa.Table:
     tables = [table.cast(out) for answer in answers for table in answer]
     return pa.concat_tables(tables) if tables else out.empty_table()

@@ -7,11 +7,11 @@ import pyarrow as pa
 
 from omnigraph.ids import TableKey
 from omnigraph.limits import HELD_IDS_ROWS, HELD_SPLIT_ROWS
-from omnigraph.pipeline.answers import ANSWERS, told
+from omnigraph.pipeline.answers import ANSWERS, encode
 from omnigraph.pipeline.bucket import Bucket
-from omnigraph.pipeline.decide import identified
+from omnigraph.pipeline.decide import resolve_ids
 from omnigraph.pipeline.keys import Keys
-from omnigraph.pipeline.sides import ID, Judgement, Side
+from omnigraph.pipeline.sides import ID, KeyPlan, KeySide
 from omnigraph.pipeline.splits import HeldSplit, Split, cut_table
 from omnigraph.pipeline.steps import Each
 from omnigraph.storage.store import Store
@@ -19,14 +19,14 @@ from omnigraph.values import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MeetSplit:
+class LocalIdSplit:
     """Splits of one table that hold every row of the ids in them."""
 
     table_key: TableKey
     splits: tuple[Split, ...]
 
 
-def met_where_they_are(judgement: Judgement) -> list[TableKey]:
+def choose_local_id_tables(judgement: KeyPlan) -> list[TableKey]:
     """The tables whose ids one task can hold, those that come and those that are there."""
     return [
         table
@@ -36,47 +36,49 @@ def met_where_they_are(judgement: Judgement) -> list[TableKey]:
     ]
 
 
-def meet_step(judgement: Judgement, splits: Sequence[Split], tables: Collection[TableKey]) -> Each:
+def local_ids_step(
+    judgement: KeyPlan, splits: Sequence[Split], tables: Collection[TableKey]
+) -> Each:
     """Settle the ids of tables: who loses, who replaces whom, and what must not be there."""
-    groups: list[MeetSplit] = []
+    groups: list[LocalIdSplit] = []
     for table in tables:
         own = tuple(split for split in splits if split.table_key == table)
         # Ids that are in one split only can be settled there; others wait for one another.
         runs = [(split,) for split in own] if table in judgement.distinct else [own]
-        groups += (MeetSplit(table_key=table, splits=run) for run in runs)
-    return Each(name="meet", splits=groups, run=Meet(judgement), out=ANSWERS)
+        groups += (LocalIdSplit(table_key=table, splits=run) for run in runs)
+    return Each(name="meet", splits=groups, run=LocalIds(judgement), out=ANSWERS)
 
 
 @dataclass(frozen=True, slots=True)
-class Meet:
+class LocalIds:
     """Settles the ids of some splits of one table."""
 
-    judgement: Judgement
+    judgement: KeyPlan
 
-    def __call__(self, split: MeetSplit) -> Iterator[pa.Table]:
+    def __call__(self, split: LocalIdSplit) -> Iterator[pa.Table]:
         table = split.table_key
         alone = replace(
             self.judgement, rows={table: self.judgement.rows[table]}, identifies=True, judges=False
         )
         job = alone.job
         store = job.store()
-        sides = {Side("put", table, ID).name: _rows(alone, split.splits, "put", table)}
+        sides = {KeySide("put", table, ID).name: _rows(alone, split.splits, "put", table)}
         if alone.gathered:
             at = alone.pins[table]
-            held = job.kept(f"held {table}", at, lambda: _held(alone, table, store))
-            sides[Side("held", table, ID).name] = held
-        yield told(identified(Bucket(alone, sides, store)))
+            held = job.kept(f"held {table}", at, lambda: _read_committed(alone, table, store))
+            sides[KeySide("held", table, ID).name] = held
+        yield encode(resolve_ids(Bucket(alone, sides, store)))
 
 
-def _held(judgement: Judgement, table: TableKey, store: Store) -> pa.Table:
+def _read_committed(judgement: KeyPlan, table: TableKey, store: Store) -> pa.Table:
     at = judgement.pins[table]
     cut = cut_table(table, at, store.tables.open(at).fragments(), HELD_SPLIT_ROWS)
     return _rows(judgement, tuple(cut), "held", table)
 
 
 def _rows(
-    judgement: Judgement, splits: Sequence[Split | HeldSplit], origin: str, table: TableKey
+    judgement: KeyPlan, splits: Sequence[Split | HeldSplit], origin: str, table: TableKey
 ) -> pa.Table:
-    side, keys = Side(origin, table, ID), Keys(judgement)
+    side, keys = KeySide(origin, table, ID), Keys(judgement)
     parts = [rows for split in splits for name, rows in keys(split) if name == side.name]
     return pa.concat_tables([judgement.schema(side).empty_table(), *parts])

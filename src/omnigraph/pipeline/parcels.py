@@ -14,24 +14,24 @@ from omnigraph.limits import RECORDS_WEIGHED
 _PARCEL: Final = "__records"
 
 
-def parcel(records: Sequence[Any]) -> pa.Table:
+def encode_records(records: Sequence[Any]) -> pa.Table:
     """Records as a frame of one cell."""
-    return pa.table({_PARCEL: pa.array([_spelled(records)], pa.large_binary())})
+    return pa.table({_PARCEL: pa.array([_encode_each(records)], pa.large_binary())})
 
 
-def opened_parcel(rows: pa.Table) -> list[Any]:
+def decode_records(rows: pa.Table) -> list[Any]:
     """The records that were put into a frame."""
     found: list[Any] = _Unpickler(io.BytesIO(rows[_PARCEL][0].as_buffer())).load()
     return found
 
 
-def weight(records: Sequence[Any]) -> int:
+def estimate_bytes(records: Sequence[Any]) -> int:
     """About how many bytes records take: some of them are weighed for all."""
     some = records[:: -(-len(records) // RECORDS_WEIGHED)] if records else records
-    return len(_spelled(some)) * len(records) // len(some) if some else 0
+    return len(_encode_each(some)) * len(records) // len(some) if some else 0
 
 
-def _spelled(records: Sequence[Any]) -> bytes:
+def _encode_each(records: Sequence[Any]) -> bytes:
     sink = io.BytesIO()
     try:
         _Pickler(sink, protocol=5).dump(list(records))
@@ -79,7 +79,7 @@ def _thing(kind: str, text: str) -> Any:
     return made()
 
 
-def _moment(value: datetime) -> tuple[Any, ...]:
+def _reduce_moment(value: datetime) -> tuple[Any, ...]:
     offset = value.utcoffset()
     zone = None if offset is None else timezone(offset)
     parts = (value.year, value.month, value.day, value.hour, value.minute, value.second)
@@ -92,7 +92,7 @@ _ACCEPTED: Final[Mapping[type, Any]] = {
     bytes: lambda value: (bytes, (bytes.__getitem__(value, slice(None)),)),
     list: lambda value: (list, (tuple(value),)),
     tuple: lambda value: (list, (list(value),)),
-    datetime: _moment,
+    datetime: _reduce_moment,
 }
 """Kinds that properties take whatever their type is called."""
 

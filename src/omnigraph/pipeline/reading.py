@@ -18,15 +18,15 @@ from omnigraph.ids import TableKey
 from omnigraph.pipeline.answers import Piece
 from omnigraph.pipeline.frames import (
     column_name,
+    list_columns,
     read_frame,
     shape_column,
     take_frame,
-    wanted_columns,
 )
 from omnigraph.pipeline.identity import fresh_ids_at, key_ids
 from omnigraph.pipeline.intake import Intake, is_keyed
-from omnigraph.pipeline.lines import Block, blocks_between, blocks_in, take_block, take_row_block
-from omnigraph.pipeline.parcels import opened_parcel
+from omnigraph.pipeline.lines import Block, blocks_in, read_blocks, take_block, take_row_block
+from omnigraph.pipeline.parcels import decode_records
 from omnigraph.pipeline.records import as_record, take_records
 from omnigraph.pipeline.splits import (
     ByteRange,
@@ -61,7 +61,7 @@ def take(split: Split, catalog: Catalog, store: Store, first: int) -> tuple[Inta
             return intake, _take_lines(split, _blocks(split.content, store), intake, first)
         case SpilledRecords(path):
             return intake, _take_records(
-                split, opened_parcel(unpacked(store.scratch.read(path))), intake, first
+                split, decode_records(unpack_frame(store.scratch.read(path))), intake, first
             )
         case Shaped() | Several():
             raise InternalError(f"split {split.number} is not one input that was not read yet")
@@ -75,9 +75,9 @@ def take(split: Split, catalog: Catalog, store: Store, first: int) -> tuple[Inta
 def _blocks(content: Lines, store: Store) -> Iterator[Block]:
     match content:
         case ByteRange():
-            return blocks_between(Path(content.path), content.start, content.end)
+            return read_blocks(Path(content.path), content.start, content.end)
         case SpilledLines():
-            return blocks_in(unpacked(store.scratch.read(content.path))[TEXT][0].as_py())
+            return blocks_in(unpack_frame(store.scratch.read(content.path))[TEXT][0].as_py())
 
 
 def _take_lines(split: Split, blocks: Iterator[Block], intake: Intake, first: int) -> int:
@@ -115,7 +115,7 @@ def read_content(
         case InMemory():
             return content.rows
         case Spilled():
-            return unpacked(store.scratch.read(content.path))
+            return unpack_frame(store.scratch.read(content.path))
         case TextTable():
             return read_frame(Path(content.path), type_)
         case RowGroups():
@@ -127,7 +127,7 @@ TEXT = "__text"
 """The column of a spilled part of a stream of lines."""
 
 
-def packed(rows: pa.Table) -> pa.Table:
+def pack_frame(rows: pa.Table) -> pa.Table:
     """A frame of any columns as one that every file takes."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, rows.schema) as writer:
@@ -137,7 +137,7 @@ def packed(rows: pa.Table) -> pa.Table:
     return pa.table({_PACKED: pa.Array.from_buffers(pa.large_binary(), 1, [None, ends, whole])})
 
 
-def unpacked(rows: pa.Table) -> pa.Table:
+def unpack_frame(rows: pa.Table) -> pa.Table:
     """The frame that was packed; one that was not is as it is."""
     if rows.column_names != [_PACKED]:
         return rows
@@ -195,7 +195,7 @@ def split_rows(split: Split, type_: TableType, names: Sequence[str], store: Stor
         case ByteRange() | SpilledLines() | SpilledRecords():
             raise InternalError(f"split {split.number} was not shaped")
         case content:
-            return _shaped_again(split.first, content, type_, names, store)
+            return _reshape(split.first, content, type_, names, store)
 
 
 def _several_rows(
@@ -207,18 +207,18 @@ def _several_rows(
     for split in splits:
         if not isinstance(split.content, RowGroups | TextTable | Spilled):
             raise InternalError(f"split {split.number} was not shaped")
-        parts.append(_shaped_again(first, split.content, type_, names, store))
+        parts.append(_reshape(first, split.content, type_, names, store))
         first += parts[-1].num_rows
     return pa.concat_tables(parts)
 
 
-def _shaped_again(
+def _reshape(
     first: int, content: Frame, type_: TableType, names: Sequence[str], store: Store
 ) -> pa.Table:
     keys = type_.key_columns if isinstance(type_, NodeType) and is_keyed(type_) else ("id",)
     frame = read_content(content, type_, store, [*names, *keys])
     named = frame.rename_columns([column_name(type_, name) for name in frame.column_names])
-    targets = wanted_columns(type_)
+    targets = list_columns(type_)
     columns = {
         name: shape_column(column(named, name), targets[name]).values
         if name in named.column_names

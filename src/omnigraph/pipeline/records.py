@@ -83,7 +83,7 @@ class Batch:
         """Take in records, or note what is wrong with them in the order they came."""
         for given in batch:
             self._gather(given)
-        parts = {key: self._typed(gathered) for key, gathered in self.tables.items()}
+        parts = {key: self._to_columns(gathered) for key, gathered in self.tables.items()}
         for key, part in parts.items():
             intake.add(self.tables[key].type, part)
         self.problems.sort(key=lambda noted: noted[0])
@@ -192,7 +192,7 @@ class Batch:
 
     # ---- values
 
-    def _typed(self, gathered: Gathered) -> Part:
+    def _to_columns(self, gathered: Gathered) -> Part:
         type_ = gathered.type
         columns: dict[str, pa.Array] = {}
         if isinstance(type_, EdgeType):
@@ -208,7 +208,7 @@ class Batch:
                 self.refuse(number, wrong.rule, message, type_.table_key, name)
         return Part(
             columns=columns,
-            given=self._given_ids(gathered),
+            given=self._read_given_ids(gathered),
             origins=Origins(np.asarray(gathered.numbers, dtype=np.int64), (self.file,)),
         )
 
@@ -216,7 +216,7 @@ class Batch:
         given = gathered.sources if end == "from" else gathered.targets
         return self._texts(gathered, given, "J04", end, "an end")
 
-    def _given_ids(self, gathered: Gathered) -> pa.Array:
+    def _read_given_ids(self, gathered: Gathered) -> pa.Array:
         given = [data.get("id") for data in gathered.data]
         return self._texts(gathered, given, "J09", "id", "the id")
 

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from omnigraph.catalog.model import EdgeType, NodeType, TableType
 from omnigraph.commit.changes import ChangeKind, column
-from omnigraph.commit.constraints.endpoints import SIDES, incident_sides
+from omnigraph.commit.constraints.endpoints import SIDES, list_incident_sides
 from omnigraph.commit.constraints.keys import comparable
 from omnigraph.ids import TableKey, node_key
 from omnigraph.limits import LOOKUP_ROWS_PER_VALUE
@@ -29,7 +29,7 @@ FORMER = "former"
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
+class KeySide:
     """Rows of one table that come under one kind of key: incoming (`put`) or committed (`held`)."""
 
     origin: str
@@ -44,7 +44,7 @@ class Side:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Judgement:
+class KeyPlan:
     """One meeting of keys: what is to be decided there, about which tables, against which committed versions.
 
     `identifies` asks for rows that share an id or meet one that is there; `judges` for every rule about several rows.
@@ -106,26 +106,26 @@ class Judgement:
         """The tables whose committed rows the decisions depend on."""
         none: frozenset[TableKey] = frozenset()
         every = replace(self, identifies=True, judges=True, sure=none, distinct=none, met=none)
-        return frozenset(side.table_key for side in every._wanted())
+        return frozenset(side.table_key for side in every._list_sides())
 
     # ---- incoming
 
     @cached_property
-    def put(self) -> tuple[Side, ...]:
+    def put(self) -> tuple[KeySide, ...]:
         """The sides that incoming rows come under."""
         return tuple(side for table in self.tables for side in self._put(self.job.type(table)))
 
-    def _put(self, type_: TableType) -> Iterator[Side]:
+    def _put(self, type_: TableType) -> Iterator[KeySide]:
         table = type_.table_key
         if self._meets_others(table) or (isinstance(type_, NodeType) and self._names_nodes):
-            yield Side("put", table, ID)
+            yield KeySide("put", table, ID)
         if self.judges:
             if isinstance(type_, EdgeType):
                 for side, _ in SIDES:
                     if self.asks_for(type_, side):
-                        yield Side("put", table, side)
+                        yield KeySide("put", table, side)
             for group in range(len(type_.unique)):
-                yield Side("put", table, UNIQUE, group)
+                yield KeySide("put", table, UNIQUE, group)
 
     @property
     def meeting(self) -> tuple[TableKey, ...]:
@@ -145,16 +145,16 @@ class Judgement:
     # ---- committed
 
     @cached_property
-    def gathered(self) -> tuple[Side, ...]:
+    def gathered(self) -> tuple[KeySide, ...]:
         """The sides that committed rows come under; where there are far more of them, they are looked up instead."""
-        wanted = dict.fromkeys(self._wanted())
+        wanted = dict.fromkeys(self._list_sides())
         return tuple(
             side
             for side in wanted
             if self.held.get(side.table_key) and not self._is_looked_up(side)
         )
 
-    def _is_looked_up(self, side: Side) -> bool:
+    def _is_looked_up(self, side: KeySide) -> bool:
         # What is replaced does not count any more, and a lookup would not know.
         exact = side.role == ID or not (self.replaced or self.replaces)
         return exact and self.is_looked_up(side.table_key)
@@ -169,32 +169,32 @@ class Judgement:
         gone = self.replaces and table in self.rows
         return None if gone or not self.held.get(table) else self.pins[table]
 
-    def _wanted(self) -> Iterator[Side]:
+    def _list_sides(self) -> Iterator[KeySide]:
         for table in self.tables:
             if not self.replaces and self._meets_others(table):
-                yield Side("held", table, ID)
+                yield KeySide("held", table, ID)
             if self.judges and not self.replaces:
                 for group in range(len(self.job.type(table).unique)):
-                    yield Side("held", table, UNIQUE, group)
+                    yield KeySide("held", table, UNIQUE, group)
         if self.judges:
             yield from self._wanted_of_edges()
             yield from self._wanted_of_strandings()
 
-    def _wanted_of_edges(self) -> Iterator[Side]:
+    def _wanted_of_edges(self) -> Iterator[KeySide]:
         for edge in self.edges():
             for name in (edge.source, edge.target):
                 seen = edge.table_key in self.sure
                 if not seen and not (self.replaces and node_key(name) in self.rows):
-                    yield Side("held", node_key(name), ID)
+                    yield KeySide("held", node_key(name), ID)
             if not edge.cardinality.is_free:
-                yield Side("held", edge.table_key, "src")
-                yield Side("held", edge.table_key, FORMER)
+                yield KeySide("held", edge.table_key, "src")
+                yield KeySide("held", edge.table_key, FORMER)
 
-    def _wanted_of_strandings(self) -> Iterator[Side]:
+    def _wanted_of_strandings(self) -> Iterator[KeySide]:
         for node in self.nodes() if self.replaces else ():
-            for edge, side in incident_sides(node, self.job.catalog):
+            for edge, side in list_incident_sides(node, self.job.catalog):
                 if edge.table_key not in self.rows:
-                    yield Side("held", edge.table_key, side)
+                    yield KeySide("held", edge.table_key, side)
 
     # ---- what a shuffle is told
 
@@ -203,7 +203,7 @@ class Judgement:
         """The columns of every side."""
         return {side.name: self.schema(side) for side in (*self.put, *self.gathered)}
 
-    def schema(self, side: Side) -> pa.Schema:
+    def schema(self, side: KeySide) -> pa.Schema:
         """The columns of a side, its key first."""
         fields = [(KEY, pa.string())]
         fields += [
@@ -211,7 +211,7 @@ class Judgement:
         ]
         return pa.schema(fields)
 
-    def columns(self, side: Side) -> Sequence[str]:
+    def columns(self, side: KeySide) -> Sequence[str]:
         """The columns of a side beside its key."""
         if side.role == ID:
             ids: tuple[str, ...] = (POSITION,)

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from omnigraph.commit.changes import column
 from omnigraph.errors import InternalError
 from omnigraph.ids import TableKey
-from omnigraph.pipeline.answers import ANSWERS, Piece, Unwrote, Wrote, told
+from omnigraph.pipeline.answers import ANSWERS, Discarded, Piece, WroteFragments, encode
 from omnigraph.pipeline.checks import Job
 from omnigraph.pipeline.reading import POSITION, positions_in, split_rows, with_ids, without
 from omnigraph.pipeline.splits import Split
@@ -121,7 +121,7 @@ class Stage:
         store = self.job.store()
         addresses = column(positions_in(split.pieces, store), ROW_ADDRESS)
         marked = store.tables.mark(split.at, addresses)
-        return told([Unwrote(number=split.number, table_key=split.table_key, marked=marked)])
+        return encode([Discarded(number=split.number, table_key=split.table_key, marked=marked)])
 
     def _write(self, split: WriteSplit) -> pa.Table:
         store = self.job.store()
@@ -132,7 +132,9 @@ class Stage:
         fresh = store.tables.write(split.at, self._fresh(split, store))
         if fresh.rows:
             written.append(fresh)
-        return told([Wrote(number=split.number, table_key=split.table_key, written=tuple(written))])
+        return encode(
+            [WroteFragments(number=split.number, table_key=split.table_key, written=tuple(written))]
+        )
 
     def _rows(self, split: WriteSplit, turn: int, store: Store) -> pa.Table:
         type_ = self.job.type(split.table_key)

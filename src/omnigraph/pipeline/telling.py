@@ -26,7 +26,7 @@ Tell = Callable[[Progress], object]
 
 
 @dataclass(frozen=True, slots=True)
-class TellingRunner:
+class ReportingRunner:
     """Says of every step when it begins and when it is done; what it is told to raise stops the work."""
 
     runner: Runner

@@ -16,7 +16,7 @@ from omnigraph.failpoints import Failpoint, fail
 from omnigraph.ids import MAIN, RECOVERY_ACTOR, BranchName, CommitId, TableKey, Version
 from omnigraph.manifest.change import Change, Update
 from omnigraph.manifest.forks import ForkStatus, fork_status
-from omnigraph.manifest.lives import Life
+from omnigraph.manifest.lives import TableIncarnation
 from omnigraph.manifest.manifest import Manifest
 from omnigraph.manifest.records import graph_branch
 from omnigraph.recovery.audit import RecoveryKind
@@ -25,7 +25,7 @@ from omnigraph.recovery.case import (
     draft,
     finish,
     lineage_only,
-    published,
+    publish_commit,
     require_turns,
 )
 from omnigraph.recovery.classify import REACHED, UNTOUCHED, Finding, Observed
@@ -38,9 +38,9 @@ _KEPT = UNTOUCHED | (REACHED - {Finding.ROLLED_PAST_EXPECTED})
 
 def roll_back(case: Case) -> None:
     """Restore, remove what only this operation made, publish the restored versions, record."""
-    case, recorded = _decided(case)
+    case, recorded = _record_decision(case)
     fail(Failpoint.ROLLBACK_DECIDED)
-    case, recorded = _restored(case, recorded)
+    case, recorded = _restore_moved(case, recorded)
     drop_created(case, recorded.restored)
     fail(Failpoint.ROLLBACK_RESTORED)
     commit = _repin(case, recorded)
@@ -48,7 +48,7 @@ def roll_back(case: Case) -> None:
     finish(case, commit, RecoveryKind.ROLLED_BACK, recorded.outcomes)
 
 
-def _moved(case: Case) -> Iterator[Observed]:
+def _list_moved(case: Case) -> Iterator[Observed]:
     for seen, finding in zip(case.facts.seen, case.facts.findings, strict=True):
         if finding not in _KEPT and seen.visible:
             yield seen
@@ -57,22 +57,24 @@ def _moved(case: Case) -> Iterator[Observed]:
 # ---- the decision
 
 
-def _decided(case: Case) -> tuple[Case, Recorded]:
+def _record_decision(case: Case) -> tuple[Case, Recorded]:
     """Record the decision and what it will undo, before the first destructive act."""
     known = case.sidecar.recorded
     if known is not None and (known.outcomes or known.restored):
         return case, known
-    return _noted(case, Recorded(decision=Decided.ROLL_BACK, outcomes=tuple(_outcomes(case))))
+    return _record_restored(
+        case, Recorded(decision=Decided.ROLL_BACK, outcomes=tuple(_outcomes(case)))
+    )
 
 
 def _outcomes(case: Case) -> Iterator[TableOutcome]:
-    for seen in _moved(case):
+    for seen in _list_moved(case):
         yield TableOutcome(
             table_key=seen.pin.table_key, from_version=seen.head, to_version=seen.visible
         )
 
 
-def _noted(case: Case, recorded: Recorded) -> tuple[Case, Recorded]:
+def _record_restored(case: Case, recorded: Recorded) -> tuple[Case, Recorded]:
     sidecar = case.sidecar.decided(recorded)
     if sidecar != case.sidecar:
         case.desk.sidecars.record(sidecar)
@@ -100,14 +102,14 @@ def _is_open(case: Case, pin: Pin) -> bool:
     return not case.hold.lock(pin.queue).exclusive
 
 
-def _restored(case: Case, recorded: Recorded) -> tuple[Case, Recorded]:
+def _restore_moved(case: Case, recorded: Recorded) -> tuple[Case, Recorded]:
     """Restore what moved and was not restored before, and what could still move; each is on disk before the next."""
-    for seen in (*_moved(case), *_still(case)):
+    for seen in (*_list_moved(case), *_still(case)):
         if seen.is_fork and not _is_open(case, seen.pin):
             continue
         version = seen.head if seen.is_restored else _restore(case, seen)
         done = {**recorded.restored, seen.pin.table_key: version}
-        case, recorded = _noted(case, replace(recorded, restored=done))
+        case, recorded = _record_restored(case, replace(recorded, restored=done))
     return case, recorded
 
 
@@ -155,14 +157,14 @@ def _repin(case: Case, recorded: Recorded) -> CommitId:
         return lineage_only(case.desk, case.id, case.branch)
     change = Change(
         branch=case.branch,
-        updates=tuple(_repinned(case, table, version) for table, version in behind.items()),
+        updates=tuple(_make_repin(case, table, version) for table, version in behind.items()),
         expected={table: pins[table] for table in behind},
         draft=draft(case.desk, case.id),
     )
-    return published(case.desk, change)
+    return publish_commit(case.desk, change)
 
 
-def _repinned(case: Case, table: TableKey, version: Version) -> Update:
+def _make_repin(case: Case, table: TableKey, version: Version) -> Update:
     branch = next(pin.table_branch for pin in case.sidecar.tables if pin.table_key == table)
     at = replace(case.snapshot.entry(table).at, branch=branch, version=version)
     return Update(table_key=table, at=at, row_count=case.desk.tables.open(at).count())
@@ -210,7 +212,7 @@ def _is_nobodys(case: Case, registration: Registration) -> bool:
     )
 
 
-def _lives(manifest: Manifest, branch: BranchName) -> Iterable[tuple[Life, ...]]:
+def _lives(manifest: Manifest, branch: BranchName) -> Iterable[tuple[TableIncarnation, ...]]:
     """The tables a branch names; none when it was deleted since the branches were listed."""
     try:
         return manifest.load(branch).lives.by_key.values()

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from omnigraph.commit.protocol import Desk
-from omnigraph.commit.queues import Hold
+from omnigraph.commit.protocol import Committer
+from omnigraph.commit.queues import HeldLocks
 from omnigraph.commit.sidecar import Sidecar, TableOutcome, WriterKind
 from omnigraph.errors import NotFoundError, RecoveryRequired
 from omnigraph.failpoints import Failpoint, fail
@@ -29,10 +29,10 @@ _log = get_logger(__name__)
 class Case:
     """A pending operation and the state it was judged on; main's when its own branch is gone."""
 
-    desk: Desk
+    desk: Committer
     audit: Audit
     sidecar: Sidecar
-    hold: Hold
+    hold: HeldLocks
     state: BranchState
     facts: Facts
     staging: StagingAction = StagingAction.NOTHING
@@ -64,7 +64,7 @@ class Case:
 
 
 def draft(
-    desk: Desk,
+    desk: Committer,
     operation_id: OperationId,
     merged: CommitId | None = None,
     batch_id: str | None = None,
@@ -95,7 +95,7 @@ def recovery_commit(state: BranchState, operation_id: OperationId) -> GraphCommi
     return next((commit for commit in made if commit.operation_id == operation_id), None)
 
 
-def published(desk: Desk, change: Change) -> CommitId:
+def publish_commit(desk: Committer, change: Change) -> CommitId:
     """Publish a change that makes a commit."""
     done = desk.publish(change)
     assert done.commit is not None, "a draft always makes a commit"
@@ -103,7 +103,7 @@ def published(desk: Desk, change: Change) -> CommitId:
 
 
 def lineage_only(
-    desk: Desk, operation_id: OperationId, branch: BranchName, merge: Sidecar | None = None
+    desk: Committer, operation_id: OperationId, branch: BranchName, merge: Sidecar | None = None
 ) -> CommitId:
     """A recovery commit without table changes, with the lineage that a merge brings; an earlier attempt's is taken
     when there is one."""
@@ -111,9 +111,9 @@ def lineage_only(
     if found is not None:
         return found.id
     if merge is None:
-        return published(desk, Change(branch=branch, draft=draft(desk, operation_id)))
+        return publish_commit(desk, Change(branch=branch, draft=draft(desk, operation_id)))
     made = replace(draft(desk, operation_id, merge.merge_source), agreed=merge.agreed)
-    return published(desk, Change(branch=branch, draft=made, brought=merge.brought))
+    return publish_commit(desk, Change(branch=branch, draft=made, brought=merge.brought))
 
 
 def require_turns(case: Case) -> None:

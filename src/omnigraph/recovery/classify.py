@@ -66,21 +66,21 @@ def classify(seen: Observed, mode: Mode) -> Finding:
         return Finding.FOREIGN
     match mode:
         case Mode.STRICT:
-            return _strict(seen)
+            return _classify_strict(seen)
         case Mode.LOOSE:
-            return _past(seen) if seen.pin.expected == seen.visible else _unexpected(seen)
+            return _past(seen) if seen.pin.expected == seen.visible else _classify_unexpected(seen)
         case Mode.CONFIRMED:
-            return _confirmed(seen)
+            return _classify_confirmed(seen)
 
 
-def _strict(seen: Observed) -> Finding:
+def _classify_strict(seen: Observed) -> Finding:
     if seen.head > seen.visible + 1:
         return Finding.UNEXPECTED_MULTISTEP
     exact = seen.pin.expected == seen.visible and seen.pin.post_commit == seen.head
     return _past(seen) if exact else Finding.UNEXPECTED_AT_P1
 
 
-def _confirmed(seen: Observed) -> Finding:
+def _classify_confirmed(seen: Observed) -> Finding:
     if seen.pin.confirmed is None:
         return Finding.INCOMPLETE_PHASE_B
     exact = seen.head == seen.pin.confirmed and seen.pin.expected == seen.visible
@@ -90,10 +90,10 @@ def _confirmed(seen: Observed) -> Finding:
 def _past(seen: Observed) -> Finding:
     """Movement of the right length counts only when no foreign commit is in it."""
     foreign = seen.ownership is Ownership.SOME
-    return _unexpected(seen) if foreign else Finding.ROLLED_PAST_EXPECTED
+    return _classify_unexpected(seen) if foreign else Finding.ROLLED_PAST_EXPECTED
 
 
-def _unexpected(seen: Observed) -> Finding:
+def _classify_unexpected(seen: Observed) -> Finding:
     one = seen.head == seen.visible + 1
     return Finding.UNEXPECTED_AT_P1 if one else Finding.UNEXPECTED_MULTISTEP
 
@@ -177,11 +177,11 @@ def judge(facts: Facts) -> Verdict:
     if decision is Decision.ROLL_FORWARD and facts.relies and facts.may_complete:
         return Verdict.ROLL_FORWARD
     if all(finding in UNTOUCHED for finding in findings):
-        return _untouched(facts)
+        return _judge_untouched(facts)
     return Verdict.ROLL_BACK
 
 
-def _untouched(facts: Facts) -> Verdict:
+def _judge_untouched(facts: Facts) -> Verdict:
     """No table holds anything of it: it never began, or, when pins are past it, it is long done."""
     passed = any(seen.visible > seen.pin.expected for seen in facts.seen)
     if passed and not facts.sidecar.knows_its_commits:

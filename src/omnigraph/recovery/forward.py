@@ -15,7 +15,7 @@ from omnigraph.recovery.case import (
     draft,
     finish,
     lineage_only,
-    published,
+    publish_commit,
     recovery_commit,
 )
 from omnigraph.recovery.classify import Observed
@@ -30,11 +30,11 @@ def roll_forward(case: Case) -> bool:
     """Make the whole operation visible; a rival who did the same is a success, one in the way is not ours to end."""
     fail(Failpoint.ROLL_FORWARD)
     try:
-        commit: CommitId | None = published(case.desk, _change(case))
+        commit: CommitId | None = publish_commit(case.desk, _change(case))
     except ManifestConflict:
         if case.desk.sidecars.find(case.id) is None:
             return True
-        commit = _converged(case)
+        commit = _find_rival_commit(case)
     if commit is None:
         return False
     if case.staging is StagingAction.PROMOTE:
@@ -73,9 +73,9 @@ def _change(case: Case) -> Change:
     return Change(
         branch=case.branch,
         updates=(
-            *(_landed(case, seen) for seen in moved if seen.pin.table_path not in taken),
-            *(_registered(case, r) for r in missing),
-            *_pointed(case),
+            *(_make_update(case, seen) for seen in moved if seen.pin.table_path not in taken),
+            *(_make_registration(case, r) for r in missing),
+            *_list_pointer_updates(case),
         ),
         registrations={r.table_key: r.table_path for r in missing},
         tombstones={t.table_key: t.version for t in standing},
@@ -90,13 +90,13 @@ def _draft(case: Case) -> Draft:
     return replace(made, agreed=case.sidecar.agreed)
 
 
-def _landed(case: Case, seen: Observed) -> Update:
+def _make_update(case: Case, seen: Observed) -> Update:
     path = table_path(seen.pin, case.snapshot)
     at = TableAt(path=path, branch=seen.pin.table_branch, version=seen.head)
     return replace(_update(case, seen.pin.table_key, at), digests=seen.pin.digests)
 
 
-def _registered(case: Case, registration: Registration) -> Update:
+def _make_registration(case: Case, registration: Registration) -> Update:
     path, branch = registration.table_path, registration.table_branch
     head = case.desk.tables.head(path, branch)
     return _update(case, registration.table_key, TableAt(path=path, branch=branch, version=head))
@@ -106,7 +106,7 @@ def _update(case: Case, table: TableKey, at: TableAt) -> Update:
     return Update(table_key=table, at=at, row_count=case.desk.tables.open(at).count())
 
 
-def _pointed(case: Case) -> list[Update]:
+def _list_pointer_updates(case: Case) -> list[Update]:
     found = []
     for pointer in case.sidecar.pointer_updates:
         path = pointer.path or case.snapshot.entry(pointer.table_key).at.path
@@ -120,7 +120,7 @@ def _pointed(case: Case) -> list[Update]:
 # ---- a publish that was lost
 
 
-def _converged(case: Case) -> CommitId | None:
+def _find_rival_commit(case: Case) -> CommitId | None:
     """The commit of the rival who reached the goal; None when nobody did."""
     state = case.desk.manifest.load(case.branch)
     entries = state.snapshot.entries

@@ -1,7 +1,7 @@
 """The operator's way out: give a pending operation up, on the record, saying what it leaves."""
 
-from omnigraph.commit.protocol import Desk
-from omnigraph.commit.queues import Hold
+from omnigraph.commit.protocol import Committer
+from omnigraph.commit.queues import HeldLocks
 from omnigraph.commit.sidecar import Sidecar
 from omnigraph.commit.sidecars import operation_of
 from omnigraph.errors import NotFound, OmniError, RecoveryRequired, SidecarUnreadable
@@ -18,7 +18,7 @@ UNKNOWN = "Unknown"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GivenUp:
+class Discarded:
     """An operation that was given up: the commit that says so, and what it leaves for somebody to look at."""
 
     operation_id: OperationId
@@ -27,7 +27,7 @@ class GivenUp:
     leaves: tuple[str, ...]
 
 
-def give_up(desk: Desk, audit: Audit, operation_id: OperationId) -> GivenUp:
+def discard_operation(desk: Committer, audit: Audit, operation_id: OperationId) -> Discarded:
     """Remove a pending operation without completing it or taking it back; what it wrote stays where it is."""
     names = desk.sidecars.names()
     if sidecar_path(operation_id) not in names:
@@ -36,7 +36,7 @@ def give_up(desk: Desk, audit: Audit, operation_id: OperationId) -> GivenUp:
         sidecar = desk.sidecars.find(operation_id)
     except SidecarUnreadable as error:
         unknown = (f"nobody knows which tables it moved ({error.reason}); run `omnigraph doctor`",)
-        return _recorded(desk, audit, operation_id, None, unknown)
+        return _record_discard(desk, audit, operation_id, None, unknown)
     if sidecar is None:
         raise NotFound("pending operation", operation_id, hint="its writer has just finished it")
     with desk.queues.try_hold(sidecar.queues) as hold:
@@ -46,16 +46,16 @@ def give_up(desk: Desk, audit: Audit, operation_id: OperationId) -> GivenUp:
                 f"operation {operation_id} has a live writer, which will finish it; nothing was changed",
             )
         left = _leaves(desk, audit, sidecar, hold)
-        return _recorded(desk, audit, operation_id, sidecar, left)
+        return _record_discard(desk, audit, operation_id, sidecar, left)
 
 
-def _recorded(
-    desk: Desk,
+def _record_discard(
+    desk: Committer,
     audit: Audit,
     operation_id: OperationId,
     sidecar: Sidecar | None,
     leaves: tuple[str, ...],
-) -> GivenUp:
+) -> Discarded:
     commit = lineage_only(desk, operation_id, _branch(desk, sidecar))
     row = AuditRow(
         commit=commit,
@@ -68,12 +68,12 @@ def _recorded(
     )
     audit.record(row)
     desk.sidecars.disarm(operation_id)
-    return GivenUp(
+    return Discarded(
         operation_id=operation_id, writer_kind=row.writer_kind, commit=commit, leaves=leaves
     )
 
 
-def _branch(desk: Desk, sidecar: Sidecar | None) -> BranchName:
+def _branch(desk: Committer, sidecar: Sidecar | None) -> BranchName:
     """Where the commit goes: the branch of the operation, while there is one."""
     branch = None if sidecar is None else sidecar.branch
     return BranchName(branch) if branch in desk.manifest.rows.branches() and branch else MAIN
@@ -82,15 +82,15 @@ def _branch(desk: Desk, sidecar: Sidecar | None) -> BranchName:
 # ---- what stays
 
 
-def _leaves(desk: Desk, audit: Audit, sidecar: Sidecar, hold: Hold) -> tuple[str, ...]:
+def _leaves(desk: Committer, audit: Audit, sidecar: Sidecar, hold: HeldLocks) -> tuple[str, ...]:
     try:
         case = look(desk, audit, sidecar, hold)
     except OmniError as error:
         return (f"its tables cannot be looked at ({error}); run `omnigraph doctor`",)
-    return (*_drifted(case), *_made(case))
+    return (*_list_drifted(case), *_list_created(case))
 
 
-def _drifted(case: Case) -> list[str]:
+def _list_drifted(case: Case) -> list[str]:
     return [
         f"{seen.pin.table_key} at version {seen.head}, pinned at {seen.visible}: run `omnigraph repair`"
         for seen, finding in zip(case.facts.seen, case.facts.findings, strict=True)
@@ -98,7 +98,7 @@ def _drifted(case: Case) -> list[str]:
     ]
 
 
-def _made(case: Case) -> list[str]:
+def _list_created(case: Case) -> list[str]:
     forks = [
         f"the fork '{seen.pin.table_branch}' of {seen.pin.table_key}: the next write there removes it"
         for seen in case.facts.seen

@@ -6,8 +6,8 @@ a writer that slept through the end of its lease in the middle of a commit.
 
 from collections.abc import Collection, Sequence
 
-from omnigraph.commit.protocol import Desk
-from omnigraph.commit.queues import Hold, queue_key
+from omnigraph.commit.protocol import Committer
+from omnigraph.commit.queues import HeldLocks, lock_key
 from omnigraph.failpoints import Failpoint, fail
 from omnigraph.ids import RECOVERY_ACTOR, BranchName, OperationId
 from omnigraph.logs import get_logger
@@ -24,7 +24,9 @@ def are_late(past_pin: Sequence[TransactionInfo], rolled_back: Collection[Operat
     return bool(past_pin) and all(one.operation_id in rolled_back for one in past_pin)
 
 
-def undo_late(desk: Desk, audit: Audit, branch: BranchName, entry: Entry, hold: Hold) -> bool:
+def undo_late(
+    desk: Committer, audit: Audit, branch: BranchName, entry: Entry, hold: HeldLocks
+) -> bool:
     """Put a table back to its pin when only commits of rolled-back operations are past it; whether that was so.
 
     The restore carries the id of the last of them: one whose publish did not come is late itself, and is undone by
@@ -44,7 +46,7 @@ def undo_late(desk: Desk, audit: Audit, branch: BranchName, entry: Entry, hold: 
         expected_head=head,
         operation_id=last,
         actor=RECOVERY_ACTOR,
-        lock=hold.lock(queue_key(entry.table_key, at.branch)),
+        lock=hold.lock(lock_key(entry.table_key, at.branch)),
     )
     fail(Failpoint.LATE_RESTORED)
     update = Update(table_key=entry.table_key, at=landed.at, row_count=landed.row_count)

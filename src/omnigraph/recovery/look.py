@@ -1,7 +1,7 @@
 """Gathering the facts of one pending operation."""
 
-from omnigraph.commit.protocol import Desk
-from omnigraph.commit.queues import Hold
+from omnigraph.commit.protocol import Committer
+from omnigraph.commit.queues import HeldLocks
 from omnigraph.commit.sidecar import Sidecar, WriterKind
 from omnigraph.ids import MAIN
 from omnigraph.manifest.records import graph_branch
@@ -15,7 +15,7 @@ from omnigraph.recovery.observe import observe
 from omnigraph.recovery.staging import StagingAction, is_placed, judge_staging, read_staging
 
 
-def look(desk: Desk, audit: Audit, sidecar: Sidecar, hold: Hold) -> Case:
+def look(desk: Committer, audit: Audit, sidecar: Sidecar, hold: HeldLocks) -> Case:
     """Read everything a verdict depends on, fresh, changing nothing."""
     alive = _is_alive(desk, sidecar)
     state = desk.manifest.current(graph_branch(sidecar.branch) if alive else MAIN)
@@ -44,7 +44,7 @@ def look(desk: Desk, audit: Audit, sidecar: Sidecar, hold: Hold) -> Case:
     )
 
 
-def _is_published(desk: Desk, sidecar: Sidecar, state: BranchState) -> bool:
+def _is_published(desk: Committer, sidecar: Sidecar, state: BranchState) -> bool:
     """Whether its own commit is visible, or the schema it brings is in place, which comes after any publish."""
     if sidecar.commit_id is not None and state.shows(sidecar.commit_id) is not None:
         return True
@@ -70,7 +70,7 @@ def _is_completed(
     return waits or bool(made.tables) or made.merged_parent is not None
 
 
-def _is_alive(desk: Desk, sidecar: Sidecar) -> bool:
+def _is_alive(desk: Committer, sidecar: Sidecar) -> bool:
     """Whether the branch is there, in the life the operation wrote; the list decides, never a failed open."""
     if sidecar.branch is None:
         return True
@@ -83,7 +83,7 @@ def _relies(sidecar: Sidecar, snapshot: Snapshot) -> bool:
     return all(pins.get(table) == expected for table, expected in sidecar.read_set.items())
 
 
-def _staging(desk: Desk, sidecar: Sidecar, snapshot: Snapshot) -> StagingAction:
+def _staging(desk: Committer, sidecar: Sidecar, snapshot: Snapshot) -> StagingAction:
     if sidecar.writer_kind is not WriterKind.SCHEMA_APPLY:
         return StagingAction.NOTHING
     seen = read_staging(desk.sidecars.objects, snapshot, is_covered=True)
@@ -92,7 +92,7 @@ def _staging(desk: Desk, sidecar: Sidecar, snapshot: Snapshot) -> StagingAction:
 
 
 def _has_leftovers(
-    desk: Desk, sidecar: Sidecar, snapshot: Snapshot, staging: StagingAction
+    desk: Committer, sidecar: Sidecar, snapshot: Snapshot, staging: StagingAction
 ) -> bool:
     """Whether tables or schema files that only this operation made are there."""
     made = (

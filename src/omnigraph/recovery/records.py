@@ -45,7 +45,7 @@ class StoredAudit:
         raise RowContention("the audit of recoveries", None, 0)
 
     def _add(self, row: AuditRow) -> None:
-        rows = pa.Table.from_pylist([_encoded(row)], schema=SCHEMA)
+        rows = pa.Table.from_pylist([_encode_row(row)], schema=SCHEMA)
         if not self.table.exists():
             self.table.create(rows, metadata={}, config={})
             return
@@ -62,7 +62,7 @@ class StoredAudit:
         found = self.table.load(None).rows
         place = found.schema.get_field_index("created_at")
         plain = found.set_column(place, "created_at", found["created_at"].cast(pa.int64()))
-        return tuple(sorted((_decoded(row) for row in plain.to_pylist()), key=_age))
+        return tuple(sorted((_decode_row(row) for row in plain.to_pylist()), key=_age))
 
     def rolled_back(self) -> frozenset[OperationId]:
         """The operations that were rolled back: nothing of them may ever become visible."""
@@ -74,7 +74,7 @@ def _age(row: AuditRow) -> tuple[int, str]:
     return (row.created_at, row.operation_id)
 
 
-def _encoded(row: AuditRow) -> dict[str, object]:
+def _encode_row(row: AuditRow) -> dict[str, object]:
     return {
         "graph_commit_id": row.commit,
         "recovery_kind": str(row.kind),
@@ -86,7 +86,7 @@ def _encoded(row: AuditRow) -> dict[str, object]:
     }
 
 
-def _decoded(row: dict[str, object]) -> AuditRow:
+def _decode_row(row: dict[str, object]) -> AuditRow:
     actor = row["recovery_for_actor"]
     return AuditRow(
         commit=CommitId(str(row["graph_commit_id"])),

@@ -4,8 +4,8 @@ from dataclasses import field, replace
 from enum import StrEnum
 
 from omnigraph.commit.guard import Blocked
-from omnigraph.commit.protocol import Desk
-from omnigraph.commit.queues import SCHEMA_APPLY, Hold, queue_key
+from omnigraph.commit.protocol import Committer
+from omnigraph.commit.queues import SCHEMA_APPLY, HeldLocks, lock_key
 from omnigraph.commit.sidecar import Sidecar, WriterKind
 from omnigraph.commit.sidecars import operation_of
 from omnigraph.errors import ConflictError, OmniError, RecoveryRequired, SidecarUnreadable
@@ -73,7 +73,7 @@ class Recovery:
     `own` are operations of this handle that nobody was told of: maintenance that failed after an acknowledged write.
     """
 
-    desk: Desk
+    desk: Committer
     audit: Audit
     own: set[OperationId] = field(default_factory=set)
 
@@ -124,7 +124,7 @@ class Recovery:
             "the graph read-write once",
         )
 
-    def take_back(self, operation_id: OperationId, hold: Hold) -> None:
+    def take_back(self, operation_id: OperationId, hold: HeldLocks) -> None:
         """Settle a refused write of one's own, whose turns are held; raise unless nothing of it is left."""
         try:
             outcome = self._again(operation_id, hold)
@@ -147,14 +147,14 @@ class Recovery:
         known = self.desk.manifest.current(branch).snapshot.entries.get(table)
         if known is None or not self.audit.rolled_back():
             return False
-        key = queue_key(table, known.at.branch)
+        key = lock_key(table, known.at.branch)
         with self.desk.queues.hold([key], Activity("the removal of a late commit")) as hold:
             entry = self.desk.manifest.current(branch).snapshot.entries.get(table)
             if entry is None or entry.at.branch != known.at.branch:
                 return False
             return undo_late(self.desk, self.audit, branch, entry, hold)
 
-    def _again(self, operation_id: OperationId, hold: Hold) -> Outcome:
+    def _again(self, operation_id: OperationId, hold: HeldLocks) -> Outcome:
         sidecar = self.desk.sidecars.find(operation_id)
         if sidecar is not None:
             return self._under(sidecar, hold, Power.FULL)
@@ -180,7 +180,9 @@ class Recovery:
             # Its writer ended it while the list was read.
             return None
         try:
-            return replace(known, verdict=judge(look(self.desk, self.audit, one, Hold({})).facts))
+            return replace(
+                known, verdict=judge(look(self.desk, self.audit, one, HeldLocks({})).facts)
+            )
         except OmniError as error:
             return replace(known, problem=str(error))
 
@@ -216,7 +218,7 @@ class Recovery:
         with self.desk.queues.try_hold(sidecar.queues, _activity(sidecar)) as tried:
             return Outcome.ALIVE if tried is None else self._under(sidecar, tried, power)
 
-    def _under(self, sidecar: Sidecar, hold: Hold, power: Power) -> Outcome:
+    def _under(self, sidecar: Sidecar, hold: HeldLocks, power: Power) -> Outcome:
         """Settle one operation whose turns are all held; a lost race is looked at once more."""
         try:
             return self._settled(sidecar, hold, power)
@@ -224,7 +226,7 @@ class Recovery:
             _log.warning("recovery.lost_race", operation=sidecar.operation_id, reason=str(error))
         return self._settled(sidecar, hold, power)
 
-    def _settled(self, sidecar: Sidecar, hold: Hold, power: Power) -> Outcome:
+    def _settled(self, sidecar: Sidecar, hold: HeldLocks, power: Power) -> Outcome:
         fresh = self.desk.sidecars.find(sidecar.operation_id)
         if fresh is None:
             return Outcome.GONE
@@ -263,7 +265,7 @@ def act(case: Case, power: Power) -> Outcome:
     match judge(case.facts):
         case Verdict.ABORT:
             if power is Power.FULL:
-                raise _aborted(case)
+                raise _make_abort_error(case)
             return Outcome.DEFERRED
         case Verdict.ROLL_FORWARD:
             return Outcome.ROLLED_FORWARD if roll_forward(case) else Outcome.DEFERRED
@@ -296,7 +298,7 @@ def _left(operation_id: OperationId, reason: str) -> RecoveryRequired:
     )
 
 
-def _aborted(case: Case) -> RecoveryRequired:
+def _make_abort_error(case: Case) -> RecoveryRequired:
     """The error of an operation whose tables stand where no writer can have left them."""
     seen = ", ".join(
         f"{s.pin.table_key} HEAD {s.head} pin {s.visible}: {finding}"

@@ -125,10 +125,10 @@ def _vector_bytes(vectors: pa.FixedSizeListArray) -> pa.Array:
         pa.binary(width), len(vectors), [None, pa.py_buffer(numbers)]
     )
     whole = fixed.cast(pa.binary())
-    return whole if not vectors.null_count else _masked(whole, vectors)
+    return whole if not vectors.null_count else _mask_like(whole, vectors)
 
 
-def _masked(values: pa.Array, like: pa.Array) -> pa.Array:
+def _mask_like(values: pa.Array, like: pa.Array) -> pa.Array:
     return pa.compute.if_else(like.is_valid(), values, pa.scalar(None, values.type))
 
 

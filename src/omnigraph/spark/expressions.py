@@ -52,7 +52,7 @@ _OPERATORS: Final[dict[str, Callable[[Column, Column], Column]]] = {
 }
 
 
-def unsupported(what: str) -> QueryError:
+def make_unsupported_error(what: str) -> QueryError:
     """Say that a query needs what only this process can do."""
     return QueryError(
         f"{what} does not run on Spark; nothing was read",
@@ -135,7 +135,7 @@ def condition(test: Test, place: Place) -> Column:
         case Not(part=part):
             return ~condition(part, place)
         case TextMatch(function=function):
-            raise unsupported(f"{function}()")
+            raise make_unsupported_error(f"{function}()")
         case Among():
             raise InternalError("a plan for Spark was not filled; nothing was read")
         case _:
@@ -161,7 +161,7 @@ def _compare(test: Compare, place: Place) -> Column:
     return compare_columns(column, left.type, op, operand(right, place), right.type)
 
 
-def _where_present(column: Column, answer: Column) -> Column:
+def _mask_absent(column: Column, answer: Column) -> Column:
     return F.when(column.isNotNull(), answer)
 
 
@@ -170,12 +170,12 @@ def _with_value(column: Column, type_: PropertyType, coerced: Coerced) -> Column
         case Settled.UNKNOWN:
             return F.lit(None).cast("boolean")
         case Settled.TRUE | Settled.FALSE:
-            return _where_present(column, F.lit(coerced is Settled.TRUE))
+            return _mask_absent(column, F.lit(coerced is Settled.TRUE))
         case Either(first=first, second=second):
             return _with_value(column, type_, first) | _with_value(column, type_, second)
         case Exact(op="contains", value=value) if type_.is_list:
             item = literal(value, item_type(type_))
-            return _where_present(column, F.exists(column, lambda one: one.eqNullSafe(item)))
+            return _mask_absent(column, F.exists(column, lambda one: one.eqNullSafe(item)))
         case Exact(op="contains", value=value):
             return column.contains(F.lit(str(value)))
         case Exact(op="starts_with", value=value):
@@ -194,7 +194,7 @@ def _among(column: Column, type_: PropertyType, choices: Any) -> Column:
     known = [literal(one, item_type(type_)) for one in coerce_choices(choices, type_)]
     found = column.isin(*known) if known else F.lit(False)
     answer = F.when(found, F.lit(True)) if None in choices else found
-    return _where_present(column, answer)
+    return _mask_absent(column, answer)
 
 
 def compare_columns(
@@ -216,11 +216,11 @@ def compare_columns(
         return left.startswith(right)
     kinds = {left_type.scalar, right_type.scalar}
     if kinds & FLOATS and kinds & INTEGERS:
-        return _mixed(left, left_type, op, right)
+        return _compare_mixed(left, left_type, op, right)
     return _OPERATORS[op](left, right)
 
 
-def _mixed(left: Column, left_type: PropertyType, op: Comparison, right: Column) -> Column:
+def _compare_mixed(left: Column, left_type: PropertyType, op: Comparison, right: Column) -> Column:
     """Compare integers with floats as numbers: no rounding decides."""
     floats = left_type.scalar in FLOATS
     whole, broken = (right, left) if floats else (left, right)

@@ -15,7 +15,7 @@ from omnigraph.engine.history.feed import Chapter, stream
 from omnigraph.ids import MAIN, BranchName, TableKey
 from omnigraph.limits import CHANGES_PAGE
 from omnigraph.manifest.names import branch_name
-from omnigraph.pipeline.home import Home
+from omnigraph.pipeline.home import StoreLocation
 from omnigraph.runtime import datetime_of
 from omnigraph.spark.places import engine_at, home_of, require_known
 from omnigraph.spark.workers import settle
@@ -68,7 +68,7 @@ class ChangeSource(DataSource):
 class Feed:
     """Which changes a stream shows."""
 
-    home: Home
+    home: StoreLocation
     branch: BranchName
     types: tuple[str, ...] | None
     since: str

@@ -4,7 +4,7 @@ from typing import Any, Final
 
 from omnigraph.catalog.model import Catalog, EdgeType, NodeType, Property, TableType
 from omnigraph.catalog.types import PropertyType, Scalar
-from omnigraph.compile.query import checked_read
+from omnigraph.compile.query import check_read
 from omnigraph.engine.read.pushdown import sql
 from omnigraph.errors import UserInputError, shorten
 from omnigraph.language.source import Source
@@ -17,7 +17,7 @@ def chosen(text: str, type_: TableType) -> str:
     text_of_query = Source(
         f"query filter() {{ match {{ $row: Row\n{text}\n}} return {{ $row }} }}", "<filter>"
     )
-    pattern = checked_read(text_of_query, _catalog(type_)).pattern
+    pattern = check_read(text_of_query, _catalog(type_)).pattern
     if pattern.hops or pattern.negations or pattern.optionals or len(pattern.binds) != 1:
         raise UserInputError(
             "a filter holds conditions on $row only; nothing was read",

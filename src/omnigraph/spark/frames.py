@@ -8,12 +8,12 @@ from pyspark import TaskContext
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
-from omnigraph.pipeline.home import Home
-from omnigraph.pipeline.reading import packed
+from omnigraph.pipeline.home import StoreLocation
+from omnigraph.pipeline.reading import pack_frame
 from omnigraph.pipeline.splits import Portion, Spilled
 from omnigraph.runtime import SYSTEM
 from omnigraph.spark.bridge import arrow_schema, plain
-from omnigraph.spark.runner import collected
+from omnigraph.spark.runner import collect_job
 from omnigraph.spark.workers import settle
 from omnigraph.storage.store import Store
 
@@ -32,12 +32,12 @@ _RECEIPTS_SCHEMA: Final = pa.schema(
 )
 
 
-def frame_splits(frame: DataFrame, home: Home, area: str) -> Sequence[Portion]:
+def frame_splits(frame: DataFrame, home: StoreLocation, area: str) -> Sequence[Portion]:
     """Write the rows of a frame to scratch files of a run; one portion for each, in the order of the frame.
 
     One without rows still says which columns it has: it empties a table that it replaces.
     """
-    receipts = collected(
+    receipts = collect_job(
         frame.sparkSession, "spill", frame.mapInArrow(_spilling(home, area), RECEIPTS)
     )
     found = receipts.sort_by([("partition", "ascending"), ("turn", "ascending")]).to_pylist()
@@ -48,12 +48,12 @@ def frame_splits(frame: DataFrame, home: Home, area: str) -> Sequence[Portion]:
 
 def no_rows(schema: StructType, path: str, store: Store) -> Portion:
     """A frame that has columns and no row, in a scratch file."""
-    store.scratch.write(path, packed(plain(arrow_schema(schema).empty_table())))
+    store.scratch.write(path, pack_frame(plain(arrow_schema(schema).empty_table())))
     return Portion(Spilled(path), 0, 0)
 
 
 def _spilling(
-    home: Home, area: str
+    home: StoreLocation, area: str
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         context = TaskContext.get()
@@ -61,7 +61,7 @@ def _spilling(
         # Two attempts at one partition may run at the same time; only one of them is named in the end.
         attempt = 0 if context is None else context.taskAttemptId()
         store = home.store()
-        for turn, rows in enumerate(gathered(batches, FILE_BYTES)):
+        for turn, rows in enumerate(gather_batches(batches, FILE_BYTES)):
             path = f"{area}/rows-{partition}-{attempt}-{turn}.lance"
             yield spill(rows, path, store, partition, turn)
         settle()
@@ -84,7 +84,7 @@ def spill(
     return pa.RecordBatch.from_pydict(receipt, schema=_RECEIPTS_SCHEMA)
 
 
-def gathered(batches: Iterator[pa.RecordBatch], bytes_max: int) -> Iterator[pa.Table]:
+def gather_batches(batches: Iterator[pa.RecordBatch], bytes_max: int) -> Iterator[pa.Table]:
     """Batches of a frame put together until they are worth a file."""
     held: list[pa.RecordBatch] = []
     size = 0

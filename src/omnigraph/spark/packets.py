@@ -37,11 +37,11 @@ class Packing:
         """Give packets of everything held."""
         for side, tables in self.held.items():
             for bucket, rows in by_bucket(pa.concat_tables(tables), self.buckets):
-                yield bucket, side, packed(rows)
+                yield bucket, side, pack_packet(rows)
         self.held, self.bytes = {}, 0
 
 
-def packed(rows: pa.Table) -> bytes:
+def pack_packet(rows: pa.Table) -> bytes:
     """A table as bytes that know their schema."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, rows.schema) as writer:
@@ -49,6 +49,6 @@ def packed(rows: pa.Table) -> bytes:
     return bytes(sink.getvalue())
 
 
-def unpacked(packet: pa.BinaryScalar) -> pa.Table:
+def unpack_packet(packet: pa.BinaryScalar) -> pa.Table:
     """The table in a packet."""
     return pa.ipc.open_stream(packet.as_buffer()).read_all()

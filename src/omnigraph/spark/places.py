@@ -16,7 +16,7 @@ from omnigraph.ids import MAIN, BranchName, TableKey
 from omnigraph.manifest.names import branch_name
 from omnigraph.manifest.travel import At
 from omnigraph.manifest.view import View
-from omnigraph.pipeline.home import Home
+from omnigraph.pipeline.home import StoreLocation
 from omnigraph.spark.bridge import Forms, VectorForm
 from omnigraph.spark.filters import chosen
 from omnigraph.storage.blobs import BlobForm
@@ -39,10 +39,10 @@ RETIRED: Final = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class ReadOptions:
     """The options of one use of the data source."""
 
-    home: Home
+    home: StoreLocation
     branch: BranchName
     type_name: str
     at: At | None = None
@@ -55,7 +55,7 @@ class Asked:
         return engine_at(self.home, read_only=read_only)
 
 
-def engine_at(home: Home, *, read_only: bool) -> Engine:
+def engine_at(home: StoreLocation, *, read_only: bool) -> Engine:
     """Open the graph that a task or another process was told of."""
     return open_graph(home.uri, read_only=read_only, storage_options=dict(home.options))
 
@@ -64,7 +64,7 @@ def engine_at(home: Home, *, read_only: bool) -> Engine:
 class Pin:
     """One version of one table, and the commit that shows it."""
 
-    home: Home
+    home: StoreLocation
     table_key: TableKey
     at: TableAt
     commit: str | None
@@ -79,7 +79,7 @@ class Pin:
         return self.home.store().tables.open(self.at)
 
 
-def asked(options: Mapping[str, str]) -> Asked:
+def read_options(options: Mapping[str, str]) -> ReadOptions:
     """Read the options of a use of the data source; unknown ones are refused by name."""
     _refuse_retired(options)
     require_known(options, OPTIONS, "omnigraph")
@@ -90,16 +90,16 @@ def asked(options: Mapping[str, str]) -> Asked:
             hint="add .option('type', 'Person')",
         )
     columns = options.get("columns")
-    return Asked(
+    return ReadOptions(
         home=home,
         branch=branch_name(options.get("branch") or MAIN, "spark"),
         type_name=options["type"],
-        at=_moment(options.get("at")),
+        at=_parse_moment(options.get("at")),
         columns=None if columns is None else tuple(one.strip() for one in columns.split(",")),
         filter=options.get("filter"),
         forms=Forms(
-            _one_of(options.get("vectors", VectorForm.ARRAY), VectorForm, "vectors"),
-            _one_of(options.get("blobs", BlobForm.DESCRIPTOR), BlobForm, "blobs"),
+            _parse_word(options.get("vectors", VectorForm.ARRAY), VectorForm, "vectors"),
+            _parse_word(options.get("blobs", BlobForm.DESCRIPTOR), BlobForm, "blobs"),
         ),
     )
 
@@ -109,7 +109,7 @@ def absolute(uri: str) -> str:
     return uri if "://" in uri else os.path.abspath(os.path.expanduser(uri))
 
 
-def home_of(options: Mapping[str, str], name: str) -> Home:
+def home_of(options: Mapping[str, str], name: str) -> StoreLocation:
     """The graph that options name, and how to reach it."""
     uri = options.get("path")
     if not uri:
@@ -117,7 +117,7 @@ def home_of(options: Mapping[str, str], name: str) -> Home:
             f"format('{name}') needs the graph: pass its uri to load() or save(); nothing was read or written"
         )
     store = {key[len(STORE) :]: value for key, value in options.items() if key.startswith(STORE)}
-    return Home.of(absolute(uri), store)
+    return StoreLocation.of(absolute(uri), store)
 
 
 def _refuse_retired(options: Mapping[str, str]) -> None:
@@ -145,7 +145,7 @@ def require_known(options: Mapping[str, str], known: Sequence[str], name: str) -
 _Word = TypeVar("_Word", VectorForm, BlobForm)
 
 
-def _one_of(text: str, words: type[_Word], name: str) -> _Word:
+def _parse_word(text: str, words: type[_Word], name: str) -> _Word:
     try:
         return words(text)
     except ValueError as error:
@@ -155,7 +155,7 @@ def _one_of(text: str, words: type[_Word], name: str) -> _Word:
         ) from error
 
 
-def _moment(text: str | None) -> At | None:
+def _parse_moment(text: str | None) -> At | None:
     """A commit id, a manifest version, or a moment in RFC 3339."""
     if text is None:
         return None
@@ -167,7 +167,7 @@ def _moment(text: str | None) -> At | None:
         return text
 
 
-def pinned(asked: Asked) -> Pin:
+def pin_graph(asked: ReadOptions) -> Pin:
     """Look at the graph once: everything that is read later is read of what is seen now."""
     engine = asked.engine()
     try:
@@ -176,7 +176,7 @@ def pinned(asked: Asked) -> Pin:
         engine.stop()
 
 
-def pin_of(engine: Engine, view: View, asked: Asked) -> Pin:
+def pin_of(engine: Engine, view: View, asked: ReadOptions) -> Pin:
     """The version of a type's table that a view shows."""
     type_ = view.catalog.table(asked.type_name)
     key = type_.table_key

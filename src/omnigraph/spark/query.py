@@ -48,7 +48,7 @@ from omnigraph.compile.operators import (
 )
 from omnigraph.compile.plan import Plan
 from omnigraph.engine.engine import Engine
-from omnigraph.engine.read.past import compiled
+from omnigraph.engine.read.past import compile_as_of
 from omnigraph.engine.read.verbs import Answer
 from omnigraph.errors import InternalError
 from omnigraph.ids import edge_key, node_key
@@ -59,11 +59,11 @@ from omnigraph.runtime import datetime_of
 from omnigraph.spark.bridge import from_spark
 from omnigraph.spark.expressions import (
     condition,
+    make_unsupported_error,
     operand,
     spark_name,
-    unsupported,
 )
-from omnigraph.spark.runner import collected, spark_runner
+from omnigraph.spark.runner import collect_job, spark_runner
 from omnigraph.spark.tables import ID, SparkGraph
 from omnigraph.values import dataclass
 
@@ -80,7 +80,7 @@ def spark_query(
     spark: Any = None,
 ) -> Answer:
     """Run a read on one view with Spark's joins; the rows of the result come to this process."""
-    found = compiled(engine.plans, view, source, name)
+    found = compile_as_of(engine.plans, view, source, name)
     now = datetime_of(engine.runtime.now_us() // 1000 * 1000)
     plan = fill(found.plan, arguments(found.checked, params), now)
     graph = SparkGraph(
@@ -108,7 +108,7 @@ def run_on_spark(plan: Plan, graph: SparkGraph) -> pa.Table:
         ),
         F.lit(1).alias(ALONE),
     )
-    answer = collected(graph.spark, f"query {plan.name}", frame)
+    answer = collect_job(graph.spark, f"query {plan.name}", frame)
     columns = [
         _property(answer[f"c{i}"], replace(one.type, nullable=True))
         for i, one in enumerate(plan.root.columns)
@@ -178,11 +178,11 @@ class Lowering:
             case Scan():
                 return self._scan(operator)
             case Argument(variables=variables):
-                return self._argument(variables, around)
+                return self._read_argument(variables, around)
             case Expand():
                 return self._expand(operator, self.rows(operator.input, around))
             case Filter(conditions=tests):
-                return self._kept(tests, self.rows(operator.input, around))
+                return self._filter_rows(tests, self.rows(operator.input, around))
             case Product():
                 return self._product(operator, around)
             case Anti():
@@ -197,7 +197,7 @@ class Lowering:
                 rows = self.rows(below, around)
                 return replace(rows, frame=_cut(rows.frame, window))
             case Rank():
-                raise unsupported("ranking by relevance")
+                raise make_unsupported_error("ranking by relevance")
             case Project():
                 raise InternalError("a projection is only at the top of a plan; nothing was read")
             case _:
@@ -205,18 +205,18 @@ class Lowering:
 
     def _scan(self, operator: Scan) -> Rows:
         if operator.search:
-            raise unsupported(f"{operator.search[0].function}()")
+            raise make_unsupported_error(f"{operator.search[0].function}()")
         labels = self.labels(operator.variable)
         frame = self.graph.frame(node_key(operator.type_name), labels, operator.filter)
-        return self._kept(operator.filter, Rows(frame, frozenset({operator.variable})))
+        return self._filter_rows(operator.filter, Rows(frame, frozenset({operator.variable})))
 
-    def _kept(self, tests: Sequence[Test], rows: Rows) -> Rows:
+    def _filter_rows(self, tests: Sequence[Test], rows: Rows) -> Rows:
         frame = rows.frame
         for test in tests:
             frame = frame.where(condition(test, self.place))
         return replace(rows, frame=frame)
 
-    def _argument(self, variables: Sequence[str], around: Rows) -> Rows:
+    def _read_argument(self, variables: Sequence[str], around: Rows) -> Rows:
         if not variables:
             return _nothing_bound(self.graph.spark)
         ids = [self.label(name, ID) for name in variables]
@@ -287,9 +287,9 @@ class Lowering:
             return steps
         if operator.high == 1:
             return steps.distinct()
-        return self._reached(operator, steps.distinct().localCheckpoint(), rows)
+        return self._reach_pairs(operator, steps.distinct().localCheckpoint(), rows)
 
-    def _reached(self, operator: Expand, steps: DataFrame, rows: Rows) -> DataFrame:
+    def _reach_pairs(self, operator: Expand, steps: DataFrame, rows: Rows) -> DataFrame:
         """Pairs within a distance: each once, the source itself only through a loop of its own."""
         source = F.col(self.label(operator.source, ID))
         sources = rows.frame.select(source.alias("__near")).dropna().distinct()
@@ -370,9 +370,9 @@ class Lowering:
             case PropertyRef() | EntityRef() | Const() | ParamRef() | Now():
                 return operand(expr, self.place)
             case TextMatch(function=function):
-                raise unsupported(f"{function}()")
+                raise make_unsupported_error(f"{function}()")
             case Nearest() | Bm25() | Rrf():
-                raise unsupported(f"{type(expr).__name__.lower()}()")
+                raise make_unsupported_error(f"{type(expr).__name__.lower()}()")
             case Aggregate():
                 raise InternalError("an aggregate is read from groups; nothing was read")
             case _:

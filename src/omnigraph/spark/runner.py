@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from omnigraph.errors import EngineError, InternalError, OmniError, StorageError, UserInputError
 from omnigraph.pipeline.steps import Each, Shuffle, Step
 from omnigraph.runtime import SYSTEM
-from omnigraph.spark.packets import Packing, packed, unpacked
+from omnigraph.spark.packets import Packing, pack_packet, unpack_packet
 from omnigraph.spark.sessions import (
     is_connect,
     is_local,
@@ -85,10 +85,10 @@ class SparkRunner:
         match step:
             case Each():
                 return _answer(
-                    step, collected(self.spark, step.name, self._each(step)), len(step.splits)
+                    step, collect_job(self.spark, step.name, self._each(step)), len(step.splits)
                 )
             case Shuffle():
-                return _answer(step, collected(self.spark, step.name, self._shuffle(step)))
+                return _answer(step, collect_job(self.spark, step.name, self._shuffle(step)))
             case _:
                 assert_never(step)
 
@@ -155,23 +155,23 @@ def _each_task(step: Each) -> Callable[[Batches], Batches]:
     def task(batches: Batches) -> Batches:
         # Spark begins with the first partitions.
         for turn in _numbers(batches):
-            yield from _guarded(turns[turn], run, splits[turns[turn]])
+            yield from _guard_task(turns[turn], run, splits[turns[turn]])
         settle()
 
     return task
 
 
-def _guarded(part: int, work: Callable[[Any], Iterator[pa.Table]], given: Any) -> Batches:
+def _guard_task(part: int, work: Callable[[Any], Iterator[pa.Table]], given: Any) -> Batches:
     """Say what a task says; an error of ours is an answer, since to try again would only repeat it."""
     try:
         for table in work(given):
             if table.num_rows:
-                yield _said(part, Told.ROWS, packed(table))
+                yield _encode_message(part, Told.ROWS, pack_packet(table))
     except OmniError as error:
         if _may_pass(error):
             raise
-        yield _said(part, Told.ERROR, pickle.dumps(error))
-    yield _said(part, Told.DONE, b"")
+        yield _encode_message(part, Told.ERROR, pickle.dumps(error))
+    yield _encode_message(part, Told.DONE, b"")
 
 
 def _may_pass(error: OmniError) -> bool:
@@ -181,7 +181,7 @@ def _may_pass(error: OmniError) -> bool:
     return isinstance(error, StorageError) and tried < STORAGE_TRIES
 
 
-def _said(part: int, told: Told, data: bytes) -> pa.RecordBatch:
+def _encode_message(part: int, told: Told, data: bytes) -> pa.RecordBatch:
     return pa.RecordBatch.from_pydict(
         {"part": [part], "told": [int(told)], "data": [data]}, schema=_ANSWER_SCHEMA
     )
@@ -234,25 +234,25 @@ def _decide_task(step: Shuffle) -> Callable[[Batches], Batches]:
                 bucket = number.as_py()
                 if told.as_py() == Told.ERROR:
                     part, error = pickle.loads(data.as_py())
-                    yield _said(part, Told.ERROR, pickle.dumps(error))
+                    yield _encode_message(part, Told.ERROR, pickle.dumps(error))
                 else:
-                    rows[side.as_py()].append(unpacked(data))
+                    rows[side.as_py()].append(unpack_packet(data))
         if bucket is not None:
-            sought = {name: _joined(rows.pop(name), schema) for name, schema in sides.items()}
-            yield from _guarded(bucket, decide, sought)
+            sought = {name: _join_tables(rows.pop(name), schema) for name, schema in sides.items()}
+            yield from _guard_task(bucket, decide, sought)
         settle()
 
     return task
 
 
-def _joined(tables: Sequence[pa.Table], schema: pa.Schema) -> pa.Table:
+def _join_tables(tables: Sequence[pa.Table], schema: pa.Schema) -> pa.Table:
     return pa.concat_tables(tables) if tables else schema.empty_table()
 
 
 # ---- answers: what comes back to the driver
 
 
-def collected(spark: SparkSession, name: str, frame: DataFrame) -> pa.Table:
+def collect_job(spark: SparkSession, name: str, frame: DataFrame) -> pa.Table:
     """Run a job in a thread of its own, so that giving up does not have to wait for it."""
     group = f"omnigraph-{name}-{SYSTEM.new_id()}"
     answer: Future[pa.Table] = Future()
@@ -330,5 +330,5 @@ def _answer(step: Step, answers: pa.Table, parts: int | None = None) -> pa.Table
         )
     rows = [i for i, what in enumerate(told) if what == Told.ROWS]
     rows.sort(key=lambda i: part[i])
-    tables = [unpacked(answers["data"][i]) for i in rows]
+    tables = [unpack_packet(answers["data"][i]) for i in rows]
     return pa.concat_tables([step.out.empty_table(), *(t.cast(step.out) for t in tables)])

@@ -65,12 +65,12 @@ def session(
     """
     running = active()
     if running is not None:
-        return running if not conf else _settled(running, conf)
+        return running if not conf else _configure_running(running, conf)
     cores = max(2, os.cpu_count() or 1)
     chosen = master or os.environ.get(MASTER) or os.environ.get("SPARK_REMOTE")
     chosen = chosen or f"local[{cores},{TASK_TRIES}]"
     if chosen.startswith(CONNECT):
-        return _connected(chosen, conf)
+        return _connect(chosen, conf)
     _prepare_environment()
     settings = _settings(chosen, cores, memory, quick=quick) | _texts(conf)
     builder = SparkSession.builder.master(chosen).appName(app)
@@ -88,14 +88,14 @@ def session(
         ) from error
 
 
-def _connected(address: str, conf: Mapping[str, Any]) -> SparkSession:
+def _connect(address: str, conf: Mapping[str, Any]) -> SparkSession:
     place = urlsplit(address)
     try:
         # The client would go on asking for minutes; whoever is not there at all is told at once.
         with create_connection((place.hostname, place.port or CONNECT_PORT), CONNECT_SECONDS):
             pass
         found: SparkSession = SparkSession.builder.remote(address).getOrCreate()
-        return _settled(found, conf)
+        return _configure_running(found, conf)
     except (PySparkException, ImportError, OSError, ValueError, RuntimeError) as error:
         raise ConfigError(
             f"there is no Spark Connect session at '{address}': {_first_line(error)}; no changes were made",
@@ -138,7 +138,7 @@ def parallelism(spark: SparkSession) -> int:
     return max(1, int(spark.sparkContext.defaultParallelism))
 
 
-def _settled(running: SparkSession, conf: Mapping[str, Any]) -> SparkSession:
+def _configure_running(running: SparkSession, conf: Mapping[str, Any]) -> SparkSession:
     for name, value in _texts(conf).items():
         running.conf.set(name, value)
     return running

@@ -12,7 +12,7 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from omnigraph.engine.write.beacon import put_out, scratch_area, shine
+from omnigraph.engine.write.beacon import remove_heartbeat, scratch_area, write_heartbeat
 from omnigraph.engine.write.load import KINDS
 from omnigraph.engine.write.sources import SpilledFrame
 from omnigraph.errors import UserInputError
@@ -20,10 +20,10 @@ from omnigraph.ids import LoadMode, OperationId
 from omnigraph.pipeline.splits import Portion, Spilled
 from omnigraph.runtime import SYSTEM
 from omnigraph.spark.batches import QUERY_ID, Batch, planned_at
-from omnigraph.spark.frames import FILE_BYTES, gathered, no_rows
-from omnigraph.spark.places import Asked
+from omnigraph.spark.frames import FILE_BYTES, gather_batches, no_rows
+from omnigraph.spark.places import ReadOptions
 from omnigraph.spark.workers import settle
-from omnigraph.spark.writes import written
+from omnigraph.spark.writes import write_frames
 from omnigraph.storage.store import Store
 from omnigraph.values import dataclass
 
@@ -43,7 +43,7 @@ class Spilt(WriterCommitMessage):
 class Purpose:
     """What a write is for: the table, how, under whose name, and where its rows wait."""
 
-    asked: Asked
+    asked: ReadOptions
     columns: StructType
     mode: str
     actor: str | None
@@ -59,9 +59,9 @@ class Purpose:
         store = self.asked.home.store()
         area = scratch_area(self.operation)
         portions = []
-        for turn, rows in enumerate(gathered(batches, FILE_BYTES)):
+        for turn, rows in enumerate(gather_batches(batches, FILE_BYTES)):
             # Should this write never end, cleanup finds its files through the beacon.
-            shine(store.objects, self.operation, SYSTEM)
+            write_heartbeat(store.objects, self.operation, SYSTEM)
             path = f"{area}/rows-{partition}-{attempt}-{turn}.lance"
             store.scratch.write(path, rows)
             portions.append(Portion(Spilled(path), rows.nbytes, rows.num_rows))
@@ -78,7 +78,7 @@ class Purpose:
             if batch is not None and batch.was_written_by_name(engine, self.asked.branch):
                 return
             portions = _in_order(messages) or self._nothing(engine.store)
-            written(
+            write_frames(
                 engine,
                 {self.asked.type_name: SpilledFrame(portions)},
                 None,
@@ -94,7 +94,7 @@ class Purpose:
 
     def _nothing(self, store: Store) -> tuple[Portion, ...]:
         """What tasks kept when there was no row: the columns."""
-        shine(store.objects, self.operation, SYSTEM)
+        write_heartbeat(store.objects, self.operation, SYSTEM)
         return (no_rows(self.columns, f"{scratch_area(self.operation)}/none.lance", store),)
 
     def give_up(self, messages: Sequence[Any]) -> None:
@@ -104,11 +104,11 @@ class Purpose:
     def _remove(self, store: Store, messages: Sequence[Any]) -> None:
         """Remove scratch files that were read, under the names that tasks, or this process, wrote them."""
         for operation in {self.operation, *(one.operation for one in messages if one is not None)}:
-            put_out(store.objects, operation)
+            remove_heartbeat(store.objects, operation)
 
 
 def purpose_of(
-    asked: Asked, columns: StructType, options: Mapping[str, str], *, overwrite: bool
+    asked: ReadOptions, columns: StructType, options: Mapping[str, str], *, overwrite: bool
 ) -> Purpose:
     """Read the options of a write."""
     if asked.at is not None:

@@ -14,7 +14,7 @@ from omnigraph.errors import ConfigError
 from omnigraph.pipeline.splits import cut_table
 from omnigraph.spark.bridge import Forms, arrow_schema, require_readable, spark_schema, to_spark
 from omnigraph.spark.feed import ChangeSource
-from omnigraph.spark.places import Asked, Pin, asked, pinned
+from omnigraph.spark.places import Pin, ReadOptions, pin_graph, read_options
 from omnigraph.spark.runner import last_words
 from omnigraph.spark.sink import BatchWriter, StreamWriter, purpose_of
 from omnigraph.spark.workers import settle
@@ -34,9 +34,9 @@ class GraphSource(DataSource):
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
         self.options = options
-        self.asked: Asked = asked(options)
+        self.asked: ReadOptions = read_options(options)
         # A branch that the first write makes is not there yet, and nothing can be read of it.
-        self.pin: Pin | None = pinned(self.asked) if "from_branch" not in options else None
+        self.pin: Pin | None = pin_graph(self.asked) if "from_branch" not in options else None
 
     @classmethod
     def name(cls) -> str:
@@ -45,7 +45,7 @@ class GraphSource(DataSource):
 
     def _read(self) -> Pin:
         if self.pin is None:
-            self.pin = pinned(self.asked)
+            self.pin = pin_graph(self.asked)
         return self.pin
 
     def schema(self) -> StructType:

@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 from omnigraph.engine.engine import Engine
 from omnigraph.errors import UserInputError
 from omnigraph.ids import MAIN
-from omnigraph.pipeline.home import Home
+from omnigraph.pipeline.home import StoreLocation
 from omnigraph.spark.batches import Batch, query_of
 from omnigraph.spark.places import absolute, engine_at
 from omnigraph.spark.transaction import Transaction
@@ -23,7 +23,7 @@ Fill = Callable[[Transaction, DataFrame], None]
 class _Elsewhere:
     """A graph that another process opens; only the way to it travels."""
 
-    home: Home
+    home: StoreLocation
     starter: Any = None
     """The session that started the stream; the session of a batch is a copy that knows no streams."""
 
@@ -68,10 +68,12 @@ class EachBatch:
         home = graph.home if isinstance(graph, _Elsewhere) else graph._engine.home
         # A relative path means another place in another process.
         there = replace(home, uri=absolute(home.uri))
-        return _arrived, (there, self.fill, self.stream, self.branch, self.actor)
+        return _make_batch_writer, (there, self.fill, self.stream, self.branch, self.actor)
 
 
-def _arrived(home: Home, fill: Fill, stream: str, branch: str, actor: str | None) -> EachBatch:
+def _make_batch_writer(
+    home: StoreLocation, fill: Fill, stream: str, branch: str, actor: str | None
+) -> EachBatch:
     starter = SparkSession.getActiveSession()
     return EachBatch(
         graph=_Elsewhere(home, starter), fill=fill, stream=stream, branch=branch, actor=actor

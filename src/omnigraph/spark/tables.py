@@ -15,7 +15,7 @@ from omnigraph.engine.read.opened import Names
 from omnigraph.engine.read.pushdown import sql
 from omnigraph.ids import TableKey
 from omnigraph.manifest.snapshot import Snapshot
-from omnigraph.pipeline.home import Home
+from omnigraph.pipeline.home import StoreLocation
 from omnigraph.spark.bridge import Forms, arrow_schema, spark_schema
 from omnigraph.spark.expressions import literal
 from omnigraph.spark.places import Pin
@@ -30,7 +30,7 @@ class SparkGraph:
     """The tables of one snapshot as frames."""
 
     spark: SparkSession
-    home: Home
+    home: StoreLocation
     catalog: Catalog
     snapshot: Snapshot
     names: Names
@@ -47,12 +47,12 @@ class SparkGraph:
         pin = Pin(
             home=self.home, table_key=key, at=entry.at, commit=None, type=type_, schema=table.schema
         )
-        stored = {name: self._stored(key, name) for name in columns}
+        stored = {name: self._find_stored_name(key, name) for name in columns}
         there = [one for one in dict.fromkeys(stored.values()) if one in table.schema.names]
         read = there or [ID]
         schema = spark_schema(table.schema, read, Forms())
         wanted = arrow_schema(schema)
-        filter = None if key in self.names else _pushed(tests, table.schema.names)
+        filter = None if key in self.names else _render_pushdown(tests, table.schema.names)
         parts = parts_of(Part(pin, (), filter, wanted, Forms()))
         if not parts:
             return self._empty(type_, columns)
@@ -68,7 +68,7 @@ class SparkGraph:
             )
         )
 
-    def _stored(self, key: TableKey, name: str) -> str:
+    def _find_stored_name(self, key: TableKey, name: str) -> str:
         """What a property was called at the time that is read; a name no column has when it was not there."""
         known = self.names.get(key)
         if known is None or name in (ID, "src", "dst"):
@@ -85,7 +85,7 @@ class SparkGraph:
         )
 
 
-def _pushed(tests: Sequence[Test], names: Sequence[str]) -> str | None:
+def _render_pushdown(tests: Sequence[Test], names: Sequence[str]) -> str | None:
     """The tests that storage evaluates; Spark tests all of them again, which costs little."""
     texts = [
         text

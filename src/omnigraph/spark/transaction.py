@@ -12,7 +12,7 @@ from omnigraph.manifest.names import branch_name
 from omnigraph.manifest.records import GraphCommit
 from omnigraph.spark.batches import Batch
 from omnigraph.spark.runner import spark_runner
-from omnigraph.spark.writes import Handle, written
+from omnigraph.spark.writes import Handle, write_frames
 
 
 class Transaction:
@@ -97,7 +97,7 @@ class Transaction:
     def _write(self) -> Loaded:
         merges = "merge" in self._modes.values()
         strict = [name for name, mode in self._modes.items() if mode == "append"]
-        return written(
+        return write_frames(
             self._engine,
             self._frames,
             self._runner,

@@ -11,11 +11,11 @@ def settle() -> None:
     A worker looks through all its objects after every task, which takes longer than many a task: what modules hold
     is there for good.
     """
-    _settled(len(sys.modules))
+    _freeze_modules(len(sys.modules))
 
 
 @cache
-def _settled(modules: int) -> None:
+def _freeze_modules(modules: int) -> None:
     # Once for every set of modules: what is frozen is never looked at again, so that it must not happen task by task.
     gc.collect()
     gc.freeze()

@@ -4,15 +4,15 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Protocol
 
 from omnigraph.engine.engine import Engine
-from omnigraph.engine.upkeep.indices import indexed_after
-from omnigraph.engine.upkeep.light import tend
+from omnigraph.engine.upkeep.indices import index_after_load
+from omnigraph.engine.upkeep.light import maintain_touched
 from omnigraph.engine.write.cutting import Size
-from omnigraph.engine.write.load import Choice
+from omnigraph.engine.write.load import RunnerChoice
 from omnigraph.engine.write.sources import SpilledFrame
 from omnigraph.engine.write.verbs import Loaded, load
 from omnigraph.ids import BranchName
-from omnigraph.pipeline.chores import RunnerHands
-from omnigraph.pipeline.home import Home
+from omnigraph.pipeline.chores import RunnerWorkers
+from omnigraph.pipeline.home import StoreLocation
 from omnigraph.pipeline.local import LocalRunner
 from omnigraph.pipeline.splits import Portion
 from omnigraph.spark.frames import frame_splits
@@ -26,7 +26,7 @@ class Handle(Protocol):
     def _engine(self) -> Engine: ...
 
 
-def written(
+def write_frames(
     engine: Engine,
     tables: Mapping[str, Any],
     runner: SparkRunner | None,
@@ -42,8 +42,8 @@ def written(
     hands = runner or LocalRunner(engine.settings.load_concurrency)
     count = engine.settings.maintenance_concurrency
 
-    def choose(size: Size) -> Choice:
-        return Choice(hands, "the rows came from Spark", _portions)
+    def choose(size: Size) -> RunnerChoice:
+        return RunnerChoice(hands, "the rows came from Spark", _portions)
 
     done = load(
         engine,
@@ -59,12 +59,12 @@ def written(
     if done.commit is not None:
         lent = None
         if runner is not None and runner.is_remote:
-            lent = RunnerHands(runner=runner, home=engine.home, count=count)
-        indexed_after(engine, done.branch, done.commit.tables, actor, lent)
-        tend(engine, done.branch, done.commit.tables)
+            lent = RunnerWorkers(runner=runner, home=engine.home, count=count)
+        index_after_load(engine, done.branch, done.commit.tables, actor, lent)
+        maintain_touched(engine, done.branch, done.commit.tables)
     return done
 
 
-def _portions(frame: Any, home: Home, area: str) -> Sequence[Portion]:
+def _portions(frame: Any, home: StoreLocation, area: str) -> Sequence[Portion]:
     """Rows that were spilled before are where they are; those of a frame are spilled now."""
     return frame.portions if isinstance(frame, SpilledFrame) else frame_splits(frame, home, area)

@@ -13,7 +13,7 @@ from omnigraph.storage.blobs import (
     BlobForm,
     as_descriptor,
     is_external,
-    restaged,
+    restage_blobs,
 )
 from omnigraph.storage.faults import Place, faults
 from omnigraph.storage.object_faults import Doing
@@ -97,7 +97,7 @@ class BlobReads:
                 return pa.array(self._contents(batch, name, stored.is_valid()), pa.large_binary())
             case BlobForm.INPUT:
                 managed = pc.invert(pc.fill_null(is_external(stored), True))
-                return restaged(stored, self._contents(batch, name, managed))
+                return restage_blobs(stored, self._contents(batch, name, managed))
 
     def _contents(self, batch: pa.RecordBatch, name: str, which: pa.Array) -> list[bytes | None]:
         positions = pc.indices_nonzero(which).to_pylist()

@@ -90,7 +90,7 @@ def is_external(stored: pa.Array) -> pa.Array:
     return pc.equal(pc.struct_field(stored, "kind"), _EXTERNAL)
 
 
-def restaged(stored: pa.Array, contents: list[bytes | None]) -> pa.Array:
+def restage_blobs(stored: pa.Array, contents: list[bytes | None]) -> pa.Array:
     """Combine stored descriptors and the managed bytes into `BLOB_INPUT`."""
     external = pc.fill_null(is_external(stored), False)
     data = pa.array(contents, pa.large_binary())

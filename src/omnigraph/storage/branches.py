@@ -112,7 +112,7 @@ def ref(datasets: Datasets, objects: Objects, path: str, branch: str) -> BranchR
     if text is None:
         return None
     try:
-        return _stored(branch, json.loads(text))
+        return _decode_ref(branch, json.loads(text))
     except (ValueError, KeyError, TypeError) as error:
         raise StorageError(
             f"the ref of branch '{branch}' in '{path}/{REFS}' cannot be read ({error}): {shorten(text)}; "
@@ -122,7 +122,7 @@ def ref(datasets: Datasets, objects: Objects, path: str, branch: str) -> BranchR
         ) from error
 
 
-def _stored(branch: str, facts: Mapping[str, Any]) -> BranchRef:
+def _decode_ref(branch: str, facts: Mapping[str, Any]) -> BranchRef:
     """A ref as Lance stores it."""
     return BranchRef(
         name=branch,

@@ -56,7 +56,7 @@ def built(
     """Sort the rows of some fragments and fill an empty segment with them; None when Lance had better do it."""
     if not _is_fit(dataset, column, fragments):
         return None
-    found = _sorted(dataset, column, fragments)
+    found = _sort_column(dataset, column, fragments)
     if found is None:
         return None
     form = _Form.of(dataset, empty())
@@ -73,7 +73,7 @@ def _is_fit(dataset: LanceDataset, column: str, fragments: Sequence[int]) -> boo
 # ---- sorting
 
 
-def _sorted(dataset: LanceDataset, column: str, fragments: Sequence[int]) -> Sorted | None:
+def _sort_column(dataset: LanceDataset, column: str, fragments: Sequence[int]) -> Sorted | None:
     rows = dataset.scanner(
         columns=[column],
         with_row_address=True,

@@ -70,15 +70,15 @@ def do(dataset: LanceDataset, work: Work) -> Any:
 def _segment(dataset: LanceDataset, work: SegmentWork) -> Index:
     if work.type == TEXT:
         # A text segment that did not pass through here makes every text query on the column fail.
-        return dataset.merge_existing_index_segments([_trained(dataset, work, work.fragments)])
+        return dataset.merge_existing_index_segments([_train_index(dataset, work, work.fragments)])
     sorted_here = None
     if work.type == BTREE:
-        empty = partial(_trained, dataset, work, ())
+        empty = partial(_train_index, dataset, work, ())
         sorted_here = btrees.built(dataset, work.column, work.fragments, empty)
-    return sorted_here or _trained(dataset, work, work.fragments)
+    return sorted_here or _train_index(dataset, work, work.fragments)
 
 
-def _trained(dataset: LanceDataset, work: SegmentWork, fragments: Sequence[int]) -> Index:
+def _train_index(dataset: LanceDataset, work: SegmentWork, fragments: Sequence[int]) -> Index:
     return dataset.create_index_uncommitted(
         work.column,
         work.type,
@@ -89,12 +89,12 @@ def _trained(dataset: LanceDataset, work: SegmentWork, fragments: Sequence[int])
     )
 
 
-def own(dataset: LanceDataset) -> Hand:
+def run_here(dataset: LanceDataset) -> Hand:
     """Do everything in this process, one after the other."""
     return lambda work: [Made(do(dataset, one)) for one in work]
 
 
-def lent(at: TableAt, hands: Hands) -> Hand:
+def run_elsewhere(at: TableAt, hands: Hands) -> Hand:
     """Let others do it: work travels as chores, and what came of it travels back."""
 
     def hand(work: Sequence[Work]) -> list[Made]:
@@ -104,7 +104,7 @@ def lent(at: TableAt, hands: Hands) -> Hand:
     return hand
 
 
-def done(dataset: LanceDataset, chore: Chore, place: Place) -> bytes:
+def run_task(dataset: LanceDataset, chore: Chore, place: Place) -> bytes:
     """Do a chore that arrived, and spell what came of it."""
     result = do(dataset, pickle.loads(chore.work))
     files = index_files([result]) if isinstance(result, Index) else data_files(result.new_fragments)

@@ -59,7 +59,7 @@ def _apply(fields: dict[str, tuple[bytes, ...]], change: ColumnChange, free_id: 
             _require(name in fields, f"there is no column '{name}'")
             _require(to not in fields, f"column '{to}' exists")
             head, *children = fields.pop(name)
-            fields[to] = (_renamed(head, to), *children)
+            fields[to] = (_rename_field(head, to), *children)
 
 
 def _require(holds: bool, message: str) -> None:
@@ -104,7 +104,7 @@ def _new_field(field: pa.Field, free_id: int) -> tuple[bytes, ...]:
     return tuple(protos[free_id:])
 
 
-def _renamed(proto: bytes, name: str) -> bytes:
+def _rename_field(proto: bytes, name: str) -> bytes:
     text = name.encode()
     renamed = bytearray()
     position = 0

@@ -49,11 +49,11 @@ def commit(
         with faults(Doing.WRITE, place):
             landed = LanceDataset.commit(dataset, ours, max_retries=0, commit_lock=fence)
     except OmniError as error:
-        return _settled(datasets, base, ours.uuid, error)
+        return _resolve_failed(datasets, base, ours.uuid, error)
     datasets.settle(base.path)
     if fence is None:
         _prove(datasets, base, landed, ours.uuid)
-    return _landed(datasets, base, landed, ours.uuid)
+    return _make_landed(datasets, base, landed, ours.uuid)
 
 
 def transaction_infos(
@@ -75,7 +75,7 @@ def _fence(expected: Version) -> Callable[[int], AbstractContextManager[None]]:
     return lock
 
 
-def _settled(datasets: Datasets, base: TableAt, uuid: str, error: OmniError) -> Landed:
+def _resolve_failed(datasets: Datasets, base: TableAt, uuid: str, error: OmniError) -> Landed:
     """Find out what a failed commit did: the answer of one that landed may have been lost."""
     following = replace(base, version=Version(base.version + 1))
     try:
@@ -89,7 +89,7 @@ def _settled(datasets: Datasets, base: TableAt, uuid: str, error: OmniError) -> 
         # The store does not answer; the first error says more than the second.
         raise error from None
     if landed is not None:
-        return _landed(datasets, base, landed, uuid)
+        return _make_landed(datasets, base, landed, uuid)
     if isinstance(error, HeadMoved):
         raise HeadMoved(base.path, base.version, head) from error.__cause__
     raise error
@@ -106,7 +106,7 @@ def _prove(datasets: Datasets, base: TableAt, landed: LanceDataset, uuid: str) -
         raise Interleaved(base.path, expected, None)
 
 
-def _landed(datasets: Datasets, base: TableAt, dataset: LanceDataset, uuid: str) -> Landed:
+def _make_landed(datasets: Datasets, base: TableAt, dataset: LanceDataset, uuid: str) -> Landed:
     at = replace(base, version=Version(dataset.version))
     datasets.hold(at, dataset)
     return Landed(at=at, row_count=int(dataset.count_rows()), uuid=uuid)

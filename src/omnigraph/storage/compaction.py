@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from lance import LanceDataset, LanceOperation
 from lance.optimize import Compaction
 
-from omnigraph.storage.chores import Hand, RewriteWork, own
+from omnigraph.storage.chores import Hand, RewriteWork, run_here
 from omnigraph.storage.digests import Digests
 from omnigraph.storage.fragments import fragment_infos, fragment_rows
 from omnigraph.storage.indices import losing, segment_fragments
@@ -38,7 +38,7 @@ def compact(
     )
     if not plan.tasks:
         return None
-    made = (hand or own(dataset))([RewriteWork(task) for task in plan.tasks])
+    made = (hand or run_here(dataset))([RewriteWork(task) for task in plan.tasks])
     done = [one.result for one in made]
     groups = [LanceOperation.RewriteGroup(r.original_fragments, r.new_fragments) for r in done]
     old = {fragment.id for r in done for fragment in r.original_fragments}

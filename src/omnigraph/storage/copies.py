@@ -22,7 +22,7 @@ _OF_A_LINE: Final = ("row_id_meta", "created_at_version_meta", "last_updated_at_
 """What a line says of its rows; the line that takes them over says it anew when it commits."""
 
 
-def copied(
+def copy_fragments(
     objects: Objects,
     target: LanceTable,
     source: LanceTable,
@@ -45,7 +45,7 @@ def copied(
         return None
     home = f"{branch_path(target.at.path, target.at.branch)}/{_DATA}"
     fresh = [
-        _taken(objects, home, part.to_json(), files)
+        _copy_fragment(objects, home, part.to_json(), files)
         for part, files in zip(parts, places, strict=True)
     ]
     names = [f"{_DATA}/{file['path']}" for part in fresh for file in part["files"]]
@@ -69,7 +69,7 @@ def _files(dataset: LanceDataset, at: TableAt, fragment: Any) -> list[str | None
     ]
 
 
-def _taken(
+def _copy_fragment(
     objects: Objects, home: str, fragment: Mapping[str, Any], files: Sequence[str | None]
 ) -> dict[str, Any]:
     """Copy the files of a fragment and describe it as one that is not yet of any line."""

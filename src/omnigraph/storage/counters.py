@@ -85,7 +85,7 @@ def record(cost: Cost, amount: int = 1) -> None:
         costs.add(cost, amount)
 
 
-def carried(function: Callable[_P, _R]) -> Callable[_P, _R]:
+def carry_context(function: Callable[_P, _R]) -> Callable[_P, _R]:
     """Bind a function to this context, so that a thread which runs it counts here."""
     context = copy_context()
 

@@ -102,7 +102,7 @@ class Datasets:
     def place_of(self, at: TableAt) -> Place:
         """Name a version for an error; one that is held open may be removed all the same."""
         return replace(
-            self.place(at.path, at.branch, at.version), reclaimed=lambda: self._reclaimed(at)
+            self.place(at.path, at.branch, at.version), reclaimed=lambda: self._find_reclaimed(at)
         )
 
     def at(self, at: TableAt) -> LanceDataset:
@@ -113,9 +113,9 @@ class Datasets:
         # Threads that want the same version at once open it once.
         with self._turns[hash(at) % len(self._turns)]:
             held = self._held.get(at)
-            return held if held is not None else self._opened(at)
+            return held if held is not None else self._open_version(at)
 
-    def _opened(self, at: TableAt) -> LanceDataset:
+    def _open_version(self, at: TableAt) -> LanceDataset:
         try:
             with faults(Doing.OPEN, self.place(at.path, at.branch, at.version)):
                 return self.hold(at, self._open(at.path, at.branch, at.version))
@@ -128,7 +128,7 @@ class Datasets:
         if self.head(at.path, at.branch) > at.version:
             raise HistoryReclaimed(at.name or at.path, at.version) from error
 
-    def _reclaimed(self, at: TableAt) -> OmniError | None:
+    def _find_reclaimed(self, at: TableAt) -> OmniError | None:
         """What an opening would say of a version that can no longer be opened."""
         for _ in range(RECLAIM_LOOKS_MAX):
             try:
@@ -142,12 +142,12 @@ class Datasets:
                         storage_options=self.options,
                     )
             except TableNotFound as error:
-                return self._explained(at, error)
+                return self._explain_error(at, error)
             # Its files go before it does: whoever removes it may be between the two.
             SYSTEM.wait(RECLAIM_WAIT_SECONDS)
         return None
 
-    def _explained(self, at: TableAt, error: TableNotFound) -> OmniError:
+    def _explain_error(self, at: TableAt, error: TableNotFound) -> OmniError:
         try:
             self._explain(at, error)
         except OmniError as told:

@@ -9,8 +9,8 @@ from lance import FragmentMetadata, LanceDataset
 from lance.fragment import DeletionFile
 
 from omnigraph.limits import DELETION_READS_MAX
-from omnigraph.storage.counters import Cost, carried, record
-from omnigraph.storage.deletions import NO_OFFSETS, decoded, deletion_path
+from omnigraph.storage.counters import Cost, carry_context, record
+from omnigraph.storage.deletions import NO_OFFSETS, decode_offsets, deletion_path
 from omnigraph.storage.faults import Place, faults
 from omnigraph.storage.fragments import fragment_of
 from omnigraph.storage.object_faults import Doing
@@ -53,9 +53,11 @@ class DeletionReads:
     def of(self, fragments: Sequence[int]) -> Mapping[int, Offsets]:
         """The offsets of the deleted rows of some fragments."""
         if self._place.root.is_local or len(fragments) < 2:
-            return {number: self._deleted(number) for number in fragments}
+            return {number: self._read_deleted(number) for number in fragments}
         with ThreadPoolExecutor(min(DELETION_READS_MAX, len(fragments)), "omnigraph-read") as pool:
-            return dict(zip(fragments, pool.map(carried(self._deleted), fragments), strict=True))
+            return dict(
+                zip(fragments, pool.map(carry_context(self._read_deleted), fragments), strict=True)
+            )
 
     def require_readable(self, fragments: Sequence[FragmentInfo]) -> None:
         """Let Lance read deletion files in a scan, before a search needs them.
@@ -83,7 +85,7 @@ class DeletionReads:
             name = self._name(after.id, after.deletion_file)
             self._hold(name, np.union1d(known, more))
 
-    def _deleted(self, number: int) -> Offsets:
+    def _read_deleted(self, number: int) -> Offsets:
         with faults(Doing.READ, self._place):
             fragment = fragment_of(self._dataset, number).metadata
             file = fragment.deletion_file
@@ -98,7 +100,7 @@ class DeletionReads:
         if path is not None and not self._place.root.is_memory:
             data = self._objects.read_bytes(path)
         if data is not None:
-            return self._hold(name, decoded(data, file.file_type))
+            return self._hold(name, decode_offsets(data, file.file_type))
         return self._left_out(number, fragment.physical_rows)
 
     def _left_out(self, number: int, rows: int) -> Offsets:

@@ -65,7 +65,7 @@ def needed_files(dataset: LanceDataset, at: TableAt) -> dict[str, int | None]:
     return found
 
 
-def decoded(data: bytes, file_type: str) -> Offsets:
+def decode_offsets(data: bytes, file_type: str) -> Offsets:
     """Read the offsets out of a deletion file."""
     return _DECODERS[file_type](data)
 

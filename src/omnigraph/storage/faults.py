@@ -170,7 +170,7 @@ def error_of(trouble: Trouble, error: BaseException, doing: Doing, place: Place)
         case Trouble.MISSING:
             return TableNotFound(str(place), "table")
         case Trouble.FILE_MISSING if (elsewhere := _elsewhere(said, place)) is not None:
-            return moved(f"could not {doing} {place}", elsewhere, place.root)
+            return make_moved_error(f"could not {doing} {place}", elsewhere, place.root)
         case Trouble.FILE_MISSING if (reclaimed := place.reclaimed()) is not None:
             return reclaimed
         case Trouble.FILE_MISSING:
@@ -225,7 +225,7 @@ def error_of(trouble: Trouble, error: BaseException, doing: Doing, place: Place)
             return storage_error(_with_errno(error, said), doing, place.root, place.path)
 
 
-def moved(what: str, elsewhere: str, root: Root) -> StorageError:
+def make_moved_error(what: str, elsewhere: str, root: Root) -> StorageError:
     """The error of a branch that looks for its files where the graph was when the branch was made."""
     return StorageError(
         f"{what}: a branch keeps the address of the graph it was made in, '{elsewhere}', and the graph lies in "

@@ -51,11 +51,11 @@ def swap_guarded(
     """
     if at_once:
         with ThreadPoolExecutor(1, "omnigraph-write") as pool:
-            writing = pool.submit(_added, dataset, rows)
+            writing = pool.submit(_write_added, dataset, rows)
             rest = _rest(dataset, guard)
         added = writing.result()
     else:
-        added, rest = _added(dataset, rows), _rest(dataset, guard)
+        added, rest = _write_added(dataset, rows), _rest(dataset, guard)
     operation = LanceOperation.Update(
         removed_fragment_ids=[guard.fragment] if rest is None else [],
         updated_fragments=[] if rest is None else [rest],
@@ -64,7 +64,7 @@ def swap_guarded(
     return LanceDataset.commit(dataset, Transaction(dataset.version, operation), max_retries=0)
 
 
-def _added(dataset: LanceDataset, rows: pa.Table) -> list[FragmentMetadata]:
+def _write_added(dataset: LanceDataset, rows: pa.Table) -> list[FragmentMetadata]:
     return write_fragments(rows, dataset, mode="append", data_storage_version=STORAGE_VERSION)
 
 

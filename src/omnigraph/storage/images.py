@@ -11,7 +11,7 @@ from omnigraph.limits import IMAGE_CHUNKS_MAX
 from omnigraph.storage.rows import Image
 
 
-def swapped(image: Image, rows: pa.Table, key: str, version: Version) -> Image:
+def swap_rows(image: Image, rows: pa.Table, key: str, version: Version) -> Image:
     """What the table holds after these rows replaced those of equal key."""
     keys = rows[key].combine_chunks()
     kept = [_without(batch, key, keys) for batch in image.rows.to_batches()]
@@ -20,13 +20,13 @@ def swapped(image: Image, rows: pa.Table, key: str, version: Version) -> Image:
     return _at(image, version, _whole(joined))
 
 
-def described(image: Image, key: str, value: str, version: Version) -> Image:
+def replace_metadata(image: Image, key: str, value: str, version: Version) -> Image:
     """The same rows under changed metadata."""
     metadata = {**image.metadata, key: value}
     return _at(image, version, image.rows.replace_schema_metadata(metadata), metadata)
 
 
-def moved(image: Image, version: Version) -> Image:
+def move_image(image: Image, version: Version) -> Image:
     """The same rows at another version."""
     return _at(image, version, image.rows)
 

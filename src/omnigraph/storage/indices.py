@@ -61,7 +61,7 @@ def index_infos(dataset: LanceDataset) -> tuple[IndexInfo, ...]:
     return tuple(sorted(infos, key=lambda info: info.name))
 
 
-def uncovered(
+def list_uncovered(
     dataset: LanceDataset, infos: Sequence[IndexInfo], column: str, kind: IndexKind
 ) -> tuple[int, ...]:
     """List the fragments that no index of that kind on the column covers."""
@@ -96,7 +96,7 @@ def build(
             rooms[name] = INDEX_SEGMENTS_MAX - live
     made = hand(work)
     return Segments(
-        _joined(dataset, work, [one.result for one in made], rooms),
+        _join_segments(dataset, work, [one.result for one in made], rooms),
         tuple(removed),
         {key: digest for one in made for key, digest in one.digests.items()},
     )
@@ -154,7 +154,7 @@ def _work(
         return tuple(sorted(fragment_ids(dataset))), known.segments
     missing = spec.fragments
     if missing is None:
-        missing = uncovered(dataset, infos, spec.column, spec.kind)
+        missing = list_uncovered(dataset, infos, spec.column, spec.kind)
     if known is None or not missing:
         return missing, ()
     live = len(known.segments) - len(known.dead)
@@ -196,7 +196,7 @@ def _settings(kind: IndexKind, known: IndexInfo | None) -> Mapping[str, Any]:
     return _SETTINGS[kind]
 
 
-def _joined(
+def _join_segments(
     dataset: LanceDataset,
     work: Sequence[SegmentWork],
     built: Sequence[Index],

@@ -27,7 +27,7 @@ def try_lock(file: str) -> int | None:
     except BaseException:
         os.close(descriptor)
         raise
-    return _current(descriptor, file)
+    return _open_current(descriptor, file)
 
 
 def is_locked(file: str) -> bool:
@@ -53,7 +53,7 @@ def _wait_without_end(file: str) -> int | None:
     except BaseException:
         os.close(descriptor)
         raise
-    return _current(descriptor, file)
+    return _open_current(descriptor, file)
 
 
 def leads_to(file: str, descriptor: int) -> bool:
@@ -71,7 +71,7 @@ def unlock(descriptor: int) -> None:
     os.close(descriptor)
 
 
-def _current(descriptor: int, file: str) -> int | None:
+def _open_current(descriptor: int, file: str) -> int | None:
     if leads_to(file, descriptor):
         return descriptor
     unlock(descriptor)

@@ -112,7 +112,7 @@ class LanceRows:
             if held is not None:
                 return held
             try:
-                image = self._loaded(branch, wanted, life)
+                image = self._load(branch, wanted, life)
             except StorageError:
                 # A branch that is deleted meanwhile loses its ref first and then its files, one by one.
                 if self.incarnation(branch) == life:
@@ -128,7 +128,7 @@ class LanceRows:
 
     def swap(self, image: Image, rows: pa.Table, guard: str | None = None) -> Version:
         """Insert or replace rows by key from the state of `image`; returns the version that shows them."""
-        dataset = copy.copy(self._dataset(image))
+        dataset = copy.copy(self._open_dataset(image))
         fresh = images.fitting(rows, image.rows.schema)
         place = self._guard(image, dataset, fresh, guard) if guard is not None else None
         with faults(Doing.WRITE, self._place(image), contention=lambda: self._contention(image)):
@@ -139,9 +139,9 @@ class LanceRows:
                 dataset = swap_guarded(dataset, place, fresh, at_once=at_once)
         self._datasets.settle(self._path)
         record(Cost.MANIFEST_SWAPS)
-        version = self._opened(image.branch, dataset)
+        version = self._open(image.branch, dataset)
         if version == image.version + 1:
-            held = self._hold(images.swapped(image, rows, self._key, version))
+            held = self._hold(images.swap_rows(image, rows, self._key, version))
             if place is not None and guard is not None:
                 after = place_in_newest(dataset, fresh, self._key, guard)
                 self._guards.put(self._name(held), (guard, after))
@@ -166,12 +166,12 @@ class LanceRows:
             image, LanceOperation.UpdateConfig(schema_metadata_updates=update)
         )
         if version == image.version + 1:
-            return self._hold(images.described(image, key, value, version))
+            return self._hold(images.replace_metadata(image, key, value, version))
         return self.load(image.branch, version)
 
     def annotate_key(self, image: Image) -> Image:
         """Mark the key column as primary key; `RowContention` when another writer marked it since."""
-        field = self._dataset(image).lance_schema.field(self._key)
+        field = self._open_dataset(image).lance_schema.field(self._key)
         if field is None:
             raise InternalError(f"{self._path} has no column '{self._key}'")
         update = {field.id(): LanceOperation.UpdateMap({PRIMARY_KEY: "true"})}
@@ -180,7 +180,7 @@ class LanceRows:
 
     def fragment_count(self, image: Image) -> int:
         """How many fragments hold the rows."""
-        return len(self._dataset(image).fragment_ids())
+        return len(self._open_dataset(image).fragment_ids())
 
     def fold(self, branch: str | None) -> bool:
         """Rewrite all fragments into one; False when there was nothing to fold or a swap came first."""
@@ -199,7 +199,7 @@ class LanceRows:
         except HeadMoved:
             return False
         record(Cost.MANIFEST_FOLDS)
-        self._carry(branch, head.version, self._opened(branch, folded))
+        self._carry(branch, head.version, self._open(branch, folded))
         return True
 
     # ---- branches
@@ -252,7 +252,7 @@ class LanceRows:
 
     # ---- how it is done
 
-    def _loaded(self, branch: str | None, version: Version, life: Incarnation) -> Image:
+    def _load(self, branch: str | None, version: Version, life: Incarnation) -> Image:
         at = TableAt(path=self._path, branch=branch, version=version)
         dataset = self._datasets.at(at)
         with faults(Doing.READ, self._datasets.place(self._path, branch, version)):
@@ -267,17 +267,17 @@ class LanceRows:
     def _configure(self, image: Image, operation: LanceOperation.UpdateConfig) -> Version:
         change = Transaction(image.version, operation)
         with faults(Doing.WRITE, self._place(image), contention=lambda: self._contention(image)):
-            changed = LanceDataset.commit(self._dataset(image), change, max_retries=0)
-        return self._opened(image.branch, changed)
+            changed = LanceDataset.commit(self._open_dataset(image), change, max_retries=0)
+        return self._open(image.branch, changed)
 
     def _carry(self, branch: str | None, before: Version, after: Version) -> None:
         """Keep the image of a version whose rows the next one repeats."""
         life = self._lives.get(branch, ()) if branch is not None else ()
         held = self._images.get((branch, before, life))
         if held is not None and after == before + 1:
-            self._hold(images.moved(held, after))
+            self._hold(images.move_image(held, after))
 
-    def _opened(self, branch: str | None, dataset: LanceDataset) -> Version:
+    def _open(self, branch: str | None, dataset: LanceDataset) -> Version:
         version = Version(dataset.version)
         self._datasets.hold(TableAt(path=self._path, branch=branch, version=version), dataset)
         return version
@@ -288,7 +288,7 @@ class LanceRows:
     def _name(self, image: Image) -> _ImageKey:
         return (image.branch, image.version, image.incarnation)
 
-    def _dataset(self, image: Image) -> LanceDataset:
+    def _open_dataset(self, image: Image) -> LanceDataset:
         at = TableAt(path=self._path, branch=image.branch, version=image.version)
         return self._datasets.at(at)
 

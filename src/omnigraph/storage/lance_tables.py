@@ -20,7 +20,7 @@ from omnigraph.limits import (
 )
 from omnigraph.storage import branches, chores, columns, commits, indices, reclaim, staging
 from omnigraph.storage.compaction import compact, releasable
-from omnigraph.storage.copies import copied
+from omnigraph.storage.copies import copy_fragments
 from omnigraph.storage.counters import Cost, record
 from omnigraph.storage.datasets import Datasets
 from omnigraph.storage.deletion_reads import DeletionReads, HeldDeletions, ReadableDeletions
@@ -171,7 +171,7 @@ class LanceTables:
         with self._writing(at):
             dataset = self._datasets.at(source)
             place = self._datasets.place(at.path, at.branch, at.version)
-            return copied(
+            return copy_fragments(
                 self._objects, self.open(at), self.open(source), dataset, fragments, place
             )
 
@@ -179,7 +179,7 @@ class LanceTables:
         self, at: TableAt, written: Sequence[Written], *, overwrite: bool = False
     ) -> Staged:
         """Describe the append (or overwrite) of fragments that workers wrote."""
-        change = staging.written(self._base(at), written, replacing=overwrite)
+        change = staging.describe_append(self._base(at), written, replacing=overwrite)
         return self._staged(at, StagedKind.OVERWRITE if overwrite else StagedKind.APPEND, change)
 
     def stage_update(self, at: TableAt, written: Sequence[Written], addresses: pa.Array) -> Staged:
@@ -224,7 +224,7 @@ class LanceTables:
         self, at: TableAt, written: Sequence[Written], marked: Sequence[Marked]
     ) -> Staged:
         """Describe one commit in which rows that workers marked go and rows that they wrote come."""
-        change = staging.marked(self._base(at), written, marked)
+        change = staging.describe_update(self._base(at), written, marked)
         record(Cost.STAGE_MERGE)
         record(Cost.STAGE_MERGE_ROWS, change.added)
         return self._staged(at, StagedKind.MERGE, change)
@@ -342,10 +342,14 @@ class LanceTables:
         """Do a chore that a `stage_` call elsewhere cut."""
         with self._writing(chore.at):
             place = self._datasets.place(chore.at.path, chore.at.branch, chore.at.version)
-            return chores.done(self._datasets.at(chore.at), chore, place)
+            return chores.run_task(self._datasets.at(chore.at), chore, place)
 
     def _hand(self, at: TableAt, hands: Hands | None) -> chores.Hand:
-        return chores.own(self._datasets.at(at)) if hands is None else chores.lent(at, hands)
+        return (
+            chores.run_here(self._datasets.at(at))
+            if hands is None
+            else chores.run_elsewhere(at, hands)
+        )
 
     def stage_columns(self, at: TableAt, changes: Sequence[ColumnChange]) -> Staged:
         """Stage added, dropped and renamed columns without rewriting data."""

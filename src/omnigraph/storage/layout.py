@@ -127,7 +127,7 @@ class Root:
     @property
     def display(self) -> str:
         """The root as a message may show it: without credentials."""
-        return redacted(self.uri)
+        return redact(self.uri)
 
     @property
     def container(self) -> str:
@@ -160,7 +160,7 @@ def root_of(uri: str | os.PathLike[str]) -> Root:
     scheme = _SCHEMES.get(match[1].lower())
     if scheme is None:
         raise ConfigError(
-            f"'{redacted(text)}' has the scheme '{match[1]}', which no store serves",
+            f"'{redact(text)}' has the scheme '{match[1]}', which no store serves",
             hint="use a local path, file://, memory://, s3://, gs:// or az://",
         )
     rest = text[match.end() :]
@@ -200,7 +200,7 @@ def _refuse_unusable(scheme: Scheme, rest: str, given: str) -> None:
     container = rest.partition("/")[0]
     if "@" in container:
         raise ConfigError(
-            f"'{redacted(given)}' carries credentials, which no store reads from a URI",
+            f"'{redact(given)}' carries credentials, which no store reads from a URI",
             hint="pass them as storage_options or through the environment",
         )
     if not container and scheme != "memory":
@@ -209,12 +209,12 @@ def _refuse_unusable(scheme: Scheme, rest: str, given: str) -> None:
     odd = sorted(set(re.findall(r"[?#%\\\x00-\x1f]", rest)))
     if odd:
         raise ConfigError(
-            f"'{redacted(given)}' holds {' and '.join(repr(c) for c in odd)}, which a bucket path "
+            f"'{redact(given)}' holds {' and '.join(repr(c) for c in odd)}, which a bucket path "
             "cannot carry safely; choose another prefix"
         )
 
 
-def redacted(uri: str) -> str:
+def redact(uri: str) -> str:
     """Show a URI without its user information and without the values of its query."""
     if "://" not in uri:
         return uri

@@ -175,17 +175,17 @@ class LeaseLocks:
         current = lease_of(seen.text, path) if seen is not None else None
         if current is not None and not self._is_free(current):
             return None
-        return self._taken(key, path, activity, current, None if seen is None else seen.token)
+        return self._try_take(key, path, activity, current, None if seen is None else seen.token)
 
     def _again(self, key: str, path: str, activity: Activity) -> LeaseLock | None:
         """Take a turn that this process was the last to give back; whoever had it since makes this fail."""
         known = self._given_back.pop(path)
-        lock = None if known is None else self._taken(key, path, activity, *known)
+        lock = None if known is None else self._try_take(key, path, activity, *known)
         if lock is not None:
             lock.unbroken = True
         return lock
 
-    def _taken(
+    def _try_take(
         self, key: str, path: str, activity: Activity, current: Lease | None, seen: str | None
     ) -> LeaseLock | None:
         started = self._runtime.monotonic()
@@ -252,10 +252,10 @@ class LeaseLocks:
                     self._renewer = None
                     return
                 held = tuple(self._held)
-            renewed = [self._renewed(lock) for lock in held]
+            renewed = [self._try_renew(lock) for lock in held]
             pause = self._renew_seconds if all(renewed) else self._renew_seconds / 4
 
-    def _renewed(self, lock: LeaseLock) -> bool:
+    def _try_renew(self, lock: LeaseLock) -> bool:
         with lock.mutex:
             if lock.over:
                 return True

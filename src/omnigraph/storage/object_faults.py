@@ -18,7 +18,7 @@ from obstore.exceptions import (
 )
 
 from omnigraph.errors import StorageError
-from omnigraph.storage.layout import Root, redacted
+from omnigraph.storage.layout import Root, redact
 from omnigraph.values import dataclass
 
 
@@ -212,7 +212,7 @@ def storage_error(error: Exception, doing: Doing, root: Root, path: str) -> Stor
     """Say what failed, where, why, what is left behind and what to look at."""
     fault = fault_of(error)
     return StorageError(
-        f"could not {doing} '{redacted(root.at(path))}': {fault.reason} ({_cause(error)})"
+        f"could not {doing} '{redact(root.at(path))}': {fault.reason} ({_cause(error)})"
         f"; {_outcome(doing, fault)}",
         storage_kind=fault.kind,
         hint=_hint(fault.advice, root),
@@ -225,7 +225,7 @@ def text_of(data: bytes, root: Root, path: str) -> str:
         return data.decode()
     except UnicodeDecodeError as error:
         raise StorageError(
-            f"could not read '{redacted(root.at(path))}': it is not UTF-8 text (byte {error.start}); "
+            f"could not read '{redact(root.at(path))}': it is not UTF-8 text (byte {error.start}); "
             "nothing was changed",
             storage_kind=StorageKind.PERMANENT,
             hint="restore it from a backup",
@@ -262,7 +262,7 @@ def _cause(error: Exception) -> str:
     if code is not None:
         return f"{code[1]}: {message[1]}" if message is not None else code[1]
     line = text.partition("\n")[0]
-    return re.sub(r"https?://\S+", lambda url: redacted(url[0]), line)
+    return re.sub(r"https?://\S+", lambda url: redact(url[0]), line)
 
 
 _ACCESS: Final = {

@@ -68,7 +68,7 @@ def lance_options(
     """Spell the options for Lance's `storage_options=`; a disk and memory need none."""
     if root.is_local or root.is_memory:
         return {}
-    given = _given(root, options)
+    given = _normalise_options(root, options)
     if root.scheme != "s3":
         return given
     known = {spelling for group in (_S3, _CLIENT) for names in group.values() for spelling in names}
@@ -88,7 +88,7 @@ def obstore_options(
     """Spell the options for obstore's constructors; a disk and memory need none."""
     if root.is_local or root.is_memory:
         return StoreOptions()
-    given = _given(root, options)
+    given = _normalise_options(root, options)
     client: dict[str, Any] = {"connect_timeout": f"{STORE_CONNECT_SECONDS:g}s"}
     client |= {
         name: _truth(value) if name.startswith("allow_") else value
@@ -126,7 +126,7 @@ def _number(given: Mapping[str, str], key: str, default: float) -> float:
         ) from error
 
 
-def _given(root: Root, options: Mapping[str, object] | None) -> dict[str, str]:
+def _normalise_options(root: Root, options: Mapping[str, object] | None) -> dict[str, str]:
     """Lower the keys, spell every value as text, and refuse a slip of the pen."""
     given = {str(k).lower(): _text(v) for k, v in (options or {}).items()}
     if root.scheme != "s3":

@@ -23,7 +23,7 @@ class Like:
     table: LanceTable
 
 
-def shared(
+def share_deletions(
     table: LanceTable,
     fragment: FragmentMetadata,
     offsets: "np.ndarray[Any, Any]",
@@ -44,13 +44,13 @@ def shared(
     count = fragment.num_deletions + len(offsets)
     if other.deletion_file.num_deleted_rows != count:
         return None
-    gone = np.union1d(_deleted(table, fragment.id), offsets)
-    if not np.array_equal(gone, _deleted(like.table, fragment.id)):
+    gone = np.union1d(_read_deleted(table, fragment.id), offsets)
+    if not np.array_equal(gone, _read_deleted(like.table, fragment.id)):
         return None
     source = deletion_path(like.dataset, like.table.at.path, like.table.at.branch, other)
-    if source is None or not _linked(place, source, other.deletion_file.path(fragment.id)):
+    if source is None or not _link_file(place, source, other.deletion_file.path(fragment.id)):
         return None
-    fragment.deletion_file = _own(other.deletion_file)
+    fragment.deletion_file = _own_file(other.deletion_file)
     return fragment
 
 
@@ -58,11 +58,11 @@ def _names(fragment: FragmentMetadata) -> list[str]:
     return [file._path for file in fragment.files]
 
 
-def _deleted(table: LanceTable, number: int) -> "np.ndarray[Any, Any]":
+def _read_deleted(table: LanceTable, number: int) -> "np.ndarray[Any, Any]":
     return table.deleted([number])[number].astype(np.uint64)
 
 
-def _linked(place: Place, source: str, name: str) -> bool:
+def _link_file(place: Place, source: str, name: str) -> bool:
     target = place.root.at(f"{branch_path(place.path, place.branch)}/{name}")
     try:
         _link(place.root.at(source), target)
@@ -84,7 +84,7 @@ def _link(source: str, target: str) -> None:
         os.link(source, target)
 
 
-def _own(file: DeletionFile) -> DeletionFile:
+def _own_file(file: DeletionFile) -> DeletionFile:
     """The same file, as one of this line."""
     return DeletionFile(
         file.read_version, file.id, file.file_type, file.num_deleted_rows, base_id=None

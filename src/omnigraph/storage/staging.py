@@ -21,7 +21,7 @@ from omnigraph.storage.object_faults import Doing
 from omnigraph.storage.physical import Fitted, logical, physical
 from omnigraph.storage.search import ROW_ID
 from omnigraph.storage.sequences import versions_of
-from omnigraph.storage.shared_deletions import Like, shared
+from omnigraph.storage.shared_deletions import Like, share_deletions
 from omnigraph.storage.table import ROW_ADDRESS, LanceTable
 from omnigraph.storage.tables import Data, Heirs, Marked, Written
 from omnigraph.values import dataclass
@@ -70,16 +70,16 @@ def overwrite(base: Base, data: Data) -> Change:
     before = base.table.count()
     if _same_columns(wanted, base.table.schema):
         fragments = write(base, data, base.table.schema)
-        return _overwritten(base.dataset.lance_schema, fragments, before)
+        return _describe_overwrite(base.dataset.lance_schema, fragments, before)
     fragments = write(base, data, wanted, mode="overwrite")
-    return _overwritten(physical(wanted), fragments, before)
+    return _describe_overwrite(physical(wanted), fragments, before)
 
 
-def written(base: Base, parts: Sequence[Written], *, replacing: bool) -> Change:
+def describe_append(base: Base, parts: Sequence[Written], *, replacing: bool) -> Change:
     """Describe the append or overwrite of fragments that workers wrote."""
     fragments = _fragments(parts)
     if replacing:
-        change = _overwritten(base.dataset.lance_schema, fragments, base.table.count())
+        change = _describe_overwrite(base.dataset.lance_schema, fragments, base.table.count())
         return replace(change, digests=_told(parts))
     if not fragments:
         raise InternalError("an append without rows was staged; leave the table out instead")
@@ -108,21 +108,21 @@ def merge(base: Base, rows: pa.Table, deletes: pa.Array) -> Change:
     Matched rows come first and in row-id order, so that their ids take little room in the manifest, and new
     rows follow in the same fragment, which the commit numbers.
     """
-    ids = _checked_ids(rows)
+    ids = _check_ids(rows)
     if pc.any(pc.is_in(deletes, value_set=ids)).as_py():
         raise InternalError("an id is to be written and deleted in one upsert")
     doomed = _addresses(base, deletes)
     hits = base.table.lookup(KEY, ids, (KEY,), row_id=True, row_address=True)
-    ordered, row_ids = _ordered(rows, ids, hits) if hits.num_rows else (rows, None)
+    ordered, row_ids = _order_matched(rows, ids, hits) if hits.num_rows else (rows, None)
     fragments = write(base, ordered, base.table.schema, row_ids=row_ids)
     addresses = np.concatenate([hits[ROW_ADDRESS].to_numpy(), doomed])
-    return _replaced(base, fragments, addresses)
+    return _describe_replaced(base, fragments, addresses)
 
 
 def update(base: Base, parts: Sequence[Written], addresses: pa.Array) -> Change:
     """Describe an update that workers wrote: rows at these addresses go, the written ones come."""
     doomed = np.unique(addresses.to_numpy(zero_copy_only=False))
-    return replace(_replaced(base, _fragments(parts), doomed), digests=_told(parts))
+    return replace(_describe_replaced(base, _fragments(parts), doomed), digests=_told(parts))
 
 
 def takeover(
@@ -135,7 +135,7 @@ def takeover(
     """
     doomed = np.unique(addresses.to_numpy(zero_copy_only=False))
     updated, gone = _without(base, doomed, like)
-    taken = _inherited(base, _fragments(parts), heirs)
+    taken = _inherit_versions(base, _fragments(parts), heirs)
     return replace(
         _update(base, [], [*updated, *taken], gone, len(doomed)),
         added=heirs.count - heirs.row_ids.null_count,
@@ -165,7 +165,7 @@ def _mark(base: Base, number: int, count: int, left: FragmentMetadata | None) ->
     )
 
 
-def marked(base: Base, parts: Sequence[Written], marks: Sequence[Marked]) -> Change:
+def describe_update(base: Base, parts: Sequence[Written], marks: Sequence[Marked]) -> Change:
     """Describe an update that workers wrote and marked."""
     texts = [mark.fragment for mark in marks if mark.fragment is not None]
     gone = [mark.number for mark in marks if mark.fragment is None]
@@ -211,7 +211,7 @@ def write(
     return written
 
 
-def _checked_ids(rows: pa.Table) -> pa.Array:
+def _check_ids(rows: pa.Table) -> pa.Array:
     if not rows.num_rows:
         raise InternalError("an upsert without rows was staged; leave the table out instead")
     ids = rows[KEY].combine_chunks()
@@ -225,7 +225,7 @@ def _checked_ids(rows: pa.Table) -> pa.Array:
     return ids
 
 
-def _ordered(rows: pa.Table, ids: pa.Array, hits: pa.Table) -> tuple[pa.Table, pa.Array]:
+def _order_matched(rows: pa.Table, ids: pa.Array, hits: pa.Table) -> tuple[pa.Table, pa.Array]:
     """Put matched rows first, by row id, and give their row ids."""
     position = pc.index_in(ids, value_set=hits[KEY].combine_chunks())
     matched = position.is_valid()
@@ -253,11 +253,11 @@ def _keep_row_ids(fragments: Sequence[FragmentMetadata], row_ids: pa.Array) -> N
         start += fragment.physical_rows
 
 
-def _inherited(
+def _inherit_versions(
     base: Base, parts: Sequence[FragmentMetadata], heirs: Heirs
 ) -> list[FragmentMetadata]:
     """The fragments of an append as they are to be: rows as old as those whose place they take, written just now."""
-    named = _named(base, {part.files[0]._path for part in parts})
+    named = _find_by_files(base, {part.files[0]._path for part in parts})
     start, found = 0, []
     for part in parts:
         landed = named[part.files[0]._path]
@@ -267,7 +267,7 @@ def _inherited(
     return found
 
 
-def _named(base: Base, files: set[str]) -> dict[str, FragmentMetadata]:
+def _find_by_files(base: Base, files: set[str]) -> dict[str, FragmentMetadata]:
     """Find fragments by their files; those that an append has just brought are among the last."""
     found: dict[str, FragmentMetadata] = {}
     with faults(Doing.READ, base.place):
@@ -308,7 +308,7 @@ def _without(
                 return None
             served = None
             if like is not None:
-                served = shared(base.table, metadata, part, base.place, like)
+                served = share_deletions(base.table, metadata, part, base.place, like)
             if served is None and (served := fragment.delete_rows(part.tolist())) is not None:
                 base.table.deletions.learn(metadata, served, part.astype(np.uint32))
             return served
@@ -332,7 +332,7 @@ def _each(
         return list(pool.map(work, numbers, parts))
 
 
-def _replaced(
+def _describe_replaced(
     base: Base, fragments: list[FragmentMetadata], addresses: "np.ndarray[Any, Any]"
 ) -> Change:
     added = _rows(fragments)
@@ -365,7 +365,7 @@ def _fragments(parts: Sequence[Written]) -> list[FragmentMetadata]:
     return [FragmentMetadata.from_json(text) for part in parts for text in part.fragments]
 
 
-def _overwritten(schema: Any, fragments: list[FragmentMetadata], before: int) -> Change:
+def _describe_overwrite(schema: Any, fragments: list[FragmentMetadata], before: int) -> Change:
     operation = LanceOperation.Overwrite(schema, fragments)
     return Change(operation=operation, added=_rows(fragments), deleted=before)
 

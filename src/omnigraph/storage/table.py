@@ -31,7 +31,7 @@ from omnigraph.storage.index_damage import (
     reason_of,
     warn_of_damage,
 )
-from omnigraph.storage.indices import index_infos, uncovered, unfit_size
+from omnigraph.storage.indices import index_infos, list_uncovered, unfit_size
 from omnigraph.storage.object_faults import Doing
 from omnigraph.storage.physical import logical
 from omnigraph.storage.search import ROW_ID
@@ -369,7 +369,7 @@ class LanceTable:
         """Fragments that no index of that kind on the column covers."""
         infos = self.indices()
         with faults(Doing.READ, self._place):
-            return uncovered(self._dataset, infos, column, kind)
+            return list_uncovered(self._dataset, infos, column, kind)
 
     @property
     def damaged_segments(self) -> frozenset[str]:

@@ -23,24 +23,24 @@ Work = Callable[..., Any]
 
 def run_child(work: Work, *arguments: Any, failpoints: str = "") -> int:
     """Run a function of some module in a process of its own; give its exit code."""
-    child = _context.Process(target=_armed, args=(failpoints, work, arguments), daemon=True)
+    child = _context.Process(target=_arm_and_run, args=(failpoints, work, arguments), daemon=True)
     child.start()
-    return _ended(child)
+    return _wait_for_end(child)
 
 
 def spawn(work: Work, *arguments: Any) -> BaseProcess:
     """Start a function of some module in a process of its own, which the caller ends."""
-    child = _context.Process(target=_armed, args=("", work, arguments), daemon=True)
+    child = _context.Process(target=_arm_and_run, args=("", work, arguments), daemon=True)
     child.start()
     return child
 
 
-def _armed(failpoints: str, work: Work, arguments: tuple[Any, ...]) -> None:
+def _arm_and_run(failpoints: str, work: Work, arguments: tuple[Any, ...]) -> None:
     arm_from(failpoints)
     work(*arguments)
 
 
-def _ended(child: BaseProcess) -> int:
+def _wait_for_end(child: BaseProcess) -> int:
     child.join(WAIT_SECONDS)
     if child.exitcode is None:
         child.kill()
@@ -58,16 +58,16 @@ class ParkedChild:
     def release(self) -> None:
         """Let it go on, and wait for its end."""
         self.line.send("go")
-        assert _ended(self.process) == 0
+        assert _wait_for_end(self.process) == 0
 
     def kill(self) -> None:
         """End it where it stands."""
         self.process.kill()
-        assert _ended(self.process) == KILLED
+        assert _wait_for_end(self.process) == KILLED
 
 
 @contextmanager
-def parked_child(
+def run_parked_child(
     work: Work, *arguments: Any, at: Failpoint, skip: int = 0
 ) -> Iterator[ParkedChild]:
     """Run a function in a process that stops at a failpoint; it stands there when the block begins."""

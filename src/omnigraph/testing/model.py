@@ -33,7 +33,7 @@ class Plain:
         return sorted(k for k, _ in self.people)
 
 
-def shown(graph: Graph, branch: str) -> Plain:
+def read_branch(graph: Graph, branch: str) -> Plain:
     """Read a branch of a real graph."""
     nodes: dict[str, set[tuple[str, int | None]]] = {"Person": set(), "City": set()}
     edges: dict[str, list[tuple[str, str]]] = {"Knows": [], "LivesIn": []}

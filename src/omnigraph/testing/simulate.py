@@ -23,7 +23,7 @@ from omnigraph.failpoints import Action, armed, skipping
 from omnigraph.failpoints import error as failing
 from omnigraph.runtime import SYSTEM
 from omnigraph.testing.child import KILLED, run_child
-from omnigraph.testing.model import SCHEMA, Plain, shown
+from omnigraph.testing.model import SCHEMA, Plain, read_branch
 from omnigraph.testing.schedule import Chance, Drop, Fault, Fork, Step, Way
 from omnigraph.values import dataclass
 
@@ -67,9 +67,9 @@ def simulate(root: Path, seed: int, steps: int, *, kills: float = 0.0) -> Transc
         step = chance.step(state)
         try:
             blocked = bool(graph.pending_recoveries())
-            acknowledged = _attempted(graph, step)
-            graph = _looked_again(graph, step)
-            found = {branch.name: shown(graph, branch.name) for branch in graph.branches()}
+            acknowledged = _try_step(graph, step)
+            graph = _look_again(graph, step)
+            found = {branch.name: read_branch(graph, branch.name) for branch in graph.branches()}
             _require_whole(step, state, found, acknowledged, blocked=blocked)
             _require_settled(graph, step)
         except (Broken, OmniError) as error:
@@ -84,7 +84,7 @@ def _story(seed: int, transcript: Transcript, step: Step, error: Exception) -> s
     return "\n".join([*lines, *(f"  {line}" for line in transcript.lines), f"  {step}"])
 
 
-def _attempted(graph: Graph, step: Step) -> bool:
+def _try_step(graph: Graph, step: Step) -> bool:
     """Do a step, interrupted; tell whether its caller was told of success."""
     if step.fault is not None and step.fault.way is Way.KILL:
         code = run_child(_do_at, graph.uri, step, failpoints=_spec(step.fault))
@@ -117,7 +117,7 @@ def _do(graph: Graph, step: Step) -> None:
 
 
 def _survives(work: Callable[[], None], fault: Fault | None) -> bool:
-    with _interrupted(fault):
+    with _interrupt(fault):
         try:
             work()
         except (OmniError, Died):
@@ -126,7 +126,7 @@ def _survives(work: Callable[[], None], fault: Fault | None) -> bool:
 
 
 @contextmanager
-def _interrupted(fault: Fault | None) -> Iterator[None]:
+def _interrupt(fault: Fault | None) -> Iterator[None]:
     if fault is None:
         yield
         return
@@ -141,7 +141,7 @@ def _die() -> None:
     raise Died
 
 
-def _looked_again(graph: Graph, step: Step) -> Graph:
+def _look_again(graph: Graph, step: Step) -> Graph:
     """Refresh the handle, or open another one, first as often as the step interrupts that."""
     if step.stays:
         graph.refresh()

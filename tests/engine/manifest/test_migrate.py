@@ -13,7 +13,7 @@ from omnigraph.limits import MIGRATION_ROUNDS_MAX
 from omnigraph.manifest.branches import create_branch, delete_branch
 from omnigraph.manifest.lineage import commits_of, has_commits
 from omnigraph.manifest.manifest import Manifest
-from omnigraph.manifest.migrate import STEPS, Step, covers, migrate, migrated
+from omnigraph.manifest.migrate import STEPS, Step, covers, load_migrated, migrate
 from omnigraph.manifest.publish import publish
 from omnigraph.manifest.records import MANIFEST_SCHEMA, CommitKind, GraphHead, encode, lance_branch
 from omnigraph.manifest.stamp import CURRENT, MIN_SUPPORTED, STAMP, stamp_of
@@ -341,7 +341,7 @@ def test_a_stamp_outside_what_we_know_is_refused_by_every_reader(
         lambda: manifest.current(branch),
         lambda: manifest.load(branch),
         lambda: migrate(manifest, branch),
-        lambda: migrated(manifest, branch),
+        lambda: load_migrated(manifest, branch),
         lambda: publish(another_handle(manifest), asked),
     ]
     for read in readers:

@@ -10,7 +10,7 @@ import omnigraph
 from omnigraph.api.graph import Graph
 from omnigraph.engine.compare.candidates import candidates
 from omnigraph.engine.compare.fetch import rows_at, stream_at
-from omnigraph.engine.compare.rows import changed, compared
+from omnigraph.engine.compare.rows import find_changed_rows, pair_columns
 from omnigraph.engine.compare.shelf import NO_SHELF, Shelf
 from omnigraph.ids import BranchName, TableKey
 from omnigraph.limits import MERGE_SHELF_BYTES
@@ -49,7 +49,9 @@ def opened(graph: Graph, branch: str) -> Table:
 
 
 def moves(graph: Graph, shelf: Shelf) -> pa.Table:
-    return changed(graph._engine.store.tables, at(graph, "main"), at(graph, "side"), shelf=shelf)
+    return find_changed_rows(
+        graph._engine.store.tables, at(graph, "main"), at(graph, "side"), shelf=shelf
+    )
 
 
 def test_what_differs_is_the_same_with_a_shelf_and_without(graph: Graph) -> None:
@@ -120,8 +122,8 @@ def test_blobs_and_vectors_arrive_whole_from_a_merge_with_a_shelf(graph: Graph) 
 def test_columns_that_follow_from_the_id_are_not_compared(graph: Graph) -> None:
     base, side = opened(graph, "main"), opened(graph, "side")
     implied = {base.at.path: ("name",)}
-    assert compared(base, side).names == ("file", "n", "name", "vec")
-    assert compared(base, side, Shelf(MERGE_SHELF_BYTES, implied)).names == ("file", "n", "vec")
+    assert pair_columns(base, side).names == ("file", "n", "name", "vec")
+    assert pair_columns(base, side, Shelf(MERGE_SHELF_BYTES, implied)).names == ("file", "n", "vec")
     found = moves(graph, Shelf(MERGE_SHELF_BYTES, implied))
     assert found.equals(moves(graph, NO_SHELF))
 

@@ -9,7 +9,7 @@ import pytest
 
 import omnigraph
 from omnigraph.api.graph import Graph
-from omnigraph.engine.compare.rows import changed
+from omnigraph.engine.compare.rows import find_changed_rows
 from omnigraph.failpoints import Failpoint, armed
 from omnigraph.ids import BranchName, OperationId, TableKey
 from omnigraph.storage.counters import Cost, counting
@@ -207,5 +207,5 @@ def test_a_compaction_between_base_and_source_changes_nothing(graph: Graph) -> N
         pytest.skip("there is nothing to compact")
     landed = tables.commit_staged(staged, operation_id=OperationId("compaction"), lock=None)
     base = graph._engine.view().snapshot.entry(TableKey("node:Doc"))
-    moves = changed(tables, base.at, landed.at)
+    moves = find_changed_rows(tables, base.at, landed.at)
     assert sorted(moves["id"].to_pylist()) == sorted(name for _, name in expected)

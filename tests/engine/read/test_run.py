@@ -6,7 +6,7 @@ import pytest
 from omnigraph.compile.operators import Expand, Scan
 from omnigraph.engine.held.traversal import Mode, Traversal, traversal_of
 from omnigraph.engine.read import expand, join
-from omnigraph.engine.read.explain import explained, measured
+from omnigraph.engine.read.explain import explain_steps, measure_steps
 from omnigraph.engine.read.profile import Profile, render
 from omnigraph.engine.read.run import run, run_batches
 from omnigraph.errors import ConfigError, EngineError
@@ -141,7 +141,7 @@ def test_a_profile_tells_rows_time_and_way_of_every_operator(harbour: World) -> 
     )
     reader = harbour.reader(plan, profile=Profile(SYSTEM.monotonic))
     run(reader)
-    steps = measured(reader)
+    steps = measure_steps(reader)
     assert [(step.depth, step.rows) for step in steps] == [(0, 2), (1, 2), (2, 1)]
     assert all(step.milliseconds is not None and step.milliseconds >= 0 for step in steps)
     assert steps[1].notes == ("adjacency in memory",)
@@ -156,13 +156,13 @@ def test_an_explanation_names_the_way_and_runs_nothing(harbour: World) -> None:
         "query q() { match { $p: Port  $p.depth > 3  $p feeds $q } return { $q.name } }"
     )
     reader = harbour.reader(plan)
-    steps = explained(reader)
+    steps = explain_steps(reader)
     notes = {step.operator.split()[0]: step.notes for step in steps}
     assert notes["Scan"] == ("columns depth",)
     assert notes["Expand"] == ("adjacency, to be read",)
     assert all(step.rows is None for step in steps)
     run(reader)
-    assert any("adjacency in memory" in step.notes for step in explained(harbour.reader(plan)))
+    assert any("adjacency in memory" in step.notes for step in explain_steps(harbour.reader(plan)))
 
 
 def test_both_ways_of_walking_give_the_same_rows(harbour: World) -> None:

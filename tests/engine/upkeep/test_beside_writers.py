@@ -11,7 +11,7 @@ import omnigraph
 from omnigraph.api.graph import Graph
 from omnigraph.errors import LockTimeout
 from omnigraph.failpoints import Failpoint
-from tests.support.child import parked_child, spawn
+from tests.support.child import run_parked_child, spawn
 from tests.support.settled import assert_settled
 from tests.support.story import BASE, SCHEMA, WRITES, perform
 
@@ -90,7 +90,7 @@ def test_a_live_writer_is_waited_for_or_named_as_live(uri: str, at: Failpoint) -
         look_after(graph)
         done.append("done")
 
-    with parked_child(perform, uri, "insert", at=at) as child:
+    with run_parked_child(perform, uri, "insert", at=at) as child:
         (pending,) = graph.pending_recoveries()
         assert pending.live
         assert pending.holder is not None
@@ -111,7 +111,7 @@ def test_a_live_writer_is_waited_for_or_named_as_live(uri: str, at: Failpoint) -
 
 def test_a_fork_that_its_writer_has_just_made_is_nobodys_orphan(uri: str) -> None:
     graph = omnigraph.open(uri, config={"lock_wait": 0.1})
-    with parked_child(perform, uri, "insert", "b", at=Failpoint.FORK_CREATED) as child:
+    with run_parked_child(perform, uri, "insert", "b", at=Failpoint.FORK_CREATED) as child:
         assert graph.doctor() == []
         child.release()
     assert_settled(graph)
@@ -119,7 +119,7 @@ def test_a_fork_that_its_writer_has_just_made_is_nobodys_orphan(uri: str) -> Non
 
 def test_a_dead_writer_is_still_called_interrupted(uri: str) -> None:
     graph = omnigraph.open(uri)
-    with parked_child(perform, uri, "insert", at=Failpoint.TABLE_COMMITTED) as child:
+    with run_parked_child(perform, uri, "insert", at=Failpoint.TABLE_COMMITTED) as child:
         child.kill()
     (pending,) = graph.pending_recoveries()
     assert not pending.live

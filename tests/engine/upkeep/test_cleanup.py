@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from omnigraph.api.graph import Graph
-from omnigraph.commit.queues import queue_key
+from omnigraph.commit.queues import lock_key
 from omnigraph.engine.upkeep.retention import Retention
 from omnigraph.errors import (
     DriftError,
@@ -315,7 +315,7 @@ def test_a_turn_of_the_table_is_held_while_its_versions_go(graph: Graph) -> None
     queues, seen = graph._engine.desk.queues, []
 
     def look() -> None:
-        with queues.try_hold([queue_key(PERSON, None)]) as hold:
+        with queues.try_hold([lock_key(PERSON, None)]) as hold:
             seen.append(hold is None)
 
     with armed(Failpoint.CLEANUP_TABLE, look):

@@ -12,7 +12,7 @@ import pytest
 
 import omnigraph
 from omnigraph.api.graph import Graph
-from omnigraph.engine.upkeep.ailments import Ailment
+from omnigraph.engine.upkeep.ailments import Issue
 from omnigraph.failpoints import Failpoint, Injected, armed
 from omnigraph.ids import TableKey
 from omnigraph.storage.blobs import BlobForm
@@ -105,7 +105,7 @@ def needed(graph: Graph, kind: str, branch: str = "main") -> list[str]:
     )
 
 
-def damaged(graph: Graph) -> list[Ailment]:
+def damaged(graph: Graph) -> list[Issue]:
     return [one for one in graph.doctor(deep=True) if one.check == "damaged file"]
 
 

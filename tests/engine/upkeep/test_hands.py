@@ -10,7 +10,7 @@ import pytest
 from omnigraph.api.graph import Graph
 from omnigraph.engine.upkeep.indices import ensure_indices
 from omnigraph.engine.upkeep.optimize import optimize
-from omnigraph.pipeline.home import Home
+from omnigraph.pipeline.home import StoreLocation
 from omnigraph.storage.tables import Chore
 from tests.support.settled import assert_settled
 from tests.support.upkeep import content, entry, fragments, made, person, scattered, states
@@ -21,7 +21,7 @@ class ProcessHands:
 
     count = 3
 
-    def __init__(self, home: Home) -> None:
+    def __init__(self, home: StoreLocation) -> None:
         self.home = home
         self.done = 0
 
@@ -32,7 +32,7 @@ class ProcessHands:
             return list(pool.map(_do, [(self.home, chore) for chore in chores]))
 
 
-def _do(split: tuple[Home, Chore]) -> bytes:
+def _do(split: tuple[StoreLocation, Chore]) -> bytes:
     home, chore = split
     return home.store().tables.do(chore)
 

@@ -12,7 +12,7 @@ from omnigraph.api.graph import Graph
 from omnigraph.engine.upkeep.indices import ensure_indices
 from omnigraph.ids import MAIN, TableKey
 from omnigraph.limits import INDEX_SEGMENTS_MAX
-from omnigraph.pipeline.chores import RunnerHands
+from omnigraph.pipeline.chores import RunnerWorkers
 from omnigraph.pipeline.local import LocalRunner
 from tests.support.settled import assert_settled
 
@@ -44,7 +44,7 @@ def add(graph: Graph, start: int, count: int) -> None:
 def built(graph: Graph, count: int = 8) -> dict[str, int]:
     """How many segments every index has, once many hands built what was missing."""
     engine = graph._engine
-    hands = RunnerHands(runner=LocalRunner(2), home=engine.home, count=count)
+    hands = RunnerWorkers(runner=LocalRunner(2), home=engine.home, count=count)
     ensure_indices(engine, hands=hands)
     entry = engine.view(MAIN).snapshot.entry(TableKey("node:Person"))
     infos = engine.store.tables.open(entry.at).indices()
@@ -57,7 +57,7 @@ def found(graph: Graph, condition: str) -> list[Any]:
 
 
 def test_parts_stay_parts_and_find_every_row(graph: Graph, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("omnigraph.engine.upkeep.indices.indexed_after", lambda *_: ())
+    monkeypatch.setattr("omnigraph.engine.upkeep.indices.index_after_load", lambda *_: ())
     add(graph, 0, 100)
     segments = built(graph)
     assert set(segments.values()) == {INDEX_SEGMENTS_MAX // 2}
@@ -73,7 +73,7 @@ def test_ranks_do_not_depend_on_parts(
 ) -> None:
     words = '$p.bio, "tea 7 17 likes"'
     text = f"query q() {{ match {{ $p: Person }} return {{ $p.name }} order {{ bm25({words}) }} limit 12 }}"
-    monkeypatch.setattr("omnigraph.engine.upkeep.indices.indexed_after", lambda *_: ())
+    monkeypatch.setattr("omnigraph.engine.upkeep.indices.index_after_load", lambda *_: ())
     with omnigraph.init(tmp_path / "whole", SCHEMA, config=STEPS) as whole:
         for one in (graph, whole):
             add(one, 0, 100)
@@ -83,7 +83,7 @@ def test_ranks_do_not_depend_on_parts(
 
 
 def test_parts_that_find_no_room_become_one(graph: Graph, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("omnigraph.engine.upkeep.indices.indexed_after", lambda *_: ())
+    monkeypatch.setattr("omnigraph.engine.upkeep.indices.index_after_load", lambda *_: ())
     for start in range(0, 500, 50):
         add(graph, start, 50)
         segments = built(graph)

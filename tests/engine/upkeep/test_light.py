@@ -7,8 +7,8 @@ import pytest
 
 import omnigraph
 from omnigraph.api.graph import Graph
-from omnigraph.commit.queues import queue_key
-from omnigraph.engine.upkeep.light import tend
+from omnigraph.commit.queues import lock_key
+from omnigraph.engine.upkeep.light import maintain_touched
 from omnigraph.errors import ConfigError
 from omnigraph.failpoints import Failpoint, armed
 from omnigraph.ids import MAIN
@@ -96,10 +96,10 @@ def test_a_table_somebody_else_writes_is_left_for_later(tmp_path: Path) -> None:
     with omnigraph.open(tmp_path / "g") as later:
         later.query(FIND, {"name": "p1"})
         before = fragments(later)
-        with later._engine.desk.queues.hold([queue_key(PERSON, None)]):
-            tend(later._engine, MAIN, [PERSON])
+        with later._engine.desk.queues.hold([lock_key(PERSON, None)]):
+            maintain_touched(later._engine, MAIN, [PERSON])
         assert fragments(later) == before
-        tend(later._engine, MAIN, [PERSON])
+        maintain_touched(later._engine, MAIN, [PERSON])
         assert len(fragments(later)) < len(before)
 
 

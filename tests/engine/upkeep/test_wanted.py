@@ -3,7 +3,7 @@
 import pytest
 
 from omnigraph.catalog.resolve import compile_schema
-from omnigraph.engine.upkeep.wanted import wanted
+from omnigraph.engine.upkeep.wanted import list_wanted_indexes
 from omnigraph.language.source import Source
 from omnigraph.storage.tables import IndexKind
 from tests.support.upkeep import KNOWS, PERSON, SCHEMA
@@ -12,7 +12,7 @@ from tests.support.upkeep import KNOWS, PERSON, SCHEMA
 def indexes(schema: str, table: str) -> dict[str, IndexKind]:
     catalog = compile_schema(Source(schema))
     type_ = next(t for key, t in catalog.tables.items() if key == table)
-    return {spec.column: spec.kind for spec in wanted(type_)}
+    return {spec.column: spec.kind for spec in list_wanted_indexes(type_)}
 
 
 @pytest.mark.parametrize(

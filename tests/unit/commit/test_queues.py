@@ -6,24 +6,24 @@ from pathlib import Path
 
 import pytest
 
-from omnigraph.commit.queues import SCHEMA_APPLY, Hold, QueueKey, Queues, queue_key
+from omnigraph.commit.queues import SCHEMA_APPLY, HeldLocks, LockKey, TableLocks, lock_key
 from omnigraph.errors import InternalError
 from omnigraph.failpoints import PARK_SECONDS_MAX
 from omnigraph.ids import TableKey
 from omnigraph.storage.layout import root_of
 from omnigraph.storage.locks import FileLocks
 
-KEYS = [queue_key(TableKey(f"node:{name}"), branch) for name in "ABC" for branch in (None, "b")]
+KEYS = [lock_key(TableKey(f"node:{name}"), branch) for name in "ABC" for branch in (None, "b")]
 
 
 @pytest.fixture
-def queues(tmp_path: Path) -> Queues:
+def queues(tmp_path: Path) -> TableLocks:
     return another(tmp_path)
 
 
-def another(root: Path) -> Queues:
+def another(root: Path) -> TableLocks:
     """What another handle on the same graph has."""
-    return Queues(str(root), FileLocks(root_of(root)))
+    return TableLocks(str(root), FileLocks(root_of(root)))
 
 
 def test_the_turn_of_a_schema_change_comes_before_all_others() -> None:
@@ -31,12 +31,12 @@ def test_the_turn_of_a_schema_change_comes_before_all_others() -> None:
 
 
 def test_main_comes_before_a_branch_of_the_same_table() -> None:
-    assert queue_key(TableKey("node:A"), None) < queue_key(TableKey("node:A"), "b")
-    assert queue_key(TableKey("node:A"), "b") < queue_key(TableKey("node:B"), None)
+    assert lock_key(TableKey("node:A"), None) < lock_key(TableKey("node:A"), "b")
+    assert lock_key(TableKey("node:A"), "b") < lock_key(TableKey("node:B"), None)
 
 
 def test_a_turn_is_held_once_in_a_process_whatever_the_handle(
-    queues: Queues, tmp_path: Path
+    queues: TableLocks, tmp_path: Path
 ) -> None:
     other = another(tmp_path)
     with queues.hold(KEYS[:2]):
@@ -49,7 +49,7 @@ def test_a_turn_is_held_once_in_a_process_whatever_the_handle(
         assert tried is not None
 
 
-def test_a_try_that_fails_gives_back_what_it_had(queues: Queues, tmp_path: Path) -> None:
+def test_a_try_that_fails_gives_back_what_it_had(queues: TableLocks, tmp_path: Path) -> None:
     other = another(tmp_path)
     with queues.hold([KEYS[-1]]), other.try_hold(KEYS) as tried:
         assert tried is None
@@ -57,21 +57,21 @@ def test_a_try_that_fails_gives_back_what_it_had(queues: Queues, tmp_path: Path)
             assert rest is not None
 
 
-def test_an_error_inside_gives_every_turn_back(queues: Queues) -> None:
+def test_an_error_inside_gives_every_turn_back(queues: TableLocks) -> None:
     with pytest.raises(RuntimeError), queues.hold(KEYS):
         raise RuntimeError
     with queues.try_hold(KEYS) as tried:
         assert tried is not None
 
 
-def test_committing_without_a_turn_is_a_bug(queues: Queues) -> None:
+def test_committing_without_a_turn_is_a_bug(queues: TableLocks) -> None:
     with queues.hold(KEYS[:1]) as hold:
         assert hold.lock(KEYS[0]).exclusive
         with pytest.raises(InternalError, match="without its queue"):
             hold.lock(KEYS[1])
 
 
-def test_a_turn_whose_file_was_removed_is_no_turn(queues: Queues, tmp_path: Path) -> None:
+def test_a_turn_whose_file_was_removed_is_no_turn(queues: TableLocks, tmp_path: Path) -> None:
     with queues.hold(KEYS[:2]) as hold:
         assert hold.lost() is None
         for file in (tmp_path / "__locks").iterdir():
@@ -80,17 +80,17 @@ def test_a_turn_whose_file_was_removed_is_no_turn(queues: Queues, tmp_path: Path
 
 
 def test_no_turns_are_no_turns() -> None:
-    assert Hold({}).covers([])
-    assert Hold({}).lost() is None
-    assert not Hold({}).covers(KEYS[:1])
+    assert HeldLocks({}).covers([])
+    assert HeldLocks({}).lost() is None
+    assert not HeldLocks({}).covers(KEYS[:1])
 
 
 def test_random_sets_of_turns_never_block_for_ever_and_never_overlap(
-    queues: Queues, tmp_path: Path
+    queues: TableLocks, tmp_path: Path
 ) -> None:
-    held: dict[QueueKey, int] = {}
+    held: dict[LockKey, int] = {}
     guard = threading.Lock()
-    clashes: list[QueueKey] = []
+    clashes: list[LockKey] = []
 
     def work(number: int) -> None:
         chance = random.Random(number)

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from omnigraph.compile.arguments import arguments, assigned
+from omnigraph.compile.arguments import arguments, assign_columns
 from omnigraph.errors import DataError, ParamError
 from tests.support.compiling import mutation, read
 
@@ -59,14 +59,14 @@ def test_assigned_values_are_what_the_table_stores() -> None:
         'insert Vessel { imo: $i, name: "a", dwt: $f, seen: now() }  insert OwnedBy { from: $i, to: "c" }',
         "$i: String, $f: F64",
     )
-    assert assigned(checked, {"i": "9", "f": 7.0}, NOW) == (
+    assert assign_columns(checked, {"i": "9", "f": 7.0}, NOW) == (
         {"imo": "9", "name": "a", "dwt": 7, "seen": NOW},
         {"src": "9", "dst": "c"},
     )
 
 
 def test_a_delete_assigns_nothing() -> None:
-    assert assigned(mutation('delete Port where code = "x"'), {}, NOW) == ({},)
+    assert assign_columns(mutation('delete Port where code = "x"'), {}, NOW) == ({},)
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_a_value_that_cannot_be_stored_is_refused_whether_or_not_anything_matche
     params: str, body: str, value: object, rule: str, mention: str
 ) -> None:
     with pytest.raises(DataError, match=mention) as caught:
-        assigned(mutation(body, params), {"x": value}, NOW)
+        assign_columns(mutation(body, params), {"x": value}, NOW)
     assert caught.value.code == rule
 
 
@@ -92,5 +92,5 @@ def test_every_value_that_cannot_be_stored_is_reported() -> None:
         'update Vessel set { crew: $x, dwt: $y } where imo = "1"', "$x: I64, $y: F64"
     )
     with pytest.raises(DataError) as caught:
-        assigned(checked, {"x": -1, "y": 0.5}, NOW)
+        assign_columns(checked, {"x": -1, "y": 0.5}, NOW)
     assert [p.rule for p in caught.value.problems] == ["W02", "W03"]

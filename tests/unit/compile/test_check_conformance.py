@@ -12,9 +12,9 @@ import pytest
 
 from omnigraph.catalog.model import Catalog
 from omnigraph.catalog.resolve import compile_schema
-from omnigraph.compile.arguments import arguments, assigned
+from omnigraph.compile.arguments import arguments, assign_columns
 from omnigraph.compile.checked import CheckedMutation, CheckedRead
-from omnigraph.compile.query import checked_mutation, checked_read
+from omnigraph.compile.query import check_mutation, check_read
 from omnigraph.errors import OmniError
 from omnigraph.language.source import Source
 
@@ -55,11 +55,11 @@ def compiled(step: Step) -> CheckedRead | CheckedMutation:
     facts = step.facts
     name, params = facts.get("name"), facts.get("params")
     if "query" in facts:
-        read = checked_read(Source(facts["query"]), step.catalog, name)
+        read = check_read(Source(facts["query"]), step.catalog, name)
         arguments(read, params)
         return read
-    mutation = checked_mutation(Source(facts["mutate"]), step.catalog, name)
-    assigned(mutation, arguments(mutation, params), datetime(2026, 1, 1, tzinfo=UTC))
+    mutation = check_mutation(Source(facts["mutate"]), step.catalog, name)
+    assign_columns(mutation, arguments(mutation, params), datetime(2026, 1, 1, tzinfo=UTC))
     return mutation
 
 

@@ -15,7 +15,7 @@ from omnigraph.compile.checked import (
     VariableKind,
     Where,
 )
-from omnigraph.compile.touched import Touched, touched_tables
+from omnigraph.compile.touched import Touched, list_touched_tables
 from tests.support.plan_fixtures import checked_read, harbour
 
 TEXT = PropertyType(scalar=Scalar.STRING)
@@ -75,19 +75,22 @@ STORIES: list[tuple[str, CheckedMutation, tuple[str, ...], tuple[str, ...]]] = [
 def test_a_mutation_touches_its_targets_and_what_they_depend_on(
     query: CheckedMutation, written: tuple[str, ...], read: tuple[str, ...]
 ) -> None:
-    assert touched_tables(query, harbour()) == Touched(written, read)  # type: ignore[arg-type]
+    assert list_touched_tables(query, harbour()) == Touched(written, read)  # type: ignore[arg-type]
 
 
 def test_a_read_touches_what_it_binds_walks_and_denies() -> None:
     query = "query q() { match { $n: Note  $v: Vessel  not { $v ownedBy $_ } } return { $v } }"
-    found = touched_tables(checked_read(query), harbour())
+    found = list_touched_tables(checked_read(query), harbour())
     assert found.written == ()
     assert found.read == ("edge:OwnedBy", "node:Company", "node:Note", "node:Vessel")
 
 
 def test_a_node_and_an_edge_of_one_name_are_told_apart() -> None:
     catalog: Catalog = compile_schema("node Link { name: String @key }\nedge Link: Link -> Link")
-    assert touched_tables(mutation(delete("Link", VariableKind.EDGE)), catalog).written == (
+    assert list_touched_tables(mutation(delete("Link", VariableKind.EDGE)), catalog).written == (
         "edge:Link",
     )
-    assert touched_tables(mutation(delete("Link")), catalog).written == ("edge:Link", "node:Link")
+    assert list_touched_tables(mutation(delete("Link")), catalog).written == (
+        "edge:Link",
+        "node:Link",
+    )

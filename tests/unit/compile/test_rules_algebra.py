@@ -15,7 +15,7 @@ from omnigraph.compile.algebra import (
     all_of,
     any_of,
     conjuncts,
-    pushed_down,
+    push_down_negations,
     unless,
     variables_of,
 )
@@ -33,8 +33,8 @@ from omnigraph.compile.checked import (
     VariableKind,
 )
 from omnigraph.compile.plan import Slot
-from omnigraph.compile.rules.coerce_literals import coerced
-from omnigraph.compile.rules.fold_constants import folded
+from omnigraph.compile.rules.coerce_literals import coerce_test
+from omnigraph.compile.rules.fold_constants import fold_test
 from omnigraph.language.query.tree import Comparison
 from tests.support.query_model import Row, truth
 
@@ -114,7 +114,7 @@ def kept(test: Test, row: Row) -> bool:
 
 @given(conditions, rows)
 def test_moving_negations_down_changes_no_answer(condition: Condition, row: Row) -> None:
-    assert truth(pushed_down(condition), row, {}) is truth(condition, row, {})
+    assert truth(push_down_negations(condition), row, {}) is truth(condition, row, {})
 
 
 @given(conditions)
@@ -128,7 +128,7 @@ def test_after_moving_down_only_single_tests_are_negated(condition: Condition) -
             case _:
                 return True
 
-    assert negates_a_leaf(pushed_down(condition))
+    assert negates_a_leaf(push_down_negations(condition))
 
 
 @given(conditions, rows)
@@ -138,10 +138,10 @@ def test_unless_keeps_exactly_what_the_condition_does_not(condition: Condition, 
 
 @given(conditions, rows)
 def test_coercing_and_folding_keep_the_same_rows(condition: Condition, row: Row) -> None:
-    plain = pushed_down(condition)
-    assert kept(coerced(plain), row) is kept(condition, row)
-    assert kept(folded(plain, SLOTS), row) is kept(condition, row)
-    assert kept(folded(coerced(plain), SLOTS), row) is kept(condition, row)
+    plain = push_down_negations(condition)
+    assert kept(coerce_test(plain), row) is kept(condition, row)
+    assert kept(fold_test(plain, SLOTS), row) is kept(condition, row)
+    assert kept(fold_test(coerce_test(plain), SLOTS), row) is kept(condition, row)
 
 
 @pytest.mark.parametrize("negated", [False, True])
@@ -153,7 +153,7 @@ def test_a_comparison_may_be_written_either_way_round(op: Comparison, negated: b
         for left, right in ((dwt, constant(value)), (constant(value), dwt)):
             leaf = Compare(left=left, op=op, right=right)
             test = Not(part=leaf) if negated else leaf
-            assert kept(coerced(test), row) is kept(test, row)
+            assert kept(coerce_test(test), row) is kept(test, row)
 
 
 @pytest.mark.parametrize("negated", [False, True])
@@ -163,13 +163,13 @@ def test_an_in_list_keeps_its_meaning_whatever_it_holds(negated: bool) -> None:
             leaf = Among(operand=column("dwt", INTEGER), choices=constant(values))
             test = Not(part=leaf) if negated else leaf
             row: Row = {"v": {"dwt": stored}}
-            assert kept(coerced(test), row) is kept(test, row)
+            assert kept(coerce_test(test), row) is kept(test, row)
 
 
 @given(conditions, rows)
 def test_coercing_and_folding_twice_is_as_good_as_once(condition: Condition, row: Row) -> None:
-    once = folded(coerced(pushed_down(condition)), SLOTS)
-    assert folded(coerced(once), SLOTS) == once
+    once = fold_test(coerce_test(push_down_negations(condition)), SLOTS)
+    assert fold_test(coerce_test(once), SLOTS) == once
 
 
 @given(st.lists(conditions, max_size=4), rows)
@@ -192,8 +192,8 @@ def test_what_never_holds_decides_a_conjunction_and_what_always_does_vanishes() 
 def test_a_missing_optional_entity_is_not_decided_away() -> None:
     optional = {"v": Slot(name="v", kind=VariableKind.NODE, type_name="Vessel", optional=True)}
     test = IsNull(operand=column("crew", REQUIRED), negated=False)
-    assert folded(test, SLOTS) == NEVER
-    assert folded(test, optional) == test
+    assert fold_test(test, SLOTS) == NEVER
+    assert fold_test(test, optional) == test
 
 
 def test_a_test_names_the_variables_it_depends_on() -> None:

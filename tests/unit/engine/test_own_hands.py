@@ -6,7 +6,7 @@ from threading import Event
 
 import pytest
 
-from omnigraph.engine.upkeep.hands import OwnHands
+from omnigraph.engine.upkeep.hands import LocalWorkers
 from omnigraph.failpoints import PARK_SECONDS_MAX
 from omnigraph.ids import Version
 from omnigraph.storage.tables import Chore, TableAt
@@ -35,7 +35,7 @@ def test_of_all_chores_that_wait_the_heaviest_is_next() -> None:
             goes.set()
 
     with ThreadPoolExecutor(1) as pool, ThreadPoolExecutor(1) as other:
-        hands = OwnHands(work, pool)
+        hands = LocalWorkers(work, pool)
         first = other.submit(hands.do, [chore(b"first")])
         assert waits.wait(PARK_SECONDS_MAX)
         more = Offered([chore(b"light", 1), chore(b"heavy", 9), chore(b"even", 1)])
@@ -51,7 +51,7 @@ def test_an_error_reaches_who_asked_and_nobody_else() -> None:
         return given.work
 
     with ThreadPoolExecutor(2) as pool:
-        hands = OwnHands(work, pool)
+        hands = LocalWorkers(work, pool)
         with pytest.raises(OSError, match="no room"):
             hands.do([chore(b"good"), chore(b"bad")])
         assert hands.do([chore(b"good")]) == [b"good"]

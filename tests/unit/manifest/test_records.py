@@ -8,7 +8,7 @@ import pytest
 from omnigraph.errors import InternalError
 from omnigraph.ids import MAIN, RECOVERY_ACTOR, BranchName, CommitId, OperationId, TableKey, Version
 from omnigraph.manifest.lineage import commits_of, find_commit, head_of
-from omnigraph.manifest.lives import lives_of
+from omnigraph.manifest.lives import read_table_history
 from omnigraph.manifest.records import (
     MANIFEST_SCHEMA,
     CommitKind,
@@ -175,7 +175,7 @@ def test_a_snapshot_takes_the_greatest_version_not_the_last_row() -> None:
             version(2),
         ]
     )
-    life = lives_of(rows).latest(PERSON)
+    life = read_table_history(rows).latest(PERSON)
     assert life is not None
     assert (life.version, life.branch, life.row_count, life.path) == (10, None, 100, "nodes/p")
     assert life.is_visible
@@ -190,7 +190,7 @@ def test_a_tombstone_hides_versions_up_to_its_own(tombstone: int, visible: bool)
             Tombstone(table_key=PERSON, version=Version(tombstone)),
         ]
     )
-    lives = lives_of(rows)
+    lives = read_table_history(rows)
     assert [life.table_key for life in lives.visible] == ([PERSON] if visible else [])
 
 
@@ -204,7 +204,7 @@ def test_a_tombstone_does_not_reach_into_the_next_life() -> None:
             version(1, incarnation=2),
         ]
     )
-    lives = lives_of(rows)
+    lives = read_table_history(rows)
     (shown,) = lives.visible
     assert (shown.incarnation, shown.version, shown.path) == (2, 1, "nodes/p-2")
     assert lives.next_incarnation(PERSON) == 3
@@ -223,7 +223,7 @@ def test_twelve_lives_are_told_apart() -> None:
             records.append(
                 Tombstone(table_key=PERSON, version=Version(number + 1), incarnation=number)
             )
-    (shown,) = lives_of(encode(records)).visible
+    (shown,) = read_table_history(encode(records)).visible
     assert (shown.incarnation, shown.path) == (12, "nodes/p-12")
 
 
@@ -234,7 +234,7 @@ def test_unknown_row_types_are_skipped() -> None:
     rows = pa.concat_tables(
         [odd, encode([Registration(table_key=PERSON, path="nodes/p"), version(1)])]
     )
-    assert [life.table_key for life in lives_of(rows).visible] == [PERSON]
+    assert [life.table_key for life in read_table_history(rows).visible] == [PERSON]
     assert commits_of(rows) == ()
 
 
@@ -254,7 +254,7 @@ def test_a_row_without_a_required_column_is_an_internal_error_naming_it(
 ) -> None:
     row = encode([record]).to_pylist()[0] | {column: None}
     rows = pa.Table.from_pylist([row], schema=MANIFEST_SCHEMA)
-    read = commits_of if isinstance(record, GraphCommit) else lives_of
+    read = commits_of if isinstance(record, GraphCommit) else read_table_history
     with pytest.raises(InternalError) as refused:
         read(rows)
     assert row["object_id"] in str(refused.value)
@@ -263,7 +263,7 @@ def test_a_row_without_a_required_column_is_an_internal_error_naming_it(
 
 def test_a_version_of_an_unregistered_table_is_an_internal_error() -> None:
     with pytest.raises(InternalError, match="node:Person"):
-        lives_of(encode([version(3)]))
+        read_table_history(encode([version(3)]))
 
 
 @pytest.mark.parametrize("text", ["not json", "[]", '{"created_at": null}', "{}"])
@@ -286,7 +286,7 @@ def test_lives_after_records_equal_lives_read_back() -> None:
         ],
         [version(2, incarnation=2, branch="review")],
     ]
-    lives, written = lives_of(encode(first)), list(first)
+    lives, written = read_table_history(encode(first)), list(first)
     for records in later:
         lives, written = lives.after(records), written + records
-        assert lives == lives_of(encode(written))
+        assert lives == read_table_history(encode(written))

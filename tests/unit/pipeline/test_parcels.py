@@ -17,7 +17,7 @@ import pytest
 from omnigraph.catalog.types import PropertyType, Scalar
 from omnigraph.errors import UserInputError
 from omnigraph.pipeline.columns import json_fit
-from omnigraph.pipeline.parcels import opened_parcel, parcel, weight
+from omnigraph.pipeline.parcels import decode_records, encode_records, estimate_bytes
 
 
 class Word(StrEnum):
@@ -44,7 +44,7 @@ class Thing:
         return "a thing"
 
 
-EMPTY = parcel([]).nbytes
+EMPTY = encode_records([]).nbytes
 PLAIN = [
     None, True, -5, 2**70, 1.5, float("inf"), "日本", "\ud800", b"\x00", [1, [2]], (1, "x"), {"a": {"b": None}},
     date(2024, 2, 29), datetime(2024, 1, 1, 10, tzinfo=UTC), datetime(2024, 1, 1, 10),
@@ -54,7 +54,7 @@ PLAIN = [
 
 @pytest.mark.parametrize("value", PLAIN, ids=repr)
 def test_plain_values_arrive_as_they_are(value: Any) -> None:
-    [found] = opened_parcel(parcel([value]))
+    [found] = decode_records(encode_records([value]))
     assert found == value
     assert type(found) is type(value)
 
@@ -74,7 +74,7 @@ def test_plain_values_arrive_as_they_are(value: Any) -> None:
     ids=lambda one: type(one).__name__,
 )  # fmt: skip
 def test_what_properties_take_becomes_plain(value: Any, expected: Any) -> None:
-    [found] = opened_parcel(parcel([value]))
+    [found] = decode_records(encode_records([value]))
     assert found == expected
 
 
@@ -85,27 +85,29 @@ def test_what_properties_take_becomes_plain(value: Any, expected: Any) -> None:
     ids=lambda one: type(one).__name__,
 )
 def test_what_no_property_takes_is_refused_in_the_same_words(value: Any, scalar: Scalar) -> None:
-    [found] = opened_parcel(parcel([value]))
+    [found] = decode_records(encode_records([value]))
     target = PropertyType(scalar=scalar)
     assert json_fit(found, target) == json_fit(value, target)
 
 
 @pytest.mark.parametrize("value", [print, Thing, np.random.default_rng])
 def test_nothing_that_could_run_is_sent(value: Any) -> None:
-    [found] = opened_parcel(parcel([value]))
+    [found] = decode_records(encode_records([value]))
     assert not callable(found)
 
 
 def test_a_parcel_that_names_anything_else_is_not_opened() -> None:
     forged = pa.table({"__records": pa.array([pickle.dumps([print])], pa.large_binary())})
     with pytest.raises(pickle.UnpicklingError, match=r"holds no builtins\.print"):
-        opened_parcel(forged)
+        decode_records(forged)
 
 
 @pytest.mark.parametrize("count", [0, 1, 63, 64, 65, 10_000])
 def test_some_records_are_weighed_for_all(count: int) -> None:
     records = [{"type": "Person", "data": {"name": f"{n:08}"}} for n in range(count)]
-    assert weight(records) == pytest.approx(parcel(records).nbytes - EMPTY, rel=0.2, abs=20)
+    assert estimate_bytes(records) == pytest.approx(
+        encode_records(records).nbytes - EMPTY, rel=0.2, abs=20
+    )
 
 
 def test_a_value_nested_too_deeply_is_refused() -> None:
@@ -113,4 +115,4 @@ def test_a_value_nested_too_deeply_is_refused() -> None:
     for _ in range(100_000):
         value = [value]
     with pytest.raises(UserInputError, match="nested too deeply"):
-        weight([{"type": "Person", "data": {"name": value}}])
+        estimate_bytes([{"type": "Person", "data": {"name": value}}])

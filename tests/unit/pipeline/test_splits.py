@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from omnigraph.errors import UserInputError
 from omnigraph.ids import TableKey, Version
-from omnigraph.pipeline.answers import Passed
+from omnigraph.pipeline.answers import CheckPassed
 from omnigraph.pipeline.findings import places_of
-from omnigraph.pipeline.lines import blocks_between
+from omnigraph.pipeline.lines import read_blocks
 from omnigraph.pipeline.splits import (
     NO_BOUND,
     ByteRange,
@@ -50,7 +50,7 @@ def test_every_line_is_in_exactly_one_range(
     found = []
     for portion in cut_lines(path, bytes_max):
         assert isinstance(portion.content, ByteRange)
-        for block in blocks_between(path, portion.content.start, portion.content.end):
+        for block in read_blocks(path, portion.content.start, portion.content.end):
             found += block.texts
     assert found == _lines(whole)
 
@@ -64,8 +64,8 @@ def _lines(whole: bytes) -> list[bytes]:
 def test_a_byte_order_mark_counts_only_at_the_beginning_of_a_file(tmp_path: Path) -> None:
     path = tmp_path / "marked.jsonl"
     path.write_bytes(b"\xef\xbb\xbfone\n\xef\xbb\xbftwo\n")
-    assert [t for b in blocks_between(path, 0, 7) for t in b.texts] == [b"one\n"]
-    assert [t for b in blocks_between(path, 7, 14) for t in b.texts] == [b"\xef\xbb\xbftwo\n"]
+    assert [t for b in read_blocks(path, 0, 7) for t in b.texts] == [b"one\n"]
+    assert [t for b in read_blocks(path, 7, 14) for t in b.texts] == [b"\xef\xbb\xbftwo\n"]
 
 
 def test_a_compressed_file_stays_whole(tmp_path: Path) -> None:
@@ -157,7 +157,7 @@ def test_a_position_in_several_inputs_tells_its_own() -> None:
         for n, name in enumerate(names)
     ]
     [split] = pack_splits(inputs, grain_of(1 << 20, 0))
-    places = places_of([split], [Passed(0, (2, 0, 3, 1))])
+    places = places_of([split], [CheckPassed(0, (2, 0, 3, 1))])
     told = [str(places.origin(split.first + n)) for n in range(6)]
     assert told == ["a, line 1", "a, line 2", "b, line 1", "b, line 2", "b, line 3", "c, line 1"]
 
@@ -185,7 +185,7 @@ def test_lines_are_counted_through_all_splits_of_a_file() -> None:
         Split(number=1, source=0, part=1, content=ByteRange("a"), file="a", counts_lines=True),
         Split(number=2, source=1, content=ByteRange("b"), file="b", counts_lines=True),
     ]
-    places = places_of(splits, [Passed(1, (7,)), Passed(0, (10,)), Passed(2, (3,))])
+    places = places_of(splits, [CheckPassed(1, (7,)), CheckPassed(0, (10,)), CheckPassed(2, (3,))])
     assert str(places.origin(first_position(1))) == "a, line 11"
     assert str(places.origin(first_position(2) + 2)) == "b, line 3"
 

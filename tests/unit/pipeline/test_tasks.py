@@ -9,13 +9,13 @@ import pytest
 from omnigraph.catalog.resolve import compile_schema
 from omnigraph.commit.changes import ChangeKind
 from omnigraph.ids import TableKey, Version
-from omnigraph.pipeline.answers import ANSWERS, Passed, Piece, PieceKind, heard, told
+from omnigraph.pipeline.answers import ANSWERS, CheckPassed, Piece, PieceKind, decode, encode
 from omnigraph.pipeline.checks import Here, Job, check_step
 from omnigraph.pipeline.decide import decide_step
-from omnigraph.pipeline.ends import ends_step
-from omnigraph.pipeline.home import Home
-from omnigraph.pipeline.meet import meet_step
-from omnigraph.pipeline.sides import Judgement
+from omnigraph.pipeline.ends import local_endpoints_step
+from omnigraph.pipeline.home import StoreLocation
+from omnigraph.pipeline.meet import local_ids_step
+from omnigraph.pipeline.sides import KeyPlan
 from omnigraph.pipeline.splits import ByteRange, HeldSplit, Split
 from omnigraph.pipeline.stage import mark_splits, stage_step, write_splits
 from omnigraph.pipeline.steps import Shuffle, Step
@@ -33,7 +33,7 @@ AT = TableAt(path="nodes/x", branch=None, version=Version(3))
 @pytest.fixture
 def job(tmp_path: Path) -> Job:
     return Job(
-        home=Home.of(str(tmp_path)),
+        home=StoreLocation.of(str(tmp_path)),
         here=Here(open_store(tmp_path)),
         catalog=compile_schema(SCHEMA),
         kind=ChangeKind.MERGE,
@@ -47,7 +47,7 @@ def steps(job: Job) -> list[Step]:
     piece = Piece(kind=PieceKind.REPLACED, table_key=PERSON, part=0, path="p", start=0, rows=1)
     pieces = {(PERSON, 0): (piece,)}
     held = HeldSplit(table_key=PERSON, at=AT, fragments=(0, 1))
-    judgement = Judgement(
+    judgement = KeyPlan(
         job=job,
         rows={PERSON: 5, KNOWS: 7},
         pins={PERSON: AT, KNOWS: AT},
@@ -58,8 +58,8 @@ def steps(job: Job) -> list[Step]:
     return [
         check_step(job, [split]),
         decide_step(judgement, [split], [held]),
-        meet_step(judgement, [split], [PERSON]),
-        ends_step(judgement, [split], list(judgement.edges())),
+        local_ids_step(judgement, [split], [PERSON]),
+        local_endpoints_step(judgement, [split], list(judgement.edges())),
         stage_step(
             job,
             write_splits([split], {PERSON: AT}, pieces, pieces, 2),
@@ -99,6 +99,6 @@ def test_no_vector_and_no_blob_is_ever_brought_together_or_answered(job: Job) ->
 
 
 def test_answers_are_heard_as_they_were_told() -> None:
-    answers = [Passed(3, (17,)), Passed(4, (0, 2))]
-    assert heard(told(answers)) == answers
-    assert heard(ANSWERS.empty_table()) == []
+    answers = [CheckPassed(3, (17,)), CheckPassed(4, (0, 2))]
+    assert decode(encode(answers)) == answers
+    assert decode(ANSWERS.empty_table()) == []

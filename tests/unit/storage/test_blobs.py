@@ -13,7 +13,7 @@ from omnigraph.storage.blobs import (
     as_input,
     descriptors,
     is_blob,
-    restaged,
+    restage_blobs,
 )
 
 STORED = pa.struct(
@@ -81,7 +81,7 @@ def test_descriptors_tell_managed_from_external() -> None:
 
 
 def test_what_was_read_can_be_staged_again() -> None:
-    column = restaged(
+    column = restage_blobs(
         stored((0, 1, ""), None, (3, 0, "s3://b/k"), (0, 0, "")), [b"x", None, None, b""]
     )
     assert column.to_pylist() == [

@@ -2,7 +2,7 @@
 
 from concurrent.futures import ThreadPoolExecutor
 
-from omnigraph.storage.counters import Cost, carried, counting, record
+from omnigraph.storage.counters import Cost, carry_context, counting, record
 
 
 def test_nothing_is_counted_when_nobody_counts() -> None:
@@ -41,7 +41,7 @@ def test_a_thread_counts_only_where_it_is_carried() -> None:
     with counting() as costs, ThreadPoolExecutor(4) as pool:
         assert list(pool.map(work, range(4))) == [0, 1, 2, 3]
         assert costs.as_dict() == {}
-        assert list(pool.map(carried(work), range(4))) == [0, 1, 2, 3]
+        assert list(pool.map(carry_context(work), range(4))) == [0, 1, 2, 3]
     assert costs[Cost.TABLE_SCANS] == 400
 
 

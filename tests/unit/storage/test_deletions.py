@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from omnigraph.errors import StorageError
-from omnigraph.storage.deletions import decoded
+from omnigraph.storage.deletions import decode_offsets
 
 
 def array_file(offsets: list[int]) -> bytes:
@@ -58,15 +58,15 @@ def _runs(values: list[int]) -> bytes:
 
 
 def test_an_array_is_read_in_order() -> None:
-    assert decoded(array_file([7, 1, 90_000]), "array").tolist() == [1, 7, 90_000]
-    assert decoded(array_file([]), "array").tolist() == []
+    assert decode_offsets(array_file([7, 1, 90_000]), "array").tolist() == [1, 7, 90_000]
+    assert decode_offsets(array_file([]), "array").tolist() == []
 
 
 @pytest.mark.parametrize("count", [1, 3, 5])
 def test_a_bitmap_without_runs_gives_every_container(count: int) -> None:
     containers = {2 * n: list(range(n, 65_536, 3 if n % 2 else 700)) for n in range(count)}
     expected = [(key << 16) + low for key, values in containers.items() for low in values]
-    assert decoded(plain_bitmap(containers), "bitmap").tolist() == expected
+    assert decode_offsets(plain_bitmap(containers), "bitmap").tolist() == expected
 
 
 @pytest.mark.parametrize("count", [1, 3, 4, 9])
@@ -74,7 +74,7 @@ def test_a_bitmap_with_runs_gives_every_container(count: int) -> None:
     stretch = [*range(5, 900), *range(1_000, 1_001), *range(60_000, 65_536)]
     containers = {n: (n % 2 == 0, stretch if n % 2 == 0 else [3, 8]) for n in range(count)}
     expected = [(key << 16) + low for key, (_, values) in containers.items() for low in values]
-    assert decoded(run_bitmap(containers), "bitmap").tolist() == expected
+    assert decode_offsets(run_bitmap(containers), "bitmap").tolist() == expected
 
 
 @pytest.mark.parametrize(
@@ -82,4 +82,4 @@ def test_a_bitmap_with_runs_gives_every_container(count: int) -> None:
 )
 def test_what_is_no_bitmap_is_said_to_be_none(data: bytes) -> None:
     with pytest.raises(StorageError, match="not a roaring bitmap"):
-        decoded(data, "bitmap")
+        decode_offsets(data, "bitmap")

@@ -12,7 +12,7 @@ from omnigraph.storage.layout import (
     branch_path,
     is_reserved,
     lock_name,
-    redacted,
+    redact,
     root_of,
 )
 
@@ -126,9 +126,9 @@ def test_a_root_that_carries_credentials_is_refused_without_showing_them() -> No
 
 
 def test_a_uri_is_shown_without_its_secrets() -> None:
-    assert redacted("https://me:pw@host/a?sig=abc&x=1") == "https://***@host/a?***"
-    assert redacted("s3://bucket/a") == "s3://bucket/a"
-    assert redacted("/data/a@b?c") == "/data/a@b?c"
+    assert redact("https://me:pw@host/a?sig=abc&x=1") == "https://***@host/a?***"
+    assert redact("s3://bucket/a") == "s3://bucket/a"
+    assert redact("/data/a@b?c") == "/data/a@b?c"
 
 
 @given(st.text(min_size=1), st.text(min_size=1))

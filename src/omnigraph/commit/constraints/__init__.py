@@ -6,7 +6,7 @@ from omnigraph.catalog.model import Catalog
 from omnigraph.commit.changes import Changes
 from omnigraph.commit.constraints.cardinality import cardinality
 from omnigraph.commit.constraints.committed import Committed, Final
-from omnigraph.commit.constraints.endpoints import endpoints, stranded
+from omnigraph.commit.constraints.endpoints import check_stranded_edges, endpoints
 from omnigraph.commit.constraints.keys import strict_inserts, unique
 from omnigraph.commit.constraints.report import Violations
 from omnigraph.commit.constraints.values import values
@@ -14,7 +14,14 @@ from omnigraph.commit.constraints.values import values
 __all__ = ["Committed", "Final", "Violations", "violations"]
 
 Rule = Callable[[Changes, Final], Violations]
-RULES: tuple[Rule, ...] = (values, strict_inserts, unique, endpoints, stranded, cardinality)
+RULES: tuple[Rule, ...] = (
+    values,
+    strict_inserts,
+    unique,
+    endpoints,
+    check_stranded_edges,
+    cardinality,
+)
 
 
 def violations(changes: Changes, committed: Committed, catalog: Catalog) -> Violations:

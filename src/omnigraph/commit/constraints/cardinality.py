@@ -22,7 +22,7 @@ def cardinality(changes: Changes, final: Final) -> Violations:
 
 def edge_counts(change: TableChange, edge: EdgeType, final: Final) -> Violations:
     """Every touched source of one edge type has a count within bounds."""
-    sources = _touched(change, edge, final)
+    sources = find_touched_sources(change, edge, final)
     if not len(sources):
         return Violations()
     missing = final.missing_nodes(edge.source, sources)
@@ -31,7 +31,7 @@ def edge_counts(change: TableChange, edge: EdgeType, final: Final) -> Violations
     return _outside(edge, counts, change)
 
 
-def _touched(change: TableChange, edge: EdgeType, final: Final) -> pa.Array:
+def find_touched_sources(change: TableChange, edge: EdgeType, final: Final) -> pa.Array:
     """Sources that gain an edge, and former sources of edges that move or go."""
     if change.replaces:
         before = final.committed.all(edge.table_key, ["src"])

@@ -20,11 +20,13 @@ def endpoints(changes: Changes, final: Final) -> Violations:
     for change in changes:
         if isinstance(change.type, EdgeType) and change.rows.num_rows:
             for side, word in SIDES:
-                found = found + one_end(change, change.type, side, word, final)
+                found = found + check_end(change, change.type, side, word, final)
     return found
 
 
-def one_end(change: TableChange, edge: EdgeType, side: str, word: str, final: Final) -> Violations:
+def check_end(
+    change: TableChange, edge: EdgeType, side: str, word: str, final: Final
+) -> Violations:
     """One end of every put edge exists after the write."""
     type_name = edge.source if side == "src" else edge.target
     ends = column(change.rows, side)
@@ -59,17 +61,17 @@ def _elsewhere(ends: pa.Array, type_name: str, final: Final) -> dict[str, str]:
     return found
 
 
-def stranded(changes: Changes, final: Final) -> Violations:
+def check_stranded_edges(changes: Changes, final: Final) -> Violations:
     """No edge that stays names a node that goes."""
     found = Violations()
     for change in changes:
         if isinstance(change.type, NodeType) and (change.replaces or len(change.deleted)):
-            for edge, side in incident_sides(change.type, final.catalog):
+            for edge, side in list_incident_sides(change.type, final.catalog):
                 found = found + orphans(change, edge, side, final)
     return found
 
 
-def incident_sides(node: NodeType, catalog: Catalog) -> Iterator[tuple[EdgeType, str]]:
+def list_incident_sides(node: NodeType, catalog: Catalog) -> Iterator[tuple[EdgeType, str]]:
     """Every edge type that has a node type at an end, with the side."""
     for edge in catalog.incident(node.name):
         if edge.source == node.name:
@@ -80,7 +82,7 @@ def incident_sides(node: NodeType, catalog: Catalog) -> Iterator[tuple[EdgeType,
 
 def orphans(change: TableChange, edge: EdgeType, side: str, final: Final) -> Violations:
     """No edge of a type that stays names, at one side, a node that goes."""
-    gone = _gone(change, edge, side, final)
+    gone = _find_edges_of_deleted_nodes(change, edge, side, final)
     if not gone.num_rows:
         return Violations()
     shown = gone.sort_by("id").slice(0, change.shown_max)
@@ -97,7 +99,9 @@ def orphans(change: TableChange, edge: EdgeType, side: str, final: Final) -> Vio
     return Violations(problems, gone.num_rows)
 
 
-def _gone(change: TableChange, edge: EdgeType, side: str, final: Final) -> pa.Table:
+def _find_edges_of_deleted_nodes(
+    change: TableChange, edge: EdgeType, side: str, final: Final
+) -> pa.Table:
     """Edges that stay although the node at this side goes."""
     if not change.replaces:
         return final.kept_where(edge.table_key, side, change.deleted, [side])

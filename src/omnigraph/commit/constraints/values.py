@@ -42,7 +42,7 @@ ValueRule = Callable[[TableChange], Violations]
 
 def value_rules(type_: TableType, property_: Property) -> Iterator[ValueRule]:
     """The rules that each value of a property keeps, in the order they are reported."""
-    yield lambda change: required(change, property_)
+    yield lambda change: check_required(change, property_)
     if property_.type.is_enum:
         yield lambda change: enum(change, property_)
     if isinstance(type_, NodeType):
@@ -54,7 +54,7 @@ def value_rules(type_: TableType, property_: Property) -> Iterator[ValueRule]:
                 yield partial(matches, rule=pattern)
 
 
-def required(change: TableChange, property_: Property) -> Violations:
+def check_required(change: TableChange, property_: Property) -> Violations:
     """No NULL where the type has no `?`."""
     if property_.type.nullable:
         return Violations()

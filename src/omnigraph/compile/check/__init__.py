@@ -1,5 +1,11 @@
 """The type checker: from a query tree and a schema to a checked query, or to what is wrong."""
 
-from omnigraph.compile.check.query import check, check_error, check_file, findings, repeated
+from omnigraph.compile.check.query import (
+    check,
+    check_error,
+    check_file,
+    find_repeated_names,
+    findings,
+)
 
-__all__ = ["check", "check_error", "check_file", "findings", "repeated"]
+__all__ = ["check", "check_error", "check_file", "find_repeated_names", "findings"]

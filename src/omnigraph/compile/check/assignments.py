@@ -7,9 +7,9 @@ from omnigraph.catalog.types import PropertyType
 from omnigraph.catalog.values import item_type
 from omnigraph.compile.check.compatible import comparable, storable
 from omnigraph.compile.check.context import Context
-from omnigraph.compile.check.expressions import INSTANT, parameter, shown
+from omnigraph.compile.check.expressions import INSTANT, parameter, render_expression
 from omnigraph.compile.check.findings import alternatives
-from omnigraph.compile.check.literals import constant, dated
+from omnigraph.compile.check.literals import constant, suggest_date_literal
 from omnigraph.compile.check.matches import enum_problem
 from omnigraph.compile.check.target import Target, known_type
 from omnigraph.compile.checked import Assign, AssignedValue, Const, Now, ParamRef, Where
@@ -37,7 +37,7 @@ def assignments(
         seen.add(name.text)
         if expected is None:
             continue
-        value = _assigned(assignment.value, _Place(target, name.text, expected), context)
+        value = _check_assigned(assignment.value, _Place(target, name.text, expected), context)
         if value is not None:
             column = target.column_of(name.text)
             found.append(Assign(property=column, value=value, type=expected, span=assignment.span))
@@ -64,23 +64,23 @@ class _Place:
             code,
             span,
             message,
-            fix=dated(found, self.type) if found else None,
+            fix=suggest_date_literal(found, self.type) if found else None,
             type_name=self.target.name,
             property_name=self.name,
         )
 
 
-def _assigned(expr: tree.Expr, place: _Place, context: Context) -> AssignedValue | None:
+def _check_assigned(expr: tree.Expr, place: _Place, context: Context) -> AssignedValue | None:
     found = _value(expr, place, context)
     if isinstance(found, Const):
-        return _fitted(found, place, context)
+        return _fit_constant(found, place, context)
     if found is None or storable(found.type, place.type):
         return found
     _mismatch(expr, found, place, context)
     return None
 
 
-def _fitted(found: Const, place: _Place, context: Context) -> Const | None:
+def _fit_constant(found: Const, place: _Place, context: Context) -> Const | None:
     problem = _literal_problem(found, place.type)
     if problem is None:
         value = fit(found.value, place.type)
@@ -124,13 +124,15 @@ def where(predicate: tree.Predicate, target: Target, context: Context) -> Where 
     if expected.is_blob:
         place.report("T11", name.span, f"'{place.label}' is a Blob and cannot be compared", context)
         return None
-    value = _compared(predicate, place, context)
+    value = _check_compared(predicate, place, context)
     if value is None:
         return None
     return Where(column=target.column_of(name.text), op=predicate.op, value=value, type=expected)
 
 
-def _compared(predicate: tree.Predicate, place: _Place, context: Context) -> AssignedValue | None:
+def _check_compared(
+    predicate: tree.Predicate, place: _Place, context: Context
+) -> AssignedValue | None:
     found = _value(predicate.value, place, context)
     if found is None:
         return None
@@ -175,11 +177,11 @@ def _value(expr: tree.Expr, place: _Place, context: Context) -> AssignedValue | 
         case tree.NowExpr():
             return Now(type=INSTANT, span=expr.span)
         case _:
-            message = f"'{shown(expr)}' cannot be written; use a literal, a parameter or now()"
+            message = f"'{render_expression(expr)}' cannot be written; use a literal, a parameter or now()"
             place.report("T36", expr.span, message, context)
     return None
 
 
 def _mismatch(expr: tree.Expr, found: ParamRef | Now, place: _Place, context: Context) -> None:
-    message = f"'{place.label}' is {place.type}, '{shown(expr)}' is {found.type}"
+    message = f"'{place.label}' is {place.type}, '{render_expression(expr)}' is {found.type}"
     place.report("T7", expr.span, message, context)

@@ -6,8 +6,8 @@ from omnigraph.compile.check.expressions import (
     function_name,
     operand,
     refuse_blob,
-    shown,
-    shown_type,
+    render_expression,
+    render_type,
 )
 from omnigraph.compile.check.literals import is_null
 from omnigraph.compile.check.ranking import text_match
@@ -103,9 +103,7 @@ def _operand(expr: tree.Expr, scope: Scope, context: Context) -> Operand | None:
         case tree.LiteralExpr() | tree.VariableExpr() | tree.PropertyExpr() | tree.NowExpr():
             return operand(expr, scope, context)
         case tree.AggregateExpr():
-            message = (
-                f"'{shown(expr)}' is an aggregate, and aggregates are not comparable in a match"
-            )
+            message = f"'{render_expression(expr)}' is an aggregate, and aggregates are not comparable in a match"
             context.findings.report("T7", expr.span, message)
         case tree.AliasExpr():
             message = f"'{expr.name}' is a bare word; a filter compares properties, parameters and literals"
@@ -123,8 +121,8 @@ def _compares_null(written: tree.Compare, context: Context) -> bool:
             context.findings.report(
                 "T7",
                 side.span,
-                f"'{shown(other)} {written.op} null' is never true, whatever the value",
-                fix=f"{shown(other)} {word}",
+                f"'{render_expression(other)} {written.op} null' is never true, whatever the value",
+                fix=f"{render_expression(other)} {word}",
             )
             return True
     return False
@@ -144,8 +142,8 @@ def _mismatch(written: tree.Compare, left: Operand, right: Operand, context: Con
     context.findings.report(
         "T7",
         written.span,
-        f"'{shown(written.left)}' is {shown_type(left, context)} and '{shown(written.right)}'"
-        f" is {shown_type(right, context)}: {_expectation(written.op)}",
+        f"'{render_expression(written.left)}' is {render_type(left, context)} and '{render_expression(written.right)}'"
+        f" is {render_type(right, context)}: {_expectation(written.op)}",
         property_name=left.property if isinstance(left, PropertyRef) else None,
     )
 
@@ -188,8 +186,8 @@ def _among(written: tree.Among, scope: Scope, context: Context) -> Among | None:
     context.findings.report(
         "T7",
         written.span,
-        f"'{shown(written.operand)}' is {shown_type(found, context)} and"
-        f" '{shown(written.choices)}' is {shown_type(choices, context)}:"
+        f"'{render_expression(written.operand)}' is {render_type(found, context)} and"
+        f" '{render_expression(written.choices)}' is {render_type(choices, context)}:"
         " 'in' takes a scalar and a list literal or list parameter of its type",
     )
     return None

@@ -50,7 +50,7 @@ def property_of(expr: tree.PropertyExpr, scope: Scope, context: Context) -> Prop
         return None
     declared = properties_of(bound.variable, context).get(expr.property)
     if declared is None:
-        _unknown_property(expr, bound.variable, context)
+        _report_unknown_property(expr, bound.variable, context)
         return None
     nullable = declared.type.nullable or bound.nullable
     return PropertyRef(
@@ -77,7 +77,7 @@ def variable(
         return None
     if bound.variable.kind is VariableKind.EDGE:
         how = f"stands for an edge and has no value by itself; use its properties, ${expr.name}.…"
-        edge_misused(expr.name, expr.span, how, context)
+        report_edge_misuse(expr.name, expr.span, how, context)
         return None
     entity = PropertyType(scalar=Scalar.STRING, nullable=bound.nullable)
     return EntityRef(variable=bound.variable.name, type=entity, span=expr.span)
@@ -96,7 +96,7 @@ def properties_of(bound: Variable, context: Context) -> Mapping[str, Property]:
     return context.catalog.edges[bound.type_name].properties
 
 
-def edge_misused(name: str, span: Span, how: str, context: Context) -> None:
+def report_edge_misuse(name: str, span: Span, how: str, context: Context) -> None:
     """Report a wrong use of an edge binding."""
     context.findings.report("T23", span, f"'${name}' {how}")
 
@@ -115,14 +115,14 @@ def refuse_blob(found: PropertyRef | ParamRef, context: Context) -> bool:
     return True
 
 
-def shown_type(found: Operand, context: Context) -> str:
+def render_type(found: Operand, context: Context) -> str:
     """The type of an operand as messages say it."""
     if isinstance(found, EntityRef):
         return f"node {context.variables[found.variable].type_name}"
     return str(found.type)
 
 
-def shown(expr: tree.Expr) -> str:
+def render_expression(expr: tree.Expr) -> str:
     """An expression as messages quote it."""
     match expr:
         case tree.PropertyExpr():
@@ -191,7 +191,7 @@ def _bound_here(name: str, scope: Scope, context: Context) -> str:
     return alternatives(name, [*scope.visible(), *context.params], "known here")
 
 
-def _unknown_property(expr: tree.PropertyExpr, bound: Variable, context: Context) -> None:
+def _report_unknown_property(expr: tree.PropertyExpr, bound: Variable, context: Context) -> None:
     declared = properties_of(bound, context)
     if expr.property == "id" and bound.kind is VariableKind.NODE:
         reason = f"; the id of an entity is no property, a bare '${expr.variable}' gives it"

@@ -8,8 +8,8 @@ from omnigraph.compile.check.expressions import (
     function_name,
     operand,
     refuse_blob,
-    shown,
-    shown_type,
+    render_expression,
+    render_type,
 )
 from omnigraph.compile.check.literals import is_null
 from omnigraph.compile.check.ranking import ranking, text_match
@@ -87,7 +87,7 @@ def _column(item: tree.Item, grouped: bool, scope: Scope, context: Context) -> C
         context.findings.report(
             "T9",
             item.span,
-            f"'{shown(item.expr)}' stands beside an aggregate; only '$x.property' and '$x' can form"
+            f"'{render_expression(item.expr)}' stands beside an aggregate; only '$x.property' and '$x' can form"
             " the group key",
         )
         return None
@@ -164,7 +164,7 @@ def _argument(
             message = f"{inner.function} stands inside {expr.function}; aggregates cannot nest"
             context.findings.report("T36", inner.span, message)
         case tree.AliasExpr() | tree.NowExpr() as other:
-            message = f"{expr.function} takes a property, a variable, a parameter or a literal, not '{shown(other)}'"
+            message = f"{expr.function} takes a property, a variable, a parameter or a literal, not '{render_expression(other)}'"
             context.findings.report("T36", other.span, message)
     return None
 
@@ -186,11 +186,11 @@ def _result(
         result = replace(given, nullable=True)
     if fits and is_value:
         return result
-    actual = "null" if _null(argument) else shown_type(argument, context)
+    actual = "null" if _null(argument) else render_type(argument, context)
     context.findings.report(
         "T8",
         expr.argument.span,
-        f"{expr.function} takes {wanted}, '{shown(expr.argument)}' is {actual}",
+        f"{expr.function} takes {wanted}, '{render_expression(expr.argument)}' is {actual}",
     )
     return None
 

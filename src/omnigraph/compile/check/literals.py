@@ -22,11 +22,11 @@ def constant(expr: tree.LiteralExpr, findings: Findings) -> Const | None:
             return _plain(expr, expr.value, Scalar.BOOL)
         case "date":
             day = parse_date(str(expr.value))
-            return _dated(expr, day, Scalar.DATE, "YYYY-MM-DD", findings)
+            return _check_dated(expr, day, Scalar.DATE, "YYYY-MM-DD", findings)
         case "datetime":
             instant = parse_datetime(str(expr.value))
             wanted = "RFC 3339 text such as 2026-02-14T08:00:00Z"
-            return _dated(expr, instant, Scalar.DATETIME, wanted, findings)
+            return _check_dated(expr, instant, Scalar.DATETIME, wanted, findings)
         case "list":
             return _list(expr, findings)
         case "null":
@@ -37,7 +37,7 @@ def _plain(expr: tree.LiteralExpr, value: object, scalar: Scalar) -> Const:
     return Const(value=value, type=PropertyType(scalar=scalar), span=expr.span)
 
 
-def _dated(
+def _check_dated(
     expr: tree.LiteralExpr, value: object, scalar: Scalar, wanted: str, findings: Findings
 ) -> Const | None:
     if value is not None:
@@ -80,7 +80,7 @@ def _as(value: object, scalar: Scalar) -> object:
     return float(value) if scalar is Scalar.F64 and isinstance(value, int) else value
 
 
-def dated(found: Const, wanted: PropertyType) -> str | None:
+def suggest_date_literal(found: Const, wanted: PropertyType) -> str | None:
     """The literal that was meant when text stands where a date belongs."""
     if not isinstance(found.value, str) or wanted.is_list:
         return None

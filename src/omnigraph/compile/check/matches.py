@@ -4,9 +4,9 @@ from omnigraph.catalog.model import NodeType
 from omnigraph.catalog.types import NUMBERS, PropertyType
 from omnigraph.compile.check.compatible import comparable, member_of
 from omnigraph.compile.check.context import Context
-from omnigraph.compile.check.expressions import INSTANT, parameter, shown
+from omnigraph.compile.check.expressions import INSTANT, parameter, render_expression
 from omnigraph.compile.check.findings import alternatives, best
-from omnigraph.compile.check.literals import constant, dated
+from omnigraph.compile.check.literals import constant, suggest_date_literal
 from omnigraph.compile.checked import Compare, Const, Now, ParamRef, PropertyRef
 from omnigraph.errors import shorten
 from omnigraph.language.query import tree
@@ -19,7 +19,7 @@ def property_match(
     name = written.name.text
     declared = node.properties.get(name)
     if declared is None:
-        _unknown(written, node, context)
+        _report_unknown(written, node, context)
         return None
     value = _value(written, node, declared.type, context)
     if value is None:
@@ -28,7 +28,7 @@ def property_match(
     return Compare(left=left, op="contains" if declared.type.is_list else "=", right=value)
 
 
-def _unknown(written: tree.PropertyMatch, node: NodeType, context: Context) -> None:
+def _report_unknown(written: tree.PropertyMatch, node: NodeType, context: Context) -> None:
     name = written.name.text
     reason = alternatives(name, node.properties, "it has")
     if name == "id":
@@ -60,7 +60,7 @@ def _value(
         case tree.NowExpr():
             found = Now(type=INSTANT, span=expr.span)
         case _:
-            message = f"'{shown(expr)}' cannot be matched; use a literal, a parameter or now()"
+            message = f"'{render_expression(expr)}' cannot be matched; use a literal, a parameter or now()"
             context.findings.report("T36", expr.span, message)
             return None
     return found if _matches(written, found, node, expected, context) else None
@@ -76,7 +76,7 @@ def _matches(
     if comparable(found.type, expected) or member_of(found.type, expected):
         return True
     label = f"{node.name}.{written.name.text}"
-    got = f"'{shown(written.value)}' is {found.type}"
+    got = f"'{render_expression(written.value)}' is {found.type}"
     context.findings.report(
         "T3" if expected.is_blob else "T7",
         written.value.span,
@@ -119,7 +119,7 @@ def _literal(
         code,
         expr.span,
         f"'{node.name}.{name}' is {expected}, {reason}",
-        fix=dated(found, expected),
+        fix=suggest_date_literal(found, expected),
         type_name=node.name,
         property_name=name,
     )

@@ -8,7 +8,7 @@ from omnigraph.compile.check.expressions import (
     function_name,
     property_of,
     refuse_blob,
-    shown,
+    render_expression,
     variable,
 )
 from omnigraph.compile.check.findings import alternatives, best
@@ -72,7 +72,7 @@ def _key(key: tree.OrderKey, rows: _Rows, scope: Scope, context: Context) -> Sor
             return _by_aggregate(expr, rows, descending, scope, context)
         case tree.NearestExpr() | tree.Bm25Expr() | tree.RrfExpr() as expr:
             checked = ranking(expr, scope, context)
-            return _ranked(checked) if checked is not None else None
+            return _make_sort_key(checked) if checked is not None else None
         case tree.TextExpr() as expr:
             message = (
                 f"{expr.function} filters rows and orders nothing; put it into the match block"
@@ -86,7 +86,9 @@ def _key(key: tree.OrderKey, rows: _Rows, scope: Scope, context: Context) -> Sor
 
 
 def _not_a_key(expr: tree.Expr, advice: str, context: Context) -> None:
-    context.findings.report("T36", expr.span, f"'{shown(expr)}' is no order key: {advice}")
+    context.findings.report(
+        "T36", expr.span, f"'{render_expression(expr)}' is no order key: {advice}"
+    )
 
 
 def _by_alias(
@@ -102,7 +104,7 @@ def _by_alias(
     if column is None:
         return None
     if isinstance(column.expr, Nearest | Bm25 | Rrf):
-        return _ranked(column.expr)
+        return _make_sort_key(column.expr)
     if not column.type.is_plain:
         _not_a_key(alias, f"a {column.type} has no order", context)
         return None
@@ -132,14 +134,14 @@ def _by_aggregate(
     found = aggregate(expr, scope, context)
     if found is None:
         return None
-    name = _projected(found, rows)
+    name = _find_projected(found, rows)
     return SortKey(key=name if name is not None else found, descending=descending)
 
 
 def _by_column(
     expr: tree.Expr, found: PropertyRef, rows: _Rows, descending: bool, context: Context
 ) -> SortKey | None:
-    name = _projected(found, rows)
+    name = _find_projected(found, rows)
     if name is None:
         advice = "with aggregates, order only by what return projects; add it there"
         _not_a_key(expr, advice, context)
@@ -147,15 +149,15 @@ def _by_column(
     return SortKey(key=name, descending=descending)
 
 
-def _projected(found: PropertyRef | Aggregate, rows: _Rows) -> str | None:
-    wanted = _unplaced(found)
+def _find_projected(found: PropertyRef | Aggregate, rows: _Rows) -> str | None:
+    wanted = _strip_places(found)
     for column in rows.columns.values():
-        if _unplaced(column.expr) == wanted:
+        if _strip_places(column.expr) == wanted:
             return column.name
     return None
 
 
-def _unplaced(expr: ItemExpr) -> ItemExpr:
+def _strip_places(expr: ItemExpr) -> ItemExpr:
     if isinstance(expr, Aggregate):
         return replace(expr, argument=replace(expr.argument, span=NOWHERE), span=NOWHERE)
     return replace(expr, span=NOWHERE)
@@ -164,7 +166,7 @@ def _unplaced(expr: ItemExpr) -> ItemExpr:
 # ---- rankings
 
 
-def _ranked(found: Nearest | Bm25 | Rrf) -> SortKey:
+def _make_sort_key(found: Nearest | Bm25 | Rrf) -> SortKey:
     # Distances rank from the smallest, relevance from the largest.
     return SortKey(key=found, descending=not isinstance(found, Nearest))
 
@@ -203,7 +205,7 @@ def _ranking_rules(
 
 
 def _call(call: RankingExpr) -> str:
-    field = f"{shown(call.field)}, " if isinstance(call, tree.NearestExpr) else ""
+    field = f"{render_expression(call.field)}, " if isinstance(call, tree.NearestExpr) else ""
     return f"{function_name(call)}({field}…)"
 
 

@@ -53,7 +53,7 @@ def findings(
 
 def check_file(file: tree.QueryFile, catalog: Catalog, source: Source) -> tuple[Checked, ...]:
     """Check every query of a file, or raise everything that is wrong with any of them."""
-    wrong = list(repeated(file))
+    wrong = list(find_repeated_names(file))
     checked: list[Checked] = []
     for query in file.queries:
         one, found = findings(query, catalog, source, extended=file.extended)
@@ -64,7 +64,7 @@ def check_file(file: tree.QueryFile, catalog: Catalog, source: Source) -> tuple[
     return tuple(checked)
 
 
-def repeated(file: tree.QueryFile) -> tuple[Diagnostic, ...]:
+def find_repeated_names(file: tree.QueryFile) -> tuple[Diagnostic, ...]:
     """Report every query whose name an earlier one of the file has."""
     report = Findings("")
     seen: Counter[str] = Counter()

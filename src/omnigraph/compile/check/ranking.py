@@ -3,11 +3,11 @@
 from omnigraph.catalog.types import INTEGERS, NUMBERS, PropertyType, Scalar
 from omnigraph.compile.check.context import Context
 from omnigraph.compile.check.expressions import (
-    edge_misused,
     properties_of,
     property_of,
-    shown,
-    shown_type,
+    render_expression,
+    render_type,
+    report_edge_misuse,
     variable,
 )
 from omnigraph.compile.check.literals import constant
@@ -78,7 +78,9 @@ def nearest(expr: tree.NearestExpr, scope: Scope, context: Context) -> Nearest |
     if field is None:
         return None
     if field.type.dimension is None:
-        message = f"nearest works on a Vector property, '{shown(expr.field)}' is {field.type}"
+        message = (
+            f"nearest works on a Vector property, '{render_expression(expr.field)}' is {field.type}"
+        )
         context.findings.report("T15", expr.field.span, message, property_name=field.property)
         return None
     query = _vector_query(expr.query, field.type.dimension, scope, context)
@@ -122,7 +124,7 @@ def _node_field(
     bound = scope.find(expr.variable)
     if bound and bound.variable and bound.variable.kind is VariableKind.EDGE:
         how = f"stands for an edge, and {function} works on properties of nodes"
-        edge_misused(expr.variable, expr.span, how, context)
+        report_edge_misuse(expr.variable, expr.span, how, context)
         return None
     return property_of(expr, scope, context)
 
@@ -144,7 +146,7 @@ def _wrong_field(function: str, expr: tree.Expr, found: str, context: Context) -
     context.findings.report(
         _CODES[function],
         expr.span,
-        f"{function} searches a String property of a node, '{shown(expr)}' is {found}",
+        f"{function} searches a String property of a node, '{render_expression(expr)}' is {found}",
     )
 
 
@@ -221,9 +223,9 @@ def _argument(expr: tree.Expr, scope: Scope, context: Context) -> Const | ParamR
             return "null" if literal is not None and literal.value is None else literal
         case tree.VariableExpr():
             found = variable(expr, scope, context)
-            return shown_type(found, context) if isinstance(found, EntityRef) else found
+            return render_type(found, context) if isinstance(found, EntityRef) else found
         case _:
-            return shown(expr)
+            return render_expression(expr)
 
 
 def _kind(found: Const | ParamRef | str) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from omnigraph.catalog.model import Catalog, EdgeType
 from omnigraph.compile.check.block import Block, introduce, poison
 from omnigraph.compile.check.context import Context
-from omnigraph.compile.check.expressions import edge_misused
+from omnigraph.compile.check.expressions import report_edge_misuse
 from omnigraph.compile.check.findings import alternatives, best
 from omnigraph.compile.check.scope import ANONYMOUS, Bound
 from omnigraph.compile.checked import Direction, Hop, Variable, VariableKind
@@ -111,13 +111,17 @@ def _edge_name(clause: tree.Traversal, block: Block, context: Context) -> tree.N
         return None
     hops = clause.hops
     if name.text in (clause.left.text, clause.right.text):
-        edge_misused(name.text, name.span, "names an end of this traversal, not its edge", context)
+        report_edge_misuse(
+            name.text, name.span, "names an end of this traversal, not its edge", context
+        )
     elif block.scope.find(name.text) is not None:
-        edge_misused(name.text, name.span, "is bound already and cannot name another edge", context)
+        report_edge_misuse(
+            name.text, name.span, "is bound already and cannot name another edge", context
+        )
     elif hops is not None and (hops.low, hops.high) != (1, 1):
         bounds = f"{{{hops.low},{'' if hops.high is None else hops.high}}}"
         how = f"names one edge, and {bounds} walks over several"
-        edge_misused(name.text, name.span, how, context)
+        report_edge_misuse(name.text, name.span, how, context)
     return name
 
 
@@ -129,7 +133,7 @@ def _end(name: tree.Name, block: Block, context: Context) -> Bound | None:
     if bound is None or bound.variable is None:
         return bound
     if bound.variable.kind is VariableKind.EDGE:
-        edge_misused(
+        report_edge_misuse(
             name.text, name.span, "stands for an edge and cannot be an end of one", context
         )
     elif bound.nullable and block.scope.holds(name.text):

@@ -23,16 +23,16 @@ from omnigraph.compile.rebuild import change_tests
 
 def coerce_literals(plan: Plan) -> Plan:
     """Rewrite comparisons with the column on the left and its own type on the right."""
-    return change_tests(plan, coerced)
+    return change_tests(plan, coerce_test)
 
 
-def coerced(test: Test) -> Test:
+def coerce_test(test: Test) -> Test:
     """Rewrite one test in which only single tests are negated."""
     match test:
         case AllOf(parts=parts):
-            return all_of(map(coerced, parts))
+            return all_of(map(coerce_test, parts))
         case AnyOf(parts=parts):
-            return any_of(map(coerced, parts))
+            return any_of(map(coerce_test, parts))
         case Not(part=part):
             return _leaf(part, negated=True)
         case Always():
@@ -48,9 +48,9 @@ def _leaf(leaf: Condition, *, negated: bool) -> Test:
         ):
             return _leaf(Compare(left=right, op=FLIPPED[op], right=left), negated=negated)
         case Compare(left=(PropertyRef() | EntityRef()) as column, right=Const() as constant):
-            return _compared(leaf, column, constant, negated=negated)
+            return _coerce_comparison(leaf, column, constant, negated=negated)
         case Among(operand=(PropertyRef() | EntityRef()) as column, choices=Const() as constant):
-            return _chosen(leaf, column, constant, negated=negated)
+            return _coerce_choice(leaf, column, constant, negated=negated)
         case _:
             return _polar(leaf, negated=negated)
 
@@ -59,7 +59,7 @@ def _polar(leaf: Condition, *, negated: bool) -> Condition:
     return Not(part=leaf) if negated else leaf
 
 
-def _compared(leaf: Compare, column: Reference, constant: Const, *, negated: bool) -> Test:
+def _coerce_comparison(leaf: Compare, column: Reference, constant: Const, *, negated: bool) -> Test:
     match coerce(leaf.op, constant.value, column.type):
         case Exact() as exact:
             return _polar(_exact(leaf, column, exact), negated=negated)
@@ -67,7 +67,7 @@ def _compared(leaf: Compare, column: Reference, constant: Const, *, negated: boo
             # The two zeros are equal constants: whoever looks into a list asks `coerce` for both again.
             return _polar(_exact(leaf, column, exact), negated=negated)
         case Settled() as answer:
-            return _settled(answer, column, negated=negated)
+            return _keep_present(answer, column, negated=negated)
 
 
 def _exact(leaf: Compare, column: Reference, exact: Exact) -> Compare:
@@ -79,13 +79,13 @@ def _item(column: PropertyType) -> PropertyType:
     return PropertyType(scalar=column.scalar)
 
 
-def _settled(answer: Settled, column: Reference, *, negated: bool) -> Test:
+def _keep_present(answer: Settled, column: Reference, *, negated: bool) -> Test:
     """Keep every row with a value, or none: where there is no value, the test is unknown."""
     wanted = Settled.FALSE if negated else Settled.TRUE
     return is_present(column) if answer is wanted else NEVER
 
 
-def _chosen(leaf: Among, column: Reference, constant: Const, *, negated: bool) -> Test:
+def _coerce_choice(leaf: Among, column: Reference, constant: Const, *, negated: bool) -> Test:
     if not isinstance(constant.value, tuple):
         return NEVER
     if not constant.value:
@@ -95,6 +95,6 @@ def _chosen(leaf: Among, column: Reference, constant: Const, *, negated: bool) -
     if negated and None in constant.value:
         return NEVER
     if not choices:
-        return _settled(Settled.FALSE, column, negated=negated)
+        return _keep_present(Settled.FALSE, column, negated=negated)
     typed = Const(value=choices, type=PropertyType(scalar=column.type.scalar, is_list=True))
     return _polar(replace(leaf, choices=typed), negated=negated)

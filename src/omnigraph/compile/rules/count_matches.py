@@ -18,19 +18,19 @@ _WEIGHABLE = frozenset({"count", "min", "max"})
 
 def count_matches(plan: Plan) -> Plan:
     """Mark hops below a count as counted and hops inside a negation as any, where variables end."""
-    return plan.with_root(lambda root: _marked(root, Multiplicity.EACH))
+    return plan.with_root(lambda root: _mark_counted(root, Multiplicity.EACH))
 
 
-def _marked(operator: Operator, wanted: Multiplicity) -> Operator:
+def _mark_counted(operator: Operator, wanted: Multiplicity) -> Operator:
     match operator:
         case Group(tallies=tallies) if all(one.function in _WEIGHABLE for one in tallies):
-            return rebuilt(operator, lambda below: _marked(below, Multiplicity.COUNTED))
+            return rebuilt(operator, lambda below: _mark_counted(below, Multiplicity.COUNTED))
         case Anti(input=below, inner=inner):
-            marked = _marked(inner, Multiplicity.ANY)
-            return replace(operator, input=_marked(below, wanted), inner=marked)
+            marked = _mark_counted(inner, Multiplicity.ANY)
+            return replace(operator, input=_mark_counted(below, wanted), inner=marked)
         case Expand(input=below, keep=keep):
-            below = _marked(below, wanted)
+            below = _mark_counted(below, wanted)
             mark = Multiplicity.EACH if keep is None else wanted
             return replace(operator, input=below, multiplicity=mark)
         case _:
-            return rebuilt(operator, lambda below: _marked(below, wanted))
+            return rebuilt(operator, lambda below: _mark_counted(below, wanted))

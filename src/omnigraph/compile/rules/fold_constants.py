@@ -38,25 +38,25 @@ _COMPARE: dict[Comparison, Callable[[Any, Any], bool]] = {
 def fold_constants(plan: Plan) -> Plan:
     """Drop what always holds, and let one test that never does decide its whole conjunction."""
     slots = plan.by_name
-    return change_tests(plan, lambda test: folded(test, slots))
+    return change_tests(plan, lambda test: fold_test(test, slots))
 
 
-def folded(test: Test, slots: Mapping[str, Slot]) -> Test:
+def fold_test(test: Test, slots: Mapping[str, Slot]) -> Test:
     """Decide the constant parts of one test in which only single tests are negated."""
     match test:
         case AllOf(parts=parts):
-            return all_of(folded(part, slots) for part in parts)
+            return all_of(fold_test(part, slots) for part in parts)
         case AnyOf(parts=parts):
-            return any_of(folded(part, slots) for part in parts)
+            return any_of(fold_test(part, slots) for part in parts)
         case Always():
             return test
         case Not(part=part):
-            return _decided(test, _answer(part, slots), Settled.FALSE)
+            return _make_decided(test, _answer(part, slots), Settled.FALSE)
         case _:
-            return _decided(test, _answer(test, slots), Settled.TRUE)
+            return _make_decided(test, _answer(test, slots), Settled.TRUE)
 
 
-def _decided(test: Test, answer: Settled | None, wanted: Settled) -> Test:
+def _make_decided(test: Test, answer: Settled | None, wanted: Settled) -> Test:
     if answer is None:
         return test
     return Always(True) if answer is wanted else NEVER
@@ -65,7 +65,7 @@ def _decided(test: Test, answer: Settled | None, wanted: Settled) -> Test:
 def _answer(leaf: Condition, slots: Mapping[str, Slot]) -> Settled | None:
     match leaf:
         case Compare(left=Const(value=left), op=op, right=Const(value=right)):
-            return _compared(left, op, right)
+            return _compare_constants(left, op, right)
         case Among(choices=Const(value=())):
             return Settled.FALSE
         case Among(operand=Const(value=value), choices=Const(value=choices)):
@@ -82,7 +82,7 @@ def _truth(value: bool) -> Settled:
     return Settled.TRUE if value else Settled.FALSE
 
 
-def _compared(left: object, op: Comparison, right: object) -> Settled:
+def _compare_constants(left: object, op: Comparison, right: object) -> Settled:
     if left is None or right is None:
         return Settled.UNKNOWN
     return _truth(_COMPARE[op](left, right))

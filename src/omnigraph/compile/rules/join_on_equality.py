@@ -7,21 +7,21 @@ from omnigraph.compile.algebra import Test
 from omnigraph.compile.checked import Compare, EntityRef, PropertyRef
 from omnigraph.compile.operators import Filter, Operator, Product, bound, rewrite
 from omnigraph.compile.plan import Plan
-from omnigraph.compile.rebuild import filtered
+from omnigraph.compile.rebuild import add_filter
 
 
 def join_on_equality(plan: Plan) -> Plan:
     """Move equalities of equal types from a filter into the product below it, left side first."""
-    return plan.with_root(lambda root: rewrite(root, _joined))
+    return plan.with_root(lambda root: rewrite(root, _join_operator))
 
 
-def _joined(operator: Operator) -> Operator:
+def _join_operator(operator: Operator) -> Operator:
     match operator:
         case Filter(input=Product() as product, conditions=tests):
             sides = bound(product.left), bound(product.right)
             found = {test: on for test in tests if (on := _equality(test, *sides)) is not None}
             rest = tuple(test for test in tests if test not in found)
-            return filtered(replace(product, on=(*product.on, *found.values())), rest)
+            return add_filter(replace(product, on=(*product.on, *found.values())), rest)
         case _:
             return operator
 

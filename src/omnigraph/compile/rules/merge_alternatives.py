@@ -20,15 +20,15 @@ from omnigraph.compile.rebuild import change_tests
 
 def merge_alternatives(plan: Plan) -> Plan:
     """Merge alternatives at every depth; the first of them keeps its place."""
-    return change_tests(plan, _merged)
+    return change_tests(plan, _merge_test)
 
 
-def _merged(test: Test) -> Test:
+def _merge_test(test: Test) -> Test:
     match test:
         case AllOf(parts=parts):
-            return all_of(map(_merged, parts))
+            return all_of(map(_merge_test, parts))
         case AnyOf(parts=parts):
-            return any_of(_together(tuple(map(_merged, parts))))
+            return any_of(_together(tuple(map(_merge_test, parts))))
         case _:
             return test
 

@@ -3,7 +3,7 @@
 from omnigraph.compile.algebra import Always, Test, all_of, may_be_empty, unless
 from omnigraph.compile.operators import Anti, Argument, Filter, Operator, rewrite
 from omnigraph.compile.plan import Plan
-from omnigraph.compile.rebuild import filtered
+from omnigraph.compile.rebuild import add_filter
 
 
 def negations_to_filters(plan: Plan) -> Plan:
@@ -16,11 +16,11 @@ def _as_filter(operator: Operator) -> Operator:
         case Anti(input=below, inner=Filter(input=Argument(), conditions=tests)) if not any(
             may_be_empty(test) for test in tests
         ):
-            return filtered(below, (_refuted(tests),))
+            return add_filter(below, (_refute(tests),))
         case _:
             return operator
 
 
-def _refuted(tests: tuple[Test, ...]) -> Test:
+def _refute(tests: tuple[Test, ...]) -> Test:
     test = all_of(tests)
     return Always(not test.value) if isinstance(test, Always) else unless(test)

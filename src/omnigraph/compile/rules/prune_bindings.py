@@ -30,10 +30,10 @@ _NONE: Names = frozenset()
 
 def prune_bindings(plan: Plan) -> Plan:
     """Say on each hop which variables are still needed; rows stay as many as they were."""
-    return plan.with_root(lambda root: _pruned(root, _NONE)[0])
+    return plan.with_root(lambda root: _prune(root, _NONE)[0])
 
 
-def _pruned(operator: Operator, live: Names) -> Pruned:
+def _prune(operator: Operator, live: Names) -> Pruned:
     """Prune an operator for what is used above it; also give the variables it still has."""
     match operator:
         case Scan(variable=variable):
@@ -41,41 +41,41 @@ def _pruned(operator: Operator, live: Names) -> Pruned:
         case Argument(variables=variables):
             return operator, frozenset(variables)
         case Expand():
-            return _pruned_expand(operator, live)
+            return _prune_expand(operator, live)
         case Product():
-            return _pruned_product(operator, live)
+            return _prune_product(operator, live)
         case Anti(input=below, inner=inner, on=on):
-            rows, have = _pruned(below, live.union(on))
-            return replace(operator, input=rows, inner=_pruned(inner, frozenset(on))[0]), have
+            rows, have = _prune(below, live.union(on))
+            return replace(operator, input=rows, inner=_prune(inner, frozenset(on))[0]), have
         case OptionalJoin():
-            return _pruned_optional(operator, live)
+            return _prune_optional(operator, live)
         case Filter() | Rank() | Group() | Sort() | Slice() | Project():
-            rows, have = _pruned(operator.input, live | _read(operator))
+            rows, have = _prune(operator.input, live | _read(operator))
             return replace(operator, input=rows), have
         case _:
             assert_never(operator)
 
 
-def _pruned_expand(expand: Expand, live: Names) -> Pruned:
+def _prune_expand(expand: Expand, live: Names) -> Pruned:
     ends = {expand.source, expand.target} if expand.closes else {expand.source}
-    rows, have = _pruned(expand.input, (live - expand.binds) | ends)
+    rows, have = _prune(expand.input, (live - expand.binds) | ends)
     have |= expand.binds
     kept = have & live
     keep = None if kept == have else tuple(sorted(kept))
     return replace(expand, input=rows, keep=keep), kept
 
 
-def _pruned_product(product: Product, live: Names) -> Pruned:
+def _prune_product(product: Product, live: Names) -> Pruned:
     needed = live.union(*(variables_of(test) for test in product.on))
-    left, on_left = _pruned(product.left, needed)
-    right, on_right = _pruned(product.right, needed)
+    left, on_left = _prune(product.left, needed)
+    right, on_right = _prune(product.right, needed)
     return replace(product, left=left, right=right), on_left | on_right
 
 
-def _pruned_optional(join: OptionalJoin, live: Names) -> Pruned:
+def _prune_optional(join: OptionalJoin, live: Names) -> Pruned:
     on, binds = frozenset(join.on), live.intersection(join.binds)
-    rows, have = _pruned(join.input, live.difference(join.binds) | on)
-    inner, _ = _pruned(join.inner, on | binds)
+    rows, have = _prune(join.input, live.difference(join.binds) | on)
+    inner, _ = _prune(join.inner, on | binds)
     return replace(join, input=rows, inner=inner, binds=tuple(sorted(binds))), have | binds
 
 

@@ -16,7 +16,7 @@ from omnigraph.compile.operators import (
     rebuilt,
 )
 from omnigraph.compile.plan import Plan
-from omnigraph.compile.rebuild import filtered
+from omnigraph.compile.rebuild import add_filter
 
 Tests = tuple[Test, ...]
 
@@ -32,23 +32,23 @@ def _sunk(operator: Operator, tests: Tests) -> Operator:
         case Filter(input=below, conditions=conditions):
             return _sunk(below, (*conditions, *tests))
         case Scan() | Argument():
-            return filtered(operator, tests)
+            return add_filter(operator, tests)
         case Expand(input=below):
             lower, here = _split(tests, below)
-            return filtered(replace(operator, input=_sunk(below, lower)), here)
+            return add_filter(replace(operator, input=_sunk(below, lower)), here)
         case Product(left=left, right=right):
             first, rest = _split(tests, left)
             second, here = _split(rest, right)
             sunk = replace(operator, left=_sunk(left, first), right=_sunk(right, second))
-            return filtered(sunk, here)
+            return add_filter(sunk, here)
         case Anti(input=below, inner=inner):
             return replace(operator, input=_sunk(below, tests), inner=_sunk(inner, ()))
         case OptionalJoin(input=below, inner=inner):
             lower, here = _split(tests, below)
             joined = replace(operator, input=_sunk(below, lower), inner=_sunk(inner, ()))
-            return filtered(joined, here)
+            return add_filter(joined, here)
         case _:
-            return filtered(rebuilt(operator, lambda below: _sunk(below, ())), tests)
+            return add_filter(rebuilt(operator, lambda below: _sunk(below, ())), tests)
 
 
 def _split(tests: Tests, operator: Operator) -> tuple[Tests, Tests]:

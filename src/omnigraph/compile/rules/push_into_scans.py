@@ -6,25 +6,27 @@ from omnigraph.compile.algebra import Test, has_text
 from omnigraph.compile.checked import TextMatch
 from omnigraph.compile.operators import Filter, Operator, Scan, rewrite
 from omnigraph.compile.plan import Plan
-from omnigraph.compile.rebuild import filtered
+from omnigraph.compile.rebuild import add_filter
 
 
 def push_into_scans(plan: Plan) -> Plan:
     """Split each filter on a scan into what storage tests, what the text index finds, and the rest."""
-    return plan.with_root(lambda root: rewrite(root, _pushed))
+    return plan.with_root(lambda root: rewrite(root, _push_operator))
 
 
-def _pushed(operator: Operator) -> Operator:
+def _push_operator(operator: Operator) -> Operator:
     match operator:
         case Filter(input=Scan() as scan, conditions=tests):
             search = tuple(test for test in tests if isinstance(test, TextMatch))
             plain = tuple(test for test in tests if not has_text(test))
             mixed = tuple(test for test in tests if has_text(test) and test not in search)
-            scan = replace(scan, filter=_added(scan.filter, plain), search=(*scan.search, *search))
-            return filtered(scan, mixed)
+            scan = replace(
+                scan, filter=_add_tests(scan.filter, plain), search=(*scan.search, *search)
+            )
+            return add_filter(scan, mixed)
         case _:
             return operator
 
 
-def _added(tests: tuple[Test, ...], more: tuple[Test, ...]) -> tuple[Test, ...]:
+def _add_tests(tests: tuple[Test, ...], more: tuple[Test, ...]) -> tuple[Test, ...]:
     return tuple(dict.fromkeys((*tests, *more)))

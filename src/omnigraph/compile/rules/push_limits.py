@@ -8,10 +8,10 @@ from omnigraph.compile.plan import Plan
 
 def push_limits(plan: Plan) -> Plan:
     """Copy the window of a limited slice onto the order below it."""
-    return plan.with_root(lambda root: rewrite(root, _pushed))
+    return plan.with_root(lambda root: rewrite(root, _push_operator))
 
 
-def _pushed(operator: Operator) -> Operator:
+def _push_operator(operator: Operator) -> Operator:
     match operator:
         case Slice(input=(Sort() | Rank()) as below, window=window) if window.limit is not None:
             return replace(operator, input=replace(below, window=window))

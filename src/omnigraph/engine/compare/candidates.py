@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from omnigraph.commit.changes import column
 from omnigraph.engine.compare.fetch import ROW_ADDRESS, ROW_ID, rows_at
 from omnigraph.engine.compare.shelf import NO_SHELF, Shelf
-from omnigraph.engine.compare.spread import Portion, Spread, aligned
+from omnigraph.engine.compare.spread import Portion, Spread, align_sides
 from omnigraph.ids import Version
 from omnigraph.storage.refs import BranchRef
 from omnigraph.storage.tables import FragmentInfo, Table, TableAt, Tables
@@ -59,13 +59,13 @@ def candidates(
     if before == after:
         return MOVES.empty_table()
     left, right = _portions(tables, before, after)
-    parted = partial(_parted, tables, before, after)
+    parted = partial(_find_last_shared_version, tables, before, after)
     if spread is None or not spread.is_worth(left, right):
         come = _side(right, shelf)
         return _moves(parted, _left_behind(left, come, shelf), come).sort_by("id")
     keep = partial(_moves, partial(int, parted()))
     here, there = (replace(one, known=_single(one, shelf)) for one in (left, right))
-    return aligned(spread, here, there, _whole, keep, (_SIDE, MOVES)).sort_by("id")
+    return align_sides(spread, here, there, _whole, keep, (_SIDE, MOVES)).sort_by("id")
 
 
 def _portions(
@@ -77,7 +77,7 @@ def _portions(
         return _all(left), _all(right)
     here, there = left.fragments(), right.fragments()
     gone, come = _apart(here, there), _apart(there, here)
-    lost, gained = _pruned_rows(left, right, gone.pruned, come.pruned)
+    lost, gained = _find_pruned_rows(left, right, gone.pruned, come.pruned)
     return (
         Portion(table=left, fragments=gone.whole, single=lost),
         Portion(table=right, fragments=come.whole, single=gained),
@@ -98,16 +98,16 @@ def _apart(own: Sequence[FragmentInfo], other: Sequence[FragmentInfo]) -> _Apart
     )
 
 
-def _pruned_rows(
+def _find_pruned_rows(
     left: Table, right: Table, here: Sequence[FragmentInfo], there: Sequence[FragmentInfo]
 ) -> tuple[pa.Array, pa.Array]:
     """Addresses that are live in one version of the same fragments only; no row is read."""
-    before, after = _deleted(left, here), _deleted(right, there)
+    before, after = _read_deleted_addresses(left, here), _read_deleted_addresses(right, there)
     lost, gained = np.setdiff1d(after, before), np.setdiff1d(before, after)
     return pa.array(lost, pa.uint64()), pa.array(gained, pa.uint64())
 
 
-def _deleted(table: Table, parts: Sequence[FragmentInfo]) -> Any:
+def _read_deleted_addresses(table: Table, parts: Sequence[FragmentInfo]) -> Any:
     """The addresses of the deleted rows of these fragments."""
     found = table.deleted([part.id for part in parts if part.deletions is not None])
     parts_of = [
@@ -127,10 +127,10 @@ def _single(portion: Portion, shelf: Shelf) -> pa.Table:
         return _SIDE.empty_table()
     found = rows_at(table, rows, shelf.columns(table, len(rows)), row_id=True)
     shelf.put(table, found.append_column(ROW_ADDRESS, rows))
-    return _singled(column(found, "id"), rows, column(found, ROW_ID))
+    return _align_single_side(column(found, "id"), rows, column(found, ROW_ID))
 
 
-def _singled(ids: pa.Array, rows: pa.Array, row_ids: pa.Array) -> pa.Table:
+def _align_single_side(ids: pa.Array, rows: pa.Array, row_ids: pa.Array) -> pa.Table:
     return pa.table([ids, rows, row_ids, pa.nulls(len(rows), pa.uint64())], schema=_SIDE)
 
 
@@ -140,7 +140,7 @@ def _of_fragments(portion: Portion, shelf: Shelf) -> pa.Table:
     names = shelf.columns(portion.table, portion.rows)
     rows = _read(portion.table, portion.fragments, names)
     shelf.put(portion.table, rows)
-    return _sided(rows)
+    return _add_side(rows)
 
 
 def _left_behind(portion: Portion, come: pa.Table, shelf: Shelf) -> pa.Table:
@@ -156,7 +156,7 @@ def _left_behind(portion: Portion, come: pa.Table, shelf: Shelf) -> pa.Table:
     heirs = pc.index_in(row_ids, value_set=column(come, "row_id"))
     met = heirs.is_valid()
     ids = column(come, "id").take(heirs.filter(met))
-    replaced = _singled(ids, rows.filter(met), row_ids.filter(met))
+    replaced = _align_single_side(ids, rows.filter(met), row_ids.filter(met))
     _shelve(table, column(replaced, "row"), shelf)
     lone = replace(portion, single=rows.filter(pc.invert(met)))
     return pa.concat_tables([replaced, _single(lone, NO_SHELF), _of_fragments(portion, shelf)])
@@ -172,14 +172,14 @@ def _shelve(table: Table, rows: pa.Array, shelf: Shelf) -> None:
 
 
 def _whole(table: Table, fragments: Sequence[int]) -> pa.Table:
-    return _sided(_read(table, fragments, ["id"]))
+    return _add_side(_read(table, fragments, ["id"]))
 
 
 def _read(table: Table, fragments: Sequence[int], names: Sequence[str]) -> pa.Table:
     return table.read([*names, LAST_UPDATED], row_id=True, row_address=True, fragments=fragments)
 
 
-def _sided(rows: pa.Table) -> pa.Table:
+def _add_side(rows: pa.Table) -> pa.Table:
     versions = rows[LAST_UPDATED].cast(pa.uint64())
     return pa.table([rows["id"], rows[ROW_ADDRESS], rows[ROW_ID], versions], schema=_SIDE)
 
@@ -189,10 +189,10 @@ def _moves(parted: Callable[[], int], left: pa.Table, right: pa.Table) -> pa.Tab
     after = right.rename_columns(["id", "after", "new_row_id", "version"])
     if not before.num_rows or not after.num_rows:
         return pa.concat_tables([before, after], promote_options="default").select(MOVES.names)
-    return _without_untouched(parted, _met(before, after)).select(MOVES.names).cast(MOVES)
+    return _without_untouched(parted, _join_by_id(before, after)).select(MOVES.names).cast(MOVES)
 
 
-def _met(before: pa.Table, after: pa.Table) -> pa.Table:
+def _join_by_id(before: pa.Table, after: pa.Table) -> pa.Table:
     """Bring rows of both sides together by id; rows of one side alone have nulls on the other."""
     place = pc.index_in(before["id"], value_set=after["id"])
     here = after.drop_columns(["id"]).take(place)
@@ -218,7 +218,7 @@ def _without_untouched(parted: Callable[[], int], moves: pa.Table) -> pa.Table:
     return moves.filter(pc.invert(pc.fill_null(untouched, False)))
 
 
-def _parted(tables: Tables, before: TableAt | None, after: TableAt | None) -> int:
+def _find_last_shared_version(tables: Tables, before: TableAt | None, after: TableAt | None) -> int:
     """The last version both lines have in common: row ids given out later mean different rows."""
     if before is None or after is None:
         return 0

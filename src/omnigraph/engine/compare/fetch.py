@@ -41,13 +41,13 @@ def rows_at(
     shown = list(table.schema.names if names is None else names)
     if not len(wanted):
         return table.read(shown, blobs=blobs, limit=0, row_id=row_id)
-    fetched = _fetched(table, np.sort(wanted), shown, blobs, row_id=row_id)
+    fetched = _fetch_rows(table, np.sort(wanted), shown, blobs, row_id=row_id)
     found = pa.concat_tables([part for part in fetched if part.num_rows])
     place = pc.index_in(pa.array(wanted), value_set=column(found, ROW_ADDRESS))
     return found.take(place).select([*shown, ROW_ID] if row_id else shown)
 
 
-def _fetched(
+def _fetch_rows(
     table: Table, wanted: Addresses, names: list[str], blobs: BlobForm, *, row_id: bool
 ) -> Iterator[pa.Table]:
     dense, sparse = _split(table, wanted)

@@ -14,28 +14,28 @@ from omnigraph.storage.tables import Table
 Row = dict[str, Any]
 
 
-def spelled_at(table: Table | None, addresses: pa.Array) -> list[Row | None]:
+def read_images_at(table: Table | None, addresses: pa.Array) -> list[Row | None]:
     """Rows by address; a null address gives None."""
     if table is None or addresses.null_count == len(addresses):
         return [None] * len(addresses)
-    found = iter(_spelled(rows_at(table, addresses.drop_null(), _shown(table))))
+    found = iter(_to_images(rows_at(table, addresses.drop_null(), _list_shown_columns(table))))
     return [next(found) if there else None for there in addresses.is_valid().to_pylist()]
 
 
-def spelled_of(table: Table | None, ids: Sequence[str]) -> dict[str, Row]:
+def read_images_of(table: Table | None, ids: Sequence[str]) -> dict[str, Row]:
     """Rows by id."""
     if table is None or not ids:
         return {}
-    found = table.lookup("id", pa.array(ids, pa.string()), _shown(table))
-    return {row["id"]: row for row in _spelled(found)}
+    found = table.lookup("id", pa.array(ids, pa.string()), _list_shown_columns(table))
+    return {row["id"]: row for row in _to_images(found)}
 
 
-def _spelled(rows: pa.Table) -> list[Row]:
+def _to_images(rows: pa.Table) -> list[Row]:
     # By what is stored: rows may be older than the schema, and hold what it no longer has.
     columns = [json_column(values, stored_type(values.type)) for values in rows.columns]
     names = rows.column_names
     return [dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True)]
 
 
-def _shown(table: Table) -> list[str]:
+def _list_shown_columns(table: Table) -> list[str]:
     return [field.name for field in table.schema if not is_blob(field.type)]

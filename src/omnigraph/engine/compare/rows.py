@@ -84,7 +84,7 @@ def _blob(table: Table, name: str | None, address: pa.Array) -> pa.Array:
     return column(rows_at(table, address, [name or ""], BlobForm.BYTES), name or "")
 
 
-def compared(left: Table, right: Table, shelf: Shelf = NO_SHELF) -> Compared:
+def pair_columns(left: Table, right: Table, shelf: Shelf = NO_SHELF) -> Compared:
     """Pair the columns of two versions by their lasting numbers, else by name; those of two types are two columns.
 
     A column that only the left has was dropped: a change of the schema, not of any row.
@@ -112,7 +112,7 @@ class Step:
     properties: Mask
 
 
-def changed_steps(
+def find_changed_steps(
     tables: Tables,
     before: TableAt | None,
     after: TableAt | None,
@@ -122,16 +122,16 @@ def changed_steps(
     """Find the rows that really differ, a bounded number at a time, by id."""
     moves = candidates(tables, before, after, spread, shelf)
     if before is None or after is None:
-        yield from _one_sided(moves)
+        yield from _find_one_sided(moves)
         return
-    both = compared(tables.open(before), tables.open(after), shelf)
+    both = pair_columns(tables.open(before), tables.open(after), shelf)
     for start in range(0, moves.num_rows, COMPARE_ROWS_MAX):
         step = _real(moves.slice(start, COMPARE_ROWS_MAX), both)
         if step.moves.num_rows:
             yield step, both.names
 
 
-def _one_sided(moves: pa.Table) -> Iterator[tuple[Step, tuple[str, ...]]]:
+def _find_one_sided(moves: pa.Table) -> Iterator[tuple[Step, tuple[str, ...]]]:
     for start in range(0, moves.num_rows, COMPARE_ROWS_MAX):
         part = moves.slice(start, COMPARE_ROWS_MAX)
         yield Step(part, np.zeros((part.num_rows, 0), dtype=bool)), ()
@@ -149,7 +149,7 @@ def _real(moves: pa.Table, both: Compared) -> Step:
     return Step(moves.filter(pa.array(kept)), matrix[kept])
 
 
-def changed(
+def find_changed_rows(
     tables: Tables,
     before: TableAt | None,
     after: TableAt | None,
@@ -157,5 +157,5 @@ def changed(
     shelf: Shelf = NO_SHELF,
 ) -> pa.Table:
     """Every row that differs, as `MOVES`, by id: ids and addresses only."""
-    parts = [step.moves for step, _ in changed_steps(tables, before, after, spread, shelf)]
+    parts = [step.moves for step, _ in find_changed_steps(tables, before, after, spread, shelf)]
     return pa.concat_tables(parts) if parts else candidates(tables, after, after)

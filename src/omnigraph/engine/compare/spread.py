@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from omnigraph.ids import TableKey
 from omnigraph.limits import COMPARE_SPLIT_ROWS
-from omnigraph.pipeline.home import Home
+from omnigraph.pipeline.home import StoreLocation
 from omnigraph.pipeline.splits import HeldSplit, cut_table
 from omnigraph.pipeline.steps import KEY, Runner, Shuffle
 from omnigraph.storage.tables import FragmentInfo, Table
@@ -26,7 +26,7 @@ class Spread:
     """A runner, and where its tasks find the tables."""
 
     runner: Runner
-    home: Home
+    home: StoreLocation
     rows_min: int
     """Fewer rows to read than this are read here: a task costs more than they do."""
 
@@ -39,7 +39,7 @@ class Spread:
 class ReadSplit:
     """Fragments of one side that are read whole."""
 
-    home: Home
+    home: StoreLocation
     side: str
     held: HeldSplit
 
@@ -78,7 +78,7 @@ class Portion:
         return tuple(one for one in self.table.fragments() if one.id in chosen)
 
 
-def aligned(
+def align_sides(
     spread: Spread,
     before: Portion,
     after: Portion,

@@ -9,7 +9,7 @@ from omnigraph.catalog.contract import Contract
 from omnigraph.compile.checked import CheckedMutation, CheckedRead
 from omnigraph.compile.lower import lower
 from omnigraph.compile.plan import Plan
-from omnigraph.compile.query import checked_mutation, checked_read
+from omnigraph.compile.query import check_mutation, check_read
 from omnigraph.compile.rules import optimize
 from omnigraph.language.source import Source
 from omnigraph.limits import PLANS_MAX
@@ -31,7 +31,7 @@ class Plans:
         """The checked query and its plan."""
 
         def compiled() -> tuple[CheckedRead, Plan]:
-            checked = checked_read(source, contract.catalog, name)
+            checked = check_read(source, contract.catalog, name)
             return checked, optimize(lower(checked, contract.catalog))
 
         return self._get(("read", contract.ir_hash, source.text, name), compiled)
@@ -39,7 +39,7 @@ class Plans:
     def mutation(self, accepted: Accepted, source: Source, name: str | None) -> CheckedMutation:
         """The checked mutation."""
         key = ("mutation", accepted.contract.ir_hash, source.text, name)
-        return self._get(key, lambda: checked_mutation(source, accepted.catalog, name))
+        return self._get(key, lambda: check_mutation(source, accepted.catalog, name))
 
     def _get(self, key: Hashable, compiled: Callable[[], T]) -> T:
         with self._lock:

@@ -6,7 +6,13 @@ from itertools import islice
 from typing import Final
 
 from omnigraph.engine.engine import Engine
-from omnigraph.engine.history.diff import EVERYTHING, EntityChange, Place, Wanted, placed
+from omnigraph.engine.history.diff import (
+    EVERYTHING,
+    EntityChange,
+    Place,
+    Wanted,
+    list_placed_changes,
+)
 from omnigraph.engine.history.tokens import pack, unpack
 from omnigraph.errors import ChangeDiffRefused, CursorRejected, UserInputError
 from omnigraph.failpoints import Failpoint, fail
@@ -49,7 +55,7 @@ def commit_changes(
     fail(Failpoint.FEED_OPENING)
     if commit.kind is CommitKind.SCHEMA_APPLY:
         _refuse_reshaped(engine.store.tables, commit, base, head, wanted)
-    found = placed(engine.store.tables, base, head, wanted, start)
+    found = list_placed_changes(engine.store.tables, base, head, wanted, start)
     page = list(found if limit is None else islice(found, limit))
     more = limit is not None and next(found, None) is not None
     return CommitPage(
@@ -62,7 +68,7 @@ def commit_changes(
 def _pair(engine: Engine, name: str) -> tuple[GraphCommit, GraphCommit]:
     commit = find_commit(engine.manifest, name)
     if commit.parent is None:
-        raise _refused(
+        raise _make_refusal(
             commit, "made the graph and has nothing to be compared with", "parentless_commit"
         )
     return commit, find_commit(engine.manifest, commit.parent)
@@ -78,7 +84,7 @@ def _refuse_reshaped(
         before, after = old.get(path), new.get(path)
         key = (after or old[path]).table_key
         if wanted.covers(key) and _differ(tables, before, after):
-            raise _reshaped(commit, key)
+            raise _refuse_schema_change(commit, key)
 
 
 def _differ(tables: Tables, before: Entry | None, after: Entry | None) -> bool:
@@ -90,9 +96,9 @@ def _differ(tables: Tables, before: Entry | None, after: Entry | None) -> bool:
     return bool(tables.open(before.at).schema != tables.open(after.at).schema)
 
 
-def _reshaped(commit: GraphCommit, table: TableKey) -> ChangeDiffRefused:
+def _refuse_schema_change(commit: GraphCommit, table: TableKey) -> ChangeDiffRefused:
     named = type_name(table)
-    return _refused(
+    return _make_refusal(
         commit,
         f"changed the schema of {named}: its rows before and after have different shapes",
         "schema_boundary",
@@ -100,7 +106,7 @@ def _reshaped(commit: GraphCommit, table: TableKey) -> ChangeDiffRefused:
     )
 
 
-def _refused(commit: GraphCommit, why: str, reason: str, **facts: str) -> ChangeDiffRefused:
+def _make_refusal(commit: GraphCommit, why: str, reason: str, **facts: str) -> ChangeDiffRefused:
     refusal = {"reason": reason, "graph_commit_id": commit.id, **facts}
     return ChangeDiffRefused(
         f"commit {commit.id} {why}; nothing was compared",

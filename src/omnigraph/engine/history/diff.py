@@ -8,8 +8,8 @@ import pyarrow.compute as pc
 
 from omnigraph.commit.changes import column
 from omnigraph.engine.compare.fetch import rows_at
-from omnigraph.engine.compare.images import Row, spelled_at
-from omnigraph.engine.compare.rows import Step, changed_steps
+from omnigraph.engine.compare.images import Row, read_images_at
+from omnigraph.engine.compare.rows import Step, find_changed_steps
 from omnigraph.engine.engine import Engine
 from omnigraph.errors import HistoryReclaimed, TableNotFound
 from omnigraph.ids import MAIN, BranchName, TableKey, is_node, type_name
@@ -96,7 +96,7 @@ class Place:
     after: str
 
 
-def state_named(engine: Engine, reference: At, branch: BranchName) -> BranchState:
+def resolve_state(engine: Engine, reference: At, branch: BranchName) -> BranchState:
     """The state a reference names: a live branch, a commit of any branch, else a point of `branch`."""
     if not isinstance(reference, str):
         return state_at(engine.manifest, branch, reference)
@@ -110,11 +110,11 @@ def differences(
     tables: Tables, base: BranchState, head: BranchState, wanted: Wanted = EVERYTHING
 ) -> Iterator[EntityChange]:
     """Give one change after the other; ids of one table and a chunk of rows are held."""
-    for _, change in placed(tables, base, head, wanted):
+    for _, change in list_placed_changes(tables, base, head, wanted):
         yield change
 
 
-def placed(
+def list_placed_changes(
     tables: Tables,
     base: BranchState,
     head: BranchState,
@@ -122,7 +122,7 @@ def placed(
     start: Place | None = None,
 ) -> Iterator[tuple[Place, EntityChange]]:
     """Give changes with their places, from the beginning or after one of them."""
-    for number, (key, before, after) in enumerate(_paired(base.snapshot, head.snapshot)):
+    for number, (key, before, after) in enumerate(_pair_tables(base.snapshot, head.snapshot)):
         passed = start is not None and number < start.table
         same = before is not None and after is not None and before.at == after.at
         if passed or same or not wanted.covers(key):
@@ -132,7 +132,7 @@ def placed(
             yield Place(table=number, after=change.id), change
 
 
-def _paired(
+def _pair_tables(
     base: Snapshot, head: Snapshot
 ) -> Iterator[tuple[TableKey, Entry | None, Entry | None]]:
     """Pair tables by the place of their rows: a renamed type keeps it, a re-created one has another."""
@@ -159,7 +159,7 @@ def _table(
     left = None if before is None else before.at
     right = None if after is None else after.at
     try:
-        for step, names in changed_steps(tables, left, right):
+        for step, names in find_changed_steps(tables, left, right):
             yield from _changes(tables, key, before, after, _past(step, floor), names, head, wanted)
     except TableNotFound as error:
         gone = before or after
@@ -199,7 +199,7 @@ def _changes(
             manifest_version=head.version,
             table_version=versions[n] or (0 if newest is None else newest.version),
             endpoints=ends.get(n),
-            properties=_named(step, n, names) if ops[n] is Op.UPDATE else (),
+            properties=_name_properties(step, n, names) if ops[n] is Op.UPDATE else (),
             before=images[0].get(n),
             after=images[1].get(n),
         )
@@ -211,7 +211,7 @@ def _images(
     """The chosen rows as they were and as they are."""
     numbers = pa.array(chosen, pa.int64())
     was, now = (
-        spelled_at(
+        read_images_at(
             None if entry is None else tables.open(entry.at),
             column(moves, side).take(numbers),
         )
@@ -220,7 +220,7 @@ def _images(
     return dict(zip(chosen, was, strict=True)), dict(zip(chosen, now, strict=True))
 
 
-def _named(step: Step, row: int, names: Sequence[str]) -> tuple[str, ...]:
+def _name_properties(step: Step, row: int, names: Sequence[str]) -> tuple[str, ...]:
     return tuple(name for name, differs in zip(names, step.properties[row], strict=True) if differs)
 
 

@@ -22,14 +22,14 @@ def export(
     engine: Engine, view: View, types: Sequence[str] | None = None
 ) -> Iterator[dict[str, Any]]:
     """Give one record after the other; only one batch of rows is held."""
-    for entry, type_ in tables_wanted(view, types):
+    for entry, type_ in list_tables(view, types):
         yield from _records(engine, entry, type_)
 
 
-def tables_wanted(view: View, types: Sequence[str] | None) -> list[tuple[Entry, TableType]]:
+def list_tables(view: View, types: Sequence[str] | None) -> list[tuple[Entry, TableType]]:
     """The tables of the types named, or of all, nodes first, each with its type as it was at the time of the view."""
     then = _as_of_then(view)
-    chosen = then if types is None else {_key_then(view, then, name): None for name in types}
+    chosen = then if types is None else {_find_past_key(view, then, name): None for name in types}
     keys = sorted(then.keys() & chosen.keys(), key=lambda key: (not is_node(key), key))
     return [then[key] for key in keys]
 
@@ -45,7 +45,9 @@ def _as_of_then(view: View) -> Mapping[TableKey, tuple[Entry, TableType]]:
     }
 
 
-def _key_then(view: View, then: Mapping[TableKey, tuple[Entry, TableType]], name: str) -> TableKey:
+def _find_past_key(
+    view: View, then: Mapping[TableKey, tuple[Entry, TableType]], name: str
+) -> TableKey:
     """The table key that a type had then, by the name it has now, else by the one it had."""
     try:
         now = view.catalog.table(name)
@@ -66,7 +68,7 @@ def _records(engine: Engine, entry: Entry, type_: TableType) -> Iterator[dict[st
 def batch_records(batch: pa.RecordBatch, type_: TableType) -> Iterator[dict[str, Any]]:
     """Rows as records of the load format."""
     names = [name for name in type_.schema.names if name in batch.schema.names]
-    columns = [spelled(batch[name], name, type_) for name in names]
+    columns = [spell_column(batch[name], name, type_) for name in names]
     for values in zip(*columns, strict=True):
         yield _record(type_, dict(zip(names, values, strict=True)))
 
@@ -78,7 +80,7 @@ def _record(type_: TableType, row: dict[str, Any]) -> dict[str, Any]:
     return {"type": type_.name, "data": row}
 
 
-def spelled(values: pa.Array, name: str, type_: TableType) -> list[Any]:
+def spell_column(values: pa.Array, name: str, type_: TableType) -> list[Any]:
     """A column in the spelling of the load format."""
     if name not in type_.properties:
         return list(values.to_pylist())

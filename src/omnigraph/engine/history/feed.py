@@ -63,12 +63,12 @@ def page(
     blocks: list[Block] = []
     room = CHANGES_PAGE if limit is None else limit
     for commit in waiting:
-        block = Block(commit, tuple(_changed(engine, state, commit, since, wanted)))
+        block = Block(commit, tuple(_diff_since(engine, state, commit, since, wanted)))
         blocks.append(block)
         room -= len(block.changes)
         if room <= 0:
             break
-    last = blocks[-1].commit.id if blocks else _resumed(chain, since, state)
+    last = blocks[-1].commit.id if blocks else _find_resume_point(chain, since, state)
     return Page(
         blocks=tuple(blocks),
         cursor=cursor_at(state, last),
@@ -86,13 +86,13 @@ def stream(
         Chapter(
             commit=commit,
             cursor=cursor_at(state, commit.id),
-            changes=_changed(engine, state, commit, since, wanted),
+            changes=_diff_since(engine, state, commit, since, wanted),
         )
         for commit in _after(_first_parents(state), since, state)
     )
 
 
-def _between(
+def _diff_commits(
     engine: Engine, parent: GraphCommit, commit: GraphCommit, wanted: Wanted
 ) -> Iterator[EntityChange]:
     base = state_of(engine.manifest, parent.branch, parent)
@@ -101,12 +101,12 @@ def _between(
     return differences(engine.store.tables, base, head, wanted)
 
 
-def _changed(
+def _diff_since(
     engine: Engine, state: BranchState, commit: GraphCommit, since: str | None, wanted: Wanted
 ) -> Iterator[EntityChange]:
     parent = state.lineage.by_id[commit.parent or CommitId("")]
     try:
-        yield from _between(engine, parent, commit, wanted)
+        yield from _diff_commits(engine, parent, commit, wanted)
     except (HistoryReclaimed, TableNotFound) as error:
         raise ChangeFeedGap(commit.id, since) from error
 
@@ -124,12 +124,14 @@ def _first_parents(state: BranchState) -> list[GraphCommit]:
 def _after(chain: list[GraphCommit], since: str | None, state: BranchState) -> list[GraphCommit]:
     if since is None:
         return chain
-    start = _resumed(chain, since, state)
+    start = _find_resume_point(chain, since, state)
     place = next((n for n, commit in enumerate(chain) if commit.id == start), -1)
     return list(islice(chain, place + 1, None))
 
 
-def _resumed(chain: list[GraphCommit], since: str | None, state: BranchState) -> CommitId | None:
+def _find_resume_point(
+    chain: list[GraphCommit], since: str | None, state: BranchState
+) -> CommitId | None:
     """The commit a feed goes on after; None before the first."""
     if since is None:
         return None

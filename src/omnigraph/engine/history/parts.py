@@ -12,14 +12,14 @@ import pyarrow.parquet
 from omnigraph.catalog.border import public_reader
 from omnigraph.catalog.model import TableType
 from omnigraph.engine.engine import Engine
-from omnigraph.engine.history.export import tables_wanted
+from omnigraph.engine.history.export import list_tables
 from omnigraph.engine.history.spelling import lines
 from omnigraph.errors import UserInputError
 from omnigraph.ids import PartFormat, TableKey, is_node
 from omnigraph.limits import EXPORT_PART_ROWS
 from omnigraph.manifest.snapshot import Entry
 from omnigraph.manifest.view import View
-from omnigraph.pipeline.home import Home
+from omnigraph.pipeline.home import StoreLocation
 from omnigraph.pipeline.splits import cut_table
 from omnigraph.pipeline.steps import Each, Runner
 from omnigraph.storage.blobs import BlobForm
@@ -44,7 +44,7 @@ class Part:
 class PartSplit:
     """Fragments of one table version, and the file they go to."""
 
-    home: Home
+    home: StoreLocation
     at: TableAt
     type: TableType
     fragments: tuple[int, ...]
@@ -69,7 +69,7 @@ def export_parts(
     folder = _folder(directory)
     splits = [
         split
-        for entry, type_ in tables_wanted(view, types)
+        for entry, type_ in list_tables(view, types)
         for split in _splits(engine, entry, type_, folder, chosen)
     ]
     try:

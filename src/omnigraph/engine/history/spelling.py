@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from omnigraph.catalog.model import EdgeType, TableType
 from omnigraph.catalog.types import FLOATS, PropertyType, Scalar
 from omnigraph.engine.engine import Engine
-from omnigraph.engine.history.export import storable, tables_wanted
+from omnigraph.engine.history.export import list_tables, storable
 from omnigraph.limits import SPELLED_BYTES
 from omnigraph.manifest.view import View
 from omnigraph.pipeline.columns import relist
@@ -30,7 +30,7 @@ def export_lines(
     engine: Engine, view: View, types: Sequence[str] | None = None
 ) -> Iterator[pa.Buffer]:
     """Give what `export` gives as JSON, one record a line, some of them at a time; only one batch of rows is held."""
-    for entry, type_ in tables_wanted(view, types):
+    for entry, type_ in list_tables(view, types):
         table = engine.store.tables.open(entry.at)
         for batch in table.scan(order_by_id=True, blobs=BlobForm.BYTES):
             yield from lines(batch, type_)
@@ -57,16 +57,16 @@ def _lines(batch: pa.RecordBatch, type_: TableType) -> pa.Array:
     spelled = {name: _column(batch[name], name, type_) for name in names}
     parts: list[pa.Array | pa.Scalar] = []
     if isinstance(type_, EdgeType):
-        parts += [_said(f'{{"edge":{_DUMP(type_.name)},"from":'), spelled.pop("src")]
-        parts += [_said(',"to":'), spelled.pop("dst"), _said(',"data":{')]
+        parts += [_literal(f'{{"edge":{_DUMP(type_.name)},"from":'), spelled.pop("src")]
+        parts += [_literal(',"to":'), spelled.pop("dst"), _literal(',"data":{')]
     else:
-        parts += [_said(f'{{"type":{_DUMP(type_.name)},"data":{{')]
+        parts += [_literal(f'{{"type":{_DUMP(type_.name)},"data":{{')]
     for number, (name, texts) in enumerate(spelled.items()):
-        parts += [_said(f"{',' if number else ''}{_DUMP(name)}:"), texts]
-    return pc.binary_join_element_wise(*parts, _said("}}\n"), _said(""))
+        parts += [_literal(f"{',' if number else ''}{_DUMP(name)}:"), texts]
+    return pc.binary_join_element_wise(*parts, _literal("}}\n"), _literal(""))
 
 
-def _said(text: str) -> pa.Scalar:
+def _literal(text: str) -> pa.Scalar:
     return pa.scalar(text, pa.large_string())
 
 
@@ -92,7 +92,7 @@ def _items(values: pa.Array, declared: PropertyType) -> pa.Array:
     texts = values.cast(pa.string())
     # Days are numbers in the load format, instants and blobs are texts that need no escapes.
     if declared.scalar in (Scalar.STRING, Scalar.DATETIME, Scalar.BLOB):
-        return _quoted(texts)
+        return _quote(texts)
     return texts
 
 
@@ -109,7 +109,7 @@ def _floats(values: pa.Array) -> pa.Array:
     return pc.replace_with_mask(plain, odd, pa.array(spelled, pa.string()))
 
 
-def _quoted(texts: pa.Array) -> pa.Array:
+def _quote(texts: pa.Array) -> pa.Array:
     """Texts in quotes; the few that hold what JSON escapes are spelled one by one."""
     plain = pc.binary_join_element_wise('"', texts, '"', "")
     odd = pc.fill_null(pc.match_substring_regex(texts, _ESCAPED), False)

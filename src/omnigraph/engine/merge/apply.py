@@ -66,7 +66,10 @@ def _steps(merge: TableMerge, tables: Tables) -> Iterator[Step]:
     names = merge.type.schema.names
     appended = bool(len(resolved.new))
     replacing = [
-        *(_changed(merge, source, pairs, names) for pairs in _chunks(resolved.changed, source)),
+        *(
+            _read_replacement(merge, source, pairs, names)
+            for pairs in _chunks(resolved.changed, source)
+        ),
         *(_mixing(merge, triples, names) for triples in _chunks(resolved.mixed, source)),
     ]
     if len(replacing) == 1 and _is_far(merge, tables, replacing[0]):
@@ -85,10 +88,10 @@ def _steps(merge: TableMerge, tables: Tables) -> Iterator[Step]:
 
 
 def _append(merge: TableMerge, source: Table, names: Sequence[str]) -> Step:
-    return lambda tables, at: _appended(merge, source, names, tables, at)
+    return lambda tables, at: _stage_new_rows(merge, source, names, tables, at)
 
 
-def _appended(
+def _stage_new_rows(
     merge: TableMerge,
     source: Table,
     names: Sequence[str],
@@ -129,7 +132,7 @@ class _Replacement:
     row_ids: pa.Array
 
 
-def _changed(
+def _read_replacement(
     merge: TableMerge, source: Table, pairs: pa.Table, names: Sequence[str]
 ) -> _Replacement:
     def rows(_: Tables) -> pa.Table:
@@ -145,7 +148,7 @@ def _changed(
 
 def _mixing(merge: TableMerge, triples: pa.Table, names: Sequence[str]) -> _Replacement:
     return _Replacement(
-        rows=lambda tables: _mixed(merge, tables, triples, names),
+        rows=lambda tables: _mix_properties(merge, tables, triples, names),
         sources=None,
         places=column(triples, "target"),
         row_ids=pa.nulls(triples.num_rows, pa.uint64()),
@@ -167,12 +170,14 @@ def _replace(
             fail(Failpoint.MERGE_CHUNK_UPSERTED)
         if removed.num_rows and (appended or not first):
             _fail_before_removal(merge)
-        return _replaced(tables, at, replacement, removed)
+        return _stage_replacement(tables, at, replacement, removed)
 
     return step
 
 
-def _replaced(tables: Tables, at: TableAt, replacement: _Replacement, removed: pa.Table) -> Staged:
+def _stage_replacement(
+    tables: Tables, at: TableAt, replacement: _Replacement, removed: pa.Table
+) -> Staged:
     """Stage rows in the place of others; where those lie is known unless the target was rewritten meanwhile."""
     rows, places, gone = (
         _materialised(replacement, tables),
@@ -223,14 +228,14 @@ def _in_two_steps(
     def bring(tables: Tables, at: TableAt) -> Staged:
         target = tables.open(merge.relation.target.at)
         heirs = Heirs(target.row_ids(replacement.places), target.births(replacement.places))
-        whole = _brought_whole(merge, tables, at, source, replacement, heirs)
+        whole = _copy_whole_fragments(merge, tables, at, source, replacement, heirs)
         if whole is not None:
             arrived[:] = [whole]
             return tables.stage_append(at, None, parts=[whole.written])
         order = pc.sort_indices(heirs.row_ids)
         written = tables.write(at, _materialised(replacement, tables).take(order))
         arrived[:] = [_Arrival(written, heirs.take(order))]
-        return _appended(merge, source, names, tables, at, [written])
+        return _stage_new_rows(merge, source, names, tables, at, [written])
 
     def take_over(tables: Tables, at: TableAt) -> Staged:
         removed = merge.resolved.removed
@@ -247,7 +252,7 @@ def _in_two_steps(
     yield take_over
 
 
-def _brought_whole(
+def _copy_whole_fragments(
     merge: TableMerge,
     tables: Tables,
     at: TableAt,
@@ -304,14 +309,18 @@ def _step_rows(rows: int, table: Table) -> int:
 # ---- rows of both sides
 
 
-def mixed_rows(merge: TableMerge, tables: Tables, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+def read_mixed_rows(
+    merge: TableMerge, tables: Tables, names: Sequence[str]
+) -> Iterator[pa.RecordBatch]:
     """Give the rows that take properties from both sides."""
     source = tables.open(merge.relation.source.at)
     for triples in _chunks(merge.resolved.mixed, source):
-        yield from _mixed(merge, tables, triples, names).to_batches()
+        yield from _mix_properties(merge, tables, triples, names).to_batches()
 
 
-def _mixed(merge: TableMerge, tables: Tables, triples: pa.Table, names: Sequence[str]) -> pa.Table:
+def _mix_properties(
+    merge: TableMerge, tables: Tables, triples: pa.Table, names: Sequence[str]
+) -> pa.Table:
     """Take every property from the side that changed it; the target's where neither or both did."""
     relation, count = merge.relation, triples.num_rows
     source, target = (tables.open(entry.at) for entry in (relation.source, relation.target))

@@ -5,7 +5,7 @@ import pyarrow as pa
 
 from omnigraph.catalog.model import EdgeType, NodeType, TableType
 from omnigraph.commit.changes import ChangeKind, TableChange, column
-from omnigraph.engine.merge.apply import TableMerge, mixed_rows
+from omnigraph.engine.merge.apply import TableMerge, read_mixed_rows
 from omnigraph.storage.tables import Tables
 
 EVERY_PROBLEM = 2**62
@@ -15,11 +15,13 @@ EVERY_PROBLEM = 2**62
 def change_of(merge: TableMerge, tables: Tables) -> TableChange:
     """What the merge does to the target's table, with the columns that rules look at."""
     resolved, type_ = merge.resolved, merge.type
-    names = _judged(type_)
+    names = _list_checked_columns(type_)
     source = tables.open(merge.relation.source.at)
     rows = pa.concat_arrays([resolved.new, column(resolved.changed, "source")])
     parts = [pa.Table.from_batches([batch]) for batch in merge.shelf.stream(source, rows, names)]
-    parts += [pa.Table.from_batches([b]).select(names) for b in mixed_rows(merge, tables, names)]
+    parts += [
+        pa.Table.from_batches([b]).select(names) for b in read_mixed_rows(merge, tables, names)
+    ]
     found = pa.concat_tables(parts) if parts else type_.schema.empty_table().select(names)
     return TableChange(
         type=type_,
@@ -30,7 +32,7 @@ def change_of(merge: TableMerge, tables: Tables) -> TableChange:
     )
 
 
-def _judged(type_: TableType) -> list[str]:
+def _list_checked_columns(type_: TableType) -> list[str]:
     ends = ["src", "dst"] if isinstance(type_, EdgeType) else []
     ruled = {name for group in type_.unique for name in group.columns}
     if isinstance(type_, NodeType):

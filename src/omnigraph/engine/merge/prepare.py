@@ -9,7 +9,7 @@ from omnigraph.commit.changes import Changes, changes_of
 from omnigraph.commit.constraints import violations
 from omnigraph.commit.plan import WritePlan
 from omnigraph.commit.sidecar import PointerUpdate
-from omnigraph.engine.compare.images import spelled_at, spelled_of
+from omnigraph.engine.compare.images import read_images_at, read_images_of
 from omnigraph.engine.compare.shelf import Shelf
 from omnigraph.engine.compare.spread import Spread
 from omnigraph.engine.merge.apply import TableMerge, table_write
@@ -88,7 +88,7 @@ def judge(
     conflicts = in_order(c for merge in merges for c in _row_conflicts(merge, tables))
     if not conflicts:
         committed = TargetRows(relation.target.snapshot, tables)
-        conflicts = in_order(_broken_rules(merges, committed, catalog, tables))
+        conflicts = in_order(_find_broken_rules(merges, committed, catalog, tables))
         looked_at |= committed.read_set()
     return Judged(
         relation=relation,
@@ -111,7 +111,7 @@ def _merges(
     shelf = Shelf(MERGE_SHELF_BYTES, _key_columns(relation, catalog))
     for one in related:
         if one.way is not Way.SAME:
-            resolved = _resolved(one, relation.base, tables, granularity, spread, shelf)
+            resolved = _resolve_table(one, relation.base, tables, granularity, spread, shelf)
             type_ = catalog.tables[one.table_key]
             yield TableMerge(type=type_, relation=one, resolved=resolved, shelf=shelf)
 
@@ -124,7 +124,7 @@ def _key_columns(relation: Relation, catalog: Catalog) -> dict[str, tuple[str, .
     return {entry.at.path: t.key_columns for entry, t in types if isinstance(t, NodeType)}
 
 
-def _resolved(
+def _resolve_table(
     one: TableRelation,
     whole: Base,
     tables: Tables,
@@ -155,8 +155,8 @@ def _row_conflicts(merge: TableMerge, tables: Tables) -> Iterator[Conflict]:
 
 def _clash_conflicts(merge: TableMerge, clash: Clash, tables: Tables) -> Iterator[Conflict]:
     sides = [
-        spelled_at(table, clash.rows[side].combine_chunks())
-        for side, table in _opened(merge, tables).items()
+        read_images_at(table, clash.rows[side].combine_chunks())
+        for side, table in _open_sides(merge, tables).items()
     ]
     for number, row_id in enumerate(clash.rows["id"].to_pylist()):
         rows = (sides[0][number], sides[1][number], sides[2][number])
@@ -174,7 +174,7 @@ def _clash_conflicts(merge: TableMerge, clash: Clash, tables: Tables) -> Iterato
         )
 
 
-def _opened(merge: TableMerge, tables: Tables) -> dict[str, Table | None]:
+def _open_sides(merge: TableMerge, tables: Tables) -> dict[str, Table | None]:
     relation = merge.relation
     entries: dict[str, Entry | None] = {
         "base": relation.base,
@@ -184,7 +184,7 @@ def _opened(merge: TableMerge, tables: Tables) -> dict[str, Table | None]:
     return {side: None if e is None else tables.open(e.at) for side, e in entries.items()}
 
 
-def _broken_rules(
+def _find_broken_rules(
     merges: Iterable[TableMerge], committed: TargetRows, catalog: Catalog, tables: Tables
 ) -> Iterator[Conflict]:
     """What the one evaluator of rules says of the target with the merge's changes."""
@@ -215,8 +215,8 @@ def _rule_conflicts(
     target = committed.table(key)
     sides: dict[str, Table | None] = dict.fromkeys(("base", "source", "target"), target)
     if merge is not None:
-        sides = _opened(merge, tables)
-    rows = {side: spelled_of(table, ids) for side, table in sides.items()}
+        sides = _open_sides(merge, tables)
+    rows = {side: read_images_of(table, ids) for side, table in sides.items()}
     for problem in problems:
         row_id = problem.row_id
         yield Conflict(

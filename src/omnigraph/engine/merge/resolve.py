@@ -14,11 +14,11 @@ from omnigraph.commit.changes import column
 from omnigraph.engine.compare.candidates import candidates
 from omnigraph.engine.compare.equality import Mask
 from omnigraph.engine.compare.places import places
-from omnigraph.engine.compare.rows import Compared, changed, compared
+from omnigraph.engine.compare.rows import Compared, find_changed_rows, pair_columns
 from omnigraph.engine.compare.shelf import NO_SHELF, Shelf
 from omnigraph.engine.compare.spread import Spread
 from omnigraph.engine.merge.conflicts import ConflictKind
-from omnigraph.storage.counters import carried
+from omnigraph.storage.counters import carry_context
 from omnigraph.storage.tables import TableAt, Tables
 from omnigraph.values import dataclass
 
@@ -95,11 +95,11 @@ def adopt(
     shelf: Shelf = NO_SHELF,
 ) -> Resolved:
     """Take everything the source did: the target still is the base."""
-    moves = changed(tables, base, source, spread, shelf)
-    return _taken(moves, column(moves, "before"))
+    moves = find_changed_rows(tables, base, source, spread, shelf)
+    return _take_source(moves, column(moves, "before"))
 
 
-def _taken(moves: pa.Table, target: pa.Array) -> Resolved:
+def _take_source(moves: pa.Table, target: pa.Array) -> Resolved:
     """Take what the source did; `target` says where the rows it left behind lie."""
     fresh, gone = pc.is_null(moves["before"]), pc.is_null(moves["after"])
     kept = pc.and_(pc.invert(fresh), pc.invert(gone))
@@ -124,14 +124,14 @@ def three_way(
     """Combine what both sides did since the base; rows the source left alone stay as the target has them."""
     with ThreadPoolExecutor(1, "omnigraph-compare") as pool:
         # Both sides are looked at together; a runner of many hands is busy with one of them at a time.
-        looking = None if spread else pool.submit(carried(candidates), tables, base, target)
-        moves = changed(tables, base, source, spread, shelf)
+        looking = None if spread else pool.submit(carry_context(candidates), tables, base, target)
+        moves = find_changed_rows(tables, base, source, spread, shelf)
         theirs = looking.result() if looking else candidates(tables, base, target, spread)
     touched = theirs.filter(pc.is_in(theirs["id"], value_set=column(moves, "id")))
     met = pc.is_in(moves["id"], value_set=column(touched, "id"))
     sides = _Sides(tables, base, source, target)
     apart = moves.filter(pc.invert(met))
-    alone = _taken(apart, sides.in_target(column(apart, "before")))
+    alone = _take_source(apart, sides.in_target(column(apart, "before")))
     if not touched.num_rows:
         return alone
     return _together(alone, _triples(moves.filter(met), touched), sides, granularity)
@@ -158,15 +158,15 @@ class _Sides:
 
     def by_target(self) -> Compared:
         """Base against target."""
-        return compared(self._base, self._target)
+        return pair_columns(self._base, self._target)
 
     def by_source(self) -> Compared:
         """Base against source."""
-        return compared(self._base, self._source)
+        return pair_columns(self._base, self._source)
 
     def across(self) -> Compared:
         """Source against target."""
-        return compared(self._source, self._target)
+        return pair_columns(self._source, self._target)
 
 
 def _together(

@@ -61,7 +61,7 @@ def merge(
             # Once, whatever happens to the target: commits the source gets meanwhile are not part of this merge.
             captured.append(engine.manifest.current(ours))
         relation = _relate(engine, captured[0], view.state, older=allow_older_base)
-        found = _judged(engine, relation, view, chosen, spread)
+        found = _judge_merge(engine, relation, view, chosen, spread)
         judged[:] = [found]
         if found.relation.base is None:
             return None
@@ -90,7 +90,7 @@ def _preview(
 ) -> Merged:
     view = engine.view(target)
     relation = _relate(engine, engine.manifest.current(source), view.state, older=older)
-    judged = _judged(engine, relation, view, granularity, spread)
+    judged = _judge_merge(engine, relation, view, granularity, spread)
     return Merged(
         source=source,
         target=target,
@@ -105,7 +105,7 @@ def _relate(engine: Engine, source: BranchState, target: BranchState, *, older: 
     return relate(engine.manifest, tables, source, target, allow_older_base=older)
 
 
-def _judged(
+def _judge_merge(
     engine: Engine,
     relation: Relation,
     view: View,

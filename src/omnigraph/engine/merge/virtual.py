@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from omnigraph.commit.changes import column
 from omnigraph.engine.compare.candidates import candidates
 from omnigraph.engine.compare.equality import Mask
-from omnigraph.engine.compare.rows import compared
+from omnigraph.engine.compare.rows import pair_columns
 from omnigraph.engine.compare.shelf import Shelf
 from omnigraph.engine.compare.spread import Spread
 from omnigraph.engine.merge.base import Folded, Node, Recovered, Stored, Witness
@@ -112,7 +112,7 @@ class _Versions:
         self._others = [at for at in listed if at != self._target]
         self._moves = [candidates(tables, self._target, at, spread, shelf) for at in self._others]
         target = tables.open(self._target)
-        self.names = compared(target, target, shelf).names
+        self.names = pair_columns(target, target, shelf).names
 
     def parts(self) -> Iterator[_Part]:
         """The rows that differ somewhere, a bounded number at a time."""
@@ -161,7 +161,7 @@ class _Versions:
         at = np.flatnonzero(both)
         if not len(at) or side.at is None or other.at is None:
             return
-        pair = compared(self._tables.open(other.at), self._tables.open(side.at), self._shelf)
+        pair = pair_columns(self._tables.open(other.at), self._tables.open(side.at), self._shelf)
         differing = pair.matrix(other.rows.filter(pa.array(both)), side.rows.filter(pa.array(both)))
         for place, name in enumerate(self.names):
             if name in pair.names:

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from omnigraph.compile.checked import Direction
-from omnigraph.engine.read.numbers import ABSENT, Mask, Numbers, counted, spread
+from omnigraph.engine.read.numbers import ABSENT, Mask, Numbers, count_up, spread
 from omnigraph.engine.read.places import Places
 from omnigraph.values import dataclass
 
@@ -157,8 +157,8 @@ class Adjacency:
         slots = self.slots.of(nodes)
         starts = self.offsets[slots].astype(np.int64)
         counts = self.offsets[slots + 1] - starts
-        if len(slots) == self.slots.size and np.array_equal(slots, counted(len(slots))):
-            return self._walk(np.repeat(counted(len(counts)), counts), slice(None))
+        if len(slots) == self.slots.size and np.array_equal(slots, count_up(len(slots))):
+            return self._walk(np.repeat(count_up(len(counts)), counts), slice(None))
         return self._walk(*spread(starts, counts))
 
     def _walk(self, rows: Numbers, places: slice | Numbers) -> Walk:
@@ -212,7 +212,7 @@ def compress(slots: Slots, ends: Ends, each: Each) -> Adjacency:
             return Adjacency(slots=slots, offsets=_offsets(found, slots.size), targets=small(far))
 
 
-def grouped(slots: Slots, near: Numbers, far: Numbers) -> Adjacency:
+def group_pairs(slots: Slots, near: Numbers, far: Numbers) -> Adjacency:
     """Group pairs that differ already; they keep their order, so that only `connected` is not to be asked."""
     found = slots.of(near)
     if slots.size > 1:
@@ -255,7 +255,7 @@ def stable_order(keys: Numbers, size: int) -> Numbers:
     return np.asarray(order, dtype=np.int64)
 
 
-def added(adjacency: Adjacency, slots: Slots, ends: Ends) -> Adjacency:
+def add_edges(adjacency: Adjacency, slots: Slots, ends: Ends) -> Adjacency:
     """Put more edges into an adjacency whose slots the given ones extend."""
     offsets = np.full(slots.size + 2, adjacency.offsets[-1], dtype=np.int64)
     offsets[: adjacency.slots.size + 1] = adjacency.offsets[:-1]
@@ -264,18 +264,18 @@ def added(adjacency: Adjacency, slots: Slots, ends: Ends) -> Adjacency:
         return _with_pairs(grown, ends)
     found = slots.of(ends.near)
     order = stable_order(found, slots.size)
-    return _inserted(grown, found[order], offsets[found[order] + 1], ends.keep(order))
+    return _insert_pairs(grown, found[order], offsets[found[order] + 1], ends.keep(order))
 
 
 def _with_pairs(grown: Adjacency, ends: Ends) -> Adjacency:
     fresh = ends.keep(~grown.connected(ends.near, ends.far))
     found, far = _pairs(grown.slots.of(fresh.near), fresh.far)
-    return _inserted(
+    return _insert_pairs(
         grown, found, grown.position(found, far), Ends(near=found, far=far, edges=found)
     )
 
 
-def _inserted(grown: Adjacency, found: Numbers, positions: Numbers, ends: Ends) -> Adjacency:
+def _insert_pairs(grown: Adjacency, found: Numbers, positions: Numbers, ends: Ends) -> Adjacency:
     counts = np.bincount(found, minlength=grown.slots.size + 1)
     offsets = grown.offsets.copy()
     offsets[1:] += np.cumsum(counts)
@@ -329,7 +329,7 @@ def _insert(values: Small, positions: Numbers, more: Numbers) -> Small:
     return np.concatenate(parts, dtype=wide.dtype)
 
 
-def joined(parts: Sequence[Ends]) -> Ends:
+def join_ends(parts: Sequence[Ends]) -> Ends:
     """Edges after one another."""
     return Ends(
         near=np.concatenate([one.near for one in parts]),
@@ -338,7 +338,7 @@ def joined(parts: Sequence[Ends]) -> Ends:
     )
 
 
-def none_absent(ends: Ends) -> tuple[Ends, bool]:
+def drop_dangling(ends: Ends) -> tuple[Ends, bool]:
     """The edges whose two ends are there, and whether some are not."""
     whole = (ends.near != ABSENT) & (ends.far != ABSENT)
     return (ends, False) if whole.all() else (ends.keep(whole), True)

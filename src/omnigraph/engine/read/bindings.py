@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from omnigraph.engine.read.numbers import Mask, Numbers, counted, no_numbers
+from omnigraph.engine.read.numbers import Mask, Numbers, count_up, no_numbers
 from omnigraph.errors import EngineError
 from omnigraph.limits import PATHS_MAX
 from omnigraph.values import dataclass
@@ -65,7 +65,7 @@ class Bindings:
         """Rows once per unit of weight."""
         if self.weights is None:
             return self
-        places = np.repeat(counted(self.rows), self.weights)
+        places = np.repeat(count_up(self.rows), self.weights)
         return Bindings(self.columns, self.rows).take(places)
 
     @property
@@ -125,7 +125,9 @@ def codes(bindings: Bindings, names: Iterable[str]) -> Numbers:
     return found.astype(np.int64)
 
 
-def shared_codes(left: Bindings, right: Bindings, names: Iterable[str]) -> tuple[Numbers, Numbers]:
+def encode_together(
+    left: Bindings, right: Bindings, names: Iterable[str]
+) -> tuple[Numbers, Numbers]:
     """Codes of two tables that are comparable with one another."""
     names = tuple(names)
     both = Bindings(

@@ -12,7 +12,7 @@ Read = Callable[[Sequence[FragmentInfo]], pa.Array]
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class CachedColumn:
     """One column of all rows of a layout, in its order."""
 
     layout: Layout
@@ -24,18 +24,18 @@ class Held:
         return int(self.values.nbytes)
 
 
-def held(layout: Layout, previous: Held | None, read: Read) -> Held:
+def read_column(layout: Layout, previous: CachedColumn | None, read: Read) -> CachedColumn:
     """Read a column; fragments that the previous one has are taken from there."""
     known = previous.layout.starts if previous is not None else {}
     missing = [fragment for fragment in layout.fragments if fragment not in known]
     if previous is None or 2 * sum(one.rows for one in missing) > layout.rows:
-        return Held(layout, read(layout.fragments))
+        return CachedColumn(layout, read(layout.fragments))
     fresh = read(missing)
     parts = list(_parts(layout, previous, fresh))
-    return Held(layout, parts[0] if len(parts) == 1 else pa.concat_arrays(parts or [fresh]))
+    return CachedColumn(layout, parts[0] if len(parts) == 1 else pa.concat_arrays(parts or [fresh]))
 
 
-def _parts(layout: Layout, previous: Held, fresh: pa.Array) -> Iterator[pa.Array]:
+def _parts(layout: Layout, previous: CachedColumn, fresh: pa.Array) -> Iterator[pa.Array]:
     """Slices of both, in the order of the layout; neighbours come as one slice."""
     known = previous.layout.starts
     used = 0

@@ -26,7 +26,7 @@ _FLOAT_EXACT = 2**53
 UNKNOWN = pa.scalar(None, pa.bool_())
 
 
-def where_present(column: pa.Array, answer: pa.Array | pa.Scalar) -> pa.Array:
+def mask_absent(column: pa.Array, answer: pa.Array | pa.Scalar) -> pa.Array:
     """An answer for the rows that have a value, unknown for the others."""
     if column.null_count:
         return pc.if_else(pc.is_valid(column), answer, UNKNOWN)
@@ -42,7 +42,7 @@ def compare_value(column: pa.Array, type_: PropertyType, coerced: Coerced) -> pa
         case Settled.UNKNOWN:
             return pa.nulls(len(column), pa.bool_())
         case Settled.TRUE | Settled.FALSE:
-            return where_present(column, pa.scalar(coerced is Settled.TRUE))
+            return mask_absent(column, pa.scalar(coerced is Settled.TRUE))
         case Either(first=first, second=second):
             one, other = (compare_value(column, type_, part) for part in (first, second))
             return pc.or_kleene(one, other)
@@ -54,12 +54,12 @@ def compare_value(column: pa.Array, type_: PropertyType, coerced: Coerced) -> pa
 
 def _exact(column: pa.Array, type_: PropertyType, op: Comparison, value: object) -> pa.Array:
     if op == "contains" and type_.is_list:
-        return has_item(column, typed(value, item_type(type_)))
+        return has_item(column, to_scalar(value, item_type(type_)))
     if op == "contains":
         return pc.match_substring(column, str(value))
     if op == "starts_with":
         return pc.starts_with(column, str(value))
-    return _KERNELS[op](_orderable(column), _orderable(typed(value, type_)))
+    return _KERNELS[op](_orderable(column), _orderable(to_scalar(value, type_)))
 
 
 def _orderable(values: pa.Array | pa.Scalar) -> pa.Array | pa.Scalar:
@@ -67,7 +67,7 @@ def _orderable(values: pa.Array | pa.Scalar) -> pa.Array | pa.Scalar:
     return values.cast(pa.int8()) if pa.types.is_boolean(values.type) else values
 
 
-def typed(value: object, type_: PropertyType) -> pa.Scalar:
+def to_scalar(value: object, type_: PropertyType) -> pa.Scalar:
     """A Python value as an Arrow scalar of exactly a column's type."""
     return to_arrow([value], type_)[0]
 
@@ -79,7 +79,7 @@ def has_item(lists: pa.Array, item: pa.Array | pa.Scalar) -> pa.Array:
     hit = pc.fill_null(pc.equal(pc.list_flatten(lists), sought), False)
     found = np.zeros(len(lists), dtype=bool)
     found[parents.filter(hit).to_numpy(zero_copy_only=False)] = True
-    return where_present(lists, pa.array(found))
+    return mask_absent(lists, pa.array(found))
 
 
 # ---- a column and a set of values
@@ -97,7 +97,7 @@ def among(column: pa.Array, type_: PropertyType, choices: Sequence[object] | Non
     known = to_arrow(list(coerce_choices(choices, type_)), item_type(type_))
     found = pc.is_in(column, value_set=known.cast(column.type))
     answer = pc.if_else(found, pa.scalar(True), UNKNOWN) if None in choices else found
-    return where_present(column, answer)
+    return mask_absent(column, answer)
 
 
 # ---- two columns
@@ -117,7 +117,7 @@ def compare_columns(
         return _texts(left, op, right)
     kinds = {left_type.scalar, right_type.scalar}
     if kinds & FLOATS and kinds & INTEGERS:
-        return _mixed(left, left_type, op, right)
+        return _compare_mixed(left, left_type, op, right)
     if kinds >= {Scalar.U64, Scalar.I64} or kinds >= {Scalar.U64, Scalar.I32}:
         # No integer type holds both; twenty digits do.
         left, right = left.cast(pa.decimal128(20, 0)), right.cast(pa.decimal128(20, 0))
@@ -134,7 +134,7 @@ def _texts(left: pa.Array, op: Comparison, right: pa.Array) -> pa.Array:
         if op == "starts_with"
         else np.strings.find(whole, part) >= 0
     )
-    return where_present(right, where_present(left, pa.array(found)))
+    return mask_absent(right, mask_absent(left, pa.array(found)))
 
 
 def _with_item(
@@ -145,10 +145,12 @@ def _with_item(
     hit = compare_columns(pc.list_flatten(lists), item_type(list_type), "=", sought, item_of)
     found = np.zeros(len(lists), dtype=bool)
     found[parents.filter(pc.fill_null(hit, False)).to_numpy(zero_copy_only=False)] = True
-    return where_present(items, where_present(lists, pa.array(found)))
+    return mask_absent(items, mask_absent(lists, pa.array(found)))
 
 
-def _mixed(left: pa.Array, left_type: PropertyType, op: Comparison, right: pa.Array) -> pa.Array:
+def _compare_mixed(
+    left: pa.Array, left_type: PropertyType, op: Comparison, right: pa.Array
+) -> pa.Array:
     """Compare integers with floats as numbers: no rounding decides."""
     floats = left_type.scalar in FLOATS
     whole, broken = (right, left) if floats else (left, right)

@@ -10,7 +10,7 @@ _RANK_BYTES = 8
 """The width of what stands for one item of a list."""
 
 
-def one_zero(values: pa.Array) -> pa.Array:
+def unify_zeros(values: pa.Array) -> pa.Array:
     """Floats with both zeros made one, as comparisons see them."""
     if pa.types.is_floating(values.type):
         return pc.add(values, pa.scalar(0.0, values.type))
@@ -36,11 +36,11 @@ def _ranks(items: pa.Array) -> np.ndarray:
     """Numbers that order as items do, the highest byte first."""
     if pa.types.is_boolean(items.type):
         items = items.cast(pa.uint8())
-    ranks = pc.rank(one_zero(items), tiebreaker="dense")
+    ranks = pc.rank(unify_zeros(items), tiebreaker="dense")
     return np.asarray(ranks.to_numpy(zero_copy_only=False), dtype=f">u{_RANK_BYTES}")
 
 
 def codes_of(values: pa.Array) -> Numbers:
     """Numbers that are equal where values are; both zeros are one, and NULL is what no entity is: -1."""
-    codes = flat(one_zero(values)).dictionary_encode().indices.fill_null(ABSENT)
+    codes = flat(unify_zeros(values)).dictionary_encode().indices.fill_null(ABSENT)
     return np.asarray(codes.to_numpy(zero_copy_only=False), dtype=np.int64)

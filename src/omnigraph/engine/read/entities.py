@@ -16,12 +16,12 @@ from omnigraph.compile.checked import EntityRef
 from omnigraph.compile.leaves import Reference
 from omnigraph.engine.held.cache import ByteCache
 from omnigraph.engine.read import costs
-from omnigraph.engine.read.columns import Held, held
+from omnigraph.engine.read.columns import CachedColumn, read_column
 from omnigraph.engine.read.encode import codes_of
 from omnigraph.engine.read.keys import KeyMap, key_map
 from omnigraph.engine.read.layout import Layout, layout_of
 from omnigraph.engine.read.matches import Matches, matches_of
-from omnigraph.engine.read.numbers import ABSENT, Numbers, counted, indices_of, no_numbers
+from omnigraph.engine.read.numbers import ABSENT, Numbers, count_up, indices_of, no_numbers
 from omnigraph.engine.read.places import Places, places_of
 from omnigraph.engine.read.renamed import RenamedTable
 from omnigraph.limits import HELD_PART, KEY_MAP_ROWS_MAX, LOOKUP_VALUES_MAX
@@ -119,7 +119,7 @@ class Entities:
         keys = self._keys(1)
         if keys is not None:
             return keys.number(text)
-        return int(self._looked_up(pa.array([text], pa.string()))[0])
+        return int(self._look_up(pa.array([text], pa.string()))[0])
 
     def numbers_of(self, texts: pa.Array) -> Numbers:
         """The entities with these ids; -1 for those that are not there."""
@@ -130,10 +130,10 @@ class Entities:
             return self.places.at(found.to_numpy(zero_copy_only=False).astype(np.int64))
         keys = self._keys(len(texts))
         if keys is None:
-            return self._looked_up(texts)
+            return self._look_up(texts)
         return np.array([keys.number(text) for text in texts.to_pylist()], dtype=np.int64)
 
-    def _looked_up(self, texts: pa.Array) -> Numbers:
+    def _look_up(self, texts: pa.Array) -> Numbers:
         if not len(self):
             return np.full(len(texts), ABSENT, dtype=np.int64)
         if len(texts) * len(self) <= _COMPARED_MAX and self.holds(ID):
@@ -167,7 +167,7 @@ class Entities:
             family,
         )
 
-    def _uncovered(self, name: str, kind: IndexKind) -> frozenset[int]:
+    def _find_uncovered(self, name: str, kind: IndexKind) -> frozenset[int]:
         spoilt = self.table.damaged_segments
         key = (self.layout, self.table.at, "uncovered", self.table.field_ids[name], kind, spoilt)
         return self.cache.get(
@@ -178,7 +178,7 @@ class Entities:
         """The fragments that no index of that kind on a column covers."""
         if not len(self):
             return ()
-        uncovered = self._uncovered(name, kind)
+        uncovered = self._find_uncovered(name, kind)
         return tuple(part for part in self.layout.fragments if part.id in uncovered)
 
     def loose_rows(self, name: str, kind: IndexKind) -> int:
@@ -187,7 +187,9 @@ class Entities:
 
     def covered(self, name: str, kind: IndexKind) -> bool:
         """Whether an index of that kind on a column covers every row."""
-        return len(self) > 0 and name in self.table.field_ids and not self._uncovered(name, kind)
+        return (
+            len(self) > 0 and name in self.table.field_ids and not self._find_uncovered(name, kind)
+        )
 
     # ---- properties
 
@@ -208,7 +210,7 @@ class Entities:
                 found[name] = pick(whole)
             else:
                 missing.append(name)
-        return found | self._taken(missing, numbers) if missing else found
+        return found | self._fetch_rows(missing, numbers) if missing else found
 
     def _picker(self, numbers: Numbers) -> Callable[[pa.Array], pa.Array]:
         """How to pick the values of entities from a whole column; their places are found once."""
@@ -268,9 +270,11 @@ class Entities:
             return pa.nulls(len(self), self.declared(name).arrow)
         key, family = self._column_key(name)
         previous = self.cache.latest(family)
-        found: Held = self.cache.get(
+        found: CachedColumn = self.cache.get(
             key,
-            lambda: held(self.layout, previous, lambda parts: self._read_column(name, parts)),
+            lambda: read_column(
+                self.layout, previous, lambda parts: self._read_column(name, parts)
+            ),
             lambda column: column.nbytes,
             family,
         )
@@ -280,7 +284,7 @@ class Entities:
         """A whole column, if it is in memory."""
         if not len(self) or name not in self.table.field_ids:
             return None
-        found: Held | None = self.cache.peek(self._column_key(name)[0])
+        found: CachedColumn | None = self.cache.peek(self._column_key(name)[0])
         return None if found is None else found.values
 
     def holds(self, name: str) -> bool:
@@ -299,7 +303,7 @@ class Entities:
     def _ready(self, name: str, wanted: int) -> pa.Array | None:
         """A whole column, if it is held or worth holding by now."""
         key, _ = self._column_key(name)
-        found: Held | None = self.cache.peek(key)
+        found: CachedColumn | None = self.cache.peek(key)
         if found is not None:
             return found.values
         cost = costs.TAKE + wanted * costs.TAKE_ROW
@@ -310,7 +314,7 @@ class Entities:
     def read_cost(self, name: str) -> float:
         """What reading a whole column costs; copying what a previous one has costs a tenth."""
         row = costs.SCANNED_NUMBER if self._is_fixed(name) else costs.SCANNED_ROW
-        previous: Held | None = self.cache.latest(self._column_key(name)[1])
+        previous: CachedColumn | None = self.cache.latest(self._column_key(name)[1])
         if previous is None:
             return row * len(self)
         known = previous.layout.starts
@@ -338,7 +342,7 @@ class Entities:
             lambda _: 100,
         )
 
-    def _taken(self, names: Sequence[str], numbers: Numbers) -> dict[str, pa.Array]:
+    def _fetch_rows(self, names: Sequence[str], numbers: Numbers) -> dict[str, pa.Array]:
         """Fetch some rows by number; each wanted row once."""
         present = numbers != ABSENT
         wanted, places = np.unique(numbers[present], return_inverse=True)
@@ -359,7 +363,7 @@ class Entities:
         if not len(self):
             return np.full(len(numbers), ABSENT, dtype=np.int64)
         if len(numbers) * _CODED_PART < len(self) or not self.fits(ID):
-            return np.where(numbers == ABSENT, ABSENT, _ranked(self.id_texts(numbers)))
+            return np.where(numbers == ABSENT, ABSENT, _rank_texts(self.id_texts(numbers)))
         places = self.places.of(numbers)
         ranks = self.cache.get((self.layout, "ranks"), self._ranks, lambda one: int(one.nbytes))
         return np.where(places < 0, ABSENT, ranks[np.maximum(places, 0)])
@@ -367,10 +371,10 @@ class Entities:
     def _ranks(self) -> Numbers:
         texts = self.whole(ID)
         if pc.all(pc.less(texts[:-1], texts[1:]), min_count=0).as_py():
-            return counted(len(texts))
-        return _ranked(texts)
+            return count_up(len(texts))
+        return _rank_texts(texts)
 
 
-def _ranked(texts: pa.Array) -> Numbers:
+def _rank_texts(texts: pa.Array) -> Numbers:
     ranks = pc.rank(texts, tiebreaker="dense")
     return np.asarray(ranks.to_numpy(zero_copy_only=False).astype(np.int64))

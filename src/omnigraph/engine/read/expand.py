@@ -9,7 +9,7 @@ from omnigraph.engine.held.traversal import Mode
 from omnigraph.engine.read import costs
 from omnigraph.engine.read.adjacency import Adjacency, Each
 from omnigraph.engine.read.bindings import Bindings, weights_of
-from omnigraph.engine.read.numbers import Numbers, counted, no_numbers
+from omnigraph.engine.read.numbers import Numbers, count_up, no_numbers
 from omnigraph.engine.read.reach import reach, reach_block
 from omnigraph.engine.read.reader import Reader
 from omnigraph.engine.read.topology import Topology
@@ -32,7 +32,7 @@ def expand(operator: Expand, bindings: Bindings, reader: Reader) -> Iterator[Bin
     each = Each.PAIR if operator.edge_variable is None else Each.EDGE
     for part, adjacency in _adjacencies(operator, topology, each, bindings, reader):
         for block in _blocks(operator, adjacency, part):
-            yield _merged(operator, _walked(operator, adjacency, block))
+            yield _merge_equal_rows(operator, _walk_edges(operator, adjacency, block))
 
 
 def _nothing(operator: Expand, bindings: Bindings) -> Bindings:
@@ -134,7 +134,7 @@ def _multiplies(operator: Expand) -> bool:
     return not operator.closes and not (unseen and operator.multiplicity is not Multiplicity.EACH)
 
 
-def _walked(operator: Expand, adjacency: Adjacency, bindings: Bindings) -> Bindings:
+def _walk_edges(operator: Expand, adjacency: Adjacency, bindings: Bindings) -> Bindings:
     sources = bindings.columns[operator.source]
     if operator.edge_variable is not None:
         return _by_edge(operator, adjacency, bindings)
@@ -142,13 +142,13 @@ def _walked(operator: Expand, adjacency: Adjacency, bindings: Bindings) -> Bindi
         targets = bindings.columns[operator.target]
         return bindings.keep(adjacency.connected(sources, targets)).only(operator.keep)
     if operator.keep is not None and operator.target not in operator.keep:
-        return _unseen(operator, adjacency.degrees(sources), bindings.only(operator.keep))
+        return _count_matches(operator, adjacency.degrees(sources), bindings.only(operator.keep))
     walk = adjacency.walk(sources)
     rest = bindings.only(operator.keep)
     return rest.take(walk.rows).with_column(operator.target, walk.targets)
 
 
-def _unseen(operator: Expand, degrees: Numbers, bindings: Bindings) -> Bindings:
+def _count_matches(operator: Expand, degrees: Numbers, bindings: Bindings) -> Bindings:
     """Rows whose target nobody looks at: its number of matches is all there is to it."""
     match operator.multiplicity:
         case Multiplicity.ANY:
@@ -157,7 +157,7 @@ def _unseen(operator: Expand, degrees: Numbers, bindings: Bindings) -> Bindings:
             some = degrees > 0
             return bindings.keep(some).weighted(degrees[some])
         case Multiplicity.EACH:
-            return bindings.take(np.repeat(counted(bindings.rows), degrees))
+            return bindings.take(np.repeat(count_up(bindings.rows), degrees))
 
 
 def _by_edge(operator: Expand, adjacency: Adjacency, bindings: Bindings) -> Bindings:
@@ -182,7 +182,7 @@ def _by_edge(operator: Expand, adjacency: Adjacency, bindings: Bindings) -> Bind
 # ---- rows that only count
 
 
-def _merged(operator: Expand, rows: Bindings) -> Bindings:
+def _merge_equal_rows(operator: Expand, rows: Bindings) -> Bindings:
     """One row with a weight for equal rows, where only their number matters and there are many."""
     if operator.multiplicity is Multiplicity.EACH or rows.rows < _MERGE_ROWS:
         return rows

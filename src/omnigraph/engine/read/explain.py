@@ -28,21 +28,21 @@ from omnigraph.engine.read.scan import access_of
 from omnigraph.storage.tables import IndexKind
 
 
-def explained(reader: Reader) -> tuple[Step, ...]:
+def explain_steps(reader: Reader) -> tuple[Step, ...]:
     """The operators of a plan from the result down, each with the way it would take; nothing is run."""
-    return tuple(_explained(reader.plan.root, reader, 0))
+    return tuple(_explain_operator(reader.plan.root, reader, 0))
 
 
-def measured(reader: Reader) -> tuple[Step, ...]:
+def measure_steps(reader: Reader) -> tuple[Step, ...]:
     """The operators of a plan that was run with a profile, each with what it did."""
     assert reader.profile is not None, "only a run with a profile is measured"
     return steps_of(reader.plan.root, reader.profile)
 
 
-def _explained(operator: Operator, reader: Reader, depth: int) -> Iterator[Step]:
+def _explain_operator(operator: Operator, reader: Reader, depth: int) -> Iterator[Step]:
     yield Step(operator=line(operator), depth=depth, notes=tuple(_notes(operator, reader)))
     for below in inputs(operator):
-        yield from _explained(below, reader, depth + 1)
+        yield from _explain_operator(below, reader, depth + 1)
 
 
 def _notes(operator: Operator, reader: Reader) -> Iterator[str]:

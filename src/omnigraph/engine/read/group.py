@@ -10,7 +10,7 @@ from omnigraph.compile.checked import EntityRef, PropertyRef
 from omnigraph.compile.operators import Group, Output, Tally, variables_in
 from omnigraph.engine.read.bindings import Bindings, concat
 from omnigraph.engine.read.encode import codes_of
-from omnigraph.engine.read.numbers import Numbers, counted, no_numbers
+from omnigraph.engine.read.numbers import Numbers, count_up, no_numbers
 from omnigraph.engine.read.reader import Reader
 from omnigraph.engine.read.rows import Groups, value_column
 from omnigraph.values import dataclass
@@ -31,16 +31,16 @@ class Partial:
 def group(operator: Group, tables: Iterable[Bindings], reader: Reader) -> Groups:
     """Form groups over all tables; each is reduced to its groups before the next one is asked for."""
     partials = [_partial(operator, rows, reader) for rows in tables]
-    whole = partials[0] if len(partials) == 1 else _united(operator, partials, reader)
+    whole = partials[0] if len(partials) == 1 else _combine_partials(operator, partials, reader)
     return Groups(
         samples=whole.samples,
         keys={key.name: key.expr for key in operator.keys},  # type: ignore[misc]
-        tallies={tally.name: _finished(tally, whole) for tally in operator.tallies},
+        tallies={tally.name: _finish_tally(tally, whole) for tally in operator.tallies},
     )
 
 
 def _partial(operator: Group, rows: Bindings, reader: Reader) -> Partial:
-    codes, samples = _grouped(operator.keys, rows, reader)
+    codes, samples = _assign_groups(operator.keys, rows, reader)
     counts: dict[str, Numbers] = {}
     values: dict[str, pa.Array] = {}
     weights = rows.weights
@@ -49,10 +49,10 @@ def _partial(operator: Group, rows: Bindings, reader: Reader) -> Partial:
             counts[tally.name] = np.array([rows.total], dtype=np.int64)
             continue
         if tally.argument is None:
-            counts[tally.name] = _added(codes, weights, samples.rows)
+            counts[tally.name] = _sum_weights(codes, weights, samples.rows)
             continue
         found = value_column(tally.argument, rows, reader)
-        state = _tallied(tally, found, codes, weights, samples.rows)
+        state = _tally_values(tally, found, codes, weights, samples.rows)
         counts[tally.name], values[tally.name] = state
     return Partial(samples=samples, counts=counts, values=values)
 
@@ -60,7 +60,7 @@ def _partial(operator: Group, rows: Bindings, reader: Reader) -> Partial:
 # ---- which rows are together
 
 
-def _grouped(
+def _assign_groups(
     keys: Sequence[Output], rows: Bindings, reader: Reader
 ) -> tuple[Numbers | None, Bindings]:
     """The group of every row, and one row of every group; None when each row is a group of its own."""
@@ -71,7 +71,7 @@ def _grouped(
     columns = list(_key_codes(keys, rows, reader))
     if len(columns) == 1 and bool((columns[0][1:] > columns[0][:-1]).all()):
         return None, narrow
-    codes, firsts = _combined(columns, rows.rows)
+    codes, firsts = _combine_codes(columns, rows.rows)
     return codes, narrow.take(firsts)
 
 
@@ -91,7 +91,7 @@ def _key_codes(keys: Sequence[Output], rows: Bindings, reader: Reader) -> Iterat
                 yield codes_of(value_column(key.expr, rows, reader))
 
 
-def _combined(columns: Sequence[Numbers], rows: int) -> tuple[Numbers, Numbers]:
+def _combine_codes(columns: Sequence[Numbers], rows: int) -> tuple[Numbers, Numbers]:
     """One dense code per row, and the first row of every code."""
     found = _dense(columns[0])
     for column in columns[1:]:
@@ -100,7 +100,7 @@ def _combined(columns: Sequence[Numbers], rows: int) -> tuple[Numbers, Numbers]:
         found = _dense(found * width + more)
     firsts = np.full(int(found.max()) + 1 if rows else 0, rows, dtype=np.int64)
     # The last write wins, so that writing backwards leaves the first row of each code.
-    firsts[found[::-1]] = counted(rows)[::-1]
+    firsts[found[::-1]] = count_up(rows)[::-1]
     return found, firsts
 
 
@@ -119,7 +119,7 @@ def _dense(codes: Numbers) -> Numbers:
 # ---- tallies
 
 
-def _added(codes: Numbers | None, weights: Numbers | None, groups: int) -> Numbers:
+def _sum_weights(codes: Numbers | None, weights: Numbers | None, groups: int) -> Numbers:
     """The weight of every group."""
     if codes is None:
         return np.ones(groups, dtype=np.int64) if weights is None else weights
@@ -130,27 +130,27 @@ def _added(codes: Numbers | None, weights: Numbers | None, groups: int) -> Numbe
     return found
 
 
-def _tallied(
+def _tally_values(
     tally: Tally, values: pa.Array, codes: Numbers | None, weights: Numbers | None, groups: int
 ) -> tuple[Numbers, pa.Array]:
     """How many values each group has, and what became of them."""
     if codes is None:
-        codes = counted(groups)
+        codes = count_up(groups)
     if values.null_count:
         present = pc.is_valid(values).to_numpy(zero_copy_only=False)
         codes, values = codes[present], values.drop_null()
         weights = None if weights is None else weights[present]
-    counts = _added(codes, weights, groups)
+    counts = _sum_weights(codes, weights, groups)
     match tally.function:
         case "count":
             return counts, pa.nulls(groups)
         case "sum" | "avg":
-            return counts, _summed(values, codes, weights, groups)
+            return counts, _sum_values(values, codes, weights, groups)
         case "min" | "max":
             return counts, _extreme(tally.function, values, codes, groups)
 
 
-def _summed(values: pa.Array, codes: Numbers, weights: Numbers | None, groups: int) -> pa.Array:
+def _sum_values(values: pa.Array, codes: Numbers, weights: Numbers | None, groups: int) -> pa.Array:
     numbers = values.to_numpy(zero_copy_only=False)
     if pa.types.is_integer(values.type) and _is_small(numbers, weights):
         exact = numbers.astype(np.int64) * (1 if weights is None else weights)
@@ -173,7 +173,7 @@ def _extreme(function: str, values: pa.Array, codes: Numbers, groups: int) -> pa
     grouped = pa.table({"g": pa.array(codes), "v": values}).group_by("g")
     found = grouped.aggregate([("v", function)]).combine_chunks()
     places = np.full(groups, -1, dtype=np.int64)
-    places[found["g"].to_numpy()] = counted(found.num_rows)
+    places[found["g"].to_numpy()] = count_up(found.num_rows)
     column = found[f"v_{function}"]
     best = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], values.type)
     return best.take(pa.array(places, mask=places < 0))
@@ -182,22 +182,24 @@ def _extreme(function: str, values: pa.Array, codes: Numbers, groups: int) -> pa
 # ---- several tables
 
 
-def _united(operator: Group, partials: Sequence[Partial], reader: Reader) -> Partial:
+def _combine_partials(operator: Group, partials: Sequence[Partial], reader: Reader) -> Partial:
     """Groups of groups: counts and sums are added, extremes compared."""
     if not partials:
         return _partial(operator, _nothing(operator), reader)
     samples = concat([one.samples for one in partials])
-    codes, firsts = _grouped(operator.keys, samples, reader)
+    codes, firsts = _assign_groups(operator.keys, samples, reader)
     counts: dict[str, Numbers] = {}
     values: dict[str, pa.Array] = {}
     for tally in operator.tallies:
         name = tally.name
-        counts[name] = _added(
+        counts[name] = _sum_weights(
             codes, np.concatenate([one.counts[name] for one in partials]), firsts.rows
         )
         if tally.argument is not None:
             parts = _same_type([one.values[name] for one in partials])
-            values[name] = _tallied(tally, pa.concat_arrays(parts), codes, None, firsts.rows)[1]
+            values[name] = _tally_values(tally, pa.concat_arrays(parts), codes, None, firsts.rows)[
+                1
+            ]
     return Partial(samples=firsts, counts=counts, values=values)
 
 
@@ -214,7 +216,7 @@ def _same_type(parts: list[pa.Array]) -> list[pa.Array]:
     return [part.cast(pa.float64(), safe=False) for part in parts]
 
 
-def _finished(tally: Tally, whole: Partial) -> pa.Array:
+def _finish_tally(tally: Tally, whole: Partial) -> pa.Array:
     counts = whole.counts[tally.name]
     if tally.function == "count":
         return pa.array(counts)

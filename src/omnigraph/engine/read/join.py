@@ -7,9 +7,9 @@ import pyarrow as pa
 
 from omnigraph.compile.checked import Compare, EntityRef, Operand, PropertyRef
 from omnigraph.compile.operators import Anti, OptionalJoin, Product
-from omnigraph.engine.read.bindings import Bindings, shared_codes, weights_of
+from omnigraph.engine.read.bindings import Bindings, encode_together, weights_of
 from omnigraph.engine.read.evaluate import keep_all
-from omnigraph.engine.read.numbers import ABSENT, Numbers, counted, no_numbers, spread
+from omnigraph.engine.read.numbers import ABSENT, Numbers, count_up, no_numbers, spread
 from omnigraph.engine.read.reader import Reader
 from omnigraph.errors import EngineError
 from omnigraph.limits import MORSEL_ROWS, PRODUCT_ROWS_MAX
@@ -28,8 +28,8 @@ def product(
     size = max(1, MORSEL_ROWS // max(right.rows, 1))
     for start in range(0, max(left.rows, 1), size):
         part = left.slice(start, start + size)
-        rows = np.repeat(counted(part.rows), right.rows)
-        places = np.tile(counted(right.rows), part.rows)
+        rows = np.repeat(count_up(part.rows), right.rows)
+        places = np.tile(count_up(right.rows), part.rows)
         yield keep_all(operator.on, _pair(part, right, rows, places), reader)
 
 
@@ -88,14 +88,14 @@ def anti(operator: Anti, bindings: Bindings, inner: Bindings) -> Bindings:
         return bindings if inner.rows == 0 else bindings.take(no_numbers())
     if not inner.rows or not bindings.rows:
         return bindings
-    ours, theirs = shared_codes(bindings, inner, operator.on)
+    ours, theirs = encode_together(bindings, inner, operator.on)
     return bindings.keep(~np.isin(ours, theirs))
 
 
 def optional(operator: OptionalJoin, bindings: Bindings, inner: Bindings) -> Bindings:
     """Join rows with what the inner part found for them, or with nothing."""
     if operator.on:
-        ours, theirs = shared_codes(bindings, inner, operator.on)
+        ours, theirs = encode_together(bindings, inner, operator.on)
     else:
         ours, theirs = (np.zeros(side.rows, dtype=np.int64) for side in (bindings, inner))
     rows, places, counts = matches(ours, theirs)
@@ -105,13 +105,13 @@ def optional(operator: OptionalJoin, bindings: Bindings, inner: Bindings) -> Bin
     found = np.concatenate([places, np.full(len(alone), ABSENT, dtype=np.int64)])[order]
     joined = bindings.take(chosen)
     for name in operator.binds:
-        joined = joined.with_column(name, _picked(inner.columns[name], found, ABSENT))
+        joined = joined.with_column(name, _pick(inner.columns[name], found, ABSENT))
     if inner.weights is None:
         return joined
-    return joined.weighted(_picked(weights_of(inner), found, 1))
+    return joined.weighted(_pick(weights_of(inner), found, 1))
 
 
-def _picked(values: Numbers, places: Numbers, otherwise: int) -> Numbers:
+def _pick(values: Numbers, places: Numbers, otherwise: int) -> Numbers:
     if not len(values):
         return np.full(len(places), otherwise, dtype=np.int64)
     return np.where(places == ABSENT, otherwise, values[np.maximum(places, 0)])

@@ -60,7 +60,9 @@ class Ready:
         return self.rows.slice(0, 0)
 
 
-def looked_up(plan: Plan, opened: Opened, params: Mapping[str, object]) -> pa.RecordBatch | None:
+def answer_lookup(
+    plan: Plan, opened: Opened, params: Mapping[str, object]
+) -> pa.RecordBatch | None:
     """Answer a plan that is a lookup; None when it is none, or while memory does not hold all it needs."""
     lookup = plan.lookup
     if lookup is None:

@@ -29,13 +29,13 @@ def whole_indices(places: Numbers) -> pa.Array:
     return pa.Array.from_buffers(pa.int64(), len(dense), [None, pa.py_buffer(dense)])
 
 
-def counted(n: int) -> Numbers:
+def count_up(n: int) -> Numbers:
     """The numbers from 0 to n - 1."""
     return np.arange(n, dtype=np.int64)
 
 
 def spread(starts: Numbers, counts: Numbers) -> tuple[Numbers, Numbers]:
     """Lay out runs after one another: for every element its run, and its place `start + offset`."""
-    rows = np.repeat(counted(len(counts)), counts)
+    rows = np.repeat(count_up(len(counts)), counts)
     before = np.cumsum(counts) - counts
-    return rows, counted(len(rows)) + np.repeat(starts - before, counts)
+    return rows, count_up(len(rows)) + np.repeat(starts - before, counts)

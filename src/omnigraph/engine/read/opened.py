@@ -68,7 +68,7 @@ class Opened:
         return Entities(type_, entry, self.tables, self.cache, self.names.get(key))
 
 
-def opened(
+def open_snapshot(
     catalog: Catalog, snapshot: Snapshot, names: Names, tables: Tables, cache: ByteCache
 ) -> Opened:
     """Open a snapshot, or give it as an earlier query opened it."""

@@ -10,7 +10,7 @@ from omnigraph.engine.read.bindings import Bindings, concat
 from omnigraph.engine.read.numbers import Numbers
 from omnigraph.engine.read.reader import Reader
 from omnigraph.engine.read.rows import Groups, Rows, value_column
-from omnigraph.engine.read.sorting import Column, bounds, id_order, selected, sorted_places
+from omnigraph.engine.read.sorting import Column, bounds, id_order, select_first, sort_rows
 
 _SELECT_PART = 8
 """The best rows are selected before they are sorted when they are fewer than one in this many."""
@@ -53,7 +53,7 @@ def _order(operator: Sort, rows: Rows, end: int | None, reader: Reader) -> Numbe
     places = _candidates(operator, rows, end, reader)
     if places is not None:
         rows = rows.take(places)
-    order = sorted_places(_columns(operator, rows, reader), rows.rows)[:end]
+    order = sort_rows(_columns(operator, rows, reader), rows.rows)[:end]
     return order if places is None else places[order]
 
 
@@ -79,4 +79,4 @@ def _candidates(operator: Sort, rows: Rows, end: int | None, reader: Reader) -> 
     if end is None or not operator.keys or end * _SELECT_PART >= rows.rows:
         return None
     values, descending = _key(operator.keys[0], rows, reader), operator.keys[0].descending
-    return selected(values, descending, end)
+    return select_first(values, descending, end)

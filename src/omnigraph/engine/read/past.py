@@ -33,7 +33,7 @@ class Compiled:
     names: Names
 
 
-def compiled(plans: Plans, view: View, source: Source, name: str | None) -> Compiled:
+def compile_as_of(plans: Plans, view: View, source: Source, name: str | None) -> Compiled:
     """Compile a query for what a view shows."""
     try:
         checked, plan = plans.read(view.contract, source, name)
@@ -47,7 +47,7 @@ def compiled(plans: Plans, view: View, source: Source, name: str | None) -> Comp
         plan=plan,
         catalog=view.catalog,
         snapshot=view.snapshot,
-        names=NO_NAMES if view.past is None else names_then(view.contract, view.past),
+        names=NO_NAMES if view.past is None else map_past_names(view.contract, view.past),
     )
 
 
@@ -95,10 +95,10 @@ def _table_of(variable: Variable) -> TableKey:
             return edge_key(variable.type_name)
 
 
-def names_then(now: Contract, then: Contract) -> Names:
+def map_past_names(now: Contract, then: Contract) -> Names:
     """The columns of properties at another time, for the tables where a name meant something else."""
     pairs = _lasting_types(now, then)
-    return {key: _stored(type_, old) for key, type_, old in pairs if _differ(type_, old)}
+    return {key: _map_stored_names(type_, old) for key, type_, old in pairs if _differ(type_, old)}
 
 
 def _lasting_types(
@@ -113,10 +113,10 @@ def _lasting_types(
 
 def _differ(now: TableType, then: TableType) -> bool:
     shared = {name: name for name in now.properties if name in then.properties}
-    return _stored(now, then) != shared
+    return _map_stored_names(now, then) != shared
 
 
-def _stored(now: TableType, then: TableType) -> dict[str, str]:
+def _map_stored_names(now: TableType, then: TableType) -> dict[str, str]:
     names = {one.property_id: name for name, one in then.properties.items()}
     lasting = {
         name: names[one.property_id]

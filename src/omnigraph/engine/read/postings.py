@@ -125,10 +125,10 @@ def find(parts: Iterable[tuple[int, Postings]], terms: Sequence[str]) -> Found:
                 at = rows.astype(np.int64)
                 lengths = postings.lengths[at].astype(np.int64)
                 hits[number].append(Hits(at + start, counts.astype(np.int64), lengths))
-    return Found(hits=tuple(_joined(one) for one in hits), texts=texts, length=length)
+    return Found(hits=tuple(_join_hits(one) for one in hits), texts=texts, length=length)
 
 
-def _joined(parts: Sequence[Hits]) -> Hits:
+def _join_hits(parts: Sequence[Hits]) -> Hits:
     if not parts:
         return Hits(no_numbers(), no_numbers(), no_numbers())
     return Hits(

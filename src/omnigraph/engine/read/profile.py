@@ -105,10 +105,10 @@ def _steps(operator: Operator, profile: Profile, depth: int) -> Iterator[Step]:
 
 def render(steps: tuple[Step, ...]) -> str:
     """Draw steps as a tree, with rows and milliseconds where they are known."""
-    return "\n".join(map(_drawn, steps))
+    return "\n".join(map(_draw_step, steps))
 
 
-def _drawn(step: Step) -> str:
+def _draw_step(step: Step) -> str:
     measured = [] if step.rows is None else [f"{step.rows} rows, {step.milliseconds or 0:.2f} ms"]
     said = "; ".join([*measured, *step.notes])
     indent = f"{'   ' * (step.depth - 1)}└─ " if step.depth else ""

@@ -46,19 +46,19 @@ def sql(test: Test, value: Value) -> str | None:
         case Compare(left=(PropertyRef() | EntityRef()) as column, op=op, right=right) if (
             isinstance(right, Const | ParamRef | Now)
         ):
-            return _compared(column, op, value(right))
+            return _render_comparison(column, op, value(right))
         case Compare(left=left, op=op, right=(PropertyRef() | EntityRef()) as column) if (
             isinstance(left, Const | ParamRef | Now) and op in FLIPPED
         ):
-            return _compared(column, FLIPPED[op], value(left))
+            return _render_comparison(column, FLIPPED[op], value(left))
         case IsNull(operand=(PropertyRef() | EntityRef()) as column, negated=negated):
-            return f"{_quoted(column)} is {'not null' if negated else 'null'}"
+            return f"{_quote_column(column)} is {'not null' if negated else 'null'}"
         case Among(operand=(PropertyRef() | EntityRef()) as column, choices=choices):
             return _among(column, value(choices))
         case AllOf(parts=parts):
-            return _joined(" and ", parts, value)
+            return _join_tests(" and ", parts, value)
         case AnyOf(parts=parts):
-            return _joined(" or ", parts, value)
+            return _join_tests(" or ", parts, value)
         case Not(part=Among() as part):
             inner = sql(part, value)
             return None if inner is None else f"(not {inner})"
@@ -68,26 +68,26 @@ def sql(test: Test, value: Value) -> str | None:
             assert_never(test)
 
 
-def _joined(word: str, parts: Sequence[Test], value: Value) -> str | None:
+def _join_tests(word: str, parts: Sequence[Test], value: Value) -> str | None:
     found = [sql(part, value) for part in parts]
     whole = [part for part in found if part is not None]
     return f"({word.join(whole)})" if len(whole) == len(found) else None
 
 
-def _quoted(column: Column) -> str:
+def _quote_column(column: Column) -> str:
     return f"`{column_name(column)}`"
 
 
-def _compared(column: Column, op: Comparison, value: object) -> str | None:
+def _render_comparison(column: Column, op: Comparison, value: object) -> str | None:
     match coerce(op, value, column.type):
         case Settled.UNKNOWN:
             return "false" if column.type.is_plain else None
         case Settled.TRUE:
-            return f"{_quoted(column)} is not null"
+            return f"{_quote_column(column)} is not null"
         case Settled.FALSE:
             return "false"
         case Exact(op=exact, value=typed) if column.type.is_plain:
-            return _exact(_quoted(column), exact, typed, column.type)
+            return _exact(_quote_column(column), exact, typed, column.type)
         case Exact() | Either():
             return None
 
@@ -156,7 +156,7 @@ def _among(column: Column, choices: object) -> str | None:
     if len(whole) < len(written) or len(whole) > _CHOICES_MAX:
         return None
     return (
-        f"{_quoted(column)} in ({', '.join(whole)})"
+        f"{_quote_column(column)} in ({', '.join(whole)})"
         if whole
-        else f"({_quoted(column)} <> {_quoted(column)})"
+        else f"({_quote_column(column)} <> {_quote_column(column)})"
     )

@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from omnigraph.engine.read.adjacency import Adjacency, Each, Ends, Slots, compress, grouped
+from omnigraph.engine.read.adjacency import Adjacency, Each, Ends, Slots, compress, group_pairs
 from omnigraph.engine.read.entities import Entities
-from omnigraph.engine.read.numbers import ABSENT, Numbers, counted, no_numbers
+from omnigraph.engine.read.numbers import ABSENT, Numbers, count_up, no_numbers
 from omnigraph.limits import REACH_CELLS
 
 Step = Callable[[Numbers], Adjacency]
@@ -27,7 +27,7 @@ def reach(step: Step, sources: Numbers, low: int, high: int, *, ordered: bool) -
     `ordered` can it be asked whether two nodes are connected.
     """
     sources = sources[sources != ABSENT]
-    origins, nodes = counted(len(sources)), sources
+    origins, nodes = count_up(len(sources)), sources
     found: list[tuple[Numbers, Numbers]] = []
     seen: Seen | None = None
     for hop in range(1, high + 1):
@@ -48,7 +48,7 @@ def reach(step: Step, sources: Numbers, low: int, high: int, *, ordered: bool) -
     far = np.concatenate([one for _, one in found]) if found else no_numbers()
     slots = Slots(0, len(sources), sources)
     if not ordered:
-        return grouped(slots, sources[near], far)
+        return group_pairs(slots, sources[near], far)
     return compress(slots, Ends(near=sources[near], far=far, edges=far), Each.PAIR)
 
 
@@ -62,10 +62,10 @@ class Seen:
         if self._slots is not None:
             self._width = slots.size + 1
             self._marks = np.zeros(len(sources) * self._width, dtype=bool)
-            self._marks[self._key(counted(len(sources)), sources)] = True
+            self._marks[self._key(count_up(len(sources)), sources)] = True
         else:
             self._width = 1 << 40
-            self._keys = self._key(counted(len(sources)), sources)
+            self._keys = self._key(count_up(len(sources)), sources)
 
     def _key(self, origins: Numbers, nodes: Numbers) -> Numbers:
         places = nodes if self._slots is None else self._slots.of(nodes)

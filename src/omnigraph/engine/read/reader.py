@@ -85,7 +85,7 @@ class Reader:
             case EntityRef(variable=variable):
                 return self.entities(variable).id_texts(bindings.columns[variable])
             case Const() | ParamRef() | Now():
-                return repeated(self.value(operand), operand.type, bindings.rows)
+                return repeat_value(self.value(operand), operand.type, bindings.rows)
 
     def note(self, text: str) -> None:
         """Say how the current operator went about its work, if anyone listens."""
@@ -93,7 +93,7 @@ class Reader:
             self.profile.note(text)
 
 
-def repeated(value: object, type_: PropertyType, rows: int) -> pa.Array:
+def repeat_value(value: object, type_: PropertyType, rows: int) -> pa.Array:
     """One value as a column."""
     one = to_arrow([value], type_)
     return one.take(pa.array(np.zeros(rows, dtype=np.int64)))

@@ -59,11 +59,11 @@ class RenamedTable:
         """Read rows into memory."""
         names = self._names(columns)
         rows = self.table.read(names, filter, row_id=row_id, fragments=fragments, limit=limit)
-        return self._shown(rows, columns)
+        return self._rename_back(rows, columns)
 
     def take(self, row_ids: pa.Array, columns: Sequence[str]) -> pa.Table:
         """Fetch rows by number."""
-        return self._shown(self.table.take(row_ids, self._names(columns)), columns)
+        return self._rename_back(self.table.take(row_ids, self._names(columns)), columns)
 
     def lookup(
         self, column: str, values: pa.Array, columns: Sequence[str], *, row_id: bool = False
@@ -71,7 +71,7 @@ class RenamedTable:
         """Find rows whose column is one of the values."""
         names = self._names(columns)
         rows = self.table.lookup(self._columns[column], values, names, row_id=row_id)
-        return self._shown(rows, columns)
+        return self._rename_back(rows, columns)
 
     def nearest(
         self, column: str, vector: pa.Array, limit: int, *, columns: tuple[()], row_id: bool
@@ -87,7 +87,7 @@ class RenamedTable:
     def _names(self, columns: Sequence[str]) -> list[str]:
         return [self._columns[name] for name in columns]
 
-    def _shown(self, rows: pa.Table, columns: Sequence[str]) -> pa.Table:
+    def _rename_back(self, rows: pa.Table, columns: Sequence[str]) -> pa.Table:
         """The rows by the names of now; what storage adds keeps its name."""
         new = dict(zip(self._names(columns), columns, strict=True))
         return rows.rename_columns([new.get(name, name) for name in rows.column_names])

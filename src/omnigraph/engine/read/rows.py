@@ -20,7 +20,7 @@ from omnigraph.compile.checked import (
 )
 from omnigraph.compile.operators import Field
 from omnigraph.engine.read.bindings import Bindings
-from omnigraph.engine.read.encode import one_zero
+from omnigraph.engine.read.encode import unify_zeros
 from omnigraph.engine.read.numbers import Numbers
 from omnigraph.engine.read.reader import Reader
 from omnigraph.engine.read.search import scores, text_truth
@@ -80,22 +80,22 @@ def _group_column(expr: ItemExpr | Field, groups: Groups, reader: Reader) -> pa.
         )
     if expr.name in groups.tallies:
         return groups.tallies[expr.name]
-    return one_zero(value_column(groups.keys[expr.name], groups.samples, reader))
+    return unify_zeros(value_column(groups.keys[expr.name], groups.samples, reader))
 
 
 def value_columns(exprs: Sequence[ItemExpr | Field], rows: Rows, reader: Reader) -> list[pa.Array]:
     """The values of several expressions; the properties of one variable are fetched together."""
     if isinstance(rows, Bindings):
-        stored = [_stored(expr) for expr in exprs]
-        fetched = _fetched(stored, rows, reader)
+        stored = [_find_stored(expr) for expr in exprs]
+        fetched = _fetch_columns(stored, rows, reader)
         return [
             value_column(expr, rows, reader) if at is None else fetched[at]
             for expr, at in zip(exprs, stored, strict=True)
         ]
-    stored = [_stored(rows.keys.get(e.name, e) if isinstance(e, Field) else e) for e in exprs]
-    fetched = _fetched(stored, rows.samples, reader)
+    stored = [_find_stored(rows.keys.get(e.name, e) if isinstance(e, Field) else e) for e in exprs]
+    fetched = _fetch_columns(stored, rows.samples, reader)
     return [
-        value_column(expr, rows, reader) if at is None else one_zero(fetched[at])
+        value_column(expr, rows, reader) if at is None else unify_zeros(fetched[at])
         for expr, at in zip(exprs, stored, strict=True)
     ]
 
@@ -104,13 +104,13 @@ _Stored = tuple[str, str]
 """A variable and a column of its table."""
 
 
-def _stored(expr: ItemExpr | Field) -> _Stored | None:
+def _find_stored(expr: ItemExpr | Field) -> _Stored | None:
     if isinstance(expr, PropertyRef):
         return expr.variable, expr.property
     return (expr.variable, "id") if isinstance(expr, EntityRef) else None
 
 
-def _fetched(
+def _fetch_columns(
     stored: Sequence[_Stored | None], rows: Bindings, reader: Reader
 ) -> dict[_Stored, pa.Array]:
     wanted: dict[str, list[str]] = {}

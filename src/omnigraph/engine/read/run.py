@@ -53,14 +53,14 @@ def run(reader: Reader) -> pa.Table:
 def run_batches(reader: Reader, batch_rows: int = RESULT_BATCH_ROWS) -> pa.RecordBatchReader:
     """Run the reader's plan as its result is asked for; values are fetched one batch at a time."""
     schema = reader.plan.schema
-    found = _projected(reader.plan.root, reader, schema, batch_rows)
+    found = _project_batches(reader.plan.root, reader, schema, batch_rows)
     return pa.RecordBatchReader.from_batches(schema, found)
 
 
-def _projected(
+def _project_batches(
     root: Project, reader: Reader, schema: pa.Schema, batch_rows: int
 ) -> Iterator[pa.RecordBatch]:
-    for rows in _watched(root.input, _Run(reader).rows(root.input), reader):
+    for rows in _watch(root.input, _Run(reader).rows(root.input), reader):
         for start in range(0, rows.rows, batch_rows):
             part = rows if batch_rows >= rows.rows else rows.slice(start, start + batch_rows)
             if reader.profile is None:
@@ -72,7 +72,7 @@ def _projected(
             yield batch
 
 
-def _watched(operator: Operator, tables: Iterator[T], reader: Reader) -> Iterator[T]:
+def _watch(operator: Operator, tables: Iterator[T], reader: Reader) -> Iterator[T]:
     return tables if reader.profile is None else reader.profile.watched(operator, tables)
 
 
@@ -113,13 +113,13 @@ class _Run:
                 yield from self._bindings(operator)
 
     def _all(self, operator: Operator) -> Iterator[Rows]:
-        return _watched(operator, self.rows(operator), self.reader)
+        return _watch(operator, self.rows(operator), self.reader)
 
     # ---- bindings
 
     def bindings(self, operator: Operator) -> Iterator[Bindings]:
         """The bindings of an operator, measured if anyone asked for that."""
-        return _watched(operator, self._bindings(operator), self.reader)
+        return _watch(operator, self._bindings(operator), self.reader)
 
     def _bindings(self, operator: Operator) -> Iterator[Bindings]:
         match operator:
@@ -138,7 +138,7 @@ class _Run:
                 for rows in self.bindings(left):
                     yield from product(operator, rows, others, self.reader)
             case Anti() | OptionalJoin():
-                yield from self._nested(operator)
+                yield from self._run_nested(operator)
             case Rank(input=below):
                 yield rank(operator, self._to_the_end().whole(below), self.reader)
             case Sort() | Slice():
@@ -157,7 +157,7 @@ class _Run:
         """All bindings of an operator in one table."""
         return concat(list(self.bindings(operator)), sorted(bound(operator)))
 
-    def _nested(self, operator: Anti | OptionalJoin) -> Iterator[Bindings]:
+    def _run_nested(self, operator: Anti | OptionalJoin) -> Iterator[Bindings]:
         """Rows with what a nested block says of them; a block that does not look at them runs once."""
         inner = None if _looks_around(operator.inner) else self._inside(operator.inner, None)
         for rows in self.bindings(operator.input):

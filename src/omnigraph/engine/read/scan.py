@@ -100,10 +100,10 @@ def access_of(operator: Scan, reader: Reader, *, only_asking: bool = False) -> A
             rest = tuple(one for one in tests if one is not test)
             return Access(ids=ids, rest=rest, note="id lookup")
     for test in tests:
-        known = _matched(test, nodes, reader, only_asking)
+        known = _find_by_value(test, nodes, reader, only_asking)
         if known is not None:
             rest = tuple(one for one in tests if one is not test)
-            return Access(known=known, rest=rest, note=f"values of {_shown([test])}")
+            return Access(known=known, rest=rest, note=f"values of {_render_tests([test])}")
     spent = 0.0 if only_asking else costs.LOOKUP
     return _by_index(tests, nodes, spent, reader) or _by_column(tests, nodes, reader)
 
@@ -124,7 +124,9 @@ def _ids(test: Test, reader: Reader) -> tuple[str, ...] | None:
 # ---- a value, when its column is in memory
 
 
-def _matched(test: Test, nodes: Entities, reader: Reader, only_asking: bool) -> Numbers | None:
+def _find_by_value(
+    test: Test, nodes: Entities, reader: Reader, only_asking: bool
+) -> Numbers | None:
     """The entities that have the value a property must have, if they are known."""
     match test:
         case Compare(left=PropertyRef() as one, op="=", right=Const() | ParamRef() as fixed):
@@ -154,7 +156,7 @@ def _by_index(
     needed = sum(nodes.read_cost(name) for name in names)
     if nodes.cache.spend((nodes.layout, "filter", *names), spent) + costs.LOOKUP >= needed:
         return None
-    pairs = [(test, _pushed(test, nodes, reader)) for test in pushed]
+    pairs = [(test, _render_pushdown(test, nodes, reader)) for test in pushed]
     written = [(test, text) for test, text in pairs if text is not None]
     if not written:
         return None
@@ -164,11 +166,11 @@ def _by_index(
     return Access(
         filter=" and ".join(texts),
         rest=rest,
-        note=f"index on {_shown([test for test, _ in written])}",
+        note=f"index on {_render_tests([test for test, _ in written])}",
     )
 
 
-def _pushed(test: Test, nodes: Entities, reader: Reader) -> str | None:
+def _render_pushdown(test: Test, nodes: Entities, reader: Reader) -> str | None:
     """A test as storage reads it, by the names columns have there; None when it must be made in memory."""
     if not _names([test]) <= nodes.table.field_ids.keys():
         return None
@@ -177,17 +179,17 @@ def _pushed(test: Test, nodes: Entities, reader: Reader) -> str | None:
     return sql(change_condition(test, Change(reference=nodes.stored)), reader.value)
 
 
-def _shown(tests: Sequence[Test]) -> str:
+def _render_tests(tests: Sequence[Test]) -> str:
     return ", ".join(sorted(_names(tests)))
 
 
 def _is_served(test: Test, nodes: Entities) -> bool:
     """Whether an index covers a column that is compared with a value, and the column is not in memory."""
-    name = _served_column(test)
+    name = _find_served_column(test)
     return name is not None and not nodes.holds(name) and nodes.covered(name, IndexKind.BTREE)
 
 
-def _served_column(test: Test) -> str | None:
+def _find_served_column(test: Test) -> str | None:
     """The column of a test that few entities may pass; how many lie in a range nobody knows."""
     match test:
         case Compare(left=(PropertyRef() | EntityRef()) as one, op="=", right=right) if is_fixed(
@@ -226,10 +228,10 @@ def _by_column(tests: Sequence[Test], nodes: Entities, reader: Reader) -> Access
     """Read the tested columns, or let storage do it where they would not fit in memory."""
     large = [name for name in _names(tests) if not nodes.holds(name) and not nodes.fits(name)]
     if large:
-        pairs = [(test, _pushed(test, nodes, reader)) for test in tests]
+        pairs = [(test, _render_pushdown(test, nodes, reader)) for test in tests]
         texts = [text for _, text in pairs if text is not None]
         if texts:
             rest = tuple(test for test, text in pairs if text is None)
             return Access(filter=" and ".join(texts), rest=rest, note="filter in storage")
-    note = f"columns {_shown(tests)}" if tests else "every row"
+    note = f"columns {_render_tests(tests)}" if tests else "every row"
     return Access(rest=tuple(tests), note=note)

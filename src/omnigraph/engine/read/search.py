@@ -9,9 +9,9 @@ import pyarrow as pa
 from omnigraph.compile.checked import Bm25, Const, Nearest, ParamRef, PropertyRef, Rrf, TextMatch
 from omnigraph.compile.operators import Rank, Window
 from omnigraph.engine.read.bindings import Bindings
-from omnigraph.engine.read.numbers import ABSENT, Mask, Numbers, counted
+from omnigraph.engine.read.numbers import ABSENT, Mask, Numbers, count_up
 from omnigraph.engine.read.reader import Reader, Scored
-from omnigraph.engine.read.sorting import bounds, id_order, selected, sorted_places
+from omnigraph.engine.read.sorting import bounds, id_order, select_first, sort_rows
 from omnigraph.engine.read.texts import Texts, places_in
 from omnigraph.engine.read.vectors import Matrix, Vectors
 from omnigraph.errors import EmbeddingError
@@ -83,7 +83,7 @@ def scores(ranking: Nearest | Bm25 | Rrf, rows: Bindings, reader: Reader) -> pa.
         case Rrf(first=first):
             numbers = rows.columns[first.field.variable]
             if known is None:
-                known = _fused(ranking, _entities(numbers), None, reader)
+                known = _fuse_ranks(ranking, _entities(numbers), None, reader)
             order = np.argsort(known.numbers)
             places = places_in(numbers, known.numbers[order])
             return known.scores.take(pa.array(order[places], mask=places == ABSENT))
@@ -150,11 +150,11 @@ def rank(operator: Rank, rows: Bindings, reader: Reader) -> Bindings:
 def _in_order(
     rows: Bindings, ranks: Numbers, ties: tuple[str, ...], end: int | None, reader: Reader
 ) -> Bindings:
-    first = None if end is None else selected(pa.array(ranks), False, end)
+    first = None if end is None else select_first(pa.array(ranks), False, end)
     if first is not None:
         rows, ranks = rows.take(first), ranks[first]
     columns = [(pa.array(ranks), False), *((id_order(name, rows, reader), False) for name in ties)]
-    return rows.take(sorted_places(columns, rows.rows)[:end])
+    return rows.take(sort_rows(columns, rows.rows)[:end])
 
 
 def _entities(numbers: Numbers) -> Numbers:
@@ -168,12 +168,12 @@ def _entities(numbers: Numbers) -> Numbers:
 def _best(operator: Rank, numbers: Numbers, end: int | None, reader: Reader) -> Scored:
     match operator.ranking:
         case Nearest() | Bm25() as arm:
-            return _ranked(arm, numbers, end, reader)
+            return _rank_arm(arm, numbers, end, reader)
         case Rrf() as fusion:
-            return _fused(fusion, numbers, operator.depth, reader)
+            return _fuse_ranks(fusion, numbers, operator.depth, reader)
 
 
-def _ranked(arm: Nearest | Bm25, numbers: Numbers, end: int | None, reader: Reader) -> Scored:
+def _rank_arm(arm: Nearest | Bm25, numbers: Numbers, end: int | None, reader: Reader) -> Scored:
     """The best entities of one ranking, best first."""
     match arm:
         case Nearest(field=field):
@@ -191,20 +191,20 @@ def _by_score(
     numbers: Numbers, values: Floats, variable: str, end: int | None, reader: Reader
 ) -> Scored:
     if end is not None:
-        first = selected(pa.array(values), True, end)
+        first = select_first(pa.array(values), True, end)
         if first is not None:
             numbers, values = numbers[first], values[first]
     order = np.lexsort((reader.entities(variable).id_ranks(numbers), -values))
     return Scored(numbers[order], pa.array(values[order]))
 
 
-def _fused(ranking: Rrf, numbers: Numbers, depth: Window | None, reader: Reader) -> Scored:
+def _fuse_ranks(ranking: Rrf, numbers: Numbers, depth: Window | None, reader: Reader) -> Scored:
     """Reciprocal rank fusion: ties keep the order of the first arm, then of the second."""
     k = reader.integer(ranking.k)
     assert k is not None, "binding refuses a constant that is not there"
     _, top = bounds(depth, reader)
     arms = [
-        _ranked(arm, numbers, top if isinstance(arm, Nearest) else None, reader).numbers
+        _rank_arm(arm, numbers, top if isinstance(arm, Nearest) else None, reader).numbers
         for arm in (ranking.first, ranking.second)
     ]
     found = np.unique(np.concatenate(arms))
@@ -219,5 +219,5 @@ def _fused(ranking: Rrf, numbers: Numbers, depth: Window | None, reader: Reader)
 def _places(found: Numbers, arm: Numbers) -> Numbers:
     """The rank of each entity in an arm; past the end for those it does not have."""
     places = np.full(len(found), len(found), dtype=np.int64)
-    places[np.searchsorted(found, arm)] = counted(len(arm))
+    places[np.searchsorted(found, arm)] = count_up(len(arm))
     return places

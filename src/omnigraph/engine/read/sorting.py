@@ -10,8 +10,8 @@ import pyarrow.compute as pc
 
 from omnigraph.compile.operators import Window
 from omnigraph.engine.read.bindings import Bindings
-from omnigraph.engine.read.encode import flat, one_zero
-from omnigraph.engine.read.numbers import Numbers, counted
+from omnigraph.engine.read.encode import flat, unify_zeros
+from omnigraph.engine.read.numbers import Numbers, count_up
 from omnigraph.engine.read.reader import Reader
 
 
@@ -28,10 +28,10 @@ Column = tuple[pa.Array, bool]
 """Values, and whether they descend."""
 
 
-def sorted_places(columns: Sequence[Column], rows: int) -> Numbers:
+def sort_rows(columns: Sequence[Column], rows: int) -> Numbers:
     """The stable order of rows by several columns; NULL is below every value, NaN after every number."""
     if not columns or rows < 2:
-        return counted(rows)
+        return count_up(rows)
     keys = [key for values, descending in columns for key in _keys(values, descending)]
     return np.asarray(np.lexsort(keys[::-1]), dtype=np.int64)
 
@@ -61,7 +61,7 @@ def _orderable(values: pa.Array) -> npt.NDArray[Any]:
     filled = (
         values.fill_null(False if pa.types.is_boolean(kind) else 0) if values.null_count else values
     )
-    return np.asarray(one_zero(filled).to_numpy(zero_copy_only=False))
+    return np.asarray(unify_zeros(filled).to_numpy(zero_copy_only=False))
 
 
 def id_order(variable: str, rows: Bindings, reader: Reader) -> pa.Array:
@@ -69,15 +69,15 @@ def id_order(variable: str, rows: Bindings, reader: Reader) -> pa.Array:
     return pa.array(reader.entities(variable).id_ranks(rows.columns[variable]))
 
 
-def selected(values: pa.Array, descending: bool, count: int) -> Numbers | None:
+def select_first(values: pa.Array, descending: bool, count: int) -> Numbers | None:
     """The places of the first `count` values in order and of all equal to the last of them; None for all."""
     missing = values.null_count
     if count == 0:
-        return counted(0)
+        return count_up(0)
     if not missing and pa.types.is_integer(values.type) and count < len(values):
-        return _selected_numbers(values.to_numpy(), descending, count)
+        return _select_first_numbers(values.to_numpy(), descending, count)
     if not descending and missing >= count:
-        return _marked(pc.is_null(values))
+        return _offsets_of(pc.is_null(values))
     wanted = count if descending else count - missing
     if wanted >= len(values) - missing:
         return None
@@ -85,10 +85,10 @@ def selected(values: pa.Array, descending: bool, count: int) -> Numbers | None:
     if last is None:
         return None
     within = pc.greater_equal(values, last) if descending else pc.less_equal(values, last)
-    return _marked(pc.fill_null(within, not descending))
+    return _offsets_of(pc.fill_null(within, not descending))
 
 
-def _selected_numbers(numbers: npt.NDArray[Any], descending: bool, count: int) -> Numbers:
+def _select_first_numbers(numbers: npt.NDArray[Any], descending: bool, count: int) -> Numbers:
     last = _at(numbers, descending, count)
     return np.flatnonzero(numbers >= last if descending else numbers <= last)
 
@@ -115,5 +115,5 @@ def _nth(values: pa.Array, descending: bool, place: int) -> pa.Scalar | None:
     return values[best[-1].as_py()]
 
 
-def _marked(mask: pa.Array) -> Numbers:
+def _offsets_of(mask: pa.Array) -> Numbers:
     return np.flatnonzero(mask.to_numpy(zero_copy_only=False)).astype(np.int64)

@@ -37,7 +37,7 @@ class Texts:
             return no_numbers()
         if self._asks_index():
             self.note(f"text index on {self.name}")
-            indexed = self._indexed(query, terms)
+            indexed = self._search_index(query, terms)
             loose = self.entities.uncovered_fragments(self.name, IndexKind.TEXT)
             return np.concatenate(
                 [indexed, self._numbers(find(self._postings(loose), terms).places)]
@@ -88,7 +88,7 @@ class Texts:
         spent = entities.cache.spend((entities.layout, "text", self._field), cost)
         return spent + cost < needed
 
-    def _indexed(self, query: str, terms: tuple[str, ...]) -> Numbers:
+    def _search_index(self, query: str, terms: tuple[str, ...]) -> Numbers:
         rows = self.entities.table.match(self.name, query, columns=(), row_id=True)
         hits = column(rows, _ROW_ID).to_numpy(zero_copy_only=False).astype(np.int64)
         if self._segments == 1:
@@ -130,12 +130,12 @@ class Texts:
                 continue
             block.append(part)
             if sum(one.rows for one in block) >= _BLOCK_ROWS:
-                yield from self._made(block)
+                yield from self._make_postings(block)
                 block = []
         if block:
-            yield from self._made(block)
+            yield from self._make_postings(block)
 
-    def _made(self, block: list[FragmentInfo]) -> Iterator[tuple[int, Postings]]:
+    def _make_postings(self, block: list[FragmentInfo]) -> Iterator[tuple[int, Postings]]:
         rows = self.entities.table.read((self.name,), fragments=[part.id for part in block])
         texts = column(rows, self.name)
         made = postings_of(texts, [part.rows for part in block], self._vocabulary())

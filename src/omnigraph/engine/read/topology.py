@@ -14,14 +14,14 @@ from omnigraph.engine.read.adjacency import (
     Each,
     Ends,
     Slots,
-    added,
+    add_edges,
     compress,
-    joined,
-    none_absent,
+    drop_dangling,
+    join_ends,
     slots_of,
     without,
 )
-from omnigraph.engine.read.columns import Held
+from omnigraph.engine.read.columns import CachedColumn
 from omnigraph.engine.read.entities import ID, Entities
 from omnigraph.engine.read.layout import Layout
 from omnigraph.engine.read.numbers import ABSENT, Mask, Numbers, indices_of
@@ -91,7 +91,7 @@ class Topology:
         previous = self.edges.cache.latest(family)
         kept: Kept = self.edges.cache.get(
             key,
-            lambda: self._patched(previous, direction, each) or self._built(direction, each),
+            lambda: self._patch(previous, direction, each) or self._built(direction, each),
             lambda one: one.adjacency.nbytes,
             family,
         )
@@ -119,18 +119,18 @@ class Topology:
 
     def _built(self, direction: Direction, each: Each) -> Kept:
         ends, dangling = self._whole()
-        return self._kept(compress(self._slots(direction), ends.turned(direction), each), dangling)
+        return self._keep(compress(self._slots(direction), ends.turned(direction), each), dangling)
 
     def _whole(self) -> tuple[Ends, bool]:
         """All edges by their ends; kept for a while, because the other direction may be walked next."""
         layouts = (self.edges.layout, self.sources.layout, self.targets.layout)
         return self.edges.cache.get(
             (*layouts, "ends"),
-            lambda: none_absent(self._ends(self.edges.layout.fragments)),
+            lambda: drop_dangling(self._ends(self.edges.layout.fragments)),
             lambda found: found[0].nbytes,
         )
 
-    def _kept(self, adjacency: Adjacency, dangling: bool) -> Kept:
+    def _keep(self, adjacency: Adjacency, dangling: bool) -> Kept:
         return Kept(
             adjacency=adjacency,
             entry=self.edges.entry,
@@ -173,23 +173,25 @@ class Topology:
 
     # ---- from the adjacency of an earlier version
 
-    def _patched(self, previous: Kept | None, direction: Direction, each: Each) -> Kept | None:
+    def _patch(self, previous: Kept | None, direction: Direction, each: Each) -> Kept | None:
         if previous is None or not self._can_patch(previous):
             return None
         slots, adjacency = self._slots(direction), previous.adjacency
         if not slots.extends(adjacency.slots):
             return None
         try:
-            more, gone = self._moved(previous, _change(previous.edges, self.edges.layout))
+            more, gone = self._find_moved_edges(
+                previous, _change(previous.edges, self.edges.layout)
+            )
         except NotFoundError:
             # Cleanup has removed the version that would tell.
             return None
         if len(gone.edges):
             adjacency = self._without(adjacency, gone, direction, each)
-        whole, dangling = none_absent(more)
+        whole, dangling = drop_dangling(more)
         if len(whole.edges) or slots.size != adjacency.slots.size:
-            adjacency = added(adjacency, slots, whole.turned(direction))
-        return self._kept(adjacency, dangling)
+            adjacency = add_edges(adjacency, slots, whole.turned(direction))
+        return self._keep(adjacency, dangling)
 
     def _can_patch(self, previous: Kept) -> bool:
         """Whether little changed: few edges came, went, or were written to other fragments."""
@@ -203,20 +205,22 @@ class Topology:
             and keeps(self.targets, previous.targets)
         )
 
-    def _moved(self, previous: Kept, change: Change) -> tuple[Ends, Ends]:
+    def _find_moved_edges(self, previous: Kept, change: Change) -> tuple[Ends, Ends]:
         """The edges that came, and those that went; what was only written elsewhere did neither.
 
         A compaction writes edges again as they were; they keep their numbers.
         """
         fresh = self._ends(change.fresh)
         if not change.lost:
-            return fresh, self._thinned(previous, change)
+            return fresh, self._find_deleted_edges(previous, change)
         assert previous.entry is not None, "fragments are of a table that is there"
         before = self._read(self.edges.tables.open(previous.entry.at), change.lost)
         gone = before.keep(~_among(before, fresh))
-        return fresh.keep(~_among(fresh, before)), joined([gone, self._thinned(previous, change)])
+        return fresh.keep(~_among(fresh, before)), join_ends(
+            [gone, self._find_deleted_edges(previous, change)]
+        )
 
-    def _thinned(self, previous: Kept, change: Change) -> Ends:
+    def _find_deleted_edges(self, previous: Kept, change: Change) -> Ends:
         """The edges that were marked as deleted since, as they were."""
         if not change.thinned:
             return self._ends(())
@@ -250,7 +254,7 @@ class Topology:
     def hop_cost(self, nodes: int, direction: Direction) -> float:
         """What a hop from some nodes through the indexes may cost, where no index covers a row included."""
         edges = nodes * len(self.edges) // max(len(self.near(direction)), 1)
-        ways = _one_way(direction)
+        ways = _split_directions(direction)
         loose = sum(self.edges.loose_rows(_name(one), IndexKind.BTREE) for one in ways)
         return len(ways) * costs.hop(edges, len(self.edges)) + loose * costs.SCANNED_ROW
 
@@ -258,8 +262,8 @@ class Topology:
         """The neighbours of some nodes, found through the indexes of the edge table."""
         known = np.unique(nodes[nodes != ABSENT])
         slots = Slots(0, len(known), known)
-        parts = [self._edges_of(known, one) for one in _one_way(direction)]
-        ends, _ = none_absent(_both_ways(parts))
+        parts = [self._edges_of(known, one) for one in _split_directions(direction)]
+        ends, _ = drop_dangling(_both_ways(parts))
         return compress(slots, ends, each)
 
     def _edges_of(self, known: Numbers, direction: Direction) -> Ends:
@@ -316,7 +320,7 @@ def _name(direction: Direction) -> str:
     return TARGET if direction is Direction.IN else SOURCE
 
 
-def _one_way(direction: Direction) -> tuple[Direction, ...]:
+def _split_directions(direction: Direction) -> tuple[Direction, ...]:
     return (Direction.OUT, Direction.IN) if direction is Direction.BOTH else (direction,)
 
 
@@ -325,7 +329,7 @@ def _both_ways(parts: list[Ends]) -> Ends:
     if len(parts) == 1:
         return parts[0]
     out, back = parts
-    return joined([out, back.keep(back.near != back.far)])
+    return join_ends([out, back.keep(back.near != back.far)])
 
 
 def keeps(nodes: Entities, before: Layout) -> bool:
@@ -335,7 +339,7 @@ def keeps(nodes: Entities, before: Layout) -> bool:
     if not gone:
         return True
     places: Places | None = nodes.cache.peek((before, "places"))
-    ids: Held | None = nodes.cache.peek((before, "column", nodes.fields[ID]))
+    ids: CachedColumn | None = nodes.cache.peek((before, "column", nodes.fields[ID]))
     if places is None or ids is None:
         return False
     spots = np.concatenate(

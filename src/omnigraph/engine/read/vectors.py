@@ -39,28 +39,30 @@ class Vectors:
     def distances(self, numbers: Numbers, query: Matrix) -> pa.Array:
         """The squared distance of every entity; NULL for one without a vector."""
         known, inverse = np.unique(numbers, return_inverse=True)
-        found, mask = self._measured(known, query)
+        found, mask = self._measure(known, query)
         return pa.array(found[inverse], mask=mask[inverse])
 
     def closest(self, numbers: Numbers, query: Matrix, count: int) -> tuple[Numbers, Distances]:
         """The candidates nearest to a query, by distance, then by id; `numbers` ascend and differ."""
         if not len(numbers) or not count or not self._is_stored:
             return no_numbers(), np.empty(0, dtype=np.float64)
-        found = self._indexed(numbers, query, count) if self._asks_index(len(numbers)) else None
+        found = (
+            self._search_index(numbers, query, count) if self._asks_index(len(numbers)) else None
+        )
         if found is None:
             self.note(f"vectors of {self.name} compared one by one")
             found = numbers
         else:
             self.note(f"vector index on {self.name}")
-        return self._sorted(found, query, count)
+        return self._sort_all(found, query, count)
 
     @property
     def _is_stored(self) -> bool:
         return len(self.entities) > 0 and self.name in self.entities.table.field_ids
 
-    def _sorted(self, numbers: Numbers, query: Matrix, count: int) -> tuple[Numbers, Distances]:
+    def _sort_all(self, numbers: Numbers, query: Matrix, count: int) -> tuple[Numbers, Distances]:
         numbers = self._shortlist(numbers, query, count)
-        distances, mask = self._measured(numbers, query)
+        distances, mask = self._measure(numbers, query)
         numbers, distances = numbers[~mask], distances[~mask]
         if count < len(numbers):
             last = np.partition(distances, count - 1)[count - 1]
@@ -102,7 +104,7 @@ class Vectors:
 
     # ---- measuring
 
-    def _measured(self, numbers: Numbers, query: Matrix) -> tuple[Distances, npt.NDArray[np.bool_]]:
+    def _measure(self, numbers: Numbers, query: Matrix) -> tuple[Distances, npt.NDArray[np.bool_]]:
         """Distances in double precision, and where there is none."""
         size = max(1, _BLOCK_CELLS // len(query))
         found = np.empty(len(numbers), dtype=np.float64)
@@ -127,7 +129,7 @@ class Vectors:
             return False
         return rows * costs.SCANNED_ROW > costs.LOOKUP + loose * costs.SCANNED_ROW
 
-    def _indexed(self, numbers: Numbers, query: Matrix, count: int) -> Numbers | None:
+    def _search_index(self, numbers: Numbers, query: Matrix, count: int) -> Numbers | None:
         """Candidates that surely hold the closest ones; None when the index is no help."""
         rows = len(self.entities)
         wanted = (count * rows) // len(numbers) + _SLACK

@@ -11,10 +11,10 @@ from omnigraph.catalog.values import json_column
 from omnigraph.compile.arguments import arguments
 from omnigraph.compile.plan import Plan
 from omnigraph.engine.engine import Engine
-from omnigraph.engine.read.explain import explained, measured
-from omnigraph.engine.read.lookup import looked_up
-from omnigraph.engine.read.opened import Opened, opened
-from omnigraph.engine.read.past import Compiled, compiled
+from omnigraph.engine.read.explain import explain_steps, measure_steps
+from omnigraph.engine.read.lookup import answer_lookup
+from omnigraph.engine.read.opened import Opened, open_snapshot
+from omnigraph.engine.read.past import Compiled, compile_as_of
 from omnigraph.engine.read.profile import Profile, Step
 from omnigraph.engine.read.reader import Reader
 from omnigraph.engine.read.run import run, run_batches
@@ -55,9 +55,9 @@ def query(
     engine: Engine, view: View, source: Source, name: str | None, params: Mapping[str, Any] | None
 ) -> Answer:
     """Run a read on one view."""
-    found = compiled(engine.plans, view, source, name)
+    found = compile_as_of(engine.plans, view, source, name)
     values = arguments(found.checked, params)
-    rows = looked_up(found.plan, _opened(engine, found), values)
+    rows = answer_lookup(found.plan, _open_for(engine, found), values)
     if rows is None:
         rows = run(_reader(engine, found, values))
     return Answer(query_name=found.checked.name, rows=rows, types=found.plan.types)
@@ -67,7 +67,7 @@ def stream(
     engine: Engine, view: View, source: Source, name: str | None, params: Mapping[str, Any] | None
 ) -> Streamed:
     """Run a read on one view as its rows are asked for."""
-    found = compiled(engine.plans, view, source, name)
+    found = compile_as_of(engine.plans, view, source, name)
     reader = _reader(engine, found, arguments(found.checked, params))
     return Streamed(
         query_name=found.checked.name, batches=run_batches(reader), types=found.plan.types
@@ -87,26 +87,26 @@ def explain(
 
     Nothing is bound to a parameter that was not given, unless the read is run.
     """
-    found = compiled(engine.plans, view, source, name)
+    found = compile_as_of(engine.plans, view, source, name)
     values = arguments(found.checked, params) if profile or params else {}
     reader = _reader(engine, found, values)
     if not profile:
-        return Explained(plan=found.plan, steps=explained(reader))
+        return Explained(plan=found.plan, steps=explain_steps(reader))
     watched = replace(reader, profile=Profile(engine.runtime.monotonic))
     for _ in run_batches(watched):
         pass
-    return Explained(plan=found.plan, steps=measured(watched))
+    return Explained(plan=found.plan, steps=measure_steps(watched))
 
 
-def _opened(engine: Engine, found: Compiled) -> Opened:
+def _open_for(engine: Engine, found: Compiled) -> Opened:
     tables, cache = engine.store.tables, engine.cache
-    return opened(found.catalog, found.snapshot, found.names, tables, cache)
+    return open_snapshot(found.catalog, found.snapshot, found.names, tables, cache)
 
 
 def _reader(engine: Engine, found: Compiled, values: Mapping[str, object]) -> Reader:
     return Reader(
         plan=found.plan,
-        opened=_opened(engine, found),
+        opened=_open_for(engine, found),
         params=values,
         embedder=engine.embedder,
         traversal=engine.traversal,

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.engine.read.numbers import Numbers, counted, spread
+from omnigraph.engine.read.numbers import Numbers, count_up, spread
 from omnigraph.storage.text import tokens_of_each
 
 _BREAKS = r"[\x00-\x2F\x3A-\x40\x5B-\x60\x7B-\x7F]+"
@@ -49,7 +49,7 @@ class Vocabulary:
             ]
         sought = np.array([ord(letter) for letter in term], dtype=np.uint32)
         parts = [numbers[_edits(sought, matrix) <= distance] for numbers, matrix in letters]
-        return np.concatenate(parts) if parts else counted(0)
+        return np.concatenate(parts) if parts else count_up(0)
 
     def _spell(self) -> None:
         """Lay out the terms by length, one letter per column."""

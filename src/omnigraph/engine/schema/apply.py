@@ -9,7 +9,7 @@ from omnigraph.catalog.resolve import compile_schema
 from omnigraph.catalog.steps import SchemaPlan, first_refusal
 from omnigraph.commit.guard import drift
 from omnigraph.commit.plan import Creation, TableWrite, WritePlan
-from omnigraph.commit.queues import Hold, queue_key
+from omnigraph.commit.queues import HeldLocks, lock_key
 from omnigraph.commit.sidecar import Registration, Tombstone, WriterKind
 from omnigraph.engine.attempt import commit_held
 from omnigraph.engine.engine import Engine
@@ -71,7 +71,7 @@ def apply_schema(
     engine.recovery.heal()
     with schema_lock(engine) as lock, _all_turns(engine, lock) as hold:
         view = engine.view(MAIN)
-        plan = _supported(view, desired, allow_data_loss)
+        plan = _require_supported(view, desired, allow_data_loss)
         if not plan.steps:
             return Applied(plan=plan, version=view.version)
         # With every turn held, whatever is pending has no owner left: recovery goes first.
@@ -92,12 +92,12 @@ def apply_schema(
         plan=plan,
         version=published.version,
         commit=published.commit,
-        pending_indexes=_indexed(engine, actor),
+        pending_indexes=_build_indexes(engine, actor),
         notes=kept,
     )
 
 
-def _indexed(engine: Engine, actor: str | None) -> tuple[str, ...]:
+def _build_indexes(engine: Engine, actor: str | None) -> tuple[str, ...]:
     """Build what the new schema asks for, as an operation of its own; what is missing afterwards is pending."""
     try:
         report = ensure_indices(engine, actor=actor)
@@ -109,7 +109,7 @@ def _indexed(engine: Engine, actor: str | None) -> tuple[str, ...]:
     return tuple(f"{one.table_key}.{one.column}" for one in missing)
 
 
-def _supported(view: View, desired: Catalog, allow_data_loss: bool) -> SchemaPlan:
+def _require_supported(view: View, desired: Catalog, allow_data_loss: bool) -> SchemaPlan:
     plan = diff.plan(view.catalog, desired, allow_data_loss=allow_data_loss)
     if not plan.supported:
         rows = {key: entry.row_count for key, entry in view.snapshot.entries.items()}
@@ -118,15 +118,15 @@ def _supported(view: View, desired: Catalog, allow_data_loss: bool) -> SchemaPla
 
 
 @contextmanager
-def _all_turns(engine: Engine, lock: Hold) -> Iterator[Hold]:
+def _all_turns(engine: Engine, lock: HeldLocks) -> Iterator[HeldLocks]:
     """Hold the turns of all tables of main: writers that are under way end first, new ones wait.
 
     The schema's own turn sorts before every table, so the order in which turns are taken stays the same.
     """
     tables = engine.manifest.current(MAIN).snapshot.entries
-    keys = [queue_key(key, None) for key in tables]
+    keys = [lock_key(key, None) for key in tables]
     with engine.desk.queues.hold(keys, ACTIVITY) as hold:
-        yield Hold({**lock.locks, **hold.locks})
+        yield HeldLocks({**lock.locks, **hold.locks})
 
 
 # ---- one commit
@@ -144,13 +144,13 @@ class _Change:
     operation: OperationId
     forgets: bool
 
-    def commit(self, hold: Hold) -> Published:
+    def commit(self, hold: HeldLocks) -> Published:
         """Make it visible, or leave it to recovery, or leave no trace."""
         self._require_no_drift()
         try:
             return commit_held(self.engine, self._plan(), hold)
         except PreconditionFailed as error:
-            raise self._lost_lease() from error
+            raise self._make_lease_error() from error
         finally:
             self.engine.contracts.forget()
 
@@ -198,7 +198,7 @@ class _Change:
         for key, new in self.work.created.items():
             yield key, self._create(new)
         for old, renamed in self.work.renamed.items():
-            yield renamed, _taken_over(self._entry(old).at)
+            yield renamed, _take_over(self._entry(old).at)
 
     def _tombstones(self) -> Iterator[Tombstone]:
         for key in sorted((*self.work.dropped, *self.work.renamed)):
@@ -252,14 +252,14 @@ class _Change:
     def _require_lease(self) -> None:
         state = self.engine.manifest.current(MAIN)
         if (state.head.id if state.head else None) != self.view.commit:
-            raise self._lost_lease()
+            raise self._make_lease_error()
 
-    def _lost_lease(self) -> SchemaApplyConflict:
+    def _make_lease_error(self) -> SchemaApplyConflict:
         return SchemaApplyConflict(
             "schema apply lost its lease: main advanced while tables were changed; the change was taken back",
             hint="retry",
         )
 
 
-def _taken_over(at: TableAt) -> Creation:
+def _take_over(at: TableAt) -> Creation:
     return lambda tables: at

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from omnigraph.commit.queues import SCHEMA_APPLY, Hold
+from omnigraph.commit.queues import SCHEMA_APPLY, HeldLocks
 from omnigraph.commit.sidecar import WriterKind
 from omnigraph.engine.engine import Engine
 from omnigraph.errors import SchemaApplyConflict
@@ -21,7 +21,7 @@ ACTIVITY = Activity(str(WriterKind.SCHEMA_APPLY))
 
 
 @contextmanager
-def schema_lock(engine: Engine) -> Iterator[Hold]:
+def schema_lock(engine: Engine) -> Iterator[HeldLocks]:
     """Hold the graph for a schema change; the lock is released however the block ends."""
     _refuse_running(engine)
     with engine.desk.queues.hold([SCHEMA_APPLY], ACTIVITY) as hold:

@@ -51,7 +51,7 @@ def work_of(accepted: Contract, desired: Catalog) -> Work:
     """Lay out the way from the accepted schema to the next one."""
     paired = match(accepted, desired)
     following = advance(accepted, desired)
-    continued = dict(_continued(paired))
+    continued = dict(_pair_kept_tables(paired))
     return Work(
         contract=following,
         created={
@@ -69,7 +69,7 @@ def work_of(accepted: Contract, desired: Catalog) -> Work:
     )
 
 
-def _continued(paired: CatalogMatch) -> Iterator[tuple[TableKey, TableKey]]:
+def _pair_kept_tables(paired: CatalogMatch) -> Iterator[tuple[TableKey, TableKey]]:
     """Accepted table keys that stay, and their new keys."""
     for kind in TABLE_KINDS:
         for new, old in paired.types[kind].continues.items():

@@ -7,7 +7,7 @@ from omnigraph.ids import TableKey
 from omnigraph.values import dataclass
 
 
-class Examination(list["Ailment"]):
+class Examination(list["Issue"]):
     """What an examination found; an empty one is a settled graph.
 
     A deep one says as well how many files it compared with the digests that were noted when they were written, and
@@ -16,7 +16,7 @@ class Examination(list["Ailment"]):
 
     def __init__(
         self,
-        found: Iterable["Ailment"] = (),
+        found: Iterable["Issue"] = (),
         *,
         files_compared: int | None = None,
         files_without_digest: int | None = None,
@@ -27,7 +27,7 @@ class Examination(list["Ailment"]):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ailment:
+class Issue:
     """Something that should not be: what, where, and what to do about it."""
 
     check: str

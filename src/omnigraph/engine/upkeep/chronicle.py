@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 
 from omnigraph.commit.sidecar import Sidecar
 from omnigraph.engine.engine import Engine
-from omnigraph.engine.upkeep.ailments import Ailment
+from omnigraph.engine.upkeep.ailments import Issue
 from omnigraph.ids import RECOVERY_ACTOR, BranchName, CommitId
 from omnigraph.manifest.lineage import Lineage
 from omnigraph.manifest.records import KEY, GraphCommit
@@ -17,7 +17,7 @@ from omnigraph.manifest.state import BranchState
 _REPORT = "keep a copy of the graph and report it"
 
 
-def chronicle(engine: Engine, branches: Iterable[BranchName]) -> Iterator[Ailment]:
+def chronicle(engine: Engine, branches: Iterable[BranchName]) -> Iterator[Issue]:
     """Check the history of every branch, and the audit of recoveries against it."""
     known: dict[CommitId, GraphCommit] = {}
     for branch in branches:
@@ -29,7 +29,7 @@ def chronicle(engine: Engine, branches: Iterable[BranchName]) -> Iterator[Ailmen
     yield from _audit(engine, known)
 
 
-def _history(branch: BranchName, lineage: Lineage) -> Iterator[Ailment]:
+def _history(branch: BranchName, lineage: Lineage) -> Iterator[Issue]:
     """One beginning, parents that exist, and one commit after the other."""
     own = [commit for commit in lineage.commits if commit.branch == branch]
     begun = [commit.id for commit in lineage.commits if commit.parent is None]
@@ -44,10 +44,10 @@ def _history(branch: BranchName, lineage: Lineage) -> Iterator[Ailment]:
         *(f"commit {one} has two followers" for one in twins if one is not None),
     )
     for problem in problems:
-        yield Ailment(check="history", message=problem, remedy=_REPORT, branch=branch)
+        yield Issue(check="history", message=problem, remedy=_REPORT, branch=branch)
 
 
-def _merges(branch: BranchName, state: BranchState) -> Iterator[Ailment]:
+def _merges(branch: BranchName, state: BranchState) -> Iterator[Issue]:
     """What a merge brought is known to its branch; earlier releases, which note no agreement, brought nothing."""
     merges = [commit for commit in state.lineage.commits if commit.agreed is not None]
     parents = pa.array([commit.merged_parent for commit in merges], pa.string())
@@ -55,16 +55,16 @@ def _merges(branch: BranchName, state: BranchState) -> Iterator[Ailment]:
     for commit, is_known in zip(merges, known.to_pylist(), strict=True):
         if not is_known:
             message = f"commit {commit.id} names the merged parent {commit.merged_parent}, which is unknown"
-            yield Ailment(check="merged parent", message=message, remedy=_REPORT, branch=branch)
+            yield Issue(check="merged parent", message=message, remedy=_REPORT, branch=branch)
 
 
-def _audit(engine: Engine, known: dict[CommitId, GraphCommit]) -> Iterator[Ailment]:
+def _audit(engine: Engine, known: dict[CommitId, GraphCommit]) -> Iterator[Issue]:
     """Every recovery is recorded once; an operation that a commit settled has its record."""
     rows = engine.recovery.audit.rows()
     for operation, count in sorted(Counter(row.operation_id for row in rows).items()):
         if count > 1:
             message = f"the recovery of {operation} is recorded {count} times"
-            yield Ailment(check="audit", message=message, remedy=_REPORT)
+            yield Issue(check="audit", message=message, remedy=_REPORT)
     told = {row.operation_id for row in rows}
     # A record follows its commit: a sidecar that is still there brings it.
     awaited = {
@@ -74,4 +74,4 @@ def _audit(engine: Engine, known: dict[CommitId, GraphCommit]) -> Iterator[Ailme
         settled = commit.operation_id if commit.actor == RECOVERY_ACTOR else None
         if settled is not None and settled not in told | awaited:
             message = f"commit {commit.id} settled {settled} and no record tells of it"
-            yield Ailment(check="audit", message=message, remedy=_REPORT, branch=commit.branch)
+            yield Issue(check="audit", message=message, remedy=_REPORT, branch=commit.branch)

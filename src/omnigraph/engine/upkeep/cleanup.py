@@ -7,7 +7,7 @@ from typing import Any
 
 from omnigraph.commit.guard import drift
 from omnigraph.commit.liveness import find_drift
-from omnigraph.commit.queues import SCHEMA_APPLY, queue_key
+from omnigraph.commit.queues import SCHEMA_APPLY, lock_key
 from omnigraph.engine.attempt import wait_for_schema_change
 from omnigraph.engine.engine import Engine
 from omnigraph.engine.upkeep.floors import Floors, live_snapshots
@@ -18,7 +18,7 @@ from omnigraph.engine.upkeep.scratch import staging_loads, sweep_scratch
 from omnigraph.errors import OmniError, StorageError
 from omnigraph.failpoints import Failpoint, fail
 from omnigraph.ids import MAIN, BranchName, TableKey, Version
-from omnigraph.manifest.lives import Life
+from omnigraph.manifest.lives import TableIncarnation
 from omnigraph.manifest.records import CommitKind, graph_branch
 from omnigraph.manifest.snapshot import Snapshot
 from omnigraph.storage.tables import Reclaimed
@@ -84,7 +84,7 @@ def cleanup(
     _refuse_drift(engine, live)
     floors = Floors(engine)
     tables = tuple(
-        _cleaned(engine, life, live, floors, chosen, dry_run=not confirm)
+        _clean_table(engine, life, live, floors, chosen, dry_run=not confirm)
         for life in _places(engine, live)
     )
     scratch = sweep_scratch(engine, chosen.scratch_age_us, dry_run=not confirm)
@@ -114,7 +114,7 @@ def _is_gone(engine: Engine, live: Live, line: str | None) -> bool:
     return engine.manifest.is_gone(branch, live[branch].line)
 
 
-def _places(engine: Engine, live: Live) -> list[Life]:
+def _places(engine: Engine, live: Live) -> list[TableIncarnation]:
     """Every place that tables of main have or had, once: a renamed table has two names and one place."""
     by_key = engine.manifest.current(MAIN).lives.by_key
     lives = [life for found in by_key.values() for life in found]
@@ -126,14 +126,20 @@ def _places(engine: Engine, live: Live) -> list[Life]:
 # ---- one table
 
 
-def _cleaned(
-    engine: Engine, life: Life, live: Live, floors: Floors, chosen: Retention, *, dry_run: bool
+def _clean_table(
+    engine: Engine,
+    life: TableIncarnation,
+    live: Live,
+    floors: Floors,
+    chosen: Retention,
+    *,
+    dry_run: bool,
 ) -> TableCleaned:
     """Clean one table; what fails here is told, and the other tables go on."""
     told = TableCleaned(table_key=life.table_key)
     try:
         if not _is_shown(life, live):
-            return _forgotten(engine, life, chosen, dry_run=dry_run)
+            return _remove_dropped_table(engine, life, chosen, dry_run=dry_run)
         if not engine.store.tables.exists(life.path):
             return told
     except OmniError as error:
@@ -144,20 +150,20 @@ def _cleaned(
         told = told.but(problem)
     for line in _lines(life, live):
         try:
-            told = told.plus(_reclaimed(engine, life, line, floors, chosen, dry_run=dry_run))
+            told = told.plus(_reclaim_versions(engine, life, line, floors, chosen, dry_run=dry_run))
         except OmniError as error:
             if not _is_gone(engine, live, line):
                 told = told.but(str(error) if line is None else f"fork '{line}': {error}")
     return told
 
 
-def _is_shown(life: Life, live: Live) -> bool:
+def _is_shown(life: TableIncarnation, live: Live) -> bool:
     return any(
         e.at.path == life.path for snapshot in live.values() for e in snapshot.entries.values()
     )
 
 
-def _lines(life: Life, live: Live) -> Iterator[str | None]:
+def _lines(life: TableIncarnation, live: Live) -> Iterator[str | None]:
     """The main line of a table, and the fork of every live branch that has one."""
     yield None
     for branch in sorted(live):
@@ -165,9 +171,9 @@ def _lines(life: Life, live: Live) -> Iterator[str | None]:
             yield branch
 
 
-def _reclaimed(
+def _reclaim_versions(
     engine: Engine,
-    life: Life,
+    life: TableIncarnation,
     line: str | None,
     floors: Floors,
     chosen: Retention,
@@ -175,7 +181,7 @@ def _reclaimed(
     dry_run: bool,
 ) -> Reclaimed:
     """Remove versions under the table's turn, by what is pinned now: branches come and go while cleanup runs."""
-    with engine.desk.queues.hold([queue_key(life.table_key, line)], ACTIVITY):
+    with engine.desk.queues.hold([lock_key(life.table_key, line)], ACTIVITY):
         fail(Failpoint.CLEANUP_TABLE)
         _refuse_loads(engine)
         pinned = floors.pinned_versions(life.path, line)
@@ -185,7 +191,7 @@ def _reclaimed(
         return engine.store.tables.reclaim(life.path, names, branch=line, dry_run=dry_run)
 
 
-def _committed(engine: Engine, life: Life, line: str | None) -> Committed:
+def _committed(engine: Engine, life: TableIncarnation, line: str | None) -> Committed:
     """Tell the time of the commit that brought a version, by the operation that its transaction names."""
     lineage = engine.manifest.current(graph_branch(line)).lineage
     times = {commit.operation_id: commit.created_at for commit in lineage.commits}
@@ -209,10 +215,12 @@ def _refuse_loads(engine: Engine) -> None:
 # ---- tables that are gone
 
 
-def _forgotten(engine: Engine, life: Life, chosen: Retention, *, dry_run: bool) -> TableCleaned:
+def _remove_dropped_table(
+    engine: Engine, life: TableIncarnation, chosen: Retention, *, dry_run: bool
+) -> TableCleaned:
     """Remove all of a table that no live branch shows, once nobody within the retention can have seen it."""
     told = TableCleaned(table_key=life.table_key)
-    keys = [SCHEMA_APPLY, queue_key(life.table_key, None)]
+    keys = [SCHEMA_APPLY, lock_key(life.table_key, None)]
     with engine.desk.queues.hold(keys, ACTIVITY):
         fail(Failpoint.CLEANUP_TABLE)
         _refuse_loads(engine)

@@ -8,11 +8,11 @@ import pyarrow.compute as pc
 
 from omnigraph.catalog.model import EdgeType
 from omnigraph.commit.changes import column
-from omnigraph.commit.guard import covered_by
+from omnigraph.commit.guard import find_covering_sidecar
 from omnigraph.commit.liveness import find_drift
-from omnigraph.commit.queues import SCHEMA_APPLY, QueueKey, queue_key
+from omnigraph.commit.queues import SCHEMA_APPLY, LockKey, lock_key
 from omnigraph.engine.engine import Engine
-from omnigraph.engine.upkeep.ailments import Ailment, Examination
+from omnigraph.engine.upkeep.ailments import Examination, Issue
 from omnigraph.engine.upkeep.chronicle import chronicle
 from omnigraph.engine.upkeep.files import check_files, table_digests
 from omnigraph.errors import (
@@ -36,12 +36,12 @@ def examine(engine: Engine, *, deep: bool = False) -> Examination:
     for _ in range(EXAMINATIONS_MAX):
         before = _marks(engine)
         try:
-            return _examined(engine, deep)
+            return _find_issues(engine, deep)
         except NotFoundError:
             if _marks(engine) == before:
                 raise
             # A branch went, or a type got another name, while it was looked at.
-    return _examined(engine, deep)
+    return _find_issues(engine, deep)
 
 
 def _marks(engine: Engine) -> object:
@@ -49,8 +49,8 @@ def _marks(engine: Engine) -> object:
     return engine.manifest.rows.branch_names(), engine.manifest.rows.head(None)
 
 
-def _examined(engine: Engine, deep: bool) -> Examination:
-    found = [*_pending(engine), *_schema_change(engine), *_strayed(engine)]
+def _find_issues(engine: Engine, deep: bool) -> Examination:
+    found = [*_pending(engine), *_schema_change(engine), *_find_moved_branches(engine)]
     # Nothing that a branch of a moved graph says can be relied on.
     is_moved = any(one.check == "moved graph" for one in found)
     branches = [MAIN] if is_moved else _branches(engine)
@@ -69,10 +69,10 @@ def _examined(engine: Engine, deep: bool) -> Examination:
     )
 
 
-def _strayed(engine: Engine) -> Iterator[Ailment]:
+def _find_moved_branches(engine: Engine) -> Iterator[Issue]:
     """Branches of a graph whose directory was moved or copied."""
     for branch, elsewhere in engine.manifest.rows.strayed().items():
-        yield Ailment(
+        yield Issue(
             check="moved graph",
             message=f"its files are looked for in '{elsewhere}', the graph lies in '{engine.store.root}'",
             remedy=f"run `omnigraph relocate {engine.store.root}`",
@@ -88,10 +88,10 @@ def _branches(engine: Engine) -> list[BranchName]:
 # ---- what a writer may have left
 
 
-Look = Callable[[], Iterable[Ailment]]
+Look = Callable[[], Iterable[Issue]]
 
 
-def _confirm(engine: Engine, keys: Collection[QueueKey], look: Look) -> list[Ailment]:
+def _confirm(engine: Engine, keys: Collection[LockKey], look: Look) -> list[Issue]:
     """What a look shows and a second one still shows, when whoever held these locks meanwhile is done.
 
     A live writer leaves everything in order before it gives its locks back; one that does not end is live.
@@ -112,7 +112,7 @@ def _confirm(engine: Engine, keys: Collection[QueueKey], look: Look) -> list[Ail
     return []
 
 
-def _pending(engine: Engine) -> Iterator[Ailment]:
+def _pending(engine: Engine) -> Iterator[Issue]:
     """The sidecars whose writer is gone: a live one holds its locks, and removes its sidecar before it ends."""
     desk = engine.desk
     for one in desk.sidecars.inventory():
@@ -122,49 +122,49 @@ def _pending(engine: Engine) -> Iterator[Ailment]:
             yield _interrupted(one.path, f"the {one.writer_kind} {one.operation_id}")
 
 
-def _interrupted(path: str, what: str) -> Ailment:
-    return Ailment(
+def _interrupted(path: str, what: str) -> Issue:
+    return Issue(
         check="pending recovery",
         message=f"'{path}' is the intent of {what}",
         remedy="run `omnigraph recovery run`",
     )
 
 
-def _schema_change(engine: Engine) -> list[Ailment]:
+def _schema_change(engine: Engine) -> list[Issue]:
     """What a schema change left, and what its files say; one that runs is waited for."""
     return _confirm(
         engine, [SCHEMA_APPLY], lambda: (*_schema_leftovers(engine), *_contract(engine))
     )
 
 
-def _schema_leftovers(engine: Engine) -> Iterator[Ailment]:
+def _schema_leftovers(engine: Engine) -> Iterator[Issue]:
     for name in SCHEMA_FILES:
         if engine.store.objects.exists(staging_path(name)):
-            yield Ailment(
+            yield Issue(
                 check="staging file",
                 message=f"'{staging_path(name)}' is left of a schema change",
                 remedy="reopen the graph read-write",
             )
     if SCHEMA_APPLY_LOCK in engine.manifest.rows.branches():
-        yield Ailment(
+        yield Issue(
             check="schema lock",
             message="a schema change holds the graph",
             remedy="reopen the graph read-write if it was killed",
         )
 
 
-def _contract(engine: Engine) -> Iterator[Ailment]:
+def _contract(engine: Engine) -> Iterator[Issue]:
     try:
         accepted = engine.contracts.current()
     except OmniError as error:
-        yield Ailment(check="schema contract", message=str(error), remedy=error.hint or "see above")
+        yield Issue(check="schema contract", message=str(error), remedy=error.hint or "see above")
         return
     declared, visible = (
         set(accepted.catalog.tables),
         set(engine.manifest.current(MAIN).snapshot.entries),
     )
     for table in sorted(declared ^ visible):
-        yield Ailment(
+        yield Issue(
             check="schema contract",
             message="it is declared or visible, but not both",
             remedy="reopen the graph read-write",
@@ -175,13 +175,13 @@ def _contract(engine: Engine) -> Iterator[Ailment]:
 # ---- one branch
 
 
-def _branch(engine: Engine, branch: BranchName, spoilt: frozenset[TableKey]) -> list[Ailment]:
+def _branch(engine: Engine, branch: BranchName, spoilt: frozenset[TableKey]) -> list[Issue]:
     """Check the tables of a branch; rows of those that are spoilt are not read."""
     state = engine.manifest.load(branch)
     snapshot = state.snapshot
     owned = [one for one in snapshot.entries.values() if one.at.branch == lance_branch(branch)]
     noted = table_digests(state) if owned else {}
-    found: list[Ailment] = []
+    found: list[Issue] = []
     for entry in snapshot.entries.values():
         if entry in owned:
             found += _checked(branch, entry, lambda one: _drift(engine, branch, one))
@@ -203,14 +203,14 @@ def _read_for(engine: Engine, table: TableKey) -> set[TableKey]:
 
 
 def _checked(
-    branch: BranchName, entry: Entry, check: Callable[[Entry], Iterable[Ailment]]
-) -> list[Ailment]:
+    branch: BranchName, entry: Entry, check: Callable[[Entry], Iterable[Issue]]
+) -> list[Issue]:
     """Make one check of a table; a table that cannot be read is a finding, not the end of the examination."""
     try:
         return list(check(entry))
     except StorageError as error:
         return [
-            Ailment(
+            Issue(
                 check="unreadable table",
                 message=str(error),
                 remedy=error.hint or "put its files back from a copy of the graph",
@@ -222,10 +222,10 @@ def _checked(
 
 def _damaged_indices(
     engine: Engine, branch: BranchName, entry: Entry, noted: Mapping[str, Mapping[str, str]]
-) -> Iterator[Ailment]:
+) -> Iterator[Issue]:
     for info in engine.store.tables.check_indices(entry.at, noted.get(entry.at.path, {})):
         if info.damage is not None:
-            yield Ailment(
+            yield Issue(
                 check="damaged index",
                 message=f"no read can use the index on '{info.column}': {info.damage}",
                 remedy="reads scan the table; build it anew with `omnigraph index build`",
@@ -234,14 +234,14 @@ def _damaged_indices(
             )
 
 
-def _drift(engine: Engine, branch: BranchName, entry: Entry) -> Iterator[Ailment]:
+def _drift(engine: Engine, branch: BranchName, entry: Entry) -> Iterator[Issue]:
     try:
         found = find_drift(engine.desk, branch, entry)
     except LockTimeout:
         # A writer that lives has not left anything.
         return
     if found is not None:
-        yield Ailment(
+        yield Issue(
             check="drift",
             message=f"HEAD is {found.head}, the pin is {found.pin}",
             remedy=_remedy(engine, entry),
@@ -253,7 +253,7 @@ def _drift(engine: Engine, branch: BranchName, entry: Entry) -> Iterator[Ailment
 def _remedy(engine: Engine, entry: Entry) -> str:
     """What helps a HEAD past its pin: recovery, if an interrupted write explains it, else repair."""
     try:
-        covering = covered_by(engine.desk.sidecars, entry.table_key, entry.at.branch)
+        covering = find_covering_sidecar(engine.desk.sidecars, entry.table_key, entry.at.branch)
     except OmniError as error:
         return f"look again when pending writes can be read ({error})"
     if covering is None:
@@ -268,11 +268,11 @@ def _ids(engine: Engine, entry: Entry) -> pa.Array:
     return column(engine.store.tables.open(entry.at).read(["id"]), "id")
 
 
-def _duplicates(engine: Engine, branch: BranchName, entry: Entry) -> Iterator[Ailment]:
+def _duplicates(engine: Engine, branch: BranchName, entry: Entry) -> Iterator[Issue]:
     ids = _ids(engine, entry)
     distinct = len(pc.unique(ids))
     if distinct != len(ids) or len(ids) != entry.row_count:
-        yield Ailment(
+        yield Issue(
             check="identity",
             message=f"{len(ids)} rows, {distinct} ids, {entry.row_count} in the manifest",
             remedy="restore the table from an earlier commit",
@@ -283,7 +283,7 @@ def _duplicates(engine: Engine, branch: BranchName, entry: Entry) -> Iterator[Ai
 
 def _dangling(
     engine: Engine, branch: BranchName, entry: Entry, snapshot: Snapshot
-) -> Iterator[Ailment]:
+) -> Iterator[Issue]:
     edge = engine.contracts.current().catalog.tables.get(entry.table_key)
     if not isinstance(edge, EdgeType):
         return
@@ -292,7 +292,7 @@ def _dangling(
         known = _ids(engine, snapshot.entry(node_key(node)))
         lost = pc.sum(pc.invert(pc.is_in(rows[side], value_set=known))).as_py() or 0
         if lost:
-            yield Ailment(
+            yield Issue(
                 check="endpoints",
                 message=f"{lost} edges have a {side} that is no {node}",
                 remedy="delete those edges",
@@ -304,7 +304,7 @@ def _dangling(
 # ---- forks nobody owns
 
 
-def _orphan_forks(engine: Engine) -> Iterator[Ailment]:
+def _orphan_forks(engine: Engine) -> Iterator[Issue]:
     live = _branches(engine)
     owned = {
         (entry.at.path, entry.at.branch)
@@ -317,18 +317,18 @@ def _orphan_forks(engine: Engine) -> Iterator[Ailment]:
 
 def _unowned_forks(
     engine: Engine, entry: Entry, owned: Collection[tuple[str, str | None]]
-) -> Iterator[Ailment]:
+) -> Iterator[Issue]:
     for fork in engine.store.tables.forks(entry.at.path):
         if (entry.at.path, fork) not in owned:
-            key = queue_key(entry.table_key, fork)
+            key = lock_key(entry.table_key, fork)
             yield from _confirm(engine, [key], partial(_orphan_fork, engine, entry, fork))
 
 
-def _orphan_fork(engine: Engine, entry: Entry, fork: str) -> Iterator[Ailment]:
+def _orphan_fork(engine: Engine, entry: Entry, fork: str) -> Iterator[Issue]:
     """Judge one fork from a fresh read: a first write on a branch makes its fork before it is visible."""
     status = fork_status(engine.manifest, entry.at.path, graph_branch(fork))
     if status is ForkStatus.ORPHAN and fork in engine.store.tables.forks(entry.at.path):
-        yield Ailment(
+        yield Issue(
             check="orphan fork",
             message=f"no branch uses the fork '{fork}'",
             remedy="the next write there or `omnigraph cleanup` removes it",

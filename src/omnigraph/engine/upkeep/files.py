@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 
 from omnigraph.engine.engine import Engine
-from omnigraph.engine.upkeep.ailments import Ailment
+from omnigraph.engine.upkeep.ailments import Issue
 from omnigraph.errors import StorageError
 from omnigraph.ids import BranchName, TableKey
 from omnigraph.manifest.digests import noted_files
 from omnigraph.manifest.state import BranchState
-from omnigraph.storage.counters import carried
+from omnigraph.storage.counters import carry_context
 from omnigraph.storage.digests import digest_key, name_below_line
 from omnigraph.storage.layout import branch_path
 from omnigraph.storage.tables import Tables
@@ -29,7 +29,7 @@ _REBUILD = "build the index anew with `omnigraph index build`"
 class FileCheck:
     """What a look at every file found, how many it compared, and of how many nobody noted a digest."""
 
-    ailments: tuple[Ailment, ...]
+    ailments: tuple[Issue, ...]
     compared: int
     without_digest: int
     spoilt: frozenset[TableKey]
@@ -125,10 +125,10 @@ def _notes(states: Iterable[BranchState]) -> _Notes:
     }
 
 
-def _needs(tables: Tables, states: Iterable[BranchState]) -> tuple[_Needs, list[Ailment]]:
+def _needs(tables: Tables, states: Iterable[BranchState]) -> tuple[_Needs, list[Issue]]:
     """The files that the newest versions need; a version that cannot be read is a finding."""
     found: dict[str, _Need] = {}
-    unreadable: list[Ailment] = []
+    unreadable: list[Issue] = []
     for state in states:
         for entry in state.snapshot.entries.values():
             try:
@@ -165,11 +165,11 @@ def _segment(path: str, name: str) -> str:
 # ---- what is wrong
 
 
-def _missing(path: str, listed: Mapping[str, int], needs: _Needs) -> Iterator[Ailment]:
+def _missing(path: str, listed: Mapping[str, int], needs: _Needs) -> Iterator[Issue]:
     """Files that are not there. A missing index is told by who looks at indexes."""
     for one, need in needs.items():
         if one.startswith(f"{path}/") and not one.endswith("/") and one not in listed:
-            yield Ailment(
+            yield Issue(
                 check="missing file",
                 message=f"'{one}' is gone, and the newest version needs it",
                 remedy=_RESTORE,
@@ -184,15 +184,15 @@ def _is_resized(file: _File) -> bool:
     return file.bytes != file.need.bytes
 
 
-def _resized(file: _File) -> Ailment:
+def _resized(file: _File) -> Issue:
     expected = file.need.bytes if file.need is not None else None
     return _damaged(file, f"it has {file.bytes} bytes instead of {expected}")
 
 
-def _compared(tables: Tables, files: list[_File]) -> list[Ailment | None]:
+def _compared(tables: Tables, files: list[_File]) -> list[Issue | None]:
     """Read every file and compare it with what was noted."""
 
-    def compare(file: _File) -> Ailment | None:
+    def compare(file: _File) -> Issue | None:
         assert file.note is not None, "only noted files are compared"
         try:
             actual = tables.digest(file.path)
@@ -201,17 +201,17 @@ def _compared(tables: Tables, files: list[_File]) -> list[Ailment | None]:
         return None if actual in (None, file.note.digest) else _damaged(file, "its bytes changed")
 
     with ThreadPoolExecutor(os.cpu_count() or 1, "omnigraph-digest") as pool:
-        return list(pool.map(carried(compare), files))
+        return list(pool.map(carry_context(compare), files))
 
 
-def _damaged(file: _File, how: str) -> Ailment:
+def _damaged(file: _File, how: str) -> Issue:
     known = file.note or file.need
     assert known is not None, "a file that nobody noted or needs is not looked at"
     written = f" for version {file.note.version}" if file.note is not None else ""
     used = (
         "the newest version needs it" if file.need is not None else "only earlier commits need it"
     )
-    return Ailment(
+    return Issue(
         check="damaged file",
         message=f"'{file.path}' is not what was written{written}: {how}; {used}",
         remedy=_REBUILD if file.is_index else _RESTORE,
@@ -220,7 +220,7 @@ def _damaged(file: _File, how: str) -> Ailment:
     )
 
 
-def _unlisted(states: Iterable[BranchState], path: str, message: str) -> Iterator[Ailment]:
+def _unlisted(states: Iterable[BranchState], path: str, message: str) -> Iterator[Issue]:
     """The tables of a directory that cannot be listed, if nothing else was found wrong with them."""
     for state in states:
         for entry in state.snapshot.entries.values():
@@ -228,8 +228,8 @@ def _unlisted(states: Iterable[BranchState], path: str, message: str) -> Iterato
                 yield _unreadable(message, state.branch, entry.table_key)
 
 
-def _unreadable(message: str, branch: BranchName, table: TableKey) -> Ailment:
-    return Ailment(
+def _unreadable(message: str, branch: BranchName, table: TableKey) -> Issue:
+    return Issue(
         check="unreadable table",
         message=message,
         remedy=_RESTORE,

@@ -9,11 +9,11 @@ from itertools import count
 from queue import PriorityQueue
 
 from omnigraph.engine.engine import Engine
-from omnigraph.storage.counters import carried
+from omnigraph.storage.counters import carry_context
 from omnigraph.storage.tables import Chore
 
 
-class OwnHands:
+class LocalWorkers:
     """Threads that do chores of any table."""
 
     count = 1
@@ -31,7 +31,7 @@ class OwnHands:
 
     def _offer(self, chore: Chore) -> "Future[bytes]":
         answer: Future[bytes] = Future()
-        work = partial(_answer, answer, carried(self._work), chore)
+        work = partial(_answer, answer, carry_context(self._work), chore)
         self._waiting.put((-chore.weight, next(self._turns), work))
         self._pool.submit(self._take)
         return answer
@@ -48,9 +48,9 @@ def _answer(answer: "Future[bytes]", work: Callable[[Chore], bytes], chore: Chor
 
 
 @contextmanager
-def own_hands(engine: Engine) -> Iterator[OwnHands]:
+def open_local_workers(engine: Engine) -> Iterator[LocalWorkers]:
     """As many hands as there are cores; more where a store has to be waited for."""
     bound = engine.settings.maintenance_concurrency
     hands = bound if engine.store.root.is_distant else min(bound, os.cpu_count() or 1)
     with ThreadPoolExecutor(hands, "omnigraph-chores") as pool:
-        yield OwnHands(engine.store.tables.do, pool)
+        yield LocalWorkers(engine.store.tables.do, pool)

@@ -10,8 +10,13 @@ from omnigraph.commit.plan import Step, TableWrite
 from omnigraph.commit.sidecar import WriterKind
 from omnigraph.engine.engine import Engine
 from omnigraph.engine.upkeep.files import table_digests
-from omnigraph.engine.upkeep.hands import own_hands
-from omnigraph.engine.upkeep.wanted import absent, missing, untrainable, wanted
+from omnigraph.engine.upkeep.hands import open_local_workers
+from omnigraph.engine.upkeep.wanted import (
+    list_absent_indexes,
+    list_wanted_indexes,
+    missing,
+    untrainable,
+)
 from omnigraph.engine.upkeep.work import Writes, each, maintenance
 from omnigraph.errors import OmniError
 from omnigraph.ids import MAIN, BranchName, TableKey
@@ -98,7 +103,7 @@ def _statuses(
             continue
         table = engine.store.tables.open(entry.at)
         there = {(one.column, one.kind): one for one in table.indices()}
-        for spec in wanted(type_):
+        for spec in list_wanted_indexes(type_):
             yield _status(spec, entry, table, there.get((spec.column, spec.kind)))
 
 
@@ -147,7 +152,7 @@ def ensure_indices(
     return IndexReport(indexes=index_status(engine, target).indexes, built=built)
 
 
-def indexed_after(
+def index_after_load(
     engine: Engine,
     branch: BranchName,
     tables: Sequence[TableKey],
@@ -179,7 +184,7 @@ def _lacking(
     for key in tables:
         entry = known.snapshot.entry(key)
         if entry.row_count >= INDEX_ROWS_MIN:
-            specs = absent(catalog.tables[key], engine.store.tables.open(entry.at))
+            specs = list_absent_indexes(catalog.tables[key], engine.store.tables.open(entry.at))
             found |= {key: specs} if specs else {}
     return found
 
@@ -200,14 +205,16 @@ def _ensure(
         nonlocal built
         work = list(_work(engine, view, tables))
         built = sum(len(specs) for _, specs in work)
-        return tuple(each(engine, lambda one: _write(engine, view, *one, lent), work, _weight))
+        return tuple(
+            each(engine, lambda one: _write(engine, view, *one, lent), work, _estimate_cost)
+        )
 
-    with nullcontext(hands) if hands is not None else own_hands(engine) as lent:
+    with nullcontext(hands) if hands is not None else open_local_workers(engine) as lent:
         operation.run(partial(prepared, lent), "ensure indices")
     return built
 
 
-def _weight(work: tuple[Entry, tuple[IndexSpec, ...]]) -> int:
+def _estimate_cost(work: tuple[Entry, tuple[IndexSpec, ...]]) -> int:
     """About how long it takes to build the indexes of a table, one against another."""
     entry, specs = work
     return entry.row_count * len(specs)

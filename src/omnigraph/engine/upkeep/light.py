@@ -4,7 +4,7 @@ from collections.abc import Hashable, Iterable, Iterator
 
 from omnigraph.catalog.model import TableType
 from omnigraph.commit.plan import Step, TableWrite
-from omnigraph.commit.queues import Hold, queue_key
+from omnigraph.commit.queues import HeldLocks, lock_key
 from omnigraph.commit.sidecar import WriterKind
 from omnigraph.engine.engine import Engine
 from omnigraph.engine.upkeep.wanted import extensible, missing
@@ -31,7 +31,7 @@ _log = get_logger(__name__)
 _ACTIVITY = Activity(str(WriterKind.OPTIMIZE))
 
 
-def tend(engine: Engine, branch: BranchName, tables: Iterable[TableKey]) -> None:
+def maintain_touched(engine: Engine, branch: BranchName, tables: Iterable[TableKey]) -> None:
     """Look after the tables of a commit that was just published, one after the other, if that is due."""
     if engine.settings.upkeep == "off":
         return
@@ -41,29 +41,31 @@ def tend(engine: Engine, branch: BranchName, tables: Iterable[TableKey]) -> None
     for table in tables:
         entry = known.snapshot.entries.get(table)
         if entry is not None and entry.at.branch == lance_branch(branch):
-            _tend_table(engine, branch, entry)
+            _maintain_table(engine, branch, entry)
 
 
-def _tend_table(engine: Engine, branch: BranchName, entry: Entry) -> None:
+def _maintain_table(engine: Engine, branch: BranchName, entry: Entry) -> None:
     try:
         count = engine.store.tables.open(entry.at).fragment_count()
         if engine.watch.is_due(_line(entry), count):
-            _tended(engine, branch, entry.table_key)
+            _compact_table(engine, branch, entry.table_key)
     except OmniError as error:
         # The write it follows is committed. What is left half done here, recovery completes.
         _log.warning("upkeep.failed", table=entry.table_key, branch=branch, reason=str(error))
         engine.recovery.own_up(error)
 
 
-def _tended(engine: Engine, branch: BranchName, table_key: TableKey) -> None:
+def _compact_table(engine: Engine, branch: BranchName, table_key: TableKey) -> None:
     """Merge small fragments unless somebody else is writing the table: the next writer comes soon enough."""
-    key = queue_key(table_key, lance_branch(branch))
+    key = lock_key(table_key, lance_branch(branch))
     with engine.desk.queues.try_hold([key], _ACTIVITY) as hold:
         if hold is not None:
-            _tended_held(engine, branch, table_key, hold)
+            _compact_locked(engine, branch, table_key, hold)
 
 
-def _tended_held(engine: Engine, branch: BranchName, table_key: TableKey, hold: Hold) -> None:
+def _compact_locked(
+    engine: Engine, branch: BranchName, table_key: TableKey, hold: HeldLocks
+) -> None:
     view = engine.view(branch)
     entry = view.snapshot.entries.get(table_key)
     type_ = view.catalog.tables.get(table_key)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
-from omnigraph.commit.queues import queue_key
+from omnigraph.commit.queues import lock_key
 from omnigraph.engine.engine import Engine
 from omnigraph.errors import OmniError, StorageError
 from omnigraph.failpoints import Failpoint, fail
@@ -45,7 +45,7 @@ def sweep_forks(
         weights = engine.store.tables.sizes(path)
         for branch in _candidates(engine, path, weights, live):
             try:
-                if dry_run or _dropped(engine, table_key, path, branch):
+                if dry_run or _drop_orphan(engine, table_key, path, branch):
                     gone.append(branch)
             except OmniError as error:
                 errors.append(f"fork '{branch}': {error}")
@@ -70,9 +70,9 @@ def _candidates(
             yield name
 
 
-def _dropped(engine: Engine, table_key: TableKey, path: str, branch: str) -> bool:
+def _drop_orphan(engine: Engine, table_key: TableKey, path: str, branch: str) -> bool:
     """Judge a fork once more, under its turn and from a fresh read, and drop it only as an orphan."""
-    with engine.desk.queues.hold([queue_key(table_key, branch)], ACTIVITY):
+    with engine.desk.queues.hold([lock_key(table_key, branch)], ACTIVITY):
         fail(Failpoint.CLEANUP_FORK)
         match fork_status(engine.manifest, path, graph_branch(branch)):
             case ForkStatus.ORPHAN:

@@ -1,12 +1,12 @@
 """What upkeep by hand refuses to start with."""
 
 from omnigraph.commit.liveness import is_interrupted
-from omnigraph.commit.queues import Hold
+from omnigraph.commit.queues import HeldLocks
 from omnigraph.engine.engine import Engine
 from omnigraph.errors import RecoveryRequired
 
 
-def refuse_pending(engine: Engine, operation: str, hold: Hold | None = None) -> None:
+def refuse_pending(engine: Engine, operation: str, hold: HeldLocks | None = None) -> None:
     """Wait for live writers, and refuse while an interrupted write is pending: its tables are not what they seem.
 
     `hold` are locks of the caller.

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from omnigraph.commit.queues import QueueKey
+from omnigraph.commit.queues import LockKey
 from omnigraph.engine.open import open_unsettled
 from omnigraph.failpoints import Failpoint, fail
 from omnigraph.ids import MAIN, TableKey
@@ -11,7 +11,7 @@ from omnigraph.storage.holders import Activity
 from omnigraph.storage.layout import LEGACY_ACTORS, LEGACY_COMMITS, MANIFEST
 from omnigraph.values import dataclass
 
-_RELOCATE = QueueKey(TableKey("__relocate__"))
+_RELOCATE = LockKey(TableKey("__relocate__"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 from enum import StrEnum
 from typing import Any, Final
 
-from omnigraph.commit.queues import queue_key
+from omnigraph.commit.queues import lock_key
 from omnigraph.engine.attempt import wait_for_schema_change
 from omnigraph.engine.engine import Engine
 from omnigraph.engine.upkeep.refusals import refuse_pending
@@ -111,22 +111,24 @@ def repair(
         )
     refuse_pending(engine, "repair")
     wait_for_schema_change(engine, "repair")
-    keys = [queue_key(table, None) for table in engine.manifest.load(MAIN).snapshot.entries]
+    keys = [lock_key(table, None) for table in engine.manifest.load(MAIN).snapshot.entries]
     with engine.desk.queues.hold(keys, Activity("repair")) as hold:
         # A writer may have died while its turns were waited for.
         refuse_pending(engine, "repair", hold)
         entries = engine.manifest.load(MAIN).snapshot.entries.values()
-        found = tuple(_judged(engine, entry, confirm=confirm, force=force) for entry in entries)
+        found = tuple(
+            _classify_table(engine, entry, confirm=confirm, force=force) for entry in entries
+        )
         known = {entry.table_key: entry for entry in entries}
         for one in found:
             if one.action is Action.RESTORED:
                 recovery = engine.recovery
                 undo_late(recovery.desk, recovery.audit, MAIN, known[one.table_key], hold)
-        commit = _published(engine, known, found, actor)
+        commit = _publish_repaired(engine, known, found, actor)
     return found, commit
 
 
-def _judged(engine: Engine, entry: Entry, *, confirm: bool, force: bool) -> TableRepaired:
+def _classify_table(engine: Engine, entry: Entry, *, confirm: bool, force: bool) -> TableRepaired:
     tables, at = engine.store.tables, entry.at
     head = tables.head(at.path, at.branch)
     if head < at.version:
@@ -151,7 +153,7 @@ def _judged(engine: Engine, entry: Entry, *, confirm: bool, force: bool) -> Tabl
     )
 
 
-def _published(
+def _publish_repaired(
     engine: Engine,
     entries: dict[TableKey, Entry],
     found: Sequence[TableRepaired],

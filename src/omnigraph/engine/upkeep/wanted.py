@@ -7,7 +7,7 @@ from omnigraph.catalog.types import PropertyType, Scalar
 from omnigraph.storage.tables import IndexKind, IndexSpec, Table
 
 
-def wanted(type_: TableType) -> tuple[IndexSpec, ...]:
+def list_wanted_indexes(type_: TableType) -> tuple[IndexSpec, ...]:
     """The indexes of a type: ids and ends always, single-column intents of nodes by their type."""
     ends = ("src", "dst") if isinstance(type_, EdgeType) else ()
     found = dict.fromkeys(("id", *ends), IndexKind.BTREE)
@@ -29,15 +29,19 @@ def kind_of(type_: PropertyType) -> IndexKind | None:
     return IndexKind.TEXT if free_text else IndexKind.BTREE
 
 
-def absent(type_: TableType, table: Table) -> tuple[IndexSpec, ...]:
+def list_absent_indexes(type_: TableType, table: Table) -> tuple[IndexSpec, ...]:
     """The indexes that are not there."""
     present = presence(table)
-    return tuple(spec for spec in wanted(type_) if (spec.column, spec.kind) not in present)
+    return tuple(
+        spec for spec in list_wanted_indexes(type_) if (spec.column, spec.kind) not in present
+    )
 
 
 def missing(type_: TableType, table: Table) -> tuple[IndexSpec, ...]:
     """The indexes that are not there and can be built now."""
-    return tuple(spec for spec in absent(type_, table) if untrainable(spec, table) is None)
+    return tuple(
+        spec for spec in list_absent_indexes(type_, table) if untrainable(spec, table) is None
+    )
 
 
 def incomplete(type_: TableType, table: Table) -> tuple[IndexSpec, ...]:
@@ -48,7 +52,7 @@ def incomplete(type_: TableType, table: Table) -> tuple[IndexSpec, ...]:
 def extensible(type_: TableType, table: Table) -> Iterator[IndexSpec]:
     """The indexes that are there and can cover more rows than they do."""
     present = presence(table)
-    for spec in wanted(type_):
+    for spec in list_wanted_indexes(type_):
         if (spec.column, spec.kind) in present:
             late = table.uncovered(spec.column, spec.kind)
             if late and _can_learn(spec, table, late):

@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from omnigraph.commit.plan import TableWrite, WritePlan
-from omnigraph.commit.queues import Hold
+from omnigraph.commit.queues import HeldLocks
 from omnigraph.commit.sidecar import WriterKind
 from omnigraph.engine.attempt import attempt, commit_held
 from omnigraph.engine.engine import Engine
@@ -13,7 +13,7 @@ from omnigraph.ids import BranchName, CommitId, OperationId
 from omnigraph.manifest.publish import Published
 from omnigraph.manifest.records import CommitKind
 from omnigraph.manifest.view import View
-from omnigraph.storage.counters import carried
+from omnigraph.storage.counters import carry_context
 from omnigraph.values import dataclass
 
 A = TypeVar("A")
@@ -49,7 +49,7 @@ class Maintenance:
             _carry(self.engine, before, published)
         return published
 
-    def run_held(self, view: View, writes: Writes, hold: Hold) -> Published:
+    def run_held(self, view: View, writes: Writes, hold: HeldLocks) -> Published:
         """Commit what was prepared under turns that are held already."""
         published = commit_held(self.engine, self._plan(writes), hold)
         _carry(self.engine, view, published)
@@ -101,7 +101,7 @@ def each(
     turns = order if weigh is None else sorted(order, key=lambda n: weigh(found[n]), reverse=True)
     hands = min(engine.settings.maintenance_concurrency, len(found))
     with ThreadPoolExecutor(hands, "omnigraph-upkeep") as pool:
-        running = {number: pool.submit(carried(work), found[number]) for number in turns}
+        running = {number: pool.submit(carry_context(work), found[number]) for number in turns}
         return [running[number].result() for number in order]
 
 

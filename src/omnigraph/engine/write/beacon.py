@@ -23,7 +23,9 @@ def scratch_area(operation: OperationId) -> str:
 
 
 @contextmanager
-def shining(engine: Engine, operation: OperationId, *, lingers: bool = False) -> Iterator[str]:
+def keep_heartbeat(
+    engine: Engine, operation: OperationId, *, lingers: bool = False
+) -> Iterator[str]:
     """Keep a beacon and a directory for scratch files, given here, while a load runs; both go at its end.
 
     Tasks elsewhere may go on for a while after a load was broken off: then the beacon `lingers` until it expires, so
@@ -51,21 +53,21 @@ def shining(engine: Engine, operation: OperationId, *, lingers: bool = False) ->
             if broken_off and lingers:
                 engine.store.objects.delete_prefix(area)
             else:
-                put_out(engine.store.objects, operation)
+                remove_heartbeat(engine.store.objects, operation)
 
 
 def _renew(engine: Engine, operation: OperationId) -> None:
-    shine(engine.store.objects, operation, engine.runtime)
+    write_heartbeat(engine.store.objects, operation, engine.runtime)
 
 
-def shine(objects: Objects, operation: OperationId, runtime: Runtime) -> None:
+def write_heartbeat(objects: Objects, operation: OperationId, runtime: Runtime) -> None:
     """Let a beacon shine for a while, from whichever process writes for it."""
     expires = runtime.now_us() + int(BEACON_SECONDS * 1_000_000)
     text = json.dumps({"operation_id": operation, "expires_us": expires})
     objects.put(beacon_path(operation), text)
 
 
-def put_out(objects: Objects, operation: OperationId) -> None:
+def remove_heartbeat(objects: Objects, operation: OperationId) -> None:
     """Remove a beacon and the scratch files it spoke for."""
     objects.delete_prefix(scratch_area(operation))
     objects.delete(beacon_path(operation))

@@ -17,31 +17,41 @@ from omnigraph.limits import HELD_SPLIT_ROWS
 from omnigraph.manifest.records import lance_branch
 from omnigraph.manifest.view import View
 from omnigraph.pipeline.answers import (
-    Answer,
+    CheckPassed,
     Counted,
+    Discarded,
     Found,
-    Passed,
+    Message,
     Phase,
     Piece,
     PieceKind,
-    Unsure,
-    Unwrote,
-    Wrote,
-    heard,
+    Undecided,
+    WroteFragments,
+    decode,
 )
-from omnigraph.pipeline.checks import Job, are_distinct, check_step, recheck_step, shaped_splits
+from omnigraph.pipeline.checks import (
+    Job,
+    are_distinct,
+    check_step,
+    list_shaped_splits,
+    recheck_step,
+)
 from omnigraph.pipeline.decide import STRICT, decide_step
-from omnigraph.pipeline.ends import ends_step, seen_in_passing, seen_where_they_are
+from omnigraph.pipeline.ends import (
+    choose_checked_while_reading,
+    choose_local_endpoint_tables,
+    local_endpoints_step,
+)
 from omnigraph.pipeline.findings import Places, error_of, places_of
-from omnigraph.pipeline.meet import meet_step, met_where_they_are
-from omnigraph.pipeline.sides import Judgement
+from omnigraph.pipeline.meet import choose_local_id_tables, local_ids_step
+from omnigraph.pipeline.sides import KeyPlan
 from omnigraph.pipeline.splits import HeldSplit, Split, cut_table
 from omnigraph.pipeline.stage import Pieces, mark_splits, stage_step, write_splits
 from omnigraph.pipeline.steps import Runner, Step
 from omnigraph.storage.tables import Marked, Staged, TableAt, Tables, Written
 from omnigraph.values import dataclass
 
-_A = TypeVar("_A", bound=Answer)
+_A = TypeVar("_A", bound=Message)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +68,7 @@ class Checked:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settled:
+class KeyOutcome:
     """What keys decided: rows that lose, rows that replace committed ones, where those are, and who was asked."""
 
     losers: Pieces
@@ -85,31 +95,31 @@ class Bulk:
 
     # ---- deciding
 
-    def settle(self, view: View) -> Settled:
+    def settle(self, view: View) -> KeyOutcome:
         """Decide about every key, against what is committed; raise with every rule that is broken."""
         checked, merges = self.checked, self.job.kind is ChangeKind.MERGE
         sure = frozenset() if checked.ids else self._sure(view)
         judges = not merges and not checked.ids
-        first = self._judgement(view, identifies=True, judges=judges, sure=sure)
-        answers = self._identified(first)
+        first = self._make_key_plan(view, identifies=True, judges=judges, sure=sure)
+        answers = self._resolve_ids(first)
         found = _only(answers, Found)
         self._raise([*checked.ids, *found], Phase.IDS)
         pieces = _only(answers, Piece)
         losers, replaced = _by_part(pieces, PieceKind.LOSERS), _by_part(pieces, PieceKind.REPLACED)
         if merges or replaced:
             # Rows that lose, and committed ones that are replaced, are out of it when rules are asked.
-            later = self._judgement(view, losers=losers, replaced=replaced, sure=sure)
+            later = self._make_key_plan(view, losers=losers, replaced=replaced, sure=sure)
             strict = [one for one in found if one.order[0] == STRICT]
-            found = [*strict, *_only(self._decided(later), Found)] if later.has_rules else strict
+            found = [*strict, *_only(self._run_decide(later), Found)] if later.has_rules else strict
         self._raise([*self._values(losers), *found], Phase.RULES)
-        return Settled(
+        return KeyOutcome(
             losers=losers,
             matched=_by_part(pieces, PieceKind.MATCHED),
             replaced=replaced,
             consulted=first.consulted,
         )
 
-    def _judgement(
+    def _make_key_plan(
         self,
         view: View,
         *,
@@ -118,7 +128,7 @@ class Bulk:
         losers: Pieces | None = None,
         replaced: Pieces | None = None,
         sure: frozenset[TableKey] = frozenset(),
-    ) -> Judgement:
+    ) -> KeyPlan:
         entries = view.snapshot.entries
         wrong = {one.order[0] for one in self.checked.ids}
         rows = {
@@ -126,7 +136,7 @@ class Bulk:
             for table, count in self.checked.records.items()
             if (count or self.job.kind is ChangeKind.REPLACE) and self.job.rank(table) not in wrong
         }
-        return Judgement(
+        return KeyPlan(
             job=self.job,
             rows=rows,
             pins={key: entry.at for key, entry in entries.items()},
@@ -141,29 +151,31 @@ class Bulk:
 
     def _sure(self, view: View) -> frozenset[TableKey]:
         """Tables of edges whose ends are all there, as far as that is cheaper seen where they are."""
-        judgement, sure = self._judgement(view), self.checked.sure
-        edges = [edge for edge in seen_where_they_are(judgement) if edge.table_key not in sure]
+        judgement, sure = self._make_key_plan(view), self.checked.sure
+        edges = [
+            edge for edge in choose_local_endpoint_tables(judgement) if edge.table_key not in sure
+        ]
         if not edges:
             return sure
-        step = ends_step(judgement, self.checked.splits, edges)
-        doubtful = {one.table_key for one in _only(_run(self.runner, step), Unsure)}
+        step = local_endpoints_step(judgement, self.checked.splits, edges)
+        doubtful = {one.table_key for one in _only(_run(self.runner, step), Undecided)}
         return sure | frozenset(edge.table_key for edge in edges) - doubtful
 
-    def _identified(self, judgement: Judgement) -> Sequence[Answer]:
+    def _resolve_ids(self, judgement: KeyPlan) -> Sequence[Message]:
         """Settle ids, where they are given as far as tasks can hold them."""
-        tables = met_where_they_are(judgement)
+        tables = choose_local_id_tables(judgement)
         if not tables:
-            return self._decided(judgement)
-        met = _run(self.runner, meet_step(judgement, self.checked.splits, tables))
-        return [*met, *self._decided(replace(judgement, met=frozenset(tables)))]
+            return self._run_decide(judgement)
+        met = _run(self.runner, local_ids_step(judgement, self.checked.splits, tables))
+        return [*met, *self._run_decide(replace(judgement, met=frozenset(tables)))]
 
-    def _decided(self, judgement: Judgement) -> Sequence[Answer]:
+    def _run_decide(self, judgement: KeyPlan) -> Sequence[Message]:
         tables = {side.table_key for side in judgement.put}
         splits = [split for split in self.checked.splits if split.table_key in tables]
-        held = self._held(judgement)
+        held = self._cut_committed(judgement)
         return _run(self.runner, decide_step(judgement, splits, held)) if splits or held else ()
 
-    def _held(self, judgement: Judgement) -> list[HeldSplit]:
+    def _cut_committed(self, judgement: KeyPlan) -> list[HeldSplit]:
         tables = self.engine.store.tables
         found: list[HeldSplit] = []
         for table in sorted({side.table_key for side in judgement.gathered}):
@@ -189,13 +201,13 @@ class Bulk:
         if header.is_spent(view):
             return None
         settled = self.settle(view)
-        tables = self._judgement(view).tables
+        tables = self._make_key_plan(view).tables
         if not tables:
             return None
         branch = lance_branch(view.branch)
         sites = {table: view.snapshot.entry(table).at for table in tables}
         own = {table: at for table, at in sites.items() if at.branch == branch}
-        staged = self._staged(own, settled)
+        staged = self._stage_tables(own, settled)
         fail(Failpoint.PREPARED)
         return WritePlan(
             kind=header.kind,
@@ -219,37 +231,41 @@ class Bulk:
         at: TableAt,
         branch: str | None,
         staged: Staged | None,
-        settled: Settled,
+        settled: KeyOutcome,
     ) -> TableWrite:
         strict = self.job.kind.is_strict
         if staged is not None:
             return TableWrite(table_key=table, base=at, strict=strict, staged=staged)
         # Fragments lie beside the branch they belong to, so that they are written once it is there.
-        step = partial(self._forked, table, settled)
+        step = partial(self._stage_on_fork, table, settled)
         return TableWrite(table_key=table, base=at, strict=strict, steps=(step,), fork=branch)
 
-    def _forked(self, table: TableKey, settled: Settled, tables: Tables, at: TableAt) -> Staged:
-        return self._staged({table: at}, settled)[table]
+    def _stage_on_fork(
+        self, table: TableKey, settled: KeyOutcome, tables: Tables, at: TableAt
+    ) -> Staged:
+        return self._stage_tables({table: at}, settled)[table]
 
-    def _staged(
-        self, sites: Mapping[TableKey, TableAt], settled: Settled
+    def _stage_tables(
+        self, sites: Mapping[TableKey, TableAt], settled: KeyOutcome
     ) -> dict[TableKey, Staged]:
         """Write everything that goes to these versions, and describe it."""
-        found = self._kept(sites)
+        found = self._find_kept_fragments(sites)
         rest = {table: at for table, at in sites.items() if table not in found}
         splits = [split for split in self.checked.splits if split.table_key in rest]
         writes = write_splits(splits, rest, settled.losers, settled.matched, self._share)
         replaced = {key: pieces for key, pieces in settled.replaced.items() if key[0] in sites}
         marks = mark_splits(sites, replaced, self._share)
         answers = _run(self.runner, stage_step(self.job, writes, marks)) if writes or marks else ()
-        found |= self._written(rest, _only(answers, Wrote), len(writes))
-        marked = _marked(_only(answers, Unwrote), len(marks))
+        found |= self._collect_fragments(rest, _only(answers, WroteFragments), len(writes))
+        marked = _collect_marks(_only(answers, Discarded), len(marks))
         return {
-            table: self._described(table, at, found[table], marked[table], settled)
+            table: self._describe_staged(table, at, found[table], marked[table], settled)
             for table, at in sites.items()
         }
 
-    def _kept(self, sites: Mapping[TableKey, TableAt]) -> dict[TableKey, list[Written]]:
+    def _find_kept_fragments(
+        self, sites: Mapping[TableKey, TableAt]
+    ) -> dict[TableKey, list[Written]]:
         """Fragments that an earlier attempt wrote."""
         return {
             table: self.appended[at.path, at.branch]
@@ -257,8 +273,8 @@ class Bulk:
             if (at.path, at.branch) in self.appended
         }
 
-    def _written(
-        self, sites: Mapping[TableKey, TableAt], wrote: Sequence[Wrote], tasks: int
+    def _collect_fragments(
+        self, sites: Mapping[TableKey, TableAt], wrote: Sequence[WroteFragments], tasks: int
     ) -> dict[TableKey, list[Written]]:
         """Fragments by table, in the order of the input; those of an append are kept for another attempt."""
         _require_all([one.number for one in wrote], range(tasks), "stage")
@@ -274,13 +290,13 @@ class Bulk:
         """Into how many parts the splits of a table are put together; every one by itself when there are other hands."""
         return self.engine.settings.load_concurrency if self.runner.engine == "local" else None
 
-    def _described(
+    def _describe_staged(
         self,
         table: TableKey,
         at: TableAt,
         written: Sequence[Written],
         marked: Sequence[Marked],
-        settled: Settled,
+        settled: KeyOutcome,
     ) -> Staged:
         self._require_counts(table, written, marked, settled)
         tables = self.engine.store.tables
@@ -293,7 +309,7 @@ class Bulk:
         table: TableKey,
         written: Sequence[Written],
         marked: Sequence[Marked],
-        settled: Settled,
+        settled: KeyOutcome,
     ) -> None:
         """Every row that counts was written once, every replaced one marked once; else nothing is committed."""
         expected = self.records[table] - _rows(settled.losers, table)
@@ -308,9 +324,9 @@ class Bulk:
 
 def check(engine: Engine, job: Job, runner: Runner, splits: Sequence[Split]) -> Bulk:
     """Read an input for the first time; raise with everything that is wrong with its records."""
-    look = seen_in_passing(job, splits)
+    look = choose_checked_while_reading(job, splits)
     answers = _run(runner, check_step(job, splits, None if look is None else look.passing))
-    passed = _only(answers, Passed)
+    passed = _only(answers, CheckPassed)
     _require_all([one.split for one in passed], [split.number for split in splits], "check")
     places, found = places_of(splits, passed), _only(answers, Found)
     error = error_of(found, Phase.READ, places, job.catalog)
@@ -321,7 +337,7 @@ def check(engine: Engine, job: Job, runner: Runner, splits: Sequence[Split]) -> 
     for one in counted:
         of_tables[one.table_key].append(one)
     checked = Checked(
-        splits=shaped_splits(splits, counted),
+        splits=list_shaped_splits(splits, counted),
         records={key: sum(one.rows for one in of_tables[key]) for key in sorted(of_tables)},
         distinct=frozenset(key for key, parts in of_tables.items() if are_distinct(parts)),
         sure=frozenset(key for key, parts in of_tables.items() if all(one.sure for one in parts)),
@@ -335,11 +351,11 @@ def check(engine: Engine, job: Job, runner: Runner, splits: Sequence[Split]) -> 
 # ---- answers
 
 
-def _run(runner: Runner, step: Step) -> Sequence[Answer]:
-    return heard(runner.run(step))
+def _run(runner: Runner, step: Step) -> Sequence[Message]:
+    return decode(runner.run(step))
 
 
-def _only(answers: Iterable[Answer], kind: type[_A]) -> list[_A]:
+def _only(answers: Iterable[Message], kind: type[_A]) -> list[_A]:
     return [answer for answer in answers if isinstance(answer, kind)]
 
 
@@ -351,7 +367,7 @@ def _require_all(actual: Sequence[int], expected: Sequence[int], step: str) -> N
         )
 
 
-def _marked(answers: Sequence[Unwrote], tasks: int) -> Mapping[TableKey, list[Marked]]:
+def _collect_marks(answers: Sequence[Discarded], tasks: int) -> Mapping[TableKey, list[Marked]]:
     _require_all([one.number for one in answers], range(tasks), "stage")
     found: defaultdict[TableKey, list[Marked]] = defaultdict(list)
     for one in answers:

@@ -11,14 +11,14 @@ from omnigraph.engine.write.sources import (
     FrameFile,
     FrameSource,
     FrameStream,
-    Given,
     LineFile,
+    LoadSource,
     Records,
     Source,
     Stream,
 )
 from omnigraph.errors import InternalError
-from omnigraph.pipeline.reading import packed
+from omnigraph.pipeline.reading import pack_frame
 from omnigraph.pipeline.splits import (
     NO_BOUND,
     Grain,
@@ -58,7 +58,7 @@ Spool = Callable[[Iterator[pa.Table]], Iterator[Portion]]
 """Keeps the parts of a frame that comes only once."""
 
 
-def measure(given: Given) -> Size:
+def measure(given: LoadSource) -> Size:
     """Say how large an input is; of what comes once, as far as it was read."""
     grain = grain_of(NO_BOUND, 0)
     portions = [one for source in given.sources for one in _portions(source, grain, None, None)]
@@ -69,7 +69,7 @@ def measure(given: Given) -> Size:
 
 
 def cut(
-    given: Given, grain: Grain, spread: Spread | None = None, spool: Spool | None = None
+    given: LoadSource, grain: Grain, spread: Spread | None = None, spool: Spool | None = None
 ) -> tuple[Split, ...]:
     """Cut every source into tasks, the small ones together."""
     splits = (
@@ -103,13 +103,15 @@ def _portions(
             yield from spool(source.parts(grain.bytes))
         case Stream() if spool is not None:
             yield from (
-                Portion(SpilledLines(one), n) for one, n in _kept(spool, source, grain.bytes)
+                Portion(SpilledLines(one), n)
+                for one, n in _spool_source(spool, source, grain.bytes)
             )
         case Stream():
             yield Portion(SpilledLines(""), source.ahead_bytes)
         case Records() if spool is not None:
             yield from (
-                Portion(SpilledRecords(one), n) for one, n in _kept(spool, source, grain.bytes)
+                Portion(SpilledRecords(one), n)
+                for one, n in _spool_source(spool, source, grain.bytes)
             )
         case Records():
             yield Portion(SpilledRecords(""), source.ahead_bytes, source.ahead_rows)
@@ -140,25 +142,27 @@ def _split(source: Source, portion: Portion, place: int, part: int) -> Split:
     )
 
 
-def _kept(spool: Spool, source: Stream | Records, bytes_max: int) -> Iterator[tuple[str, int]]:
+def _spool_source(
+    spool: Spool, source: Stream | Records, bytes_max: int
+) -> Iterator[tuple[str, int]]:
     """The scratch files that keep the parts of a source, and their sizes."""
     for portion in spool(source.parts(bytes_max)):
         assert isinstance(portion.content, Spilled), "a spool keeps parts in scratch files"
         yield portion.content.path, portion.bytes
 
 
-def spooled(parts: Iterator[pa.Table], store: Store, area: str) -> Iterator[Portion]:
+def spool_stream(parts: Iterator[pa.Table], store: Store, area: str) -> Iterator[Portion]:
     """Keep the parts of a stream in scratch files, as they come."""
     for number, rows in enumerate(parts):
         path = f"{area}/stream-{SYSTEM.new_id()}-{number}.lance"
-        store.scratch.write(path, packed(rows))
+        store.scratch.write(path, pack_frame(rows))
         yield Portion(Spilled(path), rows.nbytes, rows.num_rows)
 
 
-def spilled(split: Split, store: Store, area: str) -> Split:
+def spill_split(split: Split, store: Store, area: str) -> Split:
     """The same split as other processes can read it: rows in memory go to a scratch file."""
     if not isinstance(split.content, InMemory):
         return split
     path = f"{area}/frame-{split.number}.lance"
-    store.scratch.write(path, packed(split.content.rows))
+    store.scratch.write(path, pack_frame(split.content.rows))
     return replace(split, content=Spilled(path))

@@ -12,19 +12,19 @@ from omnigraph.commit.constraints import violations
 from omnigraph.commit.plan import WritePlan
 from omnigraph.engine.attempt import attempt
 from omnigraph.engine.engine import Engine
-from omnigraph.engine.write.beacon import shining
+from omnigraph.engine.write.beacon import keep_heartbeat
 from omnigraph.engine.write.bulk import Bulk, check
 from omnigraph.engine.write.committed import SnapshotRows
-from omnigraph.engine.write.cutting import Size, Spread, cut, measure, spilled, spooled
+from omnigraph.engine.write.cutting import Size, Spread, cut, measure, spill_split, spool_stream
 from omnigraph.engine.write.prepare import Header
-from omnigraph.engine.write.sources import Given, take
-from omnigraph.engine.write.writing import Writing, committed_rows
+from omnigraph.engine.write.sources import LoadSource, take
+from omnigraph.engine.write.writing import Writing, open_committed_rows
 from omnigraph.errors import ReadSetConflict, UserInputError
 from omnigraph.ids import BranchName, LoadMode, TableKey
 from omnigraph.manifest.records import GraphCommit
 from omnigraph.manifest.view import View
 from omnigraph.pipeline.checks import Here, Job
-from omnigraph.pipeline.home import Home
+from omnigraph.pipeline.home import StoreLocation
 from omnigraph.pipeline.intake import Intake
 from omnigraph.pipeline.local import LocalRunner
 from omnigraph.pipeline.splits import Portion, Split, grain_of
@@ -51,12 +51,12 @@ def change_kind(mode: str) -> ChangeKind:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class RunnerChoice:
     """Who does a load and why; without a runner it is done in memory. `spread` cuts frames that are elsewhere."""
 
     runner: Runner | None
     reason: str
-    spread: "Callable[[Any, Home, str], Sequence[Portion]] | None" = None
+    spread: "Callable[[Any, StoreLocation, str], Sequence[Portion]] | None" = None
 
     @property
     def engine(self) -> str:
@@ -64,17 +64,17 @@ class Choice:
         return "local" if self.runner is None else self.runner.engine
 
 
-Choose = Callable[[Size], Choice]
+Choose = Callable[[Size], RunnerChoice]
 """Chooses by size; of what comes once, that is what was read ahead."""
 
 
-def choose_here(engine: Engine, size: Size) -> Choice:
+def choose_here(engine: Engine, size: Size) -> RunnerChoice:
     """Choose without leaving this process: in memory when the input is small, else by threads in steps."""
     if not is_large(engine, size):
-        return Choice(None, f"{told(size)} are little enough for memory")
+        return RunnerChoice(None, f"{spell_size(size)} are little enough for memory")
     # More hands than cores would only hold more in memory.
     hands = min(engine.settings.load_concurrency, os.cpu_count() or 1)
-    return Choice(LocalRunner(hands), f"{told(size)}, in steps")
+    return RunnerChoice(LocalRunner(hands), f"{spell_size(size)}, in steps")
 
 
 def is_large(engine: Engine, size: Size) -> bool:
@@ -83,7 +83,7 @@ def is_large(engine: Engine, size: Size) -> bool:
     return size.bytes > settings.small_work_bytes or size.rows > settings.small_work_rows
 
 
-def told(size: Size) -> str:
+def spell_size(size: Size) -> str:
     """A size in words."""
     rows = f" and {size.rows} rows" if size.rows else ""
     return f"{size.bytes} bytes{rows} of input"
@@ -93,7 +93,7 @@ def told(size: Size) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Order:
+class LoadRequest:
     """What is asked of a load: how it writes, on which schema, under which name."""
 
     kind: ChangeKind
@@ -108,7 +108,7 @@ class Order:
             raise ReadSetConflict("the schema", self.contract.ir_hash, view.contract.ir_hash)
 
 
-class Brought(Protocol):
+class CheckedLoad(Protocol):
     """An input that was read and found right by itself."""
 
     @property
@@ -126,9 +126,9 @@ class Brought(Protocol):
 
 
 @contextmanager
-def bringing(
-    engine: Engine, given: Given, order: Order, choose: Choose | None = None
-) -> Iterator[tuple[Brought, Choice]]:
+def check_load(
+    engine: Engine, given: LoadSource, order: LoadRequest, choose: Choose | None = None
+) -> Iterator[tuple[CheckedLoad, RunnerChoice]]:
     """Read everything that is given, the way that suits it; raise with all that is wrong."""
     settings = engine.settings
     given = given.read_ahead(settings.small_work_bytes, settings.small_work_rows)
@@ -136,18 +136,22 @@ def bringing(
     size = measure(given) if foreign is None else Size(bytes=0, rows=0, foreign=foreign)
     choice = choose_here(engine, size) if choose is None else choose(size)
     if engine.read_only and choice.runner is not None:
-        choice = Choice(None, "a graph that is opened to be read keeps no scratch files")
+        choice = RunnerChoice(None, "a graph that is opened to be read keeps no scratch files")
     if foreign is None and choice.runner is None:
         yield _in_memory(engine, given, order), choice
         return
-    with shining(engine, order.header.operation_id, lingers=choice.engine != "local") as area:
+    with keep_heartbeat(
+        engine, order.header.operation_id, lingers=choice.engine != "local"
+    ) as area:
         yield (
             _in_steps(engine, _splits(engine, given, size, choice, area), order, choice, area),
             choice,
         )
 
 
-def _splits(engine: Engine, given: Given, size: Size, choice: Choice, area: str) -> Sequence[Split]:
+def _splits(
+    engine: Engine, given: LoadSource, size: Size, choice: RunnerChoice, area: str
+) -> Sequence[Split]:
     """Splits as the workers of a runner can read them: frames in memory are kept beside the graph for others."""
     if choice.runner is None or (size.foreign is not None and choice.spread is None):
         raise UserInputError(
@@ -157,14 +161,14 @@ def _splits(engine: Engine, given: Given, size: Size, choice: Choice, area: str)
     # Of what is elsewhere the size is not known before it is cut there.
     workers = 1 if size.foreign is not None else choice.runner.workers
     grain = grain_of(engine.settings.split_bytes, size.bytes, size.rows, workers)
-    spool = partial(spooled, store=engine.store, area=area)
+    spool = partial(spool_stream, store=engine.store, area=area)
     splits = cut(given, grain, _spread(engine, choice, area), spool)
     if choice.engine == "local":
         return splits
-    return [spilled(split, engine.store, area) for split in splits]
+    return [spill_split(split, engine.store, area) for split in splits]
 
 
-def _spread(engine: Engine, choice: Choice, area: str) -> Spread | None:
+def _spread(engine: Engine, choice: RunnerChoice, area: str) -> Spread | None:
     spread = choice.spread
     return None if spread is None else lambda frame: spread(frame, engine.home, area)
 
@@ -177,13 +181,13 @@ class HeldLoad:
     """An input that is held in memory."""
 
     engine: Engine
-    order: Order
+    order: LoadRequest
     changes: Changes
     records: Mapping[TableKey, int]
 
     def require_fit(self, view: View) -> None:
         """Raise with every rule that the load would break on a view."""
-        found = violations(self.changes, committed_rows(self.engine, view), view.catalog)
+        found = violations(self.changes, open_committed_rows(self.engine, view), view.catalog)
         if found:
             raise found.error()
 
@@ -197,7 +201,7 @@ class HeldLoad:
         return Writing(self.engine, self.order.header).run(branch, changes)
 
 
-def _in_memory(engine: Engine, given: Given, order: Order) -> HeldLoad:
+def _in_memory(engine: Engine, given: LoadSource, order: LoadRequest) -> HeldLoad:
     intake = Intake(order.contract.catalog)
     for source in given.sources:
         take(source, intake)
@@ -213,7 +217,7 @@ class SteppedLoad:
     """An input that many hands read again whenever it is needed."""
 
     engine: Engine
-    order: Order
+    order: LoadRequest
     bulk: Bulk
 
     @property
@@ -238,7 +242,7 @@ class SteppedLoad:
 
 
 def _in_steps(
-    engine: Engine, splits: Sequence[Split], order: Order, choice: Choice, area: str
+    engine: Engine, splits: Sequence[Split], order: LoadRequest, choice: RunnerChoice, area: str
 ) -> SteppedLoad:
     assert choice.runner is not None, "steps have someone to run them"
     job = Job(

@@ -30,7 +30,7 @@ from omnigraph.compile.checked import (
 from omnigraph.compile.coerce import coerce
 from omnigraph.engine.read.compare import compare_value
 from omnigraph.engine.read.pushdown import sql
-from omnigraph.engine.read.reader import repeated
+from omnigraph.engine.read.reader import repeat_value
 from omnigraph.engine.write.committed import SnapshotRows
 from omnigraph.errors import Problem, data_error
 from omnigraph.pipeline.columns import blob
@@ -91,7 +91,7 @@ def _value(value: AssignedValue, mutating: Mutating) -> object:
             return mutating.now
 
 
-def _stored(type_: TableType, assign: Assign, mutating: Mutating) -> object:
+def _resolve_value(type_: TableType, assign: Assign, mutating: Mutating) -> object:
     """The value a property will hold, or the refusal that names it."""
     value = _value(assign.value, mutating)
     found = blob(value) if assign.type.is_blob and value is not None else fit(value, assign.type)
@@ -117,7 +117,7 @@ def _property_type(type_: TableType, name: str) -> PropertyType:
 
 def _insert(statement: CheckedInsert, mutating: Mutating) -> None:
     type_ = _type(statement.type_name, statement.kind, mutating.catalog)
-    values = {a.property: _stored(type_, a, mutating) for a in statement.assignments}
+    values = {a.property: _resolve_value(type_, a, mutating) for a in statement.assignments}
     _require_values(type_, values)
     is_keyed = isinstance(type_, NodeType) and type_.key is not None
     values["id"] = (
@@ -161,11 +161,11 @@ def _key(type_: NodeType, values: Mapping[str, object]) -> str:
 def _update(statement: CheckedUpdate, mutating: Mutating) -> None:
     type_ = mutating.catalog.nodes[statement.type_name]
     _refuse_keys(type_, statement.assignments)
-    values = {a.property: _stored(type_, a, mutating) for a in statement.assignments}
+    values = {a.property: _resolve_value(type_, a, mutating) for a in statement.assignments}
     rows = _matching_rows(type_, statement.where, mutating)
     for name, value in values.items():
         place = rows.schema.get_field_index(name)
-        filled = repeated(value, type_.properties[name].type, rows.num_rows)
+        filled = repeat_value(value, type_.properties[name].type, rows.num_rows)
         rows = rows.set_column(place, type_.schema.field(name), filled)
     mutating.pending.put(type_, rows, ChangeKind.UPDATE)
     mutating.counts.nodes += rows.num_rows
@@ -195,7 +195,7 @@ def _refuse_keys(type_: NodeType, assignments: Sequence[Assign]) -> None:
 
 def _delete(statement: CheckedDelete, mutating: Mutating) -> None:
     type_ = _type(statement.type_name, statement.kind, mutating.catalog)
-    ids = _committed_ids(type_, statement.where, mutating)
+    ids = _read_committed_ids(type_, statement.where, mutating)
     removed = mutating.pending.delete(type_, ids)
     if isinstance(type_, EdgeType):
         mutating.counts.edges += removed
@@ -217,7 +217,7 @@ def _cascade(edge: EdgeType, node: TableType, ids: pa.Array, mutating: Mutating)
 # ---- what a predicate matches
 
 
-def _committed_ids(type_: TableType, where: Where, mutating: Mutating) -> pa.Array:
+def _read_committed_ids(type_: TableType, where: Where, mutating: Mutating) -> pa.Array:
     """Ids of committed rows that satisfy a predicate."""
     value = _value(where.value, mutating)
     if value is None:
@@ -228,7 +228,7 @@ def _committed_ids(type_: TableType, where: Where, mutating: Mutating) -> pa.Arr
     return column(_satisfying(type_, where, value, ["id"], mutating), "id")
 
 
-def _committed_rows(type_: NodeType, where: Where, mutating: Mutating) -> pa.Table:
+def _read_committed_rows(type_: NodeType, where: Where, mutating: Mutating) -> pa.Table:
     """Whole committed rows that satisfy a predicate."""
     value = _value(where.value, mutating)
     if value is None:
@@ -272,7 +272,7 @@ def _holds(rows: pa.Table, where: Where, value: object) -> pa.Array:
 
 def _matching_rows(type_: NodeType, where: Where, mutating: Mutating) -> pa.Table:
     """Whole rows that satisfy a predicate: pending ones, and committed ones they do not hide."""
-    committed = _committed_rows(type_, where, mutating)
+    committed = _read_committed_rows(type_, where, mutating)
     pending = mutating.pending.rows(type_)
     value = _value(where.value, mutating)
     if not pending.num_rows or value is None:

@@ -13,7 +13,7 @@ from omnigraph.logs import get_logger
 from omnigraph.manifest.records import CommitKind, lance_branch
 from omnigraph.manifest.snapshot import Entry
 from omnigraph.manifest.view import View
-from omnigraph.storage.counters import carried
+from omnigraph.storage.counters import carry_context
 from omnigraph.storage.tables import Staged, TableAt, Tables
 from omnigraph.values import dataclass
 
@@ -84,7 +84,7 @@ def _stage_all(
         writes = [stage(every[0])]
     else:
         # This thread only waits: as many tables are staged at once as the pool has threads.
-        waiting = [hands.submit(carried(stage), change) for change in every]
+        waiting = [hands.submit(carry_context(stage), change) for change in every]
         writes = [future.result() for future in waiting]
     return tuple(write for write in writes if write is not None)
 
@@ -92,7 +92,7 @@ def _stage_all(
 def _table_write(view: View, change: TableChange, committed: SnapshotRows) -> TableWrite | None:
     entry = view.snapshot.entry(change.type.table_key)
     branch = lance_branch(view.branch)
-    kind = _staged_as(change, entry, committed)
+    kind = _choose_staging(change, entry, committed)
     if entry.at.branch != branch:
         return TableWrite(
             table_key=entry.table_key,
@@ -109,7 +109,7 @@ def _table_write(view: View, change: TableChange, committed: SnapshotRows) -> Ta
     )
 
 
-def _staged_as(change: TableChange, entry: Entry, committed: SnapshotRows) -> ChangeKind:
+def _choose_staging(change: TableChange, entry: Entry, committed: SnapshotRows) -> ChangeKind:
     """An upsert that meets none of its ids is an append: nothing is looked up, nothing is marked deleted."""
     if change.kind is ChangeKind.MERGE and committed.holds_none_of(entry.table_key, change.ids):
         return ChangeKind.APPEND

@@ -14,7 +14,7 @@ from omnigraph.limits import RECORDS_TYPED
 from omnigraph.pipeline.frames import read_frame, take_frame
 from omnigraph.pipeline.intake import Intake
 from omnigraph.pipeline.lines import Texts, take_file, take_row_file, take_texts, texts_of
-from omnigraph.pipeline.parcels import parcel, weight
+from omnigraph.pipeline.parcels import encode_records, estimate_bytes
 from omnigraph.pipeline.reading import TEXT
 from omnigraph.pipeline.records import as_record, take_records
 from omnigraph.pipeline.splits import Portion
@@ -145,7 +145,7 @@ class Records:
     @property
     def ahead_bytes(self) -> int:
         """About how much was asked for."""
-        return sum(map(weight, self.ahead))
+        return sum(map(estimate_bytes, self.ahead))
 
     @property
     def ahead_rows(self) -> int:
@@ -159,17 +159,17 @@ class Records:
     def parts(self, bytes_max: int) -> Iterator[pa.Table]:
         """Every record, put together until they are worth a file."""
         held: list[Any] = []
-        for batch in chain(self.ahead, batched(self.rest)):
+        for batch in chain(self.ahead, batch_records(self.rest)):
             held += batch
-            room = max(1, bytes_max * len(batch) // max(1, weight(batch)))
+            room = max(1, bytes_max * len(batch) // max(1, estimate_bytes(batch)))
             while len(held) >= room:
-                yield parcel(held[:room])
+                yield encode_records(held[:room])
                 held = held[room:]
         if held:
-            yield parcel(held)
+            yield encode_records(held)
 
 
-def batched(records: Iterator[Any]) -> Iterator[list[Any]]:
+def batch_records(records: Iterator[Any]) -> Iterator[list[Any]]:
     """Records some at a time."""
     while batch := list(islice(records, RECORDS_TYPED)):
         yield batch
@@ -179,13 +179,13 @@ Source = LineFile | FrameFile | FrameSource | FrameStream | ForeignFrame | Strea
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class LoadSource:
     """Everything a load brings, in order, and what messages call it."""
 
     sources: tuple[Source, ...]
     name: str = "the input"
 
-    def read_ahead(self, bytes_max: int, rows_max: int) -> "Given":
+    def read_ahead(self, bytes_max: int, rows_max: int) -> "LoadSource":
         """The same, with streams that end before a bound in memory, and others read up to it."""
         return replace(
             self, sources=tuple(_ahead(one, bytes_max, rows_max) for one in self.sources)
@@ -227,9 +227,9 @@ def _lines_ahead(stream: Stream, bytes_max: int) -> Stream:
 
 def _records_ahead(records: Records, bytes_max: int, rows_max: int) -> Records:
     held, size, rows = list(records.ahead), records.ahead_bytes, records.ahead_rows
-    for batch in batched(records.rest):
+    for batch in batch_records(records.rest):
         held.append(batch)
-        size += weight(batch)
+        size += estimate_bytes(batch)
         rows += len(batch)
         if size > bytes_max or rows > rows_max:
             break
@@ -247,22 +247,24 @@ def _frame_ahead(stream: FrameStream, bytes_max: int, rows_max: int) -> FrameSou
     return FrameSource(pa.concat_tables(held), stream.type)
 
 
-def given_by(source: Any, catalog: Catalog) -> Given:
+def identify_source(source: Any, catalog: Catalog) -> LoadSource:
     """Tell what a source is; only names and kinds are looked at."""
     if isinstance(source, Mapping):
         found = (
-            one for name, frame in source.items() for one in _typed(catalog.table(str(name)), frame)
+            one
+            for name, frame in source.items()
+            for one in _type_sources(catalog.table(str(name)), frame)
         )
-        return Given(tuple(found))
+        return LoadSource(tuple(found))
     if isinstance(source, str | Path):
-        return Given(tuple(_record_files([source])), f"'{source}'")
+        return LoadSource(tuple(_record_files([source])), f"'{source}'")
     if isinstance(source, list | tuple) and source and _are_paths(source):
-        return Given(tuple(_record_files(source)), ", ".join(f"'{one}'" for one in source))
+        return LoadSource(tuple(_record_files(source)), ", ".join(f"'{one}'" for one in source))
     if hasattr(source, "readlines"):
         stream = Stream(name=str(getattr(source, "name", "stream")), rest=texts_of(source))
-        return Given((stream,), f"'{getattr(source, 'name', 'the stream')}'")
+        return LoadSource((stream,), f"'{getattr(source, 'name', 'the stream')}'")
     if isinstance(source, Iterable) and not isinstance(source, bytes | bytearray):
-        return Given((Records(iter(source)),))
+        return LoadSource((Records(iter(source)),))
     raise UserInputError(
         f"cannot load from a {type(source).__name__}: give a path, records, or a mapping of type names "
         "to frames; no changes were made"
@@ -334,22 +336,22 @@ def _files(path: Path, suffixes: tuple[str, ...], what: str) -> list[Path]:
 # ---- what belongs to one type
 
 
-def _typed(type_: TableType, frame: Any) -> Iterator[Source]:
+def _type_sources(type_: TableType, frame: Any) -> Iterator[Source]:
     if isinstance(frame, str | Path):
-        yield from _typed_files(type_, [frame])
+        yield from _type_files(type_, [frame])
     elif isinstance(frame, list | tuple) and frame and _are_paths(frame):
-        yield from _typed_files(type_, frame)
+        yield from _type_files(type_, frame)
     elif isinstance(frame, list | tuple):
         yield Records(iter(frame), type_)
     elif isinstance(frame, SpilledFrame) or type(frame).__module__.startswith("pyspark."):
         yield ForeignFrame(frame, type_)
     elif isinstance(frame, pa.RecordBatchReader):
-        yield FrameStream(frame.schema.empty_table(), _told(frame, type_), type_)
+        yield FrameStream(frame.schema.empty_table(), _translate_errors(frame, type_), type_)
     else:
         yield FrameSource(read_frame(frame, type_), type_)
 
 
-def _told(reader: pa.RecordBatchReader, type_: TableType) -> Iterator[pa.RecordBatch]:
+def _translate_errors(reader: pa.RecordBatchReader, type_: TableType) -> Iterator[pa.RecordBatch]:
     """The batches of a stream; what it fails with is told as what it is."""
     try:
         yield from reader
@@ -358,7 +360,7 @@ def _told(reader: pa.RecordBatchReader, type_: TableType) -> Iterator[pa.RecordB
         raise UserInputError(f"{where} cannot be read: {error}; no changes were made") from error
 
 
-def _typed_files(type_: TableType, given: Sequence[str | Path]) -> Iterator[Source]:
+def _type_files(type_: TableType, given: Sequence[str | Path]) -> Iterator[Source]:
     paths = [
         path
         for one in given

@@ -12,10 +12,10 @@ from omnigraph.engine import branching
 from omnigraph.engine.attempt import enter
 from omnigraph.engine.engine import Engine
 from omnigraph.engine.write.committed import SnapshotRows
-from omnigraph.engine.write.load import Brought, Choose, Order, bringing, change_kind
+from omnigraph.engine.write.load import CheckedLoad, Choose, LoadRequest, change_kind, check_load
 from omnigraph.engine.write.mutate import Counts, Mutating, run_statements
 from omnigraph.engine.write.prepare import Header
-from omnigraph.engine.write.sources import given_by
+from omnigraph.engine.write.sources import identify_source
 from omnigraph.engine.write.writing import Writing
 from omnigraph.errors import NotFound, QueryError, UserInputError
 from omnigraph.ids import MAIN, BranchName, CommitId, OperationId, TableKey
@@ -88,7 +88,7 @@ def mutate(
     """Run a mutation: all of its statements in one commit, or none."""
     engine.require_writable("mutate")
     target = branch_name(branch, "mutate")
-    compiled = _compiled(engine, source, name)
+    compiled = _compile_mutation(engine, source, name)
     values = arguments(compiled, params)
     now = datetime_of(engine.runtime.now_us() // 1000 * 1000)
     write = header(engine, WriterKind.MUTATION, CommitKind.MUTATION, actor, if_commit)
@@ -112,7 +112,7 @@ def mutate(
     return Mutated(query_name=compiled.name, branch=target, counts=counts, commit=commit)
 
 
-def _compiled(engine: Engine, source: Source, name: str | None) -> CheckedMutation:
+def _compile_mutation(engine: Engine, source: Source, name: str | None) -> CheckedMutation:
     """Compile against the schema that is known: a bad mutation is refused before anything is asked of the store."""
     held = engine.contracts.held
     if held is not None:
@@ -153,8 +153,8 @@ def load(
     contract = engine.contracts.current().contract
     if from_branch is None:
         _require_branch(engine, target)
-    given = given_by(source, contract.catalog)
-    order = Order(
+    given = identify_source(source, contract.catalog)
+    order = LoadRequest(
         kind=kind,
         contract=contract,
         header=header(engine, WriterKind.LOAD, CommitKind.LOAD, actor, batch_id=batch_id),
@@ -171,7 +171,7 @@ def load(
             commit=None,
             repeated=True,
         )
-    with bringing(engine, given, order, choose) as (brought, choice):
+    with check_load(engine, given, order, choose) as (brought, choice):
         done = Loaded(
             branch=target,
             branch_created=False,
@@ -207,7 +207,9 @@ def _refuse_empty(done: Loaded, kind: ChangeKind, allow_empty: bool) -> None:
         )
 
 
-def _create_missing(engine: Engine, target: BranchName, base: BranchName, brought: Brought) -> bool:
+def _create_missing(
+    engine: Engine, target: BranchName, base: BranchName, brought: CheckedLoad
+) -> bool:
     """Fork the target from its base when it is not there yet and the load will fit there."""
     if _is_there(engine, target):
         return False

@@ -29,7 +29,7 @@ class Writing:
         """Prepare and commit; None when there was nothing to write."""
 
         def prepared(view: View) -> WritePlan | None:
-            committed = committed_rows(self.engine, view)
+            committed = open_committed_rows(self.engine, view)
             found = changes(view, committed)
             self.prepared = (view, found)
             return prepare(view, found, committed, self.engine.hands, self.header)
@@ -51,6 +51,6 @@ class Writing:
                 self.engine.known.advance(base, after[table], change)
 
 
-def committed_rows(engine: Engine, view: View) -> SnapshotRows:
+def open_committed_rows(engine: Engine, view: View) -> SnapshotRows:
     """The rows of a view, for rules to look at."""
     return SnapshotRows(snapshot=view.snapshot, tables=engine.store.tables, known=engine.known)

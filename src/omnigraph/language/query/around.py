@@ -7,7 +7,7 @@ from omnigraph.language.query.codes import QueryCode, finding
 from omnigraph.language.query.place import HOPS, Opened
 from omnigraph.language.query.stuck import Stuck
 from omnigraph.language.query.tokens import END, OPEN_COMMENT, OPEN_STRING, STRAY, span_of
-from omnigraph.language.query.wording import brief, line_with, shown
+from omnigraph.language.query.wording import brief, line_with, render_token
 from omnigraph.language.query.words import HEADER
 from omnigraph.language.source import Diagnostic, Source, Span
 
@@ -72,7 +72,7 @@ def character(stuck: Stuck) -> Diagnostic | None:
     name = unicodedata.name(token, "") if len(token) == 1 and not token.isascii() else ""
     return stuck.refuse(
         QueryCode.CHARACTER,
-        f"{shown(token)}{f' ({name})' if name else ''} is not part of the language",
+        f"{render_token(token)}{f' ({name})' if name else ''} is not part of the language",
         label=_character_hint(stuck),
         expected=stuck.expected(),
     )
@@ -112,7 +112,7 @@ _FOREIGN = {
 def header(stuck: Stuck) -> Diagnostic | None:
     """A header that is unknown or misplaced."""
     if stuck.accepted == {"EXTENSIONS"}:
-        message = f"unknown header, 'use' before {shown(stuck.token)}"
+        message = f"unknown header, 'use' before {render_token(stuck.token)}"
     elif stuck.outside and stuck.token == "use":
         message = "a header stands before the first query, once"
     else:
@@ -128,7 +128,7 @@ def outside(stuck: Stuck) -> Diagnostic | None:
         return None
     word = stuck.token.lower()
     near = [] if word in _FOREIGN else did_you_mean(word, ["query"])
-    plain = f"expected a query declaration, found {shown(stuck.token)}{suggestion(near)}"
+    plain = f"expected a query declaration, found {render_token(stuck.token)}{suggestion(near)}"
     hint = _character_hint(stuck) if stuck.token.type == STRAY else None
     message, label = _FOREIGN.get(word, (plain, hint or _READS))
     return stuck.refuse(
@@ -147,7 +147,7 @@ def query_head(stuck: Stuck) -> Diagnostic | None:
         fix = "query name() {" if stuck.token in ("{", "(") else None
         return stuck.refuse(
             QueryCode.UNEXPECTED,
-            f"expected a name after 'query', found {shown(stuck.token)}",
+            f"expected a name after 'query', found {render_token(stuck.token)}",
             label="a query is addressed by its name",
             expected="a query name",
             fix=fix,
@@ -155,7 +155,7 @@ def query_head(stuck: Stuck) -> Diagnostic | None:
     if stuck.place.before.type == "QUERY":
         return stuck.refuse(
             QueryCode.PARAMETER_LIST,
-            f"expected '(' after the query name {shown(previous)}, found {shown(stuck.token)}",
+            f"expected '(' after the query name {render_token(previous)}, found {render_token(stuck.token)}",
             label="a query declares its parameters even when there are none",
             expected="'('",
             fix=f"query {brief(previous)}() {{",
@@ -163,26 +163,26 @@ def query_head(stuck: Stuck) -> Diagnostic | None:
     return None
 
 
-def still_open(stuck: Stuck) -> Diagnostic | None:
+def report_still_open(stuck: Stuck) -> Diagnostic | None:
     """The end of the text, the next query or the next part of a read inside something."""
     opened, previous = stuck.place.opened, stuck.place.previous
     if stuck.token.type == END:
         last = span_of(previous).end
-        return _unclosed(stuck, opened, Span(last, last), "the text ends")
+        return _report_unclosed(stuck, opened, Span(last, last), "the text ends")
     named = stuck.following[0].type in ("WORD", "TYPE")
     if stuck.kind == "QUERY" and named and stuck.place.query is not None:
-        what = f"query {shown(stuck.following[0])} begins"
-        return _unclosed(stuck, opened, span_of(stuck.token), what)
+        what = f"query {render_token(stuck.following[0])} begins"
+        return _report_unclosed(stuck, opened, span_of(stuck.token), what)
     if stuck.token == "{" and previous.type == "WORD" and previous in ("match", "return", "order"):
-        return _unclosed(stuck, opened[-1:], span_of(previous), f"'{previous} {{' begins")
+        return _report_unclosed(stuck, opened[-1:], span_of(previous), f"'{previous} {{' begins")
     return None
 
 
-def _unclosed(stuck: Stuck, opened: list[Opened], span: Span, what: str) -> Diagnostic:
-    names = [_opened(stuck.source, one) for one in reversed(opened[-OPENED_SHOWN_MAX:])]
+def _report_unclosed(stuck: Stuck, opened: list[Opened], span: Span, what: str) -> Diagnostic:
+    names = [_describe_opening(stuck.source, one) for one in reversed(opened[-OPENED_SHOWN_MAX:])]
     verb = "is" if len(names) == 1 else "are"
     inside = f"inside {', inside '.join(names)}, which {verb} not closed"
-    after = f"after {shown(stuck.place.previous)}, where more is needed"
+    after = f"after {render_token(stuck.place.previous)}, where more is needed"
     return finding(
         QueryCode.STILL_OPEN,
         span,
@@ -192,7 +192,7 @@ def _unclosed(stuck: Stuck, opened: list[Opened], span: Span, what: str) -> Diag
     )
 
 
-def _opened(source: Source, one: Opened) -> str:
+def _describe_opening(source: Source, one: Opened) -> str:
     line = source.position(span_of(one.token).start).line
     owner = "" if one.owner in (HOPS, str(one.token)) else f"{one.owner} "
     return f"'{owner}{one.token}' of line {line}"

@@ -8,7 +8,7 @@ from itertools import zip_longest
 
 from omnigraph.language.query.comments import Comment, Notes, core_count, notes_of
 from omnigraph.language.query.parse import parse_queries
-from omnigraph.language.query.spell import Speller, binding, param, quoted, traversal
+from omnigraph.language.query.spell import Speller, binding, param, quote, traversal
 from omnigraph.language.query.tree import (
     Binding,
     Clause,
@@ -118,7 +118,7 @@ class _Layout:
 
     def _query(self, query: Query) -> None:
         told = (("description", query.description), ("instruction", query.instruction))
-        annotations = [f"@{name}({quoted(text)})" for name, text in told if text is not None]
+        annotations = [f"@{name}({quote(text)})" for name, text in told if text is not None]
         self._head(query, "" if annotations else " {")
         if annotations:
             for annotation in annotations:

@@ -11,7 +11,7 @@ from omnigraph.language.query.build import ESCAPES
 from omnigraph.language.query.codes import QueryCode, finding
 from omnigraph.language.query.place import Place
 from omnigraph.language.query.tokens import span_of
-from omnigraph.language.query.wording import brief, line_with, shown
+from omnigraph.language.query.wording import brief, line_with, render_token
 from omnigraph.language.query.words import HEADER
 from omnigraph.language.source import Diagnostic, Source, Span
 from omnigraph.limits import PROBLEMS_SHOWN_MAX
@@ -95,7 +95,7 @@ def _variable(source: Source, place: Place, token: Token) -> Findings:
     yield finding(
         QueryCode.VARIABLE_CASE,
         span_of(token),
-        f"variable {shown(token)} starts with an upper-case letter",
+        f"variable {render_token(token)} starts with an upper-case letter",
         label="variables start with a lower-case letter or '_'",
         expected=brief(lower),
         fix=line_with(source, span_of(token), lower),
@@ -129,24 +129,30 @@ def _decimal(source: Source, place: Place, token: Token) -> Findings:
         yield _out_of_range(token, "floats go up to about 1.8e308")
 
 
-def _signed(source: Source, place: Place, token: Token) -> Findings:
+def _notice_sign(source: Source, place: Place, token: Token) -> Findings:
     whole = token.lstrip("-").isdigit()
     return _integer(source, place, token) if whole else _decimal(source, place, token)
 
 
 def _out_of_range(token: Token, range_: str) -> Diagnostic:
     return finding(
-        QueryCode.NUMBER, span_of(token), f"number {shown(token)} is out of range", expected=range_
+        QueryCode.NUMBER,
+        span_of(token),
+        f"number {render_token(token)} is out of range",
+        expected=range_,
     )
 
 
 def _annotation(source: Source, place: Place, token: Token) -> Findings:
     if token not in ANNOTATIONS:
-        message, label = f"unknown annotation {shown(token)} of a query", None
+        message, label = f"unknown annotation {render_token(token)} of a query", None
     elif place.first_time(token):
         return
     else:
-        message, label = f"annotation {shown(token)} is given twice", "each stands at most once"
+        message, label = (
+            f"annotation {render_token(token)} is given twice",
+            "each stands at most once",
+        )
     yield finding(
         QueryCode.ANNOTATION,
         span_of(token),
@@ -161,7 +167,7 @@ _NOTICES: dict[str, Notice] = {
     "STRING": _string,
     "INT": _integer,
     "FLOAT": _decimal,
-    "SIGNED": _signed,
+    "SIGNED": _notice_sign,
     "ANNOTATION": _annotation,
 }
 WATCHED = frozenset({*_NOTICES, *_KEYWORDS, "NOT", "NULL"})

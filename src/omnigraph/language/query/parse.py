@@ -20,7 +20,7 @@ from omnigraph.language.query.tokens import OPEN_COMMENT, span_of, words
 from omnigraph.language.query.tree import QueryFile
 from omnigraph.language.query.wording import brief
 from omnigraph.language.query.words import KEYWORDS, UNDECIDED, terminal
-from omnigraph.language.source import Diagnostic, Source, Span, query_error, uncollected
+from omnigraph.language.source import Diagnostic, Source, Span, pause_collection, query_error
 from omnigraph.language.tables import tables_file
 from omnigraph.limits import NESTING_MAX, PROBLEMS_SHOWN_MAX, SOURCE_BYTES_MAX
 
@@ -40,7 +40,7 @@ def parse_findings(source: Source) -> tuple[QueryFile | None, tuple[Diagnostic, 
     unreadable = _unreadable(source.text)
     if unreadable is not None:
         return None, (source.place(unreadable),)
-    with uncollected(source):
+    with pause_collection(source):
         file, findings = _read(source)
     shown = sorted(findings, key=lambda one: one.span)[:PROBLEMS_SHOWN_MAX]
     return (None if shown else file), tuple(source.place(one) for one in shown)

@@ -9,7 +9,7 @@ from omnigraph.language.query.codes import QueryCode, finding
 from omnigraph.language.query.place import HOPS
 from omnigraph.language.query.stuck import Stuck
 from omnigraph.language.query.tokens import span_of
-from omnigraph.language.query.wording import shown
+from omnigraph.language.query.wording import render_token
 from omnigraph.language.source import Diagnostic
 from omnigraph.limits import NESTING_MAX
 
@@ -31,11 +31,11 @@ def too_deep(token: Token) -> Diagnostic:
     )
 
 
-def _unexpected(stuck: Stuck) -> Diagnostic:
+def _report_unexpected(stuck: Stuck) -> Diagnostic:
     where = f" inside '{stuck.owner}'" if stuck.owner and stuck.owner != HOPS else ""
     return stuck.refuse(
         QueryCode.UNEXPECTED,
-        f"unexpected {shown(stuck.token)}{where}",
+        f"unexpected {render_token(stuck.token)}{where}",
         expected=stuck.expected(),
     )
 
@@ -43,7 +43,7 @@ def _unexpected(stuck: Stuck) -> Diagnostic:
 _RULES: tuple[Rule, ...] = (
     around.open_string,
     around.open_comment,
-    around.still_open,
+    around.report_still_open,
     around.header,
     around.outside,
     within.arguments,
@@ -62,5 +62,5 @@ _RULES: tuple[Rule, ...] = (
     within.empty_block,
     within.clause_order,
     within.unknown_function,
-    _unexpected,
+    _report_unexpected,
 )

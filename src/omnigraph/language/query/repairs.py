@@ -8,7 +8,7 @@ from omnigraph.errors import did_you_mean, suggestion
 from omnigraph.language.query.codes import QueryCode, finding
 from omnigraph.language.query.place import Place
 from omnigraph.language.query.tokens import BAD_NUMBER, STRAY, span_of
-from omnigraph.language.query.wording import brief, line_with, shown
+from omnigraph.language.query.wording import brief, line_with, render_token
 from omnigraph.language.query.words import SCALARS, terminal
 from omnigraph.language.source import Diagnostic, Source, Span
 from omnigraph.values import dataclass
@@ -62,7 +62,7 @@ def _missing_parameters(slip: Slip) -> Repair | None:
         finding(
             QueryCode.PARAMETER_LIST,
             span_of(token),
-            f"expected '(' after the query name {shown(name)}",
+            f"expected '(' after the query name {render_token(name)}",
             label="a query declares its parameters even when there are none",
             expected="'('",
             fix=line_with(slip.source, Span(end, end), "()"),
@@ -80,7 +80,7 @@ def _missing_colon(slip: Slip) -> Repair | None:
         finding(
             QueryCode.UNEXPECTED,
             span_of(token),
-            f"expected ':' between {shown(previous)} and its type {shown(token)}",
+            f"expected ':' between {render_token(previous)} and its type {render_token(token)}",
             expected="':'",
             fix=line_with(slip.source, span_of(previous), f"{previous}:"),
         ),
@@ -143,7 +143,7 @@ def _upper_keyword(slip: Slip) -> Repair | None:
         finding(
             QueryCode.KEYWORD_CASE,
             span_of(slip.token),
-            f"the keyword {shown(slip.token)} is written in lower case",
+            f"the keyword {render_token(slip.token)} is written in lower case",
             expected=f"'{brief(lower)}'",
             fix=slip.fixed(lower),
         ),
@@ -160,7 +160,7 @@ def _upper_name(slip: Slip) -> Repair | None:
         finding(
             QueryCode.NAME_CASE,
             span_of(slip.token),
-            f"{shown(slip.token)} starts with an upper-case letter, as only types do",
+            f"{render_token(slip.token)} starts with an upper-case letter, as only types do",
             label=f"{role} is written with a lower-case first letter",
             expected=f"'{brief(lower)}'",
             fix=slip.fixed(lower),
@@ -178,7 +178,7 @@ def _lower_type(slip: Slip) -> Repair | None:
         finding(
             QueryCode.TYPE_CASE,
             span_of(token),
-            f"type name {shown(token)} starts with a lower-case letter",
+            f"type name {render_token(token)} starts with a lower-case letter",
             label="type names start with an upper-case letter",
             expected=f"'{brief(upper)}'",
             fix=slip.fixed(upper),
@@ -221,7 +221,7 @@ def _unknown_scalar(slip: Slip) -> Repair | None:
         finding(
             QueryCode.PARAMETER_TYPE,
             span_of(token),
-            f"unknown parameter type {shown(token)}{suggestion(near)}",
+            f"unknown parameter type {render_token(token)}{suggestion(near)}",
             expected=f"{', '.join(sorted(SCALARS))}, a list [T] of one of them, or Vector(n)",
             fix=slip.fixed(near[0]) if near else None,
         ),
@@ -244,7 +244,7 @@ def _foreign_sign(slip: Slip) -> Repair | None:
         finding(
             QueryCode.CHARACTER,
             span_of(slip.token),
-            f"{shown(slip.token)} is written '{spelled}'",
+            f"{render_token(slip.token)} is written '{spelled}'",
             expected=f"'{spelled}'",
             fix=slip.fixed(spelled),
         ),
@@ -291,7 +291,7 @@ def _bad_number(slip: Slip) -> Repair | None:
         finding(
             QueryCode.NUMBER,
             span_of(slip.token),
-            f"malformed number {shown(slip.token)}",
+            f"malformed number {render_token(slip.token)}",
             label=_number_hint(slip.token),
             expected="digits, or digits.digits",
         ),

@@ -36,7 +36,7 @@ from omnigraph.values import dataclass
 _ESCAPED = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n", "\r": r"\r", "\t": r"\t"})
 
 
-def quoted(text: str) -> str:
+def quote(text: str) -> str:
     """A string literal."""
     return f'"{text.translate(_ESCAPED)}"'
 
@@ -114,7 +114,7 @@ class Speller:
             case tuple():
                 return f"[{', '.join(self.literal(item) for item in one.value)}]"
             case str():
-                text = quoted(one.value)
+                text = quote(one.value)
                 return text if one.form == "string" else f"{one.form}({text})"
 
     def _decimal(self, value: float) -> str:

@@ -5,7 +5,7 @@ from lark import Token
 from omnigraph.language.query.codes import QueryCode, finding
 from omnigraph.language.query.place import Place
 from omnigraph.language.query.tokens import span_of
-from omnigraph.language.query.wording import described
+from omnigraph.language.query.wording import describe_accepted
 from omnigraph.language.source import Diagnostic, Source
 from omnigraph.values import dataclass
 
@@ -33,7 +33,7 @@ class Stuck:
 
     def expected(self) -> str:
         """What would fit, in words."""
-        return described(self.accepted, self.place.previous, extended=self.place.extended)
+        return describe_accepted(self.accepted, self.place.previous, extended=self.place.extended)
 
     def refuse(
         self,

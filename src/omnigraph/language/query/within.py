@@ -5,7 +5,7 @@ from omnigraph.language.query.codes import QueryCode
 from omnigraph.language.query.place import HOPS
 from omnigraph.language.query.stuck import Stuck, is_call
 from omnigraph.language.query.tokens import span_of
-from omnigraph.language.query.wording import brief, line_with, shown
+from omnigraph.language.query.wording import brief, line_with, render_token
 from omnigraph.language.query.words import FUNCTIONS
 from omnigraph.language.source import Diagnostic
 
@@ -15,7 +15,9 @@ from omnigraph.language.source import Diagnostic
 def body(stuck: Stuck) -> Diagnostic | None:
     """A body that is empty, begins wrongly, or both reads and writes."""
     if "_MATCH" in stuck.accepted and "INSERT" in stuck.accepted:
-        what = "is empty" if stuck.token == "}" else f"cannot begin with {shown(stuck.token)}"
+        what = (
+            "is empty" if stuck.token == "}" else f"cannot begin with {render_token(stuck.token)}"
+        )
         return stuck.refuse(
             QueryCode.BODY,
             f"the body of query '{brief(stuck.place.query or '')}' {what}",
@@ -28,7 +30,7 @@ def body(stuck: Stuck) -> Diagnostic | None:
         return None
     return stuck.refuse(
         QueryCode.BODY,
-        f"query '{brief(stuck.place.query or '')}' both reads and writes, at {shown(stuck.token)}",
+        f"query '{brief(stuck.place.query or '')}' both reads and writes, at {render_token(stuck.token)}",
         label="a query reads or writes, never both: make two queries",
         expected=stuck.expected(),
     )
@@ -63,9 +65,11 @@ _PARTS = {"_MATCH", "_RETURN", "_ORDER", "_LIMIT", "_OFFSET"}
 def clause_order(stuck: Stuck) -> Diagnostic | None:
     """A part of a read that is missing, repeated or misplaced."""
     if stuck.accepted == {"_RETURN"}:
-        message = f"expected 'return {{ … }}' after the match block, found {shown(stuck.token)}"
+        message = (
+            f"expected 'return {{ … }}' after the match block, found {render_token(stuck.token)}"
+        )
     elif stuck.kind in _PARTS and stuck.place.previous.type != "LBRACE":
-        message = f"{shown(stuck.token)} cannot stand here"
+        message = f"{render_token(stuck.token)} cannot stand here"
     else:
         return None
     return stuck.refuse(
@@ -88,7 +92,7 @@ def nearest_direction(stuck: Stuck) -> Diagnostic | None:
         return None
     return stuck.refuse(
         QueryCode.NEAREST_DIRECTION,
-        f"nearest(…) takes no direction, found {shown(stuck.token)}",
+        f"nearest(…) takes no direction, found {render_token(stuck.token)}",
         label="the nearest always comes first",
         expected=stuck.expected(),
         fix=line_with(stuck.source, span_of(stuck.token), "").rstrip() or None,
@@ -103,7 +107,7 @@ def list_item(stuck: Stuck) -> Diagnostic | None:
         return None
     return stuck.refuse(
         QueryCode.LIST_ITEM,
-        f"a list holds literals only, found {shown(stuck.token)}",
+        f"a list holds literals only, found {render_token(stuck.token)}",
         label="pass the whole list as a parameter, such as ($values: [String])",
         expected=stuck.expected(),
     )
@@ -139,13 +143,13 @@ def where(stuck: Stuck) -> Diagnostic | None:
     if "_WHERE" in stuck.accepted:
         message, label = "a 'where' is needed", "it says which entities are meant"
     elif place.before.type == "_WHERE" and "EQUAL" in stuck.accepted:
-        message = f"'where' takes one comparison, found {shown(token)}"
+        message = f"'where' takes one comparison, found {render_token(token)}"
         label = "contains and starts_with belong to match"
     elif place.previous.type == "_WHERE":
-        message = f"expected a property name after 'where', found {shown(token)}"
+        message = f"expected a property name after 'where', found {render_token(token)}"
         label = "the property stands alone: where name = …"
     elif "INSERT" in stuck.accepted and stuck.kind in ("_AND", "_OR", "_COMMA"):
-        message = f"'where' takes exactly one comparison, found {shown(token)}"
+        message = f"'where' takes exactly one comparison, found {render_token(token)}"
         label = "make one statement per condition, or select with a read first"
     else:
         return None
@@ -180,7 +184,7 @@ def unknown_function(stuck: Stuck) -> Diagnostic | None:
     near = did_you_mean(token, FUNCTIONS)
     return stuck.refuse(
         QueryCode.FUNCTION,
-        f"there is no function {shown(token)}{suggestion(near)}",
+        f"there is no function {render_token(token)}{suggestion(near)}",
         expected=f"one of {', '.join(FUNCTIONS)}",
     )
 
@@ -191,7 +195,7 @@ def arguments(stuck: Stuck) -> Diagnostic | None:
         return None
     return stuck.refuse(
         QueryCode.FUNCTION,
-        f"unexpected {shown(stuck.token)} in the arguments of {stuck.owner}(…)",
+        f"unexpected {render_token(stuck.token)} in the arguments of {stuck.owner}(…)",
         expected=stuck.expected(),
         fix=_SIGNATURES[stuck.owner],
     )
@@ -204,7 +208,7 @@ def hops(stuck: Stuck) -> Diagnostic | None:
     low = brief(stuck.place.previous) if stuck.place.previous.type == "INT" else "1"
     return stuck.refuse(
         QueryCode.HOPS,
-        f"hop bounds are written {{min,max}}, found {shown(stuck.token)}",
+        f"hop bounds are written {{min,max}}, found {render_token(stuck.token)}",
         label="two whole numbers, the first at least 1",
         expected=stuck.expected(),
         fix=f"{{{low},{low}}}",
@@ -234,7 +238,7 @@ def pattern_in_condition(stuck: Stuck) -> Diagnostic | None:
         return None
     return stuck.refuse(
         QueryCode.UNEXPECTED,
-        f"a condition compares values, and {shown(stuck.token)} begins a traversal",
+        f"a condition compares values, and {render_token(stuck.token)} begins a traversal",
         label="a traversal is a clause of its own; without a match of it: not { … }",
         expected=stuck.expected(),
     )

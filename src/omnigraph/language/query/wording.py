@@ -64,7 +64,7 @@ def brief(text: str) -> str:
     return shorten(str(text)).replace('\\"', '"')
 
 
-def shown(token: Token) -> str:
+def render_token(token: Token) -> str:
     """A token for a message, quoted and cut to a bound."""
     return "the end of the text" if token.type == END else f"'{brief(token)}'"
 
@@ -74,7 +74,7 @@ def either(words: Sequence[str]) -> str:
     return " or ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
 
 
-def described(accepted: Iterable[str], previous: Token, *, extended: bool) -> str:
+def describe_accepted(accepted: Iterable[str], previous: Token, *, extended: bool) -> str:
     """What the parser could take, in the words of a person."""
     left, words = set(accepted), []
     if not extended:
@@ -84,11 +84,11 @@ def described(accepted: Iterable[str], previous: Token, *, extended: bool) -> st
         if sign <= left:
             words.append(name)
             left -= group
-    words += sorted(_named(one, previous) for one in left)
+    words += sorted(_name_terminal(one, previous) for one in left)
     return either(words[:EXPECTED_SHOWN_MAX])
 
 
-def _named(terminal: str, previous: Token) -> str:
+def _name_terminal(terminal: str, previous: Token) -> str:
     if terminal == "WORD":
         return _NAMES_AFTER.get(previous.type, "a property name")
     return _WORDS.get(terminal, terminal.lower())

@@ -53,7 +53,7 @@ def explain(fault: Fault) -> Diagnostic:
     """Turn a fault into the finding people read; the first rule that knows it speaks."""
     expected = expectation(fault)
     advice = next((found for rule in _RULES if (found := rule(fault))), None)
-    advice = advice or Advice(message=f"expected {expected}, found {_shown(fault)}")
+    advice = advice or Advice(message=f"expected {expected}, found {_render_fault(fault)}")
     return Diagnostic(
         code="S001",
         message=advice.message,
@@ -75,7 +75,7 @@ def expectation(fault: Fault) -> str:
     words += [shown for name, shown in _PUNCTUATION.items() if name in accepts]
     words += ["'?'"] if "MARK" in accepts and not words else []
     words += ["the end of the text"] if "$END" in accepts else []
-    return _listed(words)
+    return _join_words(words)
 
 
 def _phrases(fault: Fault) -> list[tuple[frozenset[str], str]]:
@@ -103,13 +103,13 @@ def _phrases(fault: Fault) -> list[tuple[frozenset[str], str]]:
     return [(frozenset(terminals.split()), words) for terminals, words in table]
 
 
-def _listed(words: list[str]) -> str:
+def _join_words(words: list[str]) -> str:
     if len(words) < 2:
         return "".join(words) or "nothing more"
     return f"{', '.join(words[:-1])} or {words[-1]}"
 
 
-def _shown(fault: Fault) -> str:
+def _render_fault(fault: Fault) -> str:
     if fault.word.startswith('"'):
         return f"the text {shorten(fault.word)}".replace('\\"', '"')
     if fault.word.isprintable():
@@ -142,7 +142,7 @@ def _end_of_text(fault: Fault) -> Advice | None:
     )
 
 
-def _unclosed(fault: Fault) -> Advice | None:
+def _advise_unclosed(fault: Fault) -> Advice | None:
     if fault.word.startswith('"') and _never_closed(fault):
         return Advice(message="this text is not closed", fix="add the closing '\"'")
     if fault.word == "/*":
@@ -203,7 +203,7 @@ def _property_name(fault: Fault) -> Advice | None:
     )
 
 
-def _unknown_type(fault: Fault) -> Advice | None:
+def _advise_unknown_type(fault: Fault) -> Advice | None:
     if not {"SCALAR", "VECTOR"} <= fault.accepts or not re.match(r"\w", fault.word):
         return None
     known = _OTHER_NAMES.get(fault.word.lower())
@@ -274,7 +274,7 @@ def _list_item(fault: Fault) -> Advice | None:
     return None
 
 
-def _quoted_enum(fault: Fault) -> Advice | None:
+def _advise_quoted_enum(fault: Fault) -> Advice | None:
     if "ENUM_VALUE" not in fault.accepts or not fault.word.startswith('"'):
         return None
     bare = fault.word.strip('"')
@@ -296,26 +296,26 @@ def _missing_colon(fault: Fault) -> Advice | None:
     if fault.accepts != {"COLON"} or fault.last is None or not re.match(r"[\w\[]", fault.word):
         return None
     return Advice(
-        message=f"expected ':' after '{shorten(fault.last)}', found {_shown(fault)}",
+        message=f"expected ':' after '{shorten(fault.last)}', found {_render_fault(fault)}",
         fix=f"write {shorten(fault.last)}: {shorten(fault.word)}",
     )
 
 
 _RULES: tuple[Rule, ...] = (
     _end_of_text,
-    _unclosed,
+    _advise_unclosed,
     _hash_comment,
     _separator,
     _missing_brace,
     _card,
     _type_name,
     _property_name,
-    _unknown_type,
+    _advise_unknown_type,
     _top_level,
     _interface_constraint,
     _after_implements,
     _list_item,
-    _quoted_enum,
+    _advise_quoted_enum,
     _odd_number,
     _missing_colon,
 )

@@ -122,14 +122,14 @@ def fault_at(text: str, offset: int, accepts: frozenset[str], progress: Progress
         start -= len(before) - len(re.sub(r"\w+\Z", "", before))
     found = _FOUND.match(text, start)
     end = found.end() if found else offset + 1
-    return Fault(text=text, span=Span(start, end), accepts=accepts, progress=_frozen(progress))
+    return Fault(text=text, span=Span(start, end), accepts=accepts, progress=_freeze(progress))
 
 
 def fault_at_end(text: str, accepts: frozenset[str], progress: Progress) -> Fault:
     """Describe a text that stops too early; the place is after its last token."""
     end = token_span(progress.last).end if progress.last else 0
-    return Fault(text=text, span=Span(end, end), accepts=accepts, progress=_frozen(progress))
+    return Fault(text=text, span=Span(end, end), accepts=accepts, progress=_freeze(progress))
 
 
-def _frozen(progress: Progress) -> Progress:
+def _freeze(progress: Progress) -> Progress:
     return replace(progress, opened=list(progress.opened))

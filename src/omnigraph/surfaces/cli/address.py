@@ -41,7 +41,7 @@ def place(*given: str | None) -> str:
     return str(Path(named[0]).expanduser()) if "://" not in named[0] else named[0]
 
 
-def opened(uri: str, *, read_only: bool = True, actor: str | None = None) -> "Graph":
+def open_store(uri: str, *, read_only: bool = True, actor: str | None = None) -> "Graph":
     """Open the graph a command works on."""
     from omnigraph.api.graph import open as open_graph
 
@@ -62,7 +62,7 @@ def is_remote(uri: str) -> bool:
     return "://" in uri and not uri.startswith("file://")
 
 
-def consent(what: str, uri: str, *, yes: bool, json: bool) -> None:
+def ask_consent(what: str, uri: str, *, yes: bool, json: bool) -> None:
     """Ask before something is destroyed on another machine; where nobody can be asked, refuse."""
     if yes or not is_remote(uri):
         return

@@ -42,7 +42,7 @@ def read_call(typed: Sequence[str]) -> Call:
             *_unless("--from", "main", rest),
         ]
     if rest and rest[0] in _GONE:
-        raise SystemExit(_gone(rest[0]))
+        raise SystemExit(_refuse_removed(rest[0]))
     return Call(
         arguments=(*rest, *leading),
         as_json=_expects_json(given),
@@ -73,7 +73,7 @@ def _unless(flag: str, value: str, words: Sequence[str]) -> list[str]:
     return [] if there else [flag, value]
 
 
-def _gone(word: str) -> int:
+def _refuse_removed(word: str) -> int:
     typer.echo(f"`omnigraph {word}` is gone: {_GONE[word]}", err=True)
     return 2
 

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from omnigraph.surfaces.cli.address import Json, Store, Uri, opened, place
+from omnigraph.surfaces.cli.address import Json, Store, Uri, open_store, place
 from omnigraph.surfaces.cli.output import EXIT_FAILURE, say, say_json
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def doctor(uri: Uri = None, store: Store = None, deep: Deep = False, json: Json 
 
     Example: omnigraph doctor people.omni --deep
     """
-    with opened(place(uri, store)) as graph:
+    with open_store(place(uri, store)) as graph:
         found = graph.doctor(deep=deep)
         if json:
             say_json(_examination(found))
@@ -88,15 +88,15 @@ def recovery_list(uri: Uri = None, store: Store = None, json: Json = False) -> N
 
     Example: omnigraph recovery list people.omni
     """
-    with opened(place(uri, store)) as graph:
+    with open_store(place(uri, store)) as graph:
         pending, settled = graph.pending_recoveries(), graph.recoveries()
     if json:
-        say_json(_listed(pending, settled))
+        say_json(_list_recoveries(pending, settled))
         return
     for one in pending:
         say(_pending(one))
     for row in settled:
-        say(_settled(row))
+        say(_render_settled(row))
     say(f"{len(pending)} pending, {len(settled)} settled")
 
 
@@ -106,16 +106,16 @@ def recovery_run(uri: Uri = None, store: Store = None, json: Json = False) -> No
     Example: omnigraph recovery run people.omni
     """
     where = place(uri, store)
-    with opened(where) as graph:
+    with open_store(where) as graph:
         known = {row.operation_id for row in graph.recoveries()}
-    with opened(where, read_only=False) as graph:
+    with open_store(where, read_only=False) as graph:
         left = graph.pending_recoveries()
         done = [row for row in graph.recoveries() if row.operation_id not in known]
     if json:
-        say_json(_listed(left, done))
+        say_json(_list_recoveries(left, done))
     else:
         for row in done:
-            say(_settled(row))
+            say(_render_settled(row))
         for one in left:
             say(_pending(one))
         say(f"{len(done)} settled, {len(left)} left")
@@ -152,7 +152,7 @@ def recovery_discard(
         say(f"it leaves {one}")
 
 
-def _listed(
+def _list_recoveries(
     pending: "list[RecoverySidecar]", settled: "list[RecoveryAudit]"
 ) -> dict[str, list[Any]]:
     return {
@@ -177,7 +177,7 @@ def _pending(one: "RecoverySidecar") -> str:
     )
 
 
-def _settled(row: "RecoveryAudit") -> str:
+def _render_settled(row: "RecoveryAudit") -> str:
     moved = ", ".join(f"{o.table_key} {o.from_version}→{o.to_version}" for o in row.tables)
     tables = f": {moved}" if moved else ""
     return (

@@ -18,12 +18,12 @@ from omnigraph.surfaces.cli.address import (
     Uri,
     Yes,
     announce,
-    consent,
-    opened,
+    ask_consent,
+    open_store,
     place,
 )
-from omnigraph.surfaces.cli.formats import Format, rendered
-from omnigraph.surfaces.cli.hands import Hands, chosen_hands
+from omnigraph.surfaces.cli.formats import Format, render
+from omnigraph.surfaces.cli.hands import Hands, choose_workers
 from omnigraph.surfaces.cli.output import note, say, say_json, say_lines
 
 if TYPE_CHECKING:
@@ -116,8 +116,8 @@ def load(
         raise typer.BadParameter(f"give --data FILE and --mode {'|'.join(LoadMode)}")
     place_ = place(uri, store)
     if mode is LoadMode.OVERWRITE and not check:
-        consent("load --mode overwrite", place_, yes=yes, json=json)
-    with opened(place_, read_only=check, actor=actor) as graph:
+        ask_consent("load --mode overwrite", place_, yes=yes, json=json)
+    with open_store(place_, read_only=check, actor=actor) as graph:
         if not check:
             announce("load", graph, quiet=quiet)
         result = graph.load(
@@ -128,7 +128,7 @@ def load(
             from_branch=base,
             allow_empty=allow_empty,
             dry_run=check,
-            spark=chosen_hands(engine, spark_master, spark_conf or ()),
+            spark=choose_workers(engine, spark_master, spark_conf or ()),
         )
         if json:
             say_json(result.to_dict())
@@ -180,14 +180,14 @@ def query(
     Example: omnigraph query --store people.omni --query people.gq friends --param name=Ada
     """
     source = _source(query_file, query_string)
-    with opened(place(store)) as graph:
+    with open_store(place(store)) as graph:
         values = _params(graph, source, name, params, params_file, param)
         if explain:
             plan = graph.explain(source, name, values, branch=branch, at=_point(at))
             say(jsonlib.dumps(plan.to_dict(), indent=2) if json else plan.text)
             return
         result = graph.query(source, name, values, branch=branch, at=_point(at))
-        say(rendered(result, Format.JSON if json else form))
+        say(render(result, Format.JSON if json else form))
 
 
 def mutate(
@@ -211,7 +211,7 @@ def mutate(
     Example: omnigraph mutate --store people.omni -e 'query add($n: String) { insert Person { name: $n } }' --param n=Bo
     """
     source = _source(query_file, query_string)
-    with opened(place(store), read_only=False, actor=actor) as graph:
+    with open_store(place(store), read_only=False, actor=actor) as graph:
         announce("mutate", graph, quiet=quiet)
         values = _params(graph, source, name, params, params_file, param)
         result = graph.mutate(source, name, values, branch=branch, if_commit=if_commit)
@@ -244,7 +244,7 @@ def export(
 
     Example: omnigraph export people.omni > people.jsonl
     """
-    with opened(place(uri, store)) as graph:
+    with open_store(place(uri, store)) as graph:
         if format is not PartFormat.JSONL:
             _export_parts(graph, branch, at, types, out, format)
             return
@@ -284,7 +284,7 @@ def snapshot(
 
     Example: omnigraph snapshot people.omni --json
     """
-    with opened(place(uri, store)) as graph:
+    with open_store(place(uri, store)) as graph:
         body = graph.snapshot(branch=branch, at=_point(at)).to_dict()
         if json:
             say_json(body)
@@ -331,7 +331,7 @@ def _params(
     if wrong is not None:
         raise typer.BadParameter(f"'{wrong}' is not k=v", param_hint="--param")
     try:
-        parameters = _declared(graph, source, name)
+        parameters = _list_parameters(graph, source, name)
     except QueryError:
         # A query of an earlier time, or a wrong one: running it tells.
         return (found | {key: _value(value) for key, _, value in given}) or None
@@ -344,7 +344,9 @@ def _params(
     return found or None
 
 
-def _declared(graph: "Graph", source: str | Path, name: str | None) -> "Mapping[str, Parameter]":
+def _list_parameters(
+    graph: "Graph", source: str | Path, name: str | None
+) -> "Mapping[str, Parameter]":
     """The parameters a query declares."""
     from omnigraph.api.texts import source_of
     from omnigraph.compile.check import check

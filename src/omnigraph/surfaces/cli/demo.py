@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from omnigraph.surfaces.cli.address import Json
-from omnigraph.surfaces.cli.formats import Format, rendered
+from omnigraph.surfaces.cli.formats import Format, render
 from omnigraph.surfaces.cli.output import say, say_json
 from omnigraph.values import dataclass
 
@@ -105,8 +105,8 @@ def _story(graph: "Graph", home: Path) -> Iterator[Step]:
         facts=loaded.to_dict(),
     )
     yield _load_on_spark(graph, home / "more.jsonl")
-    yield _asked("query", "3. which ports are busy?", graph.query(CALLS))
-    yield _asked(
+    yield _ask("query", "3. which ports are busy?", graph.query(CALLS))
+    yield _ask(
         "traverse",
         "4. where can goods go from Rotterdam in up to three hops?",
         graph.query(REACH, {"from": "NLRTM"}),
@@ -116,7 +116,7 @@ def _story(graph: "Graph", home: Path) -> Iterator[Step]:
         RENAME, {"imo": "9100001", "name": "Aster Prime"}, branch="review", actor="reviewer"
     )
     title = "5. a branch renames a vessel; main does not see it"
-    yield _asked("branch", title, graph.query(NAMES, branch="review"), graph.query(NAMES))
+    yield _ask("branch", title, graph.query(NAMES, branch="review"), graph.query(NAMES))
     yield _history(graph)
     yield _merge(graph)
     counted = graph.snapshot(at=graph.commits()[-1]).tables()
@@ -172,7 +172,7 @@ def _merge(graph: "Graph") -> Step:
     names = graph.query(NAMES)
     return Step(
         name="merge",
-        told="\n".join([title, *lines, outcome, _shown(names)]),
+        told="\n".join([title, *lines, outcome, _render_result(names)]),
         facts={
             "expected": expected.to_dict(),
             "merged": merged.to_dict(),
@@ -181,14 +181,14 @@ def _merge(graph: "Graph") -> Step:
     )
 
 
-def _asked(name: str, title: str, *results: Any) -> Step:
+def _ask(name: str, title: str, *results: Any) -> Step:
     return Step(
         name=name,
-        told="\n".join([title, *map(_shown, results)]),
+        told="\n".join([title, *map(_render_result, results)]),
         facts={"results": [result.to_dict() for result in results]},
     )
 
 
-def _shown(result: Any) -> str:
-    lines = rendered(result, Format.TABLE).splitlines()
+def _render_result(result: Any) -> str:
+    lines = render(result, Format.TABLE).splitlines()
     return "\n".join("   " + line for line in lines) + "\n"

@@ -21,7 +21,7 @@ class Format(StrEnum):
     JSON = "json"
 
 
-def rendered(result: "QueryResult", form: Format) -> str:
+def render(result: "QueryResult", form: Format) -> str:
     """A result as text, without a final line break."""
     return result.to_csv() if form is Format.CSV else _RENDERERS[form](result.to_dict())
 

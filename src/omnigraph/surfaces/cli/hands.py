@@ -16,7 +16,7 @@ class Hands(StrEnum):
     SPARK = "spark"
 
 
-def chosen_hands(engine: Hands, master: str | None, conf: Sequence[str]) -> Any:
+def choose_workers(engine: Hands, master: str | None, conf: Sequence[str]) -> Any:
     """What `spark=` is given: a session only when one was described."""
     if engine is Hands.LOCAL and (master or conf):
         raise typer.BadParameter("--spark-master and --spark-conf say nothing to --engine local")

@@ -16,7 +16,7 @@ from omnigraph.surfaces.cli.address import (
     Store,
     Uri,
     announce,
-    opened,
+    open_store,
     place,
 )
 from omnigraph.surfaces.cli.output import exit_code, note, say, say_json
@@ -66,7 +66,7 @@ def branch_merge(
 
     Example: omnigraph branch merge review --into main --store people.omni
     """
-    with opened(place(store), read_only=dry_run, actor=actor) as graph:
+    with open_store(place(store), read_only=dry_run, actor=actor) as graph:
         if not dry_run:
             announce("branch merge", graph, quiet=quiet)
         if delete_branch and "://" in graph.uri and not yes:
@@ -147,7 +147,7 @@ def diff(
     Example: omnigraph diff main review --store people.omni
     """
     one, other = _ends(base, head)
-    with opened(place(store)) as graph:
+    with open_store(place(store)) as graph:
         found = graph.diff(one, other, types=types, kinds=kinds, ops=ops)
         body = found.to_dict()
         if json:
@@ -195,7 +195,7 @@ def commit_changes(
 
     Example: omnigraph commit changes 01M7EQ3P4VK0 --store people.omni
     """
-    with opened(place(store)) as graph:
+    with open_store(place(store)) as graph:
         block = graph.commit_changes(
             commit, types=types, kinds=kinds, ops=ops, limit=limit, page_token=page_token
         )
@@ -232,7 +232,7 @@ def changes_poll(
     """
     if cursor is not None and start is not None:
         raise typer.BadParameter("--cursor and --start exclude each other")
-    with opened(place(uri, store)) as graph:
+    with open_store(place(uri, store)) as graph:
         since = cursor if cursor is not None else _since(graph, branch, start or "now")
         page = graph.changes(
             branch=branch, since=since, limit=limit, types=types, kinds=kinds, ops=ops
@@ -259,7 +259,7 @@ def changes_baseline(
 
     Example: omnigraph changes baseline people.omni --out people.jsonl
     """
-    with opened(place(uri, store)) as graph:
+    with open_store(place(uri, store)) as graph:
         found = graph.baseline(out, branch=branch, types=types)
         if json:
             say_json(found.to_dict())

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from omnigraph.compile.checked import Direction
-from omnigraph.engine.read.adjacency import Each, Ends, Slots, added, compress, stable_order
+from omnigraph.engine.read.adjacency import Each, Ends, Slots, add_edges, compress, stable_order
 from omnigraph.engine.read.numbers import ABSENT, Numbers
 
 NODES = 12
@@ -65,7 +65,7 @@ def test_edges_added_later_give_what_all_at_once_give(
     before: list[tuple[int, int]], more: list[tuple[int, int]], sparse: bool, each: Each
 ) -> None:
     start = compress(slots(sparse), ends(before), each)
-    grown = added(start, slots(sparse), ends(more, len(before)))
+    grown = add_edges(start, slots(sparse), ends(more, len(before)))
     whole = compress(slots(sparse), ends([*before, *more]), each)
     assert grown.offsets.tolist() == whole.offsets.tolist()
     nodes = np.arange(NODES)
@@ -84,7 +84,7 @@ def test_edges_added_later_give_what_all_at_once_give(
 def test_many_edges_at_once_are_put_in_as_few_are() -> None:
     pairs = [(n % NODES, n * 7 % NODES) for n in range(500)]
     start = compress(slots(False), ends(pairs[:300]), Each.EDGE)
-    grown = added(start, slots(False), ends(pairs[300:], 300))
+    grown = add_edges(start, slots(False), ends(pairs[300:], 300))
     assert sorted(grown.edges.tolist() if grown.edges is not None else []) == list(range(500))
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from omnigraph.engine.read.bindings import Bindings, codes, concat, distinct, shared_codes
+from omnigraph.engine.read.bindings import Bindings, codes, concat, distinct, encode_together
 from omnigraph.engine.read.numbers import ABSENT, spread
 from omnigraph.errors import EngineError
 from omnigraph.limits import PATHS_MAX
@@ -66,7 +66,7 @@ def test_codes_are_equal_exactly_where_rows_are(
     left: list[tuple[int, int, int]], right: list[tuple[int, int, int]]
 ) -> None:
     one, two = table(left, weighted=False), table(right, weighted=False)
-    ours, theirs = shared_codes(one, two, ("a", "b"))
+    ours, theirs = encode_together(one, two, ("a", "b"))
     named = dict(zip(ours.tolist(), listed(one), strict=True))
     for code, pair in zip(theirs.tolist(), listed(two), strict=True):
         assert named.get(code, pair) == pair

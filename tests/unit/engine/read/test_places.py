@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from omnigraph.engine.read.adjacency import Each, Ends, added, compress, slots_of
+from omnigraph.engine.read.adjacency import Each, Ends, add_edges, compress, slots_of
 from omnigraph.engine.read.numbers import ABSENT
 from omnigraph.engine.read.places import places_of
 
@@ -57,7 +57,7 @@ def test_walking_meets_exactly_the_neighbours(
 ) -> None:
     ids, before, later = graph
     slots = slots_of(places_of(numbers(ids)))
-    grown = added(compress(slots, ends_of(before), each), slots, ends_of(later, len(before)))
+    grown = add_edges(compress(slots, ends_of(before), each), slots, ends_of(later, len(before)))
     pairs = [*before, *later]
     asked = [*ids, ABSENT, *ids[:1]]
     for adjacency in (grown, compress(slots, ends_of(pairs), each)):
