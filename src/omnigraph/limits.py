@@ -78,13 +78,13 @@ PUBLISH_PATIENCE = 8
 PUBLISH_BACKOFF_SECONDS_MAX = 2.0
 """Longest wait between two such tries, shortened at random: about a dozen publishes on an object store."""
 
-PUBLISH_TURN_SECONDS_MAX = 5.0
+PUBLISH_LOCK_SECONDS_MAX = 5.0
 """A publisher that waited this long for its turn goes on without: a stopped process may hold it."""
 
-PUBLISH_TURNS_IN_VAIN_MAX = 8
+PUBLISH_ROUNDS_MAX = 8
 """Waits for a turn by a publisher that lost every round without it: on a busy machine a turn can be missed by chance."""
 
-PUBLISH_TURNS = 64
+PUBLISH_LOCKS = 64
 """Locks that publishers of one process take turns with; more than the branches written at one moment."""
 
 BRANCH_STATES_MAX = 32
@@ -273,7 +273,7 @@ COPY_ROWS_MIN = 4_096
 ADDRESSES_MAX = 1_024
 """Row addresses of one read; more become several, since each is parsed as text."""
 
-OPENING_TURNS = 16
+OPENING_LOCKS = 16
 """Locks under which threads open table versions; two versions may share one."""
 
 HEAD_READS_MAX = 4

@@ -141,4 +141,4 @@ def test_the_wait_is_a_setting_with_a_bound(place: Place, monkeypatch: pytest.Mo
             place.open(lock_wait=wrong)
     monkeypatch.setenv("OMNIGRAPH_LOCK_WAIT", "1.5")
     with omnigraph.open(place.uri) as graph:
-        assert graph._engine.desk.queues.wait == 1.5
+        assert graph._engine.committer.locks.wait == 1.5

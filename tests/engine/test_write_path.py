@@ -9,7 +9,7 @@ import pytest
 
 import omnigraph
 from omnigraph.api.graph import Graph
-from omnigraph.commit.queues import lock_key
+from omnigraph.commit.locks import lock_key
 from omnigraph.failpoints import PARK_SECONDS_MAX, Failpoint, armed, parked
 from omnigraph.ids import RECOVERY_ACTOR, TableKey
 from tests.support.settled import assert_settled, digest
@@ -284,22 +284,22 @@ PHASES = [
 def test_the_turn_of_a_table_is_held_from_before_the_sidecar_until_it_is_gone(
     graph: Graph, phase: Failpoint
 ) -> None:
-    queues = graph._engine.desk.queues
+    table_locks = graph._engine.committer.locks
     own, other = (lock_key(TableKey(f"node:{name}"), None) for name in ("Person", "City"))
     with parked(phase) as park:
         writer = threading.Thread(target=lambda: graph.mutate(ADD, {"name": "slow"}))
         writer.start()
         assert park.reached.wait(PARK_SECONDS_MAX)
-        with queues.try_hold([own]) as held:
+        with table_locks.try_acquire([own]) as held:
             assert held is None
-        with queues.try_hold([other]) as held:
+        with table_locks.try_acquire([other]) as held:
             assert held is not None
         if phase in PHASES[:4]:
             # Up to the publish a writer of another table passes by.
             graph.mutate('query q() { insert City { name: "Oslo" } }')
         park.release()
         writer.join(PARK_SECONDS_MAX)
-    with queues.try_hold([own]) as held:
+    with table_locks.try_acquire([own]) as held:
         assert held is not None
     assert "slow" in names(graph)
     assert_settled(graph)

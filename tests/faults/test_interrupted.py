@@ -284,8 +284,8 @@ def test_r6_two_independent_operations_are_settled_oldest_first(stage: Setting) 
 
 def unhealed(graph: Graph, text: str) -> None:
     """Write past an operation that a heal would settle: its owner seems to be alive."""
-    held = [one.sidecar.queues for one in graph._engine.recovery.forecast() if one.sidecar]
-    with graph._engine.desk.queues.hold({key for keys in held for key in keys}):
+    held = [one.sidecar.lock_keys for one in graph._engine.recovery.forecast() if one.sidecar]
+    with graph._engine.committer.locks.acquire({key for keys in held for key in keys}):
         graph.mutate(text)
 
 

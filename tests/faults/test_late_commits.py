@@ -6,7 +6,7 @@ import pytest
 
 import omnigraph
 from omnigraph.api.graph import Graph
-from omnigraph.commit.queues import lock_key
+from omnigraph.commit.locks import lock_key
 from omnigraph.errors import DriftError
 from omnigraph.failpoints import Failpoint, armed
 from omnigraph.ids import BranchName, OperationId, TableKey
@@ -44,9 +44,9 @@ def commit_late(graph: Graph, branch: str, operation: OperationId) -> None:
     tables = engine.store.tables
     rows = tables.open(at).read().slice(0, 1)
     key = lock_key(PERSON, at.branch)
-    with engine.desk.queues.hold([key]) as hold:
+    with engine.committer.locks.acquire([key]) as held_locks:
         tables.commit_staged(
-            tables.stage_append(at, rows), operation_id=operation, lock=hold.lock(key)
+            tables.stage_append(at, rows), operation_id=operation, lock=held_locks.lock(key)
         )
 
 

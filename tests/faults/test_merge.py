@@ -355,7 +355,7 @@ def test_a_merge_cannot_confirm_a_table_without_its_version(tmp_path: Path) -> N
     graph = begun(tmp_path / "g", STORIES["adopt"])
     with armed(Failpoint.MERGE_CONFIRMED), pytest.raises(OmniError):
         graph.merge("side")
-    [sidecar] = graph._engine.desk.sidecars.pending()
+    [sidecar] = graph._engine.committer.sidecars.pending()
     with pytest.raises(InternalError, match="edge:Knows"):
         sidecar.confirm({TableKey("node:Person"): sidecar.tables[0].expected})
 

@@ -124,14 +124,14 @@ def test_a_record_carries_many_commits(tmp_path: Path, count: int) -> None:
     graph = begun(tmp_path / "g")
     with armed(Failpoint.MERGE_CONFIRMED), pytest.raises(OmniError):
         graph.merge("f")
-    desk = graph._engine.desk
-    [sidecar] = desk.sidecars.pending()
+    committer = graph._engine.committer
+    [sidecar] = committer.sidecars.pending()
     brought = commit_rows(commit(f"c{number:04d}", number) for number in range(count))
     many = type(sidecar)(
         **{name: getattr(sidecar, name) for name in sidecar.__slots__ if name != "brought"},
         brought=brought,
     )
-    text = encode(many, desk.root)
+    text = encode(many, committer.root)
     assert decode(many.path, text).brought.equals(brought)
     assert decode(many.path, text).agreed == ()
     assert len(text) < 200_000

@@ -16,7 +16,7 @@ TRIES_MAX = 100
 def publish_many(uri: str, table: str, times: int, actor: str) -> tuple[int, int]:
     """Move one table `times` versions on, re-reading after a conflict; give lost pins and lost budgets."""
     store = open_store(uri)
-    manifest = Manifest(rows=store.manifest, runtime=SYSTEM, turns=store.locks)
+    manifest = Manifest(rows=store.manifest, runtime=SYSTEM, publish_locks=store.locks)
     conflicts = contention = 0
     for _ in range(times):
         for _ in range(TRIES_MAX):

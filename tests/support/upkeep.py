@@ -8,7 +8,7 @@ import pyarrow as pa
 
 import omnigraph
 from omnigraph.api.graph import Graph
-from omnigraph.commit.queues import lock_key
+from omnigraph.commit.locks import lock_key
 from omnigraph.ids import MAIN, BranchName, OperationId, TableKey, Version
 from omnigraph.manifest.snapshot import Entry
 from omnigraph.storage.tables import FragmentInfo, Staged, TableAt, Tables
@@ -115,8 +115,8 @@ def drifted(
     at = TableAt(path=at.path, branch=None, version=tables_of(graph).head(at.path, None))
     staged = stage(tables_of(graph), at)
     assert staged is not None, "there is nothing to commit"
-    with graph._engine.desk.queues.hold([lock_key(table, None)]) as hold:
-        lock = hold.lock(lock_key(table, None))
+    with graph._engine.committer.locks.acquire([lock_key(table, None)]) as held_locks:
+        lock = held_locks.lock(lock_key(table, None))
         landed = tables_of(graph).commit_staged(
             staged, operation_id=OperationId("foreign"), lock=lock
         )

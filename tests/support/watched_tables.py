@@ -50,7 +50,7 @@ def watched(
 ) -> Graph:
     """The same graph, its table commits watched."""
     engine = graph._engine
-    tables: Any = WatchedTables(engine.desk.tables, before, after, restoring)
-    desk = replace(engine.desk, tables=tables)
-    recovery = replace(engine.recovery, desk=desk)
-    return Graph(replace(engine, desk=desk, recovery=recovery), actor=graph._actor)
+    tables: Any = WatchedTables(engine.committer.tables, before, after, restoring)
+    committer = replace(engine.committer, tables=tables)
+    recovery = replace(engine.recovery, committer=committer)
+    return Graph(replace(engine, committer=committer, recovery=recovery), actor=graph._actor)

@@ -857,9 +857,9 @@ class Graph:
 def _discard_operation(engine: Engine, operation_id: str) -> DiscardedRecovery:
     from omnigraph.recovery.give_up import discard_operation
 
-    desk, audit = engine.desk, engine.recovery.audit
+    committer, audit = engine.committer, engine.recovery.audit
     chosen = OperationId(text_of("operation_id", operation_id))
-    return DiscardedRecovery.of(discard_operation(desk, audit, chosen))
+    return DiscardedRecovery.of(discard_operation(committer, audit, chosen))
 
 
 def _at(at: Reference | None) -> At | None:

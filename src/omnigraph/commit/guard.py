@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
+from omnigraph.commit.locks import HeldLocks
 from omnigraph.commit.plan import TableWrite, WritePlan
-from omnigraph.commit.queues import HeldLocks
 from omnigraph.commit.sidecar import Sidecar
 from omnigraph.commit.sidecars import Sidecars
 from omnigraph.errors import (
@@ -32,10 +32,10 @@ class Blocked(RecoveryRequired):
 
 
 def require_base(
-    tables: Tables, manifest: Manifest, sidecars: Sidecars, plan: WritePlan, hold: HeldLocks
+    tables: Tables, manifest: Manifest, sidecars: Sidecars, plan: WritePlan, held_locks: HeldLocks
 ) -> BranchState:
     """Give the state of the branch; raise unless head, pins and HEADs are what the plan was prepared on."""
-    state = _state(manifest, plan, hold)
+    state = _state(manifest, plan, held_locks)
     head = state.head.id if state.head else None
     if plan.if_commit is not None and head != plan.if_commit:
         raise PreconditionFailed(plan.if_commit, head)
@@ -49,13 +49,13 @@ def require_base(
     return state
 
 
-def _state(manifest: Manifest, plan: WritePlan, hold: HeldLocks) -> BranchState:
+def _state(manifest: Manifest, plan: WritePlan, held_locks: HeldLocks) -> BranchState:
     """The branch as far as the plan relies on it.
 
     Pins move under their turns only. Where nobody else had these turns, what is known of their pins still holds;
     a branch may have begun another life and somebody else may have moved the head, so those are looked up.
     """
-    if hold.is_unbroken and plan.branch == MAIN and plan.if_commit is None:
+    if held_locks.is_unbroken and plan.branch == MAIN and plan.if_commit is None:
         known = manifest.heads.get(MAIN)
         if known is not None and known.stamp == CURRENT:
             return known
@@ -100,9 +100,9 @@ def _require_no_rivals(sidecars: Sidecars, writes: Sequence[TableWrite]) -> None
     """Raise when a pending operation may own a fork that this write is about to make."""
     if not writes:
         return
-    owners = {pin.queue: sidecar for sidecar in sidecars.pending() for pin in sidecar.tables}
+    owners = {pin.lock_key: sidecar for sidecar in sidecars.pending() for pin in sidecar.tables}
     for write in writes:
-        rival = owners.get(write.queue)
+        rival = owners.get(write.lock_key)
         if rival is not None:
             raise Blocked(
                 rival.operation_id,

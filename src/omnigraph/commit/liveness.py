@@ -3,8 +3,8 @@
 from collections.abc import Collection
 from typing import NamedTuple
 
+from omnigraph.commit.locks import LockKey, lock_key
 from omnigraph.commit.protocol import Committer
-from omnigraph.commit.queues import LockKey, lock_key
 from omnigraph.commit.sidecar import Sidecar
 from omnigraph.ids import BranchName, Version
 from omnigraph.limits import EXAMINATIONS_MAX
@@ -18,37 +18,37 @@ class Drift(NamedTuple):
     head: Version
 
 
-def is_interrupted(desk: Committer, sidecar: Sidecar, held: Collection[LockKey] = ()) -> bool:
+def is_interrupted(committer: Committer, sidecar: Sidecar, held: Collection[LockKey] = ()) -> bool:
     """Wait for the owner of a pending operation, if it lives, and tell whether the operation is left behind.
 
     An owner removes its sidecar before it gives its locks back. `held` are locks of the caller.
     """
-    desk.queues.wait_out(sidecar.queues.difference(held))
-    return desk.sidecars.find(sidecar.operation_id) is not None
+    committer.locks.wait_out(sidecar.lock_keys.difference(held))
+    return committer.sidecars.find(sidecar.operation_id) is not None
 
 
-def find_drift(desk: Committer, branch: BranchName, entry: Entry) -> Drift | None:
+def find_drift(committer: Committer, branch: BranchName, entry: Entry) -> Drift | None:
     """Compare the HEAD of a table with its pin; a live writer, which moves both, is waited for.
 
     A writer moves the pin before it gives its lock back, so that a HEAD which its writer left past the pin stays
     there.
     """
-    seen = _compare(desk, entry, entry)
+    seen = _compare(committer, entry, entry)
     for _ in range(EXAMINATIONS_MAX):
         if seen is None:
             return None
-        desk.queues.wait_out([lock_key(entry.table_key, entry.at.branch)])
-        now = desk.manifest.current(branch).snapshot.entries.get(entry.table_key)
-        again = None if now is None else _compare(desk, entry, now)
+        committer.locks.wait_out([lock_key(entry.table_key, entry.at.branch)])
+        now = committer.manifest.current(branch).snapshot.entries.get(entry.table_key)
+        again = None if now is None else _compare(committer, entry, now)
         if again == seen:
             return seen
         seen = again
     return None
 
 
-def _compare(desk: Committer, entry: Entry, now: Entry) -> Drift | None:
+def _compare(committer: Committer, entry: Entry, now: Entry) -> Drift | None:
     """Where HEAD and pin differ; a table that has another place by now is no longer this one."""
     if (now.at.path, now.at.branch) != (entry.at.path, entry.at.branch):
         return None
-    head = desk.tables.head(entry.at.path, entry.at.branch)
+    head = committer.tables.head(entry.at.path, entry.at.branch)
     return None if head == now.version else Drift(now.version, head)

@@ -6,13 +6,13 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from omnigraph.commit.queues import LockKey, lock_key
+from omnigraph.commit.locks import LockKey, lock_key
 from omnigraph.commit.sidecar import (
     PointerUpdate,
     Registration,
     Tombstone,
     WriterKind,
-    own_queues,
+    own_lock_keys,
 )
 from omnigraph.ids import BranchName, CommitId, OperationId, TableKey, Version
 from omnigraph.manifest.merged import NO_COMMITS
@@ -47,7 +47,7 @@ class TableWrite:
         return self.fork if self.fork is not None else self.base.branch
 
     @property
-    def queue(self) -> LockKey:
+    def lock_key(self) -> LockKey:
         """The turn it needs."""
         return lock_key(self.table_key, self.branch)
 
@@ -120,12 +120,12 @@ class WritePlan:
         return {w.table_key: taken[w.base.path] for w in self.tables if w.base.path in taken}
 
     @property
-    def queues(self) -> frozenset[LockKey]:
+    def lock_keys(self) -> frozenset[LockKey]:
         """The turns it needs: of the tables it writes or points elsewhere, and of those its checks relied on."""
-        written = {write.queue for write in self.tables}
+        written = {write.lock_key for write in self.tables}
         branch = None if self.branch == "main" else str(self.branch)
         named = (*self.read_set, *(pointer.table_key for pointer in self.pointer_updates))
         # A table that is staged late may turn out to need no change, and then the sidecar does not name it.
         is_bare = not self.pointer_updates and all(write.staged is None for write in self.tables)
-        own = own_queues(self.kind, branch, is_bare=is_bare)
+        own = own_lock_keys(self.kind, branch, is_bare=is_bare)
         return frozenset(written | {lock_key(table, branch) for table in named} | own)

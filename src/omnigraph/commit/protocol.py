@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from omnigraph.commit.forks import drop_forks, fork_table
 from omnigraph.commit.guard import StaleBase, require_base
+from omnigraph.commit.locks import HeldLocks, TableLocks
 from omnigraph.commit.plan import Creation, TableWrite, WritePlan
-from omnigraph.commit.queues import HeldLocks, TableLocks
 from omnigraph.commit.sidecar import Decided, Pin, Recorded, Sidecar, WriterKind
 from omnigraph.commit.sidecars import Sidecars
 from omnigraph.errors import (
@@ -45,12 +45,12 @@ class Committer:
     tables: Tables
     manifest: Manifest
     sidecars: Sidecars
-    queues: TableLocks
+    locks: TableLocks
     runtime: Runtime
 
     def publish(self, change: Change) -> Published:
         """Publish; where the store gives processes no turns, lost rounds are tried again with more patience."""
-        for round_ in range(0 if self.manifest.turns is not None else PUBLISH_PATIENCE):
+        for round_ in range(0 if self.manifest.publish_locks is not None else PUBLISH_PATIENCE):
             try:
                 return publish(self.manifest, change)
             except PublishContention:
@@ -67,31 +67,33 @@ class Refused(ConflictError):
         self.conflict = conflict
 
 
-def commit(desk: Committer, plan: WritePlan, hold: HeldLocks) -> Published:
+def commit(committer: Committer, plan: WritePlan, held_locks: HeldLocks) -> Published:
     """Make a plan visible, or leave it to recovery, or leave no trace.
 
     `StaleBase` and other conflicts: nothing was written. `Refused`: take it back. `RecoveryRequired`: it was
     written and recovery decides.
     """
-    if not hold.covers(plan.queues):
+    if not held_locks.covers(plan.lock_keys):
         raise InternalError("a write would be committed without all of its queues")
-    state = require_base(desk.tables, desk.manifest, desk.sidecars, plan, hold)  # the last look
+    state = require_base(
+        committer.tables, committer.manifest, committer.sidecars, plan, held_locks
+    )  # the last look
     fail(Failpoint.STAGED)
-    sidecar = sidecar_of(desk, plan, hold, state.line)
-    desk.sidecars.arm(sidecar)  # A: the intent is durable
+    sidecar = sidecar_of(committer, plan, held_locks, state.line)
+    committer.sidecars.arm(sidecar)  # A: the intent is durable
     fail(_ARMED[plan.kind])
-    plan, sidecar, created = _create_bases(desk, plan, sidecar)
-    landed = created | _commit_tables(desk, plan, sidecar, hold)  # B: HEADs move
+    plan, sidecar, created = _create_bases(committer, plan, sidecar)
+    landed = created | _commit_tables(committer, plan, sidecar, held_locks)  # B: HEADs move
     with _report_unfinished(plan):
         if plan.kind is WriterKind.BRANCH_MERGE:
             fail(Failpoint.MERGE_EFFECTS_DONE)
             sidecar = sidecar.confirm({table: one.at.version for table, one in landed.items()})
-            desk.sidecars.confirm(sidecar)  # B': and so is the outcome
+            committer.sidecars.confirm(sidecar)  # B': and so is the outcome
         fail(_COMMITTED[plan.kind])
-        _require_locks(desk, sidecar, hold)
-        published = _publish(desk, plan, sidecar, landed)  # C: the graph moves
+        _require_locks(committer, sidecar, held_locks)
+        published = _publish(committer, plan, sidecar, landed)  # C: the graph moves
     plan.after_publish()
-    _disarm(desk, plan.operation_id)  # D: the intent is spent
+    _disarm(committer, plan.operation_id)  # D: the intent is spent
     return published
 
 
@@ -120,7 +122,9 @@ _COMMITTED: Mapping[WriterKind, Failpoint] = {
 # ---- A
 
 
-def sidecar_of(desk: Committer, plan: WritePlan, hold: HeldLocks, line: Incarnation) -> Sidecar:
+def sidecar_of(
+    committer: Committer, plan: WritePlan, held_locks: HeldLocks, line: Incarnation
+) -> Sidecar:
     """The sidecar of a plan."""
     return Sidecar(
         operation_id=plan.operation_id,
@@ -128,8 +132,8 @@ def sidecar_of(desk: Committer, plan: WritePlan, hold: HeldLocks, line: Incarnat
         branch=lance_branch(plan.branch),
         line=line or None,
         actor=plan.actor,
-        started_at=datetime_of(desk.runtime.now_us()).isoformat(),
-        tables=tuple(_pin(write, hold) for write in plan.tables),
+        started_at=datetime_of(committer.runtime.now_us()).isoformat(),
+        tables=tuple(_pin(write, held_locks) for write in plan.tables),
         registrations=plan.registrations,
         tombstones=plan.tombstones,
         pointer_updates=plan.pointer_updates,
@@ -143,7 +147,7 @@ def sidecar_of(desk: Committer, plan: WritePlan, hold: HeldLocks, line: Incarnat
     )
 
 
-def _pin(write: TableWrite, hold: HeldLocks) -> Pin:
+def _pin(write: TableWrite, held_locks: HeldLocks) -> Pin:
     return Pin(
         table_key=write.table_key,
         table_path=write.base.path,
@@ -153,7 +157,7 @@ def _pin(write: TableWrite, hold: HeldLocks) -> Pin:
         uuids=() if write.staged is None else (write.staged.uuid,),
         digests={} if write.staged is None else write.staged.digests,
         forked=write.fork is not None,
-        token=hold.lock(write.queue).token,
+        token=held_locks.lock(write.lock_key).token,
     )
 
 
@@ -161,27 +165,29 @@ def _pin(write: TableWrite, hold: HeldLocks) -> Pin:
 
 
 def _create_bases(
-    desk: Committer, plan: WritePlan, sidecar: Sidecar
+    committer: Committer, plan: WritePlan, sidecar: Sidecar
 ) -> tuple[WritePlan, Sidecar, dict[TableKey, Landed]]:
     """Make what the commits stand on: new tables, forks, and what could not be staged before those."""
     try:
-        created = {key: _create_table(desk, plan, create) for key, create in plan.creations.items()}
+        created = {
+            key: _create_table(committer, plan, create) for key, create in plan.creations.items()
+        }
     except ConflictError as error:
         raise Refused(error) from error
     if all(write.staged is not None for write in plan.tables):
         return plan, sidecar, created
     forks: list[TableAt] = []
     try:
-        staged = tuple(_stage_table(desk, write, forks) for write in plan.tables)
+        staged = tuple(_stage_table(committer, write, forks) for write in plan.tables)
     except ConflictError:
-        _withdraw(desk, plan.operation_id, forks)
+        _withdraw(committer, plan.operation_id, forks)
         raise
     writes = tuple(write for write in staged if write.staged is not None or write.steps)
     # A table that turns out to need no change must not stay forked for nothing.
-    drop_forks(desk.tables, {*forks} - {write.base for write in writes})
+    drop_forks(committer.tables, {*forks} - {write.base for write in writes})
     sidecar = replace(sidecar, tables=tuple(_name_transactions(sidecar, writes)))
     # Which transactions are ours is on disk before any of them lands.
-    desk.sidecars.record(sidecar)
+    committer.sidecars.record(sidecar)
     return replace(plan, tables=writes), sidecar, created
 
 
@@ -197,31 +203,31 @@ def _name_transactions(sidecar: Sidecar, writes: Iterable[TableWrite]) -> Iterat
                 yield replace(pin, uuids=(staged.uuid,), digests=staged.digests)
 
 
-def _create_table(desk: Committer, plan: WritePlan, create: Creation) -> Landed:
-    at = create(desk.tables)
+def _create_table(committer: Committer, plan: WritePlan, create: Creation) -> Landed:
+    at = create(committer.tables)
     fail(_LANDED[plan.kind])
-    return Landed(at=at, row_count=desk.tables.open(at).count(), uuid="")
+    return Landed(at=at, row_count=committer.tables.open(at).count(), uuid="")
 
 
-def _stage_table(desk: Committer, write: TableWrite, forks: list[TableAt]) -> TableWrite:
+def _stage_table(committer: Committer, write: TableWrite, forks: list[TableAt]) -> TableWrite:
     if write.staged is not None:
         return write
     at = write.base
     if write.fork is not None:
-        at = fork_table(desk.tables, desk.manifest, write)
+        at = fork_table(committer.tables, committer.manifest, write)
         forks.append(at)
     first, *rest = write.steps
-    return replace(write, base=at, staged=first(desk.tables, at), steps=tuple(rest), fork=None)
+    return replace(write, base=at, staged=first(committer.tables, at), steps=tuple(rest), fork=None)
 
 
 def _commit_tables(
-    desk: Committer, plan: WritePlan, sidecar: Sidecar, hold: HeldLocks
+    committer: Committer, plan: WritePlan, sidecar: Sidecar, held_locks: HeldLocks
 ) -> dict[TableKey, Landed]:
     landed: dict[TableKey, Landed] = {}
     for write in plan.tables:
-        _require_locks(desk, sidecar, hold)
+        _require_locks(committer, sidecar, held_locks)
         try:
-            for one in _commit_table(desk, plan, write, hold):
+            for one in _commit_table(committer, plan, write, held_locks):
                 before = landed.get(write.table_key)
                 landed[write.table_key] = one if before is None else _added(before, one)
         except HeadMoved as error:
@@ -229,7 +235,7 @@ def _commit_tables(
                 raise Refused(_conflict(write, error, ManifestConflict)) from error
             forked = {pin.table_key for pin in sidecar.tables if pin.forked}
             forks = (one.base for one in plan.tables if one.table_key in forked)
-            _withdraw(desk, plan.operation_id, forks)
+            _withdraw(committer, plan.operation_id, forks)
             raise _conflict(write, error, StaleBase) from error
         except StorageError:
             if not landed:
@@ -259,7 +265,7 @@ def _report_unfinished(plan: WritePlan) -> Iterator[None]:
 
 
 def _commit_table(
-    desk: Committer, plan: WritePlan, write: TableWrite, hold: HeldLocks
+    committer: Committer, plan: WritePlan, write: TableWrite, held_locks: HeldLocks
 ) -> Iterator[Landed]:
     """Make the commits of one table, each on the one before."""
     staged = write.staged
@@ -267,15 +273,15 @@ def _commit_table(
     at = write.base
     while staged is not None or waiting:
         if staged is not None:
-            landed = desk.tables.commit_staged(
+            landed = committer.tables.commit_staged(
                 staged,
                 operation_id=plan.operation_id,
                 actor=plan.actor,
-                lock=hold.lock(write.queue),
+                lock=held_locks.lock(write.lock_key),
             )
             at = landed.at
             yield landed
-        staged = waiting.pop(0)(desk.tables, at) if waiting else None
+        staged = waiting.pop(0)(committer.tables, at) if waiting else None
 
 
 def _conflict(
@@ -285,12 +291,12 @@ def _conflict(
     return kind(write.table_key, write.base.version, actual)
 
 
-def _require_locks(desk: Committer, sidecar: Sidecar, hold: HeldLocks) -> None:
+def _require_locks(committer: Committer, sidecar: Sidecar, held_locks: HeldLocks) -> None:
     """Stop when a turn was lost: a rival may have settled this operation, and would not see what came after."""
-    lost = hold.lost()
+    lost = held_locks.lost()
     if lost is None:
         return
-    desk.sidecars.rearm(sidecar)
+    committer.sidecars.rearm(sidecar)
     raise RecoveryRequired(
         sidecar.operation_id,
         f"the {sidecar.writer_kind} {sidecar.operation_id} lost its turn on {lost.name} while it ran; recovery "
@@ -298,11 +304,11 @@ def _require_locks(desk: Committer, sidecar: Sidecar, hold: HeldLocks) -> None:
     )
 
 
-def _withdraw(desk: Committer, operation_id: OperationId, forks: Iterable[TableAt]) -> None:
+def _withdraw(committer: Committer, operation_id: OperationId, forks: Iterable[TableAt]) -> None:
     """Leave no trace of a write that moved no HEAD; what cannot be removed now is recovery's."""
     try:
-        drop_forks(desk.tables, forks)
-        desk.sidecars.disarm(operation_id)
+        drop_forks(committer.tables, forks)
+        committer.sidecars.disarm(operation_id)
     except OmniError as error:
         _log.warning("sidecar.withdraw_failed", operation=operation_id, reason=str(error))
 
@@ -311,11 +317,11 @@ def _withdraw(desk: Committer, operation_id: OperationId, forks: Iterable[TableA
 
 
 def _publish(
-    desk: Committer, plan: WritePlan, sidecar: Sidecar, landed: Mapping[TableKey, Landed]
+    committer: Committer, plan: WritePlan, sidecar: Sidecar, landed: Mapping[TableKey, Landed]
 ) -> Published:
     try:
         plan.before_publish()
-        return desk.publish(change_of(plan, landed))
+        return committer.publish(change_of(plan, landed))
     except PublishContention as error:
         raise RecoveryRequired(
             plan.operation_id,
@@ -323,11 +329,11 @@ def _publish(
             f"'{plan.branch}' kept winning; recovery will complete it, do not repeat it",
         ) from error
     except ConflictError as error:
-        _refuse(desk, sidecar, error)
+        _refuse(committer, sidecar, error)
         raise Refused(error) from error
 
 
-def _refuse(desk: Committer, sidecar: Sidecar, error: ConflictError) -> None:
+def _refuse(committer: Committer, sidecar: Sidecar, error: ConflictError) -> None:
     """Write down that a refused operation must not be completed, before its turns are free.
 
     A moved pin of its own shows by itself, and then what is visible decides; a moved read set and a lost head
@@ -337,7 +343,7 @@ def _refuse(desk: Committer, sidecar: Sidecar, error: ConflictError) -> None:
     if isinstance(error, ManifestConflict) and error.table_key in pinned:
         return
     with suppress(RecoveryRequired):
-        desk.sidecars.record(sidecar.decided(Recorded(decision=Decided.ROLL_BACK)))
+        committer.sidecars.record(sidecar.decided(Recorded(decision=Decided.ROLL_BACK)))
 
 
 def change_of(plan: WritePlan, landed: Mapping[TableKey, Landed]) -> Change:
@@ -387,9 +393,9 @@ def _draft(plan: WritePlan) -> Draft:
 # ---- D
 
 
-def _disarm(desk: Committer, operation_id: OperationId) -> None:
+def _disarm(committer: Committer, operation_id: OperationId) -> None:
     try:
-        desk.sidecars.disarm(operation_id)
+        committer.sidecars.disarm(operation_id)
     except OmniError as error:
         # The write is visible; a sidecar that stays is recognised as spent by the next heal.
         _log.warning("sidecar.disarm_failed", operation=operation_id, reason=str(error))

@@ -7,7 +7,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from omnigraph.commit.queues import SCHEMA_APPLY, LockKey, lock_key, merge_key
+from omnigraph.commit.locks import SCHEMA_APPLY, LockKey, lock_key, merge_key
 from omnigraph.errors import InternalError
 from omnigraph.ids import CommitId, OperationId, TableKey, Version
 from omnigraph.manifest.merged import NO_COMMITS
@@ -53,7 +53,7 @@ def mode_of(kind: WriterKind, schema_version: int) -> Mode:
             return Mode.CONFIRMED if schema_version >= CONFIRMATION_FLOOR else Mode.LOOSE
 
 
-def own_queues(kind: WriterKind, branch: str | None, *, is_bare: bool) -> frozenset[LockKey]:
+def own_lock_keys(kind: WriterKind, branch: str | None, *, is_bare: bool) -> frozenset[LockKey]:
     """Name the turns an operation holds beside those of its tables; `is_bare`: it may have no table."""
     match kind:
         case WriterKind.SCHEMA_APPLY:
@@ -87,7 +87,7 @@ class Pin:
     token: str | None = None
 
     @property
-    def queue(self) -> LockKey:
+    def lock_key(self) -> LockKey:
         """The turn its owner holds."""
         return lock_key(self.table_key, self.table_branch)
 
@@ -199,11 +199,11 @@ class Sidecar:
         return tuple(sorted(keys))
 
     @property
-    def queues(self) -> frozenset[LockKey]:
+    def lock_keys(self) -> frozenset[LockKey]:
         """The turns its owner holds: whoever can take them all knows that the owner is gone."""
-        keys = {pin.queue for pin in self.tables}
+        keys = {pin.lock_key for pin in self.tables}
         keys |= {lock_key(pointer.table_key, self.branch) for pointer in self.pointer_updates}
-        return frozenset(keys | own_queues(self.writer_kind, self.branch, is_bare=not keys))
+        return frozenset(keys | own_lock_keys(self.writer_kind, self.branch, is_bare=not keys))
 
     def confirm(self, achieved: Mapping[TableKey, Version]) -> "Sidecar":
         """Note the exact version each pin reached; every one must have one."""

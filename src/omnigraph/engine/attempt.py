@@ -4,9 +4,9 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 from omnigraph.commit.guard import Blocked, StaleBase
+from omnigraph.commit.locks import SCHEMA_APPLY, HeldLocks
 from omnigraph.commit.plan import WritePlan
 from omnigraph.commit.protocol import Refused, commit
-from omnigraph.commit.queues import SCHEMA_APPLY, HeldLocks
 from omnigraph.engine.engine import Engine
 from omnigraph.errors import ConflictError, DriftError, ManifestConflict, OmniError, ReadSetConflict
 from omnigraph.ids import BranchName, TableKey
@@ -34,7 +34,7 @@ def wait_for_schema_change(engine: Engine, operation: str) -> None:
     """
     if not is_schema_locked(engine.manifest):
         return
-    with engine.desk.queues.hold([SCHEMA_APPLY], Activity(operation)):
+    with engine.committer.locks.acquire([SCHEMA_APPLY], Activity(operation)):
         pass
     if is_schema_locked(engine.manifest):
         engine.recovery.heal()
@@ -90,8 +90,8 @@ def _prepare_and_commit(engine: Engine, view: View, prepare: Prepare) -> Publish
     if plan is None:
         return None
     try:
-        with engine.desk.queues.hold(plan.queues, plan.activity) as hold:
-            return commit_held(engine, plan, hold)
+        with engine.committer.locks.acquire(plan.lock_keys, plan.activity) as held_locks:
+            return commit_held(engine, plan, held_locks)
     except (ManifestConflict, ReadSetConflict) as error:
         if not plan.is_strict and not isinstance(error, StaleBase):
             raise
@@ -110,23 +110,23 @@ def _prepare_under_locks(
 
     A strict write, which has a `refusal`, is prepared again only if nothing but upkeep came between.
     """
-    keys = first_plan.queues
+    keys = first_plan.lock_keys
     last: ConflictError = ReadSetConflict("the set of tables this write touches")
     for _ in range(PREPARE_ROUNDS_MAX):
-        with engine.desk.queues.hold(keys, first_plan.activity) as held:
+        with engine.committer.locks.acquire(keys, first_plan.activity) as held:
             view = engine.view(first.branch)
             if refusal is not None and not _moved_by_maintenance_only(first, view):
                 raise refusal
             plan = prepare(view)
             if plan is None:
                 return None
-            if held.covers(plan.queues):
+            if held.covers(plan.lock_keys):
                 try:
                     return commit_held(engine, plan, held)
                 except StaleBase as error:
                     # A process that does not take turns moved a table; look again.
                     last = error
-            keys = keys | plan.queues
+            keys = keys | plan.lock_keys
     raise last
 
 
@@ -136,10 +136,10 @@ def _moved_by_maintenance_only(before: View, now: View) -> bool:
     return moved and before.state.head == now.state.head
 
 
-def commit_held(engine: Engine, plan: WritePlan, hold: HeldLocks) -> Published:
+def commit_held(engine: Engine, plan: WritePlan, held_locks: HeldLocks) -> Published:
     """Commit a plan under its turns; what was refused after HEADs moved is taken back before they are free."""
     try:
-        return commit(engine.desk, plan, hold)
+        return commit(engine.committer, plan, held_locks)
     except Refused as refused:
-        engine.recovery.take_back(plan.operation_id, hold)
+        engine.recovery.take_back(plan.operation_id, held_locks)
         raise refused.conflict from None

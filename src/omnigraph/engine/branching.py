@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from contextlib import AbstractContextManager, nullcontext, suppress
 
-from omnigraph.commit.queues import HeldLocks, branch_key, lock_key
+from omnigraph.commit.locks import HeldLocks, branch_key, lock_key
 from omnigraph.engine.engine import Engine
 from omnigraph.errors import HistoryReclaimed, OmniError
 from omnigraph.failpoints import Failpoint, fail
@@ -40,7 +40,7 @@ def _hold_name(engine: Engine, name: str) -> AbstractContextManager[object]:
     """Keep others from creating the name where an answer can be lost: a ref that is found then is our own."""
     if not engine.store.root.is_distant:
         return nullcontext()
-    return engine.desk.queues.hold([branch_key(name)], Activity(OPERATION))
+    return engine.committer.locks.acquire([branch_key(name)], Activity(OPERATION))
 
 
 def _created(
@@ -104,7 +104,7 @@ def _of_the_past(engine: Engine, name: str, base: BranchState) -> Branch:
 def _hold(engine: Engine, entries: Iterable[Entry]) -> AbstractContextManager[HeldLocks]:
     """Hold the turns of tables, so that no cleanup removes versions of them."""
     keys = [lock_key(e.table_key, e.at.branch) for e in entries]
-    return engine.desk.queues.hold(keys, Activity(OPERATION))
+    return engine.committer.locks.acquire(keys, Activity(OPERATION))
 
 
 def _require_there(engine: Engine, made: Branch, entries: Iterable[Entry]) -> None:

@@ -6,8 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import field
 from weakref import finalize
 
+from omnigraph.commit.locks import TableLocks
 from omnigraph.commit.protocol import Committer
-from omnigraph.commit.queues import TableLocks
 from omnigraph.commit.sidecars import Sidecars
 from omnigraph.embedding.config import EmbeddingConfig, choose_config
 from omnigraph.embedding.embedder import Embedder
@@ -50,7 +50,7 @@ class Engine:
     """How a task in another process finds the store."""
     manifest: Manifest
     contracts: Contracts
-    desk: Committer
+    committer: Committer
     recovery: Recovery
     views: Views
     plans: Plans
@@ -138,17 +138,17 @@ def assemble(
         legacy=legacy,
         heads=Heads(_forgetting(store)),
         # A kernel lock costs microseconds; a lease would cost requests that a lost swap may never need.
-        turns=store.locks if store.root.is_local else None,
+        publish_locks=store.locks if store.root.is_local else None,
     )
-    desk = Committer(
+    committer = Committer(
         root=store.root,
         tables=store.tables,
         manifest=manifest,
         sidecars=Sidecars(store.objects, store.root),
-        queues=TableLocks(str(store.root), store.locks, settings.lock_wait, runtime),
+        locks=TableLocks(str(store.root), store.locks, settings.lock_wait, runtime),
         runtime=runtime,
     )
-    recovery = Recovery(desk, StoredAudit(store.keyed_rows(layout.AUDIT, AUDIT_KEY)))
+    recovery = Recovery(committer, StoredAudit(store.keyed_rows(layout.AUDIT, AUDIT_KEY)))
     pause = 0.0 if read_only else settings.reconcile_seconds
     return Engine(
         store=store,
@@ -157,7 +157,7 @@ def assemble(
         ),
         manifest=manifest,
         contracts=Contracts(store.objects, runtime),
-        desk=desk,
+        committer=committer,
         recovery=recovery,
         views=Recent(BRANCH_STATES_MAX),
         plans=Plans(),

@@ -7,7 +7,7 @@ from typing import Any
 
 from omnigraph.catalog.contract import create_contract
 from omnigraph.catalog.resolve import compile_schema
-from omnigraph.commit.queues import INIT
+from omnigraph.commit.locks import INIT
 from omnigraph.engine.engine import Engine, assemble
 from omnigraph.engine.settings import settings_of
 from omnigraph.errors import NotFound, OmniWarning, SchemaContractError
@@ -43,7 +43,7 @@ def init_graph(
 
     distant = engine.store.root.is_distant
     # Where an answer can be lost, the lock tells what is our own from what is a rival's.
-    with engine.desk.queues.hold([INIT], Activity("init")) if distant else nullcontext():
+    with engine.committer.locks.acquire([INIT], Activity("init")) if distant else nullcontext():
         initialise(
             engine.store.objects,
             engine.store.tables,
@@ -128,7 +128,7 @@ def _require_contract(engine: Engine) -> None:
 
 def _refuse_strayed_recovery(engine: Engine) -> None:
     """Refuse to settle what was interrupted on a branch whose files are looked for in another root."""
-    for sidecar in engine.desk.sidecars.pending():
+    for sidecar in engine.committer.sidecars.pending():
         branch = BranchName(sidecar.branch or MAIN)
         engine.require_here(branch, f"recovery of {sidecar.operation_id}")
 

@@ -129,7 +129,7 @@ def create_branch(
     meanwhile, so that a ref which appears is this call's own, whatever the store answered.
     """
     chosen = new_branch_name(name, "branch create")
-    with manifest.heads.turn(chosen):
+    with manifest.heads.lock_branch(chosen):
         names = manifest.rows.branch_names()
         refuse_during_schema_apply(names, "branch create")
         _refuse_taken(chosen, names)
@@ -221,7 +221,7 @@ def delete_branch(
             "branch delete: 'main' cannot be deleted; no changes were made",
             hint="every graph has a main branch",
         )
-    with manifest.heads.turn(branch):
+    with manifest.heads.lock_branch(branch):
         refs = manifest.rows.branches()
         refuse_during_schema_apply(refs, "branch delete")
         if branch not in refs:

@@ -5,7 +5,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable
 
 from omnigraph.ids import BranchName
-from omnigraph.limits import BRANCH_STATES_MAX, PUBLISH_TURNS
+from omnigraph.limits import BRANCH_STATES_MAX, PUBLISH_LOCKS
 from omnigraph.manifest.state import BranchState
 
 
@@ -26,11 +26,11 @@ class Heads:
         self._newest: OrderedDict[BranchName, BranchState] = OrderedDict()
         self._past: OrderedDict[Hashable, BranchState] = OrderedDict()
         # A fixed set of locks: two branches may share one, none is ever left behind.
-        self._turns = tuple(threading.Lock() for _ in range(PUBLISH_TURNS))
+        self._turns = tuple(threading.Lock() for _ in range(PUBLISH_LOCKS))
 
-    def turn(self, branch: BranchName) -> threading.Lock:
+    def lock_branch(self, branch: BranchName) -> threading.Lock:
         """The lock that the publishers of one branch take turns with."""
-        return self._turns[hash(branch) % PUBLISH_TURNS]
+        return self._turns[hash(branch) % PUBLISH_LOCKS]
 
     def get(self, branch: BranchName) -> BranchState | None:
         """The newest known state; it may be stale."""

@@ -6,7 +6,7 @@ from dataclasses import field
 
 from omnigraph.errors import HistoryReclaimed, NotFound, NotFoundError
 from omnigraph.ids import MAIN, BranchName, Version
-from omnigraph.limits import PUBLISH_TURN_SECONDS_MAX
+from omnigraph.limits import PUBLISH_LOCK_SECONDS_MAX
 from omnigraph.manifest.heads import Heads
 from omnigraph.manifest.legacy import LegacyLineage
 from omnigraph.manifest.lineage import Lineage
@@ -33,18 +33,20 @@ class Manifest:
     runtime: Runtime
     legacy: LegacyLineage | None = None
     heads: Heads = field(default_factory=Heads)
-    turns: Locks | None = None
+    publish_locks: Locks | None = None
 
     @contextmanager
-    def turn(self, branch: BranchName) -> Iterator[bool]:
+    def lock_branch(self, branch: BranchName) -> Iterator[bool]:
         """Publish in turn with the other publishers of a branch; False when the turn was waited for in vain."""
-        with self.heads.turn(branch), ExitStack() as held:
-            if self.turns is None:
+        with self.heads.lock_branch(branch), ExitStack() as held:
+            if self.publish_locks is None:
                 yield True
                 return
-            lock = self.turns.acquire(f"__publish__@{branch}", wait=PUBLISH_TURN_SECONDS_MAX)
+            lock = self.publish_locks.acquire(
+                f"__publish__@{branch}", wait=PUBLISH_LOCK_SECONDS_MAX
+            )
             if lock is not None:
-                held.callback(self.turns.release, lock)
+                held.callback(self.publish_locks.release, lock)
             yield lock is not None
 
     def current(

@@ -15,7 +15,7 @@ from omnigraph.limits import (
     MANIFEST_FRAGMENTS_MAX,
     PUBLISH_BACKOFF_SECONDS,
     PUBLISH_RETRIES_MAX,
-    PUBLISH_TURNS_IN_VAIN_MAX,
+    PUBLISH_ROUNDS_MAX,
 )
 from omnigraph.logs import get_logger
 from omnigraph.manifest.change import Change, brought_rows, records_for
@@ -47,16 +47,16 @@ def publish(manifest: Manifest, change: Change) -> Published:
     `PublishContention`: other writers kept winning; nothing was written. A `StorageError` leaves the outcome
     open: recovery looks before anybody repeats the write.
     """
-    for _ in range(PUBLISH_TURNS_IN_VAIN_MAX):
+    for _ in range(PUBLISH_ROUNDS_MAX):
         published = _publish_locked(manifest, change)
         if published is not None:
             return published
-    raise PublishContention(change.branch, (1 + PUBLISH_RETRIES_MAX) * PUBLISH_TURNS_IN_VAIN_MAX)
+    raise PublishContention(change.branch, (1 + PUBLISH_RETRIES_MAX) * PUBLISH_ROUNDS_MAX)
 
 
 def _publish_locked(manifest: Manifest, change: Change) -> Published | None:
     """Publish in turn; None when others kept winning because the turn was waited for in vain."""
-    with manifest.turn(change.branch) as is_ours:
+    with manifest.lock_branch(change.branch) as is_ours:
         try:
             published = _rounds(manifest, change)
         except PublishContention:

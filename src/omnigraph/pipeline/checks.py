@@ -297,12 +297,12 @@ def value_problems(job: Job, type_: TableType, rows: pa.Table) -> Iterator[Found
     """What the value rules say of rows, by property."""
     change = change_of(job, type_, rows)
     for place, name in enumerate(sorted(type_.properties)):
-        for turn, rule in enumerate(value_rules(type_, type_.properties[name])):
+        for rule_number, rule in enumerate(value_rules(type_, type_.properties[name])):
             found = rule(change)
             if found:
                 # Problems are told by id, so that only now fresh ids are needed.
                 found = rule(change_of(job, type_, with_ids(rows, job.seed)))
-                yield make_finding(found, (VALUES, job.rank(type_.table_key), place, turn))
+                yield make_finding(found, (VALUES, job.rank(type_.table_key), place, rule_number))
 
 
 def change_of(job: Job, type_: TableType, rows: pa.Table) -> TableChange:

@@ -48,10 +48,10 @@ class Gathering:
         if self._home is not None:
             self._home.cleanup()
 
-    def add(self, side: str, rows: pa.Table, turn: int) -> None:
+    def add(self, side: str, rows: pa.Table, position: int) -> None:
         """Take rows in; those held in memory are given back in the order of their turns, whenever they came."""
         if rows.num_rows:
-            self._held[side].append((turn, rows))
+            self._held[side].append((position, rows))
             self._bytes += rows.nbytes
         if self._bytes > self._bytes_max:
             self._spill()

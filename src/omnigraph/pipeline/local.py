@@ -37,15 +37,15 @@ class LocalRunner:
         """All answers of a step, in the order of its splits or buckets."""
         match step:
             case Each():
-                return _join_results(self._every(step.run, step.splits, step.turns()), step.out)
+                return _join_results(self._every(step.run, step.splits, step.schedule()), step.out)
             case Shuffle():
                 return self._run_shuffle(step)
 
     def _run_shuffle(self, step: Shuffle) -> pa.Table:
         with Gathering(step.sides, self._keys_bytes_max, self._buckets) as gathering:
-            for turn, parts in self._as_done(step.keys, step.splits):
+            for position, parts in self._as_done(step.keys, step.splits):
                 for side, rows in parts:
-                    gathering.add(side, rows, turn)
+                    gathering.add(side, rows, position)
             answers = self._every(
                 lambda number: step.decide(gathering.bucket(number)), gathering.numbers()
             )
@@ -55,13 +55,13 @@ class LocalRunner:
         self,
         work: Callable[[Any], Iterator[_R]],
         items: Sequence[Any],
-        turns: Sequence[int] | None = None,
+        schedule: Sequence[int] | None = None,
     ) -> list[list[_R]]:
         """Do all the work, in turns; answers in the order of the items."""
-        turns = range(len(items)) if turns is None else turns
+        schedule = range(len(items)) if schedule is None else schedule
         answers: list[list[_R]] = [[] for _ in items]
-        for turn, answer in self._as_done(work, [items[number] for number in turns]):
-            answers[turns[turn]] = answer
+        for position, answer in self._as_done(work, [items[number] for number in schedule]):
+            answers[schedule[position]] = answer
         return answers
 
     def _as_done(

@@ -127,8 +127,8 @@ class Stage:
         store = self.job.store()
         written: list[Written] = []
         if any(split.matched):
-            for turn, _ in enumerate(split.splits):
-                written += self._replacing(split, turn, store)
+            for offset, _ in enumerate(split.splits):
+                written += self._replacing(split, offset, store)
         fresh = store.tables.write(split.at, self._fresh(split, store))
         if fresh.rows:
             written.append(fresh)
@@ -136,31 +136,31 @@ class Stage:
             [WroteFragments(number=split.number, table_key=split.table_key, written=tuple(written))]
         )
 
-    def _rows(self, split: WriteSplit, turn: int, store: Store) -> pa.Table:
+    def _rows(self, split: WriteSplit, offset: int, store: Store) -> pa.Table:
         type_ = self.job.type(split.table_key)
         names = [name for name in type_.schema.names if name != "id"]
-        rows = split_rows(split.splits[turn], type_, names, store)
-        return without(rows, split.losers[turn], store)
+        rows = split_rows(split.splits[offset], type_, names, store)
+        return without(rows, split.losers[offset], store)
 
     def _fresh(self, split: WriteSplit, store: Store) -> pa.RecordBatchReader:
         """Rows that replace none, as a stream: no more than one split is held at a time."""
         schema = self.job.type(split.table_key).schema
 
         def batches() -> Iterator[pa.RecordBatch]:
-            for turn, pieces in enumerate(split.matched):
-                rows = without(self._rows(split, turn, store), pieces, store)
+            for offset, pieces in enumerate(split.matched):
+                rows = without(self._rows(split, offset, store), pieces, store)
                 whole = with_ids(rows, self.job.seed).select(schema.names).cast(schema)
                 yield from whole.to_batches()
 
         return pa.RecordBatchReader.from_batches(schema, batches())
 
-    def _replacing(self, split: WriteSplit, turn: int, store: Store) -> Iterator[Written]:
+    def _replacing(self, split: WriteSplit, offset: int, store: Store) -> Iterator[Written]:
         """Rows that replace others, under the row ids of those, in the order of these."""
-        if not split.matched[turn]:
+        if not split.matched[offset]:
             return
         schema = self.job.type(split.table_key).schema
-        matched = positions_in(split.matched[turn], store).sort_by(ROW_ID)
-        rows = self._rows(split, turn, store)
+        matched = positions_in(split.matched[offset], store).sort_by(ROW_ID)
+        rows = self._rows(split, offset, store)
         places = pc.index_in(matched[POSITION], value_set=column(rows, POSITION))
         chosen = rows.take(places).select(schema.names).cast(schema)
         yield store.tables.write(split.at, chosen, row_ids=column(matched, ROW_ID))

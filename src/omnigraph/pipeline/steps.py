@@ -29,7 +29,7 @@ class Each:
     weigh: Callable[[Split], int] | None = None
     """About how long a split takes, one against another."""
 
-    def turns(self) -> Sequence[int]:
+    def schedule(self) -> Sequence[int]:
         """The numbers of the splits, the heaviest first: hands that begin with those end together."""
         numbers, weigh = range(len(self.splits)), self.weigh
         if weigh is None:

@@ -26,7 +26,7 @@ from omnigraph.recovery.case import (
     finish,
     lineage_only,
     publish_commit,
-    require_turns,
+    require_locks,
 )
 from omnigraph.recovery.classify import REACHED, UNTOUCHED, Finding, Observed
 from omnigraph.recovery.observe import table_path
@@ -77,7 +77,7 @@ def _outcomes(case: Case) -> Iterator[TableOutcome]:
 def _record_restored(case: Case, recorded: Recorded) -> tuple[Case, Recorded]:
     sidecar = case.sidecar.decided(recorded)
     if sidecar != case.sidecar:
-        case.desk.sidecars.record(sidecar)
+        case.committer.sidecars.record(sidecar)
     return replace(case, sidecar=sidecar), recorded
 
 
@@ -99,7 +99,7 @@ def _still(case: Case) -> Iterator[Observed]:
 
 def _is_open(case: Case, pin: Pin) -> bool:
     """Whether a write of the dead holder of a lock may come after its death."""
-    return not case.hold.lock(pin.queue).exclusive
+    return not case.held_locks.lock(pin.lock_key).exclusive
 
 
 def _restore_moved(case: Case, recorded: Recorded) -> tuple[Case, Recorded]:
@@ -115,20 +115,20 @@ def _restore_moved(case: Case, recorded: Recorded) -> tuple[Case, Recorded]:
 
 def _restore(case: Case, seen: Observed) -> Version:
     """Move HEAD to a copy of what is visible; a fork that could still appear is made first, and so taken."""
-    require_turns(case)
+    require_locks(case)
     head = seen.head
     if _is_fork_missing(case, seen):
         head = fork_table(
-            case.desk.tables, case.desk.manifest, _first_write(case, seen.pin)
+            case.committer.tables, case.committer.manifest, _first_write(case, seen.pin)
         ).version
-    landed = case.desk.tables.restore(
+    landed = case.committer.tables.restore(
         table_path(seen.pin, case.snapshot),
         seen.pin.table_branch,
         seen.visible,
         expected_head=head,
         operation_id=case.id,
         actor=RECOVERY_ACTOR,
-        lock=case.hold.lock(seen.pin.queue),
+        lock=case.held_locks.lock(seen.pin.lock_key),
     )
     fail(Failpoint.ROLLBACK_TABLE_RESTORED)
     return landed.at.version
@@ -154,20 +154,20 @@ def _repin(case: Case, recorded: Recorded) -> CommitId:
         if pins.get(table, version) < version
     }
     if not behind:
-        return lineage_only(case.desk, case.id, case.branch)
+        return lineage_only(case.committer, case.id, case.branch)
     change = Change(
         branch=case.branch,
         updates=tuple(_make_repin(case, table, version) for table, version in behind.items()),
         expected={table: pins[table] for table in behind},
-        draft=draft(case.desk, case.id),
+        draft=draft(case.committer, case.id),
     )
-    return publish_commit(case.desk, change)
+    return publish_commit(case.committer, change)
 
 
 def _make_repin(case: Case, table: TableKey, version: Version) -> Update:
     branch = next(pin.table_branch for pin in case.sidecar.tables if pin.table_key == table)
     at = replace(case.snapshot.entry(table).at, branch=branch, version=version)
-    return Update(table_key=table, at=at, row_count=case.desk.tables.open(at).count())
+    return Update(table_key=table, at=at, row_count=case.committer.tables.open(at).count())
 
 
 # ---- what only this operation made
@@ -181,7 +181,7 @@ def drop_created(case: Case, restored: Collection[TableKey] = ()) -> None:
             drop_fork(case, seen.pin)
     for registration in case.sidecar.registrations:
         if _is_nobodys(case, registration):
-            case.desk.tables.delete_table(registration.table_path)
+            case.committer.tables.delete_table(registration.table_path)
     if case.is_schema_apply:
         remove(case.objects)
 
@@ -189,20 +189,23 @@ def drop_created(case: Case, restored: Collection[TableKey] = ()) -> None:
 def drop_fork(case: Case, pin: Pin) -> None:
     """Remove the fork of a pin, if no manifest places the table on it."""
     path = table_path(pin, case.snapshot)
-    if pin.table_branch is None or pin.table_branch not in case.desk.tables.forks(path):
+    if pin.table_branch is None or pin.table_branch not in case.committer.tables.forks(path):
         return
-    if fork_status(case.desk.manifest, path, graph_branch(pin.table_branch)) is ForkStatus.ORPHAN:
-        case.desk.tables.drop_fork(path, pin.table_branch)
+    if (
+        fork_status(case.committer.manifest, path, graph_branch(pin.table_branch))
+        is ForkStatus.ORPHAN
+    ):
+        case.committer.tables.drop_fork(path, pin.table_branch)
 
 
 def _is_nobodys(case: Case, registration: Registration) -> bool:
     """Whether this operation made the table, and no manifest of any branch and no other operation knows its place."""
     path = registration.table_path
-    rivals = (one for one in case.desk.sidecars.pending() if one.operation_id != case.id)
+    rivals = (one for one in case.committer.sidecars.pending() if one.operation_id != case.id)
     claimed = {r.table_path for rival in rivals for r in rival.registrations}
     if not registration.created or path in claimed:
         return False
-    manifest = case.desk.manifest
+    manifest = case.committer.manifest
     branches = (MAIN, *map(BranchName, manifest.rows.branches()))
     return not any(
         life.path == path

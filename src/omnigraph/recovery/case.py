@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
+from omnigraph.commit.locks import HeldLocks
 from omnigraph.commit.protocol import Committer
-from omnigraph.commit.queues import HeldLocks
 from omnigraph.commit.sidecar import Sidecar, TableOutcome, WriterKind
 from omnigraph.errors import NotFoundError, RecoveryRequired
 from omnigraph.failpoints import Failpoint, fail
@@ -29,10 +29,10 @@ _log = get_logger(__name__)
 class Case:
     """A pending operation and the state it was judged on; main's when its own branch is gone."""
 
-    desk: Committer
+    committer: Committer
     audit: Audit
     sidecar: Sidecar
-    hold: HeldLocks
+    held_locks: HeldLocks
     state: BranchState
     facts: Facts
     staging: StagingAction = StagingAction.NOTHING
@@ -55,7 +55,7 @@ class Case:
     @property
     def objects(self) -> Objects:
         """The texts of the graph."""
-        return self.desk.sidecars.objects
+        return self.committer.sidecars.objects
 
     @property
     def is_schema_apply(self) -> bool:
@@ -64,20 +64,20 @@ class Case:
 
 
 def draft(
-    desk: Committer,
+    committer: Committer,
     operation_id: OperationId,
     merged: CommitId | None = None,
     batch_id: str | None = None,
 ) -> Draft:
     """The commit of a recovery; it names the operation it settles."""
     return Draft(
-        commit=CommitId(desk.runtime.new_id()),
+        commit=CommitId(committer.runtime.new_id()),
         kind=CommitKind.RECOVERY,
         actor=RECOVERY_ACTOR,
         merged_parent=merged,
         operation_id=operation_id,
         batch_id=batch_id,
-        not_before=0 if merged is None else _dated(desk.manifest, merged),
+        not_before=0 if merged is None else _dated(committer.manifest, merged),
     )
 
 
@@ -95,30 +95,35 @@ def recovery_commit(state: BranchState, operation_id: OperationId) -> GraphCommi
     return next((commit for commit in made if commit.operation_id == operation_id), None)
 
 
-def publish_commit(desk: Committer, change: Change) -> CommitId:
+def publish_commit(committer: Committer, change: Change) -> CommitId:
     """Publish a change that makes a commit."""
-    done = desk.publish(change)
+    done = committer.publish(change)
     assert done.commit is not None, "a draft always makes a commit"
     return done.commit.id
 
 
 def lineage_only(
-    desk: Committer, operation_id: OperationId, branch: BranchName, merge: Sidecar | None = None
+    committer: Committer,
+    operation_id: OperationId,
+    branch: BranchName,
+    merge: Sidecar | None = None,
 ) -> CommitId:
     """A recovery commit without table changes, with the lineage that a merge brings; an earlier attempt's is taken
     when there is one."""
-    found = recovery_commit(desk.manifest.current(branch), operation_id)
+    found = recovery_commit(committer.manifest.current(branch), operation_id)
     if found is not None:
         return found.id
     if merge is None:
-        return publish_commit(desk, Change(branch=branch, draft=draft(desk, operation_id)))
-    made = replace(draft(desk, operation_id, merge.merge_source), agreed=merge.agreed)
-    return publish_commit(desk, Change(branch=branch, draft=made, brought=merge.brought))
+        return publish_commit(
+            committer, Change(branch=branch, draft=draft(committer, operation_id))
+        )
+    made = replace(draft(committer, operation_id, merge.merge_source), agreed=merge.agreed)
+    return publish_commit(committer, Change(branch=branch, draft=made, brought=merge.brought))
 
 
-def require_turns(case: Case) -> None:
+def require_locks(case: Case) -> None:
     """Stop before the next effect when a turn was lost: a writer may have begun that believes in its own."""
-    lost = case.hold.lost()
+    lost = case.held_locks.lost()
     if lost is not None:
         raise RecoveryRequired(
             case.id,
@@ -132,7 +137,7 @@ def finish(
 ) -> None:
     """Record the outcome once, then disarm."""
     fail(Failpoint.AUDIT)
-    row = row_of(case.sidecar, commit, kind, outcomes, case.desk.runtime.now_us())
+    row = row_of(case.sidecar, commit, kind, outcomes, case.committer.runtime.now_us())
     case.audit.record(row)
     _log.info(
         "recovery.settled",
@@ -140,4 +145,4 @@ def finish(
         kind=str(kind),
         tables={o.table_key: (o.from_version, o.to_version) for o in outcomes},
     )
-    case.desk.sidecars.disarm(case.id)
+    case.committer.sidecars.disarm(case.id)

@@ -30,9 +30,9 @@ def roll_forward(case: Case) -> bool:
     """Make the whole operation visible; a rival who did the same is a success, one in the way is not ours to end."""
     fail(Failpoint.ROLL_FORWARD)
     try:
-        commit: CommitId | None = publish_commit(case.desk, _change(case))
+        commit: CommitId | None = publish_commit(case.committer, _change(case))
     except ManifestConflict:
-        if case.desk.sidecars.find(case.id) is None:
+        if case.committer.sidecars.find(case.id) is None:
             return True
         commit = _find_rival_commit(case)
     if commit is None:
@@ -86,7 +86,7 @@ def _change(case: Case) -> Change:
 
 
 def _draft(case: Case) -> Draft:
-    made = draft(case.desk, case.id, case.sidecar.merge_source, case.sidecar.batch_id)
+    made = draft(case.committer, case.id, case.sidecar.merge_source, case.sidecar.batch_id)
     return replace(made, agreed=case.sidecar.agreed)
 
 
@@ -98,12 +98,12 @@ def _make_update(case: Case, seen: Observed) -> Update:
 
 def _make_registration(case: Case, registration: Registration) -> Update:
     path, branch = registration.table_path, registration.table_branch
-    head = case.desk.tables.head(path, branch)
+    head = case.committer.tables.head(path, branch)
     return _update(case, registration.table_key, TableAt(path=path, branch=branch, version=head))
 
 
 def _update(case: Case, table: TableKey, at: TableAt) -> Update:
-    return Update(table_key=table, at=at, row_count=case.desk.tables.open(at).count())
+    return Update(table_key=table, at=at, row_count=case.committer.tables.open(at).count())
 
 
 def _list_pointer_updates(case: Case) -> list[Update]:
@@ -122,7 +122,7 @@ def _list_pointer_updates(case: Case) -> list[Update]:
 
 def _find_rival_commit(case: Case) -> CommitId | None:
     """The commit of the rival who reached the goal; None when nobody did."""
-    state = case.desk.manifest.load(case.branch)
+    state = case.committer.manifest.load(case.branch)
     entries = state.snapshot.entries
     dropped = {tombstone.table_key for tombstone in case.sidecar.tombstones}
     reached = all(
@@ -136,7 +136,7 @@ def _find_rival_commit(case: Case) -> CommitId | None:
     # A recoverer that names no operations leaves its actor only; the head may be a later writer's by now.
     newest = next(iter(state.lineage.listed(actor=RECOVERY_ACTOR, limit=1)), None)
     known = recovery_commit(state, case.id) or newest
-    return known.id if known is not None else lineage_only(case.desk, case.id, case.branch)
+    return known.id if known is not None else lineage_only(case.committer, case.id, case.branch)
 
 
 def _outcomes(case: Case) -> list[TableOutcome]:

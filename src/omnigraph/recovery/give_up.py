@@ -1,7 +1,7 @@
 """The operator's way out: give a pending operation up, on the record, saying what it leaves."""
 
+from omnigraph.commit.locks import HeldLocks
 from omnigraph.commit.protocol import Committer
-from omnigraph.commit.queues import HeldLocks
 from omnigraph.commit.sidecar import Sidecar
 from omnigraph.commit.sidecars import operation_of
 from omnigraph.errors import NotFound, OmniError, RecoveryRequired, SidecarUnreadable
@@ -27,36 +27,36 @@ class Discarded:
     leaves: tuple[str, ...]
 
 
-def discard_operation(desk: Committer, audit: Audit, operation_id: OperationId) -> Discarded:
+def discard_operation(committer: Committer, audit: Audit, operation_id: OperationId) -> Discarded:
     """Remove a pending operation without completing it or taking it back; what it wrote stays where it is."""
-    names = desk.sidecars.names()
+    names = committer.sidecars.names()
     if sidecar_path(operation_id) not in names:
         raise NotFound("pending operation", operation_id, known=map(operation_of, names))
     try:
-        sidecar = desk.sidecars.find(operation_id)
+        sidecar = committer.sidecars.find(operation_id)
     except SidecarUnreadable as error:
         unknown = (f"nobody knows which tables it moved ({error.reason}); run `omnigraph doctor`",)
-        return _record_discard(desk, audit, operation_id, None, unknown)
+        return _record_discard(committer, audit, operation_id, None, unknown)
     if sidecar is None:
         raise NotFound("pending operation", operation_id, hint="its writer has just finished it")
-    with desk.queues.try_hold(sidecar.queues) as hold:
-        if hold is None:
+    with committer.locks.try_acquire(sidecar.lock_keys) as held_locks:
+        if held_locks is None:
             raise RecoveryRequired(
                 operation_id,
                 f"operation {operation_id} has a live writer, which will finish it; nothing was changed",
             )
-        left = _leaves(desk, audit, sidecar, hold)
-        return _record_discard(desk, audit, operation_id, sidecar, left)
+        left = _leaves(committer, audit, sidecar, held_locks)
+        return _record_discard(committer, audit, operation_id, sidecar, left)
 
 
 def _record_discard(
-    desk: Committer,
+    committer: Committer,
     audit: Audit,
     operation_id: OperationId,
     sidecar: Sidecar | None,
     leaves: tuple[str, ...],
 ) -> Discarded:
-    commit = lineage_only(desk, operation_id, _branch(desk, sidecar))
+    commit = lineage_only(committer, operation_id, _branch(committer, sidecar))
     row = AuditRow(
         commit=commit,
         kind=RecoveryKind.DISCARDED,
@@ -64,27 +64,29 @@ def _record_discard(
         operation_id=operation_id,
         writer_kind=UNKNOWN if sidecar is None else str(sidecar.writer_kind),
         tables=(),
-        created_at=desk.runtime.now_us(),
+        created_at=committer.runtime.now_us(),
     )
     audit.record(row)
-    desk.sidecars.disarm(operation_id)
+    committer.sidecars.disarm(operation_id)
     return Discarded(
         operation_id=operation_id, writer_kind=row.writer_kind, commit=commit, leaves=leaves
     )
 
 
-def _branch(desk: Committer, sidecar: Sidecar | None) -> BranchName:
+def _branch(committer: Committer, sidecar: Sidecar | None) -> BranchName:
     """Where the commit goes: the branch of the operation, while there is one."""
     branch = None if sidecar is None else sidecar.branch
-    return BranchName(branch) if branch in desk.manifest.rows.branches() and branch else MAIN
+    return BranchName(branch) if branch in committer.manifest.rows.branches() and branch else MAIN
 
 
 # ---- what stays
 
 
-def _leaves(desk: Committer, audit: Audit, sidecar: Sidecar, hold: HeldLocks) -> tuple[str, ...]:
+def _leaves(
+    committer: Committer, audit: Audit, sidecar: Sidecar, held_locks: HeldLocks
+) -> tuple[str, ...]:
     try:
-        case = look(desk, audit, sidecar, hold)
+        case = look(committer, audit, sidecar, held_locks)
     except OmniError as error:
         return (f"its tables cannot be looked at ({error}); run `omnigraph doctor`",)
     return (*_list_drifted(case), *_list_created(case))

@@ -6,8 +6,8 @@ a writer that slept through the end of its lease in the middle of a commit.
 
 from collections.abc import Collection, Sequence
 
+from omnigraph.commit.locks import HeldLocks, lock_key
 from omnigraph.commit.protocol import Committer
-from omnigraph.commit.queues import HeldLocks, lock_key
 from omnigraph.failpoints import Failpoint, fail
 from omnigraph.ids import RECOVERY_ACTOR, BranchName, OperationId
 from omnigraph.logs import get_logger
@@ -25,14 +25,14 @@ def are_late(past_pin: Sequence[TransactionInfo], rolled_back: Collection[Operat
 
 
 def undo_late(
-    desk: Committer, audit: Audit, branch: BranchName, entry: Entry, hold: HeldLocks
+    committer: Committer, audit: Audit, branch: BranchName, entry: Entry, held_locks: HeldLocks
 ) -> bool:
     """Put a table back to its pin when only commits of rolled-back operations are past it; whether that was so.
 
     The restore carries the id of the last of them: one whose publish did not come is late itself, and is undone by
     the next who looks.
     """
-    at, tables = entry.at, desk.tables
+    at, tables = entry.at, committer.tables
     head = tables.head(at.path, at.branch)
     past_pin = tables.transactions(at.path, at.branch, at.version, head)
     if not are_late(past_pin, audit.rolled_back()):
@@ -46,11 +46,11 @@ def undo_late(
         expected_head=head,
         operation_id=last,
         actor=RECOVERY_ACTOR,
-        lock=hold.lock(lock_key(entry.table_key, at.branch)),
+        lock=held_locks.lock(lock_key(entry.table_key, at.branch)),
     )
     fail(Failpoint.LATE_RESTORED)
     update = Update(table_key=entry.table_key, at=landed.at, row_count=landed.row_count)
     expected = {entry.table_key: entry.version}
-    desk.publish(Change(branch=branch, updates=(update,), expected=expected, draft=None))
+    committer.publish(Change(branch=branch, updates=(update,), expected=expected, draft=None))
     _log.warning("recovery.late_commit_undone", operation=last, table=entry.table_key)
     return True

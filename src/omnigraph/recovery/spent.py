@@ -15,7 +15,7 @@ def discard(case: Case) -> None:
         roll_back(case)
         return
     drop_created(case)
-    finish(case, lineage_only(case.desk, case.id, case.branch), RecoveryKind.ROLLED_BACK)
+    finish(case, lineage_only(case.committer, case.id, case.branch), RecoveryKind.ROLLED_BACK)
 
 
 def settle_stale(case: Case) -> None:
@@ -30,7 +30,7 @@ def discard_orphan(case: Case) -> None:
     for pin in case.sidecar.tables:
         if pin.table_branch is not None and pin.table_branch == case.sidecar.branch:
             drop_fork(case, pin)
-    commit = lineage_only(case.desk, case.id, MAIN)
+    commit = lineage_only(case.committer, case.id, MAIN)
     fail(Failpoint.ORPHAN_AUDIT)
     finish(case, commit, RecoveryKind.ORPHANED_BRANCH_DISCARDED)
 
@@ -42,9 +42,9 @@ def _visible_commit(case: Case) -> CommitId:
         return own
     source = case.sidecar.merge_source
     if source is None or not case.facts.is_satisfied:
-        return lineage_only(case.desk, case.id, case.branch)
+        return lineage_only(case.committer, case.id, case.branch)
     merged = (c.id for c in case.state.lineage.listed() if c.merged_parent == source)
-    return next(merged, None) or lineage_only(case.desk, case.id, case.branch, case.sidecar)
+    return next(merged, None) or lineage_only(case.committer, case.id, case.branch, case.sidecar)
 
 
 def _outcomes(case: Case) -> list[TableOutcome]:

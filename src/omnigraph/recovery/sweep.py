@@ -4,8 +4,8 @@ from dataclasses import field, replace
 from enum import StrEnum
 
 from omnigraph.commit.guard import Blocked
+from omnigraph.commit.locks import SCHEMA_APPLY, HeldLocks, lock_key
 from omnigraph.commit.protocol import Committer
-from omnigraph.commit.queues import SCHEMA_APPLY, HeldLocks, lock_key
 from omnigraph.commit.sidecar import Sidecar, WriterKind
 from omnigraph.commit.sidecars import operation_of
 from omnigraph.errors import ConflictError, OmniError, RecoveryRequired, SidecarUnreadable
@@ -73,7 +73,7 @@ class Recovery:
     `own` are operations of this handle that nobody was told of: maintenance that failed after an acknowledged write.
     """
 
-    desk: Committer
+    committer: Committer
     audit: Audit
     own: set[OperationId] = field(default_factory=set)
 
@@ -114,20 +114,20 @@ class Recovery:
         A schema change that is alive puts its files in place at once, and is waited for.
         """
         for _ in range(CONTRACT_ROUNDS_MAX):
-            snapshot = self.desk.manifest.current(MAIN).snapshot
-            if is_readable(self.desk.sidecars.objects, snapshot):
+            snapshot = self.committer.manifest.current(MAIN).snapshot
+            if is_readable(self.committer.sidecars.objects, snapshot):
                 return
-            self.desk.runtime.wait(CONTRACT_WAIT_SECONDS)
+            self.committer.runtime.wait(CONTRACT_WAIT_SECONDS)
         raise RecoveryRequired(
             "unknown",
             "a schema change is published and its schema files are not in place yet; nothing was changed, open "
             "the graph read-write once",
         )
 
-    def take_back(self, operation_id: OperationId, hold: HeldLocks) -> None:
+    def take_back(self, operation_id: OperationId, held_locks: HeldLocks) -> None:
         """Settle a refused write of one's own, whose turns are held; raise unless nothing of it is left."""
         try:
-            outcome = self._again(operation_id, hold)
+            outcome = self._again(operation_id, held_locks)
         except OmniError as error:
             raise _left(operation_id, str(error)) from error
         match outcome:
@@ -144,20 +144,22 @@ class Recovery:
 
     def undo_late(self, branch: BranchName, table: TableKey) -> bool:
         """Undo commits of rolled-back operations that are past the pin of a table; whether there were only such."""
-        known = self.desk.manifest.current(branch).snapshot.entries.get(table)
+        known = self.committer.manifest.current(branch).snapshot.entries.get(table)
         if known is None or not self.audit.rolled_back():
             return False
         key = lock_key(table, known.at.branch)
-        with self.desk.queues.hold([key], Activity("the removal of a late commit")) as hold:
-            entry = self.desk.manifest.current(branch).snapshot.entries.get(table)
+        with self.committer.locks.acquire(
+            [key], Activity("the removal of a late commit")
+        ) as held_locks:
+            entry = self.committer.manifest.current(branch).snapshot.entries.get(table)
             if entry is None or entry.at.branch != known.at.branch:
                 return False
-            return undo_late(self.desk, self.audit, branch, entry, hold)
+            return undo_late(self.committer, self.audit, branch, entry, held_locks)
 
-    def _again(self, operation_id: OperationId, hold: HeldLocks) -> Outcome:
-        sidecar = self.desk.sidecars.find(operation_id)
+    def _again(self, operation_id: OperationId, held_locks: HeldLocks) -> Outcome:
+        sidecar = self.committer.sidecars.find(operation_id)
         if sidecar is not None:
-            return self._under(sidecar, hold, Power.FULL)
+            return self._under(sidecar, held_locks, Power.FULL)
         kinds = {row.operation_id: row.kind for row in self.audit.rows()}
         forward = kinds.get(operation_id) is RecoveryKind.ROLLED_FORWARD
         return Outcome.ROLLED_FORWARD if forward else Outcome.GONE
@@ -166,22 +168,22 @@ class Recovery:
 
     def forecast(self) -> tuple[Pending, ...]:
         """What would become of every pending operation; changes nothing, takes no turn."""
-        ahead = (self._ahead(one) for one in self.desk.sidecars.inventory())
+        ahead = (self._ahead(one) for one in self.committer.sidecars.inventory())
         return tuple(pending for pending in ahead if pending is not None)
 
     def _ahead(self, one: Sidecar | SidecarUnreadable) -> Pending | None:
         if isinstance(one, SidecarUnreadable):
             return Pending(operation_id=operation_of(one.path), problem=one.reason)
-        holder = self.desk.queues.holder(one.queues)
+        holder = self.committer.locks.holder(one.lock_keys)
         known = Pending(operation_id=one.operation_id, sidecar=one, holder=holder)
         if holder is not None:
             return known
-        if self.desk.sidecars.find(one.operation_id) is None:
+        if self.committer.sidecars.find(one.operation_id) is None:
             # Its writer ended it while the list was read.
             return None
         try:
             return replace(
-                known, verdict=judge(look(self.desk, self.audit, one, HeldLocks({})).facts)
+                known, verdict=judge(look(self.committer, self.audit, one, HeldLocks({})).facts)
             )
         except OmniError as error:
             return replace(known, problem=str(error))
@@ -190,7 +192,7 @@ class Recovery:
 
     def _each(self, power: Power, *, wait: bool) -> tuple[Outcome, ...]:
         """Oldest first, each on a fresh look, because settling one moves pins of the next."""
-        pending = self.desk.sidecars.pending()
+        pending = self.committer.sidecars.pending()
         if pending:
             fail(Failpoint.SWEEP_LISTED)
         return tuple(self._by(sidecar, power, wait=wait) for sidecar in pending)
@@ -213,24 +215,24 @@ class Recovery:
 
     def _one(self, sidecar: Sidecar, power: Power, *, wait: bool) -> Outcome:
         if wait:
-            with self.desk.queues.hold(sidecar.queues, _activity(sidecar)) as hold:
-                return self._under(sidecar, hold, power)
-        with self.desk.queues.try_hold(sidecar.queues, _activity(sidecar)) as tried:
+            with self.committer.locks.acquire(sidecar.lock_keys, _activity(sidecar)) as held_locks:
+                return self._under(sidecar, held_locks, power)
+        with self.committer.locks.try_acquire(sidecar.lock_keys, _activity(sidecar)) as tried:
             return Outcome.ALIVE if tried is None else self._under(sidecar, tried, power)
 
-    def _under(self, sidecar: Sidecar, hold: HeldLocks, power: Power) -> Outcome:
+    def _under(self, sidecar: Sidecar, held_locks: HeldLocks, power: Power) -> Outcome:
         """Settle one operation whose turns are all held; a lost race is looked at once more."""
         try:
-            return self._settled(sidecar, hold, power)
+            return self._settled(sidecar, held_locks, power)
         except ConflictError as error:
             _log.warning("recovery.lost_race", operation=sidecar.operation_id, reason=str(error))
-        return self._settled(sidecar, hold, power)
+        return self._settled(sidecar, held_locks, power)
 
-    def _settled(self, sidecar: Sidecar, hold: HeldLocks, power: Power) -> Outcome:
-        fresh = self.desk.sidecars.find(sidecar.operation_id)
+    def _settled(self, sidecar: Sidecar, held_locks: HeldLocks, power: Power) -> Outcome:
+        fresh = self.committer.sidecars.find(sidecar.operation_id)
         if fresh is None:
             return Outcome.GONE
-        outcome = act(look(self.desk, self.audit, fresh, hold), power)
+        outcome = act(look(self.committer, self.audit, fresh, held_locks), power)
         if outcome is Outcome.DEFERRED:
             _log.warning("recovery.deferred", operation=fresh.operation_id, power=str(power))
         return outcome
@@ -239,24 +241,24 @@ class Recovery:
 
     def _reconcile_schema_files(self) -> None:
         """Settle staged schema files that no pending schema change names."""
-        objects = self.desk.sidecars.objects
+        objects = self.committer.sidecars.objects
         if not has_files(objects):
             return
-        with self.desk.queues.try_hold([SCHEMA_APPLY]) as tried:
+        with self.committer.locks.try_acquire([SCHEMA_APPLY]) as tried:
             if tried is not None and not self._is_schema_apply_pending():
-                reconcile(objects, self.desk.manifest.current(MAIN).snapshot)
+                reconcile(objects, self.committer.manifest.current(MAIN).snapshot)
 
     def drop_dead_schema_lock(self) -> None:
         """Remove the lock of a schema change that was killed: a live one holds its turn."""
-        if SCHEMA_APPLY_LOCK not in self.desk.manifest.rows.branches():
+        if SCHEMA_APPLY_LOCK not in self.committer.manifest.rows.branches():
             return
-        with self.desk.queues.try_hold([SCHEMA_APPLY]) as tried:
+        with self.committer.locks.try_acquire([SCHEMA_APPLY]) as tried:
             if tried is not None and not self._is_schema_apply_pending():
-                self.desk.manifest.rows.delete_branch(SCHEMA_APPLY_LOCK)
+                self.committer.manifest.rows.delete_branch(SCHEMA_APPLY_LOCK)
                 _log.warning("schema.dead_lock_removed")
 
     def _is_schema_apply_pending(self) -> bool:
-        kinds = {sidecar.writer_kind for sidecar in self.desk.sidecars.pending()}
+        kinds = {sidecar.writer_kind for sidecar in self.committer.sidecars.pending()}
         return WriterKind.SCHEMA_APPLY in kinds
 
 

@@ -150,12 +150,12 @@ def _require_narrow(step: Step) -> None:
 
 
 def _each_task(step: Each) -> Callable[[Batches], Batches]:
-    run, splits, turns = step.run, tuple(step.splits), tuple(step.turns())
+    run, splits, schedule = step.run, tuple(step.splits), tuple(step.schedule())
 
     def task(batches: Batches) -> Batches:
         # Spark begins with the first partitions.
         for turn in _numbers(batches):
-            yield from _guard_task(turns[turn], run, splits[turns[turn]])
+            yield from _guard_task(schedule[turn], run, splits[schedule[turn]])
         settle()
 
     return task

@@ -12,7 +12,7 @@ from lance import LanceDataset
 from omnigraph.errors import HistoryReclaimed, OmniError, TableNotFound
 from omnigraph.ids import Version
 from omnigraph.limits import (
-    OPENING_TURNS,
+    OPENING_LOCKS,
     RECLAIM_LOOKS_MAX,
     RECLAIM_WAIT_SECONDS,
     TABLE_HANDLES_MAX,
@@ -87,7 +87,7 @@ class Datasets:
         self._gapless = gapless
         self._fsync = fsync and root.is_local
         self._held: Recent[TableAt, LanceDataset] = Recent(handles_max)
-        self._turns = tuple(threading.Lock() for _ in range(OPENING_TURNS))
+        self._turns = tuple(threading.Lock() for _ in range(OPENING_LOCKS))
         self._ends: dict[str, _End] = {}
 
     def uri(self, path: str, branch: str | None = None) -> str:

@@ -38,11 +38,11 @@ def test_publishers_of_three_processes_form_one_chain(store: Store) -> None:
 def test_a_turn_that_is_never_given_back_delays_a_publish_and_does_not_stop_it(
     store: Store,
 ) -> None:
-    manifest = replace(new_manifest(store.manifest), turns=store.locks)
+    manifest = replace(new_manifest(store.manifest), publish_locks=store.locks)
     stopped = store.locks.acquire(f"__publish__@{MAIN}", wait=0)
     assert stopped is not None
     quick = open_locks(store.root, store.objects, StillRuntime())
-    write(replace(manifest, turns=quick), PERSON)
+    write(replace(manifest, publish_locks=quick), PERSON)
     store.locks.release(stopped)
     assert manifest.current(MAIN).snapshot.pins == {PERSON: 2, CITY: 1}
 
@@ -54,6 +54,6 @@ def test_a_publisher_that_lost_every_round_without_its_turn_waits_for_it_again(
     missed = store.locks.acquire(f"__publish__@{MAIN}", wait=0)
     quick = open_locks(store.root, store.objects, StillRuntime())
     with armed(Failpoint.PUBLISH_LOAD, f"{1 + PUBLISH_RETRIES_MAX}*error"):
-        write(replace(manifest, turns=quick), PERSON)
+        write(replace(manifest, publish_locks=quick), PERSON)
     store.locks.release(missed)
     assert manifest.current(MAIN).snapshot.pins == {PERSON: 2, CITY: 1}

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from omnigraph.api.graph import Graph
-from omnigraph.commit.queues import lock_key
+from omnigraph.commit.locks import lock_key
 from omnigraph.engine.upkeep.retention import Retention
 from omnigraph.errors import (
     DriftError,
@@ -312,11 +312,11 @@ def test_a_fork_that_cannot_be_judged_is_kept_and_goes_the_next_time(
 
 
 def test_a_turn_of_the_table_is_held_while_its_versions_go(graph: Graph) -> None:
-    queues, seen = graph._engine.desk.queues, []
+    table_locks, seen = graph._engine.committer.locks, []
 
     def look() -> None:
-        with queues.try_hold([lock_key(PERSON, None)]) as hold:
-            seen.append(hold is None)
+        with table_locks.try_acquire([lock_key(PERSON, None)]) as held_locks:
+            seen.append(held_locks is None)
 
     with armed(Failpoint.CLEANUP_TABLE, look):
         graph.cleanup(keep=1, confirm=True)

@@ -11,7 +11,7 @@ import pytest
 import omnigraph
 from omnigraph.api.graph import Graph
 from omnigraph.api.reports import CleanupReport, TableCleaned
-from omnigraph.commit.queues import SCHEMA_APPLY
+from omnigraph.commit.locks import SCHEMA_APPLY
 from omnigraph.errors import HistoryReclaimed, OmniError
 from omnigraph.failpoints import Failpoint, armed
 from omnigraph.ids import TableKey
@@ -270,7 +270,7 @@ def test_upkeep_by_hand_waits_for_a_running_schema_change(graph: Graph, work: st
     engine = graph._engine
     before = versions(graph, None)
     thread = threading.Thread(target=WORK[work], args=(graph,))
-    with engine.desk.queues.hold([SCHEMA_APPLY]):
+    with engine.committer.locks.acquire([SCHEMA_APPLY]):
         lock_schema(engine.manifest, engine.store.tables)
         thread.start()
         thread.join(0.2)

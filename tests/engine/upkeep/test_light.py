@@ -7,7 +7,7 @@ import pytest
 
 import omnigraph
 from omnigraph.api.graph import Graph
-from omnigraph.commit.queues import lock_key
+from omnigraph.commit.locks import lock_key
 from omnigraph.engine.upkeep.light import maintain_touched
 from omnigraph.errors import ConfigError
 from omnigraph.failpoints import Failpoint, armed
@@ -96,7 +96,7 @@ def test_a_table_somebody_else_writes_is_left_for_later(tmp_path: Path) -> None:
     with omnigraph.open(tmp_path / "g") as later:
         later.query(FIND, {"name": "p1"})
         before = fragments(later)
-        with later._engine.desk.queues.hold([lock_key(PERSON, None)]):
+        with later._engine.committer.locks.acquire([lock_key(PERSON, None)]):
             maintain_touched(later._engine, MAIN, [PERSON])
         assert fragments(later) == before
         maintain_touched(later._engine, MAIN, [PERSON])

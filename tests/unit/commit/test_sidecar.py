@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from omnigraph.commit.queues import SCHEMA_APPLY, lock_key
+from omnigraph.commit.locks import SCHEMA_APPLY, lock_key
 from omnigraph.commit.sidecar import (
     Decided,
     Mode,
@@ -206,11 +206,11 @@ def test_confirming_needs_a_version_of_every_table() -> None:
 
 def test_the_turns_of_an_owner_are_those_of_all_it_moves() -> None:
     merge = decode(sidecar_path(ID), body(3))
-    assert merge.queues == {
+    assert merge.lock_keys == {
         lock_key(TableKey("node:A"), "team/b"),
         lock_key(TableKey("node:B"), "team/b"),
     }
     schema = replace(
         merge, writer_kind=WriterKind.SCHEMA_APPLY, tables=(), pointer_updates=(), branch=None
     )
-    assert schema.queues == {SCHEMA_APPLY}
+    assert schema.lock_keys == {SCHEMA_APPLY}

@@ -54,7 +54,7 @@ def test_the_heaviest_splits_begin_first_and_answers_keep_their_order(hands: int
     step = Each(name="squares", splits=range(9), run=run, out=SQUARES, weigh=lambda n: n % 3)
     found = LocalRunner(hands).run(step)
     assert found["n"].to_pylist() == list(range(9))
-    assert list(step.turns()) == [2, 5, 8, 1, 4, 7, 0, 3, 6]
+    assert list(step.schedule()) == [2, 5, 8, 1, 4, 7, 0, 3, 6]
     assert set(begun[:3]) == {2, 5, 8}
 
 

@@ -54,9 +54,9 @@ class ByteCache:
         if found is not None:
             return found
         with self._lock:
-            turn = self._loading.setdefault(key, threading.Lock())
+            loading = self._loading.setdefault(key, threading.Lock())
         try:
-            with turn:
+            with loading:
                 found = self.peek(key)
                 if found is None:
                     found = load()

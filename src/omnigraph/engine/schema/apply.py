@@ -8,8 +8,8 @@ from omnigraph.catalog.model import Catalog
 from omnigraph.catalog.resolve import compile_schema
 from omnigraph.catalog.steps import SchemaPlan, first_refusal
 from omnigraph.commit.guard import drift
+from omnigraph.commit.locks import HeldLocks, lock_key
 from omnigraph.commit.plan import Creation, TableWrite, WritePlan
-from omnigraph.commit.queues import HeldLocks, lock_key
 from omnigraph.commit.sidecar import Registration, Tombstone, WriterKind
 from omnigraph.engine.attempt import commit_held
 from omnigraph.engine.engine import Engine
@@ -69,13 +69,13 @@ def apply_schema(
     engine.require_writable("schema apply")
     desired = compile_schema(source)
     engine.recovery.heal()
-    with schema_lock(engine) as lock, _all_turns(engine, lock) as hold:
+    with schema_lock(engine) as lock, _lock_all_tables(engine, lock) as held_locks:
         view = engine.view(MAIN)
         plan = _require_supported(view, desired, allow_data_loss)
         if not plan.steps:
             return Applied(plan=plan, version=view.version)
         # With every turn held, whatever is pending has no owner left: recovery goes first.
-        refuse_pending(engine, "schema apply", hold)
+        refuse_pending(engine, "schema apply", held_locks)
         work = work_of(view.contract, desired)
         change = _Change(
             engine=engine,
@@ -86,7 +86,7 @@ def apply_schema(
             operation=OperationId(engine.runtime.new_id()),
             forgets=allow_data_loss,
         )
-        published = change.commit(hold)
+        published = change.commit(held_locks)
         kept = forget_dropped(engine, view.snapshot, work) if allow_data_loss else ()
     return Applied(
         plan=plan,
@@ -118,15 +118,15 @@ def _require_supported(view: View, desired: Catalog, allow_data_loss: bool) -> S
 
 
 @contextmanager
-def _all_turns(engine: Engine, lock: HeldLocks) -> Iterator[HeldLocks]:
+def _lock_all_tables(engine: Engine, lock: HeldLocks) -> Iterator[HeldLocks]:
     """Hold the turns of all tables of main: writers that are under way end first, new ones wait.
 
     The schema's own turn sorts before every table, so the order in which turns are taken stays the same.
     """
     tables = engine.manifest.current(MAIN).snapshot.entries
     keys = [lock_key(key, None) for key in tables]
-    with engine.desk.queues.hold(keys, ACTIVITY) as hold:
-        yield HeldLocks({**lock.locks, **hold.locks})
+    with engine.committer.locks.acquire(keys, ACTIVITY) as held_locks:
+        yield HeldLocks({**lock.locks, **held_locks.locks})
 
 
 # ---- one commit
@@ -144,11 +144,11 @@ class _Change:
     operation: OperationId
     forgets: bool
 
-    def commit(self, hold: HeldLocks) -> Published:
+    def commit(self, held_locks: HeldLocks) -> Published:
         """Make it visible, or leave it to recovery, or leave no trace."""
         self._require_no_drift()
         try:
-            return commit_held(self.engine, self._plan(), hold)
+            return commit_held(self.engine, self._plan(), held_locks)
         except PreconditionFailed as error:
             raise self._make_lease_error() from error
         finally:
@@ -230,7 +230,7 @@ class _Change:
             entry = self._entry(key)
             head = self.engine.store.tables.head(entry.at.path, None)
             if head != entry.version:
-                raise drift(self.engine.desk.sidecars, key, None, entry.version, head)
+                raise drift(self.engine.committer.sidecars, key, None, entry.version, head)
 
     # ---- files
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from omnigraph.commit.queues import SCHEMA_APPLY, HeldLocks
+from omnigraph.commit.locks import SCHEMA_APPLY, HeldLocks
 from omnigraph.commit.sidecar import WriterKind
 from omnigraph.engine.engine import Engine
 from omnigraph.errors import SchemaApplyConflict
@@ -24,12 +24,12 @@ ACTIVITY = Activity(str(WriterKind.SCHEMA_APPLY))
 def schema_lock(engine: Engine) -> Iterator[HeldLocks]:
     """Hold the graph for a schema change; the lock is released however the block ends."""
     _refuse_running(engine)
-    with engine.desk.queues.hold([SCHEMA_APPLY], ACTIVITY) as hold:
+    with engine.committer.locks.acquire([SCHEMA_APPLY], ACTIVITY) as held_locks:
         lock_schema(engine.manifest, engine.store.tables)
         try:
             fail(Failpoint.SCHEMA_LOCKED)
             _refuse_branches(engine)
-            yield hold
+            yield held_locks
         finally:
             unlock_schema(engine.manifest)
 

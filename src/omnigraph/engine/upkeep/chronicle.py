@@ -68,7 +68,9 @@ def _audit(engine: Engine, known: dict[CommitId, GraphCommit]) -> Iterator[Issue
     told = {row.operation_id for row in rows}
     # A record follows its commit: a sidecar that is still there brings it.
     awaited = {
-        one.operation_id for one in engine.desk.sidecars.inventory() if isinstance(one, Sidecar)
+        one.operation_id
+        for one in engine.committer.sidecars.inventory()
+        if isinstance(one, Sidecar)
     }
     for commit in known.values():
         settled = commit.operation_id if commit.actor == RECOVERY_ACTOR else None

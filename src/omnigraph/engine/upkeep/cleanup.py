@@ -7,7 +7,7 @@ from typing import Any
 
 from omnigraph.commit.guard import drift
 from omnigraph.commit.liveness import find_drift
-from omnigraph.commit.queues import SCHEMA_APPLY, lock_key
+from omnigraph.commit.locks import SCHEMA_APPLY, lock_key
 from omnigraph.engine.attempt import wait_for_schema_change
 from omnigraph.engine.engine import Engine
 from omnigraph.engine.upkeep.floors import Floors, live_snapshots
@@ -97,13 +97,13 @@ def _refuse_drift(engine: Engine, live: Live) -> None:
     entries += [(branch, entry) for branch, shown in live.items() for entry in shown.owned()]
     for branch, entry in entries:
         try:
-            found = find_drift(engine.desk, branch, entry)
+            found = find_drift(engine.committer, branch, entry)
         except OmniError:
             if not _is_gone(engine, live, entry.at.branch):
                 raise
             continue
         if found is not None and not engine.recovery.undo_late(branch, entry.table_key):
-            raise drift(engine.desk.sidecars, entry.table_key, entry.at.branch, *found)
+            raise drift(engine.committer.sidecars, entry.table_key, entry.at.branch, *found)
 
 
 def _is_gone(engine: Engine, live: Live, line: str | None) -> bool:
@@ -181,7 +181,7 @@ def _reclaim_versions(
     dry_run: bool,
 ) -> Reclaimed:
     """Remove versions under the table's turn, by what is pinned now: branches come and go while cleanup runs."""
-    with engine.desk.queues.hold([lock_key(life.table_key, line)], ACTIVITY):
+    with engine.committer.locks.acquire([lock_key(life.table_key, line)], ACTIVITY):
         fail(Failpoint.CLEANUP_TABLE)
         _refuse_loads(engine)
         pinned = floors.pinned_versions(life.path, line)
@@ -221,7 +221,7 @@ def _remove_dropped_table(
     """Remove all of a table that no live branch shows, once nobody within the retention can have seen it."""
     told = TableCleaned(table_key=life.table_key)
     keys = [SCHEMA_APPLY, lock_key(life.table_key, None)]
-    with engine.desk.queues.hold(keys, ACTIVITY):
+    with engine.committer.locks.acquire(keys, ACTIVITY):
         fail(Failpoint.CLEANUP_TABLE)
         _refuse_loads(engine)
         if _is_shown(life, live_snapshots(engine)) or not chosen.lets_go(_last_change_us(engine)):

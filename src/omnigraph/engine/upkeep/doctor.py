@@ -10,7 +10,7 @@ from omnigraph.catalog.model import EdgeType
 from omnigraph.commit.changes import column
 from omnigraph.commit.guard import find_covering_sidecar
 from omnigraph.commit.liveness import find_drift
-from omnigraph.commit.queues import SCHEMA_APPLY, LockKey, lock_key
+from omnigraph.commit.locks import SCHEMA_APPLY, LockKey, lock_key
 from omnigraph.engine.engine import Engine
 from omnigraph.engine.upkeep.ailments import Examination, Issue
 from omnigraph.engine.upkeep.chronicle import chronicle
@@ -101,7 +101,7 @@ def _confirm(engine: Engine, keys: Collection[LockKey], look: Look) -> list[Issu
         if not found:
             return []
         try:
-            engine.desk.queues.wait_out(keys)
+            engine.committer.locks.wait_out(keys)
         except LockTimeout:
             return []
         again = [*look()]
@@ -114,11 +114,13 @@ def _confirm(engine: Engine, keys: Collection[LockKey], look: Look) -> list[Issu
 
 def _pending(engine: Engine) -> Iterator[Issue]:
     """The sidecars whose writer is gone: a live one holds its locks, and removes its sidecar before it ends."""
-    desk = engine.desk
-    for one in desk.sidecars.inventory():
+    committer = engine.committer
+    for one in committer.sidecars.inventory():
         if isinstance(one, SidecarUnreadable):
             yield _interrupted(one.path, f"a write that cannot be read ({one.reason})")
-        elif desk.queues.holder(one.queues) is None and desk.sidecars.find(one.operation_id):
+        elif committer.locks.holder(one.lock_keys) is None and committer.sidecars.find(
+            one.operation_id
+        ):
             yield _interrupted(one.path, f"the {one.writer_kind} {one.operation_id}")
 
 
@@ -236,7 +238,7 @@ def _damaged_indices(
 
 def _drift(engine: Engine, branch: BranchName, entry: Entry) -> Iterator[Issue]:
     try:
-        found = find_drift(engine.desk, branch, entry)
+        found = find_drift(engine.committer, branch, entry)
     except LockTimeout:
         # A writer that lives has not left anything.
         return
@@ -253,7 +255,9 @@ def _drift(engine: Engine, branch: BranchName, entry: Entry) -> Iterator[Issue]:
 def _remedy(engine: Engine, entry: Entry) -> str:
     """What helps a HEAD past its pin: recovery, if an interrupted write explains it, else repair."""
     try:
-        covering = find_covering_sidecar(engine.desk.sidecars, entry.table_key, entry.at.branch)
+        covering = find_covering_sidecar(
+            engine.committer.sidecars, entry.table_key, entry.at.branch
+        )
     except OmniError as error:
         return f"look again when pending writes can be read ({error})"
     if covering is None:

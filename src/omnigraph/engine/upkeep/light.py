@@ -3,8 +3,8 @@
 from collections.abc import Hashable, Iterable, Iterator
 
 from omnigraph.catalog.model import TableType
+from omnigraph.commit.locks import HeldLocks, lock_key
 from omnigraph.commit.plan import Step, TableWrite
-from omnigraph.commit.queues import HeldLocks, lock_key
 from omnigraph.commit.sidecar import WriterKind
 from omnigraph.engine.engine import Engine
 from omnigraph.engine.upkeep.wanted import extensible, missing
@@ -58,13 +58,13 @@ def _maintain_table(engine: Engine, branch: BranchName, entry: Entry) -> None:
 def _compact_table(engine: Engine, branch: BranchName, table_key: TableKey) -> None:
     """Merge small fragments unless somebody else is writing the table: the next writer comes soon enough."""
     key = lock_key(table_key, lance_branch(branch))
-    with engine.desk.queues.try_hold([key], _ACTIVITY) as hold:
-        if hold is not None:
-            _compact_locked(engine, branch, table_key, hold)
+    with engine.committer.locks.try_acquire([key], _ACTIVITY) as held_locks:
+        if held_locks is not None:
+            _compact_locked(engine, branch, table_key, held_locks)
 
 
 def _compact_locked(
-    engine: Engine, branch: BranchName, table_key: TableKey, hold: HeldLocks
+    engine: Engine, branch: BranchName, table_key: TableKey, held_locks: HeldLocks
 ) -> None:
     view = engine.view(branch)
     entry = view.snapshot.entries.get(table_key)
@@ -76,7 +76,7 @@ def _compact_locked(
         engine.watch.note(_line(entry), engine.store.tables.open(entry.at).fragment_count())
         return
     operation = maintenance(engine, WriterKind.OPTIMIZE, CommitKind.OPTIMIZE, branch, None)
-    published = operation.run_held(view, (write,), hold)
+    published = operation.run_held(view, (write,), held_locks)
     after = published.state.snapshot.entry(table_key)
     engine.watch.note(_line(after), engine.store.tables.open(after.at).fragment_count())
 

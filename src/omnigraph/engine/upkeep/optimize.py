@@ -163,7 +163,7 @@ def _find_drifted(engine: Engine) -> Mapping[TableKey, Drift]:
     """Compare every HEAD with its pin, before any lock is held: a live writer is waited for."""
     found: dict[TableKey, Drift] = {}
     for entry, _ in _entries(engine.view(MAIN)):
-        drift = find_drift(engine.desk, MAIN, entry)
+        drift = find_drift(engine.committer, MAIN, entry)
         if drift is None or engine.recovery.undo_late(MAIN, entry.table_key):
             continue
         if drift.head < drift.pin:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
-from omnigraph.commit.queues import lock_key
+from omnigraph.commit.locks import lock_key
 from omnigraph.engine.engine import Engine
 from omnigraph.errors import OmniError, StorageError
 from omnigraph.failpoints import Failpoint, fail
@@ -72,7 +72,7 @@ def _candidates(
 
 def _drop_orphan(engine: Engine, table_key: TableKey, path: str, branch: str) -> bool:
     """Judge a fork once more, under its turn and from a fresh read, and drop it only as an orphan."""
-    with engine.desk.queues.hold([lock_key(table_key, branch)], ACTIVITY):
+    with engine.committer.locks.acquire([lock_key(table_key, branch)], ACTIVITY):
         fail(Failpoint.CLEANUP_FORK)
         match fork_status(engine.manifest, path, graph_branch(branch)):
             case ForkStatus.ORPHAN:

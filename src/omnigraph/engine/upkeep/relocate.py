@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from omnigraph.commit.queues import LockKey
+from omnigraph.commit.locks import LockKey
 from omnigraph.engine.open import open_unsettled
 from omnigraph.failpoints import Failpoint, fail
 from omnigraph.ids import MAIN, TableKey
@@ -36,7 +36,7 @@ def relocate_graph(
     """
     engine = open_unsettled(uri, storage_options=storage_options, runtime=runtime)
     store = engine.store
-    with engine.desk.queues.hold([_RELOCATE], Activity("relocate")):
+    with engine.committer.locks.acquire([_RELOCATE], Activity("relocate")):
         strayed = dict(engine.manifest.rows.strayed())
         lives = engine.manifest.current(MAIN).lives.by_key.values()
         tables = sorted({life.path for found in lives for life in found})

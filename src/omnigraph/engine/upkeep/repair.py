@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 from enum import StrEnum
 from typing import Any, Final
 
-from omnigraph.commit.queues import lock_key
+from omnigraph.commit.locks import lock_key
 from omnigraph.engine.attempt import wait_for_schema_change
 from omnigraph.engine.engine import Engine
 from omnigraph.engine.upkeep.refusals import refuse_pending
@@ -112,9 +112,9 @@ def repair(
     refuse_pending(engine, "repair")
     wait_for_schema_change(engine, "repair")
     keys = [lock_key(table, None) for table in engine.manifest.load(MAIN).snapshot.entries]
-    with engine.desk.queues.hold(keys, Activity("repair")) as hold:
+    with engine.committer.locks.acquire(keys, Activity("repair")) as held_locks:
         # A writer may have died while its turns were waited for.
-        refuse_pending(engine, "repair", hold)
+        refuse_pending(engine, "repair", held_locks)
         entries = engine.manifest.load(MAIN).snapshot.entries.values()
         found = tuple(
             _classify_table(engine, entry, confirm=confirm, force=force) for entry in entries
@@ -123,7 +123,9 @@ def repair(
         for one in found:
             if one.action is Action.RESTORED:
                 recovery = engine.recovery
-                undo_late(recovery.desk, recovery.audit, MAIN, known[one.table_key], hold)
+                undo_late(
+                    recovery.committer, recovery.audit, MAIN, known[one.table_key], held_locks
+                )
         commit = _publish_repaired(engine, known, found, actor)
     return found, commit
 
@@ -174,7 +176,7 @@ def _publish_repaired(
             operation_id=OperationId(engine.runtime.new_id()),
         ),
     )
-    return engine.desk.publish(change).commit
+    return engine.committer.publish(change).commit
 
 
 def _update(engine: Engine, entry: Entry, found: TableRepaired) -> Update:

@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
+from omnigraph.commit.locks import HeldLocks
 from omnigraph.commit.plan import TableWrite, WritePlan
-from omnigraph.commit.queues import HeldLocks
 from omnigraph.commit.sidecar import WriterKind
 from omnigraph.engine.attempt import attempt, commit_held
 from omnigraph.engine.engine import Engine
@@ -49,9 +49,9 @@ class Maintenance:
             _carry(self.engine, before, published)
         return published
 
-    def run_held(self, view: View, writes: Writes, hold: HeldLocks) -> Published:
+    def run_held(self, view: View, writes: Writes, held_locks: HeldLocks) -> Published:
         """Commit what was prepared under turns that are held already."""
-        published = commit_held(self.engine, self._plan(writes), hold)
+        published = commit_held(self.engine, self._plan(writes), held_locks)
         _carry(self.engine, view, published)
         return published
 
@@ -98,10 +98,12 @@ def each(
     if len(found) < 2:
         return [work(item) for item in found]
     order = range(len(found))
-    turns = order if weigh is None else sorted(order, key=lambda n: weigh(found[n]), reverse=True)
+    schedule = (
+        order if weigh is None else sorted(order, key=lambda n: weigh(found[n]), reverse=True)
+    )
     hands = min(engine.settings.maintenance_concurrency, len(found))
     with ThreadPoolExecutor(hands, "omnigraph-upkeep") as pool:
-        running = {number: pool.submit(carry_context(work), found[number]) for number in turns}
+        running = {number: pool.submit(carry_context(work), found[number]) for number in schedule}
         return [running[number].result() for number in order]
 
 

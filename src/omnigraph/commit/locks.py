@@ -89,10 +89,10 @@ class _ProcessLocks:
 
     def of(self, key: LockKey) -> "_ProcessLock":
         with self._guard:
-            turn = self._locks.get(key)
-            if turn is None:
-                turn = self._locks[key] = _ProcessLock()
-            return turn
+            process_lock = self._locks.get(key)
+            if process_lock is None:
+                process_lock = self._locks[key] = _ProcessLock()
+            return process_lock
 
 
 class _ProcessLock:
@@ -111,10 +111,10 @@ _registry: WeakValueDictionary[str, _ProcessLocks] = WeakValueDictionary()
 def _process_locks_of(root: str) -> _ProcessLocks:
     # All handles of a process on one root share turns; two handles are two writers like any others.
     with _registry_guard:
-        turns = _registry.get(root)
-        if turns is None:
-            turns = _registry[root] = _ProcessLocks()
-        return turns
+        process_locks = _registry.get(root)
+        if process_locks is None:
+            process_locks = _registry[root] = _ProcessLocks()
+        return process_locks
 
 
 class _Busy(Exception):
@@ -133,13 +133,13 @@ class TableLocks:
     locks: Locks
     wait: float = LOCK_WAIT_SECONDS
     runtime: Runtime = field(default_factory=lambda: SYSTEM)
-    _turns: _ProcessLocks = field(init=False, repr=False, compare=False)
+    _process_locks: _ProcessLocks = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "_turns", _process_locks_of(self.root))
+        object.__setattr__(self, "_process_locks", _process_locks_of(self.root))
 
     @contextmanager
-    def hold(self, keys: Iterable[LockKey], activity: Activity = UNNAMED) -> Iterator[HeldLocks]:
+    def acquire(self, keys: Iterable[LockKey], activity: Activity = UNNAMED) -> Iterator[HeldLocks]:
         """Wait for every turn, in sorted order, and keep them for the block; `LockTimeout` names who has one."""
         try:
             held = self._take(keys, self.wait, activity)
@@ -151,7 +151,7 @@ class TableLocks:
             self._give_back(*held)
 
     @contextmanager
-    def try_hold(
+    def try_acquire(
         self, keys: Iterable[LockKey], activity: Activity = UNNAMED
     ) -> Iterator[HeldLocks | None]:
         """Take every turn that is free right now; None, holding nothing, when one is not."""
@@ -198,28 +198,28 @@ class TableLocks:
         self, keys: Iterable[LockKey], wait: float, activity: Activity
     ) -> tuple[HeldLocks, list[_ProcessLock]]:
         locks: dict[LockKey, TableLock] = {}
-        turns: list[_ProcessLock] = []
+        process_locks: list[_ProcessLock] = []
         deadline = self.runtime.monotonic() + wait
         try:
             for key in sorted(set(keys)):
-                turn = self._turns.of(key)
-                if not turn.lock.acquire(timeout=self._left(deadline)):
+                process_lock = self._process_locks.of(key)
+                if not process_lock.lock.acquire(timeout=self._left(deadline)):
                     raise _Busy(key)
-                turns.append(turn)
+                process_locks.append(process_lock)
                 lock = self.locks.acquire(key.name, wait=self._left(deadline), activity=activity)
                 if lock is None:
                     raise _Busy(key)
                 locks[key] = lock
         except BaseException:
-            self._give_back(HeldLocks(locks), turns)
+            self._give_back(HeldLocks(locks), process_locks)
             raise
-        return HeldLocks(locks), turns
+        return HeldLocks(locks), process_locks
 
     def _left(self, deadline: float) -> float:
         return max(0.0, deadline - self.runtime.monotonic())
 
-    def _give_back(self, hold: HeldLocks, turns: list[_ProcessLock]) -> None:
-        for lock in hold.locks.values():
+    def _give_back(self, held_locks: HeldLocks, process_locks: list[_ProcessLock]) -> None:
+        for lock in held_locks.locks.values():
             self.locks.release(lock)
-        for turn in turns:
-            turn.lock.release()
+        for process_lock in process_locks:
+            process_lock.lock.release()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from omnigraph.commit.queues import SCHEMA_APPLY, HeldLocks, LockKey, TableLocks, lock_key
+from omnigraph.commit.locks import SCHEMA_APPLY, HeldLocks, LockKey, TableLocks, lock_key
 from omnigraph.errors import InternalError
 from omnigraph.failpoints import PARK_SECONDS_MAX
 from omnigraph.ids import TableKey
@@ -17,7 +17,7 @@ KEYS = [lock_key(TableKey(f"node:{name}"), branch) for name in "ABC" for branch 
 
 
 @pytest.fixture
-def queues(tmp_path: Path) -> TableLocks:
+def table_locks(tmp_path: Path) -> TableLocks:
     return another(tmp_path)
 
 
@@ -36,47 +36,47 @@ def test_main_comes_before_a_branch_of_the_same_table() -> None:
 
 
 def test_a_turn_is_held_once_in_a_process_whatever_the_handle(
-    queues: TableLocks, tmp_path: Path
+    table_locks: TableLocks, tmp_path: Path
 ) -> None:
     other = another(tmp_path)
-    with queues.hold(KEYS[:2]):
-        with other.try_hold(KEYS[1:3]) as tried:
+    with table_locks.acquire(KEYS[:2]):
+        with other.try_acquire(KEYS[1:3]) as tried:
             assert tried is None
-        with other.try_hold(KEYS[2:4]) as tried:
+        with other.try_acquire(KEYS[2:4]) as tried:
             assert tried is not None
             assert tried.covers(KEYS[2:4])
-    with other.try_hold(KEYS) as tried:
+    with other.try_acquire(KEYS) as tried:
         assert tried is not None
 
 
-def test_a_try_that_fails_gives_back_what_it_had(queues: TableLocks, tmp_path: Path) -> None:
+def test_a_try_that_fails_gives_back_what_it_had(table_locks: TableLocks, tmp_path: Path) -> None:
     other = another(tmp_path)
-    with queues.hold([KEYS[-1]]), other.try_hold(KEYS) as tried:
+    with table_locks.acquire([KEYS[-1]]), other.try_acquire(KEYS) as tried:
         assert tried is None
-        with queues.try_hold(KEYS[:-1]) as rest:
+        with table_locks.try_acquire(KEYS[:-1]) as rest:
             assert rest is not None
 
 
-def test_an_error_inside_gives_every_turn_back(queues: TableLocks) -> None:
-    with pytest.raises(RuntimeError), queues.hold(KEYS):
+def test_an_error_inside_gives_every_turn_back(table_locks: TableLocks) -> None:
+    with pytest.raises(RuntimeError), table_locks.acquire(KEYS):
         raise RuntimeError
-    with queues.try_hold(KEYS) as tried:
+    with table_locks.try_acquire(KEYS) as tried:
         assert tried is not None
 
 
-def test_committing_without_a_turn_is_a_bug(queues: TableLocks) -> None:
-    with queues.hold(KEYS[:1]) as hold:
-        assert hold.lock(KEYS[0]).exclusive
+def test_committing_without_a_turn_is_a_bug(table_locks: TableLocks) -> None:
+    with table_locks.acquire(KEYS[:1]) as held_locks:
+        assert held_locks.lock(KEYS[0]).exclusive
         with pytest.raises(InternalError, match="without its queue"):
-            hold.lock(KEYS[1])
+            held_locks.lock(KEYS[1])
 
 
-def test_a_turn_whose_file_was_removed_is_no_turn(queues: TableLocks, tmp_path: Path) -> None:
-    with queues.hold(KEYS[:2]) as hold:
-        assert hold.lost() is None
+def test_a_turn_whose_file_was_removed_is_no_turn(table_locks: TableLocks, tmp_path: Path) -> None:
+    with table_locks.acquire(KEYS[:2]) as held_locks:
+        assert held_locks.lost() is None
         for file in (tmp_path / "__locks").iterdir():
             file.unlink()
-        assert hold.lost() in KEYS[:2]
+        assert held_locks.lost() in KEYS[:2]
 
 
 def test_no_turns_are_no_turns() -> None:
@@ -86,7 +86,7 @@ def test_no_turns_are_no_turns() -> None:
 
 
 def test_random_sets_of_turns_never_block_for_ever_and_never_overlap(
-    queues: TableLocks, tmp_path: Path
+    table_locks: TableLocks, tmp_path: Path
 ) -> None:
     held: dict[LockKey, int] = {}
     guard = threading.Lock()
@@ -94,10 +94,10 @@ def test_random_sets_of_turns_never_block_for_ever_and_never_overlap(
 
     def work(number: int) -> None:
         chance = random.Random(number)
-        own = queues if number % 2 else another(tmp_path)
+        own = table_locks if number % 2 else another(tmp_path)
         for _ in range(40):
             keys = chance.sample(KEYS, chance.randint(1, len(KEYS)))
-            with own.hold(keys):
+            with own.acquire(keys):
                 with guard:
                     clashes.extend(key for key in keys if key in held)
                     held.update(dict.fromkeys(keys, number))
