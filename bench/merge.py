@@ -22,7 +22,7 @@ from support.paired import REPEATS_MAX, compare
 
 import omnigraph
 from omnigraph.api.graph import Graph
-from omnigraph.storage.sequences import versions_of
+from omnigraph.storage.lance.unofficial.sequences import versions_of
 
 SCHEMA = "node P { name: String @key  age: I64?  city: String? }\nedge K: P -> P"
 COMMITS_MAX = 60

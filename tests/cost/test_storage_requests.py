@@ -6,7 +6,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from omnigraph.storage.lance_rows import PRIMARY_KEY
+from omnigraph.storage.lance.rows import PRIMARY_KEY
 from omnigraph.storage.rows import Image
 from omnigraph.storage.store import Store, open_store
 from tests.support.s3_counting import CountingBucket, Requests

@@ -15,7 +15,7 @@ _LOADS = "tests/engine/test_load.py::"
 _HISTORY = "tests/engine/test_branches_and_history.py::"
 _MANY = "tests/engine/test_concurrency.py::"
 _COST = "tests/cost/test_writes.py::"
-_UPKEEP = "tests/engine/upkeep/"
+_MAINTENANCE = "tests/engine/maintenance/"
 _MERGE = "tests/engine/merge/"
 _FAULTS = "tests/faults/"
 _CASES = "tests/conformance/"
@@ -86,31 +86,32 @@ OBSERVED: Mapping[str, tuple[str, ...]] = {
         _MANIFEST + "test_branches.py::test_a_create_that_fails_for_another_reason_deletes_nothing",
         _STORAGE + "test_forks.py::test_a_fork_from_a_version_that_is_not_there_creates_nothing",
     ),
-    "ST-23": (_STORAGE + "test_objects.py::test_only_the_first_create_wins_and_leaves_its_text",),
+    "ST-23": (_STORAGE + "objects/test_protocol.py::test_only_the_first_create_wins_and_leaves_its_text",),
     "ST-24": (
-        _STORAGE + "test_tables.py::test_staging_moves_no_head_and_committing_moves_it_by_one",
+        _STORAGE + "lance/test_tables.py::test_staging_moves_no_head_and_committing_moves_it_by_one",
     ),
     "ST-25": (
-        _STORAGE + "test_tables.py::test_a_merge_refuses_a_source_it_could_not_apply",
-        _STORAGE + "test_tables.py::test_nothing_to_append_is_refused",
-        _STORAGE + "test_tables.py::test_an_overwrite_replaces_everything_and_may_leave_nothing",
+        _STORAGE + "lance/test_tables.py::test_a_merge_refuses_a_source_it_could_not_apply",
+        _STORAGE + "lance/test_tables.py::test_nothing_to_append_is_refused",
+        _STORAGE + "lance/test_tables.py::test_an_overwrite_replaces_everything_and_may_leave_nothing",
     ),
     "ST-26": (
         "tests/unit/test_lance_layer.py::test_only_storage_imports_lance_or_the_object_store",
         "tests/unit/test_lance_layer.py::test_heads_move_behind_the_known_doors_only",
     ),
     "ST-27": (
-        _UPKEEP + "test_indices.py::test_an_equality_on_an_indexed_number_asks_the_index",
+        _MAINTENANCE + "test_indexes.py::test_an_equality_on_an_indexed_number_asks_the_index",
         _WRITES + "test_predicates_of_updates_and_deletes_select_the_same_rows",
     ),
     "ST-28": (
-        _UPKEEP + "test_indices.py::test_rows_that_came_later_are_outside_until_optimize",
-        _UPKEEP + "test_optimize.py::test_a_second_run_commits_nothing",
+        _MAINTENANCE + "test_indexes.py::test_rows_that_came_later_are_outside_until_optimize",
+        _MAINTENANCE + "test_optimize.py::test_a_second_run_commits_nothing",
     ),
     "ST-29": (
-        _UPKEEP + "test_indices.py::test_a_vector_index_waits_for_a_vector_and_holds_up_no_other",
-        _UPKEEP
-        + "test_indices.py::test_searches_find_the_same_rows_without_an_index_with_half_of_one_and_with_all",
+        _MAINTENANCE
+        + "test_indexes.py::test_a_vector_index_waits_for_a_vector_and_holds_up_no_other",
+        _MAINTENANCE
+        + "test_indexes.py::test_searches_find_the_same_rows_without_an_index_with_half_of_one_and_with_all",
     ),
     "ST-30": (_HISTORY + "test_a_reader_that_stays_open_sees_other_writers_at_once",),
     "ST-31": (
@@ -156,7 +157,7 @@ OBSERVED: Mapping[str, tuple[str, ...]] = {
     ),
     "WP-16": (
         "tests/substrate/test_lance_rows.py::test_a_staged_merge_forgets_its_keys_even_with_the_mark",
-        _STORAGE + "test_guarded.py::test_rivals_from_one_version_have_one_winner",
+        _STORAGE + "lance/test_guarded.py::test_rivals_from_one_version_have_one_winner",
     ),
     "WP-17": (_MANIFEST + "test_publish.py::test_a_refused_publish_leaves_the_manifest_as_it_was",),
     "WP-18": (_MANIFEST + "test_publish.py::test_a_refused_publish_leaves_the_manifest_as_it_was",),
@@ -167,7 +168,7 @@ OBSERVED: Mapping[str, tuple[str, ...]] = {
         + "test_refusals.py::test_a_read_set_that_moved_at_the_last_moment_refuses_the_write",
     ),
     "WP-20": (
-        "tests/unit/commit/test_queues.py::test_random_sets_of_turns_never_block_for_ever_and_never_overlap",
+        "tests/unit/commit/test_locks.py::test_random_sets_of_turns_never_block_for_ever_and_never_overlap",
     ),
     "WP-21": (_WRITES + "test_a_refresh_never_stands_in_the_way_of_a_schema_change",),
     "WP-22": (
@@ -192,15 +193,15 @@ OBSERVED: Mapping[str, tuple[str, ...]] = {
         "tests/engine/schema/test_apply.py::test_an_unsupported_change_names_its_code_and_the_rows_at_risk_and_touches_nothing",
     ),
     "WP-29": (
-        _UPKEEP + "test_optimize.py::test_strict_updates_and_schema_changes_go_on_afterwards",
+        _MAINTENANCE + "test_optimize.py::test_strict_updates_and_schema_changes_go_on_afterwards",
     ),
-    "WP-30": (_UPKEEP + "test_optimize.py::test_a_second_run_commits_nothing",),
+    "WP-30": (_MAINTENANCE + "test_optimize.py::test_a_second_run_commits_nothing",),
     "WP-31": (
-        _UPKEEP + "test_optimize.py::test_a_writer_in_between_loses_nothing_and_stops_nothing",
-        _UPKEEP + "test_optimize.py::test_a_base_that_moved_is_compacted_anew",
+        _MAINTENANCE + "test_optimize.py::test_a_writer_in_between_loses_nothing_and_stops_nothing",
+        _MAINTENANCE + "test_optimize.py::test_a_base_that_moved_is_compacted_anew",
     ),
-    "WP-32": (_UPKEEP + "test_optimize.py::test_every_earlier_commit_reads_as_before",),
-    "WP-33": (_UPKEEP + "test_optimize.py::test_the_manifest_is_folded",),
+    "WP-32": (_MAINTENANCE + "test_optimize.py::test_every_earlier_commit_reads_as_before",),
+    "WP-33": (_MAINTENANCE + "test_optimize.py::test_the_manifest_is_folded",),
     "WP-34": (_WRITES + "test_a_write_that_is_cancelled_anywhere_is_whole_or_absent",),
     # ---- branches and history
     "BR-1": (
@@ -217,7 +218,7 @@ OBSERVED: Mapping[str, tuple[str, ...]] = {
     "BR-4": (_HISTORY + "test_a_branch_of_a_branch_starts_there_and_leaves_both_parents_alone",),
     "BR-5": (
         _HISTORY + "test_a_name_that_is_deleted_and_made_again_shows_nothing_of_its_former_life",
-        _UPKEEP
+        _MAINTENANCE
         + "test_cleanup.py::test_a_branch_of_the_same_name_starts_fresh_without_any_cleanup",
     ),
     "BR-6": (_HISTORY + "test_a_deleted_branch_is_gone_even_when_its_files_could_not_be",),
@@ -226,8 +227,9 @@ OBSERVED: Mapping[str, tuple[str, ...]] = {
     ),
     "BR-8": (_WRITES + "test_one_handle_writes_and_reads_several_branches_in_turn",),
     "BR-9": (
-        _UPKEEP + "test_cleanup.py::test_legitimate_forks_stay_and_an_orphan_on_a_live_branch_goes",
-        _UPKEEP + "test_cleanup.py::test_a_fork_of_a_pending_write_is_never_a_candidate",
+        _MAINTENANCE
+        + "test_cleanup.py::test_legitimate_forks_stay_and_an_orphan_on_a_live_branch_goes",
+        _MAINTENANCE + "test_cleanup.py::test_a_fork_of_a_pending_write_is_never_a_candidate",
     ),
     "BR-10": (
         _HISTORY + "test_commits_tell_who_did_what_on_which_branch",

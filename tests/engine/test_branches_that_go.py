@@ -8,8 +8,8 @@ import pytest
 import omnigraph
 from omnigraph.api.graph import Graph
 from omnigraph.errors import NotFound
-from omnigraph.storage.lance_rows import LanceRows
-from omnigraph.storage.refs import BranchRef
+from omnigraph.storage.lance.rows import LanceRows
+from omnigraph.storage.values import BranchRef
 
 SCHEMA = "node Person { name: String @key }"
 ADD = "query q($n: String) { insert Person { name: $n } }"

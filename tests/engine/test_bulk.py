@@ -12,11 +12,11 @@ import pytest
 
 import omnigraph
 from omnigraph.api.graph import Graph
-from omnigraph.engine.write import beacon
+from omnigraph.engine.write import heartbeat
 from omnigraph.errors import EngineError
 from omnigraph.failpoints import PARK_SECONDS_MAX, Failpoint, armed, parked
 from omnigraph.ids import OperationId
-from omnigraph.pipeline import reading
+from omnigraph.pipeline.input import read
 from tests.support.s3 import Bucket
 from tests.support.settled import assert_settled
 
@@ -293,7 +293,7 @@ def test_a_load_that_is_interrupted_publishes_nothing(graph: Graph, many: Path) 
 def test_a_beacon_shines_while_a_load_runs(
     graph: Graph, many: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(beacon, "BEACON_RENEW_SECONDS", 0.01)
+    monkeypatch.setattr(heartbeat, "BEACON_RENEW_SECONDS", 0.01)
     home = Path(graph.uri)
     with parked(Failpoint.PREPARED) as park:
         worker = threading.Thread(
@@ -355,9 +355,9 @@ def test_a_stream_of_batches_is_kept_in_parts(
     names = pa.array([f"p{number:05}" for number in range(rows)])
     frame = pa.table({"name": names.dictionary_encode(), "age": pa.nulls(rows)})
     held: list[int] = []
-    original = reading.unpack_frame
+    original = read.unpack_frame
     monkeypatch.setattr(
-        reading,
+        read,
         "unpack_frame",
         lambda kept: (held.append(original(kept).num_rows), original(kept))[1],
     )
@@ -447,7 +447,10 @@ def test_a_beacon_stays_only_where_tasks_elsewhere_may_still_run(
     graph: Graph, error: BaseException, stays: bool
 ) -> None:
     operation = OperationId("01M7F4EXVBZE224K4YQTKV9TNX")
-    with pytest.raises(type(error)), beacon.keep_heartbeat(graph._engine, operation, lingers=True):
+    with (
+        pytest.raises(type(error)),
+        heartbeat.keep_heartbeat(graph._engine, operation, lingers=True),
+    ):
         raise error
     left = list(Path(graph.uri).glob("__staging/*"))
     assert [one.name for one in left] == [f"{operation}.json"] * stays

@@ -14,12 +14,12 @@ from omnigraph.api.graph import Graph
 from omnigraph.commit.changes import ChangeKind
 from omnigraph.commit.sidecar import WriterKind
 from omnigraph.engine.write.load import CheckedLoad, LoadRequest, check_load
-from omnigraph.engine.write.sources import identify_source
 from omnigraph.engine.write.verbs import header
 from omnigraph.errors import ConstraintError, KeyConflict, OmniError, ReferentialError
 from omnigraph.ids import MAIN
 from omnigraph.manifest.records import CommitKind
-from omnigraph.pipeline import ends, meet
+from omnigraph.pipeline.input.sources import identify_source
+from omnigraph.pipeline.keys import local_endpoints, local_ids
 from tests.support.settled import assert_settled
 
 SCHEMA = """
@@ -115,7 +115,7 @@ def test_nodes_that_are_too_many_stay_where_they_are(
     graph: Graph, rows: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     few = rows == "few nodes"
-    for module in (ends, meet):
+    for module in (local_endpoints, local_ids):
         monkeypatch.setattr(module, "HELD_IDS_ROWS", 60 if few else 59)
     source = {"Person": people(), "Knows": edges(NAMES, NAMES)}
     expected = ["check", "stage"] if few else ["check", "decide", "stage"]

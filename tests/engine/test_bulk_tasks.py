@@ -17,7 +17,7 @@ from omnigraph.engine.write.load import RunnerChoice
 from omnigraph.engine.write.verbs import load
 from omnigraph.ids import MAIN
 from omnigraph.pipeline.local import LocalRunner
-from omnigraph.pipeline.telling import Progress, ReportingRunner
+from omnigraph.pipeline.progress import Progress, ReportingRunner
 from tests.support.settled import assert_settled
 
 SCHEMA = "node Person { name: String @key  age: I32? }  edge Knows: Person -> Person"

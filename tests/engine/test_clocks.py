@@ -9,7 +9,7 @@ import pytest
 
 import omnigraph
 from omnigraph.api.graph import Graph
-from omnigraph.engine.open import init_graph, open_graph
+from omnigraph.engine.session.open import init_graph, open_graph
 from omnigraph.failpoints import Failpoint, armed
 from omnigraph.ids import RECOVERY_ACTOR
 from omnigraph.language.source import Source

@@ -10,7 +10,7 @@ import pytest
 
 import omnigraph
 from omnigraph.api.graph import Graph
-from omnigraph.engine.upkeep.ailments import Examination
+from omnigraph.engine.maintenance.issues import Examination
 from omnigraph.errors import OmniError
 from omnigraph.ids import TableKey
 

@@ -284,13 +284,13 @@ def test_a_load_that_is_refused_does_not_leave_a_branch_behind(graph: Graph) -> 
 def test_a_file_is_never_held_whole(
     graph: Graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("omnigraph.pipeline.lines.BLOCK_BYTES", 2_000)
+    monkeypatch.setattr("omnigraph.pipeline.input.lines.BLOCK_BYTES", 2_000)
     path = tmp_path / "many.jsonl"
     path.write_text(
         lines([{"type": "Person", "data": {"name": f"p{i:04}", "age": i}} for i in range(500)])
     )
     seen: list[int] = []
-    from omnigraph.pipeline import lines as reading
+    from omnigraph.pipeline.input import lines as reading
 
     original = reading.take_block
     monkeypatch.setattr(

@@ -13,8 +13,8 @@ from omnigraph.api.graph import Graph
 from omnigraph.errors import GraphClosed, NotFound, OmniWarning, ReadOnlyError, StorageError
 from omnigraph.failpoints import Failpoint, Injected, armed
 from omnigraph.storage.layout import root_of
-from omnigraph.storage.object_stores import StoreObjects, open_objects
-from omnigraph.storage.objects import Objects
+from omnigraph.storage.objects.cloud import StoreObjects, open_objects
+from omnigraph.storage.objects.protocol import Objects
 from tests.support.old_graphs import downgrade
 from tests.support.s3_counting import CountingBucket
 from tests.support.settled import assert_settled, digest

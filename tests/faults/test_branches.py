@@ -7,7 +7,7 @@ import pytest
 
 import omnigraph
 from omnigraph.api.graph import Graph
-from omnigraph.engine.open import open_unsettled
+from omnigraph.engine.session.open import open_unsettled
 from omnigraph.failpoints import Failpoint, armed
 from omnigraph.recovery.audit import RecoveryKind
 from tests.faults.conftest import Stage

@@ -9,7 +9,7 @@ import pytest
 
 import omnigraph
 from omnigraph.api.graph import Graph
-from omnigraph.engine.open import open_unsettled
+from omnigraph.engine.session.open import open_unsettled
 from omnigraph.errors import RecoveryRequired
 from omnigraph.failpoints import PARK_SECONDS_MAX, Failpoint, Injected, armed, parked
 from omnigraph.ids import MAIN, RECOVERY_ACTOR, CommitId, TableKey

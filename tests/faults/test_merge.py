@@ -11,8 +11,8 @@ import pytest
 import omnigraph
 from omnigraph.api.graph import Graph
 from omnigraph.commit.sidecar import WriterKind
-from omnigraph.engine.compare import fetch
-from omnigraph.engine.open import open_unsettled
+from omnigraph.engine.diff import fetch
+from omnigraph.engine.session.open import open_unsettled
 from omnigraph.errors import InternalError, MergeConflicts, OmniError
 from omnigraph.failpoints import Failpoint, armed
 from omnigraph.ids import RECOVERY_ACTOR, BranchName, OperationId, TableKey

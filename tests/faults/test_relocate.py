@@ -10,7 +10,7 @@ import omnigraph
 from omnigraph.api.graph import Graph
 from omnigraph.errors import OmniWarning, StorageError
 from omnigraph.failpoints import Failpoint, Injected, armed
-from omnigraph.storage.addresses import rebase_manifest
+from omnigraph.storage.lance.unofficial.addresses import rebase_manifest
 from tests.engine.test_moved import make_nested, names, person
 from tests.support.child import KILLED, run_child, run_parked_child
 from tests.support.settled import assert_settled, digest

@@ -9,7 +9,7 @@ import pytest
 
 import omnigraph
 from omnigraph.api.graph import Graph
-from omnigraph.engine.open import open_graph
+from omnigraph.engine.session.open import open_graph
 from omnigraph.failpoints import PARK_SECONDS_MAX, Failpoint, armed
 from omnigraph.limits import LEASE_SECONDS
 from omnigraph.recovery.audit import RecoveryKind

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from omnigraph.compile.plan import Plan
-from omnigraph.engine.read.adjacency import Each
+from omnigraph.compile.plan.plan import Plan
+from omnigraph.engine.read.graph.adjacency import Each
 from omnigraph.engine.read.lookup import answer_lookup
 from omnigraph.limits import LOOKUP_VALUES_MAX
 from tests.properties.test_read_oracle import worlds

@@ -12,9 +12,11 @@ from hypothesis import strategies as st
 from omnigraph.compile.checked import CheckedRead
 from omnigraph.compile.fill import fill
 from omnigraph.compile.query import check_read
-from omnigraph.engine.held.cache import ByteCache
-from omnigraph.engine.held.traversal import Mode, Traversal
-from omnigraph.engine.read import costs, expand, join, order, reach, scan, topology
+from omnigraph.engine.cached.cache import ByteCache
+from omnigraph.engine.cached.traversal import Mode, Traversal
+from omnigraph.engine.read import costs
+from omnigraph.engine.read.graph import reach, topology
+from omnigraph.engine.read.operators import expand, join, scan, sort
 from omnigraph.engine.read.run import run, run_batches
 from omnigraph.errors import QueryError
 from omnigraph.language.source import Source
@@ -72,7 +74,7 @@ def tuned(way: Way) -> Iterator[None]:
             patch.setattr(module, "MORSEL_ROWS", 2)
         patch.setattr(expand, "_MERGE_ROWS", 1)
         patch.setattr(reach, "REACH_CELLS", 3)
-        patch.setattr(order, "_SELECT_PART", 0)
+        patch.setattr(sort, "_SELECT_PART", 0)
     try:
         yield
     finally:

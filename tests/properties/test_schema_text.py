@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from omnigraph.catalog.contract import Contract, bind, create_contract
-from omnigraph.catalog.resolve import compile_schema, resolve
-from omnigraph.catalog.shape import shape_hash
+from omnigraph.catalog.ir.contract import Contract, bind, create_contract
+from omnigraph.catalog.ir.encode import shape_hash
+from omnigraph.catalog.resolve.schema import compile_schema, resolve
 from omnigraph.errors import SchemaError
 from omnigraph.language.schema.format import format_schema
 from omnigraph.language.schema.parse import parse_schema_text

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from omnigraph.engine.held.cache import ByteCache
+from omnigraph.engine.cached.cache import ByteCache
 from omnigraph.engine.read import costs, vectors
 from tests.support.read_places import Place, laid_out
 from tests.support.read_world import World

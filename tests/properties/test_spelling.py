@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from omnigraph.catalog.model import TableType
-from omnigraph.catalog.resolve import compile_schema
+from omnigraph.catalog.resolve.schema import compile_schema
 from omnigraph.catalog.values import to_arrow
 from omnigraph.engine.history import spelling
 from omnigraph.engine.history.export import batch_records

@@ -5,8 +5,8 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from omnigraph.engine.compare.candidates import candidates
-from omnigraph.engine.compare.spread import Spread
+from omnigraph.engine.diff.candidates import candidates
+from omnigraph.engine.diff.spread import Spread
 from omnigraph.pipeline.local import LocalRunner
 from tests.properties.test_merge_oracle import apply, graph_of, operation
 

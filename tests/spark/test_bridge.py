@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 pytest.importorskip("pyspark", reason="needs the extra 'spark'")
 
 from omnigraph.catalog.types import PropertyType, Scalar
-from omnigraph.pipeline.frames import shape_column
+from omnigraph.pipeline.input.frames import shape_column
 from omnigraph.spark.bridge import (
     Forms,
     VectorForm,

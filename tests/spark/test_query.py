@@ -17,7 +17,7 @@ from omnigraph.compile.fill import fill
 from omnigraph.compile.query import check_read
 from omnigraph.errors import QueryError
 from omnigraph.language.source import Source
-from omnigraph.pipeline.home import StoreLocation
+from omnigraph.pipeline.location import StoreLocation
 from omnigraph.spark.query import run_on_spark
 from omnigraph.spark.tables import SparkGraph
 from tests.support.plan_fixtures import PlanCase, cases, harbour

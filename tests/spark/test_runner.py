@@ -25,7 +25,7 @@ from omnigraph.errors import (
     data_error,
 )
 from omnigraph.pipeline.local import LocalRunner
-from omnigraph.pipeline.steps import KEY, Each, Runner, Shuffle
+from omnigraph.pipeline.runner import KEY, Each, Runner, Shuffle
 from omnigraph.spark import SparkRunner, spark_runner
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]

@@ -1,4 +1,4 @@
-"""Every row of `storage.faults`, provoked for real: message texts are no API, so an upgrade may move them."""
+"""Every row of `storage.lance.faults`, provoked for real: message texts are no API, so an upgrade may move them."""
 
 import contextlib
 import ctypes
@@ -30,10 +30,10 @@ from omnigraph.errors import (
     TableNotFound,
     UserInputError,
 )
-from omnigraph.storage.commits import _fence
-from omnigraph.storage.faults import FAULTS, Place, Trouble, faults, plain, trouble_of
+from omnigraph.storage.lance.commit import _fence
+from omnigraph.storage.lance.faults import FAULTS, Place, Trouble, faults, plain, trouble_of
 from omnigraph.storage.layout import Root
-from omnigraph.storage.object_faults import Doing
+from omnigraph.storage.objects.faults import Doing
 from tests.support import disks
 from tests.support.lance_bare import (
     Op,
@@ -368,9 +368,9 @@ SCRIPT = """
     import os, sys
     from lance import LanceDataset
     from omnigraph.errors import StorageError
-    from omnigraph.storage.faults import Place, faults
+    from omnigraph.storage.lance.faults import Place, faults
     from omnigraph.storage.layout import Root
-    from omnigraph.storage.object_faults import Doing
+    from omnigraph.storage.objects.faults import Doing
     from tests.support.lance_bare import append, rows, table_of
     path = sys.argv[1]
     place = Place(root=Root(path, "file"), path="t")

@@ -3,7 +3,7 @@
 from functools import cache
 
 from omnigraph.catalog.model import Catalog
-from omnigraph.catalog.resolve import compile_schema
+from omnigraph.catalog.resolve.schema import compile_schema
 from omnigraph.compile.check import check, findings
 from omnigraph.compile.checked import Checked, CheckedMutation, CheckedRead
 from omnigraph.language.query.parse import parse_queries

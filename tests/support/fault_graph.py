@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from omnigraph.api.graph import Graph
-from omnigraph.engine.open import open_graph, open_unsettled
+from omnigraph.engine.session.open import open_graph, open_unsettled
 from tests.support.fault_objects import FaultObjects
 
 

@@ -10,8 +10,8 @@ from typing import TypeVar
 
 from omnigraph.errors import StorageError
 from omnigraph.storage.layout import Root
-from omnigraph.storage.object_faults import Doing, storage_error
-from omnigraph.storage.objects import Objects, Versioned
+from omnigraph.storage.objects.faults import Doing, storage_error
+from omnigraph.storage.objects.protocol import Objects, Versioned
 
 _R = TypeVar("_R")
 

@@ -2,9 +2,9 @@
 
 import sys
 
-from omnigraph.catalog.contract import create_contract
-from omnigraph.catalog.resolve import compile_schema
-from omnigraph.manifest.contracts import Accepted
+from omnigraph.catalog.ir.contract import create_contract
+from omnigraph.catalog.resolve.schema import compile_schema
+from omnigraph.manifest.accepted_schema import Accepted
 from omnigraph.manifest.genesis import initialise
 from omnigraph.manifest.manifest import Manifest
 from omnigraph.manifest.state import BranchState

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection
 
 from omnigraph.runtime import SYSTEM, Runtime
-from omnigraph.storage.leases import LeaseLocks
-from omnigraph.storage.locks import FileLocks, Locks, ProcessLocks
-from omnigraph.storage.objects import Objects
+from omnigraph.storage.locks.lease import LeaseLocks
+from omnigraph.storage.locks.table import FileLocks, Locks, ProcessLocks
+from omnigraph.storage.objects.protocol import Objects
 from tests.support.places import Place
 
 LEASE, RENEW = 30.0, 0.4

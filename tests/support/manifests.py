@@ -20,9 +20,9 @@ from omnigraph.manifest.records import (
     lance_branch,
 )
 from omnigraph.manifest.stamp import CURRENT, STAMP
-from omnigraph.storage.refs import BranchRef
 from omnigraph.storage.rows import Rows
 from omnigraph.storage.tables import TableAt
+from omnigraph.storage.values import BranchRef
 
 PERSON, CITY, KNOWS = TableKey("node:Person"), TableKey("node:City"), TableKey("edge:Knows")
 PATHS = {PERSON: "nodes/person", CITY: "nodes/city", KNOWS: "edges/knows"}

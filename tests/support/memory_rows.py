@@ -9,8 +9,8 @@ import pyarrow as pa
 from omnigraph.errors import BranchInUse, ForkExists, RowContention, TableExists, TableNotFound
 from omnigraph.ids import Version
 from omnigraph.storage.counters import Cost, record
-from omnigraph.storage.refs import MAIN_LINE, BranchRef, Incarnation
 from omnigraph.storage.rows import Image
+from omnigraph.storage.values import MAIN_LINE, BranchRef, Incarnation
 
 _EVERYTHING = "*"
 _PRIMARY_KEY = b"lance-schema:unenforced-primary-key"

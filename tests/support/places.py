@@ -9,8 +9,8 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from omnigraph.storage.layout import Root, root_of
-from omnigraph.storage.object_stores import open_objects
-from omnigraph.storage.objects import Objects
+from omnigraph.storage.objects.cloud import open_objects
+from omnigraph.storage.objects.protocol import Objects
 from tests.support.fault_objects import FaultObjects
 
 CHILD_SECONDS_MAX = 240.0

@@ -10,11 +10,11 @@ from functools import cache
 from pathlib import Path
 
 from omnigraph.catalog.model import Catalog
-from omnigraph.catalog.resolve import compile_schema
+from omnigraph.catalog.resolve.schema import compile_schema
 from omnigraph.compile.check import check
 from omnigraph.compile.checked import CheckedRead
 from omnigraph.compile.lower import lower
-from omnigraph.compile.plan import Plan
+from omnigraph.compile.plan.plan import Plan
 from omnigraph.compile.rules import RULES
 from omnigraph.language.query.parse import parse_queries
 from omnigraph.language.source import Source

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from omnigraph.compile.algebra import Test
-from omnigraph.compile.operators import (
+from omnigraph.compile.plan.algebra import Test
+from omnigraph.compile.plan.operators import (
     Anti,
     Argument,
     Expand,
@@ -24,7 +24,7 @@ from omnigraph.compile.operators import (
     Sort,
     Window,
 )
-from omnigraph.compile.plan import Plan
+from omnigraph.compile.plan.plan import Plan
 from tests.support.query_model import (
     Entity,
     ModelGraph,

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from omnigraph.catalog.types import FLOATS, Scalar
-from omnigraph.compile.algebra import Always, Test
 from omnigraph.compile.checked import (
     Aggregate,
     AllOf,
@@ -34,7 +33,8 @@ from omnigraph.compile.checked import (
     TextMatch,
     VariableKind,
 )
-from omnigraph.compile.operators import Expand
+from omnigraph.compile.plan.algebra import Always, Test
+from omnigraph.compile.plan.operators import Expand
 
 T = TypeVar("T")
 

@@ -9,18 +9,18 @@ from typing import Any
 import pyarrow as pa
 
 from omnigraph.catalog.model import Catalog, EdgeType, TableType
-from omnigraph.catalog.resolve import compile_schema
+from omnigraph.catalog.resolve.schema import compile_schema
 from omnigraph.catalog.types import Scalar
 from omnigraph.catalog.values import to_arrow
 from omnigraph.compile.checked import CheckedRead
 from omnigraph.compile.lower import lower
-from omnigraph.compile.plan import Plan
+from omnigraph.compile.plan.plan import Plan
 from omnigraph.compile.query import check_read
 from omnigraph.compile.rules import optimize
 from omnigraph.embedding.embedder import Embedder
 from omnigraph.embedding.mock import MockEmbedder
-from omnigraph.engine.held.cache import ByteCache
-from omnigraph.engine.held.traversal import Traversal
+from omnigraph.engine.cached.cache import ByteCache
+from omnigraph.engine.cached.traversal import Traversal
 from omnigraph.engine.read.opened import NO_NAMES, Opened
 from omnigraph.engine.read.profile import Profile
 from omnigraph.engine.read.reader import Reader
@@ -28,9 +28,9 @@ from omnigraph.engine.read.run import run
 from omnigraph.ids import MAIN, OperationId, TableKey, Version
 from omnigraph.language.source import Source
 from omnigraph.manifest.snapshot import Entry, Snapshot
-from omnigraph.storage.refs import MAIN_LINE, Incarnation
 from omnigraph.storage.store import Store, open_store
 from omnigraph.storage.tables import IndexKind, IndexSpec, Staged, Table, TableAt
+from omnigraph.storage.values import MAIN_LINE, Incarnation
 
 Row = Mapping[str, Any]
 

@@ -15,7 +15,7 @@ import typer
 
 from omnigraph import api, errors, limits
 from omnigraph.api import graph, snapshot
-from omnigraph.catalog.codes import REGISTRY
+from omnigraph.catalog.diff.codes import REGISTRY
 from omnigraph.language.query.codes import MEANINGS
 from omnigraph.surfaces.cli.main import app
 from omnigraph.surfaces.cli.output import exit_code

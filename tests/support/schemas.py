@@ -9,7 +9,7 @@ import pytest
 from hypothesis import strategies as st
 
 from omnigraph.catalog.model import Catalog
-from omnigraph.catalog.resolve import compile_schema
+from omnigraph.catalog.resolve.schema import compile_schema
 from omnigraph.errors import SchemaError
 from omnigraph.language.schema.tree import (
     Annotation,

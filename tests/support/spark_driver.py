@@ -9,7 +9,7 @@ import omnigraph
 from omnigraph.api.graph import Graph
 from omnigraph.api.loading import chooser
 from omnigraph.api.runners import hands_of
-from omnigraph.engine.upkeep.indices import index_after_load
+from omnigraph.engine.maintenance.indexes import index_after_load
 from omnigraph.engine.write.verbs import load
 from omnigraph.errors import OmniError
 from tests.support.spark_cluster import peak_bytes

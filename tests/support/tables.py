@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from omnigraph.errors import HeadMoved, Interleaved, RowContention
 from omnigraph.ids import OperationId, Version
-from omnigraph.storage.locks import TableLock
+from omnigraph.storage.locks.table import TableLock
 from omnigraph.storage.store import Store, open_store
 from omnigraph.storage.tables import IndexKind, IndexSpec, Landed, Staged, TableAt, Tables
 from tests.support.places import Place

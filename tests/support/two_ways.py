@@ -12,7 +12,7 @@ from omnigraph.engine.write.load import RunnerChoice
 from omnigraph.engine.write.verbs import load
 from omnigraph.errors import OmniError
 from omnigraph.pipeline.local import LocalRunner
-from omnigraph.pipeline.steps import Runner
+from omnigraph.pipeline.runner import Runner
 from tests.support.settled import assert_settled
 
 SCHEMA = """

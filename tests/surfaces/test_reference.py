@@ -11,9 +11,9 @@ import omnigraph
 from omnigraph import errors
 from omnigraph.api.graph import Graph
 from omnigraph.api.snapshot import Snapshot
-from omnigraph.catalog.codes import Code, Family
-from omnigraph.catalog.steps import StepKind
-from omnigraph.engine.settings import Settings
+from omnigraph.catalog.diff.codes import Code, Family
+from omnigraph.catalog.diff.steps import StepKind
+from omnigraph.engine.session.settings import Settings
 from omnigraph.language.query.notices import HEADER
 from omnigraph.manifest.records import ObjectType
 from omnigraph.storage import layout
@@ -132,7 +132,7 @@ def test_every_kind_of_manifest_row_and_every_name_at_the_root_is_described() ->
 
 
 def test_every_annotation_of_the_schema_language_is_described() -> None:
-    from omnigraph.catalog.marks import _ALLOWED
+    from omnigraph.catalog.resolve.annotations import _ALLOWED
 
     assert [name for name in (*_ALLOWED, "card") if f"`@{name}" not in page("schema")] == []
 

@@ -26,7 +26,7 @@ NO_GRAPH = (*NEVER, "pyarrow", "lance", "numpy", "obstore", "omnigraph.engine", 
 FOREIGN_VERBS = tuple(
     f"omnigraph.engine.{name}" for name in ("merge", "history", "schema", "analytics", "compare")
 )
-READ = (*NEVER, *FOREIGN_VERBS, "rich", "omnigraph.engine.upkeep", "omnigraph.engine.write")
+READ = (*NEVER, *FOREIGN_VERBS, "rich", "omnigraph.engine.maintenance", "omnigraph.engine.write")
 WRITE = (*NEVER, *FOREIGN_VERBS, "rich")
 
 

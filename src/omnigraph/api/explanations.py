@@ -3,8 +3,8 @@
 from dataclasses import field
 from typing import Any
 
-from omnigraph.compile.operators import Operator
-from omnigraph.compile.plan import Plan
+from omnigraph.compile.plan.operators import Operator
+from omnigraph.compile.plan.plan import Plan
 from omnigraph.engine.read.profile import Step, render
 from omnigraph.values import dataclass
 

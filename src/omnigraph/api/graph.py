@@ -37,12 +37,12 @@ from omnigraph.api.results import (
 from omnigraph.api.snapshot import Snapshot, name_and_params
 from omnigraph.api.streams import QueryStream
 from omnigraph.api.texts import schema_of, source_of
+from omnigraph.catalog.diff.steps import SchemaPlan
+from omnigraph.catalog.ir.encode import shape_hash
 from omnigraph.catalog.model import Catalog
-from omnigraph.catalog.resolve import compile_schema
-from omnigraph.catalog.shape import shape_hash
-from omnigraph.catalog.steps import SchemaPlan
-from omnigraph.engine.engine import Engine
-from omnigraph.engine.open import init_graph, open_graph, open_unsettled, reopen_graph
+from omnigraph.catalog.resolve.schema import compile_schema
+from omnigraph.engine.session.engine import Engine
+from omnigraph.engine.session.open import init_graph, open_graph, open_unsettled, reopen_graph
 from omnigraph.errors import AlreadyInitialized, HistoryReclaimed, NotFoundError, UserInputError
 from omnigraph.ids import MAIN, BranchName, CommitId, OperationId
 from omnigraph.limits import HEAD_READS_MAX
@@ -70,9 +70,9 @@ if TYPE_CHECKING:
         RepairReport,
     )
     from omnigraph.engine.history.diff import Wanted
-    from omnigraph.engine.upkeep.ailments import Examination
+    from omnigraph.engine.maintenance.issues import Examination
     from omnigraph.manifest.branches import Branch as BranchFact
-    from omnigraph.pipeline.telling import Tell
+    from omnigraph.pipeline.progress import Tell
 
 Reference = str | int | datetime | Commit
 """A point in history: commit or its id, manifest version, moment."""
@@ -152,7 +152,7 @@ def relocate(
     Nothing outside the graph is written. Handles that were opened before have to be opened again.
     """
     from omnigraph.api.reports import RelocateReport
-    from omnigraph.engine.upkeep.relocate import relocate_graph
+    from omnigraph.engine.maintenance.relocate import relocate_graph
 
     return RelocateReport.of(relocate_graph(place_of(uri), storage_options=storage_options))
 
@@ -330,7 +330,7 @@ class Graph:
         if_commit: str | Commit | None = None,
     ) -> MutationResult:
         """Run a mutation: one commit for all of its statements, or nothing."""
-        from omnigraph.engine.upkeep.light import maintain_touched
+        from omnigraph.engine.maintenance.auto import maintain_touched
         from omnigraph.engine.write.verbs import mutate
 
         engine, (chosen, values) = self._engine, name_and_params(name, params)
@@ -378,10 +378,10 @@ class Graph:
         done; what it raises before the commit stops the load.
         """
         from omnigraph.api.loading import chooser, hands_after
-        from omnigraph.engine.upkeep.indices import index_after_load
-        from omnigraph.engine.upkeep.light import maintain_touched
+        from omnigraph.engine.maintenance.auto import maintain_touched
+        from omnigraph.engine.maintenance.indexes import index_after_load
         from omnigraph.engine.write.verbs import load
-        from omnigraph.pipeline.telling import Progress
+        from omnigraph.pipeline.progress import Progress
 
         engine, writer = self._engine, actor_name(actor) or self._actor
         if isinstance(source, str):
@@ -722,7 +722,7 @@ class Graph:
         With `spark` (a session, or True) executors build the segments; only this process commits.
         """
         from omnigraph.api.runners import hands_of
-        from omnigraph.engine.upkeep.indices import ensure_indices
+        from omnigraph.engine.maintenance.indexes import ensure_indices
 
         target = BranchName(branch or self._branch)
         hands = hands_of(self._engine, spark)
@@ -732,7 +732,7 @@ class Graph:
 
     def index_status(self, *, branch: str | None = None) -> "IndexReport":
         """Say how far every index is: `ready`, `partial`, `pending` or `damaged`."""
-        from omnigraph.engine.upkeep.indices import index_status
+        from omnigraph.engine.maintenance.indexes import index_status
 
         return index_status(self._engine, BranchName(branch or self._branch))
 
@@ -743,7 +743,7 @@ class Graph:
         """
         from omnigraph.api.reports import OptimizeReport
         from omnigraph.api.runners import hands_of
-        from omnigraph.engine.upkeep.optimize import optimize
+        from omnigraph.engine.maintenance.optimize import optimize
 
         hands = hands_of(self._engine, spark)
         done = optimize(self._engine, actor=actor_name(actor) or self._actor, hands=hands)
@@ -763,7 +763,7 @@ class Graph:
         What a branch shows stays readable; without `confirm` nothing is removed and the report is a preview.
         """
         from omnigraph.api.reports import CleanupReport
-        from omnigraph.engine.upkeep.cleanup import cleanup
+        from omnigraph.engine.maintenance.cleanup import cleanup
 
         done = cleanup(
             self._engine,
@@ -781,7 +781,7 @@ class Graph:
         This handle goes on with the relocated graph; those made from it with `on` are closed.
         """
         from omnigraph.api.reports import RelocateReport
-        from omnigraph.engine.upkeep.relocate import relocate_graph
+        from omnigraph.engine.maintenance.relocate import relocate_graph
 
         engine = self._engine
         engine.require_writable("relocate")
@@ -798,7 +798,7 @@ class Graph:
         `force` adopts the others too: their rows become visible as they are.
         """
         from omnigraph.api.reports import RepairReport
-        from omnigraph.engine.upkeep.repair import repair
+        from omnigraph.engine.maintenance.repair import repair
 
         found, commit = repair(
             self._engine, confirm=confirm, force=force, actor=actor_name(actor) or self._actor
@@ -822,7 +822,7 @@ class Graph:
         With `deep` every file is read and compared with the digest that was noted when it was written; the list says
         then how many `files_compared` there were and how many `files_without_digest`.
         """
-        from omnigraph.engine.upkeep.doctor import examine
+        from omnigraph.engine.maintenance.doctor import examine
 
         return examine(self._engine, deep=deep)
 
@@ -855,7 +855,7 @@ class Graph:
 
 
 def _discard_operation(engine: Engine, operation_id: str) -> DiscardedRecovery:
-    from omnigraph.recovery.give_up import discard_operation
+    from omnigraph.recovery.discard import discard_operation
 
     committer, audit = engine.committer, engine.recovery.audit
     chosen = OperationId(text_of("operation_id", operation_id))

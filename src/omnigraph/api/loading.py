@@ -7,12 +7,12 @@ from importlib.util import find_spec
 from typing import Any
 
 from omnigraph.api.runners import hands_of, spark_runner
-from omnigraph.engine.engine import Engine
-from omnigraph.engine.write.cutting import Size
+from omnigraph.engine.session.engine import Engine
 from omnigraph.engine.write.load import Choose, RunnerChoice, choose_here, is_large, spell_size
 from omnigraph.errors import OmniError, UserInputError
-from omnigraph.pipeline.chores import RunnerWorkers
-from omnigraph.pipeline.telling import ReportingRunner, Tell
+from omnigraph.pipeline.input.cut import Size
+from omnigraph.pipeline.maintenance import RunnerWorkers
+from omnigraph.pipeline.progress import ReportingRunner, Tell
 from omnigraph.storage.tables import Hands
 
 AUTO = "auto"

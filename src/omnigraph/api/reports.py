@@ -5,11 +5,11 @@ from typing import Any, Self
 
 from omnigraph.api.results import Commit
 from omnigraph.engine.history.parts import Part
-from omnigraph.engine.upkeep.cleanup import TableCleaned
-from omnigraph.engine.upkeep.indices import IndexReport, IndexState, IndexStatus
-from omnigraph.engine.upkeep.optimize import Skipped, TableOptimized
-from omnigraph.engine.upkeep.relocate import Relocated
-from omnigraph.engine.upkeep.repair import Action, Classification, TableRepaired
+from omnigraph.engine.maintenance.cleanup import TableCleaned
+from omnigraph.engine.maintenance.indexes import IndexReport, IndexState, IndexStatus
+from omnigraph.engine.maintenance.optimize import Skipped, TableOptimized
+from omnigraph.engine.maintenance.relocate import Relocated
+from omnigraph.engine.maintenance.repair import Action, Classification, TableRepaired
 from omnigraph.storage.tables import IndexKind
 from omnigraph.values import dataclass
 

@@ -11,13 +11,13 @@ from typing import Any, Self
 import pyarrow as pa
 
 from omnigraph.catalog.border import public_rows
-from omnigraph.catalog.steps import Step
+from omnigraph.catalog.diff.steps import Step
 from omnigraph.catalog.types import PropertyType
 from omnigraph.catalog.values import json_column
 from omnigraph.ids import MAIN
 from omnigraph.manifest.records import CommitKind, GraphCommit
 from omnigraph.recovery.audit import AuditRow, RecoveryKind, TableOutcome
-from omnigraph.recovery.give_up import UNKNOWN, Discarded
+from omnigraph.recovery.discard import UNKNOWN, Discarded
 from omnigraph.recovery.sweep import Pending
 from omnigraph.runtime import datetime_of, us_of
 from omnigraph.values import dataclass

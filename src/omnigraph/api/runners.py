@@ -3,11 +3,11 @@
 from importlib import import_module
 from typing import Any
 
-from omnigraph.engine.compare.spread import Spread
-from omnigraph.engine.engine import Engine
-from omnigraph.pipeline.chores import RunnerWorkers
+from omnigraph.engine.diff.spread import Spread
+from omnigraph.engine.session.engine import Engine
 from omnigraph.pipeline.local import LocalRunner
-from omnigraph.pipeline.steps import Runner
+from omnigraph.pipeline.maintenance import RunnerWorkers
+from omnigraph.pipeline.runner import Runner
 from omnigraph.storage.tables import Hands
 
 

@@ -15,8 +15,8 @@ from omnigraph.api.results import QueryResult
 from omnigraph.api.streams import QueryStream
 from omnigraph.api.texts import source_of
 from omnigraph.catalog.border import public_reader, public_rows
-from omnigraph.engine.engine import Engine
 from omnigraph.engine.read.verbs import entity, explain, query, stream
+from omnigraph.engine.session.engine import Engine
 from omnigraph.errors import (
     HistoryReclaimed,
     NotFound,
@@ -32,7 +32,7 @@ from omnigraph.storage.tables import Table
 
 if TYPE_CHECKING:
     from omnigraph.engine.history.parts import Part
-    from omnigraph.pipeline.steps import Runner
+    from omnigraph.pipeline.runner import Runner
 
 T = TypeVar("T")
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from omnigraph.catalog.model import Catalog
-from omnigraph.catalog.resolve import compile_schema
+from omnigraph.catalog.resolve.schema import compile_schema
 from omnigraph.compile import lint as linting
 from omnigraph.errors import SchemaError, UserInputError
 from omnigraph.language.schema.parse import decode_schema

@@ -11,8 +11,8 @@ from omnigraph.errors import InternalError, LockTimeout
 from omnigraph.ids import TableKey
 from omnigraph.limits import HOLDER_POLL_SECONDS, LOCK_WAIT_SECONDS
 from omnigraph.runtime import SYSTEM, Runtime
-from omnigraph.storage.holders import UNNAMED, Activity, Holder
-from omnigraph.storage.locks import Locks, TableLock
+from omnigraph.storage.locks.holders import UNNAMED, Activity, Holder
+from omnigraph.storage.locks.table import Locks, TableLock
 from omnigraph.values import dataclass
 
 

@@ -18,7 +18,7 @@ from omnigraph.ids import BranchName, CommitId, OperationId, TableKey, Version
 from omnigraph.manifest.merged import NO_COMMITS
 from omnigraph.manifest.names import actor_name
 from omnigraph.manifest.records import Agreed, CommitKind
-from omnigraph.storage.holders import Activity
+from omnigraph.storage.locks.holders import Activity
 from omnigraph.storage.tables import Staged, TableAt, Tables
 from omnigraph.values import dataclass
 

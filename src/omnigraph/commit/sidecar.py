@@ -13,7 +13,7 @@ from omnigraph.ids import CommitId, OperationId, TableKey, Version
 from omnigraph.manifest.merged import NO_COMMITS
 from omnigraph.manifest.records import Agreed
 from omnigraph.storage import layout
-from omnigraph.storage.refs import Incarnation
+from omnigraph.storage.values import Incarnation
 from omnigraph.values import dataclass
 
 SCHEMA_VERSION: Final = 3

@@ -29,7 +29,7 @@ from omnigraph.limits import SIDECAR_COMMITS_MAX
 from omnigraph.manifest.merged import COMMIT_SCHEMA
 from omnigraph.manifest.records import agreed_json, agreed_of
 from omnigraph.storage.layout import Root, sidecar_path
-from omnigraph.storage.refs import Incarnation
+from omnigraph.storage.values import Incarnation
 
 _Json = Mapping[str, Any]
 _One = TypeVar("_One")

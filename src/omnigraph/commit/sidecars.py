@@ -11,8 +11,8 @@ from omnigraph.failpoints import Failpoint, fail
 from omnigraph.ids import OperationId
 from omnigraph.limits import ARMED_KNOWN_MAX
 from omnigraph.storage import layout
-from omnigraph.storage.objects import Objects
-from omnigraph.storage.recent import Recent
+from omnigraph.storage.lru import Recent
+from omnigraph.storage.objects.protocol import Objects
 from omnigraph.values import dataclass
 
 _SUFFIX = ".json"

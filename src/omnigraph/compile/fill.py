@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from datetime import datetime
 
-from omnigraph.compile.algebra import Test
 from omnigraph.compile.checked import Const, Now, ParamRef
-from omnigraph.compile.leaves import Change, Fixed
-from omnigraph.compile.plan import Plan
-from omnigraph.compile.rebuild import change_leaves
+from omnigraph.compile.plan.algebra import Test
+from omnigraph.compile.plan.leaves import Change, Fixed
+from omnigraph.compile.plan.plan import Plan
+from omnigraph.compile.plan.rebuild import change_leaves
 from omnigraph.compile.rules.coerce_literals import coerce_test
 from omnigraph.compile.rules.fold_constants import fold_test
 

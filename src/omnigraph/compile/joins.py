@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from enum import IntEnum
 
 from omnigraph.catalog.model import NodeType
-from omnigraph.compile.algebra import Test, is_fixed, variables_of
 from omnigraph.compile.checked import Among, Compare, Hop, Operand, PropertyRef, TextMatch
+from omnigraph.compile.plan.algebra import Test, is_fixed, variables_of
 from omnigraph.values import dataclass
 
 

@@ -23,8 +23,9 @@ from omnigraph.compile.checked import (
     Variable,
     VariableKind,
 )
-from omnigraph.compile.leaves import change_aggregate, change_item
-from omnigraph.compile.operators import (
+from omnigraph.compile.pattern import BARE, Setting, lower_pattern
+from omnigraph.compile.plan.leaves import change_aggregate, change_item
+from omnigraph.compile.plan.operators import (
     Field,
     Group,
     Operator,
@@ -39,8 +40,7 @@ from omnigraph.compile.operators import (
     ranked_variable,
     variables_in,
 )
-from omnigraph.compile.pattern import BARE, Setting, lower_pattern
-from omnigraph.compile.plan import Plan, Slot
+from omnigraph.compile.plan.plan import Plan, Slot
 from omnigraph.language.source import NOWHERE
 
 

@@ -5,7 +5,6 @@ from dataclasses import replace
 
 from omnigraph.catalog.model import Catalog, NodeType
 from omnigraph.catalog.types import PropertyType, Scalar
-from omnigraph.compile.algebra import NEVER, Test, conjuncts, is_present, variables_of
 from omnigraph.compile.checked import Direction, EntityRef, Hop, Pattern, Variable, VariableKind
 from omnigraph.compile.joins import (
     Traits,
@@ -15,8 +14,9 @@ from omnigraph.compile.joins import (
     next_hop,
     selectivities,
 )
-from omnigraph.compile.leaves import Change, change_condition
-from omnigraph.compile.operators import (
+from omnigraph.compile.plan.algebra import NEVER, Test, conjuncts, is_present, variables_of
+from omnigraph.compile.plan.leaves import Change, change_condition
+from omnigraph.compile.plan.operators import (
     Anti,
     Argument,
     Expand,

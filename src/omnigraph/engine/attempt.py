@@ -7,7 +7,7 @@ from omnigraph.commit.guard import Blocked, StaleBase
 from omnigraph.commit.locks import SCHEMA_APPLY, HeldLocks
 from omnigraph.commit.plan import WritePlan
 from omnigraph.commit.protocol import Refused, commit
-from omnigraph.engine.engine import Engine
+from omnigraph.engine.session.engine import Engine
 from omnigraph.errors import ConflictError, DriftError, ManifestConflict, OmniError, ReadSetConflict
 from omnigraph.ids import BranchName, TableKey
 from omnigraph.limits import PREPARE_ROUNDS_MAX
@@ -15,7 +15,7 @@ from omnigraph.manifest.branches import is_schema_locked, refuse_during_schema_a
 from omnigraph.manifest.publish import Published
 from omnigraph.manifest.view import View
 from omnigraph.storage.counters import carry_context
-from omnigraph.storage.holders import Activity
+from omnigraph.storage.locks.holders import Activity
 
 Prepare = Callable[[View], WritePlan | None]
 """A writer: from a view to a plan, or to nothing to do."""

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from contextlib import AbstractContextManager, nullcontext, suppress
 
 from omnigraph.commit.locks import HeldLocks, branch_key, lock_key
-from omnigraph.engine.engine import Engine
+from omnigraph.engine.session.engine import Engine
 from omnigraph.errors import HistoryReclaimed, OmniError
 from omnigraph.failpoints import Failpoint, fail
 from omnigraph.ids import MAIN, BranchName
@@ -14,7 +14,7 @@ from omnigraph.manifest.names import branch_name, new_branch_name
 from omnigraph.manifest.snapshot import Entry
 from omnigraph.manifest.state import BranchState
 from omnigraph.manifest.travel import At
-from omnigraph.storage.holders import Activity
+from omnigraph.storage.locks.holders import Activity
 
 OPERATION = "branch create"
 

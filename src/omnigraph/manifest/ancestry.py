@@ -12,7 +12,7 @@ from omnigraph.manifest.manifest import Manifest
 from omnigraph.manifest.merged import commit_rows, lost_rows, rows_to_bring
 from omnigraph.manifest.records import KEY, GraphCommit
 from omnigraph.manifest.state import BranchState
-from omnigraph.storage.refs import MAIN_LINE
+from omnigraph.storage.values import MAIN_LINE
 from omnigraph.values import dataclass
 
 Commits = Mapping[CommitId, GraphCommit]

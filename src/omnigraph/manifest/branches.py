@@ -28,7 +28,7 @@ from omnigraph.manifest.stamp import CURRENT
 from omnigraph.manifest.state import BranchState
 from omnigraph.manifest.travel import At, state_at
 from omnigraph.storage.layout import MANIFEST
-from omnigraph.storage.refs import MAIN_LINE, BranchRef, Incarnation
+from omnigraph.storage.values import MAIN_LINE, BranchRef, Incarnation
 from omnigraph.values import dataclass
 
 _log = get_logger(__name__)

@@ -13,7 +13,6 @@ from omnigraph.errors import (
     ReadSetConflict,
 )
 from omnigraph.ids import BranchName, CommitId, OperationId, TableKey, Version
-from omnigraph.manifest.lives import TableHistory, TableIncarnation
 from omnigraph.manifest.merged import NO_COMMITS, NO_ROWS, encode_brought
 from omnigraph.manifest.records import (
     Agreed,
@@ -26,6 +25,7 @@ from omnigraph.manifest.records import (
     Tombstone,
 )
 from omnigraph.manifest.state import BranchState
+from omnigraph.manifest.table_history import TableHistory, TableIncarnation
 from omnigraph.storage.tables import TableAt
 from omnigraph.values import dataclass
 

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 import pyarrow.compute as pc
 
 from omnigraph.ids import TableKey, Version
-from omnigraph.manifest.lives import incarnations_of, rows_of
 from omnigraph.manifest.records import DIGESTS, KEY, ObjectType
 from omnigraph.manifest.state import BranchState
+from omnigraph.manifest.table_history import incarnations_of, rows_of
 from omnigraph.values import dataclass
 
 _COLUMNS = (KEY, "table_key", "table_version", "table_branch", "metadata")

@@ -5,11 +5,11 @@ from contextlib import contextmanager, suppress
 
 import pyarrow as pa
 
-from omnigraph.catalog.contract import Contract
+from omnigraph.catalog.ir.contract import Contract
 from omnigraph.errors import AlreadyInitialized, OmniError, TableExists
 from omnigraph.failpoints import Failpoint, fail
 from omnigraph.ids import MAIN, CommitId, TableKey, Version
-from omnigraph.manifest.contracts import Accepted
+from omnigraph.manifest.accepted_schema import Accepted
 from omnigraph.manifest.manifest import Manifest
 from omnigraph.manifest.records import (
     CONFIG,
@@ -24,7 +24,7 @@ from omnigraph.manifest.records import (
 from omnigraph.manifest.stamp import CURRENT, STAMP
 from omnigraph.manifest.state import BranchState
 from omnigraph.storage.layout import SCHEMA_FILES, SCHEMA_IR, SCHEMA_PG, SCHEMA_STATE
-from omnigraph.storage.objects import Objects
+from omnigraph.storage.objects.protocol import Objects
 from omnigraph.storage.tables import TableAt, Tables
 
 

@@ -12,9 +12,9 @@ import pyarrow.compute as pc
 
 from omnigraph.errors import InternalError, NotFound, UserInputError
 from omnigraph.ids import BranchName, CommitId
-from omnigraph.manifest.lives import rows_of
 from omnigraph.manifest.merged import COMMIT_COLUMNS, merged_commits
 from omnigraph.manifest.records import KEY, GraphCommit, ObjectType, commit_of, head_row
+from omnigraph.manifest.table_history import rows_of
 from omnigraph.runtime import us_of
 from omnigraph.values import dataclass
 

@@ -15,9 +15,9 @@ from omnigraph.manifest.stamp import LINEAGE_IN_MANIFEST, stamp_of
 from omnigraph.manifest.state import BranchState, decode
 from omnigraph.runtime import Runtime
 from omnigraph.storage.layout import MANIFEST
-from omnigraph.storage.locks import Locks
-from omnigraph.storage.refs import MAIN_LINE, Incarnation
+from omnigraph.storage.locks.table import Locks
 from omnigraph.storage.rows import Image, Rows
+from omnigraph.storage.values import MAIN_LINE, Incarnation
 from omnigraph.values import dataclass
 
 

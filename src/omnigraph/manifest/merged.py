@@ -7,8 +7,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.ids import CommitId
-from omnigraph.manifest.lives import rows_of
 from omnigraph.manifest.records import KEY, MANIFEST_SCHEMA, GraphCommit, ObjectType, encode
+from omnigraph.manifest.table_history import rows_of
 
 COMMIT_COLUMNS: Final = (KEY, "table_branch", "table_version", "metadata")
 """What a commit is decoded from; a commit that is lost has an id and nothing else."""

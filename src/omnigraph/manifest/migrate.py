@@ -21,8 +21,8 @@ from omnigraph.manifest.records import (
 from omnigraph.manifest.stamp import CURRENT, MIN_SUPPORTED, STAMP, stamp_of
 from omnigraph.manifest.state import BranchState
 from omnigraph.storage.layout import MANIFEST
-from omnigraph.storage.refs import BranchRef
 from omnigraph.storage.rows import Image
+from omnigraph.storage.values import BranchRef
 
 RUN_PREFIX: Final = "__run__"
 """Branches of this prefix were scratch space before stamp 3; since then it is an ordinary name."""

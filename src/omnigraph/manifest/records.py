@@ -97,7 +97,7 @@ class TableVersion:
     row_count: int
     incarnation: int = 1
     digests: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
-    """Of the files that this version brought, by their keys (`storage.digests`)."""
+    """Of the files that this version brought, by their keys (`storage.lance.digests`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

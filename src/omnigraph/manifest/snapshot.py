@@ -4,9 +4,9 @@ from collections.abc import Mapping
 
 from omnigraph.errors import NotFound
 from omnigraph.ids import BranchName, TableKey, Version
-from omnigraph.manifest.lives import TableHistory, TableIncarnation
-from omnigraph.storage.refs import MAIN_LINE, Incarnation
+from omnigraph.manifest.table_history import TableHistory, TableIncarnation
 from omnigraph.storage.tables import TableAt
+from omnigraph.storage.values import MAIN_LINE, Incarnation
 from omnigraph.values import dataclass
 
 

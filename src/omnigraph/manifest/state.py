@@ -8,14 +8,14 @@ import pyarrow as pa
 
 from omnigraph.ids import BranchName, CommitId, Version
 from omnigraph.manifest.lineage import Lineage, commits_of, find_commit, head_of, merged_of
-from omnigraph.manifest.lives import TableHistory, read_table_history
 from omnigraph.manifest.merged import NO_ROWS, ancestor_rows, commit_rows
 from omnigraph.manifest.records import KEY, GraphCommit, Record, encode, graph_branch
 from omnigraph.manifest.snapshot import Snapshot, snapshot_of
 from omnigraph.manifest.stamp import LINEAGE_IN_MANIFEST, stamp_of
-from omnigraph.storage.images import swap_rows
-from omnigraph.storage.refs import Incarnation
+from omnigraph.manifest.table_history import TableHistory, read_table_history
+from omnigraph.storage.lance.row_images import swap_rows
 from omnigraph.storage.rows import Image
+from omnigraph.storage.values import Incarnation
 from omnigraph.values import dataclass
 
 

@@ -10,7 +10,7 @@ from omnigraph.manifest.manifest import Manifest
 from omnigraph.manifest.records import GraphCommit
 from omnigraph.manifest.state import BranchState
 from omnigraph.storage.layout import MANIFEST
-from omnigraph.storage.refs import MAIN_LINE
+from omnigraph.storage.values import MAIN_LINE
 
 At = str | int | datetime
 """A point in the history of a branch: commit id or unique prefix, manifest version, or moment."""

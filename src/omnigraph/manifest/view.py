@@ -2,19 +2,19 @@
 
 from dataclasses import replace
 
-from omnigraph.catalog.contract import Contract
+from omnigraph.catalog.ir.contract import Contract
 from omnigraph.catalog.model import Catalog
 from omnigraph.errors import RecoveryRequired
 from omnigraph.ids import MAIN, BranchName, CommitId, Version
 from omnigraph.limits import CONTRACT_LOOKS_MAX, CONTRACT_ROUNDS_MAX, CONTRACT_WAIT_SECONDS
-from omnigraph.manifest.contracts import Accepted, Contracts
+from omnigraph.manifest.accepted_schema import Accepted, Contracts
 from omnigraph.manifest.lineage import Lineage
 from omnigraph.manifest.manifest import Manifest
 from omnigraph.manifest.records import CommitKind, GraphCommit
 from omnigraph.manifest.snapshot import Snapshot
 from omnigraph.manifest.state import BranchState
 from omnigraph.manifest.travel import At, state_at
-from omnigraph.storage.recent import Recent
+from omnigraph.storage.lru import Recent
 from omnigraph.values import dataclass
 
 

@@ -18,7 +18,29 @@ from omnigraph.commit.origins import Origins
 from omnigraph.errors import Problem
 from omnigraph.ids import TableKey
 from omnigraph.limits import PROBLEMS_SHOWN_MAX
-from omnigraph.pipeline.answers import (
+from omnigraph.pipeline.input.frames import list_columns
+from omnigraph.pipeline.input.intake import (
+    Intake,
+    Part,
+    ascends,
+    derive_ids,
+    find_misnamed_ids,
+    id_problem,
+    join_parts,
+    pending_rows,
+)
+from omnigraph.pipeline.input.read import POSITION, split_rows, take, with_ids, without
+from omnigraph.pipeline.input.splits import (
+    Content,
+    Loose,
+    RowGroups,
+    Several,
+    Shaped,
+    Split,
+    TextTable,
+)
+from omnigraph.pipeline.location import StoreLocation
+from omnigraph.pipeline.messages import (
     ANSWERS,
     CheckPassed,
     Counted,
@@ -30,29 +52,7 @@ from omnigraph.pipeline.answers import (
     Placed,
     encode,
 )
-from omnigraph.pipeline.frames import list_columns
-from omnigraph.pipeline.home import StoreLocation
-from omnigraph.pipeline.intake import (
-    Intake,
-    Part,
-    ascends,
-    derive_ids,
-    find_misnamed_ids,
-    id_problem,
-    join_parts,
-    pending_rows,
-)
-from omnigraph.pipeline.reading import POSITION, split_rows, take, with_ids, without
-from omnigraph.pipeline.splits import (
-    Content,
-    Loose,
-    RowGroups,
-    Several,
-    Shaped,
-    Split,
-    TextTable,
-)
-from omnigraph.pipeline.steps import Each
+from omnigraph.pipeline.runner import Each
 from omnigraph.runtime import SYSTEM
 from omnigraph.storage.store import Store, open_store
 from omnigraph.storage.tables import TableAt

@@ -11,9 +11,9 @@ from omnigraph.commit.origins import Origin
 from omnigraph.errors import OmniError, Problem, data_error
 from omnigraph.ids import TableKey
 from omnigraph.limits import PROBLEMS_SHOWN_MAX
-from omnigraph.pipeline.answers import CheckPassed, Found, Phase, Placed
-from omnigraph.pipeline.intake import make_duplicate_problem
-from omnigraph.pipeline.splits import Split, number_in, split_of
+from omnigraph.pipeline.input.intake import make_duplicate_problem
+from omnigraph.pipeline.input.splits import Split, number_in, split_of
+from omnigraph.pipeline.messages import CheckPassed, Found, Phase, Placed
 from omnigraph.values import dataclass
 
 TWINS = 2

@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 import pyarrow as pa
 
 from omnigraph.limits import BUCKET_BYTES
-from omnigraph.pipeline.gathering import Gathering
-from omnigraph.pipeline.steps import Each, Shuffle, Step
+from omnigraph.pipeline.runner import Each, Shuffle, Step
+from omnigraph.pipeline.shuffle import Gathering
 from omnigraph.storage.counters import carry_context
 
 _R = TypeVar("_R")

@@ -10,14 +10,14 @@ import pyarrow.compute as pc
 from omnigraph.commit.changes import column
 from omnigraph.errors import InternalError
 from omnigraph.ids import TableKey
-from omnigraph.pipeline.answers import ANSWERS, Discarded, Piece, WroteFragments, encode
 from omnigraph.pipeline.checks import Job
-from omnigraph.pipeline.reading import POSITION, positions_in, split_rows, with_ids, without
-from omnigraph.pipeline.splits import Split
-from omnigraph.pipeline.steps import Each
-from omnigraph.storage.search import ROW_ID
+from omnigraph.pipeline.input.read import POSITION, positions_in, split_rows, with_ids, without
+from omnigraph.pipeline.input.splits import Split
+from omnigraph.pipeline.messages import ANSWERS, Discarded, Piece, WroteFragments, encode
+from omnigraph.pipeline.runner import Each
+from omnigraph.storage.lance.search import ROW_ID
+from omnigraph.storage.lance.table import ROW_ADDRESS
 from omnigraph.storage.store import Store
-from omnigraph.storage.table import ROW_ADDRESS
 from omnigraph.storage.tables import TableAt, Written
 from omnigraph.values import dataclass
 

@@ -18,8 +18,8 @@ from omnigraph.manifest.state import BranchState
 from omnigraph.manifest.travel import find_commit
 from omnigraph.recovery.audit import Audit, RecoveryKind, row_of
 from omnigraph.recovery.classify import Facts
-from omnigraph.recovery.staging import StagingAction
-from omnigraph.storage.objects import Objects
+from omnigraph.recovery.schema_files import StagingAction
+from omnigraph.storage.objects.protocol import Objects
 from omnigraph.values import dataclass
 
 _log = get_logger(__name__)

@@ -15,15 +15,15 @@ from omnigraph.limits import CONTRACT_ROUNDS_MAX, CONTRACT_WAIT_SECONDS
 from omnigraph.logs import get_logger
 from omnigraph.manifest.names import SCHEMA_APPLY_LOCK
 from omnigraph.recovery.audit import Audit, RecoveryKind
-from omnigraph.recovery.back import roll_back
 from omnigraph.recovery.case import Case
 from omnigraph.recovery.classify import Verdict, judge
-from omnigraph.recovery.forward import roll_forward
+from omnigraph.recovery.finish import discard, discard_orphan, settle_stale
+from omnigraph.recovery.gather import look
 from omnigraph.recovery.late import undo_late
-from omnigraph.recovery.look import look
-from omnigraph.recovery.spent import discard, discard_orphan, settle_stale
-from omnigraph.recovery.staging import has_files, is_readable, reconcile
-from omnigraph.storage.holders import Activity, Holder
+from omnigraph.recovery.roll_back import roll_back
+from omnigraph.recovery.roll_forward import roll_forward
+from omnigraph.recovery.schema_files import has_files, is_readable, reconcile
+from omnigraph.storage.locks.holders import Activity, Holder
 from omnigraph.values import dataclass
 
 _log = get_logger(__name__)

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any, Final
 
-from omnigraph.engine.engine import Engine
+from omnigraph.engine.session.engine import Engine
 from omnigraph.errors import ConfigError, NotFound, UserInputError
 from omnigraph.ids import BranchName
 from omnigraph.logs import get_logger

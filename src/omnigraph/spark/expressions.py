@@ -10,7 +10,6 @@ from pyspark.sql import functions as F
 
 from omnigraph.catalog.types import FLOATS, INTEGERS, PropertyType, Scalar
 from omnigraph.catalog.values import epoch_milliseconds, item_type
-from omnigraph.compile.algebra import FLIPPED, Always, Test
 from omnigraph.compile.checked import (
     AllOf,
     Among,
@@ -27,6 +26,7 @@ from omnigraph.compile.checked import (
     TextMatch,
 )
 from omnigraph.compile.coerce import Coerced, Either, Exact, Settled, coerce, coerce_choices
+from omnigraph.compile.plan.algebra import FLIPPED, Always, Test
 from omnigraph.errors import InternalError, QueryError
 from omnigraph.language.query.tree import Comparison
 

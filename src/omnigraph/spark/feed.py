@@ -9,13 +9,13 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
-from omnigraph.engine.engine import Engine
 from omnigraph.engine.history.diff import EntityChange, Wanted
 from omnigraph.engine.history.feed import Chapter, stream
+from omnigraph.engine.session.engine import Engine
 from omnigraph.ids import MAIN, BranchName, TableKey
 from omnigraph.limits import CHANGES_PAGE
 from omnigraph.manifest.names import branch_name
-from omnigraph.pipeline.home import StoreLocation
+from omnigraph.pipeline.location import StoreLocation
 from omnigraph.runtime import datetime_of
 from omnigraph.spark.places import engine_at, home_of, require_known
 from omnigraph.spark.workers import settle

@@ -5,7 +5,7 @@ from typing import Any, Final
 from omnigraph.catalog.model import Catalog, EdgeType, NodeType, Property, TableType
 from omnigraph.catalog.types import PropertyType, Scalar
 from omnigraph.compile.query import check_read
-from omnigraph.engine.read.pushdown import sql
+from omnigraph.engine.read.operators.pushdown import sql
 from omnigraph.errors import UserInputError, shorten
 from omnigraph.language.source import Source
 

@@ -8,9 +8,9 @@ from pyspark import TaskContext
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
-from omnigraph.pipeline.home import StoreLocation
-from omnigraph.pipeline.reading import pack_frame
-from omnigraph.pipeline.splits import Portion, Spilled
+from omnigraph.pipeline.input.read import pack_frame
+from omnigraph.pipeline.input.splits import Portion, Spilled
+from omnigraph.pipeline.location import StoreLocation
 from omnigraph.runtime import SYSTEM
 from omnigraph.spark.bridge import arrow_schema, plain
 from omnigraph.spark.runner import collect_job

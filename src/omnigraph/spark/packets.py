@@ -6,7 +6,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from omnigraph.pipeline.buckets import by_bucket
+from omnigraph.pipeline.keys.buckets import by_bucket
 from omnigraph.values import dataclass
 
 FLUSH_BYTES: Final = 32 * 1024 * 1024

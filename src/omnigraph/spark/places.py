@@ -9,14 +9,14 @@ from typing import Final, TypeVar
 import pyarrow as pa
 
 from omnigraph.catalog.model import TableType
-from omnigraph.engine.engine import Engine
-from omnigraph.engine.open import open_graph
+from omnigraph.engine.session.engine import Engine
+from omnigraph.engine.session.open import open_graph
 from omnigraph.errors import NotFound, UserInputError, did_you_mean, suggestion
 from omnigraph.ids import MAIN, BranchName, TableKey
 from omnigraph.manifest.names import branch_name
 from omnigraph.manifest.travel import At
 from omnigraph.manifest.view import View
-from omnigraph.pipeline.home import StoreLocation
+from omnigraph.pipeline.location import StoreLocation
 from omnigraph.spark.bridge import Forms, VectorForm
 from omnigraph.spark.filters import chosen
 from omnigraph.storage.blobs import BlobForm

@@ -10,7 +10,6 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from omnigraph.catalog.types import FLOATS, PropertyType
-from omnigraph.compile.algebra import Test
 from omnigraph.compile.arguments import arguments
 from omnigraph.compile.checked import (
     Aggregate,
@@ -27,8 +26,9 @@ from omnigraph.compile.checked import (
     TextMatch,
 )
 from omnigraph.compile.fill import fill
-from omnigraph.compile.leaves import references
-from omnigraph.compile.operators import (
+from omnigraph.compile.plan.algebra import Test
+from omnigraph.compile.plan.leaves import references
+from omnigraph.compile.plan.operators import (
     Anti,
     Argument,
     Expand,
@@ -46,15 +46,15 @@ from omnigraph.compile.operators import (
     Tally,
     Window,
 )
-from omnigraph.compile.plan import Plan
-from omnigraph.engine.engine import Engine
+from omnigraph.compile.plan.plan import Plan
 from omnigraph.engine.read.past import compile_as_of
 from omnigraph.engine.read.verbs import Answer
+from omnigraph.engine.session.engine import Engine
 from omnigraph.errors import InternalError
 from omnigraph.ids import edge_key, node_key
 from omnigraph.language.source import Source
 from omnigraph.manifest.view import View
-from omnigraph.pipeline.frames import shape_column
+from omnigraph.pipeline.input.frames import shape_column
 from omnigraph.runtime import datetime_of
 from omnigraph.spark.bridge import from_spark
 from omnigraph.spark.expressions import (

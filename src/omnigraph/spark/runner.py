@@ -13,7 +13,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from omnigraph.errors import EngineError, InternalError, OmniError, StorageError, UserInputError
-from omnigraph.pipeline.steps import Each, Shuffle, Step
+from omnigraph.pipeline.runner import Each, Shuffle, Step
 from omnigraph.runtime import SYSTEM
 from omnigraph.spark.packets import Packing, pack_packet, unpack_packet
 from omnigraph.spark.sessions import (

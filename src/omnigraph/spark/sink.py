@@ -12,12 +12,12 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from omnigraph.engine.write.beacon import remove_heartbeat, scratch_area, write_heartbeat
+from omnigraph.engine.write.heartbeat import remove_heartbeat, scratch_area, write_heartbeat
 from omnigraph.engine.write.load import KINDS
-from omnigraph.engine.write.sources import SpilledFrame
 from omnigraph.errors import UserInputError
 from omnigraph.ids import LoadMode, OperationId
-from omnigraph.pipeline.splits import Portion, Spilled
+from omnigraph.pipeline.input.sources import SpilledFrame
+from omnigraph.pipeline.input.splits import Portion, Spilled
 from omnigraph.runtime import SYSTEM
 from omnigraph.spark.batches import QUERY_ID, Batch, planned_at
 from omnigraph.spark.frames import FILE_BYTES, gather_batches, no_rows

@@ -11,7 +11,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from omnigraph.errors import ConfigError
-from omnigraph.pipeline.splits import cut_table
+from omnigraph.pipeline.input.splits import cut_table
 from omnigraph.spark.bridge import Forms, arrow_schema, require_readable, spark_schema, to_spark
 from omnigraph.spark.feed import ChangeSource
 from omnigraph.spark.places import Pin, ReadOptions, pin_graph, read_options

@@ -6,10 +6,10 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from omnigraph.engine.engine import Engine
+from omnigraph.engine.session.engine import Engine
 from omnigraph.errors import UserInputError
 from omnigraph.ids import MAIN
-from omnigraph.pipeline.home import StoreLocation
+from omnigraph.pipeline.location import StoreLocation
 from omnigraph.spark.batches import Batch, query_of
 from omnigraph.spark.places import absolute, engine_at
 from omnigraph.spark.transaction import Transaction

@@ -9,13 +9,13 @@ from pyspark.sql import functions as F
 
 from omnigraph.catalog.model import Catalog, TableType
 from omnigraph.catalog.types import PropertyType, Scalar
-from omnigraph.compile.algebra import Test
-from omnigraph.compile.leaves import references
+from omnigraph.compile.plan.algebra import Test
+from omnigraph.compile.plan.leaves import references
 from omnigraph.engine.read.opened import Names
-from omnigraph.engine.read.pushdown import sql
+from omnigraph.engine.read.operators.pushdown import sql
 from omnigraph.ids import TableKey
 from omnigraph.manifest.snapshot import Snapshot
-from omnigraph.pipeline.home import StoreLocation
+from omnigraph.pipeline.location import StoreLocation
 from omnigraph.spark.bridge import Forms, arrow_schema, spark_schema
 from omnigraph.spark.expressions import literal
 from omnigraph.spark.places import Pin

@@ -3,18 +3,18 @@
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Protocol
 
-from omnigraph.engine.engine import Engine
-from omnigraph.engine.upkeep.indices import index_after_load
-from omnigraph.engine.upkeep.light import maintain_touched
-from omnigraph.engine.write.cutting import Size
+from omnigraph.engine.maintenance.auto import maintain_touched
+from omnigraph.engine.maintenance.indexes import index_after_load
+from omnigraph.engine.session.engine import Engine
 from omnigraph.engine.write.load import RunnerChoice
-from omnigraph.engine.write.sources import SpilledFrame
 from omnigraph.engine.write.verbs import Loaded, load
 from omnigraph.ids import BranchName
-from omnigraph.pipeline.chores import RunnerWorkers
-from omnigraph.pipeline.home import StoreLocation
+from omnigraph.pipeline.input.cut import Size
+from omnigraph.pipeline.input.sources import SpilledFrame
+from omnigraph.pipeline.input.splits import Portion
 from omnigraph.pipeline.local import LocalRunner
-from omnigraph.pipeline.splits import Portion
+from omnigraph.pipeline.location import StoreLocation
+from omnigraph.pipeline.maintenance import RunnerWorkers
 from omnigraph.spark.frames import frame_splits
 from omnigraph.spark.runner import SparkRunner
 

@@ -6,7 +6,7 @@ from typing import Protocol
 import pyarrow as pa
 
 from omnigraph.ids import Version
-from omnigraph.storage.refs import BranchRef, Incarnation
+from omnigraph.storage.values import BranchRef, Incarnation
 from omnigraph.values import dataclass
 
 

@@ -6,9 +6,9 @@ import pyarrow as pa
 from lance.file import LanceFileReader, LanceFileWriter
 
 from omnigraph.limits import SCAN_BATCH_ROWS
-from omnigraph.storage.datasets import Datasets
-from omnigraph.storage.faults import faults
-from omnigraph.storage.object_faults import Doing
+from omnigraph.storage.lance.datasets import Datasets
+from omnigraph.storage.lance.faults import faults
+from omnigraph.storage.objects.faults import Doing
 from omnigraph.values import dataclass
 
 

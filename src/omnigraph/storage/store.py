@@ -7,16 +7,16 @@ from lance.lance import _Session as Session
 
 from omnigraph.limits import INDEX_CACHE_BYTES, METADATA_CACHE_BYTES
 from omnigraph.runtime import SYSTEM, Runtime
-from omnigraph.storage.addresses import relocate_table
 from omnigraph.storage.counters import Cost
-from omnigraph.storage.datasets import Costing, Datasets
-from omnigraph.storage.lance_rows import LanceRows
-from omnigraph.storage.lance_tables import LanceTables
+from omnigraph.storage.lance.datasets import Costing, Datasets
+from omnigraph.storage.lance.rows import LanceRows
+from omnigraph.storage.lance.tables import LanceTables
+from omnigraph.storage.lance.unofficial.addresses import relocate_table
 from omnigraph.storage.layout import MANIFEST, Root, root_of
-from omnigraph.storage.locks import Locks, open_locks
-from omnigraph.storage.object_stores import open_objects
-from omnigraph.storage.objects import Objects
-from omnigraph.storage.options import lance_options
+from omnigraph.storage.locks.table import Locks, open_locks
+from omnigraph.storage.objects.cloud import open_objects
+from omnigraph.storage.objects.options import lance_options
+from omnigraph.storage.objects.protocol import Objects
 from omnigraph.storage.rows import Rows
 from omnigraph.storage.scratch import Scratch
 from omnigraph.storage.tables import Tables

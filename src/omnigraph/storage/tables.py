@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from omnigraph.ids import OperationId, Version
 from omnigraph.storage.blobs import BlobDescriptor, BlobForm
-from omnigraph.storage.refs import BranchRef
+from omnigraph.storage.values import BranchRef
 from omnigraph.values import dataclass
 
 Filter: TypeAlias = str | pc.Expression
@@ -71,7 +71,7 @@ class Staged:
     fragments_removed: int = 0
     uncovered: tuple[str, ...] = ()
     digests: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
-    """Of the files it brings (`storage.digests`); a file without one is not checked by its contents later."""
+    """Of the files it brings (`storage.lance.digests`); a file without one is not checked by its contents later."""
     transaction: object = field(repr=False, compare=False)
     """Private to storage: callers never look inside."""
 
@@ -263,7 +263,7 @@ class Hands(Protocol):
 
 
 class CommitLock(Protocol):
-    """What `commit_staged` needs to know of a table lock (`storage.locks.TableLock` fits)."""
+    """What `commit_staged` needs to know of a table lock (`storage.locks.table.TableLock` fits)."""
 
     @property
     def exclusive(self) -> bool:
@@ -377,7 +377,7 @@ class Table(Protocol):
         """Search the text index only: rows that `uncovered` names are not looked at; adds `_score`.
 
         Without an index Lance analyses text differently, and fuzzy search never sees uncovered rows, so those
-        are the caller's to evaluate with `storage.text.tokens`. Scores count indexed rows only. An index that
+        are the caller's to evaluate with `storage.lance.text.tokens`. Scores count indexed rows only. An index that
         turns out damaged finds nothing: `uncovered` names all rows from then on.
         """
         ...

@@ -3,7 +3,7 @@
 import warnings
 
 import omnigraph.api.graph  # noqa: F401 - imported for what it imports
-from omnigraph.catalog.resolve import compile_schema
+from omnigraph.catalog.resolve.schema import compile_schema
 from omnigraph.language.query.parse import parse_queries
 from omnigraph.language.source import Source
 

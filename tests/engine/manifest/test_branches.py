@@ -30,8 +30,8 @@ from omnigraph.manifest.publish import publish
 from omnigraph.manifest.records import CommitKind
 from omnigraph.runtime import SYSTEM
 from omnigraph.storage.layout import MANIFEST, REFS, branch_path
-from omnigraph.storage.refs import BranchRef
 from omnigraph.storage.store import Store
+from omnigraph.storage.values import BranchRef
 from tests.support.manifests import (
     CITY,
     PATHS,

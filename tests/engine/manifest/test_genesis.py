@@ -14,7 +14,7 @@ from omnigraph.catalog.names import table_path
 from omnigraph.errors import AlreadyInitialized, SchemaError, StorageError
 from omnigraph.failpoints import PARK_SECONDS_MAX, Failpoint, Injected, armed
 from omnigraph.ids import MAIN, TableKey
-from omnigraph.manifest.contracts import Accepted, load_contract
+from omnigraph.manifest.accepted_schema import Accepted, load_contract
 from omnigraph.manifest.genesis import initialise
 from omnigraph.manifest.records import CommitKind
 from omnigraph.manifest.stamp import CURRENT, STAMP

@@ -7,7 +7,7 @@ from omnigraph.failpoints import Failpoint, armed
 from omnigraph.ids import MAIN
 from omnigraph.limits import PUBLISH_RETRIES_MAX
 from omnigraph.manifest.manifest import Manifest
-from omnigraph.storage.locks import open_locks
+from omnigraph.storage.locks.table import open_locks
 from omnigraph.storage.store import Store, open_store
 from tests.support.manifests import CITY, PERSON, StillRuntime, new_manifest, write
 from tests.support.places import in_processes

@@ -5,22 +5,27 @@ from dataclasses import replace
 
 import pytest
 
-from omnigraph.catalog.contract import advance
-from omnigraph.catalog.resolve import compile_schema
+from omnigraph.catalog.ir.contract import advance
+from omnigraph.catalog.resolve.schema import compile_schema
 from omnigraph.errors import NotFound, SchemaContractError
 from omnigraph.failpoints import Failpoint, Injected, armed
 from omnigraph.ids import MAIN, BranchName, TableKey, Version
 from omnigraph.limits import CONTRACT_ROUNDS_MAX
+from omnigraph.manifest.accepted_schema import (
+    Accepted,
+    Contracts,
+    bootstrap_contract,
+    load_contract,
+)
 from omnigraph.manifest.branches import create_branch
 from omnigraph.manifest.change import Change, Draft, Update
-from omnigraph.manifest.contracts import Accepted, Contracts, bootstrap_contract, load_contract
 from omnigraph.manifest.manifest import Manifest
 from omnigraph.manifest.publish import Published, publish
 from omnigraph.manifest.records import CommitKind
 from omnigraph.manifest.view import Views, capture
 from omnigraph.storage.counters import counting
 from omnigraph.storage.layout import SCHEMA_FILES, SCHEMA_IR, SCHEMA_PG, SCHEMA_STATE, staging_path
-from omnigraph.storage.recent import Recent
+from omnigraph.storage.lru import Recent
 from omnigraph.storage.store import Store, open_store
 from tests.support.graphs import SCHEMA, init, manifest_of
 from tests.support.manifests import StillRuntime

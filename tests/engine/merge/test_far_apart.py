@@ -17,7 +17,7 @@ from omnigraph.storage.counters import Cost, counting
 from tests.support.settled import assert_settled
 
 SCHEMA = "node P { name: String @key  a: I64?  b: String? }"
-FAR = "omnigraph.storage.lance_tables.SPAN_ROWS_MAX"
+FAR = "omnigraph.storage.lance.tables.SPAN_ROWS_MAX"
 ROWS = 300
 
 

@@ -8,10 +8,10 @@ import pytest
 
 import omnigraph
 from omnigraph.api.graph import Graph
-from omnigraph.engine.compare.candidates import candidates
-from omnigraph.engine.compare.fetch import rows_at, stream_at
-from omnigraph.engine.compare.rows import find_changed_rows, pair_columns
-from omnigraph.engine.compare.shelf import NO_SHELF, Shelf
+from omnigraph.engine.diff.candidates import candidates
+from omnigraph.engine.diff.fetch import rows_at, stream_at
+from omnigraph.engine.diff.row_cache import NO_SHELF, Shelf
+from omnigraph.engine.diff.rows import find_changed_rows, pair_columns
 from omnigraph.ids import BranchName, TableKey
 from omnigraph.limits import MERGE_SHELF_BYTES
 from omnigraph.storage.counters import Cost, counting

@@ -9,7 +9,7 @@ import pytest
 
 import omnigraph
 from omnigraph.api.graph import Graph
-from omnigraph.engine.compare.rows import find_changed_rows
+from omnigraph.engine.diff.rows import find_changed_rows
 from omnigraph.failpoints import Failpoint, armed
 from omnigraph.ids import BranchName, OperationId, TableKey
 from omnigraph.storage.counters import Cost, counting

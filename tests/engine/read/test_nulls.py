@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from omnigraph.engine.held.traversal import Mode, Traversal
+from omnigraph.engine.cached.traversal import Mode, Traversal
 from tests.support.read_world import World
 
 SCHEMA = """

@@ -3,10 +3,10 @@
 import pyarrow as pa
 import pytest
 
-from omnigraph.compile.operators import Expand, Scan
-from omnigraph.engine.held.traversal import Mode, Traversal, traversal_of
-from omnigraph.engine.read import expand, join
+from omnigraph.compile.plan.operators import Expand, Scan
+from omnigraph.engine.cached.traversal import Mode, Traversal, traversal_of
 from omnigraph.engine.read.explain import explain_steps, measure_steps
+from omnigraph.engine.read.operators import expand, join
 from omnigraph.engine.read.profile import Profile, render
 from omnigraph.engine.read.run import run, run_batches
 from omnigraph.errors import ConfigError, EngineError

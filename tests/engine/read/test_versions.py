@@ -5,10 +5,10 @@ import pyarrow as pa
 import pytest
 
 from omnigraph.compile.checked import Direction
-from omnigraph.engine.held.cache import ByteCache
-from omnigraph.engine.read.adjacency import Each
-from omnigraph.engine.read.entities import Entities
-from omnigraph.engine.read.topology import Topology
+from omnigraph.engine.cached.cache import ByteCache
+from omnigraph.engine.read.columns.entities import Entities
+from omnigraph.engine.read.graph.adjacency import Each
+from omnigraph.engine.read.graph.topology import Topology
 from omnigraph.ids import TableKey
 from omnigraph.storage.counters import Cost, counting
 from omnigraph.storage.tables import AddColumn, DropColumn, RenameColumn

@@ -9,11 +9,11 @@ import pytest
 
 import omnigraph
 from omnigraph.api.graph import Graph
-from omnigraph.catalog import diff
-from omnigraph.catalog.contract import create_contract
-from omnigraph.catalog.steps import StepKind
+from omnigraph.catalog.diff import types
+from omnigraph.catalog.diff.steps import StepKind
+from omnigraph.catalog.ir.contract import create_contract
+from omnigraph.engine.maintenance.indexes import ensure_indices
 from omnigraph.engine.schema.work import work_of
-from omnigraph.engine.upkeep.indices import ensure_indices
 from omnigraph.errors import (
     HistoryReclaimed,
     NotFound,
@@ -328,7 +328,7 @@ def test_steps_and_table_work_agree() -> None:
     for text in VARIANTS.values():
         desired = omnigraph.parse_schema(text)
         work = work_of(accepted, desired)
-        kinds = [s.kind for s in diff.plan(accepted.catalog, desired).steps]
+        kinds = [s.kind for s in types.plan(accepted.catalog, desired).steps]
         assert len(work.created) == kinds.count(StepKind.ADD_TYPE)
         assert len(work.renamed) == kinds.count(StepKind.RENAME_TYPE)
         assert len(work.dropped) == kinds.count(StepKind.DROP_TYPE)

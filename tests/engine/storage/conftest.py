@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from omnigraph.storage.objects import Objects
+from omnigraph.storage.objects.protocol import Objects
 from tests.support.places import Place
 from tests.support.s3 import Bucket
 

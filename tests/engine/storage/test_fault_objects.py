@@ -6,7 +6,7 @@ import pytest
 
 from omnigraph.errors import StorageError
 from omnigraph.storage.layout import root_of
-from omnigraph.storage.object_stores import open_objects
+from omnigraph.storage.objects.cloud import open_objects
 from tests.support.fault_objects import Failure, FaultObjects
 
 

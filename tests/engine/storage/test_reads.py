@@ -8,12 +8,12 @@ import pyarrow.compute as pc
 import pytest
 
 from omnigraph.errors import EngineError, StorageError
-from omnigraph.storage import indices
 from omnigraph.storage.blobs import BLOB_INPUT, BlobDescriptor, BlobForm, BlobKind
 from omnigraph.storage.counters import Cost, counting
+from omnigraph.storage.lance import index
+from omnigraph.storage.lance.text import tokens
 from omnigraph.storage.store import Store
 from omnigraph.storage.tables import IndexKind, Table, TableAt, Tables
-from omnigraph.storage.text import tokens
 from tests.support.places import Place, in_threads
 from tests.support.tables import (
     AGE_INDEX,
@@ -293,8 +293,8 @@ def test_parts_of_a_text_index_all_know_positions_or_none_does(
     tables: Tables, positions: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as before:
-        settings = {**indices._SETTINGS[IndexKind.TEXT], "with_position": positions}
-        before.setitem(indices._SETTINGS, IndexKind.TEXT, settings)  # type: ignore[misc]
+        settings = {**index._SETTINGS[IndexKind.TEXT], "with_position": positions}
+        before.setitem(index._SETTINGS, IndexKind.TEXT, settings)  # type: ignore[misc]
         at = land(tables, tables.stage_indices(described(tables), [BIO_INDEX])).at
     table = tables.open(land(tables, tables.stage_indices(grown(tables, at), [BIO_INDEX])).at)
     assert [(one.positions, len(one.segments)) for one in table.indices()] == [(positions, 2)]

@@ -17,10 +17,10 @@ from omnigraph.errors import (
 )
 from omnigraph.ids import Version
 from omnigraph.storage.counters import Cost, counting
-from omnigraph.storage.lance_rows import PRIMARY_KEY, LanceRows
-from omnigraph.storage.objects import Objects
-from omnigraph.storage.refs import MAIN_LINE
+from omnigraph.storage.lance.rows import PRIMARY_KEY, LanceRows
+from omnigraph.storage.objects.protocol import Objects
 from omnigraph.storage.rows import Image, Rows
+from omnigraph.storage.values import MAIN_LINE
 from tests.support.memory_rows import MemoryRows
 from tests.support.places import Place, in_processes, race_threads
 from tests.support.tables import (
@@ -408,7 +408,7 @@ def test_a_fold_gives_way_to_a_swap(
         rival.swap(rival.load(None), link("rival", head_of(image.rows)))
         return rewritten
 
-    from omnigraph.storage import lance_rows
+    from omnigraph.storage.lance import rows as lance_rows
 
     compact = lance_rows.compact
     monkeypatch.setattr(lance_rows, "compact", interrupted)

@@ -7,8 +7,8 @@ import pyarrow as pa
 import pytest
 
 from omnigraph.storage.layout import root_of
-from omnigraph.storage.object_stores import open_objects
-from omnigraph.storage.options import lance_options
+from omnigraph.storage.objects.cloud import open_objects
+from omnigraph.storage.objects.options import lance_options
 from tests.support.places import in_threads
 from tests.support.s3_counting import CountingBucket
 

@@ -4,8 +4,8 @@ import os
 
 from omnigraph.storage.counters import Cost, counting
 from omnigraph.storage.layout import root_of
-from omnigraph.storage.local_objects import LocalObjects
-from omnigraph.storage.objects import Objects
+from omnigraph.storage.objects.local import LocalObjects
+from omnigraph.storage.objects.protocol import Objects
 
 PATHS = ("d/a", "d/b")
 

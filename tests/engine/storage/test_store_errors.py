@@ -6,8 +6,8 @@ import pytest
 
 from omnigraph.errors import StorageError
 from omnigraph.storage.layout import root_of
-from omnigraph.storage.object_stores import open_objects, prove_conditional_puts
-from omnigraph.storage.objects import Objects
+from omnigraph.storage.objects.cloud import open_objects, prove_conditional_puts
+from omnigraph.storage.objects.protocol import Objects
 from tests.support.places import Place
 from tests.support.s3 import Bucket, S3Server
 from tests.support.s3_counting import CountingBucket

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from omnigraph.catalog.contract import Contract, create_contract
-from omnigraph.catalog.resolve import compile_schema
-from omnigraph.catalog.state import SchemaState, open_contract, seal
+from omnigraph.catalog.ir.contract import Contract, create_contract
+from omnigraph.catalog.ir.state import SchemaState, open_contract, seal
+from omnigraph.catalog.resolve.schema import compile_schema
 from omnigraph.errors import SchemaContractError
 from omnigraph.language.source import Source
 from tests.support.schemas import compiled, fixture

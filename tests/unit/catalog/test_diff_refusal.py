@@ -4,10 +4,10 @@ import pickle
 
 import pytest
 
-from omnigraph.catalog.codes import REGISTRY, Code, Family, Severity, Tier
-from omnigraph.catalog.diff import plan
+from omnigraph.catalog.diff.codes import REGISTRY, Code, Family, Severity, Tier
+from omnigraph.catalog.diff.steps import SchemaPlan, first_refusal
+from omnigraph.catalog.diff.types import plan
 from omnigraph.catalog.model import Catalog, Columns, Interface, Level, NodeType, Property
-from omnigraph.catalog.steps import SchemaPlan, first_refusal
 from omnigraph.catalog.types import PropertyType, Scalar
 from omnigraph.errors import InternalError, UnsupportedSchemaChange
 from omnigraph.ids import TableKey

@@ -11,7 +11,7 @@ from omnigraph.errors import InternalError
 from omnigraph.failpoints import PARK_SECONDS_MAX
 from omnigraph.ids import TableKey
 from omnigraph.storage.layout import root_of
-from omnigraph.storage.locks import FileLocks
+from omnigraph.storage.locks.table import FileLocks
 
 KEYS = [lock_key(TableKey(f"node:{name}"), branch) for name in "ABC" for branch in (None, "b")]
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from omnigraph.catalog.model import Catalog
-from omnigraph.catalog.resolve import compile_schema
+from omnigraph.catalog.resolve.schema import compile_schema
 from omnigraph.compile.arguments import arguments, assign_columns
 from omnigraph.compile.checked import CheckedMutation, CheckedRead
 from omnigraph.compile.query import check_mutation, check_read

@@ -68,7 +68,7 @@ def test_a_predicate_literal_keeps_its_own_type() -> None:
 
 
 def test_a_node_wins_over_an_edge_of_the_same_name() -> None:
-    from omnigraph.catalog.resolve import compile_schema
+    from omnigraph.catalog.resolve.schema import compile_schema
 
     catalog = compile_schema("node Feed { k: String @key }  edge Feed: Feed -> Feed")
     found = checked('query q() { insert Feed { k: "a" } }', catalog)

@@ -3,7 +3,7 @@
 import pytest
 
 from omnigraph.catalog.model import Catalog
-from omnigraph.catalog.resolve import compile_schema
+from omnigraph.catalog.resolve.schema import compile_schema
 from omnigraph.catalog.types import PropertyType, Scalar
 from omnigraph.compile.checked import (
     CheckedDelete,

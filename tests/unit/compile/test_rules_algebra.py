@@ -8,17 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from omnigraph.catalog.types import PropertyType, Scalar
-from omnigraph.compile.algebra import (
-    NEVER,
-    Always,
-    Test,
-    all_of,
-    any_of,
-    conjuncts,
-    push_down_negations,
-    unless,
-    variables_of,
-)
 from omnigraph.compile.checked import (
     AllOf,
     Among,
@@ -32,7 +21,18 @@ from omnigraph.compile.checked import (
     TextMatch,
     VariableKind,
 )
-from omnigraph.compile.plan import Slot
+from omnigraph.compile.plan.algebra import (
+    NEVER,
+    Always,
+    Test,
+    all_of,
+    any_of,
+    conjuncts,
+    push_down_negations,
+    unless,
+    variables_of,
+)
+from omnigraph.compile.plan.plan import Slot
 from omnigraph.compile.rules.coerce_literals import coerce_test
 from omnigraph.compile.rules.fold_constants import fold_test
 from omnigraph.language.query.tree import Comparison

@@ -13,8 +13,8 @@ from omnigraph.api.graph import Graph
 from omnigraph.catalog.model import Columns, NodeType, Property
 from omnigraph.catalog.types import PropertyType, Scalar
 from omnigraph.commit.changes import ChangeKind, TableChange
-from omnigraph.engine.held import known as module
-from omnigraph.engine.held.known import Ids, KnownIds
+from omnigraph.engine.cached import ids as module
+from omnigraph.engine.cached.ids import Ids, KnownIds
 from omnigraph.ids import TableKey
 from omnigraph.storage.counters import counting
 

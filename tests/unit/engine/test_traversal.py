@@ -2,7 +2,7 @@
 
 import pytest
 
-from omnigraph.engine.held.traversal import FRONTIER, HOPS, MODE, Mode, Traversal, traversal_of
+from omnigraph.engine.cached.traversal import FRONTIER, HOPS, MODE, Mode, Traversal, traversal_of
 from omnigraph.errors import ConfigError
 
 

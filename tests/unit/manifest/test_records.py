@@ -8,7 +8,6 @@ import pytest
 from omnigraph.errors import InternalError
 from omnigraph.ids import MAIN, RECOVERY_ACTOR, BranchName, CommitId, OperationId, TableKey, Version
 from omnigraph.manifest.lineage import commits_of, find_commit, head_of
-from omnigraph.manifest.lives import read_table_history
 from omnigraph.manifest.records import (
     MANIFEST_SCHEMA,
     CommitKind,
@@ -20,6 +19,7 @@ from omnigraph.manifest.records import (
     Tombstone,
     encode,
 )
+from omnigraph.manifest.table_history import read_table_history
 
 PERSON = TableKey("node:Person")
 REVIEW = BranchName("review")

@@ -9,9 +9,9 @@ import pyarrow.compute as pc
 import pytest
 
 from omnigraph.failpoints import PARK_SECONDS_MAX
-from omnigraph.pipeline.buckets import buckets_of, by_bucket
+from omnigraph.pipeline.keys.buckets import buckets_of, by_bucket
 from omnigraph.pipeline.local import LocalRunner
-from omnigraph.pipeline.steps import KEY, Each, Shuffle
+from omnigraph.pipeline.runner import KEY, Each, Shuffle
 
 SQUARES = pa.schema([("n", pa.int64()), ("square", pa.int64())])
 NAMES = pa.schema([(KEY, pa.string()), ("position", pa.int64())])

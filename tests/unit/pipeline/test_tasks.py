@@ -6,19 +6,19 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from omnigraph.catalog.resolve import compile_schema
+from omnigraph.catalog.resolve.schema import compile_schema
 from omnigraph.commit.changes import ChangeKind
 from omnigraph.ids import TableKey, Version
-from omnigraph.pipeline.answers import ANSWERS, CheckPassed, Piece, PieceKind, decode, encode
 from omnigraph.pipeline.checks import Here, Job, check_step
-from omnigraph.pipeline.decide import decide_step
-from omnigraph.pipeline.ends import local_endpoints_step
-from omnigraph.pipeline.home import StoreLocation
-from omnigraph.pipeline.meet import local_ids_step
-from omnigraph.pipeline.sides import KeyPlan
-from omnigraph.pipeline.splits import ByteRange, HeldSplit, Split
+from omnigraph.pipeline.input.splits import ByteRange, HeldSplit, Split
+from omnigraph.pipeline.keys.decide import decide_step
+from omnigraph.pipeline.keys.local_endpoints import local_endpoints_step
+from omnigraph.pipeline.keys.local_ids import local_ids_step
+from omnigraph.pipeline.keys.plan import KeyPlan
+from omnigraph.pipeline.location import StoreLocation
+from omnigraph.pipeline.messages import ANSWERS, CheckPassed, Piece, PieceKind, decode, encode
+from omnigraph.pipeline.runner import Shuffle, Step
 from omnigraph.pipeline.stage import mark_splits, stage_step, write_splits
-from omnigraph.pipeline.steps import Shuffle, Step
 from omnigraph.storage.store import open_store
 from omnigraph.storage.tables import TableAt
 

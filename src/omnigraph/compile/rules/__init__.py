@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from omnigraph.compile.plan import Plan
+from omnigraph.compile.plan.plan import Plan
 from omnigraph.compile.rules.coerce_literals import coerce_literals
 from omnigraph.compile.rules.count_matches import count_matches
 from omnigraph.compile.rules.fold_constants import fold_constants

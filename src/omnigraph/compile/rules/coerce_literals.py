@@ -3,7 +3,6 @@
 from dataclasses import replace
 
 from omnigraph.catalog.types import PropertyType
-from omnigraph.compile.algebra import FLIPPED, NEVER, Always, Test, all_of, any_of, is_present
 from omnigraph.compile.checked import (
     AllOf,
     Among,
@@ -16,9 +15,10 @@ from omnigraph.compile.checked import (
     PropertyRef,
 )
 from omnigraph.compile.coerce import Either, Exact, Settled, coerce, coerce_choices
-from omnigraph.compile.leaves import Reference
-from omnigraph.compile.plan import Plan
-from omnigraph.compile.rebuild import change_tests
+from omnigraph.compile.plan.algebra import FLIPPED, NEVER, Always, Test, all_of, any_of, is_present
+from omnigraph.compile.plan.leaves import Reference
+from omnigraph.compile.plan.plan import Plan
+from omnigraph.compile.plan.rebuild import change_tests
 
 
 def coerce_literals(plan: Plan) -> Plan:

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from omnigraph.compile.operators import (
+from omnigraph.compile.plan.operators import (
     Anti,
     Expand,
     Group,
@@ -10,7 +10,7 @@ from omnigraph.compile.operators import (
     Operator,
     rebuilt,
 )
-from omnigraph.compile.plan import Plan
+from omnigraph.compile.plan.plan import Plan
 
 _WEIGHABLE = frozenset({"count", "min", "max"})
 """Sums are left out: adding a product instead of its terms rounds differently."""

@@ -4,7 +4,6 @@ import operator
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from omnigraph.compile.algebra import NEVER, Always, Test, all_of, any_of
 from omnigraph.compile.checked import (
     AllOf,
     Among,
@@ -19,8 +18,9 @@ from omnigraph.compile.checked import (
     PropertyRef,
 )
 from omnigraph.compile.coerce import Settled
-from omnigraph.compile.plan import Plan, Slot
-from omnigraph.compile.rebuild import change_tests
+from omnigraph.compile.plan.algebra import NEVER, Always, Test, all_of, any_of
+from omnigraph.compile.plan.plan import Plan, Slot
+from omnigraph.compile.plan.rebuild import change_tests
 from omnigraph.language.query.tree import Comparison
 
 _COMPARE: dict[Comparison, Callable[[Any, Any], bool]] = {

@@ -1,7 +1,6 @@
 """Join equalities of one column that stand in an `or` into one `in`, which an index answers at once."""
 
 from omnigraph.catalog.types import PropertyType
-from omnigraph.compile.algebra import Test, all_of, any_of
 from omnigraph.compile.checked import (
     AllOf,
     Among,
@@ -13,9 +12,10 @@ from omnigraph.compile.checked import (
     PropertyRef,
 )
 from omnigraph.compile.coerce import coerce_choices
-from omnigraph.compile.leaves import Reference
-from omnigraph.compile.plan import Plan
-from omnigraph.compile.rebuild import change_tests
+from omnigraph.compile.plan.algebra import Test, all_of, any_of
+from omnigraph.compile.plan.leaves import Reference
+from omnigraph.compile.plan.plan import Plan
+from omnigraph.compile.plan.rebuild import change_tests
 
 
 def merge_alternatives(plan: Plan) -> Plan:

@@ -3,8 +3,8 @@
 from dataclasses import replace
 from typing import assert_never
 
-from omnigraph.compile.algebra import variables_of
-from omnigraph.compile.operators import (
+from omnigraph.compile.plan.algebra import variables_of
+from omnigraph.compile.plan.operators import (
     Anti,
     Argument,
     Expand,
@@ -20,7 +20,7 @@ from omnigraph.compile.operators import (
     Sort,
     variables_in,
 )
-from omnigraph.compile.plan import Plan
+from omnigraph.compile.plan.plan import Plan
 
 Names = frozenset[str]
 Pruned = tuple[Operator, Names]

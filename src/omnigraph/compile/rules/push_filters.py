@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from omnigraph.compile.algebra import Test, variables_of
-from omnigraph.compile.operators import (
+from omnigraph.compile.plan.algebra import Test, variables_of
+from omnigraph.compile.plan.operators import (
     Anti,
     Argument,
     Expand,
@@ -15,8 +15,8 @@ from omnigraph.compile.operators import (
     bound,
     rebuilt,
 )
-from omnigraph.compile.plan import Plan
-from omnigraph.compile.rebuild import add_filter
+from omnigraph.compile.plan.plan import Plan
+from omnigraph.compile.plan.rebuild import add_filter
 
 Tests = tuple[Test, ...]
 

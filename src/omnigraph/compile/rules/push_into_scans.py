@@ -2,11 +2,11 @@
 
 from dataclasses import replace
 
-from omnigraph.compile.algebra import Test, has_text
 from omnigraph.compile.checked import TextMatch
-from omnigraph.compile.operators import Filter, Operator, Scan, rewrite
-from omnigraph.compile.plan import Plan
-from omnigraph.compile.rebuild import add_filter
+from omnigraph.compile.plan.algebra import Test, has_text
+from omnigraph.compile.plan.operators import Filter, Operator, Scan, rewrite
+from omnigraph.compile.plan.plan import Plan
+from omnigraph.compile.plan.rebuild import add_filter
 
 
 def push_into_scans(plan: Plan) -> Plan:

@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from omnigraph.compile.operators import Operator, Rank, Slice, Sort, rewrite
-from omnigraph.compile.plan import Plan
+from omnigraph.compile.plan.operators import Operator, Rank, Slice, Sort, rewrite
+from omnigraph.compile.plan.plan import Plan
 
 
 def push_limits(plan: Plan) -> Plan:

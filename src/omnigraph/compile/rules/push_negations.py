@@ -1,8 +1,8 @@
 """Move every `not` down to a single test, where an index or the opposite operator can answer it."""
 
-from omnigraph.compile.algebra import Always, Test, push_down_negations
-from omnigraph.compile.plan import Plan
-from omnigraph.compile.rebuild import change_tests
+from omnigraph.compile.plan.algebra import Always, Test, push_down_negations
+from omnigraph.compile.plan.plan import Plan
+from omnigraph.compile.plan.rebuild import change_tests
 
 
 def push_negations(plan: Plan) -> Plan:

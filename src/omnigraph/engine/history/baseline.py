@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from omnigraph.engine.engine import Engine
 from omnigraph.engine.history.feed import cursor_at
 from omnigraph.engine.history.spelling import export_lines
+from omnigraph.engine.session.engine import Engine
 from omnigraph.errors import InternalError, StorageError
 from omnigraph.ids import BranchName
 from omnigraph.manifest.records import GraphCommit

@@ -5,7 +5,6 @@ import json
 from itertools import islice
 from typing import Final
 
-from omnigraph.engine.engine import Engine
 from omnigraph.engine.history.diff import (
     EVERYTHING,
     EntityChange,
@@ -14,6 +13,7 @@ from omnigraph.engine.history.diff import (
     list_placed_changes,
 )
 from omnigraph.engine.history.tokens import pack, unpack
+from omnigraph.engine.session.engine import Engine
 from omnigraph.errors import ChangeDiffRefused, CursorRejected, UserInputError
 from omnigraph.failpoints import Failpoint, fail
 from omnigraph.ids import TableKey, type_name

@@ -7,10 +7,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.commit.changes import column
-from omnigraph.engine.compare.fetch import rows_at
-from omnigraph.engine.compare.images import Row, read_images_at
-from omnigraph.engine.compare.rows import Step, find_changed_steps
-from omnigraph.engine.engine import Engine
+from omnigraph.engine.diff.fetch import rows_at
+from omnigraph.engine.diff.images import Row, read_images_at
+from omnigraph.engine.diff.rows import Step, find_changed_steps
+from omnigraph.engine.session.engine import Engine
 from omnigraph.errors import HistoryReclaimed, TableNotFound
 from omnigraph.ids import MAIN, BranchName, TableKey, is_node, type_name
 from omnigraph.manifest.snapshot import Entry, Snapshot

@@ -9,12 +9,12 @@ import pyarrow.compute as pc
 
 from omnigraph.catalog.model import EdgeType, TableType
 from omnigraph.catalog.types import FLOATS, PropertyType, Scalar
-from omnigraph.engine.engine import Engine
+from omnigraph.engine.session.engine import Engine
 from omnigraph.errors import DataError, NotFound, Problem
 from omnigraph.ids import TableKey, is_node
 from omnigraph.manifest.snapshot import Entry
 from omnigraph.manifest.view import View
-from omnigraph.pipeline.columns import BLOB_PREFIX, relist
+from omnigraph.pipeline.input.columns import BLOB_PREFIX, relist
 from omnigraph.storage.blobs import BlobForm
 
 

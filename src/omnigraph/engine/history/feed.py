@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any, Final
 
-from omnigraph.engine.engine import Engine
 from omnigraph.engine.history.diff import EVERYTHING, EntityChange, Wanted, differences
 from omnigraph.engine.history.tokens import pack, unpack
+from omnigraph.engine.session.engine import Engine
 from omnigraph.errors import ChangeFeedGap, CursorRejected, HistoryReclaimed, TableNotFound
 from omnigraph.failpoints import Failpoint, fail
 from omnigraph.ids import BranchName, CommitId

@@ -11,17 +11,17 @@ import pyarrow.parquet
 
 from omnigraph.catalog.border import public_reader
 from omnigraph.catalog.model import TableType
-from omnigraph.engine.engine import Engine
 from omnigraph.engine.history.export import list_tables
 from omnigraph.engine.history.spelling import lines
+from omnigraph.engine.session.engine import Engine
 from omnigraph.errors import UserInputError
 from omnigraph.ids import PartFormat, TableKey, is_node
 from omnigraph.limits import EXPORT_PART_ROWS
 from omnigraph.manifest.snapshot import Entry
 from omnigraph.manifest.view import View
-from omnigraph.pipeline.home import StoreLocation
-from omnigraph.pipeline.splits import cut_table
-from omnigraph.pipeline.steps import Each, Runner
+from omnigraph.pipeline.input.splits import cut_table
+from omnigraph.pipeline.location import StoreLocation
+from omnigraph.pipeline.runner import Each, Runner
 from omnigraph.storage.blobs import BlobForm
 from omnigraph.storage.tables import TableAt
 from omnigraph.values import dataclass

@@ -9,11 +9,11 @@ import pyarrow.compute as pc
 
 from omnigraph.catalog.model import EdgeType, TableType
 from omnigraph.catalog.types import FLOATS, PropertyType, Scalar
-from omnigraph.engine.engine import Engine
 from omnigraph.engine.history.export import list_tables, storable
+from omnigraph.engine.session.engine import Engine
 from omnigraph.limits import SPELLED_BYTES
 from omnigraph.manifest.view import View
-from omnigraph.pipeline.columns import relist
+from omnigraph.pipeline.input.columns import relist
 from omnigraph.storage.blobs import BlobForm
 
 _ESCAPED: Final = r'["\\\x00-\x1f]'

@@ -10,8 +10,8 @@ import pyarrow.compute as pc
 from omnigraph.catalog.model import TableType
 from omnigraph.commit.changes import column
 from omnigraph.commit.plan import Step, TableWrite
-from omnigraph.engine.compare.fetch import chunk_rows, rows_at, whole_fragments
-from omnigraph.engine.compare.shelf import NO_SHELF, Shelf
+from omnigraph.engine.diff.fetch import chunk_rows, rows_at, whole_fragments
+from omnigraph.engine.diff.row_cache import NO_SHELF, Shelf
 from omnigraph.engine.merge.relate import TableRelation, Way
 from omnigraph.engine.merge.resolve import REMOVED, Resolved
 from omnigraph.failpoints import Failpoint, fail

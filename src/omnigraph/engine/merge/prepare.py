@@ -9,9 +9,9 @@ from omnigraph.commit.changes import Changes, changes_of
 from omnigraph.commit.constraints import violations
 from omnigraph.commit.plan import WritePlan
 from omnigraph.commit.sidecar import PointerUpdate
-from omnigraph.engine.compare.images import read_images_at, read_images_of
-from omnigraph.engine.compare.shelf import Shelf
-from omnigraph.engine.compare.spread import Spread
+from omnigraph.engine.diff.images import read_images_at, read_images_of
+from omnigraph.engine.diff.row_cache import Shelf
+from omnigraph.engine.diff.spread import Spread
 from omnigraph.engine.merge.apply import TableMerge, table_write
 from omnigraph.engine.merge.base import Base
 from omnigraph.engine.merge.conflicts import (

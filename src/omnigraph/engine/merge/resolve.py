@@ -11,12 +11,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.commit.changes import column
-from omnigraph.engine.compare.candidates import candidates
-from omnigraph.engine.compare.equality import Mask
-from omnigraph.engine.compare.places import places
-from omnigraph.engine.compare.rows import Compared, find_changed_rows, pair_columns
-from omnigraph.engine.compare.shelf import NO_SHELF, Shelf
-from omnigraph.engine.compare.spread import Spread
+from omnigraph.engine.diff.candidates import candidates
+from omnigraph.engine.diff.equality import Mask
+from omnigraph.engine.diff.row_cache import NO_SHELF, Shelf
+from omnigraph.engine.diff.row_offsets import places
+from omnigraph.engine.diff.rows import Compared, find_changed_rows, pair_columns
+from omnigraph.engine.diff.spread import Spread
 from omnigraph.engine.merge.conflicts import ConflictKind
 from omnigraph.storage.counters import carry_context
 from omnigraph.storage.tables import TableAt, Tables

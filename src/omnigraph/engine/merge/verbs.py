@@ -5,12 +5,12 @@ from collections.abc import Mapping
 from omnigraph.commit.plan import WritePlan
 from omnigraph.commit.sidecar import WriterKind
 from omnigraph.engine.attempt import attempt
-from omnigraph.engine.compare.spread import Spread
-from omnigraph.engine.engine import Engine
+from omnigraph.engine.diff.spread import Spread
 from omnigraph.engine.merge.conflicts import Conflict
 from omnigraph.engine.merge.prepare import Judged, judge, plan_merge
 from omnigraph.engine.merge.relate import Outcome, Relation, relate
 from omnigraph.engine.merge.resolve import Granularity
+from omnigraph.engine.session.engine import Engine
 from omnigraph.engine.write.verbs import header
 from omnigraph.errors import UserInputError
 from omnigraph.failpoints import Failpoint, fail

@@ -12,11 +12,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.commit.changes import column
-from omnigraph.engine.compare.candidates import candidates
-from omnigraph.engine.compare.equality import Mask
-from omnigraph.engine.compare.rows import pair_columns
-from omnigraph.engine.compare.shelf import Shelf
-from omnigraph.engine.compare.spread import Spread
+from omnigraph.engine.diff.candidates import candidates
+from omnigraph.engine.diff.equality import Mask
+from omnigraph.engine.diff.row_cache import Shelf
+from omnigraph.engine.diff.rows import pair_columns
+from omnigraph.engine.diff.spread import Spread
 from omnigraph.engine.merge.base import Folded, Node, Recovered, Stored, Witness
 from omnigraph.engine.merge.conflicts import ConflictKind
 from omnigraph.engine.merge.relate import TableRelation

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from omnigraph.engine.read.numbers import Mask, Numbers, count_up, no_numbers
+from omnigraph.engine.read.columns.row_ids import Mask, Numbers, count_up, no_numbers
 from omnigraph.errors import EngineError
 from omnigraph.limits import PATHS_MAX
 from omnigraph.values import dataclass

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from typing import assert_never
 
 from omnigraph.compile.checked import Bm25, Nearest, Ranking, Rrf
-from omnigraph.compile.explain import line
-from omnigraph.compile.operators import (
+from omnigraph.compile.plan.explain import line
+from omnigraph.compile.plan.operators import (
     Anti,
     Argument,
     Expand,
@@ -21,10 +21,10 @@ from omnigraph.compile.operators import (
     Sort,
     inputs,
 )
-from omnigraph.engine.read.expand import hop_note
+from omnigraph.engine.read.operators.expand import hop_note
+from omnigraph.engine.read.operators.scan import access_of
 from omnigraph.engine.read.profile import Step, steps_of
 from omnigraph.engine.read.reader import Reader
-from omnigraph.engine.read.scan import access_of
 from omnigraph.storage.tables import IndexKind
 
 

@@ -7,13 +7,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.compile.checked import Const
-from omnigraph.compile.lookup import Lookup
-from omnigraph.compile.plan import Plan
-from omnigraph.engine.read.adjacency import Adjacency, Each
-from omnigraph.engine.read.entities import Entities
-from omnigraph.engine.read.keys import KeyMap
+from omnigraph.compile.plan.lookup import Lookup
+from omnigraph.compile.plan.plan import Plan
+from omnigraph.engine.read.columns.entities import Entities
+from omnigraph.engine.read.columns.id_index import KeyMap
+from omnigraph.engine.read.columns.row_offsets import Places
+from omnigraph.engine.read.graph.adjacency import Adjacency, Each
 from omnigraph.engine.read.opened import Opened
-from omnigraph.engine.read.places import Places
 from omnigraph.values import dataclass
 
 _TAKE: Final = pc.get_function("take")

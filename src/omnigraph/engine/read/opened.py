@@ -5,9 +5,9 @@ from dataclasses import field
 from types import MappingProxyType
 
 from omnigraph.catalog.model import Catalog, TableType
-from omnigraph.engine.held.cache import ByteCache
-from omnigraph.engine.read.entities import Entities
-from omnigraph.engine.read.topology import Topology
+from omnigraph.engine.cached.cache import ByteCache
+from omnigraph.engine.read.columns.entities import Entities
+from omnigraph.engine.read.graph.topology import Topology
 from omnigraph.ids import TableKey, edge_key, node_key
 from omnigraph.manifest.snapshot import Snapshot
 from omnigraph.storage.tables import Tables

@@ -7,12 +7,12 @@ that reads a property which was dropped and added again with another type, is ta
 
 from collections.abc import Iterator
 
-from omnigraph.catalog.contract import Contract
+from omnigraph.catalog.ir.contract import Contract
 from omnigraph.catalog.model import Catalog, TableType
 from omnigraph.compile.checked import CheckedRead, Variable, VariableKind
-from omnigraph.compile.leaves import references
-from omnigraph.compile.plan import Plan
-from omnigraph.engine.held.plans import Plans
+from omnigraph.compile.plan.leaves import references
+from omnigraph.compile.plan.plan import Plan
+from omnigraph.engine.cached.plans import Plans
 from omnigraph.engine.read.opened import NO_NAMES, Names
 from omnigraph.errors import QueryError
 from omnigraph.ids import TableKey, edge_key, node_key

@@ -5,8 +5,8 @@ from contextlib import contextmanager
 from dataclasses import field
 from typing import Protocol, TypeVar
 
-from omnigraph.compile.explain import line
-from omnigraph.compile.operators import Operator, Project, inputs
+from omnigraph.compile.plan.explain import line
+from omnigraph.compile.plan.operators import Operator, Project, inputs
 from omnigraph.values import dataclass
 
 

@@ -19,13 +19,13 @@ from omnigraph.compile.checked import (
     Ranking,
     VariableKind,
 )
-from omnigraph.compile.plan import Plan
+from omnigraph.compile.plan.plan import Plan
 from omnigraph.embedding.embedder import Embedder
 from omnigraph.embedding.lazy import LazyEmbedder
-from omnigraph.engine.held.traversal import Traversal, traversal_of
+from omnigraph.engine.cached.traversal import Traversal, traversal_of
 from omnigraph.engine.read.bindings import Bindings
-from omnigraph.engine.read.entities import Entities
-from omnigraph.engine.read.numbers import Numbers
+from omnigraph.engine.read.columns.entities import Entities
+from omnigraph.engine.read.columns.row_ids import Numbers
 from omnigraph.engine.read.opened import Opened
 from omnigraph.engine.read.profile import Profile
 from omnigraph.values import dataclass

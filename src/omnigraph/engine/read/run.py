@@ -5,7 +5,7 @@ from typing import TypeVar, assert_never
 
 import pyarrow as pa
 
-from omnigraph.compile.operators import (
+from omnigraph.compile.plan.operators import (
     Anti,
     Argument,
     Expand,
@@ -22,17 +22,17 @@ from omnigraph.compile.operators import (
     bound,
 )
 from omnigraph.engine.read.bindings import Bindings, concat, distinct
-from omnigraph.engine.read.evaluate import keep_all
-from omnigraph.engine.read.expand import expand
-from omnigraph.engine.read.group import group
-from omnigraph.engine.read.join import anti, optional, product
-from omnigraph.engine.read.order import cut, sort
-from omnigraph.engine.read.project import project
+from omnigraph.engine.read.operators.expand import expand
+from omnigraph.engine.read.operators.filter import keep_all
+from omnigraph.engine.read.operators.group import group
+from omnigraph.engine.read.operators.join import anti, optional, product
+from omnigraph.engine.read.operators.project import project
+from omnigraph.engine.read.operators.rows import Groups, Rows
+from omnigraph.engine.read.operators.scan import scan
+from omnigraph.engine.read.operators.search import rank
+from omnigraph.engine.read.operators.sort import cut, sort
+from omnigraph.engine.read.operators.sorting import bounds
 from omnigraph.engine.read.reader import Reader
-from omnigraph.engine.read.rows import Groups, Rows
-from omnigraph.engine.read.scan import scan
-from omnigraph.engine.read.search import rank
-from omnigraph.engine.read.sorting import bounds
 from omnigraph.errors import InternalError
 from omnigraph.limits import RESULT_BATCH_ROWS
 from omnigraph.values import dataclass

@@ -7,8 +7,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from omnigraph.engine.read import costs
-from omnigraph.engine.read.entities import Entities
-from omnigraph.engine.read.numbers import Numbers, no_numbers
+from omnigraph.engine.read.columns.entities import Entities
+from omnigraph.engine.read.columns.row_ids import Numbers, no_numbers
 from omnigraph.storage.tables import IndexKind
 from omnigraph.values import dataclass
 

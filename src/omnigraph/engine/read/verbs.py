@@ -9,8 +9,7 @@ import pyarrow as pa
 from omnigraph.catalog.types import PropertyType, stored_type
 from omnigraph.catalog.values import json_column
 from omnigraph.compile.arguments import arguments
-from omnigraph.compile.plan import Plan
-from omnigraph.engine.engine import Engine
+from omnigraph.compile.plan.plan import Plan
 from omnigraph.engine.read.explain import explain_steps, measure_steps
 from omnigraph.engine.read.lookup import answer_lookup
 from omnigraph.engine.read.opened import Opened, open_snapshot
@@ -18,6 +17,7 @@ from omnigraph.engine.read.past import Compiled, compile_as_of
 from omnigraph.engine.read.profile import Profile, Step
 from omnigraph.engine.read.reader import Reader
 from omnigraph.engine.read.run import run, run_batches
+from omnigraph.engine.session.engine import Engine
 from omnigraph.ids import TableKey
 from omnigraph.language.source import Source
 from omnigraph.manifest.view import View

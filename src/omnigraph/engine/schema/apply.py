@@ -3,22 +3,22 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from omnigraph.catalog import diff
+from omnigraph.catalog.diff import types
+from omnigraph.catalog.diff.steps import SchemaPlan, first_refusal
 from omnigraph.catalog.model import Catalog
-from omnigraph.catalog.resolve import compile_schema
-from omnigraph.catalog.steps import SchemaPlan, first_refusal
+from omnigraph.catalog.resolve.schema import compile_schema
 from omnigraph.commit.guard import drift
 from omnigraph.commit.locks import HeldLocks, lock_key
 from omnigraph.commit.plan import Creation, TableWrite, WritePlan
 from omnigraph.commit.sidecar import Registration, Tombstone, WriterKind
 from omnigraph.engine.attempt import commit_held
-from omnigraph.engine.engine import Engine
+from omnigraph.engine.maintenance.indexes import IndexState, ensure_indices, index_status
+from omnigraph.engine.maintenance.refusals import refuse_pending
 from omnigraph.engine.schema.files import place_files, stage_files
 from omnigraph.engine.schema.lock import ACTIVITY, schema_lock
 from omnigraph.engine.schema.loss import forget_dropped, rewrite
 from omnigraph.engine.schema.work import NewTable, Work, work_of
-from omnigraph.engine.upkeep.indices import IndexState, ensure_indices, index_status
-from omnigraph.engine.upkeep.refusals import refuse_pending
+from omnigraph.engine.session.engine import Engine
 from omnigraph.errors import (
     InternalError,
     OmniError,
@@ -30,7 +30,7 @@ from omnigraph.errors import (
 from omnigraph.ids import MAIN, CommitId, OperationId, TableKey, Version
 from omnigraph.language.source import Source
 from omnigraph.logs import get_logger
-from omnigraph.manifest.contracts import Accepted, keep_replaced
+from omnigraph.manifest.accepted_schema import Accepted, keep_replaced
 from omnigraph.manifest.publish import Published
 from omnigraph.manifest.records import CommitKind, GraphCommit
 from omnigraph.manifest.snapshot import Entry
@@ -55,7 +55,7 @@ class Applied:
 def plan_schema(engine: Engine, source: Source, *, allow_data_loss: bool = False) -> SchemaPlan:
     """Say what applying a schema would do; reads no data and changes nothing."""
     accepted = engine.contracts.current().catalog
-    return diff.plan(accepted, compile_schema(source), allow_data_loss=allow_data_loss)
+    return types.plan(accepted, compile_schema(source), allow_data_loss=allow_data_loss)
 
 
 def apply_schema(
@@ -110,7 +110,7 @@ def _build_indexes(engine: Engine, actor: str | None) -> tuple[str, ...]:
 
 
 def _require_supported(view: View, desired: Catalog, allow_data_loss: bool) -> SchemaPlan:
-    plan = diff.plan(view.catalog, desired, allow_data_loss=allow_data_loss)
+    plan = types.plan(view.catalog, desired, allow_data_loss=allow_data_loss)
     if not plan.supported:
         rows = {key: entry.row_count for key, entry in view.snapshot.entries.items()}
         raise first_refusal(plan, rows)

@@ -1,10 +1,10 @@
 """The schema files of a change: staged beside the standing ones, then put in their place."""
 
 from omnigraph.failpoints import Failpoint, fail
-from omnigraph.manifest.contracts import Accepted
-from omnigraph.recovery.staging import promote
+from omnigraph.manifest.accepted_schema import Accepted
+from omnigraph.recovery.schema_files import promote
 from omnigraph.storage.layout import staging_path
-from omnigraph.storage.objects import Objects
+from omnigraph.storage.objects.protocol import Objects
 
 
 def stage_files(objects: Objects, accepted: Accepted) -> None:

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 from omnigraph.commit.locks import SCHEMA_APPLY, HeldLocks
 from omnigraph.commit.sidecar import WriterKind
-from omnigraph.engine.engine import Engine
+from omnigraph.engine.session.engine import Engine
 from omnigraph.errors import SchemaApplyConflict
 from omnigraph.failpoints import Failpoint, fail
 from omnigraph.manifest.branches import (
@@ -15,7 +15,7 @@ from omnigraph.manifest.branches import (
     refuse_during_schema_apply,
     unlock_schema,
 )
-from omnigraph.storage.holders import Activity
+from omnigraph.storage.locks.holders import Activity
 
 ACTIVITY = Activity(str(WriterKind.SCHEMA_APPLY))
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Iterator
 
-from omnigraph.engine.engine import Engine
 from omnigraph.engine.schema.work import Work
+from omnigraph.engine.session.engine import Engine
 from omnigraph.errors import OmniError
 from omnigraph.logs import get_logger
 from omnigraph.manifest.snapshot import Entry, Snapshot

@@ -5,10 +5,10 @@ from dataclasses import field
 
 import pyarrow as pa
 
-from omnigraph.catalog.contract import Contract, advance, match
-from omnigraph.catalog.matching import CatalogMatch, Matched
+from omnigraph.catalog.diff.matching import CatalogMatch, Matched
+from omnigraph.catalog.diff.steps import TypeKind
+from omnigraph.catalog.ir.contract import Contract, advance, match
 from omnigraph.catalog.model import Catalog, TableType
-from omnigraph.catalog.steps import TypeKind
 from omnigraph.ids import TableKey
 from omnigraph.storage.tables import AddColumn, ColumnChange, DropColumn, RenameColumn
 from omnigraph.values import dataclass

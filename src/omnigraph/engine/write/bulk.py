@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from omnigraph.commit.changes import ChangeKind
 from omnigraph.commit.plan import TableWrite, WritePlan
-from omnigraph.engine.engine import Engine
+from omnigraph.engine.session.engine import Engine
 from omnigraph.engine.write.prepare import Header
 from omnigraph.errors import InternalError
 from omnigraph.failpoints import Failpoint, fail
@@ -16,7 +16,24 @@ from omnigraph.ids import TableKey, Version
 from omnigraph.limits import HELD_SPLIT_ROWS
 from omnigraph.manifest.records import lance_branch
 from omnigraph.manifest.view import View
-from omnigraph.pipeline.answers import (
+from omnigraph.pipeline.checks import (
+    Job,
+    are_distinct,
+    check_step,
+    list_shaped_splits,
+    recheck_step,
+)
+from omnigraph.pipeline.findings import Places, error_of, places_of
+from omnigraph.pipeline.input.splits import HeldSplit, Split, cut_table
+from omnigraph.pipeline.keys.decide import STRICT, decide_step
+from omnigraph.pipeline.keys.local_endpoints import (
+    choose_checked_while_reading,
+    choose_local_endpoint_tables,
+    local_endpoints_step,
+)
+from omnigraph.pipeline.keys.local_ids import choose_local_id_tables, local_ids_step
+from omnigraph.pipeline.keys.plan import KeyPlan
+from omnigraph.pipeline.messages import (
     CheckPassed,
     Counted,
     Discarded,
@@ -29,25 +46,8 @@ from omnigraph.pipeline.answers import (
     WroteFragments,
     decode,
 )
-from omnigraph.pipeline.checks import (
-    Job,
-    are_distinct,
-    check_step,
-    list_shaped_splits,
-    recheck_step,
-)
-from omnigraph.pipeline.decide import STRICT, decide_step
-from omnigraph.pipeline.ends import (
-    choose_checked_while_reading,
-    choose_local_endpoint_tables,
-    local_endpoints_step,
-)
-from omnigraph.pipeline.findings import Places, error_of, places_of
-from omnigraph.pipeline.meet import choose_local_id_tables, local_ids_step
-from omnigraph.pipeline.sides import KeyPlan
-from omnigraph.pipeline.splits import HeldSplit, Split, cut_table
+from omnigraph.pipeline.runner import Runner, Step
 from omnigraph.pipeline.stage import Pieces, mark_splits, stage_step, write_splits
-from omnigraph.pipeline.steps import Runner, Step
 from omnigraph.storage.tables import Marked, Staged, TableAt, Tables, Written
 from omnigraph.values import dataclass
 

@@ -6,7 +6,7 @@ from dataclasses import field
 import pyarrow as pa
 
 from omnigraph.commit.changes import require_mutation_bytes
-from omnigraph.engine.held.known import KnownIds
+from omnigraph.engine.cached.ids import KnownIds
 from omnigraph.ids import TableKey, Version
 from omnigraph.manifest.snapshot import Snapshot
 from omnigraph.storage.blobs import BlobForm

@@ -6,29 +6,29 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any, Protocol
 
-from omnigraph.catalog.contract import Contract
+from omnigraph.catalog.ir.contract import Contract
 from omnigraph.commit.changes import ChangeKind, Changes
 from omnigraph.commit.constraints import violations
 from omnigraph.commit.plan import WritePlan
 from omnigraph.engine.attempt import attempt
-from omnigraph.engine.engine import Engine
-from omnigraph.engine.write.beacon import keep_heartbeat
+from omnigraph.engine.session.engine import Engine
 from omnigraph.engine.write.bulk import Bulk, check
 from omnigraph.engine.write.committed import SnapshotRows
-from omnigraph.engine.write.cutting import Size, Spread, cut, measure, spill_split, spool_stream
+from omnigraph.engine.write.heartbeat import keep_heartbeat
 from omnigraph.engine.write.prepare import Header
-from omnigraph.engine.write.sources import LoadSource, take
 from omnigraph.engine.write.writing import Writing, open_committed_rows
 from omnigraph.errors import ReadSetConflict, UserInputError
 from omnigraph.ids import BranchName, LoadMode, TableKey
 from omnigraph.manifest.records import GraphCommit
 from omnigraph.manifest.view import View
 from omnigraph.pipeline.checks import Here, Job
-from omnigraph.pipeline.home import StoreLocation
-from omnigraph.pipeline.intake import Intake
+from omnigraph.pipeline.input.cut import Size, Spread, cut, measure, spill_split, spool_stream
+from omnigraph.pipeline.input.intake import Intake
+from omnigraph.pipeline.input.sources import LoadSource, take
+from omnigraph.pipeline.input.splits import Portion, Split, grain_of
 from omnigraph.pipeline.local import LocalRunner
-from omnigraph.pipeline.splits import Portion, Split, grain_of
-from omnigraph.pipeline.steps import Runner
+from omnigraph.pipeline.location import StoreLocation
+from omnigraph.pipeline.runner import Runner
 from omnigraph.values import dataclass
 
 KINDS = {

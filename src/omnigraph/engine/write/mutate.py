@@ -28,12 +28,12 @@ from omnigraph.compile.checked import (
     Where,
 )
 from omnigraph.compile.coerce import coerce
-from omnigraph.engine.read.compare import compare_value
-from omnigraph.engine.read.pushdown import sql
+from omnigraph.engine.read.columns.compare import compare_value
+from omnigraph.engine.read.operators.pushdown import sql
 from omnigraph.engine.read.reader import repeat_value
 from omnigraph.engine.write.committed import SnapshotRows
 from omnigraph.errors import Problem, data_error
-from omnigraph.pipeline.columns import blob
+from omnigraph.pipeline.input.columns import blob
 from omnigraph.runtime import Runtime
 from omnigraph.values import dataclass
 

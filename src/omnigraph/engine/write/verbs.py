@@ -10,12 +10,11 @@ from omnigraph.compile.arguments import arguments
 from omnigraph.compile.checked import CheckedMutation
 from omnigraph.engine import branching
 from omnigraph.engine.attempt import enter
-from omnigraph.engine.engine import Engine
+from omnigraph.engine.session.engine import Engine
 from omnigraph.engine.write.committed import SnapshotRows
 from omnigraph.engine.write.load import CheckedLoad, Choose, LoadRequest, change_kind, check_load
 from omnigraph.engine.write.mutate import Counts, Mutating, run_statements
 from omnigraph.engine.write.prepare import Header
-from omnigraph.engine.write.sources import identify_source
 from omnigraph.engine.write.writing import Writing
 from omnigraph.errors import NotFound, QueryError, UserInputError
 from omnigraph.ids import MAIN, BranchName, CommitId, OperationId, TableKey
@@ -23,6 +22,7 @@ from omnigraph.language.source import Source
 from omnigraph.manifest.names import branch_name, new_branch_name
 from omnigraph.manifest.records import CommitKind, GraphCommit
 from omnigraph.manifest.view import View
+from omnigraph.pipeline.input.sources import identify_source
 from omnigraph.runtime import datetime_of
 from omnigraph.values import dataclass
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from omnigraph.commit.changes import Changes
 from omnigraph.commit.plan import WritePlan
 from omnigraph.engine.attempt import attempt
-from omnigraph.engine.engine import Engine
+from omnigraph.engine.session.engine import Engine
 from omnigraph.engine.write.committed import SnapshotRows
 from omnigraph.engine.write.prepare import Header, prepare
 from omnigraph.ids import BranchName

@@ -23,8 +23,8 @@ from omnigraph.surfaces.cli.address import (
     place,
 )
 from omnigraph.surfaces.cli.formats import Format, render
-from omnigraph.surfaces.cli.hands import Hands, choose_workers
 from omnigraph.surfaces.cli.output import note, say, say_json, say_lines
+from omnigraph.surfaces.cli.workers import Hands, choose_workers
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -9,7 +9,16 @@ import typer
 
 from omnigraph import __version__
 from omnigraph.errors import OmniError
-from omnigraph.surfaces.cli import care, data, demo, history, merging, schemas, texts, upkeep
+from omnigraph.surfaces.cli import (
+    data,
+    demo,
+    history,
+    maintenance,
+    merging,
+    recovering,
+    schemas,
+    texts,
+)
 from omnigraph.surfaces.cli.address import Json
 from omnigraph.surfaces.cli.calls import Call, read_call
 from omnigraph.surfaces.cli.commands import Command, Group
@@ -59,11 +68,11 @@ app.command("query", cls=Command)(data.query)
 app.command("mutate", cls=Command)(data.mutate)
 app.command("export", cls=Command)(data.export)
 app.command("snapshot", cls=Command)(data.snapshot)
-app.command("optimize", cls=Command)(upkeep.optimize)
-app.command("cleanup", cls=Command)(upkeep.cleanup)
-app.command("repair", cls=Command)(upkeep.repair)
-app.command("doctor", cls=Command)(care.doctor)
-app.command("relocate", cls=Command)(care.relocate)
+app.command("optimize", cls=Command)(maintenance.optimize)
+app.command("cleanup", cls=Command)(maintenance.cleanup)
+app.command("repair", cls=Command)(maintenance.repair)
+app.command("doctor", cls=Command)(recovering.doctor)
+app.command("relocate", cls=Command)(recovering.relocate)
 app.command("demo", cls=Command)(demo.demo)
 app.command("lint", cls=Command)(texts.lint)
 app.command("fmt", cls=Command)(texts.fmt)
@@ -80,11 +89,11 @@ branch.command("merge", cls=Command)(merging.branch_merge)
 app.command("diff", cls=Command)(merging.diff)
 changes.command("poll", cls=Command)(merging.changes_poll)
 changes.command("baseline", cls=Command)(merging.changes_baseline)
-index.command("status", cls=Command)(upkeep.index_status)
-index.command("build", cls=Command)(upkeep.index_build)
-recovery.command("list", cls=Command)(care.recovery_list)
-recovery.command("run", cls=Command)(care.recovery_run)
-recovery.command("discard", cls=Command)(care.recovery_discard)
+index.command("status", cls=Command)(maintenance.index_status)
+index.command("build", cls=Command)(maintenance.index_build)
+recovery.command("list", cls=Command)(recovering.recovery_list)
+recovery.command("run", cls=Command)(recovering.recovery_run)
+recovery.command("discard", cls=Command)(recovering.recovery_discard)
 
 
 @app.command("version", cls=Command)

@@ -19,7 +19,7 @@ from omnigraph.surfaces.cli.address import (
 from omnigraph.surfaces.cli.output import EXIT_FAILURE, note, say, say_json
 
 if TYPE_CHECKING:
-    from omnigraph.catalog.steps import SchemaPlan
+    from omnigraph.catalog.diff.steps import SchemaPlan
 
 DataLoss = Annotated[
     bool,
@@ -79,11 +79,11 @@ def plan(
 
 def _plan_of_files(old: Path, new: Path, allow_data_loss: bool) -> "SchemaPlan":
     from omnigraph.api.texts import read_schema
-    from omnigraph.catalog import diff
-    from omnigraph.catalog.resolve import compile_schema
+    from omnigraph.catalog.diff import types
+    from omnigraph.catalog.resolve.schema import compile_schema
 
     accepted, desired = (compile_schema(read_schema(path)) for path in (old, new))
-    return diff.plan(accepted, desired, allow_data_loss=allow_data_loss)
+    return types.plan(accepted, desired, allow_data_loss=allow_data_loss)
 
 
 def apply(

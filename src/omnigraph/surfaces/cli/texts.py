@@ -24,7 +24,7 @@ def lint(
     Example: omnigraph lint --schema people.pg --query people.gq
     """
     from omnigraph.api.texts import read_schema, read_source
-    from omnigraph.catalog.resolve import compile_schema
+    from omnigraph.catalog.resolve.schema import compile_schema
     from omnigraph.compile.lint import lint_report
 
     if schema is None:

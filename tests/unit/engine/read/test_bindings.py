@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from omnigraph.engine.read.bindings import Bindings, codes, concat, distinct, encode_together
-from omnigraph.engine.read.numbers import ABSENT, spread
+from omnigraph.engine.read.columns.row_ids import ABSENT, spread
 from omnigraph.errors import EngineError
 from omnigraph.limits import PATHS_MAX
 

@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from omnigraph.engine.held.cache import ByteCache
+from omnigraph.engine.cached.cache import ByteCache
 from omnigraph.failpoints import PARK_SECONDS_MAX
 
 

@@ -1,7 +1,7 @@
 """What properties were called at another time is told by identity, for the tables where it matters."""
 
-from omnigraph.catalog.contract import Contract, advance, create_contract
-from omnigraph.catalog.resolve import compile_schema
+from omnigraph.catalog.ir.contract import Contract, advance, create_contract
+from omnigraph.catalog.resolve.schema import compile_schema
 from omnigraph.engine.read.past import map_past_names
 from omnigraph.ids import TableKey
 

@@ -1,0 +1,248 @@
+"""From the tree of a schema to its catalog, or to everything that is wrong with it."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import field
+from typing import TypeVar
+
+from omnigraph.catalog.diff.steps import TypeKind
+from omnigraph.catalog.model import (
+    Cardinality,
+    Catalog,
+    EdgeType,
+    Interface,
+    NodeType,
+    Property,
+)
+from omnigraph.catalog.resolve.annotations import Marks, Place, Subject, read_marks
+from omnigraph.catalog.resolve.constraints import Rules, read_rules
+from omnigraph.catalog.resolve.draft import Drafts, Owner, draft_properties
+from omnigraph.catalog.resolve.findings import Findings
+from omnigraph.catalog.resolve.inherit import Interfaces, effective, resolve_interfaces
+from omnigraph.catalog.resolve.whole import check_whole
+from omnigraph.errors import ResourceLimit
+from omnigraph.language.schema import tree
+from omnigraph.language.schema.parse import parse_schema_text
+from omnigraph.language.source import Source, pause_collection, schema_error
+from omnigraph.limits import SCHEMA_PROPERTIES_MAX
+from omnigraph.values import dataclass
+
+_UINT32_MAX = 2**32 - 1
+
+Decl = TypeVar("Decl", tree.InterfaceDecl, tree.NodeDecl, tree.EdgeDecl)
+
+
+def compile_schema(source: Source | str, *, stored: bool = False) -> Catalog:
+    """Parse and resolve a schema text."""
+    known = Source(source) if isinstance(source, str) else source
+    with pause_collection(known):
+        return resolve(parse_schema_text(known), known, stored=stored)
+
+
+def resolve(schema: tree.SchemaTree, source: Source, *, stored: bool = False) -> Catalog:
+    """Check a schema and build its catalog, which has no identities yet.
+
+    Errors come together, first those of single declarations, then interfaces, annotations, constraints
+    and the catalog as a whole. `stored` skips the rules that a schema accepted earlier need not obey.
+    """
+    findings = Findings(source, stored)
+    interfaces = _first_of_each(
+        _read_interface(findings, found) for found in _of(schema, tree.InterfaceDecl)
+    )
+    drafts = {name: found.drafts for name, found in interfaces.items()}
+    _refuse_growth(schema, drafts)
+    nodes = [_read_node(findings, found, drafts) for found in _of(schema, tree.NodeDecl)]
+    edges = [_read_edge(findings, found) for found in _of(schema, tree.EdgeDecl)]
+    check_whole(findings, schema)
+    if findings.found:
+        raise schema_error(source, findings.ordered())
+    return Catalog(
+        interfaces={name: _interface(interfaces[name]) for name in sorted(interfaces)},
+        nodes={read.name: _node(read) for read in sorted(nodes, key=_by_name)},
+        edges={
+            read.name: _edge(read, ends)
+            for read, ends in sorted(edges, key=lambda edge: _by_name(edge[0]))
+        },
+    )
+
+
+def _of(schema: tree.SchemaTree, kind: type[Decl]) -> Sequence[Decl]:
+    return [found for found in schema.declarations if isinstance(found, kind)]
+
+
+def _refuse_growth(schema: tree.SchemaTree, interfaces: Interfaces) -> None:
+    """Interfaces multiply: a short text may mean more properties than any graph could hold."""
+    total = sum(
+        len(interfaces.get(name.text, ()))
+        for node in _of(schema, tree.NodeDecl)
+        for name in node.implements
+    )
+    if total > SCHEMA_PROPERTIES_MAX:
+        raise ResourceLimit(
+            "inherited properties of the schema",
+            SCHEMA_PROPERTIES_MAX,
+            total,
+            hint="let fewer node types implement the large interfaces",
+        )
+
+
+# ---- reading: every finding is made here
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Read:
+    """A declaration whose properties, annotations and constraints are known."""
+
+    owner: Owner
+    drafts: Drafts
+    rules: Rules
+    marks: Marks = field(default_factory=Marks)
+    implements: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The declared name."""
+        return self.owner.name.text
+
+    @property
+    def properties(self) -> Mapping[str, Property]:
+        """The finished properties in name order."""
+        return {name: self.drafts[name].finished() for name in sorted(self.drafts)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Ends:
+    """What only an edge has."""
+
+    source: str
+    target: str
+    cardinality: Cardinality
+
+
+def _by_name(read: _Read) -> str:
+    return read.name
+
+
+def _first_of_each(read: Iterable[_Read]) -> Mapping[str, _Read]:
+    first: dict[str, _Read] = {}
+    for found in read:
+        first.setdefault(found.name, found)
+    return first
+
+
+def _read_interface(findings: Findings, written: tree.InterfaceDecl) -> _Read:
+    owner = Owner(kind=TypeKind.INTERFACE, name=written.name)
+    drafts = draft_properties(findings, owner, written.properties)
+    return _Read(owner=owner, drafts=drafts, rules=read_rules(findings, owner, drafts, ()))
+
+
+def _read_node(findings: Findings, written: tree.NodeDecl, interfaces: Interfaces) -> _Read:
+    owner = Owner(kind=TypeKind.NODE, name=written.name)
+    own = draft_properties(findings, owner, _properties(written))
+    implements = resolve_interfaces(findings, owner, written.implements, interfaces)
+    drafts = effective(findings, owner, own, implements, interfaces)
+    return _Read(
+        owner=owner,
+        drafts=drafts,
+        rules=read_rules(findings, owner, drafts, _constraints(written)),
+        marks=_type_marks(findings, owner, Place.NODE_HEAD, written.annotations),
+        implements=implements,
+    )
+
+
+def _read_edge(findings: Findings, written: tree.EdgeDecl) -> tuple[_Read, _Ends]:
+    owner = Owner(kind=TypeKind.EDGE, name=written.name)
+    drafts = draft_properties(findings, owner, _properties(written))
+    read = _Read(
+        owner=owner,
+        drafts=drafts,
+        rules=read_rules(findings, owner, drafts, _constraints(written)),
+        marks=_type_marks(findings, owner, Place.EDGE_HEAD, written.annotations),
+    )
+    ends = _Ends(
+        source=written.source.text,
+        target=written.target.text,
+        cardinality=_cardinality(findings, owner, written.card),
+    )
+    return read, ends
+
+
+def _properties(written: tree.NodeDecl | tree.EdgeDecl) -> list[tree.Property]:
+    return [member for member in written.members if isinstance(member, tree.Property)]
+
+
+def _constraints(written: tree.NodeDecl | tree.EdgeDecl) -> list[tree.Constraint]:
+    return [member for member in written.members if isinstance(member, tree.Constraint)]
+
+
+def _type_marks(
+    findings: Findings, owner: Owner, place: Place, annotations: Sequence[tree.Annotation]
+) -> Marks:
+    subject = Subject(findings=findings, place=place, shown=owner.shown, owner=owner.name.text)
+    return read_marks(subject, annotations)
+
+
+def _cardinality(findings: Findings, owner: Owner, card: tree.Card | None) -> Cardinality:
+    if card is None:
+        return Cardinality()
+    high = card.low if card.high is None else card.high
+    fault = None
+    if max(card.low, high) > _UINT32_MAX:
+        fault = f"a count is at most {_UINT32_MAX}"
+    elif card.low > high:
+        fault = f"the minimum {card.low} is greater than the maximum {high}"
+    if fault is not None:
+        shown = findings.written(card.span, f"@card({card.low}..{high})")
+        findings.report(
+            "S024",
+            card.span,
+            f"{shown} of {owner.shown} is no range of counts: {fault}",
+            owner=owner.name.text,
+            fix="write @card(low..high) with low not above high, or @card(low..)",
+        )
+    return Cardinality(low=card.low, high=card.high)
+
+
+# ---- finishing: nothing can be wrong any more
+
+
+def _interface(read: _Read) -> Interface:
+    return Interface(
+        name=read.name,
+        properties=read.properties,
+        key=read.rules.key,
+        unique=read.rules.unique,
+        indices=read.rules.indices,
+    )
+
+
+def _node(read: _Read) -> NodeType:
+    return NodeType(
+        name=read.name,
+        properties=read.properties,
+        implements=read.implements,
+        key=read.rules.key,
+        unique=read.rules.unique,
+        indices=read.rules.indices,
+        ranges=read.rules.ranges,
+        checks=read.rules.checks,
+        description=read.marks.description,
+        instruction=read.marks.instruction,
+        annotations=read.marks.annotations,
+        rename_from=read.marks.rename_from,
+    )
+
+
+def _edge(read: _Read, ends: _Ends) -> EdgeType:
+    return EdgeType(
+        name=read.name,
+        source=ends.source,
+        target=ends.target,
+        properties=read.properties,
+        cardinality=ends.cardinality,
+        unique=read.rules.unique,
+        indices=read.rules.indices,
+        description=read.marks.description,
+        instruction=read.marks.instruction,
+        annotations=read.marks.annotations,
+        rename_from=read.marks.rename_from,
+    )

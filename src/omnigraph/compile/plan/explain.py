@@ -1,0 +1,255 @@
+"""Plans as text: a tree, the result on top, each line what one operator does."""
+
+import json
+from collections.abc import Iterable, Iterator
+from datetime import date, datetime
+from typing import Protocol, assert_never
+
+from omnigraph.compile.checked import (
+    Aggregate,
+    AllOf,
+    Among,
+    AnyOf,
+    Bm25,
+    Compare,
+    Const,
+    Direction,
+    EntityRef,
+    IsNull,
+    ItemExpr,
+    Nearest,
+    Not,
+    Now,
+    Parameter,
+    ParamRef,
+    PropertyRef,
+    Rrf,
+    TextMatch,
+)
+from omnigraph.compile.plan.algebra import Always, Test
+from omnigraph.compile.plan.operators import (
+    Anti,
+    Argument,
+    Expand,
+    Field,
+    Filter,
+    Group,
+    Multiplicity,
+    Operator,
+    OptionalJoin,
+    Output,
+    Product,
+    Project,
+    Rank,
+    Scan,
+    Slice,
+    Sort,
+    SortBy,
+    Tally,
+    Window,
+    inputs,
+)
+from omnigraph.limits import VALUE_SHOWN_CHARS_MAX
+
+
+class Explainable(Protocol):
+    """What the text of a plan is made from."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def params(self) -> tuple[Parameter, ...]: ...
+    @property
+    def root(self) -> Project: ...
+
+
+def explain(plan: Explainable) -> str:
+    """Draw a plan as a tree; the same plan always gives the same text."""
+    params = ", ".join(f"${param.name}: {param.type}" for param in plan.params)
+    return "\n".join((f"query {plan.name}({params})", *_tree(plan.root)))
+
+
+def _tree(operator: Operator) -> Iterator[str]:
+    yield line(operator)
+    below = inputs(operator)
+    for position, child in enumerate(below, start=1):
+        last = position == len(below)
+        first, rest = ("└─ ", "   ") if last else ("├─ ", "│  ")
+        for number, text in enumerate(_tree(child)):
+            yield (rest if number else first) + text
+
+
+# ---- operators
+
+
+def line(operator: Operator) -> str:
+    """Describe one operator, without what is below it."""
+    match operator:
+        case Scan(variable=variable, type_name=type_name):
+            return f"Scan ${variable}: {type_name}" + _where((*operator.filter, *operator.search))
+        case Argument(variables=variables):
+            return f"Argument {_variables(variables)}"
+        case Expand():
+            return _expand(operator)
+        case Filter(conditions=conditions):
+            return "Filter" + _where(conditions).removeprefix(" where")
+        case Product(on=on):
+            return "Product" + (f" on {_all(on)}" if on else "")
+        case Anti(on=on):
+            return f"Anti on {_variables(on)}"
+        case OptionalJoin(on=on, binds=binds):
+            return f"Optional on {_variables(on)} binding {_variables(binds)}"
+        case Rank():
+            return f"Rank by {expression(operator.ranking)}{_ties(operator.ties)}" + _first(
+                operator.window
+            )
+        case Group(keys=keys, tallies=tallies):
+            return f"Group by {_list(map(_output, keys))}: {_list(map(_tally, tallies))}"
+        case Sort(keys=keys):
+            by = (*map(_sort_key, keys), *(f"${name}" for name in operator.ties))
+            return f"Sort by {_list(by)}" + _first(operator.window)
+        case Slice(window=window):
+            return f"Slice {_window(window)}"
+        case Project(columns=columns):
+            return f"Project {_list(map(_output, columns))}"
+        case _:
+            assert_never(operator)
+
+
+_ARROWS = {Direction.OUT: "-[{}]->", Direction.IN: "<-[{}]-", Direction.BOTH: "-[{}]-"}
+
+
+def _expand(expand: Expand) -> str:
+    edge = (
+        expand.edge if expand.edge_variable is None else f"${expand.edge_variable}: {expand.edge}"
+    )
+    if expand.high > 1:
+        edge += f"{{{expand.low},{expand.high}}}"
+    arrow = _ARROWS[expand.direction].format(edge)
+    target = f"${expand.target}" if expand.closes else f"${expand.target}: {expand.target_type}"
+    notes = [] if expand.keep is None else [f"keeps {_variables(expand.keep)}"]
+    if expand.multiplicity is not Multiplicity.EACH:
+        notes.append(str(expand.multiplicity))
+    verb = "Expand into" if expand.closes else "Expand"
+    return f"{verb} ${expand.source} {arrow} {target}" + (f" ({'; '.join(notes)})" if notes else "")
+
+
+def _variables(names: tuple[str, ...]) -> str:
+    return _list(f"${name}" for name in names)
+
+
+def _list(parts: Iterable[str]) -> str:
+    return ", ".join(parts) or "nothing"
+
+
+def _ties(names: tuple[str, ...]) -> str:
+    return f", {_variables(names)}" if names else ""
+
+
+def _first(window: Window | None) -> str:
+    return "" if window is None else f" (first {_window(window)})"
+
+
+def _window(window: Window) -> str:
+    bounds = (("offset", window.offset), ("limit", window.limit))
+    return " ".join(f"{word} {expression(bound)}" for word, bound in bounds if bound is not None)
+
+
+def _output(output: Output) -> str:
+    text = expression(output.expr)
+    return output.name if text in (output.name, f"${output.name}") else f"{output.name} = {text}"
+
+
+def _tally(tally: Tally) -> str:
+    argument = "" if tally.argument is None else expression(tally.argument)
+    return f"{tally.name} = {tally.function}({argument})"
+
+
+def _sort_key(key: SortBy) -> str:
+    return expression(key.expr) + (" desc" if key.descending else "")
+
+
+# ---- conditions and expressions
+
+
+def _where(tests: tuple[Test, ...]) -> str:
+    return f" where {_all(tests)}" if tests else ""
+
+
+def _all(tests: Iterable[Test]) -> str:
+    return " and ".join(condition(test) for test in tests)
+
+
+def condition(test: Test) -> str:
+    """Write a condition as it would stand in a query."""
+    match test:
+        case Always(value=value):
+            return "always" if value else "never"
+        case Compare(left=left, op=op, right=right):
+            return f"{expression(left)} {op} {expression(right)}"
+        case IsNull(operand=operand, negated=negated):
+            return f"{expression(operand)} is {'not null' if negated else 'null'}"
+        case Among(operand=operand, choices=choices):
+            return f"{expression(operand)} in {expression(choices)}"
+        case TextMatch():
+            return expression(test)
+        case Not(part=part):
+            return f"not {condition(part)}"
+        case AllOf(parts=parts):
+            return f"({_all(parts)})"
+        case AnyOf(parts=parts):
+            return f"({' or '.join(map(condition, parts))})"
+        case _:
+            assert_never(test)
+
+
+def expression(expr: ItemExpr | Field) -> str:
+    """Write an expression as it would stand in a query; the id of an entity is `$x.id`."""
+    match expr:
+        case Const(value=value):
+            return _value(value)
+        case ParamRef(name=name):
+            return f"${name}"
+        case Now():
+            return "now()"
+        case PropertyRef(variable=variable, property=name):
+            return f"${variable}.{name}"
+        case EntityRef(variable=variable):
+            return f"${variable}.id"
+        case Field(name=name):
+            return name
+        case Aggregate(function=function, argument=argument):
+            return f"{function}({expression(argument)})"
+        case TextMatch(function=function, field=field, query=query, distance=distance):
+            return _call(function, field, query, distance)
+        case Nearest(field=field, query=query):
+            return _call("nearest", field, query)
+        case Bm25(field=field, query=query):
+            return _call("bm25", field, query)
+        case Rrf(first=first, second=second, k=k):
+            return _call("rrf", first, second, k)
+        case _:
+            assert_never(expr)
+
+
+def _call(name: str, *arguments: ItemExpr | None) -> str:
+    return f"{name}({', '.join(expression(one) for one in arguments if one is not None)})"
+
+
+def _value(value: object) -> str:
+    match value:
+        case None:
+            return "null"
+        case datetime():
+            return f'datetime("{value.isoformat().replace("+00:00", "Z")}")'
+        case date():
+            return f'date("{value.isoformat()}")'
+        case tuple():
+            return _shorten(f"[{', '.join(map(_value, value))}]")
+        case _:
+            return _shorten(json.dumps(value, ensure_ascii=False))
+
+
+def _shorten(text: str) -> str:
+    limit = VALUE_SHOWN_CHARS_MAX
+    return text if len(text) <= limit else f"{text[: limit - 1]}…"

@@ -1,0 +1,341 @@
+"""The logical operators: each turns one table of bindings, or of results, into the next.
+
+A table of bindings has one column of entities per variable. Properties are not in it: an operator that
+needs one fetches it for the rows it sees.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from enum import StrEnum
+from typing import assert_never
+
+from omnigraph.catalog.types import PropertyType
+from omnigraph.compile.checked import (
+    Aggregate,
+    Bm25,
+    Compare,
+    Const,
+    Direction,
+    EntityRef,
+    ItemExpr,
+    Nearest,
+    Now,
+    ParamRef,
+    PropertyRef,
+    Ranking,
+    Rrf,
+    TextMatch,
+)
+from omnigraph.compile.plan.algebra import Test
+from omnigraph.language.query.tree import AggregateName
+from omnigraph.values import dataclass
+
+# ---- parts of operators
+
+
+class Multiplicity(StrEnum):
+    """What equal rows mean to the operators above."""
+
+    EACH = "each"
+    """Every match is a row of its own."""
+
+    COUNTED = "counted"
+    """Only their number matters: equal rows may be one row with a weight, which `Group` adds up."""
+
+    ANY = "any"
+    """Only whether there is one matters: equal rows may be merged."""
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A column of the groups below, by name."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Output:
+    """One named value per row."""
+
+    name: str
+    expr: ItemExpr | Field
+    type: PropertyType
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tally:
+    """One aggregate per group; without an argument it counts rows."""
+
+    name: str
+    function: AggregateName
+    argument: PropertyRef | EntityRef | ParamRef | Const | None
+    type: PropertyType
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SortBy:
+    """One sort key; NULL is below every value."""
+
+    expr: PropertyRef | EntityRef | TextMatch | Field
+    descending: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Window:
+    """Skip `offset` rows, then keep `limit`; None is no bound."""
+
+    offset: Const | ParamRef | None = None
+    limit: Const | ParamRef | None = None
+
+
+# ---- sources of bindings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scan:
+    """Bind a variable to every node of a type that passes `filter` and all text `search`es.
+
+    `filter` mentions no other variable and no text search, so it can go down to storage as it is.
+    """
+
+    variable: str
+    type_name: str
+    filter: tuple[Test, ...] = ()
+    search: tuple[TextMatch, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """Give the distinct values that the enclosing operator's input has for these variables.
+
+    NULL is such a value: tests see it, hops lead nowhere from it. Without variables it is one row that
+    binds nothing.
+    """
+
+    variables: tuple[str, ...]
+
+
+# ---- bindings to bindings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expand:
+    """Walk an edge type from `source` to `target`, keeping the order of the rows.
+
+    The result is a set of (row, target) pairs, or one row per edge when the edge has a variable. With
+    more than one hop a target counts once, at its shortest distance, if that lies in `low..high`. When
+    it `closes`, `target` is already bound and the walk is a test. `keep` lists the variables needed
+    above (None: all); a new target missing there needs no column, only its effect on the rows.
+    """
+
+    input: "Operator"
+    source: str
+    target: str
+    target_type: str
+    edge: str
+    direction: Direction
+    low: int = 1
+    high: int = 1
+    edge_variable: str | None = None
+    closes: bool = False
+    keep: tuple[str, ...] | None = None
+    multiplicity: Multiplicity = Multiplicity.EACH
+
+    @property
+    def binds(self) -> frozenset[str]:
+        """The variables that are new here."""
+        fresh = () if self.closes else (self.target,)
+        return frozenset(fresh if self.edge_variable is None else (*fresh, self.edge_variable))
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """Keep the rows for which every condition is true."""
+
+    input: "Operator"
+    conditions: tuple[Test, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Product:
+    """Pair every left row with every right row for which all of `on` hold (left and right properties)."""
+
+    left: "Operator"
+    right: "Operator"
+    on: tuple[Compare, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Anti:
+    """Keep the rows whose values of `on` do not occur in `inner`."""
+
+    input: "Operator"
+    inner: "Operator"
+    on: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OptionalJoin:
+    """Join each row with the rows of `inner` that agree on `on`, or with NULL for what it `binds`."""
+
+    input: "Operator"
+    inner: "Operator"
+    on: tuple[str, ...]
+    binds: tuple[str, ...]
+
+
+# ---- order, groups and results
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rank:
+    """Order rows by relevance of their entity, best first; drop rows that have none.
+
+    Entities with equal scores come by id (for a fusion: by its first arm, then its second); rows of one
+    entity by the ids of `ties`. `depth` bounds what a `nearest` arm contributes to a fusion. Only the
+    rows of `window` are needed, when there is one.
+    """
+
+    input: "Operator"
+    ranking: Ranking
+    ties: tuple[str, ...] = ()
+    depth: Window | None = None
+    window: Window | None = None
+
+    @property
+    def variable(self) -> str:
+        """The variable whose entities are ranked."""
+        return ranked_variable(self.ranking)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """Form groups by `keys` and give one row of keys and tallies for each; without keys exactly one."""
+
+    input: "Operator"
+    keys: tuple[Output, ...]
+    tallies: tuple[Tally, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sort:
+    """Order rows by `keys`, then by the ids of `ties`; only the rows of `window` are needed, if any."""
+
+    input: "Operator"
+    keys: tuple[SortBy, ...]
+    ties: tuple[str, ...] = ()
+    window: Window | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """Keep a window of the rows, in their order."""
+
+    input: "Operator"
+    window: Window
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    """Fetch the values of the result, for the rows that survived."""
+
+    input: "Operator"
+    columns: tuple[Output, ...]
+
+
+Binder = Scan | Argument | Expand | Filter | Product | Anti | OptionalJoin
+Shaper = Rank | Group | Sort | Slice | Project
+Operator = Binder | Shaper
+
+
+# ---- walking
+
+
+def ranked_variable(ranking: Ranking) -> str:
+    """Name the variable a ranking is about; both arms of a fusion are about the same."""
+    return ranking.first.field.variable if isinstance(ranking, Rrf) else ranking.field.variable
+
+
+def inputs(operator: Operator) -> tuple[Operator, ...]:
+    """List the operators an operator reads, in execution order."""
+    match operator:
+        case Scan() | Argument():
+            return ()
+        case Product(left=left, right=right):
+            return (left, right)
+        case Anti(input=below, inner=inner) | OptionalJoin(input=below, inner=inner):
+            return (below, inner)
+        case Expand() | Filter() | Rank() | Group() | Sort() | Slice() | Project():
+            return (operator.input,)
+        case _:
+            assert_never(operator)
+
+
+def execution_order(operator: Operator) -> Iterator[Operator]:
+    """List an operator and everything below it, inputs first."""
+    for below in inputs(operator):
+        yield from execution_order(below)
+    yield operator
+
+
+def rewrite(operator: Operator, visit: Callable[[Operator], Operator]) -> Operator:
+    """Rebuild a tree bottom-up; parts that do not change are shared with the old one."""
+    return visit(rebuilt(operator, lambda below: rewrite(below, visit)))
+
+
+def rebuilt(operator: Operator, change: Callable[[Operator], Operator]) -> Operator:
+    """Apply a change to each input of an operator."""
+    match operator:
+        case Scan() | Argument():
+            return operator
+        case Product(left=left, right=right):
+            changed = change(left), change(right)
+            same = changed[0] is left and changed[1] is right
+            return operator if same else replace(operator, left=changed[0], right=changed[1])
+        case Anti(input=below, inner=inner) | OptionalJoin(input=below, inner=inner):
+            changed = change(below), change(inner)
+            same = changed[0] is below and changed[1] is inner
+            return operator if same else replace(operator, input=changed[0], inner=changed[1])
+        case Expand() | Filter() | Rank() | Group() | Sort() | Slice() | Project():
+            only = change(operator.input)
+            return operator if only is operator.input else replace(operator, input=only)
+        case _:
+            assert_never(operator)
+
+
+def bound(operator: Operator) -> frozenset[str]:
+    """Name the variables an operator's rows have, before any are dropped."""
+    match operator:
+        case Scan(variable=variable):
+            return frozenset({variable})
+        case Argument(variables=variables):
+            return frozenset(variables)
+        case Expand(input=below):
+            return bound(below) | operator.binds
+        case Product(left=left, right=right):
+            return bound(left) | bound(right)
+        case OptionalJoin(input=below, binds=binds):
+            return bound(below) | frozenset(binds)
+        case Anti() | Filter() | Rank() | Sort() | Slice():
+            return bound(operator.input)
+        case Group() | Project():
+            return frozenset()
+        case _:
+            assert_never(operator)
+
+
+def variables_in(expr: ItemExpr | Field) -> frozenset[str]:
+    """Name the variables an expression reads."""
+    match expr:
+        case PropertyRef(variable=variable) | EntityRef(variable=variable):
+            return frozenset({variable})
+        case Aggregate(argument=argument):
+            return variables_in(argument)
+        case TextMatch(field=field):
+            return frozenset({field.variable})
+        case Nearest() | Bm25() | Rrf():
+            return frozenset({ranked_variable(expr)})
+        case Const() | ParamRef() | Now() | Field():
+            return frozenset()
+        case _:
+            assert_never(expr)

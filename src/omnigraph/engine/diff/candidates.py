@@ -1,0 +1,240 @@
+"""Which rows of two versions of a table may differ, found without reading rows that cannot."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.commit.changes import column
+from omnigraph.engine.diff.fetch import ROW_ADDRESS, ROW_ID, rows_at
+from omnigraph.engine.diff.row_cache import NO_SHELF, Shelf
+from omnigraph.engine.diff.spread import Portion, Spread, align_sides
+from omnigraph.ids import Version
+from omnigraph.storage.tables import FragmentInfo, Table, TableAt, Tables
+from omnigraph.storage.values import BranchRef
+from omnigraph.values import dataclass
+
+LAST_UPDATED: Final = "_row_last_updated_at_version"
+
+MOVES: Final = pa.schema(
+    [
+        pa.field("id", pa.string()),
+        pa.field("before", pa.uint64()),
+        pa.field("after", pa.uint64()),
+        pa.field("version", pa.uint64()),
+        pa.field("row_id", pa.uint64()),
+    ]
+)
+"""A row that may differ: its addresses on both sides, null where it is not, the version that wrote it last, and the
+lasting row id it had before, null where it was not."""
+
+_SIDE: Final = pa.schema(
+    [MOVES.field("id"), *(pa.field(name, pa.uint64()) for name in ("row", "row_id", "version"))]
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Apart:
+    """Fragments of one version that the other does not have as they are.
+
+    `pruned` are there on both sides with other rows deleted; `whole` are there on this side only.
+    """
+
+    whole: tuple[int, ...]
+    pruned: tuple[FragmentInfo, ...]
+
+
+def candidates(
+    tables: Tables,
+    before: TableAt | None,
+    after: TableAt | None,
+    spread: Spread | None = None,
+    shelf: Shelf = NO_SHELF,
+) -> pa.Table:
+    """List every row that may differ, by id, as `MOVES`; a version that is None has no rows."""
+    if before == after:
+        return MOVES.empty_table()
+    left, right = _portions(tables, before, after)
+    parted = partial(_find_last_shared_version, tables, before, after)
+    if spread is None or not spread.is_worth(left, right):
+        come = _side(right, shelf)
+        return _moves(parted, _left_behind(left, come, shelf), come).sort_by("id")
+    keep = partial(_moves, partial(int, parted()))
+    here, there = (replace(one, known=_single(one, shelf)) for one in (left, right))
+    return align_sides(spread, here, there, _whole, keep, (_SIDE, MOVES)).sort_by("id")
+
+
+def _portions(
+    tables: Tables, before: TableAt | None, after: TableAt | None
+) -> tuple[Portion, Portion]:
+    left = None if before is None else tables.open(before)
+    right = None if after is None else tables.open(after)
+    if left is None or right is None:
+        return _all(left), _all(right)
+    here, there = left.fragments(), right.fragments()
+    gone, come = _apart(here, there), _apart(there, here)
+    lost, gained = _find_pruned_rows(left, right, gone.pruned, come.pruned)
+    return (
+        Portion(table=left, fragments=gone.whole, single=lost),
+        Portion(table=right, fragments=come.whole, single=gained),
+    )
+
+
+def _all(table: Table | None) -> Portion:
+    fragments = () if table is None else tuple(one.id for one in table.fragments())
+    return Portion(table=table, fragments=fragments, single=pa.array([], pa.uint64()))
+
+
+def _apart(own: Sequence[FragmentInfo], other: Sequence[FragmentInfo]) -> _Apart:
+    theirs = {(part.id, part.files): part.deletions for part in other}
+    differing = [part for part in own if theirs.get((part.id, part.files), ...) != part.deletions]
+    return _Apart(
+        whole=tuple(part.id for part in differing if (part.id, part.files) not in theirs),
+        pruned=tuple(part for part in differing if (part.id, part.files) in theirs),
+    )
+
+
+def _find_pruned_rows(
+    left: Table, right: Table, here: Sequence[FragmentInfo], there: Sequence[FragmentInfo]
+) -> tuple[pa.Array, pa.Array]:
+    """Addresses that are live in one version of the same fragments only; no row is read."""
+    before, after = _read_deleted_addresses(left, here), _read_deleted_addresses(right, there)
+    lost, gained = np.setdiff1d(after, before), np.setdiff1d(before, after)
+    return pa.array(lost, pa.uint64()), pa.array(gained, pa.uint64())
+
+
+def _read_deleted_addresses(table: Table, parts: Sequence[FragmentInfo]) -> Any:
+    """The addresses of the deleted rows of these fragments."""
+    found = table.deleted([part.id for part in parts if part.deletions is not None])
+    parts_of = [
+        np.uint64(number << 32) | offsets.astype(np.uint64) for number, offsets in found.items()
+    ]
+    return np.concatenate([np.empty(0, np.uint64), *parts_of])
+
+
+def _side(portion: Portion, shelf: Shelf) -> pa.Table:
+    """Every row of a portion."""
+    return pa.concat_tables([_single(portion, shelf), _of_fragments(portion, shelf)])
+
+
+def _single(portion: Portion, shelf: Shelf) -> pa.Table:
+    table, rows = portion.table, portion.single
+    if table is None or not len(rows):
+        return _SIDE.empty_table()
+    found = rows_at(table, rows, shelf.columns(table, len(rows)), row_id=True)
+    shelf.put(table, found.append_column(ROW_ADDRESS, rows))
+    return _align_single_side(column(found, "id"), rows, column(found, ROW_ID))
+
+
+def _align_single_side(ids: pa.Array, rows: pa.Array, row_ids: pa.Array) -> pa.Table:
+    return pa.table([ids, rows, row_ids, pa.nulls(len(rows), pa.uint64())], schema=_SIDE)
+
+
+def _of_fragments(portion: Portion, shelf: Shelf) -> pa.Table:
+    if portion.table is None or not portion.fragments:
+        return _SIDE.empty_table()
+    names = shelf.columns(portion.table, portion.rows)
+    rows = _read(portion.table, portion.fragments, names)
+    shelf.put(portion.table, rows)
+    return _add_side(rows)
+
+
+def _left_behind(portion: Portion, come: pa.Table, shelf: Shelf) -> pa.Table:
+    """Every row of the older portion; a row that the later one has under the same row id is not asked for its id.
+
+    Single rows lie in fragments that both versions have, so that their row ids were given out before the lines
+    parted, and mean the same row on both.
+    """
+    table, rows = portion.table, portion.single
+    if table is None or not len(rows):
+        return _of_fragments(portion, shelf)
+    row_ids = table.row_ids(rows)
+    heirs = pc.index_in(row_ids, value_set=column(come, "row_id"))
+    met = heirs.is_valid()
+    ids = column(come, "id").take(heirs.filter(met))
+    replaced = _align_single_side(ids, rows.filter(met), row_ids.filter(met))
+    _shelve(table, column(replaced, "row"), shelf)
+    lone = replace(portion, single=rows.filter(pc.invert(met)))
+    return pa.concat_tables([replaced, _single(lone, NO_SHELF), _of_fragments(portion, shelf)])
+
+
+def _shelve(table: Table, rows: pa.Array, shelf: Shelf) -> None:
+    """Read rows that will be compared, if there is room for them."""
+    known = ("id", *shelf.implied(table))
+    names = [name for name in shelf.columns(table, len(rows)) if name not in known]
+    if names and len(rows):
+        found = rows_at(table, rows, names)
+        shelf.put(table, found.append_column(ROW_ADDRESS, rows))
+
+
+def _whole(table: Table, fragments: Sequence[int]) -> pa.Table:
+    return _add_side(_read(table, fragments, ["id"]))
+
+
+def _read(table: Table, fragments: Sequence[int], names: Sequence[str]) -> pa.Table:
+    return table.read([*names, LAST_UPDATED], row_id=True, row_address=True, fragments=fragments)
+
+
+def _add_side(rows: pa.Table) -> pa.Table:
+    versions = rows[LAST_UPDATED].cast(pa.uint64())
+    return pa.table([rows["id"], rows[ROW_ADDRESS], rows[ROW_ID], versions], schema=_SIDE)
+
+
+def _moves(parted: Callable[[], int], left: pa.Table, right: pa.Table) -> pa.Table:
+    before = left.rename_columns(["id", "before", "row_id", "old_version"])
+    after = right.rename_columns(["id", "after", "new_row_id", "version"])
+    if not before.num_rows or not after.num_rows:
+        return pa.concat_tables([before, after], promote_options="default").select(MOVES.names)
+    return _without_untouched(parted, _join_by_id(before, after)).select(MOVES.names).cast(MOVES)
+
+
+def _join_by_id(before: pa.Table, after: pa.Table) -> pa.Table:
+    """Bring rows of both sides together by id; rows of one side alone have nulls on the other."""
+    place = pc.index_in(before["id"], value_set=after["id"])
+    here = after.drop_columns(["id"]).take(place)
+    alone = np.ones(after.num_rows, dtype=bool)
+    alone[place.drop_null().to_numpy()] = False
+    both = pa.table([*before.columns, *here.columns], [*before.column_names, *here.column_names])
+    return pa.concat_tables([both, after.filter(pa.array(alone))], promote_options="default")
+
+
+# ---- rows that were carried along
+
+
+def _without_untouched(parted: Callable[[], int], moves: pa.Table) -> pa.Table:
+    """Leave out rows that a rewrite only carried along: same row, last written before the lines parted."""
+    carried = pc.and_(
+        pc.equal(moves["row_id"], moves["new_row_id"]),
+        pc.equal(moves["old_version"], moves["version"]),
+    )
+    if not pc.any(carried, min_count=0).as_py():
+        return moves
+    since = pa.scalar(parted(), pa.uint64())
+    untouched = pc.and_(carried, pc.less_equal(moves["version"], since))
+    return moves.filter(pc.invert(pc.fill_null(untouched, False)))
+
+
+def _find_last_shared_version(tables: Tables, before: TableAt | None, after: TableAt | None) -> int:
+    """The last version both lines have in common: row ids given out later mean different rows."""
+    if before is None or after is None:
+        return 0
+    if before.branch == after.branch:
+        return min(before.version, after.version)
+    refs = tables.forks(before.path)
+    here, there = _line(before, refs), _line(after, refs)
+    return max((min(here[b], there[b]) for b in here.keys() & there.keys()), default=0)
+
+
+def _line(at: TableAt, refs: Mapping[str, BranchRef]) -> dict[str | None, Version]:
+    """The branches a version stands on, each with the last of its versions that is shared."""
+    branch, version = at.branch, at.version
+    line = {branch: version}
+    while branch is not None and branch in refs:
+        version = min(version, refs[branch].parent_version)
+        branch = refs[branch].parent
+        line[branch] = version
+    return line

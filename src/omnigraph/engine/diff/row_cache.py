@@ -1,0 +1,92 @@
+"""Rows of table versions that were read once and are asked for again, while they are few."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.commit.changes import column
+from omnigraph.engine.diff.fetch import (
+    ROW_ADDRESS,
+    addresses_of,
+    row_bytes,
+    rows_at,
+    stream_at,
+)
+from omnigraph.storage.blobs import BlobForm, is_blob
+from omnigraph.storage.tables import Table, TableAt
+
+_UNPACKED: Final = 4
+"""How many times as large as on disk values are in memory."""
+
+
+class Shelf:
+    """Gives rows by address, from memory if they were put there; it has room for some bytes, or for nothing.
+
+    `implied` names, by the path of a table, columns that follow from the id: rows of one id do not differ in them.
+    """
+
+    def __init__(self, room: int = 0, implied: Mapping[str, Sequence[str]] | None = None) -> None:
+        self._room = room
+        self._implied = implied or {}
+        self._held: dict[TableAt, list[pa.Table]] = {}
+
+    def implied(self, table: Table) -> Sequence[str]:
+        """The columns of a table that need not be compared, besides the id."""
+        return self._implied.get(table.at.path, ())
+
+    def columns(self, table: Table, rows: int) -> list[str]:
+        """What to read of so many rows whose ids are wanted: all that can be put here, when they are few."""
+        if not self._room or rows * _row_bytes(table) > self._room:
+            return ["id"]
+        return [field.name for field in table.schema if not is_blob(field.type)]
+
+    def put(self, table: Table, rows: pa.Table) -> None:
+        """Keep rows with their addresses, if there is room."""
+        if rows.nbytes <= self._room:
+            self._room -= rows.nbytes
+            self._held.setdefault(table.at, []).append(rows)
+
+    def rows(
+        self,
+        table: Table,
+        addresses: pa.Array,
+        names: Sequence[str],
+        blobs: BlobForm = BlobForm.DESCRIPTOR,
+    ) -> pa.Table:
+        """As `rows_at`."""
+        held = self.held(table, addresses, names)
+        return rows_at(table, addresses, names, blobs) if held is None else held
+
+    def stream(
+        self, table: Table, addresses: pa.Array, names: Sequence[str]
+    ) -> Iterator[pa.RecordBatch]:
+        """As `stream_at`."""
+        ordered = pa.array(np.sort(addresses_of(addresses)))
+        held = self.held(table, ordered, names)
+        return stream_at(table, ordered, names) if held is None else iter(held.to_batches())
+
+    def held(self, table: Table, addresses: pa.Array, names: Sequence[str]) -> pa.Table | None:
+        """Give rows by address if all of them are here."""
+        for rows in self._held.get(table.at, ()):
+            if set(names) <= set(rows.column_names):
+                here, chosen = column(rows, ROW_ADDRESS), rows.select(list(names))
+                if here.equals(addresses):
+                    return chosen
+                place = pc.index_in(addresses, value_set=here)
+                if not place.null_count:
+                    return chosen.take(place)
+        return None
+
+
+def _row_bytes(table: Table) -> int:
+    """What a row takes in memory, by its types and by what such rows take on disk."""
+    parts = table.fragments()
+    stored = sum(part.bytes for part in parts) // max(1, sum(part.physical_rows for part in parts))
+    return max(row_bytes(table.schema), _UNPACKED * stored)
+
+
+NO_SHELF: Final = Shelf()
+"""Holds nothing: for those who ask once."""

@@ -1,0 +1,161 @@
+"""Reading rows of both sides a bounded chunk at a time, and comparing them column by column."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.commit.changes import column
+from omnigraph.engine.diff.candidates import candidates
+from omnigraph.engine.diff.equality import Mask, differs
+from omnigraph.engine.diff.fetch import chunk_rows, rows_at
+from omnigraph.engine.diff.row_cache import NO_SHELF, Shelf
+from omnigraph.engine.diff.spread import Spread
+from omnigraph.limits import COMPARE_ROWS_MAX
+from omnigraph.storage.blobs import BlobForm, BlobKind, is_blob
+from omnigraph.storage.tables import Table, TableAt, Tables
+from omnigraph.values import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """One column under the names it has on both sides; None where it is not there."""
+
+    left: str | None
+    right: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compared:
+    """Two versions of one table and the columns they are compared in."""
+
+    left: Table
+    right: Table
+    pairs: tuple[Pair, ...]
+    shelf: Shelf = NO_SHELF
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The compared columns by their newer name."""
+        return tuple(pair.right or pair.left or "" for pair in self.pairs)
+
+    def matrix(self, left_rows: pa.Array, right_rows: pa.Array) -> Mask:
+        """Compare rows by address, one line per pair of rows, one column per compared column: True differs."""
+        found = np.zeros((len(left_rows), len(self.pairs)), dtype=bool)
+        for start in range(0, len(left_rows), step := chunk_rows(self.right.schema)):
+            part = slice(start, start + step)
+            found[part] = self._chunk(left_rows.slice(start, step), right_rows.slice(start, step))
+        return found
+
+    def _chunk(self, left_rows: pa.Array, right_rows: pa.Array) -> Mask:
+        left = self.shelf.rows(self.left, left_rows, [p.left for p in self.pairs if p.left])
+        right = self.shelf.rows(self.right, right_rows, [p.right for p in self.pairs if p.right])
+        found = np.zeros((len(left_rows), len(self.pairs)), dtype=bool)
+        for number, pair in enumerate(self.pairs):
+            if pair.left is None or pair.right is None:
+                there = left[pair.left] if pair.left else right[pair.right]
+                found[:, number] = there.is_valid().to_numpy()
+                continue
+            one, other = column(left, pair.left), column(right, pair.right)
+            found[:, number] = differs(one, other)
+            if is_blob(self.right.schema.field(pair.right).type):
+                found[:, number] |= self._contents(
+                    pair, one, ~found[:, number], left_rows, right_rows
+                )
+        return found
+
+    def _contents(
+        self, pair: Pair, shown: pa.Array, alike: Mask, left_rows: pa.Array, right_rows: pa.Array
+    ) -> Mask:
+        """Compare the bytes of blobs that have the same size."""
+        managed = pc.equal(pc.struct_field(shown, "kind"), BlobKind.MANAGED.value)
+        sized = pc.greater(pc.struct_field(shown, "size"), 0)
+        inside = pc.fill_null(pc.and_(managed, sized), False).to_numpy(zero_copy_only=False)
+        found = np.zeros(len(shown), dtype=bool)
+        for row in np.flatnonzero(alike & inside).tolist():
+            # One at a time: a single blob may be as large as memory allows.
+            one = _blob(self.left, pair.left, left_rows.slice(row, 1))
+            found[row] = one != _blob(self.right, pair.right, right_rows.slice(row, 1))
+        return found
+
+
+def _blob(table: Table, name: str | None, address: pa.Array) -> pa.Array:
+    return column(rows_at(table, address, [name or ""], BlobForm.BYTES), name or "")
+
+
+def pair_columns(left: Table, right: Table, shelf: Shelf = NO_SHELF) -> Compared:
+    """Pair the columns of two versions by their lasting numbers, else by name; those of two types are two columns.
+
+    A column that only the left has was dropped: a change of the schema, not of any row.
+    """
+    was, now = ({f.name: f.type for f in table.schema} for table in (left, right))
+    by_number = {(number, was[name]): name for name, number in left.field_ids.items()}
+    partner = {name: by_number.get((n, now[name])) for name, n in right.field_ids.items()}
+    taken = {name for name in partner.values() if name is not None}
+    implied = shelf.implied(right)
+    pairs = []
+    for name in right.schema.names:
+        old = partner.get(name)
+        if old is None and was.get(name) == now[name] and name not in taken:
+            old = name
+        if name != "id" and name not in implied:
+            pairs.append(Pair(old, name))
+    return Compared(left=left, right=right, pairs=tuple(pairs), shelf=shelf)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """Some rows that differ, by id; `properties` marks the columns in which rows of both sides differ."""
+
+    moves: pa.Table
+    properties: Mask
+
+
+def find_changed_steps(
+    tables: Tables,
+    before: TableAt | None,
+    after: TableAt | None,
+    spread: Spread | None = None,
+    shelf: Shelf = NO_SHELF,
+) -> Iterator[tuple[Step, tuple[str, ...]]]:
+    """Find the rows that really differ, a bounded number at a time, by id."""
+    moves = candidates(tables, before, after, spread, shelf)
+    if before is None or after is None:
+        yield from _find_one_sided(moves)
+        return
+    both = pair_columns(tables.open(before), tables.open(after), shelf)
+    for start in range(0, moves.num_rows, COMPARE_ROWS_MAX):
+        step = _real(moves.slice(start, COMPARE_ROWS_MAX), both)
+        if step.moves.num_rows:
+            yield step, both.names
+
+
+def _find_one_sided(moves: pa.Table) -> Iterator[tuple[Step, tuple[str, ...]]]:
+    for start in range(0, moves.num_rows, COMPARE_ROWS_MAX):
+        part = moves.slice(start, COMPARE_ROWS_MAX)
+        yield Step(part, np.zeros((part.num_rows, 0), dtype=bool)), ()
+
+
+def _real(moves: pa.Table, both: Compared) -> Step:
+    """Drop the rows that are equal on both sides."""
+    shared = pc.and_(pc.is_valid(moves["before"]), pc.is_valid(moves["after"])).to_numpy()
+    matrix = np.zeros((moves.num_rows, len(both.pairs)), dtype=bool)
+    if not shared.any():
+        return Step(moves, matrix)
+    pairs = moves.filter(pa.array(shared))
+    matrix[shared] = both.matrix(column(pairs, "before"), column(pairs, "after"))
+    kept = ~shared | matrix.any(axis=1)
+    return Step(moves.filter(pa.array(kept)), matrix[kept])
+
+
+def find_changed_rows(
+    tables: Tables,
+    before: TableAt | None,
+    after: TableAt | None,
+    spread: Spread | None = None,
+    shelf: Shelf = NO_SHELF,
+) -> pa.Table:
+    """Every row that differs, as `MOVES`, by id: ids and addresses only."""
+    parts = [step.moves for step, _ in find_changed_steps(tables, before, after, spread, shelf)]
+    return pa.concat_tables(parts) if parts else candidates(tables, after, after)

@@ -1,0 +1,138 @@
+"""Light upkeep: what a writer does for its tables after its commit, bounded, and never at the price of the write."""
+
+from collections.abc import Hashable, Iterable, Iterator
+
+from omnigraph.catalog.model import TableType
+from omnigraph.commit.locks import HeldLocks, lock_key
+from omnigraph.commit.plan import Step, TableWrite
+from omnigraph.commit.sidecar import WriterKind
+from omnigraph.engine.maintenance.operation import maintenance
+from omnigraph.engine.maintenance.wanted_indexes import extensible, missing
+from omnigraph.engine.session.engine import Engine
+from omnigraph.errors import OmniError
+from omnigraph.failpoints import Failpoint, fail
+from omnigraph.ids import BranchName, TableKey
+from omnigraph.limits import (
+    INDEX_ROWS_MIN,
+    LIGHT_BYTES_MAX,
+    LIGHT_INDEX_ROWS_MAX,
+    LIGHT_ROWS_MAX,
+    LIGHT_SEGMENTS_MAX,
+    SMALL_FRAGMENTS_MAX,
+)
+from omnigraph.logs import get_logger
+from omnigraph.manifest.records import CommitKind, lance_branch
+from omnigraph.manifest.snapshot import Entry
+from omnigraph.storage.locks.holders import Activity
+from omnigraph.storage.tables import FragmentInfo, IndexSpec, Staged, Table, TableAt, Tables
+
+_log = get_logger(__name__)
+
+_ACTIVITY = Activity(str(WriterKind.OPTIMIZE))
+
+
+def maintain_touched(engine: Engine, branch: BranchName, tables: Iterable[TableKey]) -> None:
+    """Look after the tables of a commit that was just published, one after the other, if that is due."""
+    if engine.settings.upkeep == "off":
+        return
+    known = engine.manifest.heads.get(branch)
+    if known is None:
+        return
+    for table in tables:
+        entry = known.snapshot.entries.get(table)
+        if entry is not None and entry.at.branch == lance_branch(branch):
+            _maintain_table(engine, branch, entry)
+
+
+def _maintain_table(engine: Engine, branch: BranchName, entry: Entry) -> None:
+    try:
+        count = engine.store.tables.open(entry.at).fragment_count()
+        if engine.watch.is_due(_line(entry), count):
+            _compact_table(engine, branch, entry.table_key)
+    except OmniError as error:
+        # The write it follows is committed. What is left half done here, recovery completes.
+        _log.warning("upkeep.failed", table=entry.table_key, branch=branch, reason=str(error))
+        engine.recovery.own_up(error)
+
+
+def _compact_table(engine: Engine, branch: BranchName, table_key: TableKey) -> None:
+    """Merge small fragments unless somebody else is writing the table: the next writer comes soon enough."""
+    key = lock_key(table_key, lance_branch(branch))
+    with engine.committer.locks.try_acquire([key], _ACTIVITY) as held_locks:
+        if held_locks is not None:
+            _compact_locked(engine, branch, table_key, held_locks)
+
+
+def _compact_locked(
+    engine: Engine, branch: BranchName, table_key: TableKey, held_locks: HeldLocks
+) -> None:
+    view = engine.view(branch)
+    entry = view.snapshot.entries.get(table_key)
+    type_ = view.catalog.tables.get(table_key)
+    if entry is None or type_ is None or entry.at.branch != lance_branch(branch):
+        return
+    write = _write(engine.store.tables, entry, type_)
+    if write is None:
+        engine.watch.note(_line(entry), engine.store.tables.open(entry.at).fragment_count())
+        return
+    operation = maintenance(engine, WriterKind.OPTIMIZE, CommitKind.OPTIMIZE, branch, None)
+    published = operation.run_held(view, (write,), held_locks)
+    after = published.state.snapshot.entry(table_key)
+    engine.watch.note(_line(after), engine.store.tables.open(after.at).fragment_count())
+
+
+def _write(tables: Tables, entry: Entry, type_: TableType) -> TableWrite | None:
+    table = tables.open(entry.at)
+    rows_max = _rows_max(table.fragments())
+    if rows_max is None:
+        return None
+    staged = tables.stage_compaction(entry.at, rows_max)
+    if staged is None:
+        return None
+    return TableWrite(
+        table_key=entry.table_key,
+        base=entry.at,
+        strict=False,
+        staged=staged,
+        steps=(_extension(type_),),
+    )
+
+
+def _rows_max(fragments: Iterable[FragmentInfo]) -> int | None:
+    """How large a fragment may be to be rewritten now; None when too few are small enough."""
+    small = [one for one in fragments if one.physical_rows < LIGHT_ROWS_MAX]
+    rows = sum(one.physical_rows for one in small)
+    size = sum(one.bytes for one in small)
+    if len(small) <= SMALL_FRAGMENTS_MAX:
+        return None
+    # Wide rows: only as many as the bound on bytes allows.
+    allowed = LIGHT_ROWS_MAX if size <= LIGHT_BYTES_MAX else rows * LIGHT_BYTES_MAX // size
+    return allowed if sum(one.physical_rows < allowed for one in small) > 1 else None
+
+
+def _extension(type_: TableType) -> Step:
+    """Cover what no index covers once it is worth a segment; before, it is scanned in no time."""
+
+    def extend(tables: Tables, at: TableAt) -> Staged | None:
+        fail(Failpoint.OPTIMIZE_COMPACTED)
+        specs = tuple(_worthwhile(type_, tables.open(at)))
+        return tables.stage_indices(at, specs) if specs else None
+
+    return extend
+
+
+def _worthwhile(type_: TableType, table: Table) -> Iterator[IndexSpec]:
+    rows = {one.id: one.rows for one in table.fragments()}
+    if INDEX_ROWS_MIN <= sum(rows.values()) <= LIGHT_INDEX_ROWS_MAX:
+        yield from missing(type_, table)
+    segments = {one.column: len(one.segments) - len(one.dead) for one in table.indices()}
+    for spec in extensible(type_, table):
+        late = table.uncovered(spec.column, spec.kind)
+        is_worth_it = sum(rows[one] for one in late) >= LIGHT_ROWS_MAX
+        if is_worth_it and segments.get(spec.column, 0) < LIGHT_SEGMENTS_MAX:
+            # Named fragments get a segment of their own; the index as a whole is not built anew here.
+            yield IndexSpec(column=spec.column, kind=spec.kind, fragments=late)
+
+
+def _line(entry: Entry) -> Hashable:
+    return entry.at.path, entry.at.branch, entry.line

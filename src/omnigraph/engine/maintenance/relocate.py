@@ -1,0 +1,46 @@
+"""Relocating: the branches of a graph that was moved or copied get the address of where it lies now."""
+
+from collections.abc import Mapping
+
+from omnigraph.commit.locks import LockKey
+from omnigraph.engine.session.open import open_unsettled
+from omnigraph.failpoints import Failpoint, fail
+from omnigraph.ids import MAIN, TableKey
+from omnigraph.runtime import SYSTEM, Runtime
+from omnigraph.storage.layout import LEGACY_ACTORS, LEGACY_COMMITS, MANIFEST
+from omnigraph.storage.locks.holders import Activity
+from omnigraph.values import dataclass
+
+_RELOCATE = LockKey(TableKey("__relocate__"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Relocated:
+    """The branches that had another address, each with it, and how many files were rewritten."""
+
+    uri: str
+    branches: Mapping[str, str]
+    files: int
+
+
+def relocate_graph(
+    uri: str,
+    *,
+    storage_options: Mapping[str, str] | None = None,
+    runtime: Runtime = SYSTEM,
+) -> Relocated:
+    """Rewrite the addresses in every branch manifest; one that was killed is completed by the next.
+
+    The manifest of the graph comes last: a branch that is here in it is here in all its tables, so that writers, who ask
+    the manifest alone, never meet a table that still points elsewhere.
+    """
+    engine = open_unsettled(uri, storage_options=storage_options, runtime=runtime)
+    store = engine.store
+    with engine.committer.locks.acquire([_RELOCATE], Activity("relocate")):
+        strayed = dict(engine.manifest.rows.strayed())
+        lives = engine.manifest.current(MAIN).lives.by_key.values()
+        tables = sorted({life.path for found in lives for life in found})
+        files = sum(map(store.relocate, (*tables, LEGACY_COMMITS, LEGACY_ACTORS)))
+        fail(Failpoint.RELOCATE_TABLES_DONE)
+        files += store.relocate(MANIFEST)
+    return Relocated(uri=engine.uri, branches=strayed, files=files)

@@ -1,0 +1,380 @@
+"""The entities of one table version: their numbers, ids and properties, read through a shared cache."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.catalog.model import TableType
+from omnigraph.catalog.types import PropertyType
+from omnigraph.commit.changes import column
+from omnigraph.compile.checked import EntityRef
+from omnigraph.compile.plan.leaves import Reference
+from omnigraph.engine.cached.cache import ByteCache
+from omnigraph.engine.read import costs
+from omnigraph.engine.read.columns.cached_column import CachedColumn, read_column
+from omnigraph.engine.read.columns.encode import codes_of
+from omnigraph.engine.read.columns.id_index import KeyMap, key_map
+from omnigraph.engine.read.columns.layout import Layout, layout_of
+from omnigraph.engine.read.columns.row_ids import ABSENT, Numbers, count_up, indices_of, no_numbers
+from omnigraph.engine.read.columns.row_offsets import Places, places_of
+from omnigraph.engine.read.columns.value_index import Matches, matches_of
+from omnigraph.engine.read.renamed import RenamedTable
+from omnigraph.limits import HELD_PART, KEY_MAP_ROWS_MAX, LOOKUP_VALUES_MAX
+from omnigraph.manifest.snapshot import Entry
+from omnigraph.storage.tables import FragmentInfo, IndexKind, Table, Tables
+from omnigraph.values import dataclass
+
+ID = "id"
+_ROW_ID = "_rowid"
+_CODED_PART = 4
+"""A property is encoded for all entities when at least one in this many of them is asked for."""
+_COMPARED_MAX = 1 << 20
+"""Ids in memory are compared one by one up to here: an index takes longer."""
+_WIDTH_ROWS = 1_000
+"""Rows looked at to guess the width of a text column."""
+
+
+@dataclass(eq=False)
+class Entities:
+    """One table version as queries read it; without an entry there was no such table then."""
+
+    type: TableType
+    entry: Entry | None
+    tables: Tables
+    cache: ByteCache
+    names: Mapping[str, str] | None = None
+    """The columns its properties had, when they were called otherwise than the type calls them."""
+
+    # ---- which entities
+
+    def __len__(self) -> int:
+        return 0 if self.entry is None else self.layout.rows
+
+    @cached_property
+    def table(self) -> Table | RenamedTable:
+        """The opened version."""
+        assert self.entry is not None, "nothing is read of a table that was not there"
+        opened = self.tables.open(self.entry.at)
+        return opened if self.names is None else RenamedTable(opened, self.names)
+
+    @cached_property
+    def fields(self) -> Mapping[str, tuple[int, pa.DataType]]:
+        """What tells each column from others of any time: the number of one that is gone may serve another type."""
+        schema = self.table.schema
+        return {name: (n, schema.field(name).type) for name, n in self.table.field_ids.items()}
+
+    def stored(self, reference: Reference) -> Reference:
+        """A reference to a property by the name its column has."""
+        if self.names is None or isinstance(reference, EntityRef):
+            return reference
+        return replace(reference, property=self.names[reference.property])
+
+    @cached_property
+    def layout(self) -> Layout:
+        """Which rows it holds."""
+        if self.entry is None:
+            return Layout("", ())
+        return layout_of(self.entry, self.tables, self.cache)
+
+    @property
+    def places(self) -> Places:
+        """Where each entity is in a whole column."""
+        if not len(self):
+            return places_of(no_numbers())
+        return self.cache.get((self.layout, "places"), self._read_places, lambda one: one.nbytes)
+
+    def _read_places(self) -> Places:
+        rows = self.table.read((), row_id=True, fragments=[f.id for f in self.layout.fragments])
+        return places_of(column(rows, _ROW_ID).to_numpy(zero_copy_only=False).astype(np.int64))
+
+    @property
+    def held_places(self) -> Places | None:
+        """Where each entity is in a whole column, if that is in memory."""
+        return self.cache.peek((self.layout, "places"))
+
+    @property
+    def all(self) -> Numbers:
+        """Every entity, in the order of whole columns; the same array while it is held."""
+        if not len(self):
+            return no_numbers()
+        return self.cache.get(
+            (self.layout, "all"), self._read_all, lambda numbers: int(numbers.nbytes)
+        )
+
+    def _read_all(self) -> Numbers:
+        return self.places.all()
+
+    def _are_all(self, numbers: Numbers) -> bool:
+        return len(numbers) == len(self) and numbers is self.cache.peek((self.layout, "all"))
+
+    # ---- ids
+
+    def number_of(self, text: str) -> int:
+        """The entity with an id, or -1."""
+        keys = self._keys(1)
+        if keys is not None:
+            return keys.number(text)
+        return int(self._look_up(pa.array([text], pa.string()))[0])
+
+    def numbers_of(self, texts: pa.Array) -> Numbers:
+        """The entities with these ids; -1 for those that are not there."""
+        if not len(self) or not len(texts):
+            return np.full(len(texts), ABSENT, dtype=np.int64)
+        if len(texts) > LOOKUP_VALUES_MAX:
+            found = pc.fill_null(pc.index_in(texts, value_set=self.whole(ID)), ABSENT)
+            return self.places.at(found.to_numpy(zero_copy_only=False).astype(np.int64))
+        keys = self._keys(len(texts))
+        if keys is None:
+            return self._look_up(texts)
+        return np.array([keys.number(text) for text in texts.to_pylist()], dtype=np.int64)
+
+    def _look_up(self, texts: pa.Array) -> Numbers:
+        if not len(self):
+            return np.full(len(texts), ABSENT, dtype=np.int64)
+        if len(texts) * len(self) <= _COMPARED_MAX and self.holds(ID):
+            ids = self.whole(ID)
+            found = [pc.index(ids, text).as_py() for text in texts]
+            return self.places.at(np.array(found, dtype=np.int64))
+        rows = self.table.lookup(ID, texts, (ID,), row_id=True)
+        known = dict(zip(rows[ID].to_pylist(), rows[_ROW_ID].to_pylist(), strict=True))
+        return np.array([known.get(text, ABSENT) for text in texts.to_pylist()], dtype=np.int64)
+
+    @property
+    def held_keys(self) -> KeyMap | None:
+        """The key map, if there is one."""
+        return self.cache.peek((self.layout, "keys"))
+
+    def _keys(self, wanted: int) -> KeyMap | None:
+        """The key map, if there is one or it is worth having by now."""
+        found = self.held_keys
+        if found is not None or not len(self) or len(self) > KEY_MAP_ROWS_MAX:
+            return found
+        loose = self.loose_rows(ID, IndexKind.BTREE) * costs.SCANNED_ROW
+        cost = costs.LOOKUP + wanted * costs.LOOKUP_ROW + loose
+        if self.cache.spend((self.layout, "keys"), cost) + cost < len(self) * costs.KEY_ROW:
+            return None
+        family = (self.layout.path, "keys")
+        previous = self.cache.latest(family)
+        return self.cache.get(
+            (self.layout, "keys"),
+            lambda: key_map(self.layout, self.places, self.whole(ID), previous),
+            lambda keys: keys.nbytes,
+            family,
+        )
+
+    def _find_uncovered(self, name: str, kind: IndexKind) -> frozenset[int]:
+        spoilt = self.table.damaged_segments
+        key = (self.layout, self.table.at, "uncovered", self.table.field_ids[name], kind, spoilt)
+        return self.cache.get(
+            key, lambda: frozenset(self.table.uncovered(name, kind)), lambda found: 100 + len(found)
+        )
+
+    def uncovered_fragments(self, name: str, kind: IndexKind) -> tuple[FragmentInfo, ...]:
+        """The fragments that no index of that kind on a column covers."""
+        if not len(self):
+            return ()
+        uncovered = self._find_uncovered(name, kind)
+        return tuple(part for part in self.layout.fragments if part.id in uncovered)
+
+    def loose_rows(self, name: str, kind: IndexKind) -> int:
+        """How many rows no index of that kind on a column covers."""
+        return sum(part.rows for part in self.uncovered_fragments(name, kind))
+
+    def covered(self, name: str, kind: IndexKind) -> bool:
+        """Whether an index of that kind on a column covers every row."""
+        return (
+            len(self) > 0 and name in self.table.field_ids and not self._find_uncovered(name, kind)
+        )
+
+    # ---- properties
+
+    def values(self, name: str, numbers: Numbers) -> pa.Array:
+        """A property of entities; NULL for no entity, and for a property the version does not have."""
+        return self.columns((name,), numbers)[name]
+
+    def columns(self, names: Sequence[str], numbers: Numbers) -> dict[str, pa.Array]:
+        """Several properties of entities; what must be fetched comes in one fetch."""
+        found: dict[str, pa.Array] = {}
+        missing: list[str] = []
+        pick = self._picker(numbers)
+        fields = self.table.field_ids if len(self) else {}
+        for name in dict.fromkeys(names):
+            if name not in fields:
+                found[name] = pa.nulls(len(numbers), self._kind(name))
+            elif (whole := self._ready(name, len(numbers))) is not None:
+                found[name] = pick(whole)
+            else:
+                missing.append(name)
+        return found | self._fetch_rows(missing, numbers) if missing else found
+
+    def _picker(self, numbers: Numbers) -> Callable[[pa.Array], pa.Array]:
+        """How to pick the values of entities from a whole column; their places are found once."""
+        if self._are_all(numbers):
+            return lambda whole: whole
+        if len(numbers) == 1 and (place := self.places.place(int(numbers[0]))) != ABSENT:
+            return lambda whole: whole.slice(place, 1)
+        indices: pa.Array | None = None
+
+        def pick(whole: pa.Array) -> pa.Array:
+            nonlocal indices
+            if indices is None:
+                indices = self.places.indices(numbers)
+            return whole.take(indices)
+
+        return pick
+
+    def matches(self, name: str, *, only_asking: bool = False) -> Matches | None:
+        """Entities by their value of a property in memory, if they are held so or that is worth it by now."""
+        if not len(self) or not self.holds(name) or len(self) > KEY_MAP_ROWS_MAX:
+            return None
+        key = (self.layout, "matches", self.fields.get(name))
+        found: Matches | None = self.cache.peek(key)
+        if found is not None or only_asking:
+            return found
+        cost = len(self) * costs.COMPARED_ROW
+        if self.cache.spend(key, cost) + cost < len(self) * costs.MATCHED_ROW:
+            return None
+        return self.cache.get(
+            key, lambda: matches_of(self.whole(name), self.all), lambda one: one.nbytes
+        )
+
+    def codes(self, name: str, numbers: Numbers) -> Numbers:
+        """Numbers that are equal where a property of entities is; -1 for NULL, and so for no entity."""
+        if not len(self) or len(numbers) * _CODED_PART < len(self) or not self.fits(name):
+            return codes_of(self.values(name, numbers))
+        whole = self.cache.get(
+            (self.layout, "codes", self.fields.get(name)),
+            lambda: codes_of(self.whole(name)).astype(np.int32),
+            lambda codes: int(codes.nbytes),
+        )
+        places = self.places.of(numbers)
+        return np.where(places < 0, ABSENT, whole[np.maximum(places, 0)])
+
+    def _kind(self, name: str) -> pa.DataType:
+        return pa.string() if name in (ID, "src", "dst") else self.declared(name).arrow
+
+    def declared(self, name: str) -> PropertyType:
+        """The declared type of a property."""
+        return self.type.properties[name].type
+
+    def whole(self, name: str) -> pa.Array:
+        """A column of all entities, in their order."""
+        if not len(self):
+            return pa.array([], self._kind(name))
+        if name not in self.table.field_ids:
+            return pa.nulls(len(self), self.declared(name).arrow)
+        key, family = self._column_key(name)
+        previous = self.cache.latest(family)
+        found: CachedColumn = self.cache.get(
+            key,
+            lambda: read_column(
+                self.layout, previous, lambda parts: self._read_column(name, parts)
+            ),
+            lambda column: column.nbytes,
+            family,
+        )
+        return found.values
+
+    def held_column(self, name: str) -> pa.Array | None:
+        """A whole column, if it is in memory."""
+        if not len(self) or name not in self.table.field_ids:
+            return None
+        found: CachedColumn | None = self.cache.peek(self._column_key(name)[0])
+        return None if found is None else found.values
+
+    def holds(self, name: str) -> bool:
+        """Whether a whole column is in memory."""
+        if not len(self) or name not in self.table.field_ids:
+            return True
+        return self.cache.peek(self._column_key(name)[0]) is not None
+
+    def _column_key(self, name: str) -> tuple[Any, Any]:
+        field = self.fields[name]
+        return (self.layout, "column", field), (self.layout.path, "column", field)
+
+    def _read_column(self, name: str, parts: Sequence[FragmentInfo]) -> pa.Array:
+        return column(self.table.read((name,), fragments=[part.id for part in parts]), name)
+
+    def _ready(self, name: str, wanted: int) -> pa.Array | None:
+        """A whole column, if it is held or worth holding by now."""
+        key, _ = self._column_key(name)
+        found: CachedColumn | None = self.cache.peek(key)
+        if found is not None:
+            return found.values
+        cost = costs.TAKE + wanted * costs.TAKE_ROW
+        if self.cache.spend(key, cost) + cost < self.read_cost(name) or not self.fits(name):
+            return None
+        return self.whole(name)
+
+    def read_cost(self, name: str) -> float:
+        """What reading a whole column costs; copying what a previous one has costs a tenth."""
+        row = costs.SCANNED_NUMBER if self._is_fixed(name) else costs.SCANNED_ROW
+        previous: CachedColumn | None = self.cache.latest(self._column_key(name)[1])
+        if previous is None:
+            return row * len(self)
+        known = previous.layout.starts
+        return row * sum(f.rows * (0.1 if f in known else 1.0) for f in self.layout.fragments)
+
+    def _is_fixed(self, name: str) -> bool:
+        kind = self.table.schema.field(name).type
+        return bool(pa.types.is_primitive(kind))
+
+    def fits(self, name: str) -> bool:
+        """Whether a whole column is small enough to be held beside others."""
+        return len(self) * self._width(name) <= self.cache.bytes_max // HELD_PART
+
+    def _width(self, name: str) -> int:
+        kind = self.table.schema.field(name).type
+        if pa.types.is_fixed_size_list(kind):
+            return int(kind.list_size) * 4 + 1
+        if self._is_fixed(name):
+            return 9
+        if len(self) * 64 <= self.cache.bytes_max // HELD_PART // 16:
+            return 64
+        return self.cache.get(
+            (self.layout, "width", self.fields[name]),
+            lambda: int(self.table.read((name,), limit=_WIDTH_ROWS).nbytes // _WIDTH_ROWS) + 1,
+            lambda _: 100,
+        )
+
+    def _fetch_rows(self, names: Sequence[str], numbers: Numbers) -> dict[str, pa.Array]:
+        """Fetch some rows by number; each wanted row once."""
+        present = numbers != ABSENT
+        wanted, places = np.unique(numbers[present], return_inverse=True)
+        rows = self.table.take(pa.array(wanted.astype(np.uint64)), list(names))
+        spread = np.full(len(numbers), ABSENT, dtype=np.int64)
+        spread[present] = places
+        indices = indices_of(spread)
+        return {name: column(rows, name).take(indices) for name in names}
+
+    # ---- ids of entities
+
+    def id_texts(self, numbers: Numbers) -> pa.Array:
+        """The ids of entities; NULL for no entity."""
+        return self.values(ID, numbers)
+
+    def id_ranks(self, numbers: Numbers) -> Numbers:
+        """Numbers that order entities as their ids do; no entity is before all."""
+        if not len(self):
+            return np.full(len(numbers), ABSENT, dtype=np.int64)
+        if len(numbers) * _CODED_PART < len(self) or not self.fits(ID):
+            return np.where(numbers == ABSENT, ABSENT, _rank_texts(self.id_texts(numbers)))
+        places = self.places.of(numbers)
+        ranks = self.cache.get((self.layout, "ranks"), self._ranks, lambda one: int(one.nbytes))
+        return np.where(places < 0, ABSENT, ranks[np.maximum(places, 0)])
+
+    def _ranks(self) -> Numbers:
+        texts = self.whole(ID)
+        if pc.all(pc.less(texts[:-1], texts[1:]), min_count=0).as_py():
+            return count_up(len(texts))
+        return _rank_texts(texts)
+
+
+def _rank_texts(texts: pa.Array) -> Numbers:
+    ranks = pc.rank(texts, tiebreaker="dense")
+    return np.asarray(ranks.to_numpy(zero_copy_only=False).astype(np.int64))

@@ -1,0 +1,79 @@
+"""Key maps: from ids to numbers, for tables whose entities are asked for by id again and again."""
+
+from collections.abc import Sequence
+from dataclasses import field
+
+import pyarrow as pa
+
+from omnigraph.engine.read.columns.layout import Layout
+from omnigraph.engine.read.columns.row_ids import ABSENT
+from omnigraph.engine.read.columns.row_offsets import Places
+from omnigraph.values import dataclass
+
+_ENTRY_BYTES = 130
+"""About what an id and its number take in a dictionary."""
+_RECENT_PART = 8
+"""A map is made anew when more than one in this many of its ids came later."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyMap:
+    """The number of every id of a layout. `recent` ids came after `known`, which earlier maps share."""
+
+    layout: Layout
+    places: Places
+    texts: pa.Array
+    known: dict[str, int]
+    recent: dict[str, int] = field(default_factory=dict)
+    inherited: bool = False
+    """Whether `known` was made for another layout, so that what it says must be checked."""
+
+    @property
+    def nbytes(self) -> int:
+        """How much memory this takes."""
+        return _ENTRY_BYTES * (len(self.recent) + (0 if self.inherited else len(self.known)))
+
+    def number(self, text: str) -> int:
+        """The entity with an id, or -1."""
+        if not self.inherited:
+            return self.known.get(text, ABSENT)
+        return next((n for n in self._candidates(text) if self._is(n, text)), ABSENT)
+
+    def _candidates(self, text: str) -> Sequence[int]:
+        found = self.recent.get(text), self.known.get(text)
+        return [number for number in found if number is not None]
+
+    def _is(self, number: int, text: str) -> bool:
+        place = self.places.place(number)
+        return place != ABSENT and self.texts[place].as_py() == text
+
+
+def key_map(layout: Layout, places: Places, texts: pa.Array, previous: KeyMap | None) -> KeyMap:
+    """Map the ids of a layout; most of the previous map is kept when most of its fragments are."""
+    fresh = _fresh(layout, previous)
+    if previous is None or fresh * _RECENT_PART > layout.rows:
+        known = dict(zip(texts.to_pylist(), places.all().tolist(), strict=True))
+        return KeyMap(layout=layout, places=places, texts=texts, known=known)
+    recent = dict(previous.recent)
+    numbers = places.all()
+    for fragment in layout.fragments:
+        if fragment not in previous.layout.starts:
+            start = layout.starts[fragment]
+            ids = texts.slice(start, fragment.rows).to_pylist()
+            recent |= zip(ids, numbers[start : start + fragment.rows].tolist(), strict=True)
+    return KeyMap(
+        layout=layout,
+        places=places,
+        texts=texts,
+        known=previous.known,
+        recent=recent,
+        inherited=True,
+    )
+
+
+def _fresh(layout: Layout, previous: KeyMap | None) -> int:
+    if previous is None:
+        return layout.rows
+    starts = previous.layout.starts
+    new = sum(fragment.rows for fragment in layout.fragments if fragment not in starts)
+    return new + len(previous.recent)

@@ -1,0 +1,62 @@
+"""Entities as numbers: an entity is the stable row id of its row, and -1 is no entity."""
+
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+Numbers = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+
+Small = npt.NDArray[Any]
+"""Integers in four bytes while they fit, else in eight."""
+
+ABSENT: Final = -1
+_SMALL_MAX: Final = np.iinfo(np.int32).max
+_DIGIT_BITS: Final = 16
+
+
+def no_numbers() -> Numbers:
+    """An empty column of numbers."""
+    return np.empty(0, dtype=np.int64)
+
+
+def indices_of(places: Numbers) -> pa.Array:
+    """Places as take indices; NULL for no place."""
+    absent = places < 0
+    return pa.array(places, mask=absent) if absent.any() else whole_indices(places)
+
+
+def whole_indices(places: Numbers) -> pa.Array:
+    """Places as take indices, none of them absent; nothing is copied or looked at."""
+    dense = np.ascontiguousarray(places, dtype=np.int64)
+    return pa.Array.from_buffers(pa.int64(), len(dense), [None, pa.py_buffer(dense)])
+
+
+def count_up(n: int) -> Numbers:
+    """The numbers from 0 to n - 1."""
+    return np.arange(n, dtype=np.int64)
+
+
+def spread(starts: Numbers, counts: Numbers) -> tuple[Numbers, Numbers]:
+    """Lay out runs after one another: for every element its run, and its place `start + offset`."""
+    rows = np.repeat(count_up(len(counts)), counts)
+    before = np.cumsum(counts) - counts
+    return rows, count_up(len(rows)) + np.repeat(starts - before, counts)
+
+
+def small(numbers: npt.NDArray[Any]) -> Small:
+    """Numbers in as few bytes as they need."""
+    fits = not len(numbers) or int(numbers.max()) <= _SMALL_MAX
+    return numbers.astype(np.int32 if fits else np.int64)
+
+
+def stable_order(keys: Numbers, size: int) -> Numbers:
+    """The stable order of keys below `size`: NumPy sorts short integers by digits, far faster than long ones."""
+    order = np.argsort((keys & 0xFFFF).astype(np.uint16), kind="stable")
+    for shift in range(_DIGIT_BITS, size.bit_length(), _DIGIT_BITS):
+        digits = ((keys >> shift) & 0xFFFF)[order]
+        short = digits.astype(np.uint8 if size >> shift < 256 else np.uint16)
+        order = order[np.argsort(short, kind="stable")]
+    return np.asarray(order, dtype=np.int64)

@@ -1,0 +1,330 @@
+"""Adjacency: the neighbours of every node as compressed rows, walked with NumPy alone."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from enum import StrEnum
+
+import numpy as np
+
+from omnigraph.compile.checked import Direction
+from omnigraph.engine.read.columns.row_ids import (
+    ABSENT,
+    Mask,
+    Numbers,
+    Small,
+    count_up,
+    small,
+    spread,
+    stable_order,
+)
+from omnigraph.engine.read.columns.row_offsets import Places
+from omnigraph.values import dataclass
+
+_KEY_BITS = 62
+"""Two numbers of so many bits together fit in one."""
+_PIECES_MAX = 64
+"""Up to so many numbers are put in by copying what lies between them, which takes a tenth of marking places."""
+
+
+class Each(StrEnum):
+    """What counts as a neighbour."""
+
+    PAIR = "pair"
+    """A node, however many edges lead there; neighbours ascend within a row."""
+    EDGE = "edge"
+    """Every edge, in the order of the table."""
+
+
+@dataclass(frozen=True, slots=True)
+class Walk:
+    """Steps along edges: the place of the source among those asked for, the target, the edge if it counts."""
+
+    rows: Numbers
+    targets: Numbers
+    edges: Numbers | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ends:
+    """Edges by their two ends: where a walk comes from, where it leads."""
+
+    near: Numbers
+    far: Numbers
+    edges: Numbers
+
+    def turned(self, direction: Direction) -> "Ends":
+        """The same edges as a walk in a direction sees them; both ways meet a loop once."""
+        match direction:
+            case Direction.OUT:
+                return self
+            case Direction.IN:
+                return Ends(near=self.far, far=self.near, edges=self.edges)
+            case Direction.BOTH:
+                loose = self.near != self.far
+                return Ends(
+                    near=np.concatenate([self.near, self.far[loose]]),
+                    far=np.concatenate([self.far, self.near[loose]]),
+                    edges=np.concatenate([self.edges, self.edges[loose]]),
+                )
+
+    def keep(self, mask: Mask | Numbers) -> "Ends":
+        """Some of the edges."""
+        return Ends(near=self.near[mask], far=self.far[mask], edges=self.edges[mask])
+
+    @property
+    def nbytes(self) -> int:
+        """How much memory this takes."""
+        return self.near.nbytes + self.far.nbytes + self.edges.nbytes
+
+
+@dataclass(frozen=True, slots=True)
+class Slots:
+    """Consecutive slots for the nodes at the near end; `known` lists them when their numbers are far apart."""
+
+    low: int
+    size: int
+    known: Numbers | None = None
+
+    def of(self, nodes: Numbers) -> Numbers:
+        """The slots of nodes; the one past the end for no node and for a node that is not among them."""
+        if self.known is None:
+            found = nodes - self.low if self.low else nodes
+            outside = (found < 0) | (found >= self.size)
+            return np.where(outside, self.size, found) if outside.any() else found
+        if not self.size:
+            return np.zeros(len(nodes), dtype=np.int64)
+        found = np.minimum(np.searchsorted(self.known, nodes), self.size - 1)
+        return np.where(self.known[found] == nodes, found, self.size)
+
+    def one(self, node: int) -> int:
+        """The slot of one node."""
+        if self.known is None:
+            return node - self.low if self.low <= node < self.low + self.size else self.size
+        return int(self.of(np.array([node], dtype=np.int64))[0])
+
+    def extends(self, other: "Slots") -> bool:
+        """Whether every slot of another is the same slot here."""
+        if self.known is None or other.known is None:
+            return self.known is other.known and self.low == other.low and self.size >= other.size
+        return np.array_equal(self.known[: other.size], other.known)
+
+
+def slots_of(places: Places) -> Slots:
+    """Slots for the nodes of a table version."""
+    if places.is_dense:
+        return Slots(places.low, places.high - places.low + 1)
+    return Slots(0, places.rows, np.sort(places.all()))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Adjacency:
+    """Compressed rows: the neighbours of slot s are `targets[offsets[s]:offsets[s + 1]]`.
+
+    One more slot at the end stands for nodes that have none.
+    """
+
+    slots: Slots
+    offsets: Small
+    targets: Small
+    edges: Small | None = None
+
+    @property
+    def nbytes(self) -> int:
+        """How much memory this takes."""
+        held = (self.offsets, self.targets, self.edges, self.slots.known)
+        return sum(part.nbytes for part in held if part is not None)
+
+    def degrees(self, nodes: Numbers) -> Numbers:
+        """How many neighbours each node has."""
+        slots = self.slots.of(nodes)
+        return np.asarray(self.offsets[slots + 1] - self.offsets[slots], dtype=np.int64)
+
+    def span(self, node: int) -> tuple[int, int]:
+        """Where the neighbours of one node begin and end among all targets."""
+        slot = self.slots.one(node)
+        start, end = self.offsets[slot : slot + 2].tolist()
+        return start, end
+
+    def neighbours(self, node: int) -> Numbers:
+        """The neighbours of one node."""
+        start, end = self.span(node)
+        return self.targets[start:end].astype(np.int64)
+
+    def walk(self, nodes: Numbers) -> Walk:
+        """Step from every node to all its neighbours, in the order of the nodes."""
+        if len(nodes) == 1:
+            slot = self.slots.one(int(nodes[0]))
+            start, end = int(self.offsets[slot]), int(self.offsets[slot + 1])
+            return self._walk(np.zeros(end - start, dtype=np.int64), slice(start, end))
+        slots = self.slots.of(nodes)
+        starts = self.offsets[slots].astype(np.int64)
+        counts = self.offsets[slots + 1] - starts
+        if len(slots) == self.slots.size and np.array_equal(slots, count_up(len(slots))):
+            return self._walk(np.repeat(count_up(len(counts)), counts), slice(None))
+        return self._walk(*spread(starts, counts))
+
+    def _walk(self, rows: Numbers, places: slice | Numbers) -> Walk:
+        edges = None if self.edges is None else self.edges[places].astype(np.int64)
+        return Walk(rows, self.targets[places].astype(np.int64), edges)
+
+    def connected(self, sources: Numbers, targets: Numbers) -> Mask:
+        """Mark the pairs that are neighbours; rows must ascend."""
+        slots = self.slots.of(sources)
+        found = self.position(slots, targets)
+        within = found < self.offsets[slots + 1]
+        if not len(self.targets):
+            return within
+        return np.asarray(within & (self.targets[np.where(within, found, 0)] == targets))
+
+    def position(self, slots: Numbers, targets: Numbers) -> Numbers:
+        """Where each target is, or would be, in its ascending row: a binary search in all rows at once."""
+        low = self.offsets[slots].astype(np.int64)
+        high = self.offsets[slots + 1].astype(np.int64)
+        while (active := low < high).any():
+            middle = (low + high) // 2
+            less = active & (self.targets[np.where(active, middle, 0)] < targets)
+            low = np.where(less, middle + 1, low)
+            high = np.where(active & ~less, middle, high)
+        return low
+
+
+# ---- making
+
+
+def compress(slots: Slots, ends: Ends, each: Each) -> Adjacency:
+    """Group edges by their near end."""
+    match each:
+        case Each.EDGE:
+            found = slots.of(ends.near)
+            order = stable_order(found, slots.size)
+            return Adjacency(
+                slots=slots,
+                offsets=_offsets(found, slots.size),
+                targets=small(ends.far)[order],
+                edges=small(ends.edges)[order],
+            )
+        case Each.PAIR:
+            found, far = _pairs(slots.of(ends.near), ends.far)
+            return Adjacency(slots=slots, offsets=_offsets(found, slots.size), targets=small(far))
+
+
+def group_pairs(slots: Slots, near: Numbers, far: Numbers) -> Adjacency:
+    """Group pairs that differ already; they keep their order, so that only `connected` is not to be asked."""
+    found = slots.of(near)
+    if slots.size > 1:
+        order = stable_order(found, slots.size)
+        found, far = found[order], far[order]
+    return Adjacency(slots=slots, offsets=_offsets(found, slots.size), targets=small(far))
+
+
+def _pairs(found: Numbers, far: Numbers) -> tuple[Numbers, Numbers]:
+    """Pairs in order, each once."""
+    if not len(found):
+        return found, far
+    bits = int(far.max()).bit_length()
+    if int(found.max()).bit_length() + bits > _KEY_BITS:
+        order = np.lexsort((far, found))
+        found, far = found[order], far[order]
+        fresh = (found[1:] != found[:-1]) | (far[1:] != far[:-1])
+        fresh = np.concatenate([[True], fresh])
+        return found[fresh], far[fresh]
+    # Shifts, because dividing millions of numbers takes as long as sorting them.
+    keys = np.sort((found << bits) | far)
+    keys = keys[np.concatenate([[True], keys[1:] != keys[:-1]])]
+    return keys >> bits, keys & ((1 << bits) - 1)
+
+
+def _offsets(found: Numbers, size: int) -> Small:
+    offsets = np.zeros(size + 2, dtype=np.int64)
+    np.cumsum(np.bincount(found, minlength=size)[:size], out=offsets[1:-1])
+    offsets[-1] = offsets[-2]
+    return small(offsets)
+
+
+def add_edges(adjacency: Adjacency, slots: Slots, ends: Ends) -> Adjacency:
+    """Put more edges into an adjacency whose slots the given ones extend."""
+    offsets = np.full(slots.size + 2, adjacency.offsets[-1], dtype=np.int64)
+    offsets[: adjacency.slots.size + 1] = adjacency.offsets[:-1]
+    grown = replace(adjacency, slots=slots, offsets=offsets)
+    if grown.edges is None:
+        return _with_pairs(grown, ends)
+    found = slots.of(ends.near)
+    order = stable_order(found, slots.size)
+    return _insert_pairs(grown, found[order], offsets[found[order] + 1], ends.keep(order))
+
+
+def _with_pairs(grown: Adjacency, ends: Ends) -> Adjacency:
+    fresh = ends.keep(~grown.connected(ends.near, ends.far))
+    found, far = _pairs(grown.slots.of(fresh.near), fresh.far)
+    return _insert_pairs(
+        grown, found, grown.position(found, far), Ends(near=found, far=far, edges=found)
+    )
+
+
+def _insert_pairs(grown: Adjacency, found: Numbers, positions: Numbers, ends: Ends) -> Adjacency:
+    counts = np.bincount(found, minlength=grown.slots.size + 1)
+    offsets = grown.offsets.copy()
+    offsets[1:] += np.cumsum(counts)
+    return Adjacency(
+        slots=grown.slots,
+        offsets=small(offsets),
+        targets=_insert(grown.targets, positions, ends.far),
+        edges=None if grown.edges is None else _insert(grown.edges, positions, ends.edges),
+    )
+
+
+def without(adjacency: Adjacency, ends: Ends) -> Adjacency:
+    """Take edges out of an adjacency: by number where edges count, else the pair, which no other edge connects."""
+    found = adjacency.slots.of(ends.near)
+    if adjacency.edges is None:
+        found, far = _pairs(found, ends.far)
+        places = adjacency.position(found, far)
+    else:
+        found, places = _places_of(adjacency, found, ends.edges)
+    offsets = adjacency.offsets.astype(np.int64)
+    offsets[1:] -= np.cumsum(np.bincount(found, minlength=adjacency.slots.size + 1))
+    return Adjacency(
+        slots=adjacency.slots,
+        offsets=small(offsets),
+        targets=np.delete(adjacency.targets, places),
+        edges=None if adjacency.edges is None else np.delete(adjacency.edges, places),
+    )
+
+
+def _places_of(adjacency: Adjacency, slots: Numbers, edges: Numbers) -> tuple[Numbers, Numbers]:
+    """The rows and places of some edges, which lie in the rows of these slots."""
+    assert adjacency.edges is not None, "only edges that count have a place of their own"
+    rows = np.unique(slots)
+    starts = adjacency.offsets[rows].astype(np.int64)
+    of_row, places = spread(starts, adjacency.offsets[rows + 1] - starts)
+    wanted = np.isin(adjacency.edges[places], edges)
+    return rows[of_row[wanted]], places[wanted]
+
+
+def _insert(values: Small, positions: Numbers, more: Numbers) -> Small:
+    small_more = small(more)
+    wide = (
+        values.astype(small_more.dtype) if small_more.dtype.itemsize > values.itemsize else values
+    )
+    if len(positions) > _PIECES_MAX:
+        return np.insert(wide, positions, small_more)
+    parts: list[Small] = [wide[: positions[0]]] if len(positions) else [wide]
+    for number, start in enumerate(positions):
+        end = positions[number + 1] if number + 1 < len(positions) else len(wide)
+        parts += [small_more[number : number + 1], wide[start:end]]
+    return np.concatenate(parts, dtype=wide.dtype)
+
+
+def join_ends(parts: Sequence[Ends]) -> Ends:
+    """Edges after one another."""
+    return Ends(
+        near=np.concatenate([one.near for one in parts]),
+        far=np.concatenate([one.far for one in parts]),
+        edges=np.concatenate([one.edges for one in parts]),
+    )
+
+
+def drop_dangling(ends: Ends) -> tuple[Ends, bool]:
+    """The edges whose two ends are there, and whether some are not."""
+    whole = (ends.near != ABSENT) & (ends.far != ABSENT)
+    return (ends, False) if whole.all() else (ends.keep(whole), True)

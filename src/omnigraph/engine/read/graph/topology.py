@@ -1,0 +1,352 @@
+"""Topology: one edge table with the nodes at both ends, and the adjacencies that are made from it."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.commit.changes import column
+from omnigraph.compile.checked import Direction
+from omnigraph.engine.read import costs
+from omnigraph.engine.read.columns.cached_column import CachedColumn
+from omnigraph.engine.read.columns.entities import ID, Entities
+from omnigraph.engine.read.columns.layout import Layout
+from omnigraph.engine.read.columns.row_ids import ABSENT, Mask, Numbers, indices_of
+from omnigraph.engine.read.columns.row_offsets import Places
+from omnigraph.engine.read.graph.adjacency import (
+    Adjacency,
+    Each,
+    Ends,
+    Slots,
+    add_edges,
+    compress,
+    drop_dangling,
+    join_ends,
+    slots_of,
+    without,
+)
+from omnigraph.engine.read.renamed import RenamedTable
+from omnigraph.errors import NotFoundError
+from omnigraph.limits import LOOKUP_VALUES_MAX
+from omnigraph.manifest.snapshot import Entry
+from omnigraph.storage.tables import FragmentInfo, IndexKind, Offsets, Table
+from omnigraph.values import dataclass
+
+Fragments = tuple[FragmentInfo, ...]
+
+SOURCE, TARGET = "src", "dst"
+_ROW_ID = "_rowid"
+_PATCH_PART = 16
+"""What is there is changed while the edges that came or moved are fewer than one in this many of it."""
+
+
+_GONE_MAX = 1_000
+"""Edges that are taken out one by one; more of them, and all are read again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kept:
+    """An adjacency and what it was made from; `dangling` when an edge had an end that was not there.
+
+    `entry` is a version of the edge table with the layout `edges`.
+    """
+
+    adjacency: Adjacency
+    entry: Entry | None
+    edges: Layout
+    sources: Layout
+    targets: Layout
+    dangling: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """Fragments that went, that came, and that only lost rows, before and after."""
+
+    lost: Fragments
+    fresh: Fragments
+    thinned: tuple[tuple[FragmentInfo, FragmentInfo], ...]
+
+    @property
+    def gone(self) -> int:
+        """How many rows were marked as deleted."""
+        return sum(new.deleted_rows - old.deleted_rows for old, new in self.thinned)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Topology:
+    """One edge table; each adjacency is made when it is first walked."""
+
+    edges: Entities
+    sources: Entities
+    targets: Entities
+
+    def adjacency(self, direction: Direction, each: Each) -> Adjacency:
+        """The neighbours of all nodes in a direction."""
+        key, family = self._names(direction, each)
+        held: Kept | None = self.edges.cache.peek(key)
+        if held is not None:
+            return held.adjacency
+        previous = self.edges.cache.latest(family)
+        kept: Kept = self.edges.cache.get(
+            key,
+            lambda: self._patch(previous, direction, each) or self._built(direction, each),
+            lambda one: one.adjacency.nbytes,
+            family,
+        )
+        return kept.adjacency
+
+    def held(self, direction: Direction, each: Each) -> Adjacency | None:
+        """The neighbours of all nodes in a direction, if they are in memory."""
+        found: Kept | None = self.edges.cache.peek(self._names(direction, each)[0])
+        return None if found is None else found.adjacency
+
+    def is_near(self, direction: Direction, each: Each) -> bool:
+        """Whether an adjacency is in memory, or one that it differs little from."""
+        key, family = self._names(direction, each)
+        if self.edges.cache.peek(key) is not None:
+            return True
+        previous = self.edges.cache.latest(family)
+        return previous is not None and self._can_patch(previous)
+
+    def _names(self, direction: Direction, each: Each) -> tuple[object, object]:
+        kind = ("adjacency", direction, each)
+        layouts = (self.edges.layout, self.sources.layout, self.targets.layout)
+        return (*layouts, *kind), (self.edges.layout.path, *kind)
+
+    # ---- from the whole table
+
+    def _built(self, direction: Direction, each: Each) -> Kept:
+        ends, dangling = self._whole()
+        return self._keep(compress(self._slots(direction), ends.turned(direction), each), dangling)
+
+    def _whole(self) -> tuple[Ends, bool]:
+        """All edges by their ends; kept for a while, because the other direction may be walked next."""
+        layouts = (self.edges.layout, self.sources.layout, self.targets.layout)
+        return self.edges.cache.get(
+            (*layouts, "ends"),
+            lambda: drop_dangling(self._ends(self.edges.layout.fragments)),
+            lambda found: found[0].nbytes,
+        )
+
+    def _keep(self, adjacency: Adjacency, dangling: bool) -> Kept:
+        return Kept(
+            adjacency=adjacency,
+            entry=self.edges.entry,
+            edges=self.edges.layout,
+            sources=self.sources.layout,
+            targets=self.targets.layout,
+            dangling=dangling,
+        )
+
+    def _slots(self, direction: Direction) -> Slots:
+        return slots_of(self.near(direction).places)
+
+    def near(self, direction: Direction) -> Entities:
+        """The nodes a walk in a direction comes from."""
+        return self.targets if direction is Direction.IN else self.sources
+
+    def far(self, direction: Direction) -> Entities:
+        """The nodes a walk in a direction leads to."""
+        return self.sources if direction is Direction.IN else self.targets
+
+    def _ends(self, fragments: Fragments) -> Ends:
+        if not fragments:
+            nothing = np.empty(0, dtype=np.int64)
+            return Ends(near=nothing, far=nothing, edges=nothing)
+        return self._read(self.edges.table, fragments)
+
+    def _read(self, table: Table | RenamedTable, fragments: Fragments) -> Ends:
+        parts = [fragment.id for fragment in fragments]
+        rows = table.read((SOURCE, TARGET), row_id=True, fragments=parts)
+        edges = column(rows, _ROW_ID).to_numpy(zero_copy_only=False).astype(np.int64)
+        near, far = column(rows, SOURCE), column(rows, TARGET)
+        if len(edges) <= LOOKUP_VALUES_MAX:
+            return Ends(
+                near=self.sources.numbers_of(near), far=self.targets.numbers_of(far), edges=edges
+            )
+        with ThreadPoolExecutor(1) as both:
+            sources = both.submit(self.sources.numbers_of, near)
+            targets = self.targets.numbers_of(far)
+            return Ends(near=sources.result(), far=targets, edges=edges)
+
+    # ---- from the adjacency of an earlier version
+
+    def _patch(self, previous: Kept | None, direction: Direction, each: Each) -> Kept | None:
+        if previous is None or not self._can_patch(previous):
+            return None
+        slots, adjacency = self._slots(direction), previous.adjacency
+        if not slots.extends(adjacency.slots):
+            return None
+        try:
+            more, gone = self._find_moved_edges(
+                previous, _change(previous.edges, self.edges.layout)
+            )
+        except NotFoundError:
+            # Cleanup has removed the version that would tell.
+            return None
+        if len(gone.edges):
+            adjacency = self._without(adjacency, gone, direction, each)
+        whole, dangling = drop_dangling(more)
+        if len(whole.edges) or slots.size != adjacency.slots.size:
+            adjacency = add_edges(adjacency, slots, whole.turned(direction))
+        return self._keep(adjacency, dangling)
+
+    def _can_patch(self, previous: Kept) -> bool:
+        """Whether little changed: few edges came, went, or were written to other fragments."""
+        change = _change(previous.edges, self.edges.layout)
+        moved = sum(fragment.rows for fragment in (*change.lost, *change.fresh))
+        return (
+            not previous.dangling
+            and moved * _PATCH_PART <= self.edges.layout.rows
+            and change.gone <= _GONE_MAX
+            and keeps(self.sources, previous.sources)
+            and keeps(self.targets, previous.targets)
+        )
+
+    def _find_moved_edges(self, previous: Kept, change: Change) -> tuple[Ends, Ends]:
+        """The edges that came, and those that went; what was only written elsewhere did neither.
+
+        A compaction writes edges again as they were; they keep their numbers.
+        """
+        fresh = self._ends(change.fresh)
+        if not change.lost:
+            return fresh, self._find_deleted_edges(previous, change)
+        assert previous.entry is not None, "fragments are of a table that is there"
+        before = self._read(self.edges.tables.open(previous.entry.at), change.lost)
+        gone = before.keep(~_among(before, fresh))
+        return fresh.keep(~_among(fresh, before)), join_ends(
+            [gone, self._find_deleted_edges(previous, change)]
+        )
+
+    def _find_deleted_edges(self, previous: Kept, change: Change) -> Ends:
+        """The edges that were marked as deleted since, as they were."""
+        if not change.thinned:
+            return self._ends(())
+        before = Entities(self.edges.type, previous.entry, self.edges.tables, self.edges.cache)
+        numbers = [one.id for one, _ in change.thinned]
+        then, now = before.table.deleted(numbers), self.edges.table.deleted(numbers)
+        places = [
+            before.layout.starts[old] + _live(np.setdiff1d(now[old.id], then[old.id]), then[old.id])
+            for old, _ in change.thinned
+        ]
+        edges = before.places.at(np.concatenate(places))
+        rows = before.table.take(pa.array(edges.astype(np.uint64)), (SOURCE, TARGET))
+        return Ends(
+            near=self.sources.numbers_of(column(rows, SOURCE)),
+            far=self.targets.numbers_of(column(rows, TARGET)),
+            edges=edges,
+        )
+
+    def _without(
+        self, adjacency: Adjacency, gone: Ends, direction: Direction, each: Each
+    ) -> Adjacency:
+        """Take edges out; a pair stays while another edge connects it."""
+        ends = gone.turned(direction)
+        if each is Each.PAIR:
+            still = self.local(ends.near, direction, Each.PAIR)
+            ends = ends.keep(~still.connected(ends.near, ends.far))
+        return without(adjacency, ends)
+
+    # ---- for a few nodes only
+
+    def hop_cost(self, nodes: int, direction: Direction) -> float:
+        """What a hop from some nodes through the indexes may cost, where no index covers a row included."""
+        edges = nodes * len(self.edges) // max(len(self.near(direction)), 1)
+        ways = _split_directions(direction)
+        loose = sum(self.edges.loose_rows(_name(one), IndexKind.BTREE) for one in ways)
+        return len(ways) * costs.hop(edges, len(self.edges)) + loose * costs.SCANNED_ROW
+
+    def local(self, nodes: Numbers, direction: Direction, each: Each) -> Adjacency:
+        """The neighbours of some nodes, found through the indexes of the edge table."""
+        known = np.unique(nodes[nodes != ABSENT])
+        slots = Slots(0, len(known), known)
+        parts = [self._edges_of(known, one) for one in _split_directions(direction)]
+        ends, _ = drop_dangling(_both_ways(parts))
+        return compress(slots, ends, each)
+
+    def _edges_of(self, known: Numbers, direction: Direction) -> Ends:
+        name, other = _name(direction), _name(_TURNED[direction])
+        texts = self.near(direction).id_texts(known)
+        if not len(self.edges) or not len(known):
+            nothing = np.empty(0, dtype=np.int64)
+            return Ends(near=nothing, far=nothing, edges=nothing)
+        rows = self.edges.table.lookup(name, texts, (SOURCE, TARGET), row_id=True)
+        places = pc.index_in(column(rows, name), value_set=texts).to_numpy(zero_copy_only=False)
+        return Ends(
+            near=known[places.astype(np.int64)],
+            far=self.far(direction).numbers_of(column(rows, other)),
+            edges=column(rows, _ROW_ID).to_numpy(zero_copy_only=False).astype(np.int64),
+        )
+
+
+_TURNED = {Direction.OUT: Direction.IN, Direction.IN: Direction.OUT}
+
+
+def _among(some: Ends, others: Ends) -> Mask:
+    """Mark the edges that are among others, by number and with the same ends."""
+    if not len(some.edges) or not len(others.edges):
+        return np.zeros(len(some.edges), dtype=bool)
+    order = np.argsort(others.edges, kind="stable")
+    places = np.searchsorted(others.edges, some.edges, sorter=order)
+    found = others.keep(order[np.minimum(places, len(order) - 1)])
+    same = (found.near == some.near) & (found.far == some.far)
+    return np.asarray(same & (found.edges == some.edges))
+
+
+def _live(offsets: Offsets, deleted: Offsets) -> Numbers:
+    """The places of rows among those that are not deleted."""
+    return np.asarray(offsets - np.searchsorted(deleted, offsets), dtype=np.int64)
+
+
+def _change(before: Layout, now: Layout) -> Change:
+    """What fragments tell of the way from one layout to another."""
+    lost = [one for one in before.fragments if one not in now.starts]
+    fresh = {(one.id, one.files): one for one in now.fragments if one not in before.starts}
+    pairs = [(one, fresh.get((one.id, one.files))) for one in lost]
+    thinned = tuple(
+        (old, new) for old, new in pairs if new is not None and new.deleted_rows > old.deleted_rows
+    )
+    kept = {new for _, new in thinned}
+    return Change(
+        lost=tuple(old for old, new in pairs if new not in kept or new is None),
+        fresh=tuple(one for one in fresh.values() if one not in kept),
+        thinned=thinned,
+    )
+
+
+def _name(direction: Direction) -> str:
+    return TARGET if direction is Direction.IN else SOURCE
+
+
+def _split_directions(direction: Direction) -> tuple[Direction, ...]:
+    return (Direction.OUT, Direction.IN) if direction is Direction.BOTH else (direction,)
+
+
+def _both_ways(parts: list[Ends]) -> Ends:
+    """Edges found from both ends; a loop is met once."""
+    if len(parts) == 1:
+        return parts[0]
+    out, back = parts
+    return join_ends([out, back.keep(back.near != back.far)])
+
+
+def keeps(nodes: Entities, before: Layout) -> bool:
+    """Whether every node of an earlier layout is still there, with the number and the id it had."""
+    now = nodes.layout
+    gone = [fragment for fragment in before.fragments if fragment not in now.starts]
+    if not gone:
+        return True
+    places: Places | None = nodes.cache.peek((before, "places"))
+    ids: CachedColumn | None = nodes.cache.peek((before, "column", nodes.fields[ID]))
+    if places is None or ids is None:
+        return False
+    spots = np.concatenate(
+        [np.arange(before.starts[f], before.starts[f] + f.rows, dtype=np.int64) for f in gone]
+    )
+    found = nodes.places.of(places.at(spots))
+    if (found == ABSENT).any():
+        return False
+    same = pc.equal(ids.values.take(indices_of(spots)), nodes.whole(ID).take(indices_of(found)))
+    return bool(pc.all(same, min_count=0).as_py())

@@ -1,0 +1,204 @@
+"""Walking edges: from rows of bindings to rows with more variables, or to fewer rows."""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from omnigraph.compile.plan.operators import Expand, Multiplicity
+from omnigraph.engine.cached.traversal import Mode
+from omnigraph.engine.read import costs
+from omnigraph.engine.read.bindings import Bindings, weights_of
+from omnigraph.engine.read.columns.row_ids import Numbers, count_up, no_numbers
+from omnigraph.engine.read.graph.adjacency import Adjacency, Each
+from omnigraph.engine.read.graph.reach import reach, reach_block
+from omnigraph.engine.read.graph.topology import Topology
+from omnigraph.engine.read.reader import Reader
+from omnigraph.limits import MORSEL_ROWS
+
+_MERGE_ROWS = 4_096
+"""Fewer rows are not worth merging."""
+_MERGE_SPARSE = 4
+"""Equal numbers are merged by counting when they lie within this many times their count."""
+_EXACT_MAX = 2**53
+"""Counting adds in floats, which are exact up to here."""
+
+
+def expand(operator: Expand, bindings: Bindings, reader: Reader) -> Iterator[Bindings]:
+    """Walk one operator's edges; large results come in several tables."""
+    if not bindings.rows:
+        yield _nothing(operator, bindings)
+        return
+    topology = reader.opened.topology(operator.edge)
+    each = Each.PAIR if operator.edge_variable is None else Each.EDGE
+    for part, adjacency in _adjacencies(operator, topology, each, bindings, reader):
+        for block in _blocks(operator, adjacency, part):
+            yield _merge_equal_rows(operator, _walk_edges(operator, adjacency, block))
+
+
+def _nothing(operator: Expand, bindings: Bindings) -> Bindings:
+    rows = bindings.only(operator.keep)
+    for name in operator.binds:
+        if operator.keep is None or name in operator.keep:
+            rows = rows.with_column(name, no_numbers())
+    return rows
+
+
+# ---- which adjacency
+
+
+def _adjacencies(
+    operator: Expand, topology: Topology, each: Each, bindings: Bindings, reader: Reader
+) -> Iterator[tuple[Bindings, Adjacency]]:
+    """The neighbours of the sources at any of the wanted distances."""
+
+    def step(nodes: Numbers) -> Adjacency:
+        if reader.traversal.mode is not Mode.INDEXED:
+            held = topology.held(operator.direction, each)
+            if held is not None:
+                reader.note("adjacency in memory")
+                return held
+        if _is_indexed(operator, topology, each, len(nodes), reader):
+            reader.note("index hops")
+            return topology.local(nodes, operator.direction, each)
+        reader.note("adjacency in memory")
+        return topology.adjacency(operator.direction, each)
+
+    sources = bindings.columns[operator.source]
+    if operator.high == 1 and operator.low <= 1:
+        yield bindings, step(sources)
+        return
+    size = reach_block(topology.near(operator.direction))
+    for start in range(0, max(bindings.rows, 1), size):
+        part = bindings.slice(start, start + size)
+        known = np.unique(part.columns[operator.source])
+        yield part, reach(step, known, operator.low, operator.high, ordered=operator.closes)
+
+
+def _is_indexed(
+    operator: Expand, topology: Topology, each: Each, frontier: int, reader: Reader
+) -> bool:
+    """Whether to ask the indexes of the edge table instead of having all its edges in memory."""
+    match reader.traversal.mode:
+        case Mode.CSR:
+            return False
+        case Mode.INDEXED:
+            return True
+        case Mode.AUTO:
+            pass
+    if frontier > reader.traversal.frontier_max or operator.high > reader.traversal.hops_max:
+        return False
+    if topology.is_near(operator.direction, each):
+        return False
+    cost = topology.hop_cost(frontier, operator.direction)
+    key = (topology.edges.layout, "hops", operator.direction, each)
+    spent = topology.edges.cache.spend(key, cost)
+    return spent + cost < len(topology.edges) * costs.EDGE_ROW
+
+
+def hop_note(operator: Expand, reader: Reader) -> str:
+    """Say how the first hop would be walked from a single node."""
+    topology = reader.opened.topology(operator.edge)
+    each = Each.PAIR if operator.edge_variable is None else Each.EDGE
+    if reader.traversal.mode is Mode.INDEXED:
+        return "index hops"
+    if reader.traversal.mode is Mode.CSR or topology.is_near(operator.direction, each):
+        return "adjacency in memory"
+    if topology.hop_cost(1, operator.direction) < len(topology.edges) * costs.EDGE_ROW:
+        return f"index hops from up to {reader.traversal.frontier_max} nodes, else adjacency"
+    return "adjacency, to be read"
+
+
+# ---- walking
+
+
+def _blocks(operator: Expand, adjacency: Adjacency, bindings: Bindings) -> Iterator[Bindings]:
+    """Parts of the rows that walk to about as many rows as should be in flight."""
+    if bindings.rows <= 1 or not _multiplies(operator):
+        yield bindings
+        return
+    ends = np.cumsum(adjacency.degrees(bindings.columns[operator.source]))
+    if ends[-1] <= MORSEL_ROWS:
+        yield bindings
+        return
+    blocks = ends // MORSEL_ROWS
+    starts = np.flatnonzero(np.concatenate([[True], blocks[1:] != blocks[:-1]]))
+    for start, end in zip(starts, [*starts[1:], bindings.rows], strict=True):
+        yield bindings.slice(int(start), int(end))
+
+
+def _multiplies(operator: Expand) -> bool:
+    """Whether a row may become many."""
+    if operator.edge_variable is not None:
+        return True
+    unseen = operator.keep is not None and operator.target not in operator.keep
+    return not operator.closes and not (unseen and operator.multiplicity is not Multiplicity.EACH)
+
+
+def _walk_edges(operator: Expand, adjacency: Adjacency, bindings: Bindings) -> Bindings:
+    sources = bindings.columns[operator.source]
+    if operator.edge_variable is not None:
+        return _by_edge(operator, adjacency, bindings)
+    if operator.closes:
+        targets = bindings.columns[operator.target]
+        return bindings.keep(adjacency.connected(sources, targets)).only(operator.keep)
+    if operator.keep is not None and operator.target not in operator.keep:
+        return _count_matches(operator, adjacency.degrees(sources), bindings.only(operator.keep))
+    walk = adjacency.walk(sources)
+    rest = bindings.only(operator.keep)
+    return rest.take(walk.rows).with_column(operator.target, walk.targets)
+
+
+def _count_matches(operator: Expand, degrees: Numbers, bindings: Bindings) -> Bindings:
+    """Rows whose target nobody looks at: its number of matches is all there is to it."""
+    match operator.multiplicity:
+        case Multiplicity.ANY:
+            return bindings.keep(degrees > 0)
+        case Multiplicity.COUNTED:
+            some = degrees > 0
+            return bindings.keep(some).weighted(degrees[some])
+        case Multiplicity.EACH:
+            return bindings.take(np.repeat(count_up(bindings.rows), degrees))
+
+
+def _by_edge(operator: Expand, adjacency: Adjacency, bindings: Bindings) -> Bindings:
+    walk = adjacency.walk(bindings.columns[operator.source])
+    rows, targets, edges = walk.rows, walk.targets, walk.edges
+    assert operator.edge_variable is not None
+    assert edges is not None
+    if operator.closes:
+        same = targets == bindings.columns[operator.target][rows]
+        rows, targets, edges = rows[same], targets[same], edges[same]
+    walked = bindings.only(operator.keep).take(rows)
+    fresh = {operator.edge_variable: edges} if operator.closes else {
+        operator.target: targets,
+        operator.edge_variable: edges,
+    }  # fmt: skip
+    for name, numbers in fresh.items():
+        if operator.keep is None or name in operator.keep:
+            walked = walked.with_column(name, numbers)
+    return walked
+
+
+# ---- rows that only count
+
+
+def _merge_equal_rows(operator: Expand, rows: Bindings) -> Bindings:
+    """One row with a weight for equal rows, where only their number matters and there are many."""
+    if operator.multiplicity is Multiplicity.EACH or rows.rows < _MERGE_ROWS:
+        return rows
+    if not rows.columns:
+        weight = 1 if operator.multiplicity is Multiplicity.ANY else rows.total
+        return Bindings({}, 1, np.array([weight], dtype=np.int64))
+    if len(rows.columns) > 1:
+        return rows
+    ((name, numbers),) = rows.columns.items()
+    if bool((numbers[1:] > numbers[:-1]).all()):
+        return rows
+    low = int(numbers.min())
+    if int(numbers.max()) - low > _MERGE_SPARSE * rows.rows or rows.total > _EXACT_MAX:
+        return rows
+    counts = np.bincount(numbers - low, weights_of(rows) if rows.weights is not None else None)
+    found = np.flatnonzero(counts)
+    if operator.multiplicity is Multiplicity.ANY:
+        return Bindings({name: found + low}, len(found))
+    return Bindings({name: found + low}, len(found), counts[found].astype(np.int64))

@@ -1,0 +1,229 @@
+"""Groups: rows that agree on their keys, counted, added up and compared."""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.compile.checked import EntityRef, PropertyRef
+from omnigraph.compile.plan.operators import Group, Output, Tally, variables_in
+from omnigraph.engine.read.bindings import Bindings, concat
+from omnigraph.engine.read.columns.encode import codes_of
+from omnigraph.engine.read.columns.row_ids import Numbers, count_up, no_numbers
+from omnigraph.engine.read.operators.rows import Groups, value_column
+from omnigraph.engine.read.reader import Reader
+from omnigraph.values import dataclass
+
+_INTEGER_SUM_MAX = 2.0**62
+"""Sums of integers are exact while they are surely below this; beyond it they are added as floats."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Partial:
+    """Groups of some of the rows: one binding of each, and per tally a count and a value so far."""
+
+    samples: Bindings
+    counts: dict[str, Numbers]
+    values: dict[str, pa.Array]
+
+
+def group(operator: Group, tables: Iterable[Bindings], reader: Reader) -> Groups:
+    """Form groups over all tables; each is reduced to its groups before the next one is asked for."""
+    partials = [_partial(operator, rows, reader) for rows in tables]
+    whole = partials[0] if len(partials) == 1 else _combine_partials(operator, partials, reader)
+    return Groups(
+        samples=whole.samples,
+        keys={key.name: key.expr for key in operator.keys},  # type: ignore[misc]
+        tallies={tally.name: _finish_tally(tally, whole) for tally in operator.tallies},
+    )
+
+
+def _partial(operator: Group, rows: Bindings, reader: Reader) -> Partial:
+    codes, samples = _assign_groups(operator.keys, rows, reader)
+    counts: dict[str, Numbers] = {}
+    values: dict[str, pa.Array] = {}
+    weights = rows.weights
+    for tally in operator.tallies:
+        if tally.argument is None and not operator.keys:
+            counts[tally.name] = np.array([rows.total], dtype=np.int64)
+            continue
+        if tally.argument is None:
+            counts[tally.name] = _sum_weights(codes, weights, samples.rows)
+            continue
+        found = value_column(tally.argument, rows, reader)
+        state = _tally_values(tally, found, codes, weights, samples.rows)
+        counts[tally.name], values[tally.name] = state
+    return Partial(samples=samples, counts=counts, values=values)
+
+
+# ---- which rows are together
+
+
+def _assign_groups(
+    keys: Sequence[Output], rows: Bindings, reader: Reader
+) -> tuple[Numbers | None, Bindings]:
+    """The group of every row, and one row of every group; None when each row is a group of its own."""
+    if not keys:
+        return np.zeros(rows.rows, dtype=np.int64), Bindings({}, 1)
+    wanted = frozenset[str]().union(*(variables_in(key.expr) for key in keys))
+    narrow = Bindings({name: rows.columns[name] for name in sorted(wanted)}, rows.rows)
+    columns = list(_key_codes(keys, rows, reader))
+    if len(columns) == 1 and bool((columns[0][1:] > columns[0][:-1]).all()):
+        return None, narrow
+    codes, firsts = _combine_codes(columns, rows.rows)
+    return codes, narrow.take(firsts)
+
+
+def _key_codes(keys: Sequence[Output], rows: Bindings, reader: Reader) -> Iterator[Numbers]:
+    """Numbers that are equal where a key is; an entity that is a key decides all its properties."""
+    entities = {key.expr.variable for key in keys if isinstance(key.expr, EntityRef)}
+    for name in sorted(entities):
+        yield rows.columns[name]
+    for key in keys:
+        match key.expr:
+            case EntityRef():
+                continue
+            case PropertyRef(variable=variable, property=name):
+                if variable not in entities:
+                    yield reader.entities(variable).codes(name, rows.columns[variable])
+            case _:
+                yield codes_of(value_column(key.expr, rows, reader))
+
+
+def _combine_codes(columns: Sequence[Numbers], rows: int) -> tuple[Numbers, Numbers]:
+    """One dense code per row, and the first row of every code."""
+    found = _dense(columns[0])
+    for column in columns[1:]:
+        more = _dense(column)
+        width = int(more.max()) + 1 if rows else 1
+        found = _dense(found * width + more)
+    firsts = np.full(int(found.max()) + 1 if rows else 0, rows, dtype=np.int64)
+    # The last write wins, so that writing backwards leaves the first row of each code.
+    firsts[found[::-1]] = count_up(rows)[::-1]
+    return found, firsts
+
+
+def _dense(codes: Numbers) -> Numbers:
+    """Codes without gaps, in the same order."""
+    if not len(codes):
+        return codes
+    low, high = int(codes.min()), int(codes.max())
+    if high - low > 4 * len(codes) + 1024:
+        return np.unique(codes, return_inverse=True)[1].astype(np.int64)
+    used = np.zeros(high - low + 1, dtype=np.int64)
+    used[codes - low] = 1
+    return np.asarray((np.cumsum(used) - 1)[codes - low])
+
+
+# ---- tallies
+
+
+def _sum_weights(codes: Numbers | None, weights: Numbers | None, groups: int) -> Numbers:
+    """The weight of every group."""
+    if codes is None:
+        return np.ones(groups, dtype=np.int64) if weights is None else weights
+    if weights is None:
+        return np.bincount(codes, minlength=groups).astype(np.int64)
+    found = np.zeros(groups, dtype=np.int64)
+    np.add.at(found, codes, weights)
+    return found
+
+
+def _tally_values(
+    tally: Tally, values: pa.Array, codes: Numbers | None, weights: Numbers | None, groups: int
+) -> tuple[Numbers, pa.Array]:
+    """How many values each group has, and what became of them."""
+    if codes is None:
+        codes = count_up(groups)
+    if values.null_count:
+        present = pc.is_valid(values).to_numpy(zero_copy_only=False)
+        codes, values = codes[present], values.drop_null()
+        weights = None if weights is None else weights[present]
+    counts = _sum_weights(codes, weights, groups)
+    match tally.function:
+        case "count":
+            return counts, pa.nulls(groups)
+        case "sum" | "avg":
+            return counts, _sum_values(values, codes, weights, groups)
+        case "min" | "max":
+            return counts, _extreme(tally.function, values, codes, groups)
+
+
+def _sum_values(values: pa.Array, codes: Numbers, weights: Numbers | None, groups: int) -> pa.Array:
+    numbers = values.to_numpy(zero_copy_only=False)
+    if pa.types.is_integer(values.type) and _is_small(numbers, weights):
+        exact = numbers.astype(np.int64) * (1 if weights is None else weights)
+        totals = np.zeros(groups, dtype=np.int64)
+        np.add.at(totals, codes, exact)
+        return pa.array(totals)
+    floats = numbers.astype(np.float64) * (1 if weights is None else weights)
+    return pa.array(np.bincount(codes, floats, minlength=groups))
+
+
+def _is_small(numbers: np.ndarray, weights: Numbers | None) -> bool:
+    if not len(numbers):
+        return True
+    largest = max(abs(int(numbers.max())), abs(int(numbers.min())))
+    total = len(numbers) if weights is None else int(weights.sum())
+    return float(largest) * total < _INTEGER_SUM_MAX
+
+
+def _extreme(function: str, values: pa.Array, codes: Numbers, groups: int) -> pa.Array:
+    grouped = pa.table({"g": pa.array(codes), "v": values}).group_by("g")
+    found = grouped.aggregate([("v", function)]).combine_chunks()
+    places = np.full(groups, -1, dtype=np.int64)
+    places[found["g"].to_numpy()] = count_up(found.num_rows)
+    column = found[f"v_{function}"]
+    best = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], values.type)
+    return best.take(pa.array(places, mask=places < 0))
+
+
+# ---- several tables
+
+
+def _combine_partials(operator: Group, partials: Sequence[Partial], reader: Reader) -> Partial:
+    """Groups of groups: counts and sums are added, extremes compared."""
+    if not partials:
+        return _partial(operator, _nothing(operator), reader)
+    samples = concat([one.samples for one in partials])
+    codes, firsts = _assign_groups(operator.keys, samples, reader)
+    counts: dict[str, Numbers] = {}
+    values: dict[str, pa.Array] = {}
+    for tally in operator.tallies:
+        name = tally.name
+        counts[name] = _sum_weights(
+            codes, np.concatenate([one.counts[name] for one in partials]), firsts.rows
+        )
+        if tally.argument is not None:
+            parts = _same_type([one.values[name] for one in partials])
+            values[name] = _tally_values(tally, pa.concat_arrays(parts), codes, None, firsts.rows)[
+                1
+            ]
+    return Partial(samples=firsts, counts=counts, values=values)
+
+
+def _nothing(operator: Group) -> Bindings:
+    read = (variables_in(key.expr) for key in operator.keys)
+    more = (variables_in(one.argument) for one in operator.tallies if one.argument is not None)
+    names = frozenset[str]().union(*read, *more)
+    return Bindings({name: no_numbers() for name in names}, 0)
+
+
+def _same_type(parts: list[pa.Array]) -> list[pa.Array]:
+    if len({part.type for part in parts}) == 1:
+        return parts
+    return [part.cast(pa.float64(), safe=False) for part in parts]
+
+
+def _finish_tally(tally: Tally, whole: Partial) -> pa.Array:
+    counts = whole.counts[tally.name]
+    if tally.function == "count":
+        return pa.array(counts)
+    values = whole.values[tally.name]
+    if tally.function in ("min", "max"):
+        return values.cast(tally.type.arrow)
+    totals = values.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+    if tally.function == "avg":
+        totals = np.divide(totals, counts, out=np.zeros(len(counts)), where=counts > 0)
+    return pa.array(totals, pa.float64(), mask=counts == 0)

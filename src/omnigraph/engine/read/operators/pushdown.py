@@ -1,0 +1,162 @@
+"""Tests as filters that storage understands: SQL text with literals of exactly the column's type."""
+
+import math
+from collections.abc import Callable, Sequence
+from datetime import date, datetime
+from typing import assert_never
+
+from omnigraph.catalog.types import FLOATS, PropertyType, Scalar
+from omnigraph.catalog.values import epoch_milliseconds
+from omnigraph.compile.checked import (
+    AllOf,
+    Among,
+    AnyOf,
+    Compare,
+    Const,
+    EntityRef,
+    IsNull,
+    Not,
+    Now,
+    ParamRef,
+    PropertyRef,
+    TextMatch,
+)
+from omnigraph.compile.coerce import Either, Exact, Settled, coerce, coerce_choices
+from omnigraph.compile.plan.algebra import FLIPPED, Always, Test
+from omnigraph.language.query.tree import Comparison
+
+Value = Callable[[Const | ParamRef | Now], object]
+Column = PropertyRef | EntityRef
+
+_INTEGER_MIN = -(2**63)
+_CHOICES_MAX = 1_000
+"""Longer lists are tested in memory: planning their text costs more than it saves."""
+
+
+def column_name(column: Column) -> str:
+    """The stored column behind a property or an id."""
+    return "id" if isinstance(column, EntityRef) else column.property
+
+
+def sql(test: Test, value: Value) -> str | None:
+    """Write a test on one entity as a filter; None when storage might answer it differently."""
+    match test:
+        case Always(value=answer):
+            return "true" if answer else "false"
+        case Compare(left=(PropertyRef() | EntityRef()) as column, op=op, right=right) if (
+            isinstance(right, Const | ParamRef | Now)
+        ):
+            return _render_comparison(column, op, value(right))
+        case Compare(left=left, op=op, right=(PropertyRef() | EntityRef()) as column) if (
+            isinstance(left, Const | ParamRef | Now) and op in FLIPPED
+        ):
+            return _render_comparison(column, FLIPPED[op], value(left))
+        case IsNull(operand=(PropertyRef() | EntityRef()) as column, negated=negated):
+            return f"{_quote_column(column)} is {'not null' if negated else 'null'}"
+        case Among(operand=(PropertyRef() | EntityRef()) as column, choices=choices):
+            return _among(column, value(choices))
+        case AllOf(parts=parts):
+            return _join_tests(" and ", parts, value)
+        case AnyOf(parts=parts):
+            return _join_tests(" or ", parts, value)
+        case Not(part=Among() as part):
+            inner = sql(part, value)
+            return None if inner is None else f"(not {inner})"
+        case Compare() | IsNull() | Among() | Not() | TextMatch():
+            return None
+        case _:
+            assert_never(test)
+
+
+def _join_tests(word: str, parts: Sequence[Test], value: Value) -> str | None:
+    found = [sql(part, value) for part in parts]
+    whole = [part for part in found if part is not None]
+    return f"({word.join(whole)})" if len(whole) == len(found) else None
+
+
+def _quote_column(column: Column) -> str:
+    return f"`{column_name(column)}`"
+
+
+def _render_comparison(column: Column, op: Comparison, value: object) -> str | None:
+    match coerce(op, value, column.type):
+        case Settled.UNKNOWN:
+            return "false" if column.type.is_plain else None
+        case Settled.TRUE:
+            return f"{_quote_column(column)} is not null"
+        case Settled.FALSE:
+            return "false"
+        case Exact(op=exact, value=typed) if column.type.is_plain:
+            return _exact(_quote_column(column), exact, typed, column.type)
+        case Exact() | Either():
+            return None
+
+
+def _exact(name: str, op: Comparison, value: object, type_: PropertyType) -> str | None:
+    if op in ("contains", "starts_with"):
+        return None
+    if type_.scalar in FLOATS and isinstance(value, int | float):
+        return _float(name, op, float(value), type_.scalar)
+    written = _literal(value, type_)
+    return None if written is None else f"{name} {op} {written}"
+
+
+def _float(name: str, op: Comparison, value: float, scalar: Scalar) -> str:
+    """Compare floats as IEEE does, over a store that orders -0.0 below 0.0 and NaN at both ends."""
+    low, high = _number(-math.inf, scalar), _number(math.inf, scalar)
+    zero, written = value == 0.0, _number(value, scalar)
+    both = f"({_number(0.0, scalar)}, {_number(-0.0, scalar)})"
+    least = _number(-0.0, scalar) if zero else written
+    match op:
+        case "=":
+            return f"{name} in {both}" if zero else f"{name} = {written}"
+        case "!=":
+            return f"(not {name} in {both})" if zero else f"{name} != {written}"
+        case "<":
+            return f"({name} >= {low} and {name} < {least})"
+        case "<=":
+            return f"({name} >= {low} and {name} <= {written})"
+        case ">":
+            return f"({name} > {written} and {name} <= {high})"
+        case _:
+            return f"({name} >= {least} and {name} <= {high})"
+
+
+def _number(value: float, scalar: Scalar) -> str:
+    return f"arrow_cast('{value!r}', '{'Float32' if scalar is Scalar.F32 else 'Float64'}')"
+
+
+def _literal(value: object, type_: PropertyType) -> str | None:
+    """A value of exactly the column's type; None for what SQL text cannot carry."""
+    match value:
+        case bool():
+            return "true" if value else "false"
+        case int():
+            return None if value == _INTEGER_MIN else str(value)
+        case str():
+            return None if "\0" in value else "'" + value.replace("'", "''") + "'"
+        case datetime():
+            return f"arrow_cast({epoch_milliseconds(value)}, 'Date64')"
+        case date():
+            return f"date '{value.isoformat()}'"
+        case float() if type_.scalar in FLOATS:
+            return _number(value, type_.scalar)
+        case _:
+            return None
+
+
+def _among(column: Column, choices: object) -> str | None:
+    if not isinstance(choices, list | tuple) or not column.type.is_plain or None in choices:
+        return None
+    if not choices:
+        return "false"
+    known = coerce_choices(choices, column.type)
+    written = [_literal(choice, column.type) for choice in known]
+    whole = [one for one in written if one is not None]
+    if len(whole) < len(written) or len(whole) > _CHOICES_MAX:
+        return None
+    return (
+        f"{_quote_column(column)} in ({', '.join(whole)})"
+        if whole
+        else f"({_quote_column(column)} <> {_quote_column(column)})"
+    )

@@ -1,0 +1,237 @@
+"""Binding a variable: every node of a type that passes its tests."""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from omnigraph.catalog.types import PropertyType, Scalar
+from omnigraph.commit.changes import column
+from omnigraph.compile.checked import (
+    Among,
+    Compare,
+    Const,
+    EntityRef,
+    ParamRef,
+    PropertyRef,
+)
+from omnigraph.compile.coerce import Exact, coerce
+from omnigraph.compile.plan.algebra import Always, Test, is_fixed, operands
+from omnigraph.compile.plan.leaves import Change, change_condition
+from omnigraph.compile.plan.operators import Scan
+from omnigraph.engine.read import costs
+from omnigraph.engine.read.bindings import Bindings
+from omnigraph.engine.read.columns.entities import Entities
+from omnigraph.engine.read.columns.row_ids import ABSENT, Numbers, no_numbers
+from omnigraph.engine.read.columns.value_index import can_match
+from omnigraph.engine.read.operators.filter import keep_all
+from omnigraph.engine.read.operators.pushdown import column_name, sql
+from omnigraph.engine.read.operators.search import matching
+from omnigraph.engine.read.reader import Reader
+from omnigraph.limits import MORSEL_ROWS
+from omnigraph.storage.tables import IndexKind
+from omnigraph.values import dataclass
+
+_ROW_ID = "_rowid"
+_FIRST_PART = 4
+"""A scan that may stop early begins with this many times the rows that are wanted, then takes ever more."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Access:
+    """How a scan finds its entities: by `ids`, as `known` ones, by a `filter` of storage, or by reading columns."""
+
+    ids: tuple[str, ...] | None = None
+    known: Numbers | None = None
+    filter: str | None = None
+    rest: tuple[Test, ...] = ()
+    note: str = "every row"
+
+
+def scan(operator: Scan, reader: Reader, wanted: int | None = None) -> Iterator[Bindings]:
+    """Bind the variable; `wanted` rows may be enough, so that the first table is small then."""
+    found = _matching(operator, reader)
+    first = MORSEL_ROWS if wanted is None else min(max(wanted * _FIRST_PART, 64), MORSEL_ROWS)
+    start, size = 0, first
+    while start < found.rows or start == 0:
+        yield found if size >= found.rows and start == 0 else found.slice(start, start + size)
+        start, size = start + size, min(size * _FIRST_PART, MORSEL_ROWS)
+
+
+def _matching(operator: Scan, reader: Reader) -> Bindings:
+    nodes = reader.opened.nodes(operator.type_name)
+    if not len(nodes):
+        return Bindings({operator.variable: no_numbers()}, 0)
+    access = access_of(operator, reader)
+    reader.note(access.note)
+    search = operator.search
+    if search and access.ids is None and access.known is None and access.filter is None:
+        # The terms name the rows that have them; all others need not be looked at.
+        numbers, search = np.sort(matching(search[0], reader)), search[1:]
+    else:
+        numbers = _start(access, nodes)
+    rows = Bindings({operator.variable: numbers}, len(numbers))
+    return keep_all((*access.rest, *search), rows, reader)
+
+
+def _start(access: Access, nodes: Entities) -> Numbers:
+    if access.ids is not None and len(access.ids) == 1:
+        number = nodes.number_of(access.ids[0])
+        return no_numbers() if number == ABSENT else np.array([number], dtype=np.int64)
+    if access.ids is not None:
+        found = nodes.numbers_of(pa.array(access.ids, pa.string()))
+        return np.asarray(found[found != ABSENT])
+    if access.known is not None:
+        return access.known
+    if access.filter is not None:
+        rows = nodes.table.read((), access.filter, row_id=True)
+        return np.asarray(column(rows, _ROW_ID).to_numpy(zero_copy_only=False), dtype=np.int64)
+    return nodes.all
+
+
+def access_of(operator: Scan, reader: Reader, *, only_asking: bool = False) -> Access:
+    """Choose how a scan finds its entities; what is only asked for is not counted as a use."""
+    tests, nodes = operator.filter, reader.opened.nodes(operator.type_name)
+    if any(test == Always(False) for test in tests):
+        return Access(ids=(), note="nothing can match")
+    for test in tests:
+        ids = _ids(test, reader)
+        if ids is not None:
+            rest = tuple(one for one in tests if one is not test)
+            return Access(ids=ids, rest=rest, note="id lookup")
+    for test in tests:
+        known = _find_by_value(test, nodes, reader, only_asking)
+        if known is not None:
+            rest = tuple(one for one in tests if one is not test)
+            return Access(known=known, rest=rest, note=f"values of {_render_tests([test])}")
+    spent = 0.0 if only_asking else costs.LOOKUP
+    return _by_index(tests, nodes, spent, reader) or _by_column(tests, nodes, reader)
+
+
+def _ids(test: Test, reader: Reader) -> tuple[str, ...] | None:
+    match test:
+        case Compare(left=EntityRef(), op="=", right=Const() | ParamRef() as fixed):
+            text = reader.value(fixed)
+            return (text,) if isinstance(text, str) else ()
+        case Among(operand=EntityRef(), choices=choices):
+            values = reader.value(choices)
+            texts = values if isinstance(values, list | tuple) else ()
+            return tuple(dict.fromkeys(text for text in texts if isinstance(text, str)))
+        case _:
+            return None
+
+
+# ---- a value, when its column is in memory
+
+
+def _find_by_value(
+    test: Test, nodes: Entities, reader: Reader, only_asking: bool
+) -> Numbers | None:
+    """The entities that have the value a property must have, if they are known."""
+    match test:
+        case Compare(left=PropertyRef() as one, op="=", right=Const() | ParamRef() as fixed):
+            pass
+        case Compare(left=Const() | ParamRef() as fixed, op="=", right=PropertyRef() as one):
+            pass
+        case _:
+            return None
+    found = nodes.matches(one.property, only_asking=only_asking) if can_match(one.type) else None
+    if found is None:
+        return None
+    exact = coerce("=", reader.value(fixed), one.type)
+    return found.of(exact.value) if isinstance(exact, Exact) else None
+
+
+# ---- an index, when a column is not in memory
+
+
+def _by_index(
+    tests: Sequence[Test], nodes: Entities, spent: float, reader: Reader
+) -> Access | None:
+    """Let an index find few entities instead of reading the column it is on."""
+    pushed = [test for test in tests if _is_served(test, nodes)]
+    if not pushed:
+        return None
+    names = sorted(_names(pushed))
+    needed = sum(nodes.read_cost(name) for name in names)
+    if nodes.cache.spend((nodes.layout, "filter", *names), spent) + costs.LOOKUP >= needed:
+        return None
+    pairs = [(test, _render_pushdown(test, nodes, reader)) for test in pushed]
+    written = [(test, text) for test, text in pairs if text is not None]
+    if not written:
+        return None
+    texts = [text for _, text in written]
+    done = {id(test) for test, _ in written}
+    rest = tuple(test for test in tests if id(test) not in done)
+    return Access(
+        filter=" and ".join(texts),
+        rest=rest,
+        note=f"index on {_render_tests([test for test, _ in written])}",
+    )
+
+
+def _render_pushdown(test: Test, nodes: Entities, reader: Reader) -> str | None:
+    """A test as storage reads it, by the names columns have there; None when it must be made in memory."""
+    if not _names([test]) <= nodes.table.field_ids.keys():
+        return None
+    if nodes.names is None or isinstance(test, Always):
+        return sql(test, reader.value)
+    return sql(change_condition(test, Change(reference=nodes.stored)), reader.value)
+
+
+def _render_tests(tests: Sequence[Test]) -> str:
+    return ", ".join(sorted(_names(tests)))
+
+
+def _is_served(test: Test, nodes: Entities) -> bool:
+    """Whether an index covers a column that is compared with a value, and the column is not in memory."""
+    name = _find_served_column(test)
+    return name is not None and not nodes.holds(name) and nodes.covered(name, IndexKind.BTREE)
+
+
+def _find_served_column(test: Test) -> str | None:
+    """The column of a test that few entities may pass; how many lie in a range nobody knows."""
+    match test:
+        case Compare(left=(PropertyRef() | EntityRef()) as one, op="=", right=right) if is_fixed(
+            right
+        ):
+            return column_name(one) if _is_narrow(one.type) else None
+        case Compare(left=left, op="=", right=(PropertyRef() | EntityRef()) as one) if is_fixed(
+            left
+        ):
+            return column_name(one) if _is_narrow(one.type) else None
+        case Among(operand=(PropertyRef() | EntityRef()) as one):
+            return column_name(one)
+        case _:
+            return None
+
+
+def _is_narrow(type_: PropertyType) -> bool:
+    """Two values divide nothing well; everything else may be rare."""
+    return type_.is_plain and type_.scalar is not Scalar.BOOL
+
+
+def _names(tests: Sequence[Test]) -> set[str]:
+    return {
+        column_name(one)
+        for test in tests
+        if not isinstance(test, Always)
+        for one in operands(test)
+        if isinstance(one, PropertyRef | EntityRef)
+    }
+
+
+# ---- columns
+
+
+def _by_column(tests: Sequence[Test], nodes: Entities, reader: Reader) -> Access:
+    """Read the tested columns, or let storage do it where they would not fit in memory."""
+    large = [name for name in _names(tests) if not nodes.holds(name) and not nodes.fits(name)]
+    if large:
+        pairs = [(test, _render_pushdown(test, nodes, reader)) for test in tests]
+        texts = [text for _, text in pairs if text is not None]
+        if texts:
+            rest = tuple(test for test, text in pairs if text is None)
+            return Access(filter=" and ".join(texts), rest=rest, note="filter in storage")
+    note = f"columns {_render_tests(tests)}" if tests else "every row"
+    return Access(rest=tuple(tests), note=note)

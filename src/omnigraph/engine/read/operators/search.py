@@ -1,0 +1,223 @@
+"""Search: text tests, scores and rankings over the rows of a query."""
+
+from typing import assert_never
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from omnigraph.compile.checked import Bm25, Const, Nearest, ParamRef, PropertyRef, Rrf, TextMatch
+from omnigraph.compile.plan.operators import Rank, Window
+from omnigraph.engine.read.bindings import Bindings
+from omnigraph.engine.read.columns.row_ids import ABSENT, Mask, Numbers, count_up
+from omnigraph.engine.read.operators.sorting import bounds, id_order, select_first, sort_rows
+from omnigraph.engine.read.reader import Reader, Scored
+from omnigraph.engine.read.text.search import Texts, places_in
+from omnigraph.engine.read.vectors import Matrix, Vectors
+from omnigraph.errors import EmbeddingError
+
+FUZZY_DISTANCE = 2
+
+Floats = npt.NDArray[np.float64]
+
+
+# ---- text tests
+
+
+def text_mask(test: TextMatch, rows: Bindings, reader: Reader) -> Mask:
+    """Mark the rows whose text matches."""
+    return np.isin(rows.columns[test.field.variable], matching(test, reader))
+
+
+def text_truth(test: TextMatch, rows: Bindings, reader: Reader) -> pa.Array:
+    """Whether the text of each row matches; NULL where there is no text."""
+    matched = text_mask(test, rows, reader)
+    present = matched.copy()
+    others = np.flatnonzero(~matched)
+    numbers = rows.columns[test.field.variable][others]
+    present[others] = _texts(test.field, reader).is_present(numbers)
+    return pa.array(matched, mask=~present)
+
+
+def matching(test: TextMatch, reader: Reader) -> Numbers:
+    """The entities whose text matches, each once."""
+    texts, query = _texts(test.field, reader), _text(test.query, reader)
+    match test.function:
+        case "search" | "match_text":
+            return texts.matching(query)
+        case "fuzzy":
+            distance = _distance(test.distance, reader)
+            return texts.near(query, distance) if distance else texts.matching(query)
+        case _:
+            assert_never(test.function)
+
+
+def _texts(field: PropertyRef, reader: Reader) -> Texts:
+    return Texts(reader.entities(field.variable), field.property, reader.note)
+
+
+def _text(fixed: Const | ParamRef, reader: Reader) -> str:
+    value = reader.value(fixed)
+    assert isinstance(value, str), "binding refuses a query text that is not there"
+    return value
+
+
+def _distance(fixed: Const | ParamRef | None, reader: Reader) -> int:
+    distance = FUZZY_DISTANCE if fixed is None else reader.integer(fixed)
+    assert distance is not None, "binding refuses a distance that is not there"
+    return distance
+
+
+# ---- scores of rows
+
+
+def scores(ranking: Nearest | Bm25 | Rrf, rows: Bindings, reader: Reader) -> pa.Array:
+    """The score of every row; NULL for a row without a vector, a text or a rank."""
+    known = reader.scored.get(ranking)
+    match ranking:
+        case Nearest(field=field):
+            query = _vector(ranking, reader)
+            return _vectors(field, reader).distances(rows.columns[field.variable], query)
+        case Bm25(field=field):
+            return _relevance(ranking, rows.columns[field.variable], reader)
+        case Rrf(first=first):
+            numbers = rows.columns[first.field.variable]
+            if known is None:
+                known = _fuse_ranks(ranking, _entities(numbers), None, reader)
+            order = np.argsort(known.numbers)
+            places = places_in(numbers, known.numbers[order])
+            return known.scores.take(pa.array(order[places], mask=places == ABSENT))
+
+
+def _relevance(ranking: Bm25, numbers: Numbers, reader: Reader) -> pa.Array:
+    texts = _texts(ranking.field, reader)
+    found, values = texts.relevance(_text(ranking.query, reader))
+    order = np.argsort(found)
+    places = places_in(numbers, found[order])
+    hit = places != ABSENT
+    shown = np.zeros(len(numbers), dtype=np.float64)
+    shown[hit] = values[order[places[hit]]]
+    present = hit.copy()
+    present[~hit] = texts.is_present(numbers[~hit])
+    return pa.array(shown, mask=~present)
+
+
+def _vectors(field: PropertyRef, reader: Reader) -> Vectors:
+    return Vectors(reader.entities(field.variable), field.property, reader.note)
+
+
+def _vector(ranking: Nearest, reader: Reader) -> Matrix:
+    """The query as a vector; a text is embedded, in the space the property says it is in."""
+    value = reader.value(ranking.query)
+    if isinstance(value, str):
+        _require_space(ranking, reader)
+        value = reader.embedder.embed(value, ranking.field.type.dimension or 0)
+    return np.array(value, dtype=np.float32)
+
+
+def _require_space(ranking: Nearest, reader: Reader) -> None:
+    if ranking.model is None or ranking.model == reader.embedder.model:
+        return
+    raise EmbeddingError(
+        f"property '{ranking.field.property}' holds vectors of model '{ranking.model}', the query would be "
+        f"embedded by '{reader.embedder.model}'; distances between two spaces mean nothing; nothing was read",
+        details={"embedding": {"expected": ranking.model, "model": reader.embedder.model}},
+        hint=f"set OMNIGRAPH_EMBED_MODEL to '{ranking.model}', or give a vector",
+    )
+
+
+# ---- rankings
+
+
+def rank(operator: Rank, rows: Bindings, reader: Reader) -> Bindings:
+    """Order rows by the rank of their entity, then by the ids of the ties; rows without a rank go."""
+    rows = rows.unweighted()
+    numbers = rows.columns[operator.variable]
+    _, end = bounds(operator.window, reader)
+    entities = _entities(numbers)
+    best = _best(operator, entities, end, reader)
+    reader.scored[operator.ranking] = best
+    if entities is numbers:
+        # Every row is an entity of its own, and each entity has its place among them.
+        return rows.take(np.searchsorted(numbers, best.numbers[:end]))
+    order = np.argsort(best.numbers)
+    places = places_in(numbers, best.numbers[order])
+    rows = rows.keep(places != ABSENT)
+    ranks = order[places[places != ABSENT]]
+    return _in_order(rows, ranks, operator.ties, end, reader)
+
+
+def _in_order(
+    rows: Bindings, ranks: Numbers, ties: tuple[str, ...], end: int | None, reader: Reader
+) -> Bindings:
+    first = None if end is None else select_first(pa.array(ranks), False, end)
+    if first is not None:
+        rows, ranks = rows.take(first), ranks[first]
+    columns = [(pa.array(ranks), False), *((id_order(name, rows, reader), False) for name in ties)]
+    return rows.take(sort_rows(columns, rows.rows)[:end])
+
+
+def _entities(numbers: Numbers) -> Numbers:
+    """Each entity once, ascending."""
+    if bool((numbers[1:] > numbers[:-1]).all()) and not (len(numbers) and numbers[0] == ABSENT):
+        return numbers
+    found = np.unique(numbers)
+    return np.asarray(found[found != ABSENT])
+
+
+def _best(operator: Rank, numbers: Numbers, end: int | None, reader: Reader) -> Scored:
+    match operator.ranking:
+        case Nearest() | Bm25() as arm:
+            return _rank_arm(arm, numbers, end, reader)
+        case Rrf() as fusion:
+            return _fuse_ranks(fusion, numbers, operator.depth, reader)
+
+
+def _rank_arm(arm: Nearest | Bm25, numbers: Numbers, end: int | None, reader: Reader) -> Scored:
+    """The best entities of one ranking, best first."""
+    match arm:
+        case Nearest(field=field):
+            query = _vector(arm, reader)
+            count = len(numbers) if end is None else min(end, len(numbers))
+            found, distances = _vectors(field, reader).closest(numbers, query, count)
+            return Scored(found, pa.array(distances))
+        case Bm25(field=field):
+            found, values = _texts(field, reader).relevance(_text(arm.query, reader))
+            kept = places_in(found, numbers) != ABSENT
+            return _by_score(found[kept], values[kept], arm.field.variable, end, reader)
+
+
+def _by_score(
+    numbers: Numbers, values: Floats, variable: str, end: int | None, reader: Reader
+) -> Scored:
+    if end is not None:
+        first = select_first(pa.array(values), True, end)
+        if first is not None:
+            numbers, values = numbers[first], values[first]
+    order = np.lexsort((reader.entities(variable).id_ranks(numbers), -values))
+    return Scored(numbers[order], pa.array(values[order]))
+
+
+def _fuse_ranks(ranking: Rrf, numbers: Numbers, depth: Window | None, reader: Reader) -> Scored:
+    """Reciprocal rank fusion: ties keep the order of the first arm, then of the second."""
+    k = reader.integer(ranking.k)
+    assert k is not None, "binding refuses a constant that is not there"
+    _, top = bounds(depth, reader)
+    arms = [
+        _rank_arm(arm, numbers, top if isinstance(arm, Nearest) else None, reader).numbers
+        for arm in (ranking.first, ranking.second)
+    ]
+    found = np.unique(np.concatenate(arms))
+    places = [_places(found, arm) for arm in arms]
+    total = sum(
+        np.where(at == len(found), 0.0, 1.0 / (k + at.astype(np.float64) + 1)) for at in places
+    )
+    order = np.lexsort((places[1], places[0], -np.asarray(total)))
+    return Scored(found[order], pa.array(np.asarray(total)[order]))
+
+
+def _places(found: Numbers, arm: Numbers) -> Numbers:
+    """The rank of each entity in an arm; past the end for those it does not have."""
+    places = np.full(len(found), len(found), dtype=np.int64)
+    places[np.searchsorted(found, arm)] = count_up(len(arm))
+    return places

@@ -1,0 +1,88 @@
+"""Order and window: the rows of a result in their places, and only those that are wanted."""
+
+from collections.abc import Iterable, Iterator
+
+import pyarrow as pa
+
+from omnigraph.compile.checked import EntityRef
+from omnigraph.compile.plan.operators import Field, Slice, Sort, SortBy
+from omnigraph.engine.read.bindings import Bindings, concat
+from omnigraph.engine.read.columns.row_ids import Numbers
+from omnigraph.engine.read.operators.rows import Groups, Rows, value_column
+from omnigraph.engine.read.operators.sorting import (
+    Column,
+    bounds,
+    id_order,
+    select_first,
+    sort_rows,
+)
+from omnigraph.engine.read.reader import Reader
+
+_SELECT_PART = 8
+"""The best rows are selected before they are sorted when they are fewer than one in this many."""
+
+
+def cut(operator: Slice, tables: Iterable[Rows], reader: Reader) -> Iterator[Rows]:
+    """Keep a window of the rows; nothing more is asked for once it is full."""
+    start, end = bounds(operator.window, reader)
+    passed = 0
+    for rows in tables:
+        rows = rows.unweighted() if isinstance(rows, Bindings) else rows
+        last = rows.rows if end is None else min(end - passed, rows.rows)
+        first = min(max(start - passed, 0), last)
+        yield rows if first == 0 and last == rows.rows else rows.slice(first, last)
+        passed += rows.rows
+        if end is not None and passed >= end:
+            return
+
+
+def sort(operator: Sort, tables: Iterable[Rows], names: Iterable[str], reader: Reader) -> Rows:
+    """Order rows by keys, then by the ids of the tie variables; NULL is below every value.
+
+    With a window only its rows and those before it are kept, of every table.
+    """
+    _, end = bounds(operator.window, reader)
+    kept: list[Bindings] = []
+    for rows in tables:
+        if isinstance(rows, Groups):
+            return rows.take(_order(operator, rows, end, reader))
+        rows = rows.unweighted()
+        kept.append(rows if end is None else rows.take(_order(operator, rows, end, reader)))
+    if end is not None and len(kept) == 1:
+        return kept[0]
+    whole = concat(kept, names)
+    return whole.take(_order(operator, whole, end, reader))
+
+
+def _order(operator: Sort, rows: Rows, end: int | None, reader: Reader) -> Numbers:
+    """The places of the first rows in order."""
+    places = _candidates(operator, rows, end, reader)
+    if places is not None:
+        rows = rows.take(places)
+    order = sort_rows(_columns(operator, rows, reader), rows.rows)[:end]
+    return order if places is None else places[order]
+
+
+def _columns(operator: Sort, rows: Rows, reader: Reader) -> list[Column]:
+    columns = [(_key(key, rows, reader), key.descending) for key in operator.keys]
+    if isinstance(rows, Bindings):
+        columns += [(id_order(name, rows, reader), False) for name in operator.ties]
+    return columns
+
+
+def _key(key: SortBy, rows: Rows, reader: Reader) -> pa.Array:
+    expr, samples = key.expr, rows
+    if isinstance(rows, Groups) and isinstance(expr, Field) and expr.name in rows.keys:
+        expr, samples = rows.keys[expr.name], rows.samples  # type: ignore[assignment]
+    if isinstance(expr, EntityRef) and isinstance(samples, Bindings):
+        # Ranks order like ids, and need not be fetched again.
+        return id_order(expr.variable, samples, reader)
+    return value_column(key.expr, rows, reader)
+
+
+def _candidates(operator: Sort, rows: Rows, end: int | None, reader: Reader) -> Numbers | None:
+    """The rows that may be among the first by their first key alone; None for all."""
+    if end is None or not operator.keys or end * _SELECT_PART >= rows.rows:
+        return None
+    values, descending = _key(operator.keys[0], rows, reader), operator.keys[0].descending
+    return select_first(values, descending, end)

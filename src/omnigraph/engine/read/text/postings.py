@@ -1,0 +1,171 @@
+"""Postings: for every term of a fragment the rows that have it, how often, and how long their texts are."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from omnigraph.engine.read.columns.row_ids import Numbers, Small, no_numbers, small, stable_order
+from omnigraph.engine.read.text.vocabulary import Vocabulary, terms_of
+from omnigraph.values import dataclass
+
+_TERM_BYTES = 120
+"""About what a term takes in a vocabulary."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Postings:
+    """The terms of one fragment's texts: term `terms[i]` is in `rows[offsets[i]:offsets[i + 1]]`."""
+
+    vocabulary: Vocabulary
+    terms: Small
+    offsets: Small
+    rows: Small
+    counts: Small
+    lengths: Small
+    """How many terms each row has; 0 for no text too."""
+    texts: int = 0
+    """How many rows have a text."""
+    added: int = 0
+    """How many terms it brought into the vocabulary."""
+
+    @property
+    def nbytes(self) -> int:
+        """How much memory this takes, with its share of the vocabulary."""
+        parts = (self.terms, self.offsets, self.rows, self.counts, self.lengths)
+        return 200 + _TERM_BYTES * self.added + sum(part.nbytes for part in parts)
+
+    def of(self, term: int) -> tuple[Small, Small]:
+        """The rows that have a term, ascending, and how often."""
+        at = int(np.searchsorted(self.terms, term))
+        if at == len(self.terms) or self.terms[at] != term:
+            return self.rows[:0], self.counts[:0]
+        start, end = int(self.offsets[at]), int(self.offsets[at + 1])
+        return self.rows[start:end], self.counts[start:end]
+
+
+def postings_of(
+    texts: pa.Array, sizes: Sequence[int], vocabulary: Vocabulary
+) -> Iterator[Postings]:
+    """Analyse the texts of several fragments, which follow one another with these sizes."""
+    known = len(vocabulary)
+    places, terms = terms_of(texts, vocabulary)
+    added = len(vocabulary) - known
+    ends = np.cumsum(np.array(sizes, dtype=np.int64))
+    cuts = np.searchsorted(places, ends)
+    start = cut = 0
+    for end, stop in zip(ends.tolist(), cuts.tolist(), strict=True):
+        part = texts.slice(start, end - start)
+        found = _postings(places[cut:stop] - start, terms[cut:stop], len(part), vocabulary)
+        yield replace(found, texts=len(part) - part.null_count, added=added)
+        start, cut, added = end, stop, 0
+
+
+def _postings(rows: Numbers, terms: Numbers, size: int, vocabulary: Vocabulary) -> Postings:
+    order = stable_order(terms, len(vocabulary))
+    ordered, in_rows = terms[order], rows[order]
+    fresh = np.ones(len(order), dtype=bool)
+    fresh[1:] = (ordered[1:] != ordered[:-1]) | (in_rows[1:] != in_rows[:-1])
+    firsts = np.flatnonzero(fresh)
+    counts = np.diff(np.concatenate([firsts, [len(order)]]))
+    known, starts = np.unique(ordered[firsts], return_index=True)
+    return Postings(
+        vocabulary=vocabulary,
+        terms=small(known),
+        offsets=small(np.concatenate([starts, [len(firsts)]])),
+        rows=small(in_rows[firsts]),
+        counts=small(counts),
+        lengths=small(np.bincount(rows, minlength=size)),
+    )
+
+
+# ---- questions
+
+
+@dataclass(frozen=True, slots=True)
+class Hits:
+    """Rows that have one of the terms asked for: per term the places, how often it is there, how long the text is."""
+
+    places: Numbers
+    counts: Numbers
+    lengths: Numbers
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """What all fragments say about some terms, and how many texts of which length there are."""
+
+    hits: tuple[Hits, ...]
+    texts: int
+    length: int
+
+    @property
+    def places(self) -> Numbers:
+        """Every row that has one of the terms, ascending."""
+        parts = [one.places for one in self.hits]
+        return np.unique(np.concatenate(parts)) if parts else no_numbers()
+
+
+def find(parts: Iterable[tuple[int, Postings]], terms: Sequence[str]) -> Found:
+    """Ask every fragment, given where its rows begin, for all terms."""
+    hits: list[list[Hits]] = [[] for _ in terms]
+    texts = length = 0
+    for start, postings in parts:
+        texts += postings.texts
+        length += int(postings.lengths.sum())
+        for number, term in enumerate(terms):
+            known = postings.vocabulary.number(term)
+            if known is None:
+                continue
+            rows, counts = postings.of(known)
+            if len(rows):
+                at = rows.astype(np.int64)
+                lengths = postings.lengths[at].astype(np.int64)
+                hits[number].append(Hits(at + start, counts.astype(np.int64), lengths))
+    return Found(hits=tuple(_join_hits(one) for one in hits), texts=texts, length=length)
+
+
+def _join_hits(parts: Sequence[Hits]) -> Hits:
+    if not parts:
+        return Hits(no_numbers(), no_numbers(), no_numbers())
+    return Hits(
+        np.concatenate([one.places for one in parts]),
+        np.concatenate([one.counts for one in parts]),
+        np.concatenate([one.lengths for one in parts]),
+    )
+
+
+def find_near(
+    parts: Iterable[tuple[int, Postings]], terms: Sequence[str], distance: int
+) -> Numbers:
+    """The rows that have a term within an edit distance of one of these, ascending."""
+    found: list[Numbers] = []
+    near: dict[tuple[Vocabulary, int], list[int]] = {}
+    for start, postings in parts:
+        # A vocabulary grows while fragments are read, so its close terms hold for its size alone.
+        vocabulary = postings.vocabulary
+        asked = vocabulary, len(vocabulary)
+        if asked not in near:
+            close = [vocabulary.near(term, distance) for term in terms]
+            near[asked] = np.unique(np.concatenate(close)).tolist() if close else []
+        found += [postings.of(number)[0].astype(np.int64) + start for number in near[asked]]
+    return np.unique(np.concatenate(found)) if found else no_numbers()
+
+
+SATURATION = 1.2
+LENGTH_SHARE = 0.75
+
+
+def bm25(found: Found) -> tuple[Numbers, npt.NDArray[np.float64]]:
+    """The relevance of every row that has one of the terms, by place; statistics are those of all texts."""
+    places = found.places
+    scores = np.zeros(len(places), dtype=np.float64)
+    average = found.length / found.texts if found.texts else 1.0
+    for hits in found.hits:
+        rarity = np.log(1 + (found.texts - len(hits.places) + 0.5) / (len(hits.places) + 0.5))
+        share = 1 - LENGTH_SHARE + LENGTH_SHARE * hits.lengths / max(average, 1e-9)
+        weight = hits.counts * (SATURATION + 1) / (hits.counts + SATURATION * share)
+        scores[np.searchsorted(places, hits.places)] += rarity * weight
+    return places, scores

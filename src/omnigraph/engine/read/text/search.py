@@ -1,0 +1,156 @@
+"""Searching the texts of a table version: through its text index, or through terms held in memory."""
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import numpy.typing as npt
+
+from omnigraph.commit.changes import column
+from omnigraph.engine.read import costs
+from omnigraph.engine.read.columns.entities import Entities
+from omnigraph.engine.read.columns.row_ids import ABSENT, Mask, Numbers, no_numbers
+from omnigraph.engine.read.text.postings import Postings, bm25, find, find_near, postings_of
+from omnigraph.engine.read.text.vocabulary import Vocabulary, distinct_terms
+from omnigraph.storage.lance.text import tokens
+from omnigraph.storage.tables import FragmentInfo, IndexKind
+from omnigraph.values import dataclass
+
+_BLOCK_ROWS = 1 << 18
+"""Texts that are analysed together."""
+_ROW_ID = "_rowid"
+
+Scores = tuple[Numbers, npt.NDArray[np.float64]]
+
+
+@dataclass(frozen=True, slots=True)
+class Texts:
+    """One text property of one table version."""
+
+    entities: Entities
+    name: str
+    note: Callable[[str], None]
+
+    def matching(self, query: str) -> Numbers:
+        """The entities whose text has at least one term of the query."""
+        terms = distinct_terms(tokens(query))
+        if not terms or not self._is_stored:
+            return no_numbers()
+        if self._asks_index():
+            self.note(f"text index on {self.name}")
+            indexed = self._search_index(query, terms)
+            loose = self.entities.uncovered_fragments(self.name, IndexKind.TEXT)
+            return np.concatenate(
+                [indexed, self._numbers(find(self._postings(loose), terms).places)]
+            )
+        self.note(f"terms of {self.name} in memory")
+        return self._numbers(find(self._postings(), terms).places)
+
+    def near(self, query: str, distance: int) -> Numbers:
+        """The entities whose text has a term within an edit distance of one of the query."""
+        terms = distinct_terms(tokens(query))
+        if not terms or not self._is_stored:
+            return no_numbers()
+        self.note(f"terms of {self.name} in memory")
+        return self._numbers(find_near(self._postings(), terms, distance))
+
+    def relevance(self, query: str) -> Scores:
+        """The entities with at least one term of the query, and their BM25 scores."""
+        terms = distinct_terms(tokens(query))
+        if not terms or not self._is_stored:
+            return no_numbers(), np.empty(0, dtype=np.float64)
+        self.note(f"terms of {self.name} in memory")
+        places, scores = bm25(find(self._postings(), terms))
+        return self._numbers(places), scores
+
+    def is_present(self, numbers: Numbers) -> Mask:
+        """Mark the entities that have a text."""
+        found = self.entities.values(self.name, numbers)
+        return np.asarray(found.is_valid().to_numpy(zero_copy_only=False), dtype=bool)
+
+    @property
+    def _is_stored(self) -> bool:
+        return len(self.entities) > 0 and self.name in self.entities.table.field_ids
+
+    def _numbers(self, places: Numbers) -> Numbers:
+        return self.entities.places.at(places)
+
+    # ---- the index of the table
+
+    def _asks_index(self) -> bool:
+        """Whether to ask the index of the table instead of having all its terms in memory."""
+        entities = self.entities
+        loose = entities.loose_rows(self.name, IndexKind.TEXT)
+        if loose == len(entities):
+            return False
+        missing = [part for part in entities.layout.fragments if not self._is_held(part)]
+        needed = sum(part.rows for part in missing) * costs.TEXT_ROW
+        cost = costs.LOOKUP + loose * costs.TEXT_ROW
+        spent = entities.cache.spend((entities.layout, "text", self._field), cost)
+        return spent + cost < needed
+
+    def _search_index(self, query: str, terms: tuple[str, ...]) -> Numbers:
+        rows = self.entities.table.match(self.name, query, columns=(), row_id=True)
+        hits = column(rows, _ROW_ID).to_numpy(zero_copy_only=False).astype(np.int64)
+        if self._segments == 1:
+            return np.asarray(hits)
+        # An index of several segments may still know the former text of a row that was changed since.
+        found = np.unique(hits)
+        texts = self.entities.values(self.name, found)
+        (postings,) = postings_of(texts, [len(texts)], Vocabulary())
+        return np.asarray(found[find([(0, postings)], terms).places])
+
+    @property
+    def _segments(self) -> int:
+        table = self.entities.table
+        kinds = (one for one in table.indices() if one.column == self.name)
+        return sum(len(one.segments) for one in kinds if one.kind is IndexKind.TEXT)
+
+    # ---- terms in memory
+
+    @property
+    def _field(self) -> int:
+        return self.entities.table.field_ids[self.name]
+
+    def _key(self, part: FragmentInfo) -> tuple[object, ...]:
+        return ("postings", self.entities.layout.path, self._field, part)
+
+    def _is_held(self, part: FragmentInfo) -> bool:
+        return self.entities.cache.peek(self._key(part)) is not None
+
+    def _postings(
+        self, parts: tuple[FragmentInfo, ...] | None = None
+    ) -> Iterator[tuple[int, Postings]]:
+        """The terms of every fragment with where its rows begin; missing ones are made, many at a time."""
+        layout = self.entities.layout
+        block: list[FragmentInfo] = []
+        for part in layout.fragments if parts is None else parts:
+            held = self.entities.cache.peek(self._key(part))
+            if held is not None:
+                yield layout.starts[part], held
+                continue
+            block.append(part)
+            if sum(one.rows for one in block) >= _BLOCK_ROWS:
+                yield from self._make_postings(block)
+                block = []
+        if block:
+            yield from self._make_postings(block)
+
+    def _make_postings(self, block: list[FragmentInfo]) -> Iterator[tuple[int, Postings]]:
+        rows = self.entities.table.read((self.name,), fragments=[part.id for part in block])
+        texts = column(rows, self.name)
+        made = postings_of(texts, [part.rows for part in block], self._vocabulary())
+        for part, postings in zip(block, made, strict=True):
+            kept = self.entities.cache.keep(self._key(part), postings, postings.nbytes)
+            yield self.entities.layout.starts[part], kept
+
+    def _vocabulary(self) -> Vocabulary:
+        key = ("vocabulary", self.entities.layout.path, self._field)
+        return self.entities.cache.get(key, Vocabulary, lambda _: 100)
+
+
+def places_in(numbers: Numbers, among: Numbers) -> Numbers:
+    """Where each number stands in an ascending list; -1 for those that are not in it."""
+    if not len(among):
+        return np.full(len(numbers), ABSENT, dtype=np.int64)
+    found = np.minimum(np.searchsorted(among, numbers), len(among) - 1)
+    return np.where(among[found] == numbers, found, ABSENT)

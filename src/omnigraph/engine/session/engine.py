@@ -1,0 +1,191 @@
+"""One opened graph: its store, what is known of it, and how it commits and recovers."""
+
+import threading
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import field
+from weakref import finalize
+
+from omnigraph.commit.locks import TableLocks
+from omnigraph.commit.protocol import Committer
+from omnigraph.commit.sidecars import Sidecars
+from omnigraph.embedding.config import EmbeddingConfig, choose_config
+from omnigraph.embedding.embedder import Embedder
+from omnigraph.embedding.lazy import LazyEmbedder
+from omnigraph.engine.cached.cache import ByteCache
+from omnigraph.engine.cached.ids import KnownIds
+from omnigraph.engine.cached.plans import Plans
+from omnigraph.engine.cached.traversal import Traversal, traversal_of
+from omnigraph.engine.cached.watch import Watch
+from omnigraph.engine.session.settings import Settings
+from omnigraph.errors import GraphClosed, ReadOnlyError, TableNotFound
+from omnigraph.ids import MAIN, BranchName
+from omnigraph.limits import BRANCH_STATES_MAX, KNOWN_ID_BYTES
+from omnigraph.manifest.accepted_schema import Contracts
+from omnigraph.manifest.heads import Heads
+from omnigraph.manifest.legacy import LegacyLineage
+from omnigraph.manifest.manifest import Manifest
+from omnigraph.manifest.records import lance_branch
+from omnigraph.manifest.travel import At
+from omnigraph.manifest.view import View, Views, capture
+from omnigraph.pipeline.location import StoreLocation
+from omnigraph.recovery.audit_table import KEY as AUDIT_KEY
+from omnigraph.recovery.audit_table import StoredAudit
+from omnigraph.recovery.reconciler import Reconciler
+from omnigraph.recovery.sweep import Recovery
+from omnigraph.runtime import Runtime
+from omnigraph.storage import layout
+from omnigraph.storage.lance.faults import make_moved_error
+from omnigraph.storage.lru import Recent
+from omnigraph.storage.store import Store, open_store
+from omnigraph.values import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, weakref_slot=True)
+class Engine:
+    """Everything the verbs work with."""
+
+    store: Store
+    home: StoreLocation
+    """How a task in another process finds the store."""
+    manifest: Manifest
+    contracts: Contracts
+    committer: Committer
+    recovery: Recovery
+    views: Views
+    plans: Plans
+    cache: ByteCache
+    known: KnownIds
+    hands: ThreadPoolExecutor
+    """Threads that stage tables at the same time; they end with the handle."""
+    watch: Watch
+    embedder: Embedder
+    """Set up at the first text, then kept."""
+    traversal: Traversal
+    runtime: Runtime
+    settings: Settings
+    read_only: bool = False
+    reconciler: Reconciler | None = None
+    ended: threading.Event = field(default_factory=threading.Event)
+
+    @property
+    def uri(self) -> str:
+        """Where the graph is, without credentials."""
+        return self.store.root.display
+
+    def view(self, branch: BranchName = MAIN, at: At | None = None) -> View:
+        """Capture what one operation sees."""
+        return capture(self.manifest, self.contracts, self.views, branch, at)
+
+    def require_open(self) -> "Engine":
+        """Refuse what is asked of a graph after it was closed; what was begun before may end."""
+        if self.ended.is_set():
+            raise GraphClosed(self.uri)
+        return self
+
+    def require_writable(self, operation: str) -> None:
+        """Refuse a writer on a read-only handle."""
+        if self.read_only:
+            raise ReadOnlyError(operation)
+
+    def require_here(self, branch: BranchName, operation: str) -> None:
+        """Refuse a writer on a branch that looks for its files in another root: this one was moved or copied."""
+        try:
+            elsewhere = self.manifest.rows.address_outside(lance_branch(branch))
+        except TableNotFound:
+            # Whoever needs the branch says that it is not there.
+            return
+        if elsewhere is not None:
+            what = f"{operation} is refused, branch '{branch}' is not at home here"
+            raise make_moved_error(what, elsewhere, self.store.root)
+
+    def start(self) -> "Engine":
+        """Begin what runs in the background, if anything was asked for."""
+        if self.reconciler is not None:
+            self.reconciler.start()
+            finalize(self, self.reconciler.end)
+        return self
+
+    def stop(self) -> None:
+        """End what runs in the background, and let go of what is held."""
+        self.ended.set()
+        if self.reconciler is not None:
+            self.reconciler.stop()
+        self.cache.clear()
+        self.known.clear()
+        self.manifest.heads.clear()
+        self.views.drop(lambda _: True)
+
+
+def assemble(
+    uri: str,
+    settings: Settings,
+    runtime: Runtime,
+    storage_options: Mapping[str, str] | None = None,
+    *,
+    read_only: bool = False,
+) -> Engine:
+    """Put the parts of a handle together; nothing is read or written yet."""
+    store = open_store(uri, storage_options, runtime, fsync=settings.durability == "fsync")
+    legacy = LegacyLineage(
+        commits=store.keyed_rows(layout.LEGACY_COMMITS, "graph_commit_id"),
+        actors=store.keyed_rows(layout.LEGACY_ACTORS, "graph_commit_id"),
+        has_files=store.objects.exists,
+    )
+    manifest = Manifest(
+        rows=store.manifest,
+        runtime=runtime,
+        legacy=legacy,
+        heads=Heads(_forgetting(store)),
+        # A kernel lock costs microseconds; a lease would cost requests that a lost swap may never need.
+        publish_locks=store.locks if store.root.is_local else None,
+    )
+    committer = Committer(
+        root=store.root,
+        tables=store.tables,
+        manifest=manifest,
+        sidecars=Sidecars(store.objects, store.root),
+        locks=TableLocks(str(store.root), store.locks, settings.lock_wait, runtime),
+        runtime=runtime,
+    )
+    recovery = Recovery(committer, StoredAudit(store.keyed_rows(layout.AUDIT, AUDIT_KEY)))
+    pause = 0.0 if read_only else settings.reconcile_seconds
+    return Engine(
+        store=store,
+        home=StoreLocation.of(
+            store.root.uri, storage_options, fsync=settings.durability == "fsync"
+        ),
+        manifest=manifest,
+        contracts=Contracts(store.objects, runtime),
+        committer=committer,
+        recovery=recovery,
+        views=Recent(BRANCH_STATES_MAX),
+        plans=Plans(),
+        cache=ByteCache(settings.cache_bytes),
+        known=KnownIds(settings.cache_bytes // KNOWN_ID_BYTES),
+        hands=ThreadPoolExecutor(settings.load_concurrency, "omnigraph-stage"),
+        watch=Watch(),
+        embedder=_embedder(settings, runtime),
+        traversal=traversal_of(),
+        runtime=runtime,
+        settings=settings,
+        read_only=read_only,
+        reconciler=Reconciler(recovery, pause) if pause else None,
+    )
+
+
+def _embedder(settings: Settings, runtime: Runtime) -> Embedder:
+    def config() -> EmbeddingConfig:
+        return choose_config(settings.embed_provider, settings.embed_model, settings.embed_base_url)
+
+    return LazyEmbedder(config, runtime)
+
+
+def _forgetting(store: Store) -> Callable[[BranchName], None]:
+    """Drop opened table versions of a branch name that may have begun another life; main has only one."""
+
+    def forget(branch: BranchName) -> None:
+        if branch != MAIN:
+            store.tables.forget(branch=branch)
+
+    return forget

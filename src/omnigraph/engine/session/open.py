@@ -1,0 +1,152 @@
+"""Making a graph, and opening one: migrate, settle what was interrupted, check the contract."""
+
+import warnings
+from collections.abc import Mapping
+from contextlib import nullcontext
+from typing import Any
+
+from omnigraph.catalog.ir.contract import create_contract
+from omnigraph.catalog.resolve.schema import compile_schema
+from omnigraph.commit.locks import INIT
+from omnigraph.engine.session.engine import Engine, assemble
+from omnigraph.engine.session.settings import settings_of
+from omnigraph.errors import NotFound, OmniWarning, SchemaContractError
+from omnigraph.ids import MAIN, BranchName
+from omnigraph.language.source import Source
+from omnigraph.limits import STRAYED_LOOKED_AT
+from omnigraph.manifest.accepted_schema import Accepted, bootstrap_contract
+from omnigraph.manifest.genesis import initialise
+from omnigraph.manifest.migrate import load_migrated
+from omnigraph.runtime import SYSTEM, Runtime
+from omnigraph.storage.lance.faults import make_moved_error
+from omnigraph.storage.layout import MANIFEST
+from omnigraph.storage.locks.holders import Activity
+from omnigraph.storage.objects.cloud import prove_conditional_puts
+
+
+def init_graph(
+    uri: str,
+    schema: Source,
+    *,
+    force: bool = False,
+    storage_options: Mapping[str, str] | None = None,
+    config: Mapping[str, Any] | None = None,
+    runtime: Runtime = SYSTEM,
+) -> Engine:
+    """Create a graph with a schema; a bad schema leaves nothing behind."""
+    engine = assemble(uri, settings_of(config), runtime, storage_options)
+    _require_conditions(engine, runtime)
+
+    def accept() -> Accepted:
+        catalog = compile_schema(schema)
+        return Accepted(source=schema.text, contract=create_contract(catalog, runtime.new_id()))
+
+    distant = engine.store.root.is_distant
+    # Where an answer can be lost, the lock tells what is our own from what is a rival's.
+    with engine.committer.locks.acquire([INIT], Activity("init")) if distant else nullcontext():
+        initialise(
+            engine.store.objects,
+            engine.store.tables,
+            engine.manifest,
+            accept,
+            uri=engine.uri,
+            force=force,
+            is_alone=distant,
+        )
+    return engine.start()
+
+
+def _require_conditions(engine: Engine, runtime: Runtime) -> None:
+    """Look once whether an object store honours the conditions that all safety rests on; a disk does."""
+    root = engine.store.root
+    if not root.is_local and not root.is_memory:
+        prove_conditional_puts(engine.store.objects, root, runtime)
+
+
+def open_graph(
+    uri: str,
+    *,
+    read_only: bool = False,
+    storage_options: Mapping[str, str] | None = None,
+    config: Mapping[str, Any] | None = None,
+    runtime: Runtime = SYSTEM,
+) -> Engine:
+    """Open a graph. Read-write settles every interrupted write first; read-only changes nothing at all."""
+    return _settle(
+        assemble(uri, settings_of(config), runtime, storage_options, read_only=read_only)
+    )
+
+
+def reopen_graph(engine: Engine) -> Engine:
+    """Close a graph and open it again as it was opened, with nothing cached."""
+    engine.stop()
+    options = dict(engine.home.options)
+    return _settle(
+        assemble(
+            engine.home.uri, engine.settings, engine.runtime, options, read_only=engine.read_only
+        )
+    )
+
+
+def _settle(engine: Engine) -> Engine:
+    _require_graph(engine)
+    if not engine.read_only:
+        load_migrated(engine.manifest, MAIN)
+        _refuse_strayed_recovery(engine)
+        engine.recovery.sweep()
+    else:
+        engine.recovery.require_readable()
+    _require_contract(engine)
+    _notice_move(engine)
+    return engine.start()
+
+
+def open_unsettled(
+    uri: str,
+    *,
+    storage_options: Mapping[str, str] | None = None,
+    config: Mapping[str, Any] | None = None,
+    runtime: Runtime = SYSTEM,
+) -> Engine:
+    """Open a graph as it lies there, to look after what keeps it from being opened."""
+    engine = assemble(uri, settings_of(config), runtime, storage_options)
+    _require_graph(engine)
+    return engine
+
+
+def _require_contract(engine: Engine) -> None:
+    """Check the schema files; a graph of an early release that never had a contract gets one."""
+    try:
+        engine.contracts.current()
+    except SchemaContractError:
+        objects, write = engine.store.objects, not engine.read_only
+        made = bootstrap_contract(objects, engine.manifest, write=write)
+        if made is None:
+            raise
+        engine.contracts.adopt(made)
+
+
+def _refuse_strayed_recovery(engine: Engine) -> None:
+    """Refuse to settle what was interrupted on a branch whose files are looked for in another root."""
+    for sidecar in engine.committer.sidecars.pending():
+        branch = BranchName(sidecar.branch or MAIN)
+        engine.require_here(branch, f"recovery of {sidecar.operation_id}")
+
+
+def _notice_move(engine: Engine) -> None:
+    """Say so when branches look for their files where the graph was before; main is not touched by that."""
+    strayed = engine.manifest.rows.strayed(STRAYED_LOOKED_AT)
+    if strayed:
+        names = ", ".join(f"'{name}'" for name in strayed)
+        elsewhere = next(iter(strayed.values()))
+        found = make_moved_error(f"{names} cannot be trusted here", elsewhere, engine.store.root)
+        warnings.warn(f"{found}; {found.hint}", OmniWarning, stacklevel=2)
+
+
+def _require_graph(engine: Engine) -> None:
+    if not engine.manifest.rows.exists():
+        raise NotFound(
+            "graph",
+            engine.uri,
+            hint=f"there is no '{MANIFEST}' in it; make a graph with `omnigraph init`",
+        )

@@ -1,0 +1,81 @@
+"""The beacon of a long load: while it shines, cleanup spares files that nobody refers to yet."""
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+from omnigraph.engine.session.engine import Engine
+from omnigraph.errors import EngineError, OmniError, StorageError
+from omnigraph.ids import OperationId
+from omnigraph.limits import BEACON_RENEW_SECONDS, BEACON_SECONDS
+from omnigraph.logs import get_logger
+from omnigraph.runtime import Runtime
+from omnigraph.storage.layout import STAGING_DIR, beacon_path
+from omnigraph.storage.objects.protocol import Objects
+
+_log = get_logger(__name__)
+
+
+def scratch_area(operation: OperationId) -> str:
+    """The directory of a load's scratch files."""
+    return f"{STAGING_DIR}/{operation}"
+
+
+@contextmanager
+def keep_heartbeat(
+    engine: Engine, operation: OperationId, *, lingers: bool = False
+) -> Iterator[str]:
+    """Keep a beacon and a directory for scratch files, given here, while a load runs; both go at its end.
+
+    Tasks elsewhere may go on for a while after a load was broken off: then the beacon `lingers` until it expires, so
+    that cleanup knows what they leave.
+    """
+    area = scratch_area(operation)
+    stop = threading.Event()
+    _renew(engine, operation)
+    keeper = threading.Thread(
+        target=_keep, args=(engine, operation, stop), name="omnigraph-beacon", daemon=True
+    )
+    keeper.start()
+    broken_off = False
+    try:
+        yield area
+    except BaseException as error:
+        # What a load refuses, it refuses between two steps, when no task runs.
+        broken_off = isinstance(error, EngineError) or not isinstance(error, OmniError)
+        raise
+    finally:
+        stop.set()
+        keeper.join()
+        # What cannot be removed now expires; the outcome of the load is decided.
+        with suppress(StorageError):
+            if broken_off and lingers:
+                engine.store.objects.delete_prefix(area)
+            else:
+                remove_heartbeat(engine.store.objects, operation)
+
+
+def _renew(engine: Engine, operation: OperationId) -> None:
+    write_heartbeat(engine.store.objects, operation, engine.runtime)
+
+
+def write_heartbeat(objects: Objects, operation: OperationId, runtime: Runtime) -> None:
+    """Let a beacon shine for a while, from whichever process writes for it."""
+    expires = runtime.now_us() + int(BEACON_SECONDS * 1_000_000)
+    text = json.dumps({"operation_id": operation, "expires_us": expires})
+    objects.put(beacon_path(operation), text)
+
+
+def remove_heartbeat(objects: Objects, operation: OperationId) -> None:
+    """Remove a beacon and the scratch files it spoke for."""
+    objects.delete_prefix(scratch_area(operation))
+    objects.delete(beacon_path(operation))
+
+
+def _keep(engine: Engine, operation: OperationId, stop: threading.Event) -> None:
+    while not stop.wait(BEACON_RENEW_SECONDS):
+        try:
+            _renew(engine, operation)
+        except StorageError as error:
+            _log.warning("load.beacon_not_renewed", operation_id=operation, error=str(error))

@@ -1,0 +1,190 @@
+"""The accepted schema as the graph root has it: three texts, read again only when one of them changed."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from omnigraph.catalog.ir.contract import Contract, create_contract
+from omnigraph.catalog.ir.decode import make_contract_error
+from omnigraph.catalog.ir.state import open_contract, seal
+from omnigraph.catalog.model import Catalog
+from omnigraph.catalog.names import TableHome
+from omnigraph.catalog.resolve.schema import compile_schema
+from omnigraph.errors import SchemaContractError, SchemaError
+from omnigraph.failpoints import Failpoint, fail
+from omnigraph.ids import MAIN, OperationId
+from omnigraph.language.source import Source
+from omnigraph.limits import CONTRACT_ROUNDS_MAX, CONTRACT_WAIT_SECONDS
+from omnigraph.manifest.manifest import Manifest
+from omnigraph.manifest.names import SCHEMA_APPLY_LOCK
+from omnigraph.manifest.snapshot import Snapshot
+from omnigraph.runtime import Runtime
+from omnigraph.storage.layout import (
+    SCHEMA_FILES,
+    SCHEMA_IR,
+    SCHEMA_PG,
+    SCHEMA_STATE,
+    past_schema_path,
+    staging_path,
+)
+from omnigraph.storage.objects.protocol import Objects, Stamp
+from omnigraph.values import dataclass
+
+_STAGED = staging_path(SCHEMA_STATE)
+"""Written last and put in place last: while a change is published and not in place, this file is there."""
+_WATCHED = (*SCHEMA_FILES, _STAGED)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Accepted:
+    """The schema a graph accepted: its text as written, and the contract that seals its meaning.
+
+    `is_staged`: files of a schema change that is not finished lie beside it.
+    """
+
+    source: str
+    contract: Contract
+    is_staged: bool = False
+
+    @property
+    def catalog(self) -> Catalog:
+        """The types, with their identities."""
+        return self.contract.catalog
+
+    @property
+    def texts(self) -> dict[str, str]:
+        """The three texts as they are stored, in the order they are written."""
+        return {
+            SCHEMA_PG: self.source,
+            SCHEMA_IR: self.contract.to_json(),
+            SCHEMA_STATE: seal(self.contract).to_json(),
+        }
+
+
+def load_contract(objects: Objects) -> Accepted:
+    """Read the three texts and take them for one contract, or refuse them."""
+    fail(Failpoint.CONTRACT_READ)
+    source, ir, state = (objects.read(path) for path in SCHEMA_FILES)
+    if source is None:
+        raise make_contract_error(SCHEMA_PG, "is missing")
+    return Accepted(source=source, contract=open_contract(Source(source, SCHEMA_PG), ir, state))
+
+
+class Contracts:
+    """The accepted schema, looked at by every operation: one look, and nothing more while nothing changed."""
+
+    def __init__(self, objects: Objects, runtime: Runtime) -> None:
+        self._objects = objects
+        self._runtime = runtime
+        self._held: tuple[Mapping[str, Stamp], Accepted] | None = None
+        self._replaced: dict[OperationId, Contract | None] = {}
+
+    def current(self) -> Accepted:
+        """The accepted schema as it is now; drift of any of its texts is a `SchemaContractError`."""
+        for _ in range(CONTRACT_ROUNDS_MAX):
+            stamps = self._stamps()
+            held = self._held
+            if held is not None and held[0] == stamps:
+                return held[1]
+            try:
+                return self._hold(stamps, load_contract(self._objects))
+            except SchemaContractError:
+                if not self._is_moving(stamps):
+                    raise
+            self._runtime.wait(CONTRACT_WAIT_SECONDS)
+        return load_contract(self._objects)
+
+    @property
+    def held(self) -> Accepted | None:
+        """What the last look found; it may be stale."""
+        return None if self._held is None else self._held[1]
+
+    def replaced_by(self, operation: OperationId) -> Contract | None:
+        """The schema that stood until a published operation replaced it; None when it replaced none.
+
+        What is written before an operation is published never changes afterwards, so it is read once.
+        """
+        if operation not in self._replaced:
+            self._replaced[operation] = _past(self._objects, operation)
+        return self._replaced[operation]
+
+    def adopt(self, accepted: Accepted) -> None:
+        """Take a contract for the files as they lie there: one that was made from the text alone."""
+        self._hold(self._stamps(), accepted)
+
+    def forget(self) -> None:
+        """Read everything again at the next look."""
+        self._held = None
+
+    def _hold(self, stamps: Mapping[str, Stamp], accepted: Accepted) -> Accepted:
+        known = replace(accepted, is_staged=_STAGED in stamps)
+        self._held = (stamps, known)
+        return known
+
+    def _is_moving(self, before: Mapping[str, Stamp]) -> bool:
+        """Whether texts that disagree may be those of a change that puts them in place one by one."""
+        now = self._stamps()
+        return now != before or _STAGED in now
+
+    def _stamps(self) -> Mapping[str, Stamp]:
+        return self._objects.stamps(_WATCHED)
+
+
+def keep_replaced(objects: Objects, operation: OperationId, contract: Contract) -> None:
+    """Keep a schema for readers of its time, before the operation that replaces it is published."""
+    objects.put(past_schema_path(operation), contract.to_json())
+
+
+def _past(objects: Objects, operation: OperationId) -> Contract | None:
+    path = past_schema_path(operation)
+    text = objects.read(path)
+    if text is None:
+        return None
+    try:
+        return Contract.from_json(text)
+    except SchemaContractError as error:
+        raise make_contract_error(
+            path, f"holds no schema that was accepted once ({error})"
+        ) from error
+
+
+# ---- graphs that never had a contract
+
+
+def bootstrap_contract(objects: Objects, manifest: Manifest, *, write: bool) -> Accepted | None:
+    """Seal the schema text of a graph that has neither IR nor state; None when it has one of them.
+
+    Only while main is the only branch: another one may stand on a schema this text does not tell.
+    """
+    source, ir, state = (objects.read(path) for path in SCHEMA_FILES)
+    if source is None or ir is not None or state is not None:
+        return None
+    branches = sorted(set(manifest.rows.branches()) - {SCHEMA_APPLY_LOCK})
+    if branches:
+        raise make_contract_error(
+            f"{SCHEMA_IR} and {SCHEMA_STATE}",
+            f"are missing and cannot be made anew while there are branches ({', '.join(branches)})",
+        )
+    contract = _from_text(source, manifest.current(MAIN).snapshot, manifest.runtime.new_id())
+    accepted = Accepted(source=source, contract=contract)
+    if write:
+        for path in (SCHEMA_IR, SCHEMA_STATE):
+            objects.put(path, accepted.texts[path])
+    return accepted
+
+
+def _from_text(source: str, snapshot: Snapshot, domain: str) -> Contract:
+    try:
+        catalog = compile_schema(Source(source, SCHEMA_PG), stored=True)
+    except SchemaError as error:
+        raise make_contract_error(SCHEMA_PG, f"does not compile ({error})") from error
+    contract = create_contract(catalog, domain)
+    if contract.catalog.tables.keys() != snapshot.entries.keys():
+        raise make_contract_error(
+            SCHEMA_PG,
+            f"declares {', '.join(contract.catalog.tables) or 'no table'}, "
+            f"the graph has {', '.join(snapshot.entries) or 'none'}",
+        )
+    homes = {
+        key: TableHome(entry.at.path, entry.incarnation) for key, entry in snapshot.entries.items()
+    }
+    return replace(contract, homes=homes)

@@ -1,0 +1,168 @@
+"""Cutting what a load is given into splits, as far as it can be read more than once."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+
+from omnigraph.errors import InternalError
+from omnigraph.pipeline.input.read import pack_frame
+from omnigraph.pipeline.input.sources import (
+    ForeignFrame,
+    FrameFile,
+    FrameSource,
+    FrameStream,
+    LineFile,
+    LoadSource,
+    Records,
+    Source,
+    Stream,
+)
+from omnigraph.pipeline.input.splits import (
+    NO_BOUND,
+    Grain,
+    InMemory,
+    Portion,
+    Spilled,
+    SpilledLines,
+    SpilledRecords,
+    Split,
+    TextTable,
+    cut_frame,
+    cut_lines,
+    cut_parquet,
+    grain_of,
+    pack_splits,
+)
+from omnigraph.runtime import SYSTEM
+from omnigraph.storage.store import Store
+from omnigraph.values import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Size:
+    """How large an input is, as far as its files and frames tell; `rows` counts those that say."""
+
+    bytes: int
+    rows: int
+    foreign: Any | None = None
+    """A frame whose rows are elsewhere, which only Spark can cut."""
+
+
+Spread = Callable[[Any], Sequence[Portion]]
+"""Cuts a frame whose rows are elsewhere: they are written to scratch files there, in an order that is kept."""
+
+
+Spool = Callable[[Iterator[pa.Table]], Iterator[Portion]]
+"""Keeps the parts of a frame that comes only once."""
+
+
+def measure(given: LoadSource) -> Size:
+    """Say how large an input is; of what comes once, as far as it was read."""
+    grain = grain_of(NO_BOUND, 0)
+    portions = [one for source in given.sources for one in _portions(source, grain, None, None)]
+    return Size(
+        bytes=sum(portion.bytes for portion in portions),
+        rows=sum(portion.rows or 0 for portion in portions),
+    )
+
+
+def cut(
+    given: LoadSource, grain: Grain, spread: Spread | None = None, spool: Spool | None = None
+) -> tuple[Split, ...]:
+    """Cut every source into tasks, the small ones together."""
+    splits = (
+        _split(source, portion, number, part)
+        for number, source in enumerate(given.sources)
+        for part, portion in enumerate(_portions(source, grain, spread, spool))
+    )
+    return tuple(pack_splits(splits, grain))
+
+
+def _file_bytes(source: Source) -> int:
+    path = source.path if isinstance(source, LineFile | FrameFile) else None
+    return path.stat().st_size if path is not None and path.is_file() else 0
+
+
+def _portions(
+    source: Source, grain: Grain, spread: Spread | None, spool: Spool | None
+) -> Iterator[Portion]:
+    match source:
+        case LineFile(path):
+            yield from cut_lines(path, grain.bytes)
+        case FrameFile(path) if path.suffix == ".parquet":
+            yield from cut_parquet(path, grain)
+        case FrameFile(path):
+            yield Portion(TextTable(str(path)), _file_bytes(source))
+        case FrameSource():
+            yield from cut_frame(source.frame, grain)
+        case ForeignFrame(frame) if spread is not None:
+            yield from spread(frame)
+        case FrameStream() if spool is not None:
+            yield from spool(source.parts(grain.bytes))
+        case Stream() if spool is not None:
+            yield from (
+                Portion(SpilledLines(one), n)
+                for one, n in _spool_source(spool, source, grain.bytes)
+            )
+        case Stream():
+            yield Portion(SpilledLines(""), source.ahead_bytes)
+        case Records() if spool is not None:
+            yield from (
+                Portion(SpilledRecords(one), n)
+                for one, n in _spool_source(spool, source, grain.bytes)
+            )
+        case Records():
+            yield Portion(SpilledRecords(""), source.ahead_bytes, source.ahead_rows)
+        case FrameStream(ahead):
+            # Only what was read is known: enough to tell that it is large.
+            yield Portion(InMemory(ahead), ahead.nbytes, ahead.num_rows)
+        case ForeignFrame():
+            raise InternalError("a frame whose rows are elsewhere was to be cut here")
+
+
+def _split(source: Source, portion: Portion, place: int, part: int) -> Split:
+    file = None
+    if isinstance(source, LineFile) or (isinstance(source, FrameFile) and source.named):
+        file = str(source.path)
+    elif isinstance(source, Stream):
+        file = source.name
+    type_ = None if isinstance(source, Stream) else source.type
+    return Split(
+        number=0,
+        source=place,
+        part=part,
+        content=portion.content,
+        table_key=None if type_ is None else type_.table_key,
+        file=file,
+        counts_lines=isinstance(source, LineFile | Stream),
+        bytes=portion.bytes,
+        rows=portion.rows,
+    )
+
+
+def _spool_source(
+    spool: Spool, source: Stream | Records, bytes_max: int
+) -> Iterator[tuple[str, int]]:
+    """The scratch files that keep the parts of a source, and their sizes."""
+    for portion in spool(source.parts(bytes_max)):
+        assert isinstance(portion.content, Spilled), "a spool keeps parts in scratch files"
+        yield portion.content.path, portion.bytes
+
+
+def spool_stream(parts: Iterator[pa.Table], store: Store, area: str) -> Iterator[Portion]:
+    """Keep the parts of a stream in scratch files, as they come."""
+    for number, rows in enumerate(parts):
+        path = f"{area}/stream-{SYSTEM.new_id()}-{number}.lance"
+        store.scratch.write(path, pack_frame(rows))
+        yield Portion(Spilled(path), rows.nbytes, rows.num_rows)
+
+
+def spill_split(split: Split, store: Store, area: str) -> Split:
+    """The same split as other processes can read it: rows in memory go to a scratch file."""
+    if not isinstance(split.content, InMemory):
+        return split
+    path = f"{area}/frame-{split.number}.lance"
+    store.scratch.write(path, pack_frame(split.content.rows))
+    return replace(split, content=Spilled(path))

@@ -1,0 +1,323 @@
+"""Frames of one type: Arrow, pandas and polars tables, Parquet, CSV and JSONL files, typed column by column."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet
+
+from omnigraph.catalog.model import EdgeType, TableType
+from omnigraph.catalog.types import FLOATS, INTEGERS, NUMBERS, PropertyType, Scalar
+from omnigraph.commit.changes import column as whole
+from omnigraph.commit.origins import Origins, rows_in
+from omnigraph.errors import Problem, UserInputError, did_you_mean, suggestion
+from omnigraph.pipeline.input.columns import DAYS, INSTANTS, Shaped, relist, shape
+from omnigraph.pipeline.input.intake import Intake, Part
+from omnigraph.pipeline.input.text_tables import WIDE, is_worth_threads, read_csv, shape_lists
+from omnigraph.values import dataclass
+
+_ENDS = {"from": "src", "to": "dst"}
+_TEXT = PropertyType(scalar=Scalar.STRING)
+
+
+def read_frame(frame: Any, type_: TableType) -> pa.Table:
+    """Bring a frame of any kind into Arrow."""
+    if isinstance(frame, pa.Table):
+        return frame
+    if isinstance(frame, pa.RecordBatch):
+        return pa.Table.from_batches([frame])
+    try:
+        if isinstance(frame, pa.RecordBatchReader):
+            return frame.read_all()
+        if isinstance(frame, str | Path):
+            return _read_file(Path(frame), type_)
+        if type(frame).__module__.partition(".")[0] == "pandas" and hasattr(frame, "columns"):
+            return _from_pandas(frame, type_)
+        if hasattr(frame, "__arrow_c_stream__"):
+            return pa.table(frame)
+    except (OSError, pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        where = f"'{frame}'" if isinstance(frame, str | Path) else f"the frame of '{type_.name}'"
+        raise UserInputError(f"{where} cannot be read: {error}; no changes were made") from error
+    raise UserInputError(
+        f"the frame of '{type_.name}' is a {type(frame).__name__}; expected an Arrow, pandas or polars table, "
+        "or the path of a Parquet, CSV or JSONL file; no changes were made"
+    )
+
+
+def _read_file(path: Path, type_: TableType) -> pa.Table:
+    if path.suffix == ".parquet":
+        threads = is_worth_threads(path)
+        with pyarrow.parquet.ParquetFile(path, pre_buffer=threads) as file:
+            return file.read(use_threads=threads)
+    if path.suffix == ".csv":
+        return read_csv(path, type_)
+    raise UserInputError(
+        f"'{path}' is no frame: expected a .parquet, .csv, .jsonl or .ndjson file; no changes were made",
+        hint="records of several types in one .jsonl file are loaded without naming a type",
+    )
+
+
+def _from_pandas(frame: Any, type_: TableType) -> pa.Table:
+    """Take a pandas frame; its index is no column of the graph."""
+    try:
+        return pa.Table.from_pandas(frame, preserve_index=False)
+    except OverflowError:
+        if not frame.columns.is_unique:
+            raise
+    # Arrow takes a Python integer for an I64 unless it is told otherwise.
+    wide = [
+        name
+        for name, target in list_columns(type_).items()
+        if name in frame.columns and frame[name].dtype == object and target.scalar in NUMBERS
+    ]
+    rows = pa.Table.from_pandas(frame.drop(columns=wide), preserve_index=False)
+    for name in wide:
+        rows = rows.append_column(name, _numbers(frame[name], list_columns(type_)[name]))
+    return rows
+
+
+def _numbers(values: Any, target: PropertyType) -> pa.Array:
+    """A column of Python numbers; those that do not fit the property stay, to be named."""
+    nested = target.is_list or target.is_vector
+    try:
+        return pa.Array.from_pandas(
+            values, type=pa.list_(target.arrow.value_type) if nested else target.arrow
+        )
+    except (pa.ArrowException, OverflowError):
+        return pa.Array.from_pandas(values, type=pa.list_(WIDE) if nested else WIDE)
+
+
+def take_frame(
+    type_: TableType,
+    frame: pa.Table,
+    intake: Intake,
+    first: int = 1,
+    file: str | None = None,
+) -> None:
+    """Take in the rows of a frame, numbered from `first` on, or note what is wrong with them."""
+    named = frame.rename_columns([column_name(type_, name) for name in frame.column_names])
+    problems = _find_misnamed(type_, named)
+    if problems:
+        intake.refuse(problems)
+        return
+    origins = rows_in(file, np.arange(first, first + named.num_rows, dtype=np.int64))
+    columns = {
+        name: _column(type_, name, named, target, origins, intake)
+        for name, target in list_columns(type_).items()
+    }
+    intake.add(
+        type_,
+        Part(
+            columns=columns, given=_read_given_ids(type_, named, origins, intake), origins=origins
+        ),
+    )
+
+
+def column_name(type_: TableType, name: str) -> str:
+    """The column of a table that a column of a frame fills."""
+    return _ENDS.get(name, name) if isinstance(type_, EdgeType) else name
+
+
+def _find_misnamed(type_: TableType, frame: pa.Table) -> list[Problem]:
+    """Columns that the type has not, has twice, or lacks."""
+    table = type_.table_key
+    ends = ("src", "dst") if isinstance(type_, EdgeType) else ()
+    known = ["id", *ends, *type_.properties]
+    found = []
+    for place, name in enumerate(frame.column_names):
+        if name not in known:
+            near = suggestion(did_you_mean(name, known))
+            message = f"unknown column '{name}' of {type_.name}{near}"
+            found.append(Problem(rule="J05", message=message, table_key=table, property=name))
+        elif name in frame.column_names[:place]:
+            message = f"column '{name}' of {type_.name} is given twice"
+            found.append(Problem(rule="J06", message=message, table_key=table, property=name))
+    for end in ends:
+        if end not in frame.column_names:
+            message = (
+                f"an edge frame of {type_.name} needs the columns src and dst (or from and to)"
+            )
+            found.append(Problem(rule="J04", message=message, table_key=table, property=end))
+    return found
+
+
+def list_columns(type_: TableType) -> dict[str, PropertyType]:
+    """The columns of a table but its ids, in the order they are read."""
+    ends = {"src": _TEXT, "dst": _TEXT} if isinstance(type_, EdgeType) else {}
+    return ends | {name: type_.properties[name].type for name in sorted(type_.properties)}
+
+
+def _column(
+    type_: TableType,
+    name: str,
+    frame: pa.Table,
+    target: PropertyType,
+    origins: Origins,
+    intake: Intake,
+) -> pa.Array:
+    if name not in frame.column_names:
+        shaped = shape([None] * frame.num_rows, target)
+    else:
+        shaped = shape_column(whole(frame, name), target)
+    intake.refuse(
+        origins.of(wrong.index).problem(
+            "J04" if name in ("src", "dst") and wrong.rule == "J14" else wrong.rule,
+            f"column '{name}' of {type_.name}: {wrong.reason}",
+            table_key=type_.table_key,
+            property=name,
+        )
+        for wrong in shaped.misplaced
+    )
+    return shaped.values
+
+
+def _read_given_ids(
+    type_: TableType, frame: pa.Table, origins: Origins, intake: Intake
+) -> pa.Array:
+    """Ids that the frame brings; only texts are ids."""
+    if "id" not in frame.column_names:
+        return pa.nulls(frame.num_rows, pa.string())
+    shaped = shape_column(whole(frame, "id"), PropertyType(scalar=Scalar.STRING, nullable=True))
+    intake.refuse(
+        origins.of(wrong.index).problem(
+            "J09",
+            f"the id of {type_.name} is text: {wrong.reason}",
+            table_key=type_.table_key,
+            property="id",
+        )
+        for wrong in shaped.misplaced
+    )
+    return shaped.values
+
+
+def shape_column(values: pa.Array, target: PropertyType) -> Shaped:
+    """Turn an Arrow column into the column of a property; only doubtful ones go through Python."""
+    if pa.types.is_dictionary(values.type):
+        values = values.dictionary_decode()
+    if (target.is_list or target.is_vector) and _is_text(values.type):
+        return shape_lists(values, target)
+    if _casts_cleanly(values.type, target):
+        try:
+            cast = _cast(values, target)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+            return shape(_python_values(values), target)
+        if (target.nullable or cast.null_count == 0) and _is_plain(cast, target):
+            return Shaped(cast)
+    return shape(_python_values(values), target)
+
+
+def _python_values(values: pa.Array) -> list[Any]:
+    """Values one by one; instants as milliseconds, since Python's do not reach as far as Arrow's."""
+    if _is_list(values.type):
+        values = relist(_plain_items(values.flatten()), values)
+    try:
+        found: list[Any] = _plain_items(values).to_pylist()
+    except (OverflowError, ValueError):
+        # Python has no such date, time or number; nothing of ours holds it either.
+        texts = values.cast(pa.string()).to_pylist()
+        return [None if text is None else Unspeakable(text) for text in texts]
+    return _whole_numbers(found) if _is_whole_decimal(_item(values.type)) else found
+
+
+def _plain_items(values: pa.Array) -> pa.Array:
+    return _milliseconds(values) if pa.types.is_timestamp(values.type) else values
+
+
+def _whole_numbers(values: Any) -> Any:
+    """Decimals of any depth as Python integers."""
+    if isinstance(values, list):
+        return [_whole_numbers(value) for value in values]
+    return None if values is None else int(values)
+
+
+@dataclass(frozen=True, slots=True)
+class Unspeakable:
+    """A value that Arrow holds and Python cannot: it fits no property."""
+
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def _is_list(found: pa.DataType) -> bool:
+    kinds = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
+    return any(test(found) for test in kinds)
+
+
+def _is_text(found: pa.DataType) -> bool:
+    return any(test(found) for test in _FAMILIES[Scalar.STRING])
+
+
+def _is_whole_decimal(found: pa.DataType) -> bool:
+    return bool(pa.types.is_decimal(found) and found.scale == 0)
+
+
+def _item(found: pa.DataType) -> pa.DataType:
+    """The type of what a list holds, of anything else the type itself."""
+    return found.value_type if _is_list(found) else found
+
+
+def _cast(values: pa.Array, target: PropertyType) -> pa.Array:
+    # A cast would cut instants to their days.
+    if not pa.types.is_timestamp(_item(values.type)):
+        return values.cast(target.arrow)
+    if not target.is_list:
+        return _milliseconds(values).cast(target.arrow)
+    return relist(_milliseconds(values.flatten()).cast(pa.date64()), values).cast(target.arrow)
+
+
+def _milliseconds(values: pa.Array) -> pa.Array:
+    """Instants as milliseconds; a fraction of one is cut off, before 1970 as well as after."""
+    parts = {"us": 1_000, "ns": 1_000_000}.get(values.type.unit)
+    if parts is not None:
+        numbers = pc.fill_null(values.cast(pa.int64()), 0).to_numpy(zero_copy_only=False)
+        return pa.array(numbers // parts, mask=pc.is_null(values).to_numpy(zero_copy_only=False))
+    return values.cast(pa.timestamp("ms", values.type.tz), safe=False).cast(pa.int64())
+
+
+def _is_plain(values: pa.Array, target: PropertyType) -> bool:
+    """Whether every number is finite, every day and instant one that text can spell, and no item is missing."""
+    flat = values
+    if target.is_vector or target.is_list:
+        flat = values.flatten()
+        if flat.null_count:
+            return False
+    if target.scalar in FLOATS:
+        return bool(pc.all(pc.is_finite(flat), min_count=0).as_py())
+    if target.scalar is Scalar.DATETIME:
+        return _within(flat.cast(pa.int64()), INSTANTS)
+    return target.scalar is not Scalar.DATE or _within(flat.cast(pa.int32()), DAYS)
+
+
+def _within(numbers: pa.Array, bounds: tuple[int, int]) -> bool:
+    ends = pc.min_max(numbers).as_py()
+    return ends["min"] is None or bounds[0] <= ends["min"] <= ends["max"] <= bounds[1]
+
+
+_FAMILIES: Mapping[Scalar, tuple[Any, ...]] = {
+    Scalar.STRING: (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view),
+    Scalar.BOOL: (pa.types.is_boolean,),
+    Scalar.DATE: (pa.types.is_date32,),
+    # A day is its midnight, as in text.
+    Scalar.DATETIME: (pa.types.is_date64, pa.types.is_timestamp, pa.types.is_date32),
+    Scalar.BLOB: (pa.types.is_binary, pa.types.is_large_binary),
+}
+
+
+def _casts_cleanly(found: pa.DataType, target: PropertyType) -> bool:
+    """Whether the family of the Arrow type is the one the property holds, so that a safe cast decides."""
+    if pa.types.is_null(found):
+        return True
+    if target.is_vector or target.is_list:
+        if not _is_list(found):
+            return False
+        return _casts_cleanly(found.value_type, PropertyType(scalar=target.scalar))
+    if target.scalar in INTEGERS:
+        return bool(pa.types.is_integer(found)) or _is_whole_decimal(found)
+    if target.scalar in FLOATS:
+        return bool(pa.types.is_floating(found) or pa.types.is_integer(found))
+    return any(test(found) for test in _FAMILIES[target.scalar])

@@ -1,0 +1,373 @@
+"""What a load is given: files, frames, streams and records, told apart before anything is read."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from omnigraph.catalog.model import Catalog, TableType
+from omnigraph.errors import InternalError, UserInputError
+from omnigraph.limits import RECORDS_TYPED
+from omnigraph.pipeline.input.frames import read_frame, take_frame
+from omnigraph.pipeline.input.intake import Intake
+from omnigraph.pipeline.input.lines import Texts, take_file, take_row_file, take_texts, texts_of
+from omnigraph.pipeline.input.read import TEXT
+from omnigraph.pipeline.input.record_blobs import encode_records, estimate_bytes
+from omnigraph.pipeline.input.records import as_record, take_records
+from omnigraph.pipeline.input.splits import Portion
+from omnigraph.values import dataclass
+
+RECORD_SUFFIXES = (".jsonl", ".ndjson", ".json", ".jsonl.gz", ".ndjson.gz", ".json.gz")
+FRAME_SUFFIXES = (".parquet", ".csv")
+
+
+@dataclass(frozen=True, slots=True)
+class LineFile:
+    """A file of records, or of rows of one type."""
+
+    path: Path
+    type: TableType | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FrameFile:
+    """A file that is one table; `named` when there are several, so that an error says which."""
+
+    path: Path
+    type: TableType
+    named: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class FrameSource:
+    """A frame in memory."""
+
+    frame: pa.Table
+    type: TableType
+
+
+@dataclass(frozen=True, slots=True)
+class FrameStream:
+    """A frame that comes batch by batch, once; `ahead` was read already."""
+
+    ahead: pa.Table
+    rest: Iterator[pa.RecordBatch]
+    type: TableType
+
+    def all(self) -> pa.Table:
+        """Everything that is still to come, in memory."""
+        return pa.concat_tables([self.ahead, *map(_as_table, self.rest)])
+
+    def parts(self, bytes_max: int) -> Iterator[pa.Table]:
+        """Everything that is still to come, some of it at a time."""
+        none = self.ahead.slice(0, 0)
+        held, size, given = [none], 0, False
+        for batch in chain(self.ahead.to_batches(), self.rest):
+            held.append(_as_table(batch))
+            size += batch.nbytes
+            if size >= bytes_max:
+                yield pa.concat_tables(held)
+                held, size, given = [none], 0, True
+        if size or not given:
+            yield pa.concat_tables(held)
+
+
+def _as_table(batch: pa.RecordBatch) -> pa.Table:
+    return pa.Table.from_batches([batch])
+
+
+@dataclass(frozen=True, slots=True)
+class SpilledFrame:
+    """Rows that other processes wrote to scratch files already."""
+
+    portions: tuple[Portion, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignFrame:
+    """A frame whose rows are in other processes: a Spark DataFrame, or what became of one."""
+
+    frame: Any
+    type: TableType
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stream:
+    """An open file of records, which comes once; `ahead` was read already."""
+
+    name: str
+    ahead: tuple[Texts, ...] = ()
+    rest: Iterator[Texts]
+
+    @property
+    def ahead_bytes(self) -> int:
+        """How much was read."""
+        return sum(map(_bytes, self.ahead))
+
+    def texts(self) -> Iterator[Texts]:
+        """All of its lines, some at a time."""
+        yield from self.ahead
+        yield from self.rest
+
+    def parts(self, bytes_max: int) -> Iterator[pa.Table]:
+        """All of its lines, put together until they are worth a file."""
+        held: Texts = []
+        size = 0
+        for lines in self.texts():
+            held += lines
+            size += _bytes(lines)
+            if size >= bytes_max:
+                yield _as_text(held)
+                held, size = [], 0
+        if held:
+            yield _as_text(held)
+
+
+def _bytes(lines: Texts) -> int:
+    return sum(map(len, lines))
+
+
+def _as_text(lines: Texts) -> pa.Table:
+    return pa.table({TEXT: pa.array([b"".join(lines)], pa.large_binary())})
+
+
+@dataclass(frozen=True, slots=True)
+class Records:
+    """Records from memory, or rows of one type; those `ahead` were asked for already."""
+
+    rest: Iterator[Any]
+    type: TableType | None = None
+    ahead: tuple[list[Any], ...] = ()
+
+    @property
+    def ahead_bytes(self) -> int:
+        """About how much was asked for."""
+        return sum(map(estimate_bytes, self.ahead))
+
+    @property
+    def ahead_rows(self) -> int:
+        """How many records were asked for."""
+        return sum(map(len, self.ahead))
+
+    def all(self) -> Iterator[Any]:
+        """Every record, once."""
+        return chain(*self.ahead, self.rest)
+
+    def parts(self, bytes_max: int) -> Iterator[pa.Table]:
+        """Every record, put together until they are worth a file."""
+        held: list[Any] = []
+        for batch in chain(self.ahead, batch_records(self.rest)):
+            held += batch
+            room = max(1, bytes_max * len(batch) // max(1, estimate_bytes(batch)))
+            while len(held) >= room:
+                yield encode_records(held[:room])
+                held = held[room:]
+        if held:
+            yield encode_records(held)
+
+
+def batch_records(records: Iterator[Any]) -> Iterator[list[Any]]:
+    """Records some at a time."""
+    while batch := list(islice(records, RECORDS_TYPED)):
+        yield batch
+
+
+Source = LineFile | FrameFile | FrameSource | FrameStream | ForeignFrame | Stream | Records
+
+
+@dataclass(frozen=True, slots=True)
+class LoadSource:
+    """Everything a load brings, in order, and what messages call it."""
+
+    sources: tuple[Source, ...]
+    name: str = "the input"
+
+    def read_ahead(self, bytes_max: int, rows_max: int) -> "LoadSource":
+        """The same, with streams that end before a bound in memory, and others read up to it."""
+        return replace(
+            self, sources=tuple(_ahead(one, bytes_max, rows_max) for one in self.sources)
+        )
+
+    @property
+    def streams(self) -> bool:
+        """Whether something comes once, some of it at a time."""
+        return any(isinstance(one, FrameStream | Stream | Records) for one in self.sources)
+
+    @property
+    def foreign(self) -> Any | None:
+        """The first frame whose rows are elsewhere."""
+        found = (source.frame for source in self.sources if isinstance(source, ForeignFrame))
+        return next(found, None)
+
+
+def _ahead(source: Source, bytes_max: int, rows_max: int) -> Source:
+    match source:
+        case FrameStream():
+            return _frame_ahead(source, bytes_max, rows_max)
+        case Stream():
+            return _lines_ahead(source, bytes_max)
+        case Records():
+            return _records_ahead(source, bytes_max, rows_max)
+        case _:
+            return source
+
+
+def _lines_ahead(stream: Stream, bytes_max: int) -> Stream:
+    held, size = list(stream.ahead), stream.ahead_bytes
+    for lines in stream.rest:
+        held.append(lines)
+        size += _bytes(lines)
+        if size > bytes_max:
+            break
+    return replace(stream, ahead=tuple(held))
+
+
+def _records_ahead(records: Records, bytes_max: int, rows_max: int) -> Records:
+    held, size, rows = list(records.ahead), records.ahead_bytes, records.ahead_rows
+    for batch in batch_records(records.rest):
+        held.append(batch)
+        size += estimate_bytes(batch)
+        rows += len(batch)
+        if size > bytes_max or rows > rows_max:
+            break
+    return replace(records, ahead=tuple(held))
+
+
+def _frame_ahead(stream: FrameStream, bytes_max: int, rows_max: int) -> FrameSource | FrameStream:
+    held, size, rows = [stream.ahead], stream.ahead.nbytes, stream.ahead.num_rows
+    for batch in stream.rest:
+        held.append(_as_table(batch))
+        size += batch.nbytes
+        rows += batch.num_rows
+        if size > bytes_max or rows > rows_max:
+            return FrameStream(pa.concat_tables(held), stream.rest, stream.type)
+    return FrameSource(pa.concat_tables(held), stream.type)
+
+
+def identify_source(source: Any, catalog: Catalog) -> LoadSource:
+    """Tell what a source is; only names and kinds are looked at."""
+    if isinstance(source, Mapping):
+        found = (
+            one
+            for name, frame in source.items()
+            for one in _type_sources(catalog.table(str(name)), frame)
+        )
+        return LoadSource(tuple(found))
+    if isinstance(source, str | Path):
+        return LoadSource(tuple(_record_files([source])), f"'{source}'")
+    if isinstance(source, list | tuple) and source and _are_paths(source):
+        return LoadSource(tuple(_record_files(source)), ", ".join(f"'{one}'" for one in source))
+    if hasattr(source, "readlines"):
+        stream = Stream(name=str(getattr(source, "name", "stream")), rest=texts_of(source))
+        return LoadSource((stream,), f"'{getattr(source, 'name', 'the stream')}'")
+    if isinstance(source, Iterable) and not isinstance(source, bytes | bytearray):
+        return LoadSource((Records(iter(source)),))
+    raise UserInputError(
+        f"cannot load from a {type(source).__name__}: give a path, records, or a mapping of type names "
+        "to frames; no changes were made"
+    )
+
+
+def take(source: Source, intake: Intake) -> None:
+    """Take all of it in, here and now."""
+    match source:
+        case LineFile(path, None):
+            take_file(path, intake)
+        case LineFile(path, type_):
+            assert type_ is not None, "the case before had none"
+            take_row_file(path, type_, intake)
+        case FrameFile(path, type_, named):
+            take_frame(type_, read_frame(path, type_), intake, file=str(path) if named else None)
+        case FrameSource(frame, type_):
+            take_frame(type_, frame, intake)
+        case FrameStream(_, _, type_):
+            take_frame(type_, source.all(), intake)
+        case ForeignFrame(_, type_):
+            raise InternalError(f"the frame of '{type_.name}' was to be read here")
+        case Stream():
+            take_texts(source.texts(), source.name, intake)
+        case Records(_, None):
+            take_records(source.all(), intake)
+        case Records(_, type_):
+            assert type_ is not None, "the case before had none"
+            take_records((as_record(type_, row) for row in source.all()), intake)
+
+
+# ---- files
+
+
+def _are_paths(source: Sequence[Any]) -> bool:
+    return all(isinstance(one, str | Path) for one in source)
+
+
+def _record_files(sources: Sequence[str | Path]) -> Iterator[LineFile]:
+    for source in sources:
+        for path in _files(_local(source), RECORD_SUFFIXES, "record file"):
+            yield LineFile(path)
+
+
+def _local(source: str | Path) -> Path:
+    text = str(source)
+    if text.startswith("file://"):
+        text = text.removeprefix("file://")
+    if "://" in text:
+        raise UserInputError(
+            f"'{text}' is not a local file; no changes were made",
+            hint="copy the file to this machine, or load it as a frame that reads it",
+        )
+    return Path(text).expanduser()
+
+
+def _files(path: Path, suffixes: tuple[str, ...], what: str) -> list[Path]:
+    """A file, or the files of a directory in name order."""
+    if not path.is_dir():
+        return [path]
+    found = sorted(one for one in path.iterdir() if one.name.endswith(suffixes))
+    if not found:
+        raise UserInputError(
+            f"'{path}' holds no {what} ({', '.join(suffixes)}); no changes were made"
+        )
+    return found
+
+
+# ---- what belongs to one type
+
+
+def _type_sources(type_: TableType, frame: Any) -> Iterator[Source]:
+    if isinstance(frame, str | Path):
+        yield from _type_files(type_, [frame])
+    elif isinstance(frame, list | tuple) and frame and _are_paths(frame):
+        yield from _type_files(type_, frame)
+    elif isinstance(frame, list | tuple):
+        yield Records(iter(frame), type_)
+    elif isinstance(frame, SpilledFrame) or type(frame).__module__.startswith("pyspark."):
+        yield ForeignFrame(frame, type_)
+    elif isinstance(frame, pa.RecordBatchReader):
+        yield FrameStream(frame.schema.empty_table(), _translate_errors(frame, type_), type_)
+    else:
+        yield FrameSource(read_frame(frame, type_), type_)
+
+
+def _translate_errors(reader: pa.RecordBatchReader, type_: TableType) -> Iterator[pa.RecordBatch]:
+    """The batches of a stream; what it fails with is told as what it is."""
+    try:
+        yield from reader
+    except (OSError, pa.ArrowException, TypeError, ValueError) as error:
+        where = f"the frame of '{type_.name}'"
+        raise UserInputError(f"{where} cannot be read: {error}; no changes were made") from error
+
+
+def _type_files(type_: TableType, given: Sequence[str | Path]) -> Iterator[Source]:
+    paths = [
+        path
+        for one in given
+        for path in _files(_local(one), (*FRAME_SUFFIXES, *RECORD_SUFFIXES), "file of rows")
+    ]
+    for path in paths:
+        if path.name.endswith(RECORD_SUFFIXES):
+            yield LineFile(path, type_)
+        else:
+            yield FrameFile(path, type_, named=len(paths) > 1)

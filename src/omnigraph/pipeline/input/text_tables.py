@@ -1,0 +1,139 @@
+"""CSV files as frames: cells that Arrow would read as something else are read as texts first."""
+
+import json
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+import pyarrow.json
+
+from omnigraph.catalog.model import EdgeType, TableType
+from omnigraph.catalog.types import PropertyType, Scalar
+from omnigraph.pipeline.input.columns import Shaped, json_type, shape, shape_arrow
+
+WIDE: Final = pa.decimal128(38, 0)
+"""Holds every integer that a U64 or an I64 is given, so that each one that does not fit can be named."""
+
+THREADED_BYTES: Final = 1 << 20
+"""Files up to this are read by one thread."""
+
+_INFERRED: Final = frozenset({Scalar.BOOL, Scalar.I32, Scalar.I64, Scalar.U32})
+"""Types that Arrow reads from text as we do. It takes a U64 beyond I64 for a float, and `-0` for an integer."""
+
+
+def read_csv(path: Path, type_: TableType) -> pa.Table:
+    """Read a text table: an empty cell is NULL, a quoted empty one is the empty text; texts stay texts."""
+    ends = ("src", "dst", "from", "to") if isinstance(type_, EdgeType) else ()
+    types = {name: held.type for name, held in type_.properties.items()}
+    texts = [name for name, held in types.items() if _is_read_as_text(held)]
+    rows = pyarrow.csv.read_csv(
+        _ended(path),
+        read_options=pyarrow.csv.ReadOptions(use_threads=is_worth_threads(path)),
+        # Otherwise a text with a line break in it is cut wherever a block ends.
+        parse_options=pyarrow.csv.ParseOptions(newlines_in_values=True),
+        convert_options=pyarrow.csv.ConvertOptions(
+            column_types=dict.fromkeys(["id", *ends, *texts], pa.string()),
+            null_values=[""],
+            strings_can_be_null=True,
+            quoted_strings_can_be_null=False,
+        ),
+    )
+    for place, name in enumerate(rows.column_names):
+        read = _READERS.get(types[name].scalar) if name in types else None
+        if read is not None and types[name].is_plain:
+            rows = rows.set_column(place, name, read(rows.column(place)))
+    return rows
+
+
+def is_worth_threads(path: Path) -> bool:
+    """Whether several threads read a file sooner than one: to hand work over costs more than to read a small file."""
+    return path.stat().st_size > THREADED_BYTES
+
+
+def _ended(path: Path) -> Path | pa.BufferReader:
+    """A file whose last line is ended: Arrow takes an empty cell at the very end for a quoted one."""
+    with path.open("rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(0, size - 1))
+        if not size or file.read(1) in b"\r\n":
+            return path
+        file.seek(0)
+        return pa.BufferReader(file.read() + b"\n")
+
+
+def _is_read_as_text(held: PropertyType) -> bool:
+    return held.scalar not in _INFERRED or held.is_list or held.is_vector
+
+
+def _integers(texts: pa.ChunkedArray) -> pa.ChunkedArray:
+    return _first_cast(texts, pa.uint64(), WIDE)
+
+
+def _floats(texts: pa.ChunkedArray) -> pa.ChunkedArray:
+    return _first_cast(texts, pa.float64())
+
+
+def _first_cast(texts: pa.ChunkedArray, *types: pa.DataType) -> pa.ChunkedArray:
+    """The texts as the first of the types that holds them all; else they stay, and the load says what they are."""
+    trimmed = pc.utf8_trim_whitespace(texts)
+    for wanted in types:
+        try:
+            return trimmed.cast(wanted)
+        except pa.ArrowInvalid:
+            continue
+    return texts
+
+
+def _instants(texts: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Instants as databases write them: `+00` is short for `+00:00`."""
+    return pc.replace_substring_regex(texts, r"(:[0-9.]+[+-][0-9]{2})$", r"\1:00")
+
+
+_READERS: Final[Mapping[Scalar, Callable[[pa.ChunkedArray], pa.ChunkedArray]]] = {
+    Scalar.U64: _integers,
+    Scalar.F32: _floats,
+    Scalar.F64: _floats,
+    Scalar.DATETIME: _instants,
+}
+
+
+# ---- lists in cells
+
+
+def shape_lists(texts: pa.Array, target: PropertyType) -> Shaped:
+    """Read the cells of a text column as JSON arrays: how a text table spells lists and vectors."""
+    read = _read_arrays(texts, target)
+    shaped = None if read is None else shape_arrow(read, target)
+    if shaped is not None:
+        return Shaped(shaped)
+    return shape([None if text is None else _decoded(text) for text in texts.to_pylist()], target)
+
+
+def _read_arrays(texts: pa.Array, target: PropertyType) -> pa.Array | None:
+    """All cells at once; None when one of them is no JSON array of such values."""
+    if not len(texts):
+        return pa.array([], json_type(target))
+    spelled = pc.fill_null(texts.cast(pa.large_string()), "null")
+    parts = [pa.scalar(part, pa.large_string()) for part in ('{"v":', "}\n", "")]
+    records = pc.binary_join_element_wise(parts[0], spelled, parts[1], parts[2])
+    schema = pa.schema([("v", json_type(target))])
+    options = pyarrow.json.ParseOptions(explicit_schema=schema, newlines_in_values=True)
+    try:
+        # The characters of an array that begins at its first item stand one after the other.
+        rows = pyarrow.json.read_json(pa.BufferReader(records.buffers()[2]), parse_options=options)
+    except pa.ArrowInvalid:
+        return None
+    is_exact = rows.num_rows == len(texts) and rows.column_names == ["v"]
+    return rows.column(0).combine_chunks() if is_exact else None
+
+
+def _decoded(text: str) -> Any:
+    """One cell; what is no JSON stays the text, which fits no list."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text

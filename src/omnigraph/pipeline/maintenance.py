@@ -1,0 +1,44 @@
+"""Chores of upkeep as a step: index segments and rewrites, done wherever a runner has hands."""
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import pyarrow as pa
+
+from omnigraph.pipeline.location import StoreLocation
+from omnigraph.pipeline.runner import Each, Runner
+from omnigraph.storage.tables import Chore
+from omnigraph.values import dataclass
+
+_RECEIPTS: Final = pa.schema([("number", pa.int64()), ("receipt", pa.binary())])
+
+
+@dataclass(frozen=True, slots=True)
+class MaintenanceSplit:
+    """One chore and where the graph is that it belongs to."""
+
+    number: int
+    home: StoreLocation
+    chore: Chore
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunnerWorkers:
+    """The hands of a runner, lent to storage."""
+
+    runner: Runner
+    home: StoreLocation
+    count: int
+
+    def do(self, chores: Sequence[Chore]) -> list[bytes]:
+        """Run one task per chore, the heaviest first; answers come in the order of the chores."""
+        splits = [MaintenanceSplit(number, self.home, chore) for number, chore in enumerate(chores)]
+        splits.sort(key=lambda split: split.chore.weight, reverse=True)
+        step = Each(name="upkeep", splits=splits, run=_run_maintenance, out=_RECEIPTS)
+        found: list[bytes] = self.runner.run(step).sort_by("number")["receipt"].to_pylist()
+        return found
+
+
+def _run_maintenance(split: MaintenanceSplit) -> Iterator[pa.Table]:
+    receipt = split.home.store().tables.do(split.chore)
+    yield pa.table([[split.number], [receipt]], schema=_RECEIPTS)

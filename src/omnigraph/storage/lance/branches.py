@@ -1,0 +1,255 @@
+"""Lance branches of one table: listing, creating, dropping; none of it moves a HEAD."""
+
+import copy
+import json
+import os
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, TypeVar
+from urllib.parse import quote, unquote
+
+from lance import LanceDataset
+
+from omnigraph.errors import (
+    BranchInUse,
+    ForkExists,
+    OmniError,
+    StorageError,
+    TableNotFound,
+    UserInputError,
+    shorten,
+)
+from omnigraph.ids import Version
+from omnigraph.limits import REF_LOOKS_MAX
+from omnigraph.storage.lance.datasets import Datasets
+from omnigraph.storage.lance.faults import Place, Trouble, faults, trouble_of
+from omnigraph.storage.layout import REFS, TREE, Root, branch_path
+from omnigraph.storage.objects.faults import Doing, StorageKind
+from omnigraph.storage.objects.protocol import Objects
+from omnigraph.storage.tables import TableAt
+from omnigraph.storage.values import MAIN_LINE, BranchRef, Incarnation
+
+_R = TypeVar("_R")
+_NAME: Final = re.compile(r"[\w.-]+(?:/[\w.-]+)*")
+
+_REF: Final = ".json"
+
+_PARTS: Final = ("_versions", "_transactions", "_deletions", "_indices", "_refs", "data")
+"""What Lance keeps in the directory of a branch, the manifests first: without them the rest is unreachable."""
+
+
+def refs(datasets: Datasets, path: str) -> dict[str, BranchRef]:
+    """List the branches of a table; the main line is not among them."""
+    dataset = datasets.any(path, None)
+    listed = steady(Doing.LIST, datasets.place(path, None), dataset.branches.list)
+    return {name: _ref(name, facts) for name, facts in sorted(listed.items())}
+
+
+def steady(doing: Doing, place: Place, work: Callable[[], _R]) -> _R:
+    """Do something that looks at every ref, and once more when a rival dropped one of them meanwhile.
+
+    A rival that drops many of them costs one more look for each; only a ref that cannot be read at all ends it.
+    """
+    lost: Counter[str] = Counter()
+    while True:
+        try:
+            with faults(doing, place):
+                return work()
+        except StorageError as error:
+            if error.__cause__ is None or trouble_of(error.__cause__) is not Trouble.REF_VANISHED:
+                raise
+            ref = str(error.__cause__)
+            lost[ref] += 1
+            if lost[ref] > REF_LOOKS_MAX:
+                raise
+
+
+def names(datasets: Datasets, objects: Objects, path: str) -> frozenset[str]:
+    """List the names of the branches only; their refs are not read where the store can list them."""
+    if datasets.root.is_memory:
+        return frozenset(refs(datasets, path))
+    files = (text.rpartition("/")[2] for text in objects.list(f"{path}/{REFS}"))
+    return frozenset(unquote(file[: -len(_REF)]) for file in files if file.endswith(_REF))
+
+
+def base_outside(datasets: Datasets, at: TableAt) -> str | None:
+    """The root in which a branch looks for the files it shares, when that is not this one."""
+    if datasets.root.is_memory:
+        return None
+    here = datasets.uri(at.path)
+    for base in datasets.at(at).base_paths().values():
+        if not _is_within(str(base.path), here, datasets.root):
+            return str(base.path).removesuffix(f"/{branch_path(at.path, base.name or None)}")
+    return None
+
+
+def _is_within(address: str, here: str, root: Root) -> bool:
+    if address == here or address.startswith(f"{here}/"):
+        return True
+    # A root may be opened by a name that links to it.
+    return root.is_local and f"{os.path.realpath(address)}/".startswith(
+        f"{os.path.realpath(here)}/"
+    )
+
+
+def tree_of(file: str) -> str | None:
+    """The branch in whose tree a file of a table lies; None for the main line."""
+    parts = file.split("/")
+    if parts[0] != TREE:
+        return None
+    # The last of them: a branch may be called like one of the directories it has.
+    place = max((n for n, part in enumerate(parts) if part in _PARTS), default=len(parts))
+    return "/".join(parts[1:place])
+
+
+def ref(datasets: Datasets, objects: Objects, path: str, branch: str) -> BranchRef | None:
+    """Read one branch, None when there is none: one small text where the store can read it, else a listing."""
+    if datasets.root.is_memory:
+        # Lance keeps a memory of its own, which the object store cannot read.
+        return refs(datasets, path).get(branch)
+    text = objects.read(f"{path}/{REFS}/{quote(branch, safe='')}.json")
+    if text is None:
+        return None
+    try:
+        return _decode_ref(branch, json.loads(text))
+    except (ValueError, KeyError, TypeError) as error:
+        raise StorageError(
+            f"the ref of branch '{branch}' in '{path}/{REFS}' cannot be read ({error}): {shorten(text)}; "
+            "nothing was changed",
+            storage_kind="permanent",
+            hint="put the file back from a copy of the graph; main can be read without it",
+        ) from error
+
+
+def _decode_ref(branch: str, facts: Mapping[str, Any]) -> BranchRef:
+    """A ref as Lance stores it."""
+    return BranchRef(
+        name=branch,
+        parent=facts["parentBranch"],
+        parent_version=Version(facts["parentVersion"]),
+        created_us=int(facts["createAt"]) * 1_000_000,
+        incarnation=_mapping(facts["identifier"]["version_mapping"]),
+    )
+
+
+def incarnation(datasets: Datasets, objects: Objects, path: str, branch: str | None) -> Incarnation:
+    """Read which life of a branch name this is; the main line has only one."""
+    if branch is None:
+        return MAIN_LINE
+    found = ref(datasets, objects, path, branch)
+    if found is None:
+        raise TableNotFound(str(datasets.place(path, branch)), "branch")
+    return found.incarnation
+
+
+def create(
+    datasets: Datasets,
+    objects: Objects,
+    path: str,
+    name: str,
+    *,
+    source: str | None,
+    version: Version,
+) -> LanceDataset:
+    """Create a branch; `ForkExists` tells a live ref from files that a former one left behind.
+
+    Lance refuses both and changes nothing then, but does not say which it was.
+    """
+    _require_name(name)
+    try:
+        with faults(Doing.CREATE, datasets.place(path, name, version)):
+            # A handle of its own: this call borrows it mutably, and a shared one would refuse other threads.
+            own = copy.copy(datasets.any(path, None))
+            return own.create_branch(name, (source, version))
+    except OmniError as error:
+        taken = None if _is_store_out_of_order(error) else _taken(datasets, objects, path, name)
+        if taken is None:
+            raise
+        raise taken from error
+
+
+def _is_store_out_of_order(error: OmniError) -> bool:
+    """A full disk says nothing about the name, whatever it left behind."""
+    kinds = (StorageKind.PERMANENT, StorageKind.CONFIGURATION)
+    return isinstance(error, StorageError) and error.storage_kind in kinds
+
+
+def _taken(datasets: Datasets, objects: Objects, path: str, name: str) -> ForkExists | None:
+    """What stands in the way of a new branch: a ref, or files without one."""
+    if ref(datasets, objects, path, name) is not None:
+        return ForkExists(path, name, has_ref=True)
+    if datasets.exists(path, name):
+        datasets.forget(path, name)
+        return ForkExists(path, name, has_ref=False)
+    return None
+
+
+def drop(datasets: Datasets, objects: Objects, path: str, name: str) -> None:
+    """Remove a branch and its files; nothing to do when there is no ref."""
+    dataset = copy.copy(datasets.any(path, None))
+    try:
+        steady(Doing.DELETE, datasets.place(path, name), lambda: dataset.branches.delete(name))
+    except TableNotFound:
+        pass
+    except BranchInUse as error:
+        children = [ref.name for ref in refs(datasets, path).values() if ref.parent == name]
+        raise BranchInUse(
+            name, children, f"{', '.join(children)} of {path} forked from it"
+        ) from error
+    finally:
+        datasets.forget(path, name)
+    # Lance keeps the files of a branch below whose name another one nests.
+    if datasets.exists(path, name):
+        drop_tree(datasets, objects, path, name)
+
+
+def drop_tree(datasets: Datasets, objects: Objects, path: str, name: str) -> None:
+    """Remove the files of a branch that has no ref, and only those: other branches may nest below it."""
+    live = refs(datasets, path)
+    if name in live:
+        raise ForkExists(path, name, has_ref=True)
+    nested = {
+        other.removeprefix(f"{name}/").partition("/")[0]
+        for other in live
+        if other.startswith(f"{name}/")
+    }
+    if not (nested and datasets.root.is_memory):
+        parts = [part for part in _PARTS if part not in nested]
+        remove(datasets, objects, branch_path(path, name), parts)
+    datasets.forget(path, name)
+
+
+def remove(datasets: Datasets, objects: Objects, path: str, parts: Sequence[str]) -> None:
+    """Delete parts of a dataset's directory, in this order, if they are there."""
+    if datasets.root.is_memory:
+        # Lance's memory is not the object store's; it can be emptied by whole datasets only.
+        with faults(Doing.DELETE, datasets.place(path, None)):
+            LanceDataset.drop(datasets.uri(path), ignore_not_found=True)
+        return
+    for part in parts:
+        objects.delete_prefix(f"{path}/{part}" if part else path)
+
+
+def _require_name(name: str) -> None:
+    """Refuse what Lance cannot keep, before any store is asked about a path made of it."""
+    plain = _NAME.fullmatch(name) and ".." not in name and not name.endswith(".lock")
+    if not plain or name == "main":
+        raise UserInputError(
+            f"'{name}' cannot be the name of a branch; no changes were made",
+            hint="use letters, digits, '.', '-' and '_', in segments separated by '/'",
+        )
+
+
+def _ref(name: str, facts: Mapping[str, Any]) -> BranchRef:
+    return BranchRef(
+        name=name,
+        parent=facts["parent_branch"],
+        parent_version=Version(facts["parent_version"]),
+        created_us=int(facts["create_at"]) * 1_000_000,
+        incarnation=_mapping(facts["branch_identifier"]),
+    )
+
+
+def _mapping(pairs: Any) -> Incarnation:
+    return tuple((int(version), str(uuid)) for version, uuid in pairs)

@@ -1,0 +1,143 @@
+"""Moving a HEAD: the strict commit, its proof, and the forward copy of an earlier version."""
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
+from typing import Final
+
+from lance import LanceDataset
+from lance.dataset import Transaction
+
+from omnigraph.errors import HeadMoved, Interleaved, OmniError, TableNotFound
+from omnigraph.ids import OperationId, Version
+from omnigraph.storage.lance.datasets import Datasets
+from omnigraph.storage.lance.faults import faults
+from omnigraph.storage.objects.faults import Doing
+from omnigraph.storage.tables import CommitLock, Landed, TableAt, TransactionInfo
+
+OPERATION_ID: Final = "omnigraph:operation_id"
+ACTOR: Final = "omnigraph:actor"
+
+
+class Fenced(Exception):
+    """Raised inside Lance's commit when the version about to be written is not the next one."""
+
+
+def commit(
+    datasets: Datasets,
+    base: TableAt,
+    transaction: Transaction,
+    *,
+    operation_id: OperationId,
+    actor: str | None,
+    lock: CommitLock | None,
+) -> Landed:
+    """Make a transaction the version after its base, or raise.
+
+    Lance rebases a stale transaction by itself. Under an exclusive kernel lock its commit hook refuses any
+    version but the next; the hook replaces put-if-absent by look-then-put, so it is used only there. Without
+    such a lock the outcome is proved afterwards by reading our own transaction back.
+    """
+    properties = {OPERATION_ID: operation_id} | ({ACTOR: actor} if actor else {})
+    ours = replace(transaction, transaction_properties=properties)
+    dataset = datasets.at(base)
+    fence = _fence(base.version) if lock is not None and lock.exclusive else None
+    place = datasets.place(base.path, base.branch, base.version)
+    # Files first: a manifest must never be more durable than what it names.
+    datasets.settle(base.path)
+    try:
+        with faults(Doing.WRITE, place):
+            landed = LanceDataset.commit(dataset, ours, max_retries=0, commit_lock=fence)
+    except OmniError as error:
+        return _resolve_failed(datasets, base, ours.uuid, error)
+    datasets.settle(base.path)
+    if fence is None:
+        _prove(datasets, base, landed, ours.uuid)
+    return _make_landed(datasets, base, landed, ours.uuid)
+
+
+def transaction_infos(
+    datasets: Datasets, path: str, branch: str | None, after: Version, upto: Version
+) -> tuple[TransactionInfo, ...]:
+    """Read the commits in (after, upto], oldest first; what cannot be read is listed without its facts."""
+    versions = map(Version, range(after + 1, upto + 1))
+    return tuple(_info(datasets, path, branch, version) for version in versions)
+
+
+def _fence(expected: Version) -> Callable[[int], AbstractContextManager[None]]:
+    @contextmanager
+    def lock(version: int) -> Iterator[None]:
+        # Nothing of Lance may be called in here: it panics.
+        if version != expected + 1:
+            raise Fenced(f"version {version} instead of {expected + 1}")
+        yield
+
+    return lock
+
+
+def _resolve_failed(datasets: Datasets, base: TableAt, uuid: str, error: OmniError) -> Landed:
+    """Find out what a failed commit did: the answer of one that landed may have been lost."""
+    following = replace(base, version=Version(base.version + 1))
+    try:
+        head = datasets.head(base.path, base.branch)
+        ours = (
+            head > base.version
+            and _uuid_at(datasets.any(base.path, base.branch), following.version) == uuid
+        )
+        landed = datasets.at(following) if ours else None
+    except OmniError:
+        # The store does not answer; the first error says more than the second.
+        raise error from None
+    if landed is not None:
+        return _make_landed(datasets, base, landed, uuid)
+    if isinstance(error, HeadMoved):
+        raise HeadMoved(base.path, base.version, head) from error.__cause__
+    raise error
+
+
+def _prove(datasets: Datasets, base: TableAt, landed: LanceDataset, uuid: str) -> None:
+    """Require that the very next version is ours: anything else is a foreign commit in between."""
+    expected = base.version + 1
+    if landed.version != expected:
+        raise Interleaved(base.path, expected, landed.version)
+    with faults(Doing.READ, datasets.place(base.path, base.branch, expected)):
+        found = _uuid_at(landed, Version(expected))
+    if found != uuid:
+        raise Interleaved(base.path, expected, None)
+
+
+def _make_landed(datasets: Datasets, base: TableAt, dataset: LanceDataset, uuid: str) -> Landed:
+    at = replace(base, version=Version(dataset.version))
+    datasets.hold(at, dataset)
+    return Landed(at=at, row_count=int(dataset.count_rows()), uuid=uuid)
+
+
+def _uuid_at(dataset: LanceDataset, version: Version) -> str | None:
+    transaction = dataset.read_transaction(version)
+    return transaction.uuid if transaction is not None else None
+
+
+def _info(datasets: Datasets, path: str, branch: str | None, version: Version) -> TransactionInfo:
+    transaction = _readable(datasets, path, branch, version)
+    if transaction is None:
+        return TransactionInfo(version=version, uuid=None, operation=None)
+    properties = transaction.transaction_properties or {}
+    operation_id = properties.get(OPERATION_ID)
+    return TransactionInfo(
+        version=version,
+        uuid=transaction.uuid,
+        operation=type(transaction.operation).__name__,
+        operation_id=OperationId(operation_id) if operation_id else None,
+        actor=properties.get(ACTOR),
+    )
+
+
+def _readable(
+    datasets: Datasets, path: str, branch: str | None, version: Version
+) -> Transaction | None:
+    """Read one transaction; None for one that is gone or that this release cannot spell."""
+    try:
+        with faults(Doing.READ, datasets.place(path, branch, version)):
+            return datasets.any(path, branch).read_transaction(version)
+    except (TableNotFound, TypeError):
+        return None

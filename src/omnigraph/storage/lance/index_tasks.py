@@ -1,0 +1,111 @@
+"""Chores: the heavy parts of upkeep, cut so that many hands can do them; nothing is committed."""
+
+import copy
+import pickle
+from collections.abc import Callable, Sequence
+from dataclasses import field
+from functools import partial
+from typing import Any, Final
+
+from lance import LanceDataset
+from lance.dataset import Index
+
+from omnigraph.storage.lance.digests import Digests, data_files, digest_new_files, index_files
+from omnigraph.storage.lance.faults import Place
+from omnigraph.storage.lance.unofficial import btrees
+from omnigraph.storage.tables import Chore, Hands, TableAt
+from omnigraph.values import dataclass
+
+TEXT: Final = "INVERTED"
+"""What Lance calls an index of words."""
+
+BTREE: Final = "BTREE"
+"""What Lance calls an index in order."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SegmentWork:
+    """One index segment to build."""
+
+    column: str
+    type: str
+    name: str
+    replace: bool
+    fragments: tuple[int, ...]
+    settings: tuple[tuple[str, Any], ...]
+    weight: int
+
+
+@dataclass(frozen=True, slots=True)
+class RewriteWork:
+    """Fragments to rewrite as fewer, as Lance planned it."""
+
+    task: Any
+    weight: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """What Lance made of a piece of work, and the digests of its files where who did it took them."""
+
+    result: Any
+    digests: Digests = field(default_factory=dict)
+
+
+Work = SegmentWork | RewriteWork
+Hand = Callable[[Sequence[Work]], list[Made]]
+"""Does work of one table version somewhere and brings what Lance made of it, in order."""
+
+
+def do(dataset: LanceDataset, work: Work) -> Any:
+    """Do one piece of work in this process."""
+    match work:
+        case SegmentWork():
+            # A handle of its own: building borrows it mutably, and readers of a shared one would be refused.
+            return _segment(copy.copy(dataset), work)
+        case RewriteWork():
+            return work.task.execute(dataset)
+
+
+def _segment(dataset: LanceDataset, work: SegmentWork) -> Index:
+    if work.type == TEXT:
+        # A text segment that did not pass through here makes every text query on the column fail.
+        return dataset.merge_existing_index_segments([_train_index(dataset, work, work.fragments)])
+    sorted_here = None
+    if work.type == BTREE:
+        empty = partial(_train_index, dataset, work, ())
+        sorted_here = btrees.built(dataset, work.column, work.fragments, empty)
+    return sorted_here or _train_index(dataset, work, work.fragments)
+
+
+def _train_index(dataset: LanceDataset, work: SegmentWork, fragments: Sequence[int]) -> Index:
+    return dataset.create_index_uncommitted(
+        work.column,
+        work.type,
+        name=work.name,
+        replace=work.replace,
+        fragment_ids=list(fragments),
+        **dict(work.settings),
+    )
+
+
+def run_here(dataset: LanceDataset) -> Hand:
+    """Do everything in this process, one after the other."""
+    return lambda work: [Made(do(dataset, one)) for one in work]
+
+
+def run_elsewhere(at: TableAt, hands: Hands) -> Hand:
+    """Let others do it: work travels as chores, and what came of it travels back."""
+
+    def hand(work: Sequence[Work]) -> list[Made]:
+        receipts = hands.do([Chore(at, pickle.dumps(one), one.weight) for one in work])
+        return [pickle.loads(one) for one in receipts]
+
+    return hand
+
+
+def run_task(dataset: LanceDataset, chore: Chore, place: Place) -> bytes:
+    """Do a chore that arrived, and spell what came of it."""
+    result = do(dataset, pickle.loads(chore.work))
+    files = index_files([result]) if isinstance(result, Index) else data_files(result.new_fragments)
+    return pickle.dumps(Made(result, digest_new_files(place, files)))

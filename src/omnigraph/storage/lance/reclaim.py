@@ -1,0 +1,92 @@
+"""Giving space back: removing old versions of a table and the files that only they use."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import cast
+
+from lance import CleanupStats
+
+from omnigraph.ids import Version
+from omnigraph.runtime import us_of
+from omnigraph.storage.lance.branches import steady, tree_of
+from omnigraph.storage.lance.datasets import Datasets
+from omnigraph.storage.lance.faults import faults
+from omnigraph.storage.objects.faults import Doing
+from omnigraph.storage.tables import Reclaimed, VersionInfo
+
+
+def versions(datasets: Datasets, path: str, branch: str | None) -> tuple[VersionInfo, ...]:
+    """List the versions of one line of a table that are still there, oldest first; reads each of them."""
+    dataset = datasets.latest(path, branch)
+    with faults(Doing.LIST, datasets.place(path, branch)):
+        listed = dataset.versions()
+    found = (
+        VersionInfo(
+            version=Version(one["version"]),
+            # Lance gives local time without a zone.
+            created_us=us_of(cast(datetime, one["timestamp"]).astimezone()),
+        )
+        for one in listed
+    )
+    return tuple(sorted(found, key=lambda info: info.version))
+
+
+def reclaim(
+    datasets: Datasets,
+    path: str,
+    branch: str | None,
+    chosen: Sequence[Version],
+    *,
+    dry_run: bool,
+) -> Reclaimed:
+    """Remove the chosen versions of one line of a table, or say what would go.
+
+    Lance keeps HEAD and what other branches stand on. Files of no version may belong to a writer that has not
+    committed yet: only those older than seven days go with them.
+    """
+    if not chosen:
+        return Reclaimed(versions=0, bytes=0)
+    dataset = datasets.latest(path, branch)
+    names = [int(version) for version in chosen]
+
+    def work() -> CleanupStats:
+        if not dry_run:
+            return dataset.cleanup_old_versions(versions=names, error_if_tagged_old_versions=False)
+        explained = dataset.explain_cleanup_old_versions(
+            versions=names, error_if_tagged_old_versions=False
+        )
+        return explained.stats
+
+    # Lance looks at every branch of the table, for what stands on these versions.
+    stats = steady(Doing.DELETE, datasets.place(path, branch), work)
+    return Reclaimed(versions=stats.old_versions, bytes=stats.bytes_removed)
+
+
+def sizes(datasets: Datasets, path: str) -> Mapping[str | None, int]:
+    """Weigh what lies in the directory of a table: the bytes of its main line, and of every branch tree."""
+    found: dict[str | None, int] = {}
+    for name, weight in file_sizes(datasets, path).items():
+        tree = tree_of(name)
+        found[tree] = found.get(tree, 0) + weight
+    return found
+
+
+def segment_files(datasets: Datasets, path: str) -> Mapping[str, Mapping[str, int]]:
+    """The files of every index segment of a table and their bytes, on whichever line it lies, by its uuid."""
+    found: dict[str, dict[str, int]] = {}
+    for name, weight in file_sizes(datasets, path).items():
+        _, is_index, rest = f"/{name}".partition("/_indices/")
+        if is_index:
+            found.setdefault(rest.partition("/")[0], {})[name] = weight
+    return found
+
+
+def file_sizes(datasets: Datasets, path: str) -> Mapping[str, int]:
+    """The bytes of every file in the directory of a table, by its name there; one listing."""
+    dataset = datasets.latest(path, None)
+    found: dict[str, int] = {}
+    with faults(Doing.LIST, datasets.place(path, None)):
+        for batch in dataset.all_files():
+            names, weights = batch.column("path").to_pylist(), batch.column("size_bytes")
+            found |= zip(names, weights.to_pylist(), strict=True)
+    return found

@@ -1,0 +1,299 @@
+"""Keyed rows on Lance: one table, loaded whole, changed by compare-and-swap on its key column."""
+
+import copy
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Final
+
+import pyarrow as pa
+from lance import LanceDataset, LanceOperation
+from lance.dataset import Transaction
+from lance.fragment import write_fragments
+
+from omnigraph.errors import HeadMoved, InternalError, RowContention, StorageError, TableNotFound
+from omnigraph.ids import Version
+from omnigraph.limits import IMAGE_ROUNDS_MAX, IMAGES_MAX
+from omnigraph.storage.counters import Cost, record
+from omnigraph.storage.lance import branches, row_images
+from omnigraph.storage.lance.compact import compact
+from omnigraph.storage.lance.datasets import Datasets
+from omnigraph.storage.lance.faults import Place, faults
+from omnigraph.storage.lance.guarded import (
+    RowPlace,
+    find_row,
+    place_in_newest,
+    replaces_only,
+    swap_guarded,
+)
+from omnigraph.storage.lance.inline import merge_rows
+from omnigraph.storage.lance.stage import STORAGE_VERSION
+from omnigraph.storage.lru import Recent
+from omnigraph.storage.objects.faults import Doing
+from omnigraph.storage.objects.protocol import Objects
+from omnigraph.storage.rows import Image
+from omnigraph.storage.tables import TableAt
+from omnigraph.storage.values import BranchRef, Incarnation
+
+PRIMARY_KEY: Final = "lance-schema:unenforced-primary-key"
+"""Field metadata that lets Lance see two writers of one key; without it both would land, silently."""
+
+_ImageKey = tuple[str | None, Version, Incarnation]
+
+
+class LanceRows:
+    """One keyed table under a graph root; safe between threads."""
+
+    def __init__(self, datasets: Datasets, objects: Objects, path: str, key: str) -> None:
+        self._datasets = datasets
+        self._objects = objects
+        self._path = path
+        self._key = key
+        self._images: Recent[_ImageKey, Image] = Recent(IMAGES_MAX)
+        self._guards: Recent[_ImageKey, tuple[str, RowPlace]] = Recent(IMAGES_MAX)
+        self._lives: dict[str, Incarnation] = {}
+        self._at_home: set[str] = set()
+
+    # ---- the table
+
+    def create(
+        self, rows: pa.Table, *, metadata: Mapping[str, str], config: Mapping[str, str]
+    ) -> Image:
+        """Create the table at version 1 with these rows; config entries, if any, are version 2."""
+        schema = rows.schema.with_metadata(dict(metadata))
+        uri, options = self._datasets.uri(self._path), self._datasets.options
+        with faults(Doing.CREATE, self._datasets.place(self._path, None)):
+            fragments = write_fragments(
+                row_images.fitting(rows, schema),
+                uri,
+                mode="create",
+                data_storage_version=STORAGE_VERSION,
+                storage_options=options,
+            )
+            created = LanceDataset.commit(
+                uri,
+                LanceOperation.Overwrite(schema, fragments),
+                storage_options=options,
+                enable_stable_row_ids=True,
+                max_retries=0,
+            )
+            if config:
+                update = LanceOperation.UpdateConfig(
+                    config_updates=LanceOperation.UpdateMap(dict(config))
+                )
+                created = LanceDataset.commit(created, Transaction(created.version, update))
+        return self.load(None, Version(created.version))
+
+    def exists(self) -> bool:
+        """Tell whether the table is there."""
+        return self._datasets.exists(self._path)
+
+    def head(self, branch: str | None) -> Version:
+        """Read the newest version; one cheap probe."""
+        return self._datasets.head(self._path, branch)
+
+    def incarnation(self, branch: str | None) -> Incarnation:
+        """Read which life of the branch name this is; one small read, none for main."""
+        life = branches.incarnation(self._datasets, self._objects, self._path, branch)
+        if branch is not None and self._lives.get(branch, life) != life:
+            # What was opened under the same name and version belongs to another branch.
+            self._datasets.forget(self._path, branch)
+        if branch is not None:
+            self._lives[branch] = life
+        return life
+
+    # ---- rows
+
+    def load(self, branch: str | None, version: Version | None = None) -> Image:
+        """Load all rows, at HEAD unless a version is named; a version held already is not read again."""
+        for _ in range(IMAGE_ROUNDS_MAX):
+            life = self.incarnation(branch)
+            wanted = version if version is not None else self.head(branch)
+            held = self._images.get((branch, wanted, life))
+            if held is not None:
+                return held
+            try:
+                image = self._load(branch, wanted, life)
+            except StorageError:
+                # A branch that is deleted meanwhile loses its ref first and then its files, one by one.
+                if self.incarnation(branch) == life:
+                    raise
+                continue
+            if self.incarnation(branch) == life:
+                return self._hold(image)
+        raise InternalError(f"branch '{branch}' of {self._path} was recreated again and again")
+
+    def held(self, branch: str | None, version: Version, incarnation: Incarnation) -> Image | None:
+        """Give the image of a version if it is in memory; nobody is asked."""
+        return self._images.get((branch, version, incarnation))
+
+    def swap(self, image: Image, rows: pa.Table, guard: str | None = None) -> Version:
+        """Insert or replace rows by key from the state of `image`; returns the version that shows them."""
+        dataset = copy.copy(self._open_dataset(image))
+        fresh = row_images.fitting(rows, image.rows.schema)
+        place = self._guard(image, dataset, fresh, guard) if guard is not None else None
+        with faults(Doing.WRITE, self._place(image), contention=lambda: self._contention(image)):
+            if place is None:
+                merge_rows(dataset, self._key, fresh)
+            else:
+                at_once = self._datasets.root.is_distant
+                dataset = swap_guarded(dataset, place, fresh, at_once=at_once)
+        self._datasets.settle(self._path)
+        record(Cost.MANIFEST_SWAPS)
+        version = self._open(image.branch, dataset)
+        if version == image.version + 1:
+            held = self._hold(row_images.swap_rows(image, rows, self._key, version))
+            if place is not None and guard is not None:
+                after = place_in_newest(dataset, fresh, self._key, guard)
+                self._guards.put(self._name(held), (guard, after))
+        return version
+
+    def _guard(
+        self, image: Image, dataset: LanceDataset, rows: pa.Table, guard: str
+    ) -> RowPlace | None:
+        """Where the guard row is, if replacing it is all that these rows replace."""
+        if not replaces_only(image.rows, rows, self._key, guard):
+            return None
+        known = self._guards.get(self._name(image))
+        if known is not None and known[0] == guard:
+            return known[1]
+        with faults(Doing.READ, self._place(image)):
+            return find_row(dataset, self._key, guard)
+
+    def set_metadata(self, image: Image, key: str, value: str) -> Image:
+        """Set one entry of the schema metadata; `RowContention` when another writer changed any since."""
+        update = LanceOperation.UpdateMap({key: value})
+        version = self._configure(
+            image, LanceOperation.UpdateConfig(schema_metadata_updates=update)
+        )
+        if version == image.version + 1:
+            return self._hold(row_images.replace_metadata(image, key, value, version))
+        return self.load(image.branch, version)
+
+    def annotate_key(self, image: Image) -> Image:
+        """Mark the key column as primary key; `RowContention` when another writer marked it since."""
+        field = self._open_dataset(image).lance_schema.field(self._key)
+        if field is None:
+            raise InternalError(f"{self._path} has no column '{self._key}'")
+        update = {field.id(): LanceOperation.UpdateMap({PRIMARY_KEY: "true"})}
+        operation = LanceOperation.UpdateConfig(field_metadata_updates=update)
+        return self.load(image.branch, self._configure(image, operation))
+
+    def fragment_count(self, image: Image) -> int:
+        """How many fragments hold the rows."""
+        return len(self._open_dataset(image).fragment_ids())
+
+    def fold(self, branch: str | None) -> bool:
+        """Rewrite all fragments into one; False when there was nothing to fold or a swap came first."""
+        head = TableAt(path=self._path, branch=branch, version=self.head(branch))
+        dataset = self._datasets.at(head)
+        place = self._datasets.place(self._path, branch, head.version)
+        if len(dataset.fragment_ids()) < 2:
+            return False
+        try:
+            with faults(Doing.WRITE, place):
+                rewritten = compact(dataset)
+                if rewritten is None:
+                    return False
+                folding = Transaction(head.version, rewritten.operation)
+                folded = LanceDataset.commit(dataset, folding, max_retries=0)
+        except HeadMoved:
+            return False
+        record(Cost.MANIFEST_FOLDS)
+        self._carry(branch, head.version, self._open(branch, folded))
+        return True
+
+    # ---- branches
+
+    def branches(self) -> Mapping[str, BranchRef]:
+        """The branches, by name, without main."""
+        return branches.refs(self._datasets, self._path)
+
+    def branch_names(self) -> frozenset[str]:
+        """The names of the branches, without main; one listing, however many there are."""
+        return branches.names(self._datasets, self._objects, self._path)
+
+    def address_outside(self, branch: str | None) -> str | None:
+        """The root in which a branch looks for its files when that is not this one; None when all is here."""
+        if branch is None or branch in self._at_home:
+            return None
+        # The newest version is the last that relocating rewrites; an older one may be here already.
+        newest = TableAt(path=self._path, branch=branch, version=self.head(branch))
+        found = branches.base_outside(self._datasets, newest)
+        if found is None:
+            self._at_home.add(branch)
+        return found
+
+    def strayed(self, limit: int | None = None) -> Mapping[str, str]:
+        """Branches that look for their files outside the root, with where that is."""
+        found: dict[str, str] = {}
+        for name in sorted(self.branch_names())[:limit]:
+            # One that is deleted meanwhile strays no more.
+            with suppress(TableNotFound):
+                base = self.address_outside(name)
+                if base is not None:
+                    found[name] = base
+        return found
+
+    def create_branch(self, name: str, source: str | None, version: Version) -> BranchRef:
+        """Create a branch at a version of another; `ForkExists` when the name is taken."""
+        self._datasets.forget(self._path, name)
+        branches.create(
+            self._datasets, self._objects, self._path, name, source=source, version=version
+        )
+        created = branches.ref(self._datasets, self._objects, self._path, name)
+        if created is None:
+            raise TableNotFound(str(self._datasets.place(self._path, name)), "branch")
+        return created
+
+    def delete_branch(self, name: str) -> None:
+        """Remove a branch; nothing to do when it is gone, `BranchInUse` when others fork from it."""
+        branches.drop(self._datasets, self._objects, self._path, name)
+        self._images.drop(lambda key: key[0] == name)
+
+    # ---- how it is done
+
+    def _load(self, branch: str | None, version: Version, life: Incarnation) -> Image:
+        at = TableAt(path=self._path, branch=branch, version=version)
+        dataset = self._datasets.at(at)
+        with faults(Doing.READ, self._datasets.place(self._path, branch, version)):
+            rows = dataset.to_table()
+        record(Cost.MANIFEST_SCANS)
+        metadata = {k.decode(): v.decode() for k, v in (dataset.schema.metadata or {}).items()}
+        exact = pa.Table.from_arrays(rows.columns, schema=dataset.schema)
+        return Image(
+            branch=branch, version=version, incarnation=life, rows=exact, metadata=metadata
+        )
+
+    def _configure(self, image: Image, operation: LanceOperation.UpdateConfig) -> Version:
+        change = Transaction(image.version, operation)
+        with faults(Doing.WRITE, self._place(image), contention=lambda: self._contention(image)):
+            changed = LanceDataset.commit(self._open_dataset(image), change, max_retries=0)
+        return self._open(image.branch, changed)
+
+    def _carry(self, branch: str | None, before: Version, after: Version) -> None:
+        """Keep the image of a version whose rows the next one repeats."""
+        life = self._lives.get(branch, ()) if branch is not None else ()
+        held = self._images.get((branch, before, life))
+        if held is not None and after == before + 1:
+            self._hold(row_images.move_image(held, after))
+
+    def _open(self, branch: str | None, dataset: LanceDataset) -> Version:
+        version = Version(dataset.version)
+        self._datasets.hold(TableAt(path=self._path, branch=branch, version=version), dataset)
+        return version
+
+    def _hold(self, image: Image) -> Image:
+        return self._images.put(self._name(image), image)
+
+    def _name(self, image: Image) -> _ImageKey:
+        return (image.branch, image.version, image.incarnation)
+
+    def _open_dataset(self, image: Image) -> LanceDataset:
+        at = TableAt(path=self._path, branch=image.branch, version=image.version)
+        return self._datasets.at(at)
+
+    def _place(self, image: Image) -> Place:
+        return self._datasets.place(self._path, image.branch, image.version)
+
+    def _contention(self, image: Image) -> RowContention:
+        return RowContention(self._path, image.branch, image.version)

@@ -1,0 +1,379 @@
+"""Writing fragments and describing appends, overwrites, upserts and deletes; nothing is committed."""
+
+import json
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import field, replace
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from lance import FragmentMetadata, LanceDataset, LanceOperation
+from lance.fragment import RowIdSequence, write_fragments
+
+from omnigraph.errors import InternalError, shorten
+from omnigraph.limits import DELETION_WRITES_MAX, FRAGMENT_BYTES_MAX, STREAM_ROWS
+from omnigraph.storage.lance.digests import Digests, data_files, deletion_files, digest_new_files
+from omnigraph.storage.lance.faults import Place, faults
+from omnigraph.storage.lance.fragments import fragment_of, fragment_rows
+from omnigraph.storage.lance.physical import Fitted, logical, physical
+from omnigraph.storage.lance.search import ROW_ID
+from omnigraph.storage.lance.table import ROW_ADDRESS, LanceTable
+from omnigraph.storage.lance.unofficial.sequences import versions_of
+from omnigraph.storage.lance.unofficial.shared_deletions import Like, share_deletions
+from omnigraph.storage.objects.faults import Doing
+from omnigraph.storage.tables import Data, Heirs, Marked, Written
+from omnigraph.values import dataclass
+
+STORAGE_VERSION: Final = "2.2"
+"""Always named: blobs need it, and the library's default may move."""
+
+KEY: Final = "id"
+
+
+@dataclass(frozen=True, slots=True)
+class Base:
+    """The version a change is staged on."""
+
+    dataset: LanceDataset
+    table: LanceTable
+    place: Place
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """One Lance operation and what it does to the row count."""
+
+    operation: Any
+    added: int = 0
+    deleted: int = 0
+    digests: Digests = field(default_factory=dict)
+    """Of files that others wrote for it."""
+
+
+def append(base: Base, data: Data | None, parts: Sequence[Written] = ()) -> Change:
+    """Write new rows, beside fragments that were written or copied before."""
+    fragments = _fragments(parts)
+    if data is not None:
+        fragments += write(base, data, base.table.schema)
+    if not fragments:
+        raise InternalError("an append without rows was staged; leave the table out instead")
+    return Change(
+        operation=LanceOperation.Append(fragments), added=_rows(fragments), digests=_told(parts)
+    )
+
+
+def overwrite(base: Base, data: Data) -> Change:
+    """Write the rows that replace all others; another schema than the table's replaces that too."""
+    wanted = logical(data.schema)
+    before = base.table.count()
+    if _same_columns(wanted, base.table.schema):
+        fragments = write(base, data, base.table.schema)
+        return _describe_overwrite(base.dataset.lance_schema, fragments, before)
+    fragments = write(base, data, wanted, mode="overwrite")
+    return _describe_overwrite(physical(wanted), fragments, before)
+
+
+def describe_append(base: Base, parts: Sequence[Written], *, replacing: bool) -> Change:
+    """Describe the append or overwrite of fragments that workers wrote."""
+    fragments = _fragments(parts)
+    if replacing:
+        change = _describe_overwrite(base.dataset.lance_schema, fragments, base.table.count())
+        return replace(change, digests=_told(parts))
+    if not fragments:
+        raise InternalError("an append without rows was staged; leave the table out instead")
+    return Change(
+        operation=LanceOperation.Append(fragments), added=_rows(fragments), digests=_told(parts)
+    )
+
+
+def receipt(base: Base, fragments: Sequence[FragmentMetadata]) -> Written:
+    """Spell written fragments so that they can travel, with the digests of their files."""
+    return Written(
+        fragments=tuple(json.dumps(fragment.to_json()) for fragment in fragments),
+        rows=_rows(fragments),
+        digests=digest_new_files(base.place, data_files(fragments)),
+    )
+
+
+def _told(parts: Sequence[Written] | Sequence[Marked]) -> Digests:
+    """The digests that came with receipts."""
+    return {key: digest for part in parts for key, digest in part.digests.items()}
+
+
+def merge(base: Base, rows: pa.Table, deletes: pa.Array) -> Change:
+    """Write an upsert by `id`: old copies are marked deleted, new ones keep their row ids; others just go.
+
+    Matched rows come first and in row-id order, so that their ids take little room in the manifest, and new
+    rows follow in the same fragment, which the commit numbers.
+    """
+    ids = _check_ids(rows)
+    if pc.any(pc.is_in(deletes, value_set=ids)).as_py():
+        raise InternalError("an id is to be written and deleted in one upsert")
+    doomed = _addresses(base, deletes)
+    hits = base.table.lookup(KEY, ids, (KEY,), row_id=True, row_address=True)
+    ordered, row_ids = _order_matched(rows, ids, hits) if hits.num_rows else (rows, None)
+    fragments = write(base, ordered, base.table.schema, row_ids=row_ids)
+    addresses = np.concatenate([hits[ROW_ADDRESS].to_numpy(), doomed])
+    return _describe_replaced(base, fragments, addresses)
+
+
+def update(base: Base, parts: Sequence[Written], addresses: pa.Array) -> Change:
+    """Describe an update that workers wrote: rows at these addresses go, the written ones come."""
+    doomed = np.unique(addresses.to_numpy(zero_copy_only=False))
+    return replace(_describe_replaced(base, _fragments(parts), doomed), digests=_told(parts))
+
+
+def takeover(
+    base: Base, parts: Sequence[Written], heirs: Heirs, addresses: pa.Array, like: Like | None
+) -> Change:
+    """Describe an update whose rows an append brought already: they take over row ids and births of rows that go.
+
+    To carry a birth over, the commit of an update looks through the row ids of every fragment around them, but it
+    takes fragments that are there already as they are described to it.
+    """
+    doomed = np.unique(addresses.to_numpy(zero_copy_only=False))
+    updated, gone = _without(base, doomed, like)
+    taken = _inherit_versions(base, _fragments(parts), heirs)
+    return replace(
+        _update(base, [], [*updated, *taken], gone, len(doomed)),
+        added=heirs.count - heirs.row_ids.null_count,
+    )
+
+
+def mark(base: Base, addresses: pa.Array) -> tuple[Marked, ...]:
+    """Mark rows deleted by address, one receipt per fragment."""
+    places = np.sort(addresses.to_numpy(zero_copy_only=False))
+    numbers, counts = np.unique(places >> np.uint64(32), return_counts=True)
+    updated, _ = _without(base, places)
+    kept = {fragment.id: fragment for fragment in updated}
+    return tuple(
+        _mark(base, number, count, kept.get(number))
+        for number, count in zip(numbers.tolist(), counts.tolist(), strict=True)
+    )
+
+
+def _mark(base: Base, number: int, count: int, left: FragmentMetadata | None) -> Marked:
+    if left is None:
+        return Marked(number=number, rows=count, fragment=None)
+    return Marked(
+        number=number,
+        rows=count,
+        fragment=json.dumps(left.to_json()),
+        digests=digest_new_files(base.place, deletion_files([left])),
+    )
+
+
+def describe_update(base: Base, parts: Sequence[Written], marks: Sequence[Marked]) -> Change:
+    """Describe an update that workers wrote and marked."""
+    texts = [mark.fragment for mark in marks if mark.fragment is not None]
+    gone = [mark.number for mark in marks if mark.fragment is None]
+    updated = [FragmentMetadata.from_json(text) for text in texts]
+    change = _update(base, _fragments(parts), updated, gone, sum(mark.rows for mark in marks))
+    return replace(change, digests={**_told(parts), **_told(marks)})
+
+
+def delete(base: Base, ids: pa.Array, known: pa.Array | None = None) -> Change | None:
+    """Mark the rows with these ids deleted; None when there is no such row."""
+    addresses = _addresses(base, ids) if known is None else np.unique(known.to_numpy())
+    if not len(addresses):
+        return None
+    updated, gone = _without(base, addresses)
+    note = f"{len(addresses)} rows by id"
+    return Change(operation=LanceOperation.Delete(updated, gone, note), deleted=len(addresses))
+
+
+def write(
+    base: Base,
+    data: Data,
+    schema: pa.Schema,
+    *,
+    mode: str = "append",
+    row_ids: pa.Array | None = None,
+) -> list[FragmentMetadata]:
+    """Write fragments as the rows come in; the leading rows keep the row ids that are given."""
+    coming = data.num_rows if isinstance(data, pa.Table) else STREAM_ROWS
+    source = Fitted(data, schema)
+    with source.blamed(), faults(Doing.WRITE, base.place):
+        fragments = write_fragments(
+            source.reader(),
+            base.dataset,
+            mode=mode,
+            max_rows_per_file=fragment_rows(base.table.count() + coming),
+            max_bytes_per_file=FRAGMENT_BYTES_MAX,
+            data_storage_version=STORAGE_VERSION,
+            allow_external_blob_outside_bases=True,
+        )
+    written = [fragment for fragment in fragments if fragment.physical_rows]
+    if row_ids is not None:
+        _keep_row_ids(written, row_ids)
+    return written
+
+
+def _check_ids(rows: pa.Table) -> pa.Array:
+    if not rows.num_rows:
+        raise InternalError("an upsert without rows was staged; leave the table out instead")
+    ids = rows[KEY].combine_chunks()
+    if ids.null_count:
+        raise InternalError(f"{ids.null_count} of {len(ids)} rows of an upsert have no id")
+    counts = pc.value_counts(ids)
+    repeated = counts.filter(pc.greater(counts.field("counts"), 1)).field("values")
+    if len(repeated):
+        shown = ", ".join(shorten(value) for value in repeated.slice(0, 3).to_pylist())
+        raise InternalError(f"{len(repeated)} ids come twice in one upsert: {shown}")
+    return ids
+
+
+def _order_matched(rows: pa.Table, ids: pa.Array, hits: pa.Table) -> tuple[pa.Table, pa.Array]:
+    """Put matched rows first, by row id, and give their row ids."""
+    position = pc.index_in(ids, value_set=hits[KEY].combine_chunks())
+    matched = position.is_valid()
+    row_ids = hits[ROW_ID].combine_chunks().take(position.drop_null())
+    order = pc.sort_indices(row_ids)
+    ordered = pa.concat_tables([rows.filter(matched).take(order), rows.filter(pc.invert(matched))])
+    return ordered, row_ids.take(order)
+
+
+def _addresses(base: Base, ids: pa.Array) -> "np.ndarray[Any, Any]":
+    if not len(ids):
+        return np.empty(0, np.uint64)
+    found = base.table.lookup(KEY, ids, (), row_address=True)
+    addresses: np.ndarray[Any, Any] = found[ROW_ADDRESS].to_numpy()
+    return addresses
+
+
+def _keep_row_ids(fragments: Sequence[FragmentMetadata], row_ids: pa.Array) -> None:
+    """Bind row ids to the leading rows; rows past them are new and get theirs at commit."""
+    start = 0
+    for fragment in fragments:
+        own = row_ids.slice(start, fragment.physical_rows)
+        if len(own):
+            fragment.row_id_meta = RowIdSequence(own).to_inline_metadata()
+        start += fragment.physical_rows
+
+
+def _inherit_versions(
+    base: Base, parts: Sequence[FragmentMetadata], heirs: Heirs
+) -> list[FragmentMetadata]:
+    """The fragments of an append as they are to be: rows as old as those whose place they take, written just now."""
+    named = _find_by_files(base, {part.files[0]._path for part in parts})
+    start, found = 0, []
+    for part in parts:
+        landed = named[part.files[0]._path]
+        _bequeath(landed, heirs.slice(start, part.physical_rows), base.dataset.version)
+        found.append(landed)
+        start += part.physical_rows
+    return found
+
+
+def _find_by_files(base: Base, files: set[str]) -> dict[str, FragmentMetadata]:
+    """Find fragments by their files; those that an append has just brought are among the last."""
+    found: dict[str, FragmentMetadata] = {}
+    with faults(Doing.READ, base.place):
+        for fragment in reversed(base.dataset.get_fragments()):
+            if len(found) == len(files):
+                break
+            metadata = fragment.metadata
+            if (name := metadata.files[0]._path) in files:
+                found[name] = metadata
+    return found
+
+
+def _bequeath(fragment: FragmentMetadata, heirs: Heirs, appended: int) -> None:
+    """Give the rows of a fragment what they inherit; rows that inherit nothing stay as the append made them."""
+    assert fragment.row_id_meta is not None, "a commit numbers every row"
+    given = RowIdSequence.from_inline_metadata(fragment.row_id_meta).to_pyarrow()
+    row_ids = pc.coalesce(heirs.row_ids, given)
+    births = pc.fill_null(heirs.births, pa.scalar(appended, pa.uint64()))
+    written = np.where(heirs.row_ids.is_valid(), appended + 1, appended).astype(np.uint64)
+    fragment.row_id_meta = RowIdSequence(row_ids).to_inline_metadata()
+    fragment.created_at_version_meta = versions_of(births.to_numpy())
+    fragment.last_updated_at_version_meta = versions_of(written)
+
+
+def _without(
+    base: Base, addresses: "np.ndarray[Any, Any]", like: Like | None = None
+) -> tuple[list[FragmentMetadata], list[int]]:
+    """Mark rows deleted by address; gives the changed fragments and the ids of emptied ones."""
+    addresses = np.sort(addresses)
+    numbers, starts = np.unique(addresses >> np.uint64(32), return_index=True)
+    offsets = np.split(addresses & np.uint64(0xFFFFFFFF), starts[1:])
+
+    def rest(number: int, part: "np.ndarray[Any, Any]") -> FragmentMetadata | None:
+        with faults(Doing.WRITE, base.place):
+            fragment = fragment_of(base.dataset, number)
+            metadata = fragment.metadata
+            if len(part) == metadata.num_rows:
+                return None
+            served = None
+            if like is not None:
+                served = share_deletions(base.table, metadata, part, base.place, like)
+            if served is None and (served := fragment.delete_rows(part.tolist())) is not None:
+                base.table.deletions.learn(metadata, served, part.astype(np.uint32))
+            return served
+
+    found = _each(rest, numbers.tolist(), offsets, at_once=base.place.root.is_distant)
+    gone = [number for number, left in zip(numbers.tolist(), found, strict=True) if left is None]
+    return [left for left in found if left is not None], gone
+
+
+def _each(
+    work: Callable[[int, "np.ndarray[Any, Any]"], FragmentMetadata | None],
+    numbers: list[int],
+    parts: "list[np.ndarray[Any, Any]]",
+    *,
+    at_once: bool,
+) -> list[FragmentMetadata | None]:
+    """Write the deletion files of several fragments: small files, so that only requests are worth a thread each."""
+    if len(numbers) < 2 or not at_once:
+        return [work(number, part) for number, part in zip(numbers, parts, strict=True)]
+    with ThreadPoolExecutor(min(DELETION_WRITES_MAX, len(numbers)), "omnigraph-write") as pool:
+        return list(pool.map(work, numbers, parts))
+
+
+def _describe_replaced(
+    base: Base, fragments: list[FragmentMetadata], addresses: "np.ndarray[Any, Any]"
+) -> Change:
+    added = _rows(fragments)
+    if not len(addresses):
+        return Change(operation=LanceOperation.Append(fragments), added=added)
+    return _update(base, fragments, *_without(base, addresses), len(addresses))
+
+
+def _update(
+    base: Base,
+    fragments: list[FragmentMetadata],
+    updated: list[FragmentMetadata],
+    gone: list[int],
+    deleted: int,
+) -> Change:
+    operation = LanceOperation.Update(
+        removed_fragment_ids=gone,
+        updated_fragments=updated,
+        new_fragments=fragments,
+        # Any value may have changed, so that no index may count the new fragments as covered.
+        fields_for_preserving_frag_bitmap=[
+            field.id() for field in base.dataset.lance_schema.fields()
+        ],
+        update_mode="rewrite_rows",
+    )
+    return Change(operation=operation, added=_rows(fragments), deleted=deleted)
+
+
+def _fragments(parts: Sequence[Written]) -> list[FragmentMetadata]:
+    return [FragmentMetadata.from_json(text) for part in parts for text in part.fragments]
+
+
+def _describe_overwrite(schema: Any, fragments: list[FragmentMetadata], before: int) -> Change:
+    operation = LanceOperation.Overwrite(schema, fragments)
+    return Change(operation=operation, added=_rows(fragments), deleted=before)
+
+
+def _rows(fragments: Sequence[FragmentMetadata]) -> int:
+    return sum(fragment.physical_rows for fragment in fragments)
+
+
+def _same_columns(wanted: pa.Schema, schema: pa.Schema) -> bool:
+    shape = {field.name: (field.type, field.nullable) for field in schema}
+    return shape == {field.name: (field.type, field.nullable) for field in wanted}

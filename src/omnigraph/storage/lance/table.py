@@ -1,0 +1,561 @@
+"""One opened table version, read through Lance."""
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
+from typing import Any, Final, TypeVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from lance import FragmentMetadata, LanceDataset
+from lance.dataset import ColumnOrdering
+
+from omnigraph.errors import InternalError, OmniError, StorageError
+from omnigraph.limits import (
+    LOOKUP_ROWS_PER_VALUE,
+    LOOKUP_VALUES_MAX,
+    SCAN_BATCH_ROWS,
+)
+from omnigraph.storage.blobs import BlobDescriptor, BlobForm, descriptors
+from omnigraph.storage.counters import Cost, record
+from omnigraph.storage.lance import search
+from omnigraph.storage.lance.blob_reads import BlobReads
+from omnigraph.storage.lance.deletion_reads import DeletionReads
+from omnigraph.storage.lance.digests import Digests, digest_file, digest_key, name_below_line
+from omnigraph.storage.lance.faults import Place, faults
+from omnigraph.storage.lance.fragments import fragment_infos, fragment_of
+from omnigraph.storage.lance.index import index_infos, list_uncovered, unfit_size
+from omnigraph.storage.lance.index_damage import (
+    DamagedSegments,
+    is_named,
+    may_be_damage,
+    reason_of,
+    warn_of_damage,
+)
+from omnigraph.storage.lance.physical import logical
+from omnigraph.storage.lance.search import ROW_ID
+from omnigraph.storage.lance.unofficial.sequences import Numbers, row_ids_at, versions_at
+from omnigraph.storage.objects.faults import Doing
+from omnigraph.storage.tables import (
+    Filter,
+    FragmentInfo,
+    IndexInfo,
+    IndexKind,
+    Offsets,
+    TableAt,
+)
+
+ROW_ADDRESS: Final = "_rowaddr"
+_AUTO_CLEANUP: Final = "lance.auto_cleanup."
+_BORN: Final = "_row_created_at_version"
+
+_Answer = TypeVar("_Answer")
+
+
+class LanceTable:
+    """A table version held open; safe to share between threads."""
+
+    __slots__ = (
+        "_at",
+        "_blobs",
+        "_damaged",
+        "_dataset",
+        "_field_ids",
+        "_fragments",
+        "_place",
+        "_schema",
+        "deletions",
+    )
+
+    def __init__(
+        self,
+        at: TableAt,
+        dataset: LanceDataset,
+        place: Place,
+        deletions: DeletionReads,
+        damaged: DamagedSegments,
+    ) -> None:
+        self._at = at
+        self.deletions = deletions
+        self._damaged = damaged
+        self._dataset = dataset
+        self._place = place
+        self._schema = logical(dataset.schema)
+        self._blobs = BlobReads(dataset, self._schema, place)
+        self._fragments: tuple[FragmentInfo, ...] | None = None
+        self._field_ids = {field.name(): field.id() for field in dataset.lance_schema.fields()}
+
+    @property
+    def at(self) -> TableAt:
+        """Which version this is."""
+        return self._at
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The logical Arrow schema."""
+        return self._schema
+
+    @property
+    def field_ids(self) -> Mapping[str, int]:
+        """The lasting number of every column."""
+        return self._field_ids
+
+    # ---- rows
+
+    def count(self, filter: Filter | None = None) -> int:
+        """Count rows; without a filter nothing is scanned."""
+        if filter is None:
+            with faults(Doing.READ, self._place):
+                return int(self._dataset.count_rows())
+        return self._answer(
+            filter, lambda indexed: int(self._filtered(filter, indexed).count_rows())
+        )
+
+    def scan(
+        self,
+        columns: Sequence[str] | None = None,
+        filter: Filter | None = None,
+        *,
+        row_id: bool = False,
+        row_address: bool = False,
+        batch_rows: int | None = None,
+        order_by_id: bool = False,
+        fragments: Sequence[int] | None = None,
+        blobs: BlobForm = BlobForm.DESCRIPTOR,
+        limit: int | None = None,
+    ) -> pa.RecordBatchReader:
+        """Stream rows."""
+
+        def begin(indexed: bool) -> pa.RecordBatchReader:
+            source: pa.RecordBatchReader = self._scanner(
+                columns,
+                filter,
+                row_id=row_id,
+                row_address=row_address,
+                batch_rows=batch_rows or SCAN_BATCH_ROWS,
+                order_by_id=order_by_id,
+                fragments=fragments,
+                blobs=blobs,
+                limit=limit,
+                indexed=indexed,
+            ).to_reader()
+            return source if filter is None else _begun(source)
+
+        source = self._answer(filter, begin)
+        record(Cost.TABLE_SCANS)
+        return self._blobs.stream(source, blobs, row_id=row_id)
+
+    def read(
+        self,
+        columns: Sequence[str] | None = None,
+        filter: Filter | None = None,
+        *,
+        row_id: bool = False,
+        row_address: bool = False,
+        order_by_id: bool = False,
+        fragments: Sequence[int] | None = None,
+        blobs: BlobForm = BlobForm.DESCRIPTOR,
+        limit: int | None = None,
+    ) -> pa.Table:
+        """Read rows into memory."""
+
+        def rows_of(indexed: bool) -> pa.Table:
+            return self._scanner(
+                columns,
+                filter,
+                row_id=row_id,
+                row_address=row_address,
+                order_by_id=order_by_id,
+                fragments=fragments,
+                blobs=blobs,
+                limit=limit,
+                indexed=indexed,
+            ).to_table()
+
+        rows = self._answer(filter, rows_of)
+        record(Cost.TABLE_SCANS)
+        return self._blobs.table(rows, blobs, row_id=row_id)
+
+    def take(
+        self,
+        row_ids: pa.Array,
+        columns: Sequence[str] | None = None,
+        *,
+        blobs: BlobForm = BlobForm.DESCRIPTOR,
+    ) -> pa.Table:
+        """Fetch live rows by stable row id, in the order asked; unknown ids are left out."""
+        names = list(columns) if columns is not None else self._schema.names
+        shown_id = ROW_ID in names
+        stored = (
+            [*names, ROW_ID] if self._blobs.needs_row_id(names, blobs) and not shown_id else names
+        )
+        with faults(Doing.READ, self._place):
+            rows = self._dataset._take_rows(row_ids.cast(pa.uint64()), columns=stored)
+        record(Cost.TABLE_SCANS)
+        return self._blobs.table(rows, blobs, row_id=shown_id)
+
+    def lookup(
+        self,
+        column: str,
+        values: pa.Array,
+        columns: Sequence[str] | None = None,
+        *,
+        row_id: bool = False,
+        row_address: bool = False,
+        blobs: BlobForm = BlobForm.DESCRIPTOR,
+    ) -> pa.Table:
+        """Find rows whose `column` is one of `values`; uses the index where it pays."""
+        names = list(columns) if columns is not None else self._schema.names
+        extra = [ROW_ID] * row_id + [ROW_ADDRESS] * row_address
+        wanted = pc.drop_null(pc.unique(values))
+        if not len(wanted):
+            return self.read(names, row_id=row_id, row_address=row_address, blobs=blobs, limit=0)
+        if self._pays(column, len(wanted)):
+            parts = [
+                self.read(
+                    names,
+                    pc.field(column).isin(wanted.slice(start, LOOKUP_VALUES_MAX)),
+                    row_id=row_id,
+                    row_address=row_address,
+                    blobs=blobs,
+                )
+                for start in range(0, len(wanted), LOOKUP_VALUES_MAX)
+            ]
+            return pa.concat_tables(parts)
+        hits = self._sieve(column, wanted)
+        if set(names) <= {column}:
+            return hits.select([*names, *extra])
+        return self.take(hits[ROW_ID].combine_chunks(), [*names, *extra], blobs=blobs)
+
+    def has_values(self, column: str, fragments: Sequence[int] | None = None) -> bool:
+        """Tell whether any row, or any of some fragments, has a value."""
+        # An expression cannot name a vector or blob column, text can.
+        present = f"`{column}` IS NOT NULL"
+        return bool(self.read((), present, row_id=True, limit=1, fragments=fragments).num_rows)
+
+    # ---- search
+
+    def nearest(
+        self,
+        column: str,
+        vector: pa.Array,
+        limit: int,
+        *,
+        columns: Sequence[str] | None = None,
+        filter: Filter | None = None,
+        row_id: bool = False,
+    ) -> pa.Table:
+        """Find the closest rows by squared L2 distance among those the filter lets through."""
+        names = list(columns) if columns is not None else self._schema.names
+        self.deletions.require_readable(self.fragments())
+
+        def closest(indexed: bool) -> pa.Table:
+            return search.nearest(
+                self._dataset,
+                column,
+                vector,
+                limit,
+                columns=names,
+                filter=filter,
+                row_id=row_id,
+                indexed=indexed,
+            )
+
+        rows = self._answer(column if filter is None else f"{column} {filter}", closest)
+        record(Cost.TABLE_SCANS)
+        return self._blobs.table(rows, BlobForm.DESCRIPTOR, row_id=row_id)
+
+    def match(
+        self,
+        column: str,
+        text: str,
+        *,
+        fuzziness: int = 0,
+        limit: int | None = None,
+        columns: Sequence[str] | None = None,
+        filter: Filter | None = None,
+        row_id: bool = False,
+    ) -> pa.Table:
+        """Search the text index only."""
+        names = list(columns) if columns is not None else self._schema.names
+        self.deletions.require_readable(self.fragments())
+        if len(self.uncovered(column, IndexKind.TEXT)) == self.fragment_count():
+            return self._nothing_scored(names, row_id)
+
+        def matching(indexed: bool) -> pa.Table:
+            return search.match(
+                self._dataset,
+                column,
+                text,
+                fuzziness=fuzziness,
+                limit=limit,
+                columns=names,
+                filter=filter,
+                row_id=row_id,
+                indexed=indexed,
+            )
+
+        try:
+            rows = self._answer(filter, matching)
+        except (StorageError, InternalError) as error:
+            if not may_be_damage(error):
+                raise
+            own = (i for i in self.indices() if (i.column, i.kind) == (column, IndexKind.TEXT))
+            self._note(tuple(own), error)
+            return self._nothing_scored(names, row_id)
+        record(Cost.TABLE_SCANS)
+        return self._blobs.table(rows, BlobForm.DESCRIPTOR, row_id=row_id)
+
+    def _nothing_scored(self, names: Sequence[str], row_id: bool) -> pa.Table:
+        empty = self.read(names, row_id=row_id, limit=0)
+        return empty.append_column(search.SCORE, pa.nulls(0, pa.float32()))
+
+    # ---- shape
+
+    def fragments(self) -> tuple[FragmentInfo, ...]:
+        """The fragments of this version, by id."""
+        if self._fragments is None:
+            with faults(Doing.READ, self._place):
+                self._fragments = fragment_infos(self._dataset)
+        return self._fragments
+
+    def deleted(self, fragments: Sequence[int]) -> Mapping[int, Offsets]:
+        """The offsets of the deleted rows of some fragments."""
+        return self.deletions.of(fragments)
+
+    def row_ids(self, addresses: pa.Array) -> pa.Array:
+        """Give the lasting row ids of rows, of deleted ones too, in the order asked."""
+        found = self._of_manifest(addresses, _row_ids)
+        assert found is not None, "row ids stand in the manifest"
+        return found
+
+    def births(self, addresses: pa.Array) -> pa.Array:
+        """Give the versions that live rows were born in, in the order asked."""
+        found = self._of_manifest(addresses, _births)
+        if found is not None:
+            return found
+        listed = ", ".join(map(str, addresses.to_pylist()))
+        rows = self.read([_BORN], f"{ROW_ADDRESS} IN ({listed})", row_address=True)
+        place = pc.index_in(addresses, value_set=rows[ROW_ADDRESS].combine_chunks())
+        return rows[_BORN].combine_chunks().take(place).cast(pa.uint64())
+
+    def _of_manifest(
+        self, addresses: pa.Array, told: Callable[[FragmentMetadata, Numbers], Numbers | None]
+    ) -> pa.Array | None:
+        """What the manifest says of rows; None when it does not say it of some."""
+        wanted = addresses.to_numpy(zero_copy_only=False).astype(np.uint64)
+        numbers, offsets = wanted >> np.uint64(32), wanted & np.uint64(0xFFFFFFFF)
+        found = np.empty(len(wanted), np.uint64)
+        with faults(Doing.READ, self._place):
+            for number in np.unique(numbers).tolist():
+                here = numbers == number
+                part = told(fragment_of(self._dataset, number).metadata, offsets[here])
+                if part is None:
+                    return None
+                found[here] = part
+        return pa.array(found, pa.uint64())
+
+    def fragment_count(self) -> int:
+        """How many fragments there are."""
+        return len(self._dataset.fragment_ids())
+
+    def indices(self) -> tuple[IndexInfo, ...]:
+        """The indices of this version, by name."""
+        with faults(Doing.READ, self._place):
+            found = index_infos(self._dataset)
+        return self._damaged.mark(found) if self._damaged else found
+
+    def uncovered(self, column: str, kind: IndexKind) -> tuple[int, ...]:
+        """Fragments that no index of that kind on the column covers."""
+        infos = self.indices()
+        with faults(Doing.READ, self._place):
+            return list_uncovered(self._dataset, infos, column, kind)
+
+    @property
+    def damaged_segments(self) -> frozenset[str]:
+        """The index segments of the graph that reads found damaged so far."""
+        return self._damaged.uuids
+
+    def check_indices(
+        self, files: Mapping[str, Mapping[str, int]], noted: Digests
+    ) -> tuple[IndexInfo, ...]:
+        """Note the indices whose files are gone, cut, changed, or cannot be opened; `files` are those of each segment."""
+        for info in self.indices():
+            if info.damage is None and (reason := self._spoilt(info, files, noted)) is not None:
+                self._damaged.note(info, reason)
+        return self.indices()
+
+    def _spoilt(
+        self, info: IndexInfo, files: Mapping[str, Mapping[str, int]], noted: Digests
+    ) -> str | None:
+        with faults(Doing.READ, self._place):
+            reason = unfit_size(self._dataset, info, files)
+        if reason is not None:
+            return reason
+        names = [name for uuid in info.segments for name in files[uuid]]
+        expected = {name: noted.get(digest_key(name_below_line(name) or name)) for name in names}
+        if not self._place.root.is_local or None in expected.values():
+            return self._unopened(info)
+        # Some bits of an index make Lance ask for more memory than there is: what is known as whole is not opened.
+        home = self._place.root.at(self._at.path)
+        with faults(Doing.READ, self._place):
+            changed = (name for name in names if digest_file(f"{home}/{name}") != expected[name])
+            found = next(changed, None)
+        return None if found is None else f"'{found}' is not what was written"
+
+    def _unopened(self, info: IndexInfo) -> str | None:
+        """Why an index cannot be opened, if it is damaged."""
+        try:
+            with faults(Doing.READ, self._place):
+                self._open_index(info)
+        except (StorageError, InternalError) as error:
+            if not may_be_damage(error):
+                raise
+            return reason_of(error)
+        return None
+
+    def _open_index(self, info: IndexInfo) -> None:
+        if info.kind is not IndexKind.VECTOR:
+            self._dataset.stats.index_stats(info.name)
+            return
+        # The statistics of a vector index hold all of its centroids, and Lance warns about that.
+        size = self._schema.field(info.column).type.list_size
+        origin = pa.array(np.zeros(size, np.float32))
+        search.nearest(
+            self._dataset,
+            info.column,
+            origin,
+            1,
+            columns=(),
+            filter=None,
+            row_id=True,
+            indexed=True,
+        )
+
+    def auto_cleanup_keys(self) -> tuple[str, ...]:
+        """Config keys that would let Lance delete versions by itself."""
+        with faults(Doing.READ, self._place):
+            return auto_cleanup_keys(self._dataset)
+
+    def explain(self, filter: Filter) -> str:
+        """Lance's plan for a filter."""
+        with faults(Doing.READ, self._place):
+            return str(self._dataset.scanner(filter=filter).explain_plan(True))
+
+    # ---- blobs
+
+    def blob_descriptors(self, column: str, row_ids: pa.Array) -> tuple[BlobDescriptor | None, ...]:
+        """What each row's blob is, in the order asked."""
+        return descriptors(self.take(row_ids, (column,))[column].combine_chunks())
+
+    def blob_bytes(self, column: str, row_ids: pa.Array) -> tuple[bytes | None, ...]:
+        """Each row's blob content, in the order asked."""
+        return tuple(self.take(row_ids, (column,), blobs=BlobForm.BYTES)[column].to_pylist())
+
+    # ---- how it is done
+
+    def _scanner(
+        self,
+        columns: Sequence[str] | None,
+        filter: Filter | None,
+        *,
+        row_id: bool,
+        row_address: bool,
+        order_by_id: bool,
+        fragments: Sequence[int] | None,
+        blobs: BlobForm,
+        limit: int | None,
+        indexed: bool,
+        batch_rows: int | None = None,
+    ) -> Any:
+        names = list(columns) if columns is not None else self._schema.names
+        parts = None if fragments is None else [fragment_of(self._dataset, f) for f in fragments]
+        return self._dataset.scanner(
+            columns=names,
+            filter=filter,
+            with_row_id=row_id or self._blobs.needs_row_id(names, blobs),
+            with_row_address=row_address,
+            batch_size=batch_rows,
+            order_by=[ColumnOrdering("id")] if order_by_id else None,
+            fragments=parts,
+            limit=limit,
+            blob_handling="all_binary" if blobs is BlobForm.BYTES else None,
+            use_scalar_index=indexed,
+        )
+
+    def _filtered(self, filter: Filter, indexed: bool) -> Any:
+        return self._dataset.scanner(
+            columns=[], filter=filter, with_row_id=True, use_scalar_index=indexed
+        )
+
+    def _answer(self, served: Filter | None, ask: Callable[[bool], _Answer]) -> _Answer:
+        """Ask with the help of the indices on what is `served`, a filter or a column; without one that is damaged.
+
+        Files of an index are read when it is first asked, and what Lance says of a damaged one differs from byte to
+        byte. So the question itself decides: an index is damaged when the same question succeeds without it.
+        """
+        indexed = served is not None and not (self._damaged and self._is_spoilt(served))
+        try:
+            with faults(Doing.READ, self._place):
+                return ask(indexed)
+        except (StorageError, InternalError) as error:
+            if not indexed or served is None or not may_be_damage(error):
+                raise
+            found = self._asked_without(ask, error)
+            self._note(self._suspects(served), error)
+            return found
+
+    def _asked_without(
+        self, ask: Callable[[bool], _Answer], first: StorageError | InternalError
+    ) -> _Answer:
+        try:
+            with faults(Doing.READ, self._place):
+                return ask(False)
+        except OmniError:
+            # No index is to blame; the first error says what is.
+            raise first from first.__cause__
+
+    def _is_spoilt(self, served: Filter) -> bool:
+        return any(info.damage and is_named(info.column, served) for info in self.indices())
+
+    def _suspects(self, served: Filter) -> list[IndexInfo]:
+        """The indices that may have answered a question: those of them that cannot be opened, or else all."""
+        named = [i for i in self.indices() if i.damage is None and is_named(i.column, served)]
+        helping = [info for info in named if info.kind is not IndexKind.TEXT]
+        return [info for info in helping if self._unopened(info) is not None] or helping
+
+    def _note(self, infos: Sequence[IndexInfo], error: OmniError) -> None:
+        for info in infos:
+            if self._damaged.note(info, reason_of(error)):
+                warn_of_damage(self._at, info, reason_of(error))
+
+    def _pays(self, column: str, values: int) -> bool:
+        """Whether the index answers faster than one pass over the column."""
+        indexed = any(i.column == column and i.kind is IndexKind.BTREE for i in self.indices())
+        return indexed and values * LOOKUP_ROWS_PER_VALUE <= self.count()
+
+    def _sieve(self, column: str, wanted: pa.Array) -> pa.Table:
+        source = self.scan((column,), row_id=True, row_address=True)
+        kept = [b.filter(pc.is_in(b.column(column), value_set=wanted)) for b in source]
+        return pa.Table.from_batches([b for b in kept if b.num_rows], source.schema)
+
+
+def _begun(source: pa.RecordBatchReader) -> pa.RecordBatchReader:
+    """The same stream, once its first batch is there: by then every index that serves it was read."""
+    first = next(source, None)
+    batches = source if first is None else chain([first], source)
+    return pa.RecordBatchReader.from_batches(source.schema, batches)
+
+
+def _row_ids(fragment: FragmentMetadata, offsets: Numbers) -> Numbers | None:
+    return None if fragment.row_id_meta is None else row_ids_at(fragment.row_id_meta, offsets)
+
+
+def _births(fragment: FragmentMetadata, offsets: Numbers) -> Numbers | None:
+    told = fragment.created_at_version_meta
+    return None if told is None else versions_at(told, offsets)
+
+
+def auto_cleanup_keys(dataset: LanceDataset) -> tuple[str, ...]:
+    """Config keys that would let Lance delete versions by itself."""
+    return tuple(sorted(k for k in dataset.config() if k.startswith(_AUTO_CLEANUP)))

@@ -1,0 +1,478 @@
+"""Node and edge tables on Lance: reads, staged changes, and the one door that moves a HEAD."""
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from typing import cast
+
+import numpy as np
+import pyarrow as pa
+from lance import LanceDataset, LanceOperation
+from lance.dataset import Transaction
+
+from omnigraph.errors import HeadMoved
+from omnigraph.ids import OperationId, Version
+from omnigraph.limits import (
+    DELETIONS_HELD_MAX,
+    SPAN_ROWS_DISTANT_MAX,
+    SPAN_ROWS_MAX,
+    TABLE_HANDLES_MAX,
+)
+from omnigraph.storage.counters import Cost, record
+from omnigraph.storage.lance import branches, columns, commit, index, index_tasks, reclaim, stage
+from omnigraph.storage.lance.compact import compact, releasable
+from omnigraph.storage.lance.datasets import Datasets
+from omnigraph.storage.lance.deletion_reads import DeletionReads, HeldDeletions, ReadableDeletions
+from omnigraph.storage.lance.deletions import needed_files
+from omnigraph.storage.lance.digests import (
+    Digests,
+    digest_file,
+    digest_key,
+    digest_new_files,
+    new_files,
+)
+from omnigraph.storage.lance.faults import Place, faults
+from omnigraph.storage.lance.index_damage import DamagedSegments
+from omnigraph.storage.lance.physical import physical
+from omnigraph.storage.lance.table import LanceTable, auto_cleanup_keys
+from omnigraph.storage.lance.unofficial.copies import copy_fragments
+from omnigraph.storage.lance.unofficial.shared_deletions import Like
+from omnigraph.storage.lru import Recent
+from omnigraph.storage.objects.faults import Doing
+from omnigraph.storage.objects.protocol import Objects
+from omnigraph.storage.tables import (
+    Chore,
+    ColumnChange,
+    CommitLock,
+    Data,
+    Hands,
+    Heirs,
+    IndexInfo,
+    IndexKind,
+    IndexSpec,
+    Landed,
+    Marked,
+    Reclaimed,
+    Staged,
+    StagedKind,
+    TableAt,
+    TransactionInfo,
+    VersionInfo,
+    Written,
+)
+from omnigraph.storage.values import BranchRef
+
+
+class LanceTables:
+    """The tables under one graph root."""
+
+    def __init__(self, datasets: Datasets, objects: Objects) -> None:
+        self._datasets = datasets
+        self._objects = objects
+        self._opened: Recent[TableAt, LanceTable] = Recent(TABLE_HANDLES_MAX)
+        self._deletions: HeldDeletions = Recent(DELETIONS_HELD_MAX)
+        self._readable: ReadableDeletions = Recent(DELETIONS_HELD_MAX)
+        self._damaged = DamagedSegments()
+
+    # ---- whole tables
+
+    def create(self, path: str, schema: pa.Schema) -> TableAt:
+        """Create an empty table at version 1; `TableExists` when there is one."""
+        with faults(Doing.CREATE, self._datasets.place(path, None)):
+            # With retries Lance would overwrite a table that a rival has just created.
+            created = LanceDataset.commit(
+                self._datasets.uri(path),
+                LanceOperation.Overwrite(physical(schema), []),
+                storage_options=self._datasets.options,
+                enable_stable_row_ids=True,
+                max_retries=0,
+            )
+        at = TableAt(path=path, branch=None, version=Version(created.version))
+        return at
+
+    def exists(self, path: str) -> bool:
+        """Tell whether a table is there."""
+        return self._datasets.exists(path)
+
+    def delete_table(self, path: str) -> None:
+        """Remove a table with all its versions and branches."""
+        branches.remove(self._datasets, self._objects, path, ("_versions", ""))
+        self.forget(path)
+
+    def head(self, path: str, branch: str | None) -> Version:
+        """Read the newest version; one cheap probe."""
+        return self._datasets.head(path, branch)
+
+    def is_newest(self, at: TableAt) -> bool:
+        """Tell whether nothing was committed after a version that is pinned; one cheap probe."""
+        return self._datasets.is_newest(at)
+
+    def open(self, at: TableAt) -> LanceTable:
+        """Open one version; a version opened before costs nothing."""
+        held = self._opened.get(at)
+        if held is not None:
+            return held
+        place = self._datasets.place_of(at)
+        return self._opened.put(at, self._table(at, place))
+
+    def _table(self, at: TableAt, place: Place) -> LanceTable:
+        dataset = self._datasets.at(at)
+        deletions = DeletionReads(
+            at, dataset, place, self._objects, self._deletions, self._readable
+        )
+        return LanceTable(at, dataset, place, deletions, self._damaged)
+
+    def forget(self, path: str | None = None, branch: str | None = None) -> None:
+        """Let go of opened versions: all, those of a path, those of a branch, or of both."""
+        self._datasets.forget(path, branch)
+        self._opened.drop(lambda at: path in (None, at.path) and branch in (None, at.branch))
+
+    def transactions(
+        self, path: str, branch: str | None, after: Version, upto: Version
+    ) -> tuple[TransactionInfo, ...]:
+        """The commits in (after, upto], oldest first."""
+        return commit.transaction_infos(self._datasets, path, branch, after, upto)
+
+    def versions(self, path: str, branch: str | None = None) -> tuple[VersionInfo, ...]:
+        """The versions of one line of a table that can still be read, oldest first."""
+        return reclaim.versions(self._datasets, path, branch)
+
+    def sizes(self, path: str) -> Mapping[str | None, int]:
+        """The bytes of a table's main line and of every branch tree."""
+        return reclaim.sizes(self._datasets, path)
+
+    def reclaim(
+        self,
+        path: str,
+        versions: Sequence[Version],
+        *,
+        branch: str | None = None,
+        dry_run: bool,
+    ) -> Reclaimed:
+        """Remove versions of one line of a table and the files only they use."""
+        found = reclaim.reclaim(self._datasets, path, branch, versions, dry_run=dry_run)
+        if not dry_run:
+            # Handles of removed versions would fail late and unclear.
+            self.forget(path)
+        return found
+
+    # ---- staged rows
+
+    def write(self, at: TableAt, data: Data, *, row_ids: pa.Array | None = None) -> Written:
+        """Write fragments for a later `stage_written` or `stage_update`; may run in any process."""
+        base = self._base(at)
+        fragments = stage.write(base, data, base.table.schema, row_ids=row_ids)
+        return stage.receipt(base, fragments)
+
+    def copy(self, at: TableAt, source: TableAt, fragments: Sequence[int]) -> Written | None:
+        """Copy the files of fragments of another line for a later `stage_written`; None when rows must be written."""
+        if self._datasets.root.is_memory:
+            return None
+        with self._writing(at):
+            dataset = self._datasets.at(source)
+            place = self._datasets.place(at.path, at.branch, at.version)
+            return copy_fragments(
+                self._objects, self.open(at), self.open(source), dataset, fragments, place
+            )
+
+    def stage_written(
+        self, at: TableAt, written: Sequence[Written], *, overwrite: bool = False
+    ) -> Staged:
+        """Describe the append (or overwrite) of fragments that workers wrote."""
+        change = stage.describe_append(self._base(at), written, replacing=overwrite)
+        return self._staged(at, StagedKind.OVERWRITE if overwrite else StagedKind.APPEND, change)
+
+    def stage_update(self, at: TableAt, written: Sequence[Written], addresses: pa.Array) -> Staged:
+        """Describe one commit in which rows at these addresses go and written ones come."""
+        change = stage.update(self._base(at), written, addresses)
+        record(Cost.STAGE_MERGE)
+        record(Cost.STAGE_MERGE_ROWS, change.added)
+        return self._staged(at, StagedKind.MERGE, change)
+
+    def is_far(self, at: TableAt, addresses: pa.Array, *, appending: bool) -> bool:
+        """Tell whether rows lie so far apart that an append and a takeover cost less than one update of them."""
+        numbers = addresses.to_numpy(zero_copy_only=False) >> np.uint64(32)
+        if not len(numbers):
+            return False
+        low, high = int(numbers.min()), int(numbers.max())
+        around = sum(f.physical_rows for f in self.open(at).fragments() if low <= f.id <= high)
+        if self._datasets.root.is_distant:
+            return around > SPAN_ROWS_DISTANT_MAX
+        return appending or around > SPAN_ROWS_MAX
+
+    def stage_takeover(
+        self,
+        at: TableAt,
+        written: Written,
+        heirs: Heirs,
+        addresses: pa.Array,
+        *,
+        like: TableAt | None = None,
+    ) -> Staged:
+        """Describe a commit in which rows at these addresses go, and rows of the append before it become their heirs."""
+        other = None if like is None else Like(self._datasets.at(like), self.open(like))
+        change = stage.takeover(self._base(at), [written], heirs, addresses, other)
+        record(Cost.STAGE_MERGE)
+        record(Cost.STAGE_MERGE_ROWS, change.added)
+        return self._staged(at, StagedKind.MERGE, change)
+
+    def mark(self, at: TableAt, addresses: pa.Array) -> tuple[Marked, ...]:
+        """Mark rows deleted for a later `stage_marked`; may run in any process."""
+        return stage.mark(self._base(at), addresses)
+
+    def stage_marked(
+        self, at: TableAt, written: Sequence[Written], marked: Sequence[Marked]
+    ) -> Staged:
+        """Describe one commit in which rows that workers marked go and rows that they wrote come."""
+        change = stage.describe_update(self._base(at), written, marked)
+        record(Cost.STAGE_MERGE)
+        record(Cost.STAGE_MERGE_ROWS, change.added)
+        return self._staged(at, StagedKind.MERGE, change)
+
+    def stage_append(
+        self, at: TableAt, data: Data | None, *, parts: Sequence[Written] = ()
+    ) -> Staged:
+        """Stage new rows; refuses none."""
+        change = stage.append(self._base(at), data, parts)
+        record(Cost.STAGE_APPEND)
+        record(Cost.STAGE_APPEND_ROWS, change.added)
+        return self._staged(at, StagedKind.APPEND, change)
+
+    def stage_merge(
+        self, at: TableAt, rows: pa.Table, *, deletes: pa.Array | None = None
+    ) -> Staged:
+        """Stage an upsert of whole rows by `id`, and in the same commit the removal of others."""
+        doomed = deletes if deletes is not None else pa.array([], pa.string())
+        change = stage.merge(self._base(at), rows, doomed)
+        record(Cost.STAGE_MERGE)
+        record(Cost.STAGE_MERGE_ROWS, change.added)
+        return self._staged(at, StagedKind.MERGE, change)
+
+    def stage_overwrite(self, at: TableAt, data: Data) -> Staged:
+        """Stage the replacement of all rows."""
+        change = stage.overwrite(self._base(at), data)
+        record(Cost.STAGE_OVERWRITE)
+        return self._staged(at, StagedKind.OVERWRITE, change)
+
+    def stage_delete(
+        self, at: TableAt, ids: pa.Array, *, addresses: pa.Array | None = None
+    ) -> Staged | None:
+        """Stage the removal of rows by `id`; None when no row has one of them."""
+        change = stage.delete(self._base(at), ids, addresses)
+        if change is None:
+            return None
+        record(Cost.STAGE_DELETE)
+        return self._staged(at, StagedKind.DELETE, change)
+
+    # ---- staged shape
+
+    def check_indices(self, at: TableAt, noted: Mapping[str, str]) -> tuple[IndexInfo, ...]:
+        """Compare the files of every index with what was noted; one that cannot be used is `damaged` for reads too."""
+        return self.open(at).check_indices(reclaim.segment_files(self._datasets, at.path), noted)
+
+    def needed_files(self, at: TableAt) -> Mapping[str, int | None]:
+        """The data and deletion files of a version, and its index segments with a slash at the end; and their bytes."""
+        with faults(Doing.READ, self._datasets.place_of(at)):
+            return needed_files(self._datasets.at(at), at)
+
+    def listed_files(self, path: str) -> Mapping[str, int]:
+        """Every file in the directory of a table and its bytes; one listing."""
+        found = reclaim.file_sizes(self._datasets, path)
+        return {f"{path}/{name}": size for name, size in found.items()}
+
+    def digest(self, path: str) -> str | None:
+        """Read a file and give its digest; None where a file is not worth a request."""
+        root = self._datasets.root
+        if not root.is_local:
+            return None
+        with faults(Doing.READ, self._datasets.place(path, None)):
+            return digest_file(root.at(path))
+
+    def stage_indices(
+        self, at: TableAt, specs: Sequence[IndexSpec], hands: Hands | None = None
+    ) -> Staged | None:
+        """Stage one commit that builds all of them; None when there is nothing to build."""
+        with self._writing(at):
+            parts_max = 1 if hands is None else hands.count
+            segments = index.build(
+                self._datasets.at(at),
+                self.open(at).indices(),
+                specs,
+                self._hand(at, hands),
+                parts_max,
+            )
+        if not segments.added:
+            return None
+        record(Cost.STAGE_INDICES)
+        record(Cost.VECTOR_BUILDS, sum(spec.kind is IndexKind.VECTOR for spec in specs))
+        operation = LanceOperation.CreateIndex(list(segments.added), list(segments.removed))
+        return self._staged(
+            at, StagedKind.INDICES, stage.Change(operation=operation, digests=segments.digests)
+        )
+
+    def stage_release(self, at: TableAt) -> Staged | None:
+        """Stage the removal of index segments that keep small fragments apart."""
+        with self._writing(at):
+            dataset = self._datasets.at(at)
+            removed = index.references(dataset, releasable(dataset))
+        if not removed:
+            return None
+        operation = LanceOperation.CreateIndex([], list(removed))
+        return self._staged(at, StagedKind.INDICES, stage.Change(operation=operation))
+
+    def stage_compaction(
+        self, at: TableAt, rows_max: int | None = None, hands: Hands | None = None
+    ) -> Staged | None:
+        """Stage a rewrite of small and holey fragments; None when there is nothing to gain."""
+        with self._writing(at):
+            rewritten = compact(self._datasets.at(at), rows_max, self._hand(at, hands))
+        if rewritten is None:
+            return None
+        record(Cost.STAGE_COMPACTION)
+        return self._staged(
+            at,
+            StagedKind.COMPACTION,
+            stage.Change(operation=rewritten.operation, digests=rewritten.digests),
+            fragments_added=rewritten.added,
+            fragments_removed=rewritten.removed,
+            uncovered=rewritten.uncovered,
+        )
+
+    def do(self, chore: Chore) -> bytes:
+        """Do a chore that a `stage_` call elsewhere cut."""
+        with self._writing(chore.at):
+            place = self._datasets.place(chore.at.path, chore.at.branch, chore.at.version)
+            return index_tasks.run_task(self._datasets.at(chore.at), chore, place)
+
+    def _hand(self, at: TableAt, hands: Hands | None) -> index_tasks.Hand:
+        return (
+            index_tasks.run_here(self._datasets.at(at))
+            if hands is None
+            else index_tasks.run_elsewhere(at, hands)
+        )
+
+    def stage_columns(self, at: TableAt, changes: Sequence[ColumnChange]) -> Staged:
+        """Stage added, dropped and renamed columns without rewriting data."""
+        with self._writing(at):
+            operation = columns.change(self._datasets.at(at), changes)
+        record(Cost.STAGE_COLUMNS)
+        return self._staged(at, StagedKind.COLUMNS, stage.Change(operation=operation))
+
+    def stage_settings(self, at: TableAt) -> Staged | None:
+        """Stage the removal of auto-cleanup keys; None when there are none."""
+        keys = auto_cleanup_keys(self._datasets.at(at))
+        if not keys:
+            return None
+        removed = LanceOperation.UpdateMap(dict.fromkeys(keys), replace=False)
+        operation = LanceOperation.UpdateConfig(config_updates=removed)
+        return self._staged(at, StagedKind.SETTINGS, stage.Change(operation=operation))
+
+    # ---- moving a HEAD
+
+    def commit_staged(
+        self,
+        staged: Staged,
+        *,
+        operation_id: OperationId,
+        actor: str | None = None,
+        lock: CommitLock | None,
+    ) -> Landed:
+        """Move HEAD from the staged base to the next version, or raise."""
+        landed = commit.commit(
+            self._datasets,
+            staged.at,
+            cast(Transaction, staged.transaction),
+            operation_id=operation_id,
+            actor=actor,
+            lock=lock,
+        )
+        record(Cost.TABLE_COMMITS)
+        return replace(landed, digests=staged.digests)
+
+    def restore(
+        self,
+        path: str,
+        branch: str | None,
+        version: Version,
+        *,
+        expected_head: Version,
+        operation_id: OperationId,
+        actor: str | None = None,
+        lock: CommitLock | None,
+    ) -> Landed:
+        """Move HEAD forward to a copy of an earlier version, only if HEAD is exactly `expected_head`."""
+        head = self.head(path, branch)
+        if head != expected_head:
+            raise HeadMoved(path, expected_head, head)
+        landed = commit.commit(
+            self._datasets,
+            TableAt(path=path, branch=branch, version=expected_head),
+            Transaction(expected_head, LanceOperation.Restore(version)),
+            operation_id=operation_id,
+            actor=actor,
+            lock=lock,
+        )
+        record(Cost.TABLE_RESTORES)
+        return landed
+
+    # ---- branches
+
+    def fork(self, at: TableAt, branch: str) -> TableAt:
+        """Create a Lance branch at `at`; `ForkExists` tells a live ref from a leftover tree."""
+        forked = branches.create(
+            self._datasets, self._objects, at.path, branch, source=at.branch, version=at.version
+        )
+        record(Cost.FORKS)
+        return TableAt(path=at.path, branch=branch, version=Version(forked.version))
+
+    def forks(self, path: str) -> Mapping[str, BranchRef]:
+        """The Lance branches of a table, by name."""
+        return branches.refs(self._datasets, path)
+
+    def drop_fork(self, path: str, branch: str) -> None:
+        """Remove a Lance branch, its ref first; nothing to do when it is gone."""
+        branches.drop(self._datasets, self._objects, path, branch)
+        self.forget(path, branch)
+
+    def drop_tree(self, path: str, branch: str) -> None:
+        """Remove the files of a branch that has no ref; refuses when it has one."""
+        branches.drop_tree(self._datasets, self._objects, path, branch)
+        self.forget(path, branch)
+
+    def _base(self, at: TableAt) -> stage.Base:
+        place = self._datasets.place(at.path, at.branch, at.version)
+        return stage.Base(self._datasets.at(at), self.open(at), place)
+
+    def _writing(self, at: TableAt) -> AbstractContextManager[None]:
+        return faults(Doing.WRITE, self._datasets.place(at.path, at.branch, at.version))
+
+    def _staged(
+        self,
+        at: TableAt,
+        kind: StagedKind,
+        change: stage.Change,
+        *,
+        fragments_added: int = 0,
+        fragments_removed: int = 0,
+        uncovered: tuple[str, ...] = (),
+    ) -> Staged:
+        transaction = Transaction(at.version, change.operation)
+        return Staged(
+            at=at,
+            uuid=transaction.uuid,
+            kind=kind,
+            rows_added=change.added,
+            rows_deleted=change.deleted,
+            fragments_added=fragments_added,
+            fragments_removed=fragments_removed,
+            uncovered=uncovered,
+            digests=self._digests(at, change),
+            transaction=transaction,
+        )
+
+    def _digests(self, at: TableAt, change: stage.Change) -> Digests:
+        """The digests of all files that a change brings; those that nobody took yet are taken here."""
+        known = change.digests
+        left = [name for name in new_files(change.operation) if digest_key(name) not in known]
+        place = self._datasets.place(at.path, at.branch, at.version)
+        return {**known, **digest_new_files(place, left)}

@@ -1,0 +1,81 @@
+"""Whole fragments that one line of a table takes over from another: their files are copied, their rows not read."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from lance import LanceDataset
+
+from omnigraph.runtime import SYSTEM
+from omnigraph.storage.lance.deletions import below
+from omnigraph.storage.lance.digests import digest_new_files
+from omnigraph.storage.lance.faults import Place
+from omnigraph.storage.lance.fragments import fragment_of
+from omnigraph.storage.lance.physical import blob_columns
+from omnigraph.storage.layout import branch_path
+from omnigraph.storage.objects.protocol import Objects
+from omnigraph.storage.tables import Table, TableAt, Written
+
+_DATA: Final = "data"
+_OF_A_LINE: Final = ("row_id_meta", "created_at_version_meta", "last_updated_at_version_meta")
+"""What a line says of its rows; the line that takes them over says it anew when it commits."""
+
+
+def copy_fragments(
+    objects: Objects,
+    target: Table,
+    source: Table,
+    dataset: LanceDataset,
+    numbers: Sequence[int],
+    place: Place,
+) -> Written | None:
+    """Copy the files of fragments to where the target keeps its own; None when rows have to be written instead.
+
+    `dataset` is the source's, `place` the target's. A line reads files of another only where it forked from it, so that they are copied
+    and not shared: the other line may go.
+    """
+    if not _is_alike(target, source):
+        return None
+    parts = [fragment_of(dataset, number).metadata for number in numbers]
+    if any(part.deletion_file is not None or part.overlays for part in parts):
+        return None
+    places = [_files(dataset, source.at, part) for part in parts]
+    if any(place is None for files in places for place in files):
+        return None
+    home = f"{branch_path(target.at.path, target.at.branch)}/{_DATA}"
+    fresh = [
+        _copy_fragment(objects, home, part.to_json(), files)
+        for part, files in zip(parts, places, strict=True)
+    ]
+    names = [f"{_DATA}/{file['path']}" for part in fresh for file in part["files"]]
+    return Written(
+        fragments=tuple(json.dumps(part) for part in fresh),
+        rows=sum(part.physical_rows for part in parts),
+        digests=digest_new_files(place, names),
+    )
+
+
+def _is_alike(target: Table, source: Table) -> bool:
+    """Whether the files of one mean the same in the other; blobs lie beside them in files of their own."""
+    same = target.at.path == source.at.path and target.field_ids == source.field_ids
+    return same and target.schema == source.schema and not blob_columns(target.schema)
+
+
+def _files(dataset: LanceDataset, at: TableAt, fragment: Any) -> list[str | None]:
+    return [
+        below(dataset, at.path, at.branch, file.base_id, f"{_DATA}/{file._path}")
+        for file in fragment.files
+    ]
+
+
+def _copy_fragment(
+    objects: Objects, home: str, fragment: Mapping[str, Any], files: Sequence[str | None]
+) -> dict[str, Any]:
+    """Copy the files of a fragment and describe it as one that is not yet of any line."""
+    described = []
+    for file, place in zip(fragment["files"], files, strict=True):
+        assert place is not None, "files out of reach are not copied"
+        name = f"{SYSTEM.new_id().lower()}.lance"
+        objects.copy(place, f"{home}/{name}")
+        described.append({**file, "path": name, "base_id": None})
+    return {**fragment, **dict.fromkeys(_OF_A_LINE), "id": 0, "files": described}

@@ -1,0 +1,265 @@
+"""Turns between writers of one key: kernel locks on a disk, leases on an object store, plain locks in memory."""
+
+import os
+import threading
+from contextlib import suppress
+from typing import Final, Protocol
+from weakref import WeakSet
+
+from omnigraph.errors import StorageError
+from omnigraph.limits import HOLDER_BYTES_MAX, OBJECT_ROUNDS_MAX
+from omnigraph.runtime import SYSTEM, Runtime
+from omnigraph.storage.kernel_locks import is_locked, leads_to, queue_for_lock, try_lock, unlock
+from omnigraph.storage.layout import LOCKS, Root, lock_name
+from omnigraph.storage.locks.holders import UNNAMED, Activity, Holder, decode_holder, encode_holder
+from omnigraph.storage.locks.lease import LeaseLocks
+from omnigraph.storage.objects.faults import Doing, StorageKind, object_faults
+from omnigraph.storage.objects.protocol import Objects
+
+
+class TableLock(Protocol):
+    """A turn that is held."""
+
+    @property
+    def exclusive(self) -> bool:
+        """Whether nobody else can hold it whatever the clocks say: only then may the commit fence be used."""
+        ...
+
+    @property
+    def token(self) -> str | None:
+        """The fencing token of a lease, greater than every one before it; None for other locks."""
+        ...
+
+    @property
+    def unbroken(self) -> bool:
+        """Whether it is known that nobody had this turn since it was last given back here."""
+        ...
+
+    def still_held(self) -> bool:
+        """Whether the turn is still ours, as far as can be told without asking anyone."""
+        ...
+
+
+class Locks(Protocol):
+    """Turns by key, between threads, handles and processes alike; none may be taken twice."""
+
+    def acquire(self, key: str, *, wait: float, activity: Activity = UNNAMED) -> TableLock | None:
+        """Take the lock of a key, waiting that many seconds (0: try once); None: not in time.
+
+        The activity is shown to those who wait for it.
+        """
+        ...
+
+    def holder(self, key: str) -> Holder | None:
+        """Tell who holds the lock of a key, without taking it; None when it is free. Writes nothing."""
+        ...
+
+    def release(self, lock: TableLock) -> None:
+        """Give a turn back; giving it back twice is harmless."""
+        ...
+
+
+def open_locks(root: Root, objects: Objects, runtime: Runtime = SYSTEM) -> Locks:
+    """Choose the kind of turns a root can give."""
+    if root.is_local:
+        return FileLocks(root, runtime)
+    if root.is_memory:
+        return ProcessLocks(root, runtime)
+    return LeaseLocks(objects, runtime)
+
+
+# ---- on a disk
+
+
+class FileLock:
+    """A kernel lock on one file of `__locks`; dies with its process."""
+
+    __slots__ = ("__weakref__", "_descriptor", "_file", "key")
+
+    def __init__(self, key: str, file: str, descriptor: int) -> None:
+        self.key = key
+        self._file = file
+        self._descriptor: int | None = descriptor
+        _held.add(self)
+
+    @property
+    def exclusive(self) -> bool:
+        """The kernel gives it to one holder only."""
+        return True
+
+    @property
+    def token(self) -> None:
+        """A kernel lock needs no fencing."""
+        return None
+
+    @property
+    def unbroken(self) -> bool:
+        """A kernel lock does not tell who had it before."""
+        return False
+
+    def still_held(self) -> bool:
+        """Whether it was neither given back nor cut off from its name."""
+        return self._descriptor is not None and leads_to(self._file, self._descriptor)
+
+    def _let_go(self) -> None:
+        descriptor, self._descriptor = self._descriptor, None
+        if descriptor is not None:
+            unlock(descriptor)
+
+    def _forget(self) -> None:
+        # Closed without unlocking: the lock belongs to the parent, and must end with the parent.
+        descriptor, self._descriptor = self._descriptor, None
+        if descriptor is not None:
+            os.close(descriptor)
+
+
+_held: Final[WeakSet[FileLock]] = WeakSet()
+
+
+def _forget_inherited() -> None:
+    for lock in tuple(_held):
+        lock._forget()
+
+
+# A forked child shares its parent's open files and would keep the locks of a parent that was killed.
+os.register_at_fork(after_in_child=_forget_inherited)
+
+
+class FileLocks:
+    """Kernel locks under `__locks/`: files are made on first use and never removed."""
+
+    def __init__(self, root: Root, runtime: Runtime = SYSTEM) -> None:
+        self._root = root
+        self._runtime = runtime
+
+    def acquire(self, key: str, *, wait: float, activity: Activity = UNNAMED) -> FileLock | None:
+        """Take the lock of a key; every holder opens the file anew, so that threads exclude each other too."""
+        path = _lock_path(key)
+        file = self._root.at(path)
+        with object_faults(Doing.LOCK, self._root, path):
+            descriptor = try_lock(file)
+            if descriptor is None and wait > 0:
+                descriptor = self._queue(file, wait)
+        if descriptor is None:
+            return None
+        _note_holder(descriptor, Holder.of_this_process(activity, self._runtime.now_us()))
+        return FileLock(key, file, descriptor)
+
+    def release(self, lock: object) -> None:
+        """Give a turn back."""
+        if isinstance(lock, FileLock):
+            lock._let_go()
+
+    def holder(self, key: str) -> Holder | None:
+        """Read who holds the lock of a key; a holder that could not say so is described as far as it can be."""
+        path = _lock_path(key)
+        file = self._root.at(path)
+        with object_faults(Doing.LOCK, self._root, path):
+            if not is_locked(file):
+                return None
+            return _read_holder(file) or UNKNOWN_HOLDER
+
+    def _queue(self, file: str, wait: float) -> int | None:
+        """Wait in the kernel's queue, again when the lock file was replaced meanwhile."""
+        deadline = self._runtime.monotonic() + wait
+        for _ in range(OBJECT_ROUNDS_MAX):
+            left = max(0.0, deadline - self._runtime.monotonic())
+            ended, descriptor = queue_for_lock(file).take(left)
+            if descriptor is not None or not ended:
+                return descriptor
+        raise StorageError(
+            f"the lock file '{file}' was removed {OBJECT_ROUNDS_MAX} times while waiting for it; "
+            "nothing was written",
+            storage_kind=StorageKind.TRANSIENT,
+            hint="nothing but the graph may change the directory __locks",
+        )
+
+
+UNKNOWN_HOLDER: Final = Holder(process=0, host="", since_us=0)
+"""The holder of a lock that does not say who it is: an earlier release, or one that has just taken it."""
+
+
+def _lock_path(key: str) -> str:
+    return f"{LOCKS}/{lock_name(key)}.lock"
+
+
+def _note_holder(descriptor: int, holder: Holder) -> None:
+    # A full disk must not keep anybody from a lock; the name of its holder is a courtesy.
+    with suppress(OSError):
+        os.pwrite(descriptor, encode_holder(holder), 0)
+
+
+def _read_holder(file: str) -> Holder | None:
+    with open(file, "rb") as opened:
+        return decode_holder(opened.read(HOLDER_BYTES_MAX))
+
+
+# ---- in memory
+
+
+class ProcessLock:
+    """A turn inside this process, the only one that can see a memory store."""
+
+    __slots__ = ("_free", "_lock", "key")
+
+    def __init__(self, key: str, lock: threading.Lock) -> None:
+        self.key = key
+        self._lock = lock
+        self._free = threading.Lock()
+
+    @property
+    def exclusive(self) -> bool:
+        """No other process can reach the store."""
+        return True
+
+    @property
+    def token(self) -> None:
+        """A lock in memory needs no fencing."""
+        return None
+
+    @property
+    def unbroken(self) -> bool:
+        """Nobody asks: a look into memory costs nothing."""
+        return False
+
+    def still_held(self) -> bool:
+        """Whether it was not given back yet."""
+        return not self._free.locked()
+
+    def _let_go(self) -> None:
+        if self._free.acquire(blocking=False):
+            self._lock.release()
+
+
+_process_guard: Final = threading.Lock()
+_process_locks: Final[dict[tuple[str, str], threading.Lock]] = {}
+_process_holders: Final[dict[tuple[str, str], Holder]] = {}
+
+
+class ProcessLocks:
+    """Turns of a memory store: shared by all its handles in this process, as the store is."""
+
+    def __init__(self, root: Root, runtime: Runtime = SYSTEM) -> None:
+        self._root = root
+        self._runtime = runtime
+
+    def acquire(self, key: str, *, wait: float, activity: Activity = UNNAMED) -> ProcessLock | None:
+        """Take the lock of a key."""
+        name = (self._root.uri, key)
+        with _process_guard:
+            lock = _process_locks.setdefault(name, threading.Lock())
+        if not lock.acquire(timeout=wait):
+            return None
+        _process_holders[name] = Holder.of_this_process(activity, self._runtime.now_us())
+        return ProcessLock(key, lock)
+
+    def release(self, lock: object) -> None:
+        """Give a turn back."""
+        if isinstance(lock, ProcessLock):
+            lock._let_go()
+
+    def holder(self, key: str) -> Holder | None:
+        """Tell who holds the lock of a key."""
+        name = (self._root.uri, key)
+        lock = _process_locks.get(name)
+        return _process_holders.get(name) if lock is not None and lock.locked() else None

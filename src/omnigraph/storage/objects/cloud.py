@@ -1,0 +1,272 @@
+"""Texts in a bucket or in memory, through obstore, and the door that chooses a store for a root."""
+
+import json
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+import obstore
+from obstore.exceptions import AlreadyExistsError, PreconditionError
+from obstore.store import AzureStore, GCSStore, MemoryStore, ObjectStore, S3Store
+
+from omnigraph.errors import InternalError, StorageError
+from omnigraph.runtime import SYSTEM, Runtime
+from omnigraph.storage.layout import LOCKS, Root
+from omnigraph.storage.objects.faults import (
+    Doing,
+    StorageKind,
+    fault_of,
+    is_missing,
+    object_faults,
+    text_of,
+)
+from omnigraph.storage.objects.local import LocalObjects
+from omnigraph.storage.objects.options import obstore_options
+from omnigraph.storage.objects.protocol import (
+    Objects,
+    Stamp,
+    Versioned,
+    asking,
+    directory_path,
+    is_object_path,
+    object_path,
+)
+
+
+class StoreObjects:
+    """Objects in one store of obstore; the store itself decides conditions and atomicity."""
+
+    def __init__(self, root: Root, store: ObjectStore, *, prefix: str = "") -> None:
+        self._root = root
+        self._store = store
+        self._prefix = prefix
+
+    # ---- reading
+
+    def read(self, path: str) -> str | None:
+        """Read a whole text; None only when it is genuinely not there."""
+        seen = self.read_versioned(path)
+        return None if seen is None else seen.text
+
+    def read_versioned(self, path: str) -> Versioned | None:
+        """Read a text with its token; None only when it is genuinely not there."""
+        found = self._found(path)
+        return None if found is None else Versioned(text_of(found[0], self._root, path), found[1])
+
+    def read_bytes(self, path: str) -> bytes | None:
+        """Read a small file of another kind whole; None only when it is genuinely not there."""
+        found = self._found(path)
+        return None if found is None else found[0]
+
+    def _found(self, path: str) -> tuple[bytes, str] | None:
+        with asking(Doing.READ, self._root, path):
+            try:
+                found = obstore.get(self._store, self._key(path))
+                return found.bytes().to_bytes(), _token(found.meta)
+            except FileNotFoundError as error:
+                _require_missing(error)
+                return None
+
+    def exists(self, path: str) -> bool:
+        """Tell whether there is a text, or any text below this path."""
+        key = self._key(path)
+        with asking(Doing.LOOK, self._root, path):
+            try:
+                obstore.head(self._store, key)
+            except FileNotFoundError:
+                # The listing also tells a missing bucket from a missing object; HEAD answers both alike.
+                pages = obstore.list(self._store, prefix=key, chunk_size=1)
+                return any(is_object_path(item["path"]) for page in pages for item in page)
+            return True
+
+    def list(self, prefix: str) -> tuple[str, ...]:
+        """List the texts directly in a directory, sorted; empty when there is none."""
+        directory = directory_path(prefix)
+        with asking(Doing.LIST, self._root, directory):
+            found = obstore.list_with_delimiter(self._store, prefix=self._directory_key(directory))
+        paths = (self._relative(item["path"]) for item in found["objects"])
+        return tuple(sorted(path for path in paths if path != directory and is_object_path(path)))
+
+    def stamps(self, paths: Sequence[str]) -> dict[str, Stamp]:
+        """Tell texts that lie in one directory by stamps that change when the text does: one listing."""
+        directory = paths[0].rpartition("/")[0]
+        with asking(Doing.LIST, self._root, directory):
+            found = obstore.list_with_delimiter(self._store, prefix=self._directory_key(directory))
+        stamps = {self._relative(item["path"]): _token(item) for item in found["objects"]}
+        return {path: stamps[path] for path in paths if path in stamps}
+
+    # ---- writing
+
+    def put(self, path: str, text: str) -> str:
+        """Write a text and give its token: readers see the old or the new one, never a part."""
+        with asking(Doing.WRITE, self._root, path):
+            landed = obstore.put(self._store, self._key(path), text.encode(), use_multipart=False)
+        return _token(landed)
+
+    def put_bytes(self, path: str, data: bytes) -> None:
+        """Replace a file of another kind: readers see the old or the new one, never a part."""
+        with asking(Doing.WRITE, self._root, path):
+            obstore.put(self._store, self._key(path), data, use_multipart=False)
+
+    def put_if_absent(self, path: str, text: str) -> bool:
+        """Create a text; of N concurrent callers exactly one gets True."""
+        with asking(Doing.CREATE, self._root, path):
+            try:
+                obstore.put(
+                    self._store,
+                    self._key(path),
+                    text.encode(),
+                    mode="create",
+                    use_multipart=False,
+                )
+            except AlreadyExistsError:
+                return False
+        return True
+
+    def put_if_match(self, path: str, text: str, token: str) -> str | None:
+        """Replace the text the token names and give its new token; None when another writer was faster."""
+        with asking(Doing.REPLACE, self._root, path):
+            try:
+                landed = obstore.put(
+                    self._store,
+                    self._key(path),
+                    text.encode(),
+                    mode=_condition(token),
+                    use_multipart=False,
+                )
+            except PreconditionError as error:
+                _require_lost(error)
+                return None
+        return _token(landed)
+
+    def rename(self, source: str, target: str) -> None:
+        """Copy a text over another, then remove it; both may exist after a crash."""
+        old, new = self._key(source), self._key(target)
+        if old == new:
+            return
+        with asking(Doing.RENAME, self._root, source):
+            obstore.copy(self._store, old, new)
+            obstore.delete(self._store, old)
+
+    def copy(self, source: str, target: str) -> None:
+        """Give a file a second one with the same bytes; they stay in the store."""
+        with asking(Doing.WRITE, self._root, target):
+            obstore.copy(self._store, self._key(source), self._key(target))
+
+    def delete(self, path: str) -> None:
+        """Remove a text, if it is there."""
+        with asking(Doing.DELETE, self._root, path):
+            try:
+                obstore.delete(self._store, self._key(path))
+            except FileNotFoundError as error:
+                _require_missing(error)
+
+    def delete_prefix(self, prefix: str) -> None:
+        """Remove everything below a directory, if there is anything."""
+        directory = directory_path(prefix)
+        if not directory:
+            raise InternalError(
+                "delete_prefix needs a directory inside the root, not the root itself"
+            )
+        with asking(Doing.DELETE, self._root, directory):
+            for page in obstore.list(self._store, prefix=self._directory_key(directory)):
+                obstore.delete(self._store, [item["path"] for item in page])
+
+    # ---- keys
+
+    def _key(self, path: str) -> str:
+        return self._directory_key(object_path(path))
+
+    def _directory_key(self, directory: str) -> str:
+        return "/".join(part for part in (self._prefix, directory) if part)
+
+    def _relative(self, key: str) -> str:
+        return key.removeprefix(f"{self._prefix}/") if self._prefix else key
+
+
+def _require_missing(error: FileNotFoundError) -> None:
+    """Pass a missing object; a missing bucket goes on as the error it is."""
+    if not is_missing(error):
+        raise error
+
+
+def _require_lost(error: PreconditionError) -> None:
+    """Pass a lost race; a missing bucket fails the precondition as well, and is an error."""
+    if fault_of(error).kind is not StorageKind.PRECONDITION:
+        raise error
+
+
+# ---- which store
+
+
+_BUILDERS: Final[Mapping[str, Callable[..., ObjectStore]]] = {
+    "s3": S3Store,
+    "gs": GCSStore,
+    "az": AzureStore,
+}
+_memory_lock: Final = threading.Lock()
+_memory_stores: Final[dict[str, MemoryStore]] = {}
+
+
+def open_objects(
+    root: Root,
+    options: Mapping[str, str] | None = None,
+    *,
+    fsync: bool = False,
+    runtime: Runtime = SYSTEM,
+) -> Objects:
+    """Choose the store behind a root; `fsync` makes a local write durable before it returns."""
+    if root.is_local:
+        return LocalObjects(root, fsync=fsync, runtime=runtime)
+    if root.is_memory:
+        return StoreObjects(root, _memory_store(root.container), prefix=root.prefix)
+    with object_faults(Doing.OPEN, root, ""):
+        return StoreObjects(root, _remote_store(root, options), prefix=root.prefix)
+
+
+def _memory_store(name: str) -> MemoryStore:
+    """Share one memory per name in this process; Lance keeps its own and cannot see this one."""
+    with _memory_lock:
+        return _memory_stores.setdefault(name, MemoryStore())
+
+
+def _remote_store(root: Root, options: Mapping[str, str] | None) -> ObjectStore:
+    chosen = obstore_options(root, options)
+    return _BUILDERS[root.scheme](
+        root.container,
+        config=dict(chosen.config),
+        client_options=dict(chosen.client),
+        retry_config=dict(chosen.retry),
+    )
+
+
+def prove_conditional_puts(objects: Objects, root: Root, runtime: Runtime = SYSTEM) -> None:
+    """Refuse a store that ignores the conditions all our safety rests on; four small requests."""
+    path = f"{LOCKS}/probe-{runtime.new_id()}.json"
+    try:
+        created = objects.put_if_absent(path, "first")
+        again = objects.put_if_absent(path, "second")
+        seen = objects.read_versioned(path)
+        replaced = seen and objects.put_if_match(path, "third", seen.token)
+        stale = seen and objects.put_if_match(path, "fourth", seen.token)
+    finally:
+        objects.delete(path)
+    if not created or again or not replaced or stale:
+        raise StorageError(
+            f"the store of '{root}' does not honour conditional puts (If-None-Match, If-Match), so two "
+            "writers could lose each other's commits; nothing was written",
+            storage_kind=StorageKind.CONFIGURATION,
+            hint="use a store with conditional writes, or a local directory",
+        )
+
+
+# ---- tokens
+
+
+def _token(meta: Mapping[str, Any]) -> str:
+    return json.dumps([meta.get("e_tag"), meta.get("version")])
+
+
+def _condition(token: str) -> Any:
+    known = zip(("e_tag", "version"), json.loads(token), strict=True)
+    return {name: value for name, value in known if value is not None}

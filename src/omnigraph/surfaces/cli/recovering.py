@@ -1,0 +1,185 @@
+"""Commands that look after a graph: doctor, relocate, recovery."""
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from omnigraph.surfaces.cli.address import Json, Store, Uri, open_store, place
+from omnigraph.surfaces.cli.output import EXIT_FAILURE, say, say_json
+
+if TYPE_CHECKING:
+    from omnigraph.api.results import RecoveryAudit, RecoverySidecar
+    from omnigraph.engine.maintenance.issues import Examination
+
+OperationArgument = Annotated[
+    str, typer.Argument(metavar="ID", help="The operation, as `recovery list` shows it.")
+]
+Deep = Annotated[
+    bool,
+    typer.Option(
+        "--deep", help="Read every file and compare it with the digest noted when it was written."
+    ),
+]
+Confirm = Annotated[bool, typer.Option("--confirm", help="Yes, give it up.")]
+
+
+def doctor(uri: Uri = None, store: Store = None, deep: Deep = False, json: Json = False) -> None:
+    """Check every invariant that must hold between writes; changes nothing.
+
+    Example: omnigraph doctor people.omni --deep
+    """
+    with open_store(place(uri, store)) as graph:
+        found = graph.doctor(deep=deep)
+        if json:
+            say_json(_examination(found))
+        else:
+            for one in found:
+                say(str(one))
+            if deep:
+                say(_files_told(found))
+            say(f"{graph.uri}: {'settled' if not found else f'{len(found)} findings'}")
+    if found:
+        raise typer.Exit(EXIT_FAILURE)
+
+
+def relocate(uri: Uri = None, store: Store = None, json: Json = False) -> None:
+    """Mend a graph that was moved or copied: its branches look for their files here from now on.
+
+    Writes only inside the graph it is given. Repeat it when it was interrupted.
+
+    Example: omnigraph relocate copy.omni
+    """
+    from omnigraph.api.graph import relocate as relocate_graph
+
+    done = relocate_graph(place(uri, store))
+    if json:
+        say_json(done.to_dict())
+        return
+    for branch, old in done.branches.items():
+        say(f"{branch}: was looked for in '{old}'")
+    say(
+        f"{done.uri}: {len(done.branches)} branches relocated, {done.files_rewritten} files rewritten"
+    )
+
+
+def _examination(found: "Examination") -> dict[str, Any]:
+    counts = {
+        "files_compared": found.files_compared,
+        "files_without_digest": found.files_without_digest,
+    }
+    return {
+        "settled": not found,
+        "findings": [one.to_dict() for one in found],
+        **{name: count for name, count in counts.items() if count is not None},
+    }
+
+
+def _files_told(found: "Examination") -> str:
+    compared, without = found.files_compared or 0, found.files_without_digest or 0
+    told = f"{compared} {'file' if compared == 1 else 'files'} compared with what was written"
+    if not without:
+        return told
+    spoken = "1 file was" if without == 1 else f"{without} files were"
+    return f"{told}; {spoken} written before digests were kept, or on an object store"
+
+
+def recovery_list(uri: Uri = None, store: Store = None, json: Json = False) -> None:
+    """List interrupted writes, what recovery would do with each, and how earlier ones were settled.
+
+    Example: omnigraph recovery list people.omni
+    """
+    with open_store(place(uri, store)) as graph:
+        pending, settled = graph.pending_recoveries(), graph.recoveries()
+    if json:
+        say_json(_list_recoveries(pending, settled))
+        return
+    for one in pending:
+        say(_pending(one))
+    for row in settled:
+        say(_render_settled(row))
+    say(f"{len(pending)} pending, {len(settled)} settled")
+
+
+def recovery_run(uri: Uri = None, store: Store = None, json: Json = False) -> None:
+    """Settle every interrupted write whose owner is dead, and say what became of each.
+
+    Example: omnigraph recovery run people.omni
+    """
+    where = place(uri, store)
+    with open_store(where) as graph:
+        known = {row.operation_id for row in graph.recoveries()}
+    with open_store(where, read_only=False) as graph:
+        left = graph.pending_recoveries()
+        done = [row for row in graph.recoveries() if row.operation_id not in known]
+    if json:
+        say_json(_list_recoveries(left, done))
+    else:
+        for row in done:
+            say(_render_settled(row))
+        for one in left:
+            say(_pending(one))
+        say(f"{len(done)} settled, {len(left)} left")
+    if left:
+        raise typer.Exit(EXIT_FAILURE)
+
+
+def recovery_discard(
+    operation_id: OperationArgument,
+    uri: Uri = None,
+    store: Store = None,
+    confirm: Confirm = False,
+    json: Json = False,
+) -> None:
+    """Give up one interrupted write without completing it or taking it back; for when nothing else works.
+
+    Works when the record cannot be read. What the write left in its tables stays there, and is told.
+
+    Example: omnigraph recovery discard 01J9ZQ4T7M2V6X8Y0A1B2C3D4E people.omni --confirm
+    """
+    from omnigraph.api.graph import discard_recovery
+
+    where = place(uri, store)
+    if not confirm:
+        raise typer.BadParameter(
+            "a discarded write can neither be completed nor taken back any more; add --confirm"
+        )
+    done = discard_recovery(where, operation_id)
+    if json:
+        say_json(done.to_dict())
+        return
+    say(f"discarded {done.operation_id} {done.writer_kind} in commit {done.commit}")
+    for one in done.leaves:
+        say(f"it leaves {one}")
+
+
+def _list_recoveries(
+    pending: "list[RecoverySidecar]", settled: "list[RecoveryAudit]"
+) -> dict[str, list[Any]]:
+    return {
+        "pending": [one.to_dict() for one in pending],
+        "settled": [row.to_dict() for row in settled],
+    }
+
+
+def _pending(one: "RecoverySidecar") -> str:
+    if one.started_at is None:
+        return f"pending {one.operation_id}: it cannot be read ({one.problem})"
+    tables = ", ".join(one.tables)
+    if one.holder is not None:
+        return (
+            f"live {one.operation_id} {one.writer_kind} by {one.actor or 'nobody'} on {one.branch} since "
+            f"{one.started_at}: {tables}; process {one.holder['process']} on host '{one.holder['host']}' works on it"
+        )
+    ahead = one.problem if one.forecast is None else f"recovery would {one.forecast}"
+    return (
+        f"pending {one.operation_id} {one.writer_kind} by {one.actor or 'nobody'} on {one.branch} "
+        f"since {one.started_at}: {tables}; {ahead}"
+    )
+
+
+def _render_settled(row: "RecoveryAudit") -> str:
+    moved = ", ".join(f"{o.table_key} {o.from_version}→{o.to_version}" for o in row.tables)
+    tables = f": {moved}" if moved else ""
+    return (
+        f"{row.recovery_kind} {row.operation_id} {row.writer_kind} in commit {row.commit}{tables}"
+    )
