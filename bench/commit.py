@@ -53,7 +53,7 @@ class Place:
 
     def __init__(self, home: Path, name: str) -> None:
         self._home, self._name = home, name
-        self._lives = itertools.count()
+        self._table_history = itertools.count()
         self._path: Path | None = None
         self._commits = COMMITS_MAX + 1
 

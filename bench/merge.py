@@ -250,13 +250,15 @@ class RawTakeover(RawUpdate):
 
     def _taken(self, dataset: LanceDataset, rows: pa.Table) -> LanceOperation.BaseOperation:
         numbers = _numbers(rows)
-        heirs = dataset.get_fragments()[-1].metadata
-        heirs.row_id_meta = RowIdSequence(pa.array(numbers, pa.uint64())).to_inline_metadata()
-        heirs.created_at_version_meta = versions_of(np.full(len(numbers), 1, np.uint64))
+        successors = dataset.get_fragments()[-1].metadata
+        successors.row_id_meta = RowIdSequence(pa.array(numbers, pa.uint64())).to_inline_metadata()
+        successors.created_at_version_meta = versions_of(np.full(len(numbers), 1, np.uint64))
         now = np.full(len(numbers), dataset.version + 1, np.uint64)
-        heirs.last_updated_at_version_meta = versions_of(now)
+        successors.last_updated_at_version_meta = versions_of(now)
         marked = _marked(dataset, numbers)
-        return LanceOperation.Update(updated_fragments=[*marked, heirs], update_mode="rewrite_rows")
+        return LanceOperation.Update(
+            updated_fragments=[*marked, successors], update_mode="rewrite_rows"
+        )
 
 
 def _with_ids(table: pa.Table) -> pa.Table:

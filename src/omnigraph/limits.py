@@ -198,10 +198,10 @@ LOOKUP_VALUES_MAX = 8_192
 LOOKUP_ROWS_PER_VALUE = 500
 """An index finds a value in the time a scan passes this many rows; past it one scan is faster."""
 
-KNOWN_IDS_SMALL = 16_384
+CACHED_IDS_SMALL = 16_384
 """Ids of a table this small are read whole at the first lookup; a larger one must have cost as much in lookups."""
 
-KNOWN_ID_BYTES = 1_024
+CACHED_ID_BYTES = 1_024
 """Cache bytes that allow a writer to remember one id: an eighth of them is what it takes."""
 
 FRAGMENT_ROWS_MIN = 65_536
@@ -264,7 +264,7 @@ SIDECAR_COMMITS_MAX = 1_000
 AGREED_ROWS_MAX = 64
 """Rows of a table, changed in the same way by both sides, that a merge notes in its commit."""
 
-MERGE_SHELF_BYTES = 16 * 1024 * 1024
+MERGE_ROW_CACHE_BYTES = 16 * 1024 * 1024
 """Rows that a merge read to compare them and keeps until they are written."""
 
 COPY_ROWS_MIN = 4_096
@@ -298,7 +298,7 @@ each. Past this, changed rows come with one commit and take over in the next, wh
 SPAN_ROWS_DISTANT_MAX = 4_000_000
 """The same on an object store, where a commit is several requests."""
 
-DELETIONS_HELD_MAX = 1_024
+DELETIONS_CACHED_MAX = 1_024
 """Deletion files of few rows whose contents are kept in memory: they never change."""
 
 MERGE_COMMITS_MAX = 1_024
@@ -310,19 +310,19 @@ CHANGES_PAGE = 1_000
 SMALL_FRAGMENTS_MAX = 12
 """Small fragments a table gathers before a writer merges them: every one costs each cold read about 0.3 ms."""
 
-LIGHT_ROWS_MAX = 4_096
+AUTO_COMPACT_ROWS_MAX = 4_096
 """Rows of a fragment that light upkeep still rewrites, and leaves without an index: they are scanned in no time."""
 
-LIGHT_BYTES_MAX = 8 * 1024 * 1024
+AUTO_COMPACT_BYTES_MAX = 8 * 1024 * 1024
 """Bytes that light upkeep rewrites at most in one go: a few milliseconds of a writer's time."""
 
 INDEX_ROWS_MIN = 1_000
 """Rows from which on a load builds indexes by itself: below, a scan is as fast and a build costs more than the load."""
 
-LIGHT_INDEX_ROWS_MAX = 262_144
+AUTO_INDEX_ROWS_MAX = 262_144
 """Rows of a table whose missing indexes light upkeep still builds; larger ones are left to load and optimize."""
 
-LIGHT_SEGMENTS_MAX = 32
+AUTO_SEGMENTS_MAX = 32
 """Segments of one index that light upkeep adds to before it leaves the rest to optimize."""
 
 OPTIMIZE_ROUNDS_MAX = 5
@@ -361,10 +361,10 @@ SPREAD_ROWS = 1 << 16
 SPLITS_MAX = 100_000
 """Splits of one load: their numbers are part of fresh ids, and a driver holds a receipt for each."""
 
-HELD_IDS_ROWS = 4_000_000
+CACHED_IDS_ROWS = 4_000_000
 """Ids that a task may hold, to settle them or to look at the ends of edges: some 250 MiB."""
 
-HELD_SPLIT_ROWS = 2_000_000
+COMMITTED_SPLIT_ROWS = 2_000_000
 """Committed rows whose keys one task reads."""
 
 SMALL_WORK_BYTES = 256 * 1024 * 1024
@@ -379,10 +379,10 @@ STRAYED_LOOKED_AT = 16
 SCRATCH_SECONDS = 7 * 24 * 3600.0
 """How long scratch files of a load that fell silent stay when cleanup is given no age."""
 
-BEACON_SECONDS = 600.0
+HEARTBEAT_SECONDS = 600.0
 """How long a beacon of a long load speaks for it after it was last renewed: a stopped machine may come back."""
 
-BEACON_RENEW_SECONDS = 60.0
+HEARTBEAT_RENEW_SECONDS = 60.0
 """How often a long load renews its beacon."""
 
 COMPARE_SPLIT_ROWS = 1_048_576

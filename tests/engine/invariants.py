@@ -86,14 +86,18 @@ OBSERVED: Mapping[str, tuple[str, ...]] = {
         _MANIFEST + "test_branches.py::test_a_create_that_fails_for_another_reason_deletes_nothing",
         _STORAGE + "test_forks.py::test_a_fork_from_a_version_that_is_not_there_creates_nothing",
     ),
-    "ST-23": (_STORAGE + "objects/test_protocol.py::test_only_the_first_create_wins_and_leaves_its_text",),
+    "ST-23": (
+        _STORAGE + "objects/test_protocol.py::test_only_the_first_create_wins_and_leaves_its_text",
+    ),
     "ST-24": (
-        _STORAGE + "lance/test_tables.py::test_staging_moves_no_head_and_committing_moves_it_by_one",
+        _STORAGE
+        + "lance/test_tables.py::test_staging_moves_no_head_and_committing_moves_it_by_one",
     ),
     "ST-25": (
         _STORAGE + "lance/test_tables.py::test_a_merge_refuses_a_source_it_could_not_apply",
         _STORAGE + "lance/test_tables.py::test_nothing_to_append_is_refused",
-        _STORAGE + "lance/test_tables.py::test_an_overwrite_replaces_everything_and_may_leave_nothing",
+        _STORAGE
+        + "lance/test_tables.py::test_an_overwrite_replaces_everything_and_may_leave_nothing",
     ),
     "ST-26": (
         "tests/unit/test_lance_layer.py::test_only_storage_imports_lance_or_the_object_store",

@@ -116,11 +116,11 @@ def test_properties_may_have_any_name_the_language_allows(tmp_path: Path) -> Non
         result = graph.load({"Odd": table}, mode="append", spark=False)
         assert result.tables == {"node:Odd": 300}
         assert graph.load({"Odd": table}, mode="merge", spark=False).tables == {"node:Odd": 300}
-        twins = pa.Table.from_pylist([{"name": f"t{n:04}", "k": n} for n in range(300)])
+        duplicates = pa.Table.from_pylist([{"name": f"t{n:04}", "k": n} for n in range(300)])
         with pytest.raises(
             omnigraph.ConstraintError, match=r"@unique violation on Odd\.k"
         ) as caught:
-            graph.load({"Odd": twins}, mode="append", spark=False)
+            graph.load({"Odd": duplicates}, mode="append", spark=False)
         assert caught.value.total == 300
         assert_settled(graph)
 
@@ -293,7 +293,7 @@ def test_a_load_that_is_interrupted_publishes_nothing(graph: Graph, many: Path) 
 def test_a_beacon_shines_while_a_load_runs(
     graph: Graph, many: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(heartbeat, "BEACON_RENEW_SECONDS", 0.01)
+    monkeypatch.setattr(heartbeat, "HEARTBEAT_RENEW_SECONDS", 0.01)
     home = Path(graph.uri)
     with parked(Failpoint.PREPARED) as park:
         worker = threading.Thread(

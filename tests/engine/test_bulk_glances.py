@@ -116,7 +116,7 @@ def test_nodes_that_are_too_many_stay_where_they_are(
 ) -> None:
     few = rows == "few nodes"
     for module in (local_endpoints, local_ids):
-        monkeypatch.setattr(module, "HELD_IDS_ROWS", 60 if few else 59)
+        monkeypatch.setattr(module, "CACHED_IDS_ROWS", 60 if few else 59)
     source = {"Person": people(), "Knows": edges(NAMES, NAMES)}
     expected = ["check", "stage"] if few else ["check", "decide", "stage"]
     assert phases(graph, source) == expected

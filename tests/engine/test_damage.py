@@ -107,7 +107,7 @@ def test_what_is_damaged_is_told_in_our_words(home: Path, where: str, how: str) 
             # What can still be answered is answered as if nothing was damaged.
             assert right is None or answer == right, verb
             if isinstance(answer, Examination):
-                told += [ailment.message for ailment in answer]
+                told += [issue.message for issue in answer]
         put_back(home)
     assert told or (where, how) in HARMLESS
     assert not [

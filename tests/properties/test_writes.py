@@ -156,7 +156,7 @@ class Writes(RuleBasedStateMachine):
         """The graph shows what the model shows; ids the graph made up take the place of stand-ins."""
         found = model_of(self.graph.export(branch=branch))
         assert sorted_rows(found) == sorted_rows(model)
-        assert known_ids(found, model) == known_ids(model, model)
+        assert cached_ids(found, model) == cached_ids(model, model)
         self.models[branch] = found
         if commit is not None:
             self.past.append((commit.id, branch, found))
@@ -240,7 +240,7 @@ def sorted_rows(model: Model) -> dict[str, list[str]]:
     return {name: sorted(repr(row) for row in rows.values()) for name, rows in model.rows.items()}
 
 
-def known_ids(model: Model, told: Model) -> dict[str, list[str]]:
+def cached_ids(model: Model, told: Model) -> dict[str, list[str]]:
     """Ids that somebody gave, not those the graph made up."""
     return {
         name: sorted(key for key in rows if key in told.rows[name] and not key.startswith("made-"))

@@ -50,12 +50,12 @@ def test_a_ref_is_one_small_text_that_names_its_life(
 
 
 def test_a_recreated_branch_has_another_identifier(base: LanceDataset) -> None:
-    lives = []
+    incarnations = []
     for _ in range(2):
         base.create_branch("side", (None, base.version))
-        lives.append(base.branches.list()["side"]["branch_identifier"])
+        incarnations.append(base.branches.list()["side"]["branch_identifier"])
         base.branches.delete("side")
-    assert lives[0] != lives[1]
+    assert incarnations[0] != incarnations[1]
 
 
 def test_a_session_never_shows_the_former_life_of_a_branch(base: LanceDataset) -> None:

@@ -47,9 +47,9 @@ def test_an_update_takes_a_fragment_that_is_there_as_it_is_described(tmp_path: P
     brought = append(dataset, rows("a", "new", n=7))
     assert sorted(ids(brought)) == ["a", "a", "b", "c", "new"]
     landed = brought.get_fragments()[-1].metadata
-    heirs = described(landed, [0, 4], [2, 5], [6, 5])
+    successors = described(landed, [0, 4], [2, 5], [6, 5])
     operation = Op.Update(
-        updated_fragments=[without(brought, 0, [0]), heirs], update_mode="rewrite_rows"
+        updated_fragments=[without(brought, 0, [0]), successors], update_mode="rewrite_rows"
     )
     taken = commit(brought, operation)
     taken.validate()

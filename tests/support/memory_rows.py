@@ -10,7 +10,7 @@ from omnigraph.errors import BranchInUse, ForkExists, RowContention, TableExists
 from omnigraph.ids import Version
 from omnigraph.storage.counters import Cost, record
 from omnigraph.storage.rows import Image
-from omnigraph.storage.values import MAIN_LINE, BranchRef, Incarnation
+from omnigraph.storage.values import MAIN_INCARNATION, BranchRef, Incarnation
 
 _EVERYTHING = "*"
 _PRIMARY_KEY = b"lance-schema:unenforced-primary-key"
@@ -48,7 +48,7 @@ class MemoryRows:
         self.name, self.key = name, key
         self.lines: dict[str | None, _Line] = {}
         self.leftovers: set[str] = set()
-        self._lives = 0
+        self._incarnations = 0
         self._lock = threading.Lock()
 
     # ---- reading
@@ -99,7 +99,7 @@ class MemoryRows:
                 fragments=1,
                 wrote=frozenset({_EVERYTHING}),
             )
-            self.lines[None] = _Line(incarnation=MAIN_LINE, commits={1: first})
+            self.lines[None] = _Line(incarnation=MAIN_INCARNATION, commits={1: first})
             return self._image(None, self.lines[None], 1)
 
     def swap(self, image: Image, rows: pa.Table, guard: str | None = None) -> Version:
@@ -179,9 +179,9 @@ class MemoryRows:
             if name in self.leftovers:
                 raise ForkExists(self.name, name, has_ref=False)
             parent = self._line(source)
-            self._lives += 1
+            self._incarnations += 1
             self.lines[name] = _Line(
-                incarnation=(*parent.incarnation, (version, f"life-{self._lives}")),
+                incarnation=(*parent.incarnation, (version, f"life-{self._incarnations}")),
                 parent=source,
                 parent_version=version,
                 commits={version: parent.commits[version]},

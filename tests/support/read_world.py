@@ -30,7 +30,7 @@ from omnigraph.language.source import Source
 from omnigraph.manifest.snapshot import Entry, Snapshot
 from omnigraph.storage.store import Store, open_store
 from omnigraph.storage.tables import IndexKind, IndexSpec, Staged, Table, TableAt
-from omnigraph.storage.values import MAIN_LINE, Incarnation
+from omnigraph.storage.values import MAIN_INCARNATION, Incarnation
 
 Row = Mapping[str, Any]
 
@@ -49,7 +49,7 @@ class World:
         default_factory=lambda: open_store(f"memory://read-world-{next(_numbers)}")
     )
     at: dict[TableKey, TableAt] = field(default_factory=dict)
-    line: Incarnation = MAIN_LINE
+    line: Incarnation = MAIN_INCARNATION
     before: list[dict[TableKey, TableAt]] = field(default_factory=list)
     """What was read before each change."""
     cache: ByteCache = field(default_factory=lambda: ByteCache(CACHE_BYTES))
@@ -136,7 +136,7 @@ class World:
     def snapshot(self) -> Snapshot:
         """The versions that are read."""
         entries = {key: self._entry(key, at) for key, at in sorted(self.at.items())}
-        return Snapshot(branch=MAIN, version=Version(1), line=MAIN_LINE, entries=entries)
+        return Snapshot(branch=MAIN, version=Version(1), line=MAIN_INCARNATION, entries=entries)
 
     def _entry(self, key: TableKey, at: TableAt) -> Entry:
         rows = self.store.tables.open(at).count()

@@ -8,7 +8,7 @@ from typing import Any
 import omnigraph
 from omnigraph.api.graph import Graph
 from omnigraph.api.loading import chooser
-from omnigraph.api.runners import hands_of
+from omnigraph.api.runners import workers_of
 from omnigraph.engine.maintenance.indexes import index_after_load
 from omnigraph.engine.write.verbs import load
 from omnigraph.errors import OmniError
@@ -40,8 +40,8 @@ def loaded(graph: Graph, order: dict[str, Any], spark: Any) -> dict[str, Any]:
     done = load(engine, order["source"], mode=order["mode"], choose=chooser(engine, spark))
     peak = peak_bytes(os.getpid())
     if done.commit is not None:
-        hands = hands_of(engine, spark)
-        index_after_load(engine, done.branch, done.commit.tables, None, hands)
+        workers = workers_of(engine, spark)
+        index_after_load(engine, done.branch, done.commit.tables, None, workers)
     return {
         "engine": done.engine,
         "tables": done.records,

@@ -77,9 +77,9 @@ def loaded(
     return found
 
 
-def threads(hands: int, buckets: int, keys_bytes_max: int) -> LocalRunner:
+def threads(workers: int, buckets: int, keys_bytes_max: int) -> LocalRunner:
     """A runner that decides bucket by bucket, as one for large inputs does."""
-    return LocalRunner(hands, buckets=buckets, keys_bytes_max=keys_bytes_max)
+    return LocalRunner(workers, buckets=buckets, keys_bytes_max=keys_bytes_max)
 
 
 def _outcome(graph: Graph, source: Any, mode: str, runner: Runner | None) -> Outcome:

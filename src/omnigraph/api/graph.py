@@ -377,7 +377,7 @@ class Graph:
         bringing it again writes nothing. `progress` is called with a `Progress` when a phase begins and when it is
         done; what it raises before the commit stops the load.
         """
-        from omnigraph.api.loading import chooser, hands_after
+        from omnigraph.api.loading import chooser, workers_after
         from omnigraph.engine.maintenance.auto import maintain_touched
         from omnigraph.engine.maintenance.indexes import index_after_load
         from omnigraph.engine.write.verbs import load
@@ -405,8 +405,8 @@ class Graph:
             if progress is not None:
                 rows = sum(done.records.values())
                 progress(Progress("commit", rows, rows))
-            hands = hands_after(engine, spark, done.engine)
-            pending = index_after_load(engine, done.branch, done.commit.tables, writer, hands)
+            workers = workers_after(engine, spark, done.engine)
+            pending = index_after_load(engine, done.branch, done.commit.tables, writer, workers)
             maintain_touched(engine, done.branch, done.commit.tables)
         return LoadResult(
             uri=self.uri,
@@ -721,13 +721,13 @@ class Graph:
 
         With `spark` (a session, or True) executors build the segments; only this process commits.
         """
-        from omnigraph.api.runners import hands_of
+        from omnigraph.api.runners import workers_of
         from omnigraph.engine.maintenance.indexes import ensure_indices
 
         target = BranchName(branch or self._branch)
-        hands = hands_of(self._engine, spark)
+        workers = workers_of(self._engine, spark)
         return ensure_indices(
-            self._engine, target, actor=actor_name(actor) or self._actor, hands=hands
+            self._engine, target, actor=actor_name(actor) or self._actor, workers=workers
         )
 
     def index_status(self, *, branch: str | None = None) -> "IndexReport":
@@ -742,11 +742,11 @@ class Graph:
         With `spark` (a session, or True) executors rewrite and index; only this process commits.
         """
         from omnigraph.api.reports import OptimizeReport
-        from omnigraph.api.runners import hands_of
+        from omnigraph.api.runners import workers_of
         from omnigraph.engine.maintenance.optimize import optimize
 
-        hands = hands_of(self._engine, spark)
-        done = optimize(self._engine, actor=actor_name(actor) or self._actor, hands=hands)
+        workers = workers_of(self._engine, spark)
+        done = optimize(self._engine, actor=actor_name(actor) or self._actor, workers=workers)
         return OptimizeReport(uri=self.uri, tables=done)
 
     def cleanup(

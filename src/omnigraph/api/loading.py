@@ -6,14 +6,14 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
-from omnigraph.api.runners import hands_of, spark_runner
+from omnigraph.api.runners import spark_runner, workers_of
 from omnigraph.engine.session.engine import Engine
 from omnigraph.engine.write.load import Choose, RunnerChoice, choose_here, is_large, spell_size
 from omnigraph.errors import OmniError, UserInputError
 from omnigraph.pipeline.input.cut import Size
 from omnigraph.pipeline.maintenance import RunnerWorkers
 from omnigraph.pipeline.progress import ReportingRunner, Tell
-from omnigraph.storage.tables import Hands
+from omnigraph.storage.tables import Workers
 
 AUTO = "auto"
 
@@ -43,13 +43,13 @@ def _chooser(engine: Engine, spark: Any) -> Choose:
     return partial(_choose_spark, spark)
 
 
-def hands_after(engine: Engine, spark: Any, done_by: str) -> Hands | None:
+def workers_after(engine: Engine, spark: Any, done_by: str) -> Workers | None:
     """Who builds the indexes that follow a load: executors elsewhere; on one machine this process needs less time."""
     if done_by != "spark":
         return None
-    hands = hands_of(engine, spark)
-    remote = isinstance(hands, RunnerWorkers) and getattr(hands.runner, "is_remote", False)
-    return hands if remote else None
+    workers = workers_of(engine, spark)
+    remote = isinstance(workers, RunnerWorkers) and getattr(workers.runner, "is_remote", False)
+    return workers if remote else None
 
 
 def _choose_spark(spark: Any, size: Size) -> RunnerChoice:

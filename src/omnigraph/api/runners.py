@@ -8,7 +8,7 @@ from omnigraph.engine.session.engine import Engine
 from omnigraph.pipeline.local import LocalRunner
 from omnigraph.pipeline.maintenance import RunnerWorkers
 from omnigraph.pipeline.runner import Runner
-from omnigraph.storage.tables import Hands
+from omnigraph.storage.tables import Workers
 
 
 def spark_runner(spark: Any) -> Runner:
@@ -25,7 +25,7 @@ def runner_of(engine: Engine, spark: Any) -> Runner:
     return spark_runner(spark)
 
 
-def hands_of(engine: Engine, spark: Any) -> Hands | None:
+def workers_of(engine: Engine, spark: Any) -> Workers | None:
     """The hands for upkeep; None stands for this process."""
     if spark is None or spark is False:
         return None

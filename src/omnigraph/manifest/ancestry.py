@@ -12,7 +12,7 @@ from omnigraph.manifest.manifest import Manifest
 from omnigraph.manifest.merged import commit_rows, lost_rows, rows_to_bring
 from omnigraph.manifest.records import KEY, GraphCommit
 from omnigraph.manifest.state import BranchState
-from omnigraph.storage.values import MAIN_LINE
+from omnigraph.storage.values import MAIN_INCARNATION
 from omnigraph.values import dataclass
 
 Commits = Mapping[CommitId, GraphCommit]
@@ -248,7 +248,9 @@ def _reach(
 
 def _other_states(manifest: Manifest, seen: set[BranchName]) -> Iterator[BranchState]:
     refs = manifest.rows.branches()
-    lines = {MAIN: MAIN_LINE} | {BranchName(name): refs[name].incarnation for name in sorted(refs)}
+    lines = {MAIN: MAIN_INCARNATION} | {
+        BranchName(name): refs[name].incarnation for name in sorted(refs)
+    }
     for branch, line in lines.items():
         if branch not in seen:
             try:

@@ -28,7 +28,7 @@ from omnigraph.manifest.stamp import CURRENT
 from omnigraph.manifest.state import BranchState
 from omnigraph.manifest.travel import At, state_at
 from omnigraph.storage.layout import MANIFEST
-from omnigraph.storage.values import MAIN_LINE, BranchRef, Incarnation
+from omnigraph.storage.values import MAIN_INCARNATION, BranchRef, Incarnation
 from omnigraph.values import dataclass
 
 _log = get_logger(__name__)
@@ -247,7 +247,9 @@ def _refuse_used(
     children = sorted(ref.name for ref in refs.values() if ref.parent == branch)
     if children:
         raise BranchInUse(branch, children, f"{_quote_names(children)} descends from it")
-    lines = {MAIN: MAIN_LINE} | {BranchName(name): refs[name].incarnation for name in sorted(refs)}
+    lines = {MAIN: MAIN_INCARNATION} | {
+        BranchName(name): refs[name].incarnation for name in sorted(refs)
+    }
     users = [
         other
         for other, line in lines.items()

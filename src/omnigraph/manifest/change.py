@@ -97,11 +97,11 @@ def brought_rows(change: Change, state: BranchState) -> pa.Table:
 def records_for(change: Change, state: BranchState, created_at: int) -> tuple[Record, ...]:
     """Check a change against a state and lay out its records; a conflict here is the caller's to resolve."""
     _require_head(change, state)
-    _require_pins(change, state.lives)
+    _require_pins(change, state.table_history)
     if change.writes_nothing:
         return ()
-    tables = tuple(_table_records(change, state.lives))
-    _require_one_owner(state.lives.after(tables))
+    tables = tuple(_table_records(change, state.table_history))
+    _require_one_owner(state.table_history.after(tables))
     return (*tables, *_lineage_records(change, state, created_at))
 
 
@@ -116,9 +116,9 @@ def _require_head(change: Change, state: BranchState) -> None:
         raise PreconditionFailed(change.if_head, actual)
 
 
-def _require_pins(change: Change, lives: TableHistory) -> None:
+def _require_pins(change: Change, table_history: TableHistory) -> None:
     for table, expected in sorted(change.expected.items()):
-        actual = _pin(change, lives.latest(table))
+        actual = _pin(change, table_history.latest(table))
         if actual != expected:
             raise ManifestConflict(table, expected, actual)
 
@@ -130,10 +130,10 @@ def _pin(change: Change, life: TableIncarnation | None) -> Version:
     return life.pin
 
 
-def _require_one_owner(lives: TableHistory) -> None:
+def _require_one_owner(table_history: TableHistory) -> None:
     """No two visible keys may share a table: a write to one would be a silent write to the other."""
     owners: dict[str, TableKey] = {}
-    for life in lives.visible:
+    for life in table_history.visible:
         other = owners.setdefault(life.path, life.table_key)
         if other != life.table_key:
             raise InternalError(
@@ -144,10 +144,10 @@ def _require_one_owner(lives: TableHistory) -> None:
 # ---- the rows
 
 
-def _table_records(change: Change, lives: TableHistory) -> Iterator[Record]:
-    registered = {r.table_key: r for r in _registrations(change, lives)}
+def _table_records(change: Change, table_history: TableHistory) -> Iterator[Record]:
+    registered = {r.table_key: r for r in _registrations(change, table_history)}
     yield from registered.values()
-    known = lives.after(registered.values())
+    known = table_history.after(registered.values())
     seen: set[TableKey] = set()
     for update in sorted(change.updates, key=lambda update: update.table_key):
         if update.table_key in seen:
@@ -158,22 +158,22 @@ def _table_records(change: Change, lives: TableHistory) -> Iterator[Record]:
         yield _make_tombstone(change, table, version, _require_known(known, table))
 
 
-def _require_known(lives: TableHistory, table: TableKey) -> TableIncarnation:
-    life = lives.latest(table)
+def _require_known(table_history: TableHistory, table: TableKey) -> TableIncarnation:
+    life = table_history.latest(table)
     if life is None:
-        raise NotFound("table", table, known=lives.by_key)
+        raise NotFound("table", table, known=table_history.by_key)
     return life
 
 
-def _registrations(change: Change, lives: TableHistory) -> Iterator[Registration]:
+def _registrations(change: Change, table_history: TableHistory) -> Iterator[Registration]:
     for table, path in sorted(change.registrations.items()):
-        life = lives.latest(table)
+        life = table_history.latest(table)
         if life is not None and not life.is_dropped:
             if life.path != path:
                 raise ReadSetConflict(f"the place of {table}", path, life.path)
             yield Registration(table_key=table, path=path, incarnation=life.incarnation)
         else:
-            incarnation = lives.next_incarnation(table)
+            incarnation = table_history.next_incarnation(table)
             yield Registration(table_key=table, path=path, incarnation=incarnation)
 
 

@@ -31,7 +31,7 @@ def noted_files(state: BranchState) -> Iterator[NotedFiles]:
     rows = rows.filter(pc.match_substring(rows["metadata"], f'"{DIGESTS}"'))
     for row, incarnation in zip(rows.to_pylist(), incarnations_of(rows[KEY]), strict=True):
         key = TableKey(row["table_key"])
-        life = state.lives.find(key, int(incarnation))
+        life = state.table_history.find(key, int(incarnation))
         if life is not None:
             yield NotedFiles(
                 table_key=key,

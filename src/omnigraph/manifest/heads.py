@@ -20,8 +20,8 @@ class Heads:
     forgotten: caches keyed by names and versions must then drop what they hold of it.
     """
 
-    def __init__(self, new_life: Callable[[BranchName], None] = _nothing) -> None:
-        self._new_life = new_life
+    def __init__(self, new_incarnation: Callable[[BranchName], None] = _nothing) -> None:
+        self._new_incarnation = new_incarnation
         self._lock = threading.Lock()
         self._newest: OrderedDict[BranchName, BranchState] = OrderedDict()
         self._past: OrderedDict[Hashable, BranchState] = OrderedDict()
@@ -87,4 +87,4 @@ class Heads:
     def _tell(self, lost: list[BranchName]) -> None:
         # Outside the lock: a listener may well ask this object something.
         for branch in lost:
-            self._new_life(branch)
+            self._new_incarnation(branch)

@@ -17,7 +17,7 @@ from omnigraph.runtime import Runtime
 from omnigraph.storage.layout import MANIFEST
 from omnigraph.storage.locks.table import Locks
 from omnigraph.storage.rows import Image, Rows
-from omnigraph.storage.values import MAIN_LINE, Incarnation
+from omnigraph.storage.values import MAIN_INCARNATION, Incarnation
 from omnigraph.values import dataclass
 
 
@@ -73,7 +73,7 @@ class Manifest:
     def line(self, branch: BranchName) -> Incarnation:
         """Which life of a branch name is alive; a branch that is not there is NotFound."""
         if branch == MAIN:
-            return MAIN_LINE
+            return MAIN_INCARNATION
         try:
             return self.rows.incarnation(branch)
         except NotFoundError as error:

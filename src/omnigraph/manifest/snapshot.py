@@ -6,7 +6,7 @@ from omnigraph.errors import NotFound
 from omnigraph.ids import BranchName, TableKey, Version
 from omnigraph.manifest.table_history import TableHistory, TableIncarnation
 from omnigraph.storage.tables import TableAt
-from omnigraph.storage.values import MAIN_LINE, Incarnation
+from omnigraph.storage.values import MAIN_INCARNATION, Incarnation
 from omnigraph.values import dataclass
 
 
@@ -22,7 +22,7 @@ class Entry:
     at: TableAt
     row_count: int
     incarnation: int = 1
-    line: Incarnation = MAIN_LINE
+    line: Incarnation = MAIN_INCARNATION
 
     @property
     def version(self) -> Version:
@@ -62,10 +62,10 @@ class Snapshot:
 
 
 def snapshot_of(
-    lives: TableHistory, branch: BranchName, version: Version, line: Incarnation
+    table_history: TableHistory, branch: BranchName, version: Version, line: Incarnation
 ) -> Snapshot:
     """Lay out what is visible at one manifest version of a branch."""
-    entries = {life.table_key: _entry(life, line) for life in lives.visible}
+    entries = {life.table_key: _entry(life, line) for life in table_history.visible}
     return Snapshot(branch=branch, version=version, line=line, entries=entries)
 
 
@@ -76,5 +76,5 @@ def _entry(life: TableIncarnation, line: Incarnation) -> Entry:
         at=TableAt(path=life.path, branch=life.branch, version=version, name=life.table_key),
         row_count=life.row_count,
         incarnation=life.incarnation,
-        line=line if life.branch is not None else MAIN_LINE,
+        line=line if life.branch is not None else MAIN_INCARNATION,
     )

@@ -25,7 +25,7 @@ class BranchState:
 
     image: Image
     stamp: int
-    lives: TableHistory
+    table_history: TableHistory
     fragments: int
     legacy: Callable[[], Lineage] | None = None
     """Where the history is while this branch's stamp is older than lineage in the manifest."""
@@ -53,7 +53,7 @@ class BranchState:
     @cached_property
     def snapshot(self) -> Snapshot:
         """What is visible."""
-        return snapshot_of(self.lives, self.branch, self.version, self.line)
+        return snapshot_of(self.table_history, self.branch, self.version, self.line)
 
     @cached_property
     def head(self) -> GraphCommit | None:
@@ -99,7 +99,7 @@ class BranchState:
             self,
             image=image
             or swap_rows(self.image, pa.concat_tables([encode(fresh), brought]), KEY, version),
-            lives=self.lives.after(fresh),
+            table_history=self.table_history.after(fresh),
             fragments=self.fragments + 1,
         )
         # What is known already is not decoded again.
@@ -116,7 +116,7 @@ def decode(
     return BranchState(
         image=image,
         stamp=stamp_of(image.metadata),
-        lives=read_table_history(image.rows),
+        table_history=read_table_history(image.rows),
         fragments=fragments,
         legacy=legacy,
     )

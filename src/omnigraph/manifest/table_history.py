@@ -72,7 +72,7 @@ class TableHistory:
     @cached_property
     def visible(self) -> tuple[TableIncarnation, ...]:
         """The visible lives, by table key: at most one each."""
-        shown = (lives[-1] for _, lives in sorted(self.by_key.items()))
+        shown = (table_history[-1] for _, table_history in sorted(self.by_key.items()))
         return tuple(life for life in shown if life.is_visible)
 
     def latest(self, table: TableKey) -> TableIncarnation | None:
@@ -113,17 +113,17 @@ class TableHistory:
 
 
 def _settle(
-    lives: dict[TableKey, tuple[TableIncarnation, ...]],
+    table_history: dict[TableKey, tuple[TableIncarnation, ...]],
     table: TableKey,
     incarnation: int,
     **facts: Any,
 ) -> None:
-    known = {life.incarnation: life for life in lives.get(table, ())}
+    known = {life.incarnation: life for life in table_history.get(table, ())}
     life = known.get(incarnation) or TableIncarnation(
         table_key=table, incarnation=incarnation, path=""
     )
     known[incarnation] = replace(life, **facts)
-    lives[table] = tuple(known[number] for number in sorted(known))
+    table_history[table] = tuple(known[number] for number in sorted(known))
 
 
 def read_table_history(rows: pa.Table) -> TableHistory:
@@ -176,9 +176,9 @@ class _Newest:
 
 
 def _read_registrations(rows: pa.Table) -> Iterator[TableIncarnation]:
-    lives = incarnations_of(rows[KEY])
+    table_history = incarnations_of(rows[KEY])
     keys, places = rows["table_key"].to_pylist(), rows["location"].to_pylist()
-    for key, incarnation, path in zip(keys, lives, places, strict=True):
+    for key, incarnation, path in zip(keys, table_history, places, strict=True):
         yield TableIncarnation(table_key=TableKey(key), incarnation=int(incarnation), path=path)
 
 
@@ -198,14 +198,14 @@ def _newest(rows: pa.Table) -> Iterator[_Newest]:
     """Pick the greatest version per table and life, without looking at the others one by one."""
     if not rows.num_rows:
         return
-    lives = incarnations_of(rows[KEY])
+    table_history = incarnations_of(rows[KEY])
     keys = rows["table_key"].combine_chunks().dictionary_encode()
-    group = keys.indices.to_numpy() * (lives.max() + 1) + lives
+    group = keys.indices.to_numpy() * (table_history.max() + 1) + table_history
     versions = rows["table_version"].to_numpy()
     order = np.lexsort((versions, group))
     last = order[np.append(group[order][1:] != group[order][:-1], True)]
     picked = rows.take(pa.array(last))
-    for row, incarnation in zip(picked.to_pylist(), lives[last], strict=True):
+    for row, incarnation in zip(picked.to_pylist(), table_history[last], strict=True):
         yield _Newest(
             table_key=TableKey(row["table_key"]),
             incarnation=int(incarnation),

@@ -10,7 +10,7 @@ from omnigraph.manifest.manifest import Manifest
 from omnigraph.manifest.records import GraphCommit
 from omnigraph.manifest.state import BranchState
 from omnigraph.storage.layout import MANIFEST
-from omnigraph.storage.values import MAIN_LINE
+from omnigraph.storage.values import MAIN_INCARNATION
 
 At = str | int | datetime
 """A point in the history of a branch: commit id or unique prefix, manifest version, or moment."""
@@ -65,7 +65,9 @@ def find_commit(manifest: Manifest, name: str) -> GraphCommit:
     merged: dict[CommitId, GraphCommit] = {}
     found: dict[CommitId, GraphCommit] = {}
     refs = manifest.rows.branches()
-    lines = {MAIN: MAIN_LINE} | {BranchName(ref): refs[ref].incarnation for ref in sorted(refs)}
+    lines = {MAIN: MAIN_INCARNATION} | {
+        BranchName(ref): refs[ref].incarnation for ref in sorted(refs)
+    }
     for branch, line in lines.items():
         try:
             state = manifest.current(branch, line, remember=branch == MAIN)

@@ -330,10 +330,10 @@ def make_finding(found: Violations, order: tuple[int, ...]) -> Found:
 
 
 def recheck_step(
-    job: Job, splits: Sequence[Split], losers: Mapping[tuple[TableKey, int], tuple[Piece, ...]]
+    job: Job, splits: Sequence[Split], superseded: Mapping[tuple[TableKey, int], tuple[Piece, ...]]
 ) -> Each:
     """Ask the value rules again, of every row but those that lost."""
-    return Each(name="recheck", splits=splits, run=Recheck(job, losers), out=ANSWERS)
+    return Each(name="recheck", splits=splits, run=Recheck(job, superseded), out=ANSWERS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -341,14 +341,14 @@ class Recheck:
     """Asks the value rules of one table again, of the rows that count."""
 
     job: Job
-    losers: Mapping[tuple[TableKey, int], tuple[Piece, ...]]
+    superseded: Mapping[tuple[TableKey, int], tuple[Piece, ...]]
 
     def __call__(self, split: Split) -> Iterator[pa.Table]:
         store = self.job.store()
         assert split.table_key is not None, "only shaped splits are looked at again"
         type_ = self.job.type(split.table_key)
         rows = split_rows(split, type_, [n for n in type_.schema.names if n != "id"], store)
-        kept = without(rows, self.losers.get((split.table_key, split.number), ()), store)
+        kept = without(rows, self.superseded.get((split.table_key, split.number), ()), store)
         yield encode(value_problems(self.job, type_, kept))
 
 

@@ -16,7 +16,7 @@ from omnigraph.pipeline.input.splits import Split, number_in, split_of
 from omnigraph.pipeline.messages import CheckPassed, Found, Phase, Placed
 from omnigraph.values import dataclass
 
-TWINS = 2
+DUPLICATES = 2
 """What the order of problems with ids ends with when two rows share one."""
 
 
@@ -83,8 +83,8 @@ def error_of(
 
 def _drop_doubtful_duplicates(found: Sequence[Found]) -> list[Found]:
     """Where ids are wrong, two equal ones say nothing more."""
-    wrong = {one.order[0] for one in found if one.order[1] != TWINS}
-    return [one for one in found if one.order[1] != TWINS or one.order[0] not in wrong]
+    wrong = {one.order[0] for one in found if one.order[1] != DUPLICATES}
+    return [one for one in found if one.order[1] != DUPLICATES or one.order[0] not in wrong]
 
 
 def _rank_of(phase: Phase, placed: Placed) -> tuple[str, int]:

@@ -21,17 +21,17 @@ class LocalRunner:
     engine = "local"
 
     def __init__(
-        self, hands: int, *, buckets: int | None = None, keys_bytes_max: int = BUCKET_BYTES
+        self, workers: int, *, buckets: int | None = None, keys_bytes_max: int = BUCKET_BYTES
     ) -> None:
         """Take so many splits at a time. More keys than fit under the bound wait in temporary files."""
-        self._hands = max(1, hands)
+        self._workers = max(1, workers)
         self._buckets = buckets
         self._keys_bytes_max = keys_bytes_max
 
     @property
     def workers(self) -> int:
         """How many splits it works on at once."""
-        return self._hands
+        return self._workers
 
     def run(self, step: Step) -> pa.Table:
         """All answers of a step, in the order of its splits or buckets."""
@@ -68,16 +68,16 @@ class LocalRunner:
         self, work: Callable[[Any], Iterator[_R]], items: Sequence[Any]
     ) -> Iterator[tuple[int, list[_R]]]:
         """Do all the work, some of it at a time; the first failure stops what has not begun."""
-        if self._hands == 1 or len(items) < 2:
+        if self._workers == 1 or len(items) < 2:
             for number, item in enumerate(items):
                 yield number, list(work(item))
             return
         whole = carry_context(lambda item: list(work(item)))
         waiting = enumerate(items)
-        with ThreadPoolExecutor(self._hands, "omnigraph-step") as pool:
+        with ThreadPoolExecutor(self._workers, "omnigraph-step") as pool:
             running: dict[Future[list[_R]], int] = {}
             while True:
-                for number, item in islice(waiting, self._hands - len(running)):
+                for number, item in islice(waiting, self._workers - len(running)):
                     running[pool.submit(whole, item)] = number
                 if not running:
                     return

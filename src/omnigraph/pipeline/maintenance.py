@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from omnigraph.pipeline.location import StoreLocation
 from omnigraph.pipeline.runner import Each, Runner
-from omnigraph.storage.tables import Chore
+from omnigraph.storage.tables import MaintenanceTask
 from omnigraph.values import dataclass
 
 _RECEIPTS: Final = pa.schema([("number", pa.int64()), ("receipt", pa.binary())])
@@ -19,7 +19,7 @@ class MaintenanceSplit:
 
     number: int
     home: StoreLocation
-    chore: Chore
+    task: MaintenanceTask
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,15 +30,15 @@ class RunnerWorkers:
     home: StoreLocation
     count: int
 
-    def do(self, chores: Sequence[Chore]) -> list[bytes]:
+    def do(self, tasks: Sequence[MaintenanceTask]) -> list[bytes]:
         """Run one task per chore, the heaviest first; answers come in the order of the chores."""
-        splits = [MaintenanceSplit(number, self.home, chore) for number, chore in enumerate(chores)]
-        splits.sort(key=lambda split: split.chore.weight, reverse=True)
+        splits = [MaintenanceSplit(number, self.home, task) for number, task in enumerate(tasks)]
+        splits.sort(key=lambda split: split.task.weight, reverse=True)
         step = Each(name="upkeep", splits=splits, run=_run_maintenance, out=_RECEIPTS)
         found: list[bytes] = self.runner.run(step).sort_by("number")["receipt"].to_pylist()
         return found
 
 
 def _run_maintenance(split: MaintenanceSplit) -> Iterator[pa.Table]:
-    receipt = split.home.store().tables.do(split.chore)
+    receipt = split.home.store().tables.do(split.task)
     yield pa.table([[split.number], [receipt]], schema=_RECEIPTS)

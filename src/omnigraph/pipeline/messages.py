@@ -87,7 +87,7 @@ class Undecided:
 class PieceKind(IntEnum):
     """What rows of a scratch file mean."""
 
-    LOSERS = 0
+    SUPERSEDED = 0
     MATCHED = 1
     REPLACED = 2
 

@@ -32,7 +32,7 @@ class WriteSplit:
     table_key: TableKey
     at: TableAt
     splits: tuple[Split, ...]
-    losers: tuple[tuple[Piece, ...], ...]
+    superseded: tuple[tuple[Piece, ...], ...]
     matched: tuple[tuple[Piece, ...], ...]
 
     @property
@@ -56,15 +56,15 @@ class MarkSplit:
 def write_splits(
     splits: Sequence[Split],
     sites: Mapping[TableKey, TableAt],
-    losers: Pieces,
+    superseded: Pieces,
     matched: Pieces,
-    hands: int | None,
+    workers: int | None,
 ) -> list[WriteSplit]:
     """Put splits of a table that follow one another together, so that each of many hands has its share."""
     found: list[WriteSplit] = []
     for table, group in groupby(splits, key=_table):
         own = list(group)
-        size = _share(len(own), hands)
+        size = _share(len(own), workers)
         for start in range(0, len(own), size):
             run = tuple(own[start : start + size])
             found.append(
@@ -73,16 +73,16 @@ def write_splits(
                     table_key=table,
                     at=sites[table],
                     splits=run,
-                    losers=tuple(losers.get((table, split.number), ()) for split in run),
+                    superseded=tuple(superseded.get((table, split.number), ()) for split in run),
                     matched=tuple(matched.get((table, split.number), ()) for split in run),
                 )
             )
     return found
 
 
-def _share(count: int, hands: int | None) -> int:
+def _share(count: int, workers: int | None) -> int:
     """How many of them one hand takes; one when there are hands enough."""
-    return 1 if hands is None else max(1, -(-count // max(1, hands)))
+    return 1 if workers is None else max(1, -(-count // max(1, workers)))
 
 
 def _table(split: Split) -> TableKey:
@@ -140,7 +140,7 @@ class Stage:
         type_ = self.job.type(split.table_key)
         names = [name for name in type_.schema.names if name != "id"]
         rows = split_rows(split.splits[offset], type_, names, store)
-        return without(rows, split.losers[offset], store)
+        return without(rows, split.superseded[offset], store)
 
     def _fresh(self, split: WriteSplit, store: Store) -> pa.RecordBatchReader:
         """Rows that replace none, as a stream: no more than one split is held at a time."""
@@ -167,13 +167,13 @@ class Stage:
 
 
 def mark_splits(
-    sites: Mapping[TableKey, TableAt], replaced: Pieces, hands: int | None
+    sites: Mapping[TableKey, TableAt], replaced: Pieces, workers: int | None
 ) -> list[MarkSplit]:
     """Deal fragments out to many hands; one fragment is marked by one of them."""
     found: list[MarkSplit] = []
     for table, fragments in groupby(sorted(replaced), key=lambda key: key[0]):
         own = list(fragments)
-        size = _share(len(own), hands)
+        size = _share(len(own), workers)
         for start in range(0, len(own), size):
             pieces = tuple(piece for key in own[start : start + size] for piece in replaced[key])
             found.append(

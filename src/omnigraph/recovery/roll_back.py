@@ -210,15 +210,17 @@ def _is_nobodys(case: Case, registration: Registration) -> bool:
     return not any(
         life.path == path
         for branch in branches
-        for named in _lives(manifest, branch)
+        for named in _table_history(manifest, branch)
         for life in named
     )
 
 
-def _lives(manifest: Manifest, branch: BranchName) -> Iterable[tuple[TableIncarnation, ...]]:
+def _table_history(
+    manifest: Manifest, branch: BranchName
+) -> Iterable[tuple[TableIncarnation, ...]]:
     """The tables a branch names; none when it was deleted since the branches were listed."""
     try:
-        return manifest.load(branch).lives.by_key.values()
+        return manifest.load(branch).table_history.by_key.values()
     except NotFoundError:
         if branch == MAIN or branch in manifest.rows.branch_names():
             raise

@@ -39,11 +39,11 @@ def write_frames(
     strict: Collection[str] = (),
 ) -> Loaded:
     """Load frames and scratch files in one commit, then build the indexes that large tables lack."""
-    hands = runner or LocalRunner(engine.settings.load_concurrency)
+    workers = runner or LocalRunner(engine.settings.load_concurrency)
     count = engine.settings.maintenance_concurrency
 
     def choose(size: Size) -> RunnerChoice:
-        return RunnerChoice(hands, "the rows came from Spark", _portions)
+        return RunnerChoice(workers, "the rows came from Spark", _portions)
 
     done = load(
         engine,

@@ -79,7 +79,7 @@ def sidecar_path(operation_id: str) -> str:
     return f"{RECOVERY}/{operation_id}.json"
 
 
-def beacon_path(operation_id: str) -> str:
+def heartbeat_path(operation_id: str) -> str:
     """Place the beacon a long load keeps alive, so that cleanup spares its files."""
     return f"{STAGING_DIR}/{operation_id}.json"
 

@@ -206,7 +206,7 @@ class Written:
 
 
 @dataclass(frozen=True, slots=True)
-class Heirs:
+class Successors:
     """What written rows take over from the rows whose place they take, in order: row ids, and versions of birth.
 
     A row that takes nobody's place has nulls; it is new.
@@ -220,13 +220,13 @@ class Heirs:
         """How many rows."""
         return len(self.row_ids)
 
-    def slice(self, start: int, count: int) -> "Heirs":
+    def slice(self, start: int, count: int) -> "Successors":
         """Some of them."""
-        return Heirs(self.row_ids.slice(start, count), self.births.slice(start, count))
+        return Successors(self.row_ids.slice(start, count), self.births.slice(start, count))
 
-    def take(self, order: pa.Array) -> "Heirs":
+    def take(self, order: pa.Array) -> "Successors":
         """The same in another order; a null in it is a new row."""
-        return Heirs(self.row_ids.take(order), self.births.take(order))
+        return Successors(self.row_ids.take(order), self.births.take(order))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -240,7 +240,7 @@ class Marked:
 
 
 @dataclass(frozen=True, slots=True)
-class Chore:
+class MaintenanceTask:
     """A part of a table's upkeep that any process can do; `work` is private to storage."""
 
     at: TableAt
@@ -249,7 +249,7 @@ class Chore:
     """About how long it takes, one against another."""
 
 
-class Hands(Protocol):
+class Workers(Protocol):
     """Many hands for chores: other processes, mostly."""
 
     @property
@@ -257,7 +257,7 @@ class Hands(Protocol):
         """Into how many chores a long piece of work is worth cutting."""
         ...
 
-    def do(self, chores: Sequence[Chore]) -> list[bytes]:
+    def do(self, tasks: Sequence[MaintenanceTask]) -> list[bytes]:
         """What `Tables.do` answered to each, in order."""
         ...
 
@@ -505,7 +505,7 @@ class Tables(Protocol):
         self,
         at: TableAt,
         written: Written,
-        heirs: Heirs,
+        successors: Successors,
         addresses: pa.Array,
         *,
         like: TableAt | None = None,
@@ -579,7 +579,7 @@ class Tables(Protocol):
         ...
 
     def stage_indices(
-        self, at: TableAt, specs: Sequence[IndexSpec], hands: Hands | None = None
+        self, at: TableAt, specs: Sequence[IndexSpec], workers: Workers | None = None
     ) -> Staged | None:
         """Stage one commit that builds all of them, here or by many hands; None when there is nothing to build.
 
@@ -596,7 +596,7 @@ class Tables(Protocol):
         ...
 
     def stage_compaction(
-        self, at: TableAt, rows_max: int | None = None, hands: Hands | None = None
+        self, at: TableAt, rows_max: int | None = None, workers: Workers | None = None
     ) -> Staged | None:
         """Stage a rewrite of small and holey fragments, here or by many hands; None when there is nothing to gain.
 
@@ -604,7 +604,7 @@ class Tables(Protocol):
         """
         ...
 
-    def do(self, chore: Chore) -> bytes:
+    def do(self, task: MaintenanceTask) -> bytes:
         """Do a chore that a `stage_` call elsewhere cut; the answer goes back there."""
         ...
 

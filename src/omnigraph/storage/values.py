@@ -6,7 +6,7 @@ from omnigraph.values import dataclass
 Incarnation = tuple[tuple[int, str], ...]
 """Tells one life of a branch name from another: delete and recreate never give the same one again."""
 
-MAIN_LINE: Incarnation = ()
+MAIN_INCARNATION: Incarnation = ()
 """The main line is never recreated."""
 
 

@@ -12,7 +12,7 @@ from omnigraph.engine.maintenance.auto import maintain_touched
 from omnigraph.errors import ConfigError
 from omnigraph.failpoints import Failpoint, armed
 from omnigraph.ids import MAIN
-from omnigraph.limits import INDEX_ROWS_MIN, LIGHT_ROWS_MAX, SMALL_FRAGMENTS_MAX
+from omnigraph.limits import AUTO_COMPACT_ROWS_MAX, INDEX_ROWS_MIN, SMALL_FRAGMENTS_MAX
 from tests.support.upkeep import ADD, FIND, GONE, OLDER, PERSON, content, fragments, made, states
 
 SCHEMA = "node Person { name: String @key  age: I32? @index  note: String? }"
@@ -113,7 +113,7 @@ def test_a_branch_looks_after_its_own_tables_only(graph: Graph) -> None:
 
 
 def test_full_fragments_are_not_rewritten(graph: Graph) -> None:
-    rows = [{"type": "Person", "data": {"name": f"b{i}"}} for i in range(LIGHT_ROWS_MAX)]
+    rows = [{"type": "Person", "data": {"name": f"b{i}"}} for i in range(AUTO_COMPACT_ROWS_MAX)]
     graph.load(rows, mode="append")
     (large,) = fragments(graph)
     write(graph, MANY)

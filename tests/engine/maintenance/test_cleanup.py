@@ -220,13 +220,13 @@ def test_a_branch_that_cannot_be_read_stops_everything_and_is_named_once(graph: 
 
 def test_a_load_that_is_writing_files_is_waited_for(graph: Graph) -> None:
     objects = graph._engine.store.objects
-    beacon = f"{STAGING_DIR}/01ARZ3NDEKTSV4RRFFQ69G5FAV.json"
-    objects.put(beacon, '{"expires_us": 9999999999999999}')
+    heartbeat = f"{STAGING_DIR}/01ARZ3NDEKTSV4RRFFQ69G5FAV.json"
+    objects.put(heartbeat, '{"expires_us": 9999999999999999}')
     before = versions(graph)
     report = graph.cleanup(keep=1, confirm=True)
     assert all("load is writing" in (one.error or "") for one in report.tables)
     assert versions(graph) == before
-    objects.put(beacon, '{"expires_us": 1}')
+    objects.put(heartbeat, '{"expires_us": 1}')
     graph.cleanup(keep=1, confirm=True)
     assert len(versions(graph)) == 1
 

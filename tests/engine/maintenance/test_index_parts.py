@@ -44,8 +44,8 @@ def add(graph: Graph, start: int, count: int) -> None:
 def built(graph: Graph, count: int = 8) -> dict[str, int]:
     """How many segments every index has, once many hands built what was missing."""
     engine = graph._engine
-    hands = RunnerWorkers(runner=LocalRunner(2), home=engine.home, count=count)
-    ensure_indices(engine, hands=hands)
+    workers = RunnerWorkers(runner=LocalRunner(2), home=engine.home, count=count)
+    ensure_indices(engine, workers=workers)
     entry = engine.view(MAIN).snapshot.entry(TableKey("node:Person"))
     infos = engine.store.tables.open(entry.at).indices()
     return {info.column: len(info.segments) for info in infos}

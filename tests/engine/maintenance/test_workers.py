@@ -11,12 +11,12 @@ from omnigraph.api.graph import Graph
 from omnigraph.engine.maintenance.indexes import ensure_indices
 from omnigraph.engine.maintenance.optimize import optimize
 from omnigraph.pipeline.location import StoreLocation
-from omnigraph.storage.tables import Chore
+from omnigraph.storage.tables import MaintenanceTask
 from tests.support.settled import assert_settled
 from tests.support.upkeep import content, entry, fragments, made, person, scattered, states
 
 
-class ProcessHands:
+class ProcessWorkers:
     """Hands in other processes, as executors are."""
 
     count = 3
@@ -25,16 +25,16 @@ class ProcessHands:
         self.home = home
         self.done = 0
 
-    def do(self, chores: Sequence[Chore]) -> list[bytes]:
-        self.done += len(chores)
+    def do(self, tasks: Sequence[MaintenanceTask]) -> list[bytes]:
+        self.done += len(tasks)
         fresh = multiprocessing.get_context("spawn")
         with ProcessPoolExecutor(1, mp_context=fresh) as pool:
-            return list(pool.map(_do, [(self.home, chore) for chore in chores]))
+            return list(pool.map(_do, [(self.home, task) for task in tasks]))
 
 
-def _do(split: tuple[StoreLocation, Chore]) -> bytes:
-    home, chore = split
-    return home.store().tables.do(chore)
+def _do(split: tuple[StoreLocation, MaintenanceTask]) -> bytes:
+    home, task = split
+    return home.store().tables.do(task)
 
 
 @pytest.fixture
@@ -49,10 +49,10 @@ def test_index_parts_built_elsewhere_are_put_in_place_as_they_are(tmp_path: Path
     with made(tmp_path / "h", config={"upkeep": "off"}) as graph:
         for number in range(100, 104):
             graph.load([person(number, bio="likes rope")], mode="append")
-        hands = ProcessHands(graph._engine.home)
+        workers = ProcessWorkers(graph._engine.home)
         rows = content(graph)
-        report = ensure_indices(graph._engine, hands=hands)
-        assert hands.done > report.built > 0
+        report = ensure_indices(graph._engine, workers=workers)
+        assert workers.done > report.built > 0
         assert content(graph) == rows
         table = graph._engine.store.tables.open(entry(graph).at)
         assert sum(len(one.segments) for one in table.indices()) > len(table.indices())
@@ -65,10 +65,10 @@ def test_index_parts_built_elsewhere_are_put_in_place_as_they_are(tmp_path: Path
 
 
 def test_tables_rewritten_elsewhere_hold_the_same_rows(graph: Graph) -> None:
-    hands = ProcessHands(graph._engine.home)
+    workers = ProcessWorkers(graph._engine.home)
     rows, before = content(graph), graph.commits()[0].id
-    optimize(graph._engine, hands=hands)
-    assert hands.done
+    optimize(graph._engine, workers=workers)
+    assert workers.done
     assert len(fragments(graph)) == 1
     assert set(states(graph).values()) == {"ready"}
     assert content(graph) == rows

@@ -96,7 +96,7 @@ def test_what_a_publish_hands_back_equals_what_is_read(manifest: Manifest) -> No
         assert published.state.snapshot == read.snapshot
         assert published.state.lineage == read.lineage
         assert published.state.head == read.head
-        assert published.state.lives == read.lives
+        assert published.state.table_history == read.table_history
 
 
 def test_the_draft_arrives_with_every_field(manifest: Manifest) -> None:

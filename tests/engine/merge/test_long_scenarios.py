@@ -139,7 +139,7 @@ def _turn(graph: Graph, rng: random.Random, name: str, number: int) -> None:
             graph.load([record], mode="merge")
 
 
-def hands(uri: str, seeds: range, rounds: int) -> None:
+def workers(uri: str, seeds: range, rounds: int) -> None:
     found: dict[int, list[str]] = {}
     threads = [
         threading.Thread(target=lambda s=seed: found.update({s: worked(uri, s, rounds)}))
@@ -168,7 +168,7 @@ def test_workers_who_branch_write_merge_and_delete_at_once_leave_a_whole_graph(
 ) -> None:
     uri = str(tmp_path / "g")
     begun(uri).close()
-    hands(uri, range(first, first + 3), 12)
+    workers(uri, range(first, first + 3), 12)
     with omnigraph.open(uri) as graph:
         assert_linear(graph)
         assert_settled(graph)
@@ -179,7 +179,7 @@ def test_workers_who_branch_write_merge_and_delete_at_once_leave_a_whole_graph(
 def test_many_workers_for_long(tmp_path: Path, first: int) -> None:
     uri = str(tmp_path / "g")
     begun(uri).close()
-    hands(uri, range(first, first + 4), 60)
+    workers(uri, range(first, first + 4), 60)
     with omnigraph.open(uri) as graph:
         assert_linear(graph)
         assert_settled(graph)

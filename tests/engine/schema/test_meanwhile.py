@@ -33,7 +33,7 @@ def graph(tmp_path: Path) -> Iterator[Graph]:
 
 
 @contextmanager
-def busy(work: Callable[[], object], hands: int) -> Iterator[list[Future[None]]]:
+def busy(work: Callable[[], object], workers: int) -> Iterator[list[Future[None]]]:
     """Repeat work in threads until the block ends; what it raises is raised at the end."""
     done = threading.Event()
 
@@ -41,8 +41,8 @@ def busy(work: Callable[[], object], hands: int) -> Iterator[list[Future[None]]]
         while not done.is_set():
             work()
 
-    with ThreadPoolExecutor(hands) as pool:
-        futures = [pool.submit(repeat) for _ in range(hands)]
+    with ThreadPoolExecutor(workers) as pool:
+        futures = [pool.submit(repeat) for _ in range(workers)]
         try:
             yield futures
         finally:

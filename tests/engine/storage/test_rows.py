@@ -20,7 +20,7 @@ from omnigraph.storage.counters import Cost, counting
 from omnigraph.storage.lance.rows import PRIMARY_KEY, LanceRows
 from omnigraph.storage.objects.protocol import Objects
 from omnigraph.storage.rows import Image, Rows
-from omnigraph.storage.values import MAIN_LINE
+from omnigraph.storage.values import MAIN_INCARNATION
 from tests.support.memory_rows import MemoryRows
 from tests.support.places import Place, in_processes, race_threads
 from tests.support.tables import (
@@ -79,7 +79,7 @@ def same(one: Image, other: Image) -> bool:
 
 def test_a_created_table_shows_its_rows_at_version_one(rows: Rows, first: Image) -> None:
     assert rows.exists()
-    assert (first.version, first.branch, first.incarnation) == (1, None, MAIN_LINE)
+    assert (first.version, first.branch, first.incarnation) == (1, None, MAIN_INCARNATION)
     assert dict(first.metadata) == {"stamp": "4"}
     assert cells(first.rows) == {"genesis": None, "head": "genesis"}
     assert rows.head(None) == 1
@@ -325,8 +325,8 @@ def test_what_a_swap_left_in_memory_is_what_a_read_finds(
 ) -> None:
     version = rows.swap(first, keyed({"mine": "1"}))
     with counting() as costs:
-        held = rows.held(None, version, MAIN_LINE)
-        assert rows.held(None, Version(version + 1), MAIN_LINE) is None
+        held = rows.held(None, version, MAIN_INCARNATION)
+        assert rows.held(None, Version(version + 1), MAIN_INCARNATION) is None
         assert rows.held("side", version, ((1, "life"),)) is None
     assert costs.as_dict() == {}
     assert held is not None
@@ -531,7 +531,7 @@ def test_another_handle_notices_the_new_life_by_itself(
 @pytest.mark.parametrize("name", ["a/b-c.d_e", "ä", "日本/x", "_x"])
 def test_the_life_of_any_name_can_be_read(rows: Rows, first: Image, name: str) -> None:
     ref = rows.create_branch(name, None, first.version)
-    assert rows.incarnation(name) == ref.incarnation != MAIN_LINE
+    assert rows.incarnation(name) == ref.incarnation != MAIN_INCARNATION
 
 
 def test_branching_writes_no_rows_and_moves_no_version(rows: Rows, first: Image) -> None:

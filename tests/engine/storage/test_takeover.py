@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from omnigraph.storage.store import Store
-from omnigraph.storage.tables import Heirs, TableAt, Tables
+from omnigraph.storage.tables import Successors, TableAt, Tables
 from tests.support.places import Place
 from tests.support.tables import PEOPLE, land, open_place, people
 
@@ -112,8 +112,10 @@ def replaced(tables: Tables, base: TableAt, like: TableAt | None = None) -> Tabl
     places = address(tables, base, "a", "c")
     written = tables.write(base, plain(["a", "new", "c"], 9))
     brought = land(tables, tables.stage_append(base, None, parts=[written])).at
-    heirs = Heirs(pa.array([0, None, 2], pa.uint64()), pa.array([2, None, 2], pa.uint64()))
-    return land(tables, tables.stage_takeover(brought, written, heirs, places, like=like)).at
+    successors = Successors(
+        pa.array([0, None, 2], pa.uint64()), pa.array([2, None, 2], pa.uint64())
+    )
+    return land(tables, tables.stage_takeover(brought, written, successors, places, like=like)).at
 
 
 @everywhere

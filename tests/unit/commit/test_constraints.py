@@ -156,8 +156,10 @@ def test_a_unique_value_has_one_holder_in_the_write_and_in_what_stays() -> None:
     clash = writing(change(OVEN, [oven("bob", mail="a@x")]))
     found = violations(clash, before, CATALOG)
     assert "'ann' and 'bob'" in found.problems[0].message
-    twins = writing(change(OVEN, [oven("p", mail="z"), oven("q", mail="z"), oven("r", mail="y")]))
-    assert rules(twins, before) == [("W13", "q")]
+    duplicates = writing(
+        change(OVEN, [oven("p", mail="z"), oven("q", mail="z"), oven("r", mail="y")])
+    )
+    assert rules(duplicates, before) == [("W13", "q")]
 
 
 def test_a_row_written_again_with_its_own_value_is_no_violation() -> None:

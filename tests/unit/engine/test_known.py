@@ -14,7 +14,7 @@ from omnigraph.catalog.model import Columns, NodeType, Property
 from omnigraph.catalog.types import PropertyType, Scalar
 from omnigraph.commit.changes import ChangeKind, TableChange
 from omnigraph.engine.cached import ids as module
-from omnigraph.engine.cached.ids import Ids, KnownIds
+from omnigraph.engine.cached.ids import CachedIds, Ids
 from omnigraph.ids import TableKey
 from omnigraph.storage.counters import counting
 
@@ -61,7 +61,7 @@ def graph(tmp_path: Path) -> Iterator[Graph]:
         yield graph
 
 
-def asked(graph: Graph, known: KnownIds, texts: str) -> tuple[str | None, dict[str, int]]:
+def asked(graph: Graph, known: CachedIds, texts: str) -> tuple[str | None, dict[str, int]]:
     entry = graph.snapshot()._view.snapshot.entry(TableKey("node:T"))
     with counting() as costs:
         found = known.among(entry, graph._engine.store.tables, pa.array(list(texts), pa.string()))
@@ -70,13 +70,13 @@ def asked(graph: Graph, known: KnownIds, texts: str) -> tuple[str | None, dict[s
 
 
 def test_a_small_table_is_read_once_and_then_known(graph: Graph) -> None:
-    known = KnownIds(100)
+    known = CachedIds(100)
     assert asked(graph, known, "axb") == ("ab", {"table_scans": 1})
     assert asked(graph, known, "cz") == ("c", {})
 
 
 def test_what_others_appended_is_all_that_is_read(graph: Graph) -> None:
-    known = KnownIds(100)
+    known = CachedIds(100)
     asked(graph, known, "a")
     graph.mutate('query q() { insert T { k: "d" } }')
     before = graph._engine.store.tables.open(
@@ -87,7 +87,7 @@ def test_what_others_appended_is_all_that_is_read(graph: Graph) -> None:
 
 
 def test_what_others_changed_is_read_anew(graph: Graph) -> None:
-    known = KnownIds(100)
+    known = CachedIds(100)
     asked(graph, known, "a")
     graph.mutate('query q() { delete T where k = "a" }')
     graph.mutate('query q() { insert T { k: "b", n: 3 } }')
@@ -96,13 +96,13 @@ def test_what_others_changed_is_read_anew(graph: Graph) -> None:
 
 def test_an_empty_table_is_known_without_a_look(tmp_path: Path) -> None:
     graph = omnigraph.init(tmp_path / "empty", "node T { k: String @key }")
-    assert asked(graph, KnownIds(100), "abc") == ("", {})
+    assert asked(graph, CachedIds(100), "abc") == ("", {})
 
 
 def test_no_more_ids_are_kept_than_allowed(graph: Graph) -> None:
-    known = KnownIds(2)
+    known = CachedIds(2)
     assert asked(graph, known, "a") == (None, {})
-    roomy = KnownIds(3)
+    roomy = CachedIds(3)
     assert asked(graph, roomy, "a")[0] == "a"
     graph.branch_create("side")
     graph.mutate('query q() { insert T { k: "s" } }', branch="side")
@@ -113,7 +113,7 @@ def test_no_more_ids_are_kept_than_allowed(graph: Graph) -> None:
 def test_a_large_table_is_read_when_its_lookups_have_cost_as_much(
     graph: Graph, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "KNOWN_IDS_SMALL", 1)
-    known = KnownIds(100)
+    monkeypatch.setattr(module, "CACHED_IDS_SMALL", 1)
+    known = CachedIds(100)
     found = [asked(graph, known, "a")[0] for _ in range(3)]
     assert found == [None, "a", "a"]

@@ -190,8 +190,8 @@ def test_a_tombstone_hides_versions_up_to_its_own(tombstone: int, visible: bool)
             Tombstone(table_key=PERSON, version=Version(tombstone)),
         ]
     )
-    lives = read_table_history(rows)
-    assert [life.table_key for life in lives.visible] == ([PERSON] if visible else [])
+    table_history = read_table_history(rows)
+    assert [life.table_key for life in table_history.visible] == ([PERSON] if visible else [])
 
 
 def test_a_tombstone_does_not_reach_into_the_next_life() -> None:
@@ -204,11 +204,11 @@ def test_a_tombstone_does_not_reach_into_the_next_life() -> None:
             version(1, incarnation=2),
         ]
     )
-    lives = read_table_history(rows)
-    (shown,) = lives.visible
+    table_history = read_table_history(rows)
+    (shown,) = table_history.visible
     assert (shown.incarnation, shown.version, shown.path) == (2, 1, "nodes/p-2")
-    assert lives.next_incarnation(PERSON) == 3
-    first = lives.find(PERSON, 1)
+    assert table_history.next_incarnation(PERSON) == 3
+    first = table_history.find(PERSON, 1)
     assert first is not None
     assert first.is_dropped
     assert first.pin == 8
@@ -286,7 +286,7 @@ def test_lives_after_records_equal_lives_read_back() -> None:
         ],
         [version(2, incarnation=2, branch="review")],
     ]
-    lives, written = read_table_history(encode(first)), list(first)
+    table_history, written = read_table_history(encode(first)), list(first)
     for records in later:
-        lives, written = lives.after(records), written + records
-        assert lives == read_table_history(encode(written))
+        table_history, written = table_history.after(records), written + records
+        assert table_history == read_table_history(encode(written))

@@ -35,16 +35,16 @@ def counted(sides: Mapping[str, pa.Table]) -> Iterator[pa.Table]:
         yield pa.table({KEY: [key], "put": [both["put"]], "held": [both["held"]]}, schema=COUNTED)
 
 
-@pytest.mark.parametrize("hands", [1, 3])
-def test_every_split_is_answered_once(hands: int) -> None:
+@pytest.mark.parametrize("workers", [1, 3])
+def test_every_split_is_answered_once(workers: int) -> None:
     step = Each(name="squares", splits=range(50), run=squares, out=SQUARES)
-    found = LocalRunner(hands).run(step)
+    found = LocalRunner(workers).run(step)
     assert found["n"].to_pylist() == list(range(50))
     assert found["square"].to_pylist() == [n * n for n in range(50)]
 
 
-@pytest.mark.parametrize("hands", [1, 3])
-def test_the_heaviest_splits_begin_first_and_answers_keep_their_order(hands: int) -> None:
+@pytest.mark.parametrize("workers", [1, 3])
+def test_the_heaviest_splits_begin_first_and_answers_keep_their_order(workers: int) -> None:
     begun: list[int] = []
 
     def run(number: int) -> Iterator[pa.Table]:
@@ -52,7 +52,7 @@ def test_the_heaviest_splits_begin_first_and_answers_keep_their_order(hands: int
         yield from squares(number)
 
     step = Each(name="squares", splits=range(9), run=run, out=SQUARES, weigh=lambda n: n % 3)
-    found = LocalRunner(hands).run(step)
+    found = LocalRunner(workers).run(step)
     assert found["n"].to_pylist() == list(range(9))
     assert list(step.schedule()) == [2, 5, 8, 1, 4, 7, 0, 3, 6]
     assert set(begun[:3]) == {2, 5, 8}
@@ -64,11 +64,11 @@ def test_a_step_without_splits_answers_with_nothing_of_its_schema() -> None:
     assert found.num_rows == 0
 
 
-@pytest.mark.parametrize("hands", [1, 2])
+@pytest.mark.parametrize("workers", [1, 2])
 @pytest.mark.parametrize("buckets", [None, 1, 7])
 @pytest.mark.parametrize("keys_bytes_max", [0, 500, 1 << 30])
 def test_all_rows_of_a_key_meet_in_one_decision(
-    hands: int,
+    workers: int,
     buckets: int | None,
     keys_bytes_max: int,
     tmp_path: Path,
@@ -85,7 +85,7 @@ def test_all_rows_of_a_key_meet_in_one_decision(
         decide=counted,
         out=COUNTED,
     )
-    runner = LocalRunner(hands, buckets=buckets, keys_bytes_max=keys_bytes_max)
+    runner = LocalRunner(workers, buckets=buckets, keys_bytes_max=keys_bytes_max)
     found = runner.run(step).sort_by(KEY).to_pylist()
     assert not list(tmp_path.iterdir())
     expected = {

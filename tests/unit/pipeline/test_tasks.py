@@ -10,7 +10,7 @@ from omnigraph.catalog.resolve.schema import compile_schema
 from omnigraph.commit.changes import ChangeKind
 from omnigraph.ids import TableKey, Version
 from omnigraph.pipeline.checks import Here, Job, check_step
-from omnigraph.pipeline.input.splits import ByteRange, HeldSplit, Split
+from omnigraph.pipeline.input.splits import ByteRange, CommittedSplit, Split
 from omnigraph.pipeline.keys.decide import decide_step
 from omnigraph.pipeline.keys.local_endpoints import local_endpoints_step
 from omnigraph.pipeline.keys.local_ids import local_ids_step
@@ -46,8 +46,8 @@ def steps(job: Job) -> list[Step]:
     split = Split(number=0, source=0, content=ByteRange("a"), table_key=PERSON)
     piece = Piece(kind=PieceKind.REPLACED, table_key=PERSON, part=0, path="p", start=0, rows=1)
     pieces = {(PERSON, 0): (piece,)}
-    held = HeldSplit(table_key=PERSON, at=AT, fragments=(0, 1))
-    judgement = KeyPlan(
+    held = CommittedSplit(table_key=PERSON, at=AT, fragments=(0, 1))
+    key_plan = KeyPlan(
         job=job,
         rows={PERSON: 5, KNOWS: 7},
         pins={PERSON: AT, KNOWS: AT},
@@ -57,9 +57,9 @@ def steps(job: Job) -> list[Step]:
     )
     return [
         check_step(job, [split]),
-        decide_step(judgement, [split], [held]),
-        local_ids_step(judgement, [split], [PERSON]),
-        local_endpoints_step(judgement, [split], list(judgement.edges())),
+        decide_step(key_plan, [split], [held]),
+        local_ids_step(key_plan, [split], [PERSON]),
+        local_endpoints_step(key_plan, [split], list(key_plan.edges())),
         stage_step(
             job,
             write_splits([split], {PERSON: AT}, pieces, pieces, 2),

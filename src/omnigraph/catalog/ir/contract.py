@@ -152,7 +152,9 @@ def advance(accepted: Contract, desired: Catalog) -> Contract:
         next_identity_id=next(numbers),
         catalog=without_hints(_with(desired, identities)),
         homes=homes,
-        retired={key: n for key, n in _lives(accepted, desired).items() if key not in homes},
+        retired={
+            key: n for key, n in _table_history(accepted, desired).items() if key not in homes
+        },
     )
 
 
@@ -297,7 +299,7 @@ def _list_hints(catalog: Catalog) -> Iterator[str]:
 # ---- places
 
 
-def _lives(accepted: Contract, desired: Catalog) -> dict[TableKey, int]:
+def _table_history(accepted: Contract, desired: Catalog) -> dict[TableKey, int]:
     """How many lives each table key has had whose last one is over."""
     ended = {key: home for key, home in accepted.homes.items() if key not in desired.tables}
     return {**accepted.retired, **{key: home.incarnation for key, home in ended.items()}}
@@ -305,7 +307,7 @@ def _lives(accepted: Contract, desired: Catalog) -> dict[TableKey, int]:
 
 def _house(accepted: Contract, desired: Catalog, matched: CatalogMatch) -> Homes:
     """Place every table: where it is, or where no table of its name has been."""
-    lives = _lives(accepted, desired)
+    lives = _table_history(accepted, desired)
     taken = {home.path for home in accepted.homes.values()}
     homes: Homes = {}
     for kind in (TypeKind.NODE, TypeKind.EDGE):

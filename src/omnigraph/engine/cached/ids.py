@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from omnigraph.commit.changes import TableChange
 from omnigraph.errors import HistoryReclaimed, TableNotFound
-from omnigraph.limits import KNOWN_IDS_SMALL, LOOKUP_ROWS_PER_VALUE, LOOKUP_VALUES_MAX
+from omnigraph.limits import CACHED_IDS_SMALL, LOOKUP_ROWS_PER_VALUE, LOOKUP_VALUES_MAX
 from omnigraph.manifest.snapshot import Entry
 from omnigraph.storage.tables import IndexKind, Table, Tables
 from omnigraph.values import dataclass
@@ -48,7 +48,7 @@ class Ids:
         return Ids((self.whole - removed) | added)
 
 
-class KnownIds:
+class CachedIds:
     """The ids of the newest known version of each table and branch; bounded, safe to share between threads."""
 
     def __init__(self, ids_max: int) -> None:
@@ -133,7 +133,7 @@ class KnownIds:
         return Ids(held[1].whole, held[1].added | added, held[1].removed - added)
 
     def _is_worth_it(self, entry: Entry, table: Table, wanted: int) -> bool:
-        if entry.row_count <= KNOWN_IDS_SMALL:
+        if entry.row_count <= CACHED_IDS_SMALL:
             return True
         indexed = any(i.column == "id" and i.kind is IndexKind.BTREE for i in table.indices())
         cost = LOOKUP_ROWS_PER_VALUE * wanted if indexed else entry.row_count

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from omnigraph.commit.changes import column
 from omnigraph.engine.diff.fetch import ROW_ADDRESS, ROW_ID, rows_at
-from omnigraph.engine.diff.row_cache import NO_SHELF, Shelf
+from omnigraph.engine.diff.row_cache import NO_ROW_CACHE, RowCache
 from omnigraph.engine.diff.spread import Portion, Spread, align_sides
 from omnigraph.ids import Version
 from omnigraph.storage.tables import FragmentInfo, Table, TableAt, Tables
@@ -53,7 +53,7 @@ def candidates(
     before: TableAt | None,
     after: TableAt | None,
     spread: Spread | None = None,
-    shelf: Shelf = NO_SHELF,
+    row_cache: RowCache = NO_ROW_CACHE,
 ) -> pa.Table:
     """List every row that may differ, by id, as `MOVES`; a version that is None has no rows."""
     if before == after:
@@ -61,10 +61,10 @@ def candidates(
     left, right = _portions(tables, before, after)
     parted = partial(_find_last_shared_version, tables, before, after)
     if spread is None or not spread.is_worth(left, right):
-        come = _side(right, shelf)
-        return _moves(parted, _left_behind(left, come, shelf), come).sort_by("id")
+        come = _side(right, row_cache)
+        return _moves(parted, _left_behind(left, come, row_cache), come).sort_by("id")
     keep = partial(_moves, partial(int, parted()))
-    here, there = (replace(one, known=_single(one, shelf)) for one in (left, right))
+    here, there = (replace(one, known=_single(one, row_cache)) for one in (left, right))
     return align_sides(spread, here, there, _whole, keep, (_SIDE, MOVES)).sort_by("id")
 
 
@@ -116,17 +116,17 @@ def _read_deleted_addresses(table: Table, parts: Sequence[FragmentInfo]) -> Any:
     return np.concatenate([np.empty(0, np.uint64), *parts_of])
 
 
-def _side(portion: Portion, shelf: Shelf) -> pa.Table:
+def _side(portion: Portion, row_cache: RowCache) -> pa.Table:
     """Every row of a portion."""
-    return pa.concat_tables([_single(portion, shelf), _of_fragments(portion, shelf)])
+    return pa.concat_tables([_single(portion, row_cache), _of_fragments(portion, row_cache)])
 
 
-def _single(portion: Portion, shelf: Shelf) -> pa.Table:
+def _single(portion: Portion, row_cache: RowCache) -> pa.Table:
     table, rows = portion.table, portion.single
     if table is None or not len(rows):
         return _SIDE.empty_table()
-    found = rows_at(table, rows, shelf.columns(table, len(rows)), row_id=True)
-    shelf.put(table, found.append_column(ROW_ADDRESS, rows))
+    found = rows_at(table, rows, row_cache.columns(table, len(rows)), row_id=True)
+    row_cache.put(table, found.append_column(ROW_ADDRESS, rows))
     return _align_single_side(column(found, "id"), rows, column(found, ROW_ID))
 
 
@@ -134,16 +134,16 @@ def _align_single_side(ids: pa.Array, rows: pa.Array, row_ids: pa.Array) -> pa.T
     return pa.table([ids, rows, row_ids, pa.nulls(len(rows), pa.uint64())], schema=_SIDE)
 
 
-def _of_fragments(portion: Portion, shelf: Shelf) -> pa.Table:
+def _of_fragments(portion: Portion, row_cache: RowCache) -> pa.Table:
     if portion.table is None or not portion.fragments:
         return _SIDE.empty_table()
-    names = shelf.columns(portion.table, portion.rows)
+    names = row_cache.columns(portion.table, portion.rows)
     rows = _read(portion.table, portion.fragments, names)
-    shelf.put(portion.table, rows)
+    row_cache.put(portion.table, rows)
     return _add_side(rows)
 
 
-def _left_behind(portion: Portion, come: pa.Table, shelf: Shelf) -> pa.Table:
+def _left_behind(portion: Portion, come: pa.Table, row_cache: RowCache) -> pa.Table:
     """Every row of the older portion; a row that the later one has under the same row id is not asked for its id.
 
     Single rows lie in fragments that both versions have, so that their row ids were given out before the lines
@@ -151,24 +151,26 @@ def _left_behind(portion: Portion, come: pa.Table, shelf: Shelf) -> pa.Table:
     """
     table, rows = portion.table, portion.single
     if table is None or not len(rows):
-        return _of_fragments(portion, shelf)
+        return _of_fragments(portion, row_cache)
     row_ids = table.row_ids(rows)
-    heirs = pc.index_in(row_ids, value_set=column(come, "row_id"))
-    met = heirs.is_valid()
-    ids = column(come, "id").take(heirs.filter(met))
+    successors = pc.index_in(row_ids, value_set=column(come, "row_id"))
+    met = successors.is_valid()
+    ids = column(come, "id").take(successors.filter(met))
     replaced = _align_single_side(ids, rows.filter(met), row_ids.filter(met))
-    _shelve(table, column(replaced, "row"), shelf)
+    _shelve(table, column(replaced, "row"), row_cache)
     lone = replace(portion, single=rows.filter(pc.invert(met)))
-    return pa.concat_tables([replaced, _single(lone, NO_SHELF), _of_fragments(portion, shelf)])
+    return pa.concat_tables(
+        [replaced, _single(lone, NO_ROW_CACHE), _of_fragments(portion, row_cache)]
+    )
 
 
-def _shelve(table: Table, rows: pa.Array, shelf: Shelf) -> None:
+def _shelve(table: Table, rows: pa.Array, row_cache: RowCache) -> None:
     """Read rows that will be compared, if there is room for them."""
-    known = ("id", *shelf.implied(table))
-    names = [name for name in shelf.columns(table, len(rows)) if name not in known]
+    known = ("id", *row_cache.implied(table))
+    names = [name for name in row_cache.columns(table, len(rows)) if name not in known]
     if names and len(rows):
         found = rows_at(table, rows, names)
-        shelf.put(table, found.append_column(ROW_ADDRESS, rows))
+        row_cache.put(table, found.append_column(ROW_ADDRESS, rows))
 
 
 def _whole(table: Table, fragments: Sequence[int]) -> pa.Table:

@@ -22,7 +22,7 @@ _UNPACKED: Final = 4
 """How many times as large as on disk values are in memory."""
 
 
-class Shelf:
+class RowCache:
     """Gives rows by address, from memory if they were put there; it has room for some bytes, or for nothing.
 
     `implied` names, by the path of a table, columns that follow from the id: rows of one id do not differ in them.
@@ -88,5 +88,5 @@ def _row_bytes(table: Table) -> int:
     return max(row_bytes(table.schema), _UNPACKED * stored)
 
 
-NO_SHELF: Final = Shelf()
+NO_ROW_CACHE: Final = RowCache()
 """Holds nothing: for those who ask once."""

@@ -10,7 +10,7 @@ from omnigraph.commit.changes import column
 from omnigraph.engine.diff.candidates import candidates
 from omnigraph.engine.diff.equality import Mask, differs
 from omnigraph.engine.diff.fetch import chunk_rows, rows_at
-from omnigraph.engine.diff.row_cache import NO_SHELF, Shelf
+from omnigraph.engine.diff.row_cache import NO_ROW_CACHE, RowCache
 from omnigraph.engine.diff.spread import Spread
 from omnigraph.limits import COMPARE_ROWS_MAX
 from omnigraph.storage.blobs import BlobForm, BlobKind, is_blob
@@ -33,7 +33,7 @@ class Compared:
     left: Table
     right: Table
     pairs: tuple[Pair, ...]
-    shelf: Shelf = NO_SHELF
+    row_cache: RowCache = NO_ROW_CACHE
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -49,8 +49,10 @@ class Compared:
         return found
 
     def _chunk(self, left_rows: pa.Array, right_rows: pa.Array) -> Mask:
-        left = self.shelf.rows(self.left, left_rows, [p.left for p in self.pairs if p.left])
-        right = self.shelf.rows(self.right, right_rows, [p.right for p in self.pairs if p.right])
+        left = self.row_cache.rows(self.left, left_rows, [p.left for p in self.pairs if p.left])
+        right = self.row_cache.rows(
+            self.right, right_rows, [p.right for p in self.pairs if p.right]
+        )
         found = np.zeros((len(left_rows), len(self.pairs)), dtype=bool)
         for number, pair in enumerate(self.pairs):
             if pair.left is None or pair.right is None:
@@ -84,7 +86,7 @@ def _blob(table: Table, name: str | None, address: pa.Array) -> pa.Array:
     return column(rows_at(table, address, [name or ""], BlobForm.BYTES), name or "")
 
 
-def pair_columns(left: Table, right: Table, shelf: Shelf = NO_SHELF) -> Compared:
+def pair_columns(left: Table, right: Table, row_cache: RowCache = NO_ROW_CACHE) -> Compared:
     """Pair the columns of two versions by their lasting numbers, else by name; those of two types are two columns.
 
     A column that only the left has was dropped: a change of the schema, not of any row.
@@ -93,7 +95,7 @@ def pair_columns(left: Table, right: Table, shelf: Shelf = NO_SHELF) -> Compared
     by_number = {(number, was[name]): name for name, number in left.field_ids.items()}
     partner = {name: by_number.get((n, now[name])) for name, n in right.field_ids.items()}
     taken = {name for name in partner.values() if name is not None}
-    implied = shelf.implied(right)
+    implied = row_cache.implied(right)
     pairs = []
     for name in right.schema.names:
         old = partner.get(name)
@@ -101,7 +103,7 @@ def pair_columns(left: Table, right: Table, shelf: Shelf = NO_SHELF) -> Compared
             old = name
         if name != "id" and name not in implied:
             pairs.append(Pair(old, name))
-    return Compared(left=left, right=right, pairs=tuple(pairs), shelf=shelf)
+    return Compared(left=left, right=right, pairs=tuple(pairs), row_cache=row_cache)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,14 +119,14 @@ def find_changed_steps(
     before: TableAt | None,
     after: TableAt | None,
     spread: Spread | None = None,
-    shelf: Shelf = NO_SHELF,
+    row_cache: RowCache = NO_ROW_CACHE,
 ) -> Iterator[tuple[Step, tuple[str, ...]]]:
     """Find the rows that really differ, a bounded number at a time, by id."""
-    moves = candidates(tables, before, after, spread, shelf)
+    moves = candidates(tables, before, after, spread, row_cache)
     if before is None or after is None:
         yield from _find_one_sided(moves)
         return
-    both = pair_columns(tables.open(before), tables.open(after), shelf)
+    both = pair_columns(tables.open(before), tables.open(after), row_cache)
     for start in range(0, moves.num_rows, COMPARE_ROWS_MAX):
         step = _real(moves.slice(start, COMPARE_ROWS_MAX), both)
         if step.moves.num_rows:
@@ -154,8 +156,8 @@ def find_changed_rows(
     before: TableAt | None,
     after: TableAt | None,
     spread: Spread | None = None,
-    shelf: Shelf = NO_SHELF,
+    row_cache: RowCache = NO_ROW_CACHE,
 ) -> pa.Table:
     """Every row that differs, as `MOVES`, by id: ids and addresses only."""
-    parts = [step.moves for step, _ in find_changed_steps(tables, before, after, spread, shelf)]
+    parts = [step.moves for step, _ in find_changed_steps(tables, before, after, spread, row_cache)]
     return pa.concat_tables(parts) if parts else candidates(tables, after, after)

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from omnigraph.ids import TableKey
 from omnigraph.limits import COMPARE_SPLIT_ROWS
-from omnigraph.pipeline.input.splits import HeldSplit, cut_table
+from omnigraph.pipeline.input.splits import CommittedSplit, cut_table
 from omnigraph.pipeline.location import StoreLocation
 from omnigraph.pipeline.runner import KEY, Runner, Shuffle
 from omnigraph.storage.tables import FragmentInfo, Table
@@ -41,7 +41,7 @@ class ReadSplit:
 
     home: StoreLocation
     side: str
-    held: HeldSplit
+    held: CommittedSplit
 
 
 @dataclass(frozen=True, slots=True)

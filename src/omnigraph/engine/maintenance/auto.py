@@ -13,11 +13,11 @@ from omnigraph.errors import OmniError
 from omnigraph.failpoints import Failpoint, fail
 from omnigraph.ids import BranchName, TableKey
 from omnigraph.limits import (
+    AUTO_COMPACT_BYTES_MAX,
+    AUTO_COMPACT_ROWS_MAX,
+    AUTO_INDEX_ROWS_MAX,
+    AUTO_SEGMENTS_MAX,
     INDEX_ROWS_MIN,
-    LIGHT_BYTES_MAX,
-    LIGHT_INDEX_ROWS_MAX,
-    LIGHT_ROWS_MAX,
-    LIGHT_SEGMENTS_MAX,
     SMALL_FRAGMENTS_MAX,
 )
 from omnigraph.logs import get_logger
@@ -100,13 +100,17 @@ def _write(tables: Tables, entry: Entry, type_: TableType) -> TableWrite | None:
 
 def _rows_max(fragments: Iterable[FragmentInfo]) -> int | None:
     """How large a fragment may be to be rewritten now; None when too few are small enough."""
-    small = [one for one in fragments if one.physical_rows < LIGHT_ROWS_MAX]
+    small = [one for one in fragments if one.physical_rows < AUTO_COMPACT_ROWS_MAX]
     rows = sum(one.physical_rows for one in small)
     size = sum(one.bytes for one in small)
     if len(small) <= SMALL_FRAGMENTS_MAX:
         return None
     # Wide rows: only as many as the bound on bytes allows.
-    allowed = LIGHT_ROWS_MAX if size <= LIGHT_BYTES_MAX else rows * LIGHT_BYTES_MAX // size
+    allowed = (
+        AUTO_COMPACT_ROWS_MAX
+        if size <= AUTO_COMPACT_BYTES_MAX
+        else rows * AUTO_COMPACT_BYTES_MAX // size
+    )
     return allowed if sum(one.physical_rows < allowed for one in small) > 1 else None
 
 
@@ -123,13 +127,13 @@ def _extension(type_: TableType) -> Step:
 
 def _worthwhile(type_: TableType, table: Table) -> Iterator[IndexSpec]:
     rows = {one.id: one.rows for one in table.fragments()}
-    if INDEX_ROWS_MIN <= sum(rows.values()) <= LIGHT_INDEX_ROWS_MAX:
+    if INDEX_ROWS_MIN <= sum(rows.values()) <= AUTO_INDEX_ROWS_MAX:
         yield from missing(type_, table)
     segments = {one.column: len(one.segments) - len(one.dead) for one in table.indices()}
     for spec in extensible(type_, table):
         late = table.uncovered(spec.column, spec.kind)
-        is_worth_it = sum(rows[one] for one in late) >= LIGHT_ROWS_MAX
-        if is_worth_it and segments.get(spec.column, 0) < LIGHT_SEGMENTS_MAX:
+        is_worth_it = sum(rows[one] for one in late) >= AUTO_COMPACT_ROWS_MAX
+        if is_worth_it and segments.get(spec.column, 0) < AUTO_SEGMENTS_MAX:
             # Named fragments get a segment of their own; the index as a whole is not built anew here.
             yield IndexSpec(column=spec.column, kind=spec.kind, fragments=late)
 

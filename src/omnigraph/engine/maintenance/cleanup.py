@@ -116,10 +116,10 @@ def _is_gone(engine: Engine, live: Live, line: str | None) -> bool:
 
 def _places(engine: Engine, live: Live) -> list[TableIncarnation]:
     """Every place that tables of main have or had, once: a renamed table has two names and one place."""
-    by_key = engine.manifest.current(MAIN).lives.by_key
-    lives = [life for found in by_key.values() for life in found]
+    by_key = engine.manifest.current(MAIN).table_history.by_key
+    table_history = [life for found in by_key.values() for life in found]
     # The name a place has now comes last, and stays.
-    shown = {life.path: life for life in sorted(lives, key=lambda life: life.is_visible)}
+    shown = {life.path: life for life in sorted(table_history, key=lambda life: life.is_visible)}
     return sorted(shown.values(), key=lambda life: (life.table_key, life.incarnation))
 
 

@@ -63,7 +63,7 @@ def _find_issues(engine: Engine, deep: bool) -> Examination:
     if files is None:
         return Examination(found)
     return Examination(
-        [*files.ailments, *found],
+        [*files.issues, *found],
         files_compared=files.compared,
         files_without_digest=files.without_digest,
     )

@@ -29,7 +29,7 @@ _REBUILD = "build the index anew with `omnigraph index build`"
 class FileCheck:
     """What a look at every file found, how many it compared, and of how many nobody noted a digest."""
 
-    ailments: tuple[Issue, ...]
+    issues: tuple[Issue, ...]
     compared: int
     without_digest: int
     spoilt: frozenset[TableKey]
@@ -77,7 +77,7 @@ def check_files(engine: Engine, branches: Iterable[BranchName]) -> FileCheck:
     """Look at the files of every version that a branch shows, and at those that only older versions have."""
     states = [engine.manifest.load(branch) for branch in branches]
     notes, tables = _notes(states), engine.store.tables
-    needs, ailments = _needs(tables, states)
+    needs, issues = _needs(tables, states)
     files: list[_File] = []
     for path in sorted(
         {entry.at.path for one in states for entry in one.snapshot.entries.values()}
@@ -85,20 +85,20 @@ def check_files(engine: Engine, branches: Iterable[BranchName]) -> FileCheck:
         try:
             listed = tables.listed_files(path)
         except StorageError as error:
-            ailments += _unlisted(states, path, str(error))
+            issues += _unlisted(states, path, str(error))
             continue
         files += _files(listed, notes, needs)
-        ailments += _missing(path, listed, needs)
-    ailments += [_resized(file) for file in files if _is_resized(file)]
+        issues += _missing(path, listed, needs)
+    issues += [_resized(file) for file in files if _is_resized(file)]
     noted = [file for file in files if file.note is not None and not _is_resized(file)]
     found = _compared(tables, noted)
-    ailments += [one for one in found if one is not None]
+    issues += [one for one in found if one is not None]
     without = sum(file.note is None and file.need is not None for file in files)
     return FileCheck(
-        ailments=tuple(ailments),
+        issues=tuple(issues),
         compared=len(noted),
         without_digest=without,
-        spoilt=frozenset(one.table_key for one in ailments if one.table_key and one.branch),
+        spoilt=frozenset(one.table_key for one in issues if one.table_key and one.branch),
     )
 
 

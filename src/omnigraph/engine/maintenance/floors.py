@@ -14,7 +14,7 @@ from omnigraph.manifest.names import SCHEMA_APPLY_LOCK
 from omnigraph.manifest.records import graph_branch
 from omnigraph.manifest.snapshot import Snapshot
 from omnigraph.manifest.state import BranchState
-from omnigraph.storage.values import MAIN_LINE
+from omnigraph.storage.values import MAIN_INCARNATION
 
 Live = Mapping[BranchName, BranchState]
 
@@ -57,7 +57,7 @@ def _live_states(engine: Engine) -> Live:
     lines = {BranchName(n): refs[n].incarnation for n in sorted(refs) if n != SCHEMA_APPLY_LOCK}
     found: dict[BranchName, BranchState] = {}
     unreadable: list[str] = []
-    for branch, line in ({MAIN: MAIN_LINE} | lines).items():
+    for branch, line in ({MAIN: MAIN_INCARNATION} | lines).items():
         try:
             fail(Failpoint.CLEANUP_BRANCH)
             found[branch] = engine.manifest.load(branch)

@@ -34,14 +34,14 @@ def _history(branch: BranchName, lineage: Lineage) -> Iterator[Issue]:
     own = [commit for commit in lineage.commits if commit.branch == branch]
     begun = [commit.id for commit in lineage.commits if commit.parent is None]
     lost = [c for c in lineage.commits if c.parent is not None and c.parent not in lineage.by_id]
-    twins = [one for one, count in Counter(c.parent for c in own).items() if count > 1]
+    duplicates = [one for one, count in Counter(c.parent for c in own).items() if count > 1]
     problems = (
         *([f"it has {len(begun)} beginnings"] if len(begun) != 1 else ()),
         *(
             f"commit {commit.id} names the parent {commit.parent}, which is not there"
             for commit in lost
         ),
-        *(f"commit {one} has two followers" for one in twins if one is not None),
+        *(f"commit {one} has two followers" for one in duplicates if one is not None),
     )
     for problem in problems:
         yield Issue(check="history", message=problem, remedy=_REPORT, branch=branch)

@@ -26,7 +26,7 @@ from omnigraph.manifest.names import branch_name
 from omnigraph.manifest.records import CommitKind, lance_branch
 from omnigraph.manifest.snapshot import Entry
 from omnigraph.manifest.view import View
-from omnigraph.storage.tables import Hands, IndexInfo, IndexKind, IndexSpec, Table
+from omnigraph.storage.tables import IndexInfo, IndexKind, IndexSpec, Table, Workers
 from omnigraph.values import dataclass
 
 _log = get_logger(__name__)
@@ -142,13 +142,13 @@ def ensure_indices(
     branch: BranchName = MAIN,
     *,
     actor: str | None = None,
-    hands: Hands | None = None,
+    workers: Workers | None = None,
 ) -> IndexReport:
     """Build every missing or damaged index, all of one table in one commit, all tables in one publish."""
     engine.require_writable("ensure indices")
     target = branch_name(branch, "ensure indices")
     check_indices(engine, engine.view(target))
-    built = _ensure(engine, target, actor, None, hands)
+    built = _ensure(engine, target, actor, None, workers)
     return IndexReport(indexes=index_status(engine, target).indexes, built=built)
 
 
@@ -157,7 +157,7 @@ def index_after_load(
     branch: BranchName,
     tables: Sequence[TableKey],
     actor: str | None,
-    hands: Hands | None = None,
+    workers: Workers | None = None,
 ) -> tuple[str, ...]:
     """Build what a bulk write left missing, and name what still is: a failure here never fails the write.
 
@@ -165,7 +165,7 @@ def index_after_load(
     """
     try:
         large = _lacking(engine, branch, tables)
-        if large and _ensure(engine, branch, actor, large, hands):
+        if large and _ensure(engine, branch, actor, large, workers):
             large = _lacking(engine, branch, tables)
     except OmniError as error:
         _log.warning("indices.pending", branch=branch, tables=list(tables), reason=str(error))
@@ -194,14 +194,14 @@ def _ensure(
     target: BranchName,
     actor: str | None,
     tables: Collection[TableKey] | None,
-    hands: Hands | None,
+    workers: Workers | None,
 ) -> int:
     operation = maintenance(
         engine, WriterKind.ENSURE_INDICES, CommitKind.ENSURE_INDICES, target, actor
     )
     built = 0
 
-    def prepared(lent: Hands, view: View) -> Writes:
+    def prepared(lent: Workers, view: View) -> Writes:
         nonlocal built
         work = list(_work(engine, view, tables))
         built = sum(len(specs) for _, specs in work)
@@ -209,7 +209,7 @@ def _ensure(
             each(engine, lambda one: _write(engine, view, *one, lent), work, _estimate_cost)
         )
 
-    with nullcontext(hands) if hands is not None else open_local_workers(engine) as lent:
+    with nullcontext(workers) if workers is not None else open_local_workers(engine) as lent:
         operation.run(partial(prepared, lent), "ensure indices")
     return built
 
@@ -236,14 +236,14 @@ def _work(
 
 
 def _write(
-    engine: Engine, view: View, entry: Entry, specs: tuple[IndexSpec, ...], hands: Hands
+    engine: Engine, view: View, entry: Entry, specs: tuple[IndexSpec, ...], workers: Workers
 ) -> TableWrite:
     """Build outside the turns; a table of another branch is forked first, and built on then."""
     branch = lance_branch(view.branch)
     if entry.at.branch == branch:
-        staged = engine.store.tables.stage_indices(entry.at, specs, hands)
+        staged = engine.store.tables.stage_indices(entry.at, specs, workers)
         return TableWrite(table_key=entry.table_key, base=entry.at, strict=False, staged=staged)
-    build: Step = lambda tables, at: tables.stage_indices(at, specs, hands)  # noqa: E731 - a step is a function
+    build: Step = lambda tables, at: tables.stage_indices(at, specs, workers)  # noqa: E731 - a step is a function
     return TableWrite(
         table_key=entry.table_key, base=entry.at, strict=False, steps=(build,), fork=branch
     )

@@ -101,8 +101,8 @@ def each(
     schedule = (
         order if weigh is None else sorted(order, key=lambda n: weigh(found[n]), reverse=True)
     )
-    hands = min(engine.settings.maintenance_concurrency, len(found))
-    with ThreadPoolExecutor(hands, "omnigraph-upkeep") as pool:
+    workers = min(engine.settings.maintenance_concurrency, len(found))
+    with ThreadPoolExecutor(workers, "omnigraph-upkeep") as pool:
         running = {number: pool.submit(carry_context(work), found[number]) for number in schedule}
         return [running[number].result() for number in order]
 

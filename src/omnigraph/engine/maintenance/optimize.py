@@ -28,7 +28,7 @@ from omnigraph.logs import get_logger
 from omnigraph.manifest.records import CommitKind
 from omnigraph.manifest.snapshot import Entry
 from omnigraph.manifest.view import View
-from omnigraph.storage.tables import Hands, Staged, TableAt, Tables
+from omnigraph.storage.tables import Staged, TableAt, Tables, Workers
 from omnigraph.values import dataclass
 
 _log = get_logger(__name__)
@@ -77,12 +77,12 @@ class _Counts:
 
 
 def optimize(
-    engine: Engine, *, actor: str | None = None, hands: Hands | None = None
+    engine: Engine, *, actor: str | None = None, workers: Workers | None = None
 ) -> tuple[TableOptimized, ...]:
     """Compact every table of main, bring its indexes up to date, fold the manifest; all in one publish."""
     engine.require_writable("optimize")
     refuse_pending(engine, "optimize")
-    run = _Run(_find_drifted(engine), {}, {}, hands)
+    run = _Run(_find_drifted(engine), {}, {}, workers)
     _publish(engine, run, actor)
     _fold(engine)
     view = engine.view(MAIN)
@@ -98,7 +98,7 @@ class _Run:
     drifted: Mapping[TableKey, Drift]
     reports: dict[TableKey, TableOptimized]
     counts: dict[TableKey, _Counts]
-    hands: Hands | None
+    workers: Workers | None
 
     def prepare(self, engine: Engine, view: View) -> Writes:
         """Look at every table and stage the first commit of those that need one."""
@@ -117,7 +117,7 @@ class _Run:
     def _write(self, engine: Engine, entry: Entry, type_: TableType) -> TableWrite | None:
         """The commits a table needs; the first that has something to do is staged outside the turns."""
         counts = self.counts[entry.table_key]
-        steps = _steps(type_, entry.at, counts, self.hands)
+        steps = _steps(type_, entry.at, counts, self.workers)
         for number, step in enumerate(steps):
             staged = step(engine.store.tables, entry.at)
             if staged is not None:
@@ -184,7 +184,7 @@ def _report_drift(entry: Entry, drift: Drift | None) -> TableOptimized:
 
 
 def _steps(
-    type_: TableType, base: TableAt, counts: _Counts, hands: Hands | None
+    type_: TableType, base: TableAt, counts: _Counts, workers: Workers | None
 ) -> tuple[Step, ...]:
     """No setting that deletes versions, few fragments, complete indexes: in this order."""
 
@@ -195,14 +195,14 @@ def _steps(
         return tables.stage_release(at)
 
     def compact(tables: Tables, at: TableAt) -> Staged | None:
-        return counts.add(tables.stage_compaction(at, hands=hands))
+        return counts.add(tables.stage_compaction(at, workers=workers))
 
     def index(tables: Tables, at: TableAt) -> Staged | None:
         if at != base:
             fail(Failpoint.OPTIMIZE_COMPACTED)
         table = tables.open(at)
         specs = incomplete(type_, table) if table.count() else ()
-        return tables.stage_indices(at, specs, hands) if specs else None
+        return tables.stage_indices(at, specs, workers) if specs else None
 
     return settle, release, compact, index
 

@@ -38,8 +38,8 @@ def relocate_graph(
     store = engine.store
     with engine.committer.locks.acquire([_RELOCATE], Activity("relocate")):
         strayed = dict(engine.manifest.rows.strayed())
-        lives = engine.manifest.current(MAIN).lives.by_key.values()
-        tables = sorted({life.path for found in lives for life in found})
+        table_history = engine.manifest.current(MAIN).table_history.by_key.values()
+        tables = sorted({life.path for found in table_history for life in found})
         files = sum(map(store.relocate, (*tables, LEGACY_COMMITS, LEGACY_ACTORS)))
         fail(Failpoint.RELOCATE_TABLES_DONE)
         files += store.relocate(MANIFEST)

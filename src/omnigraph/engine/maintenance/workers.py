@@ -10,7 +10,7 @@ from queue import PriorityQueue
 
 from omnigraph.engine.session.engine import Engine
 from omnigraph.storage.counters import carry_context
-from omnigraph.storage.tables import Chore
+from omnigraph.storage.tables import MaintenanceTask
 
 
 class LocalWorkers:
@@ -19,20 +19,20 @@ class LocalWorkers:
     count = 1
     """What this process builds stays whole."""
 
-    def __init__(self, work: Callable[[Chore], bytes], pool: ThreadPoolExecutor) -> None:
+    def __init__(self, work: Callable[[MaintenanceTask], bytes], pool: ThreadPoolExecutor) -> None:
         self._work = work
         self._pool = pool
         self._waiting: PriorityQueue[tuple[int, int, partial[None]]] = PriorityQueue()
         self._turns = count()
 
-    def do(self, chores: Sequence[Chore]) -> list[bytes]:
+    def do(self, tasks: Sequence[MaintenanceTask]) -> list[bytes]:
         """Do chores; answers in their order."""
-        return [one.result() for one in [self._offer(chore) for chore in chores]]
+        return [one.result() for one in [self._offer(task) for task in tasks]]
 
-    def _offer(self, chore: Chore) -> "Future[bytes]":
+    def _offer(self, task: MaintenanceTask) -> "Future[bytes]":
         answer: Future[bytes] = Future()
-        work = partial(_answer, answer, carry_context(self._work), chore)
-        self._waiting.put((-chore.weight, next(self._turns), work))
+        work = partial(_answer, answer, carry_context(self._work), task)
+        self._waiting.put((-task.weight, next(self._turns), work))
         self._pool.submit(self._take)
         return answer
 
@@ -40,9 +40,11 @@ class LocalWorkers:
         self._waiting.get()[-1]()
 
 
-def _answer(answer: "Future[bytes]", work: Callable[[Chore], bytes], chore: Chore) -> None:
+def _answer(
+    answer: "Future[bytes]", work: Callable[[MaintenanceTask], bytes], task: MaintenanceTask
+) -> None:
     try:
-        answer.set_result(work(chore))
+        answer.set_result(work(task))
     except BaseException as error:  # noqa: BLE001 - whatever it is, it belongs to who asked
         answer.set_exception(error)
 
@@ -51,6 +53,6 @@ def _answer(answer: "Future[bytes]", work: Callable[[Chore], bytes], chore: Chor
 def open_local_workers(engine: Engine) -> Iterator[LocalWorkers]:
     """As many hands as there are cores; more where a store has to be waited for."""
     bound = engine.settings.maintenance_concurrency
-    hands = bound if engine.store.root.is_distant else min(bound, os.cpu_count() or 1)
-    with ThreadPoolExecutor(hands, "omnigraph-chores") as pool:
+    workers = bound if engine.store.root.is_distant else min(bound, os.cpu_count() or 1)
+    with ThreadPoolExecutor(workers, "omnigraph-chores") as pool:
         yield LocalWorkers(engine.store.tables.do, pool)

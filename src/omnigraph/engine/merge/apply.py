@@ -11,7 +11,7 @@ from omnigraph.catalog.model import TableType
 from omnigraph.commit.changes import column
 from omnigraph.commit.plan import Step, TableWrite
 from omnigraph.engine.diff.fetch import chunk_rows, rows_at, whole_fragments
-from omnigraph.engine.diff.row_cache import NO_SHELF, Shelf
+from omnigraph.engine.diff.row_cache import NO_ROW_CACHE, RowCache
 from omnigraph.engine.merge.relate import TableRelation, Way
 from omnigraph.engine.merge.resolve import REMOVED, Resolved
 from omnigraph.failpoints import Failpoint, fail
@@ -19,7 +19,7 @@ from omnigraph.ids import BranchName
 from omnigraph.limits import MERGE_COMMITS_MAX
 from omnigraph.storage.blobs import BlobForm
 from omnigraph.storage.counters import Cost, record
-from omnigraph.storage.tables import Heirs, Staged, Table, TableAt, Tables, Written
+from omnigraph.storage.tables import Staged, Successors, Table, TableAt, Tables, Written
 from omnigraph.values import dataclass
 
 _NONE_REMOVED = REMOVED.empty_table()
@@ -32,7 +32,7 @@ class TableMerge:
     type: TableType
     relation: TableRelation
     resolved: Resolved
-    shelf: Shelf = NO_SHELF
+    row_cache: RowCache = NO_ROW_CACHE
 
 
 # ---- what is written
@@ -105,7 +105,7 @@ def _stage_new_rows(
     copies = tables.copy(at, source.at, whole) if whole else None
     if copies is not None:
         parts, rows = [*parts, copies], others
-    stream = _stream(merge.shelf.stream(source, rows, names)) if len(rows) else None
+    stream = _stream(merge.row_cache.stream(source, rows, names)) if len(rows) else None
     return tables.stage_append(at, stream, parts=parts)
 
 
@@ -136,7 +136,7 @@ def _read_replacement(
     merge: TableMerge, source: Table, pairs: pa.Table, names: Sequence[str]
 ) -> _Replacement:
     def rows(_: Tables) -> pa.Table:
-        return merge.shelf.rows(source, column(pairs, "source"), names, BlobForm.INPUT)
+        return merge.row_cache.rows(source, column(pairs, "source"), names, BlobForm.INPUT)
 
     return _Replacement(
         rows=rows,
@@ -216,7 +216,7 @@ class _Arrival:
     """Rows that came with an append, and what they take over in the next step."""
 
     written: Written
-    heirs: Heirs
+    successors: Successors
 
 
 def _in_two_steps(
@@ -227,14 +227,16 @@ def _in_two_steps(
 
     def bring(tables: Tables, at: TableAt) -> Staged:
         target = tables.open(merge.relation.target.at)
-        heirs = Heirs(target.row_ids(replacement.places), target.births(replacement.places))
-        whole = _copy_whole_fragments(merge, tables, at, source, replacement, heirs)
+        successors = Successors(
+            target.row_ids(replacement.places), target.births(replacement.places)
+        )
+        whole = _copy_whole_fragments(merge, tables, at, source, replacement, successors)
         if whole is not None:
             arrived[:] = [whole]
             return tables.stage_append(at, None, parts=[whole.written])
-        order = pc.sort_indices(heirs.row_ids)
+        order = pc.sort_indices(successors.row_ids)
         written = tables.write(at, _materialised(replacement, tables).take(order))
-        arrived[:] = [_Arrival(written, heirs.take(order))]
+        arrived[:] = [_Arrival(written, successors.take(order))]
         return _stage_new_rows(merge, source, names, tables, at, [written])
 
     def take_over(tables: Tables, at: TableAt) -> Staged:
@@ -246,7 +248,7 @@ def _in_two_steps(
         [one] = arrived
         doomed = pa.concat_arrays([replacement.places, column(removed, "target")])
         like = merge.relation.source.at
-        return tables.stage_takeover(at, one.written, one.heirs, doomed, like=like)
+        return tables.stage_takeover(at, one.written, one.successors, doomed, like=like)
 
     yield bring
     yield take_over
@@ -258,7 +260,7 @@ def _copy_whole_fragments(
     at: TableAt,
     source: Table,
     replacement: _Replacement,
-    heirs: Heirs,
+    successors: Successors,
 ) -> _Arrival | None:
     """Take over fragments of the source that hold nothing but new and changed rows; None when there are other rows."""
     if replacement.sources is None:
@@ -273,7 +275,7 @@ def _copy_whole_fragments(
     written = tables.copy(at, source.at, whole)
     if written is None:
         return None
-    return _Arrival(written, heirs.take(pc.index_in(ordered, value_set=replacement.sources)))
+    return _Arrival(written, successors.take(pc.index_in(ordered, value_set=replacement.sources)))
 
 
 def _delete(merge: TableMerge, *, after_others: bool) -> Step:

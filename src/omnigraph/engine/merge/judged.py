@@ -18,7 +18,9 @@ def change_of(merge: TableMerge, tables: Tables) -> TableChange:
     names = _list_checked_columns(type_)
     source = tables.open(merge.relation.source.at)
     rows = pa.concat_arrays([resolved.new, column(resolved.changed, "source")])
-    parts = [pa.Table.from_batches([batch]) for batch in merge.shelf.stream(source, rows, names)]
+    parts = [
+        pa.Table.from_batches([batch]) for batch in merge.row_cache.stream(source, rows, names)
+    ]
     parts += [
         pa.Table.from_batches([b]).select(names) for b in read_mixed_rows(merge, tables, names)
     ]

@@ -10,7 +10,7 @@ from omnigraph.commit.constraints import violations
 from omnigraph.commit.plan import WritePlan
 from omnigraph.commit.sidecar import PointerUpdate
 from omnigraph.engine.diff.images import read_images_at, read_images_of
-from omnigraph.engine.diff.row_cache import Shelf
+from omnigraph.engine.diff.row_cache import RowCache
 from omnigraph.engine.diff.spread import Spread
 from omnigraph.engine.merge.apply import TableMerge, table_write
 from omnigraph.engine.merge.base import Base
@@ -28,7 +28,7 @@ from omnigraph.engine.merge.virtual import merge_over
 from omnigraph.engine.write.prepare import Header
 from omnigraph.errors import MergeConflicts, Problem
 from omnigraph.ids import TableKey, Version
-from omnigraph.limits import AGREED_ROWS_MAX, MERGE_SHELF_BYTES
+from omnigraph.limits import AGREED_ROWS_MAX, MERGE_ROW_CACHE_BYTES
 from omnigraph.manifest.records import Agreed
 from omnigraph.manifest.snapshot import Entry
 from omnigraph.manifest.state import BranchState
@@ -108,12 +108,12 @@ def _merges(
     spread: Spread | None,
 ) -> Iterator[TableMerge]:
     assert relation.base is not None, "an up-to-date merge has nothing to judge"
-    shelf = Shelf(MERGE_SHELF_BYTES, _key_columns(relation, catalog))
+    row_cache = RowCache(MERGE_ROW_CACHE_BYTES, _key_columns(relation, catalog))
     for one in related:
         if one.way is not Way.SAME:
-            resolved = _resolve_table(one, relation.base, tables, granularity, spread, shelf)
+            resolved = _resolve_table(one, relation.base, tables, granularity, spread, row_cache)
             type_ = catalog.tables[one.table_key]
-            yield TableMerge(type=type_, relation=one, resolved=resolved, shelf=shelf)
+            yield TableMerge(type=type_, relation=one, resolved=resolved, row_cache=row_cache)
 
 
 def _key_columns(relation: Relation, catalog: Catalog) -> dict[str, tuple[str, ...]]:
@@ -130,19 +130,19 @@ def _resolve_table(
     tables: Tables,
     granularity: Granularity,
     spread: Spread | None,
-    shelf: Shelf,
+    row_cache: RowCache,
 ) -> Resolved:
     base = None if one.base is None else one.base.at
     match one.way:
         case Way.SAME:
             return Resolved()
         case Way.POINT | Way.ADOPT:
-            return adopt(tables, base, one.source.at, spread, shelf)
+            return adopt(tables, base, one.source.at, spread, row_cache)
         case Way.THREE_WAY:
             target = one.target.at
-            return three_way(tables, base, one.source.at, target, granularity, spread, shelf)
+            return three_way(tables, base, one.source.at, target, granularity, spread, row_cache)
         case Way.PUT_TOGETHER:
-            return merge_over(tables, whole.node, one, granularity, spread, shelf)
+            return merge_over(tables, whole.node, one, granularity, spread, row_cache)
 
 
 # ---- conflicts

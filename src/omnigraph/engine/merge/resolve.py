@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from omnigraph.commit.changes import column
 from omnigraph.engine.diff.candidates import candidates
 from omnigraph.engine.diff.equality import Mask
-from omnigraph.engine.diff.row_cache import NO_SHELF, Shelf
+from omnigraph.engine.diff.row_cache import NO_ROW_CACHE, RowCache
 from omnigraph.engine.diff.row_offsets import places
 from omnigraph.engine.diff.rows import Compared, find_changed_rows, pair_columns
 from omnigraph.engine.diff.spread import Spread
@@ -92,10 +92,10 @@ def adopt(
     base: TableAt | None,
     source: TableAt,
     spread: Spread | None = None,
-    shelf: Shelf = NO_SHELF,
+    row_cache: RowCache = NO_ROW_CACHE,
 ) -> Resolved:
     """Take everything the source did: the target still is the base."""
-    moves = find_changed_rows(tables, base, source, spread, shelf)
+    moves = find_changed_rows(tables, base, source, spread, row_cache)
     return _take_source(moves, column(moves, "before"))
 
 
@@ -119,13 +119,13 @@ def three_way(
     target: TableAt,
     granularity: Granularity,
     spread: Spread | None = None,
-    shelf: Shelf = NO_SHELF,
+    row_cache: RowCache = NO_ROW_CACHE,
 ) -> Resolved:
     """Combine what both sides did since the base; rows the source left alone stay as the target has them."""
     with ThreadPoolExecutor(1, "omnigraph-compare") as pool:
         # Both sides are looked at together; a runner of many hands is busy with one of them at a time.
         looking = None if spread else pool.submit(carry_context(candidates), tables, base, target)
-        moves = find_changed_rows(tables, base, source, spread, shelf)
+        moves = find_changed_rows(tables, base, source, spread, row_cache)
         theirs = looking.result() if looking else candidates(tables, base, target, spread)
     touched = theirs.filter(pc.is_in(theirs["id"], value_set=column(moves, "id")))
     met = pc.is_in(moves["id"], value_set=column(touched, "id"))

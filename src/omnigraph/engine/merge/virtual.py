@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from omnigraph.commit.changes import column
 from omnigraph.engine.diff.candidates import candidates
 from omnigraph.engine.diff.equality import Mask
-from omnigraph.engine.diff.row_cache import Shelf
+from omnigraph.engine.diff.row_cache import RowCache
 from omnigraph.engine.diff.rows import pair_columns
 from omnigraph.engine.diff.spread import Spread
 from omnigraph.engine.merge.base import Folded, Node, Recovered, Stored, Witness
@@ -46,10 +46,10 @@ def merge_over(
     relation: TableRelation,
     granularity: Granularity,
     spread: Spread | None,
-    shelf: Shelf,
+    row_cache: RowCache,
 ) -> Resolved:
     """Combine what both sides did since the base; rows that no state has otherwise than the target are not looked at."""
-    versions = _Versions(tables, relation, spread, shelf)
+    versions = _Versions(tables, relation, spread, row_cache)
     parts = [
         _decide(part, base, relation, granularity, versions.names) for part in versions.parts()
     ]
@@ -103,16 +103,18 @@ class _Versions:
     """All versions of one table that a merge looks at, against the one of the target."""
 
     def __init__(
-        self, tables: Tables, relation: TableRelation, spread: Spread | None, shelf: Shelf
+        self, tables: Tables, relation: TableRelation, spread: Spread | None, row_cache: RowCache
     ) -> None:
-        self._tables, self._shelf = tables, shelf
+        self._tables, self._row_cache = tables, row_cache
         self._target, self._source = relation.target.at, relation.source.at
         entries = (relation.source, *relation.parts.values())
         listed = dict.fromkeys(None if entry is None else entry.at for entry in entries)
         self._others = [at for at in listed if at != self._target]
-        self._moves = [candidates(tables, self._target, at, spread, shelf) for at in self._others]
+        self._moves = [
+            candidates(tables, self._target, at, spread, row_cache) for at in self._others
+        ]
         target = tables.open(self._target)
-        self.names = pair_columns(target, target, shelf).names
+        self.names = pair_columns(target, target, row_cache).names
 
     def parts(self) -> Iterator[_Part]:
         """The rows that differ somewhere, a bounded number at a time."""
@@ -161,7 +163,9 @@ class _Versions:
         at = np.flatnonzero(both)
         if not len(at) or side.at is None or other.at is None:
             return
-        pair = pair_columns(self._tables.open(other.at), self._tables.open(side.at), self._shelf)
+        pair = pair_columns(
+            self._tables.open(other.at), self._tables.open(side.at), self._row_cache
+        )
         differing = pair.matrix(other.rows.filter(pa.array(both)), side.rows.filter(pa.array(both)))
         for place, name in enumerate(self.names):
             if name in pair.names:

@@ -217,8 +217,8 @@ class _Change:
 
     def _require_nobodys(self, path: str) -> None:
         """Refuse to replace a table that any history of main names; all other branches are gone."""
-        lives = self.engine.manifest.current(MAIN).lives.by_key.values()
-        if any(life.path == path for named in lives for life in named):
+        table_history = self.engine.manifest.current(MAIN).table_history.by_key.values()
+        if any(life.path == path for named in table_history for life in named):
             raise InternalError(
                 f"a new table would replace the one at '{path}', which history names; recovery takes "
                 "this schema change back"

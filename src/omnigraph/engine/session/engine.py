@@ -13,14 +13,14 @@ from omnigraph.embedding.config import EmbeddingConfig, choose_config
 from omnigraph.embedding.embedder import Embedder
 from omnigraph.embedding.lazy import LazyEmbedder
 from omnigraph.engine.cached.cache import ByteCache
-from omnigraph.engine.cached.ids import KnownIds
+from omnigraph.engine.cached.ids import CachedIds
 from omnigraph.engine.cached.plans import Plans
 from omnigraph.engine.cached.traversal import Traversal, traversal_of
 from omnigraph.engine.cached.watch import Watch
 from omnigraph.engine.session.settings import Settings
 from omnigraph.errors import GraphClosed, ReadOnlyError, TableNotFound
 from omnigraph.ids import MAIN, BranchName
-from omnigraph.limits import BRANCH_STATES_MAX, KNOWN_ID_BYTES
+from omnigraph.limits import BRANCH_STATES_MAX, CACHED_ID_BYTES
 from omnigraph.manifest.accepted_schema import Contracts
 from omnigraph.manifest.heads import Heads
 from omnigraph.manifest.legacy import LegacyLineage
@@ -55,8 +55,8 @@ class Engine:
     views: Views
     plans: Plans
     cache: ByteCache
-    known: KnownIds
-    hands: ThreadPoolExecutor
+    known: CachedIds
+    workers: ThreadPoolExecutor
     """Threads that stage tables at the same time; they end with the handle."""
     watch: Watch
     embedder: Embedder
@@ -162,8 +162,8 @@ def assemble(
         views=Recent(BRANCH_STATES_MAX),
         plans=Plans(),
         cache=ByteCache(settings.cache_bytes),
-        known=KnownIds(settings.cache_bytes // KNOWN_ID_BYTES),
-        hands=ThreadPoolExecutor(settings.load_concurrency, "omnigraph-stage"),
+        known=CachedIds(settings.cache_bytes // CACHED_ID_BYTES),
+        workers=ThreadPoolExecutor(settings.load_concurrency, "omnigraph-stage"),
         watch=Watch(),
         embedder=_embedder(settings, runtime),
         traversal=traversal_of(),

@@ -13,7 +13,7 @@ from omnigraph.engine.write.prepare import Header
 from omnigraph.errors import InternalError
 from omnigraph.failpoints import Failpoint, fail
 from omnigraph.ids import TableKey, Version
-from omnigraph.limits import HELD_SPLIT_ROWS
+from omnigraph.limits import COMMITTED_SPLIT_ROWS
 from omnigraph.manifest.records import lance_branch
 from omnigraph.manifest.view import View
 from omnigraph.pipeline.checks import (
@@ -24,7 +24,7 @@ from omnigraph.pipeline.checks import (
     recheck_step,
 )
 from omnigraph.pipeline.findings import Places, error_of, places_of
-from omnigraph.pipeline.input.splits import HeldSplit, Split, cut_table
+from omnigraph.pipeline.input.splits import CommittedSplit, Split, cut_table
 from omnigraph.pipeline.keys.decide import STRICT, decide_step
 from omnigraph.pipeline.keys.local_endpoints import (
     choose_checked_while_reading,
@@ -71,7 +71,7 @@ class Checked:
 class KeyOutcome:
     """What keys decided: rows that lose, rows that replace committed ones, where those are, and who was asked."""
 
-    losers: Pieces
+    superseded: Pieces
     matched: Pieces
     replaced: Pieces
     consulted: frozenset[TableKey]
@@ -105,15 +105,18 @@ class Bulk:
         found = _only(answers, Found)
         self._raise([*checked.ids, *found], Phase.IDS)
         pieces = _only(answers, Piece)
-        losers, replaced = _by_part(pieces, PieceKind.LOSERS), _by_part(pieces, PieceKind.REPLACED)
+        superseded, replaced = (
+            _by_part(pieces, PieceKind.SUPERSEDED),
+            _by_part(pieces, PieceKind.REPLACED),
+        )
         if merges or replaced:
             # Rows that lose, and committed ones that are replaced, are out of it when rules are asked.
-            later = self._make_key_plan(view, losers=losers, replaced=replaced, sure=sure)
+            later = self._make_key_plan(view, superseded=superseded, replaced=replaced, sure=sure)
             strict = [one for one in found if one.order[0] == STRICT]
             found = [*strict, *_only(self._run_decide(later), Found)] if later.has_rules else strict
-        self._raise([*self._values(losers), *found], Phase.RULES)
+        self._raise([*self._values(superseded), *found], Phase.RULES)
         return KeyOutcome(
-            losers=losers,
+            superseded=superseded,
             matched=_by_part(pieces, PieceKind.MATCHED),
             replaced=replaced,
             consulted=first.consulted,
@@ -125,7 +128,7 @@ class Bulk:
         *,
         identifies: bool = False,
         judges: bool = True,
-        losers: Pieces | None = None,
+        superseded: Pieces | None = None,
         replaced: Pieces | None = None,
         sure: frozenset[TableKey] = frozenset(),
     ) -> KeyPlan:
@@ -143,7 +146,7 @@ class Bulk:
             held={key: entry.row_count for key, entry in entries.items()},
             identifies=identifies,
             judges=judges,
-            losers=losers or {},
+            superseded=superseded or {},
             replaced=replaced or {},
             sure=sure,
             distinct=self.checked.distinct,
@@ -151,43 +154,45 @@ class Bulk:
 
     def _sure(self, view: View) -> frozenset[TableKey]:
         """Tables of edges whose ends are all there, as far as that is cheaper seen where they are."""
-        judgement, sure = self._make_key_plan(view), self.checked.sure
+        key_plan, sure = self._make_key_plan(view), self.checked.sure
         edges = [
-            edge for edge in choose_local_endpoint_tables(judgement) if edge.table_key not in sure
+            edge for edge in choose_local_endpoint_tables(key_plan) if edge.table_key not in sure
         ]
         if not edges:
             return sure
-        step = local_endpoints_step(judgement, self.checked.splits, edges)
+        step = local_endpoints_step(key_plan, self.checked.splits, edges)
         doubtful = {one.table_key for one in _only(_run(self.runner, step), Undecided)}
         return sure | frozenset(edge.table_key for edge in edges) - doubtful
 
-    def _resolve_ids(self, judgement: KeyPlan) -> Sequence[Message]:
+    def _resolve_ids(self, key_plan: KeyPlan) -> Sequence[Message]:
         """Settle ids, where they are given as far as tasks can hold them."""
-        tables = choose_local_id_tables(judgement)
+        tables = choose_local_id_tables(key_plan)
         if not tables:
-            return self._run_decide(judgement)
-        met = _run(self.runner, local_ids_step(judgement, self.checked.splits, tables))
-        return [*met, *self._run_decide(replace(judgement, met=frozenset(tables)))]
+            return self._run_decide(key_plan)
+        met = _run(self.runner, local_ids_step(key_plan, self.checked.splits, tables))
+        return [*met, *self._run_decide(replace(key_plan, met=frozenset(tables)))]
 
-    def _run_decide(self, judgement: KeyPlan) -> Sequence[Message]:
-        tables = {side.table_key for side in judgement.put}
+    def _run_decide(self, key_plan: KeyPlan) -> Sequence[Message]:
+        tables = {side.table_key for side in key_plan.put}
         splits = [split for split in self.checked.splits if split.table_key in tables]
-        held = self._cut_committed(judgement)
-        return _run(self.runner, decide_step(judgement, splits, held)) if splits or held else ()
+        held = self._cut_committed(key_plan)
+        return _run(self.runner, decide_step(key_plan, splits, held)) if splits or held else ()
 
-    def _cut_committed(self, judgement: KeyPlan) -> list[HeldSplit]:
+    def _cut_committed(self, key_plan: KeyPlan) -> list[CommittedSplit]:
         tables = self.engine.store.tables
-        found: list[HeldSplit] = []
-        for table in sorted({side.table_key for side in judgement.gathered}):
-            at = judgement.pins[table]
-            found += cut_table(table, at, tables.open(at).fragments(), HELD_SPLIT_ROWS)
+        found: list[CommittedSplit] = []
+        for table in sorted({side.table_key for side in key_plan.gathered}):
+            at = key_plan.pins[table]
+            found += cut_table(table, at, tables.open(at).fragments(), COMMITTED_SPLIT_ROWS)
         return found
 
-    def _values(self, losers: Pieces) -> Sequence[Found]:
-        if not self.checked.values or not losers:
+    def _values(self, superseded: Pieces) -> Sequence[Found]:
+        if not self.checked.values or not superseded:
             return self.checked.values
         # Some of the rows that break rules may have lost; only the others count.
-        return _only(_run(self.runner, recheck_step(self.job, self.checked.splits, losers)), Found)
+        return _only(
+            _run(self.runner, recheck_step(self.job, self.checked.splits, superseded)), Found
+        )
 
     def _raise(self, found: Iterable[Found], phase: Phase) -> None:
         error = error_of(found, phase, self.checked.places, self.job.catalog)
@@ -252,7 +257,7 @@ class Bulk:
         found = self._find_kept_fragments(sites)
         rest = {table: at for table, at in sites.items() if table not in found}
         splits = [split for split in self.checked.splits if split.table_key in rest]
-        writes = write_splits(splits, rest, settled.losers, settled.matched, self._share)
+        writes = write_splits(splits, rest, settled.superseded, settled.matched, self._share)
         replaced = {key: pieces for key, pieces in settled.replaced.items() if key[0] in sites}
         marks = mark_splits(sites, replaced, self._share)
         answers = _run(self.runner, stage_step(self.job, writes, marks)) if writes or marks else ()
@@ -312,7 +317,7 @@ class Bulk:
         settled: KeyOutcome,
     ) -> None:
         """Every row that counts was written once, every replaced one marked once; else nothing is committed."""
-        expected = self.records[table] - _rows(settled.losers, table)
+        expected = self.records[table] - _rows(settled.superseded, table)
         actual = sum(one.rows for one in written)
         gone, replaced = sum(one.rows for one in marked), _rows(settled.replaced, table)
         if actual != expected or gone != replaced:

@@ -6,7 +6,7 @@ from dataclasses import field
 import pyarrow as pa
 
 from omnigraph.commit.changes import require_mutation_bytes
-from omnigraph.engine.cached.ids import KnownIds
+from omnigraph.engine.cached.ids import CachedIds
 from omnigraph.ids import TableKey, Version
 from omnigraph.manifest.snapshot import Snapshot
 from omnigraph.storage.blobs import BlobForm
@@ -20,7 +20,7 @@ class SnapshotRows:
 
     snapshot: Snapshot
     tables: Tables
-    known: KnownIds
+    known: CachedIds
     consulted: set[TableKey] = field(default_factory=set)
 
     def table(self, table: TableKey) -> Table:

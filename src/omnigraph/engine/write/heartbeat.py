@@ -8,10 +8,10 @@ from contextlib import contextmanager, suppress
 from omnigraph.engine.session.engine import Engine
 from omnigraph.errors import EngineError, OmniError, StorageError
 from omnigraph.ids import OperationId
-from omnigraph.limits import BEACON_RENEW_SECONDS, BEACON_SECONDS
+from omnigraph.limits import HEARTBEAT_RENEW_SECONDS, HEARTBEAT_SECONDS
 from omnigraph.logs import get_logger
 from omnigraph.runtime import Runtime
-from omnigraph.storage.layout import STAGING_DIR, beacon_path
+from omnigraph.storage.layout import STAGING_DIR, heartbeat_path
 from omnigraph.storage.objects.protocol import Objects
 
 _log = get_logger(__name__)
@@ -62,19 +62,19 @@ def _renew(engine: Engine, operation: OperationId) -> None:
 
 def write_heartbeat(objects: Objects, operation: OperationId, runtime: Runtime) -> None:
     """Let a beacon shine for a while, from whichever process writes for it."""
-    expires = runtime.now_us() + int(BEACON_SECONDS * 1_000_000)
+    expires = runtime.now_us() + int(HEARTBEAT_SECONDS * 1_000_000)
     text = json.dumps({"operation_id": operation, "expires_us": expires})
-    objects.put(beacon_path(operation), text)
+    objects.put(heartbeat_path(operation), text)
 
 
 def remove_heartbeat(objects: Objects, operation: OperationId) -> None:
     """Remove a beacon and the scratch files it spoke for."""
     objects.delete_prefix(scratch_area(operation))
-    objects.delete(beacon_path(operation))
+    objects.delete(heartbeat_path(operation))
 
 
 def _keep(engine: Engine, operation: OperationId, stop: threading.Event) -> None:
-    while not stop.wait(BEACON_RENEW_SECONDS):
+    while not stop.wait(HEARTBEAT_RENEW_SECONDS):
         try:
             _renew(engine, operation)
         except StorageError as error:

@@ -73,8 +73,8 @@ def choose_here(engine: Engine, size: Size) -> RunnerChoice:
     if not is_large(engine, size):
         return RunnerChoice(None, f"{spell_size(size)} are little enough for memory")
     # More hands than cores would only hold more in memory.
-    hands = min(engine.settings.load_concurrency, os.cpu_count() or 1)
-    return RunnerChoice(LocalRunner(hands), f"{spell_size(size)}, in steps")
+    workers = min(engine.settings.load_concurrency, os.cpu_count() or 1)
+    return RunnerChoice(LocalRunner(workers), f"{spell_size(size)}, in steps")
 
 
 def is_large(engine: Engine, size: Size) -> bool:
@@ -177,7 +177,7 @@ def _spread(engine: Engine, choice: RunnerChoice, area: str) -> Spread | None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HeldLoad:
+class InMemoryLoad:
     """An input that is held in memory."""
 
     engine: Engine
@@ -201,12 +201,12 @@ class HeldLoad:
         return Writing(self.engine, self.order.header).run(branch, changes)
 
 
-def _in_memory(engine: Engine, given: LoadSource, order: LoadRequest) -> HeldLoad:
+def _in_memory(engine: Engine, given: LoadSource, order: LoadRequest) -> InMemoryLoad:
     intake = Intake(order.contract.catalog)
     for source in given.sources:
         take(source, intake)
     changes = intake.changes(order.kind, engine.runtime)
-    return HeldLoad(engine=engine, order=order, changes=changes, records=intake.records)
+    return InMemoryLoad(engine=engine, order=order, changes=changes, records=intake.records)
 
 
 # ---- in steps

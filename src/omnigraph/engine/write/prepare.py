@@ -44,7 +44,11 @@ class Header:
 
 
 def prepare(
-    view: View, changes: Changes, committed: SnapshotRows, hands: ThreadPoolExecutor, header: Header
+    view: View,
+    changes: Changes,
+    committed: SnapshotRows,
+    workers: ThreadPoolExecutor,
+    header: Header,
 ) -> WritePlan | None:
     """Check the final image and stage it; None when there is nothing to write."""
     if changes.is_empty or header.is_spent(view):
@@ -52,7 +56,7 @@ def prepare(
     found = violations(changes, committed, view.catalog)
     if found:
         raise found.error()
-    writes = _stage_all(view, changes, committed, hands)
+    writes = _stage_all(view, changes, committed, workers)
     if not writes:
         return None
     fail(Failpoint.PREPARED)
@@ -72,7 +76,7 @@ def prepare(
 
 
 def _stage_all(
-    view: View, changes: Changes, committed: SnapshotRows, hands: ThreadPoolExecutor
+    view: View, changes: Changes, committed: SnapshotRows, workers: ThreadPoolExecutor
 ) -> tuple[TableWrite, ...]:
     """Stage tables at once; a table that must fork first is staged when its turn comes."""
 
@@ -84,7 +88,7 @@ def _stage_all(
         writes = [stage(every[0])]
     else:
         # This thread only waits: as many tables are staged at once as the pool has threads.
-        waiting = [hands.submit(carry_context(stage), change) for change in every]
+        waiting = [workers.submit(carry_context(stage), change) for change in every]
         writes = [future.result() for future in waiting]
     return tuple(write for write in writes if write is not None)
 

@@ -171,11 +171,11 @@ def load(
             commit=None,
             repeated=True,
         )
-    with check_load(engine, given, order, choose) as (brought, choice):
+    with check_load(engine, given, order, choose) as (checked_load, choice):
         done = Loaded(
             branch=target,
             branch_created=False,
-            records=brought.records,
+            records=checked_load.records,
             name=given.name,
             engine=choice.engine,
             reason=choice.reason,
@@ -185,10 +185,12 @@ def load(
         if dry_run:
             there = _is_there(engine, target)
             base = target if there else branch_name(from_branch or target, "load")
-            brought.require_fit(engine.view(base))
+            checked_load.require_fit(engine.view(base))
             return done
-        created = from_branch is not None and _create_missing(engine, target, from_branch, brought)
-        return replace(done, branch_created=created, commit=brought.commit(target))
+        created = from_branch is not None and _create_missing(
+            engine, target, from_branch, checked_load
+        )
+        return replace(done, branch_created=created, commit=checked_load.commit(target))
 
 
 def _require_branch(engine: Engine, target: BranchName) -> None:
@@ -208,13 +210,13 @@ def _refuse_empty(done: Loaded, kind: ChangeKind, allow_empty: bool) -> None:
 
 
 def _create_missing(
-    engine: Engine, target: BranchName, base: BranchName, brought: CheckedLoad
+    engine: Engine, target: BranchName, base: BranchName, checked_load: CheckedLoad
 ) -> bool:
     """Fork the target from its base when it is not there yet and the load will fit there."""
     if _is_there(engine, target):
         return False
     new_branch_name(target, "load")
-    brought.require_fit(engine.view(branch_name(base, "load")))
+    checked_load.require_fit(engine.view(branch_name(base, "load")))
     branching.create(engine, target, base)
     return True
 

@@ -32,7 +32,7 @@ class Writing:
             committed = open_committed_rows(self.engine, view)
             found = changes(view, committed)
             self.prepared = (view, found)
-            return prepare(view, found, committed, self.engine.hands, self.header)
+            return prepare(view, found, committed, self.engine.workers, self.header)
 
         published = attempt(self.engine, branch, prepared, str(self.header.commit_kind))
         if published is None:

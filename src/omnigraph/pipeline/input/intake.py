@@ -133,10 +133,12 @@ class Intake:
         return TableChange(type=type_, kind=kind, rows=rows, origins=origins)
 
     def _refuse_duplicates(self, type_: TableType, ids: pa.Array, origins: Origins) -> None:
-        twins = find_duplicates(ids, pa.array(np.arange(len(ids)), pa.int64()))
+        duplicates = find_duplicates(ids, pa.array(np.arange(len(ids)), pa.int64()))
         room = max(0, PROBLEMS_SHOWN_MAX - len(self.problems))
-        self.count(max(0, twins.num_rows - room))
-        for identity, first, second in zip(*twins.slice(0, room).to_pydict().values(), strict=True):
+        self.count(max(0, duplicates.num_rows - room))
+        for identity, first, second in zip(
+            *duplicates.slice(0, room).to_pydict().values(), strict=True
+        ):
             places = (origins.of(first), origins.of(second))
             self.refuse([make_duplicate_problem(type_, identity, *places)])
 
@@ -201,9 +203,9 @@ def find_duplicates(ids: pa.Array, places: pa.Array) -> pa.Table:
     grouped = given.group_by("id", use_threads=False).aggregate(
         [("place", "min"), ("place", "list"), ("place", "count")]
     )
-    twins = grouped.filter(pc.greater(grouped["place_count"], 1)).sort_by("place_min")
-    seconds = pc.list_element(column(twins, "place_list"), 1)
-    return pa.table({"id": twins["id"], "first": twins["place_min"], "second": seconds})
+    duplicates = grouped.filter(pc.greater(grouped["place_count"], 1)).sort_by("place_min")
+    seconds = pc.list_element(column(duplicates, "place_list"), 1)
+    return pa.table({"id": duplicates["id"], "first": duplicates["place_min"], "second": seconds})
 
 
 def make_duplicate_problem(

@@ -142,7 +142,7 @@ class Split:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HeldSplit:
+class CommittedSplit:
     """Some fragments of a pinned table: committed rows that incoming ones are judged against."""
 
     table_key: TableKey
@@ -273,12 +273,12 @@ def cut_frame(rows: pa.Table, grain: Grain) -> Iterator[Portion]:
 
 def cut_table(
     table_key: TableKey, at: TableAt, fragments: Sequence[FragmentInfo], rows_max: int
-) -> Iterator[HeldSplit]:
+) -> Iterator[CommittedSplit]:
     """Cut a pinned table into groups of fragments."""
     live = [fragment for fragment in fragments if fragment.rows]
     for run in _runs([fragment.rows for fragment in live], rows_max):
         numbers = tuple(live[place].id for place in run)
-        yield HeldSplit(table_key=table_key, at=at, fragments=numbers)
+        yield CommittedSplit(table_key=table_key, at=at, fragments=numbers)
 
 
 def pack_splits(splits: Iterable[Split], grain: Grain) -> Iterator[Split]:

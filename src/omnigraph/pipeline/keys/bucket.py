@@ -19,20 +19,20 @@ from omnigraph.values import dataclass
 class Bucket:
     """The rows of a set of keys; it answers what rules ask about committed rows."""
 
-    judgement: KeyPlan
+    key_plan: KeyPlan
     sides: Mapping[str, pa.Table]
     store: Store
 
     @property
     def job(self) -> Job:
         """What the load is about."""
-        return self.judgement.job
+        return self.key_plan.job
 
     def put(self, table: TableKey, role: str, group: int = 0) -> pa.Table:
         """Incoming rows under one kind of key, named as the table names its columns; none when nothing asks for them."""
         side = KeySide("put", table, role, group)
         if side.name not in self.sides:
-            return self._name_columns(side, self.judgement.schema(side).empty_table())
+            return self._name_columns(side, self.key_plan.schema(side).empty_table())
         return self._name_columns(side, self.sides[side.name])
 
     def held(self, table: TableKey, role: str, group: int = 0) -> pa.Table | None:
@@ -79,9 +79,9 @@ class Bucket:
     def _look_up(
         self, table: TableKey, name: str, values: pa.Array, columns: Sequence[str]
     ) -> pa.Table:
-        if not self.judgement.held.get(table):
+        if not self.key_plan.held.get(table):
             return self._nothing(table, columns)
-        opened = self.store.tables.open(self.judgement.pins[table])
+        opened = self.store.tables.open(self.key_plan.pins[table])
         return opened.lookup(name, values, list(columns))
 
     def _nothing(self, table: TableKey, columns: Sequence[str]) -> pa.Table:
@@ -92,9 +92,9 @@ class Bucket:
         brought = self.held(table, ID)
         if brought is not None:
             return brought.filter(pc.is_in(brought["id"], value_set=ids))
-        if not self.judgement.held.get(table):
+        if not self.key_plan.held.get(table):
             return pa.table({"id": ids.slice(0, 0), ROW_ID: _NO_NUMBERS, ROW_ADDRESS: _NO_NUMBERS})
-        opened = self.store.tables.open(self.judgement.pins[table])
+        opened = self.store.tables.open(self.key_plan.pins[table])
         return opened.lookup("id", ids, ("id",), row_id=True, row_address=True)
 
 

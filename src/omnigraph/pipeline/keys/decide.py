@@ -19,10 +19,10 @@ from omnigraph.errors import Problem
 from omnigraph.ids import TableKey
 from omnigraph.limits import PROBLEMS_SHOWN_MAX
 from omnigraph.pipeline.checks import Job, change_of, make_finding
-from omnigraph.pipeline.findings import TWINS
+from omnigraph.pipeline.findings import DUPLICATES
 from omnigraph.pipeline.input.intake import find_duplicates, has_duplicates, keep_last
 from omnigraph.pipeline.input.read import POSITION, with_ids
-from omnigraph.pipeline.input.splits import HeldSplit, Split, splits_of
+from omnigraph.pipeline.input.splits import CommittedSplit, Split, splits_of
 from omnigraph.pipeline.keys.bucket import Bucket
 from omnigraph.pipeline.keys.extract import Keys
 from omnigraph.pipeline.keys.plan import ID, UNIQUE, KeyPlan
@@ -45,14 +45,16 @@ STRICT, TUPLES, ENDS, STRANDED, COUNTS = 1, 2, 3, 4, 5
 """Where rules stand in reports, after those about single values."""
 
 
-def decide_step(judgement: KeyPlan, splits: Sequence[Split], held: Sequence[HeldSplit]) -> Shuffle:
+def decide_step(
+    key_plan: KeyPlan, splits: Sequence[Split], held: Sequence[CommittedSplit]
+) -> Shuffle:
     """Bring keys together and decide."""
     return Shuffle(
         name="decide",
         splits=(*splits, *held),
-        keys=Keys(judgement),
-        sides=judgement.schemas,
-        decide=Decide(judgement),
+        keys=Keys(key_plan),
+        sides=key_plan.schemas,
+        decide=Decide(key_plan),
         out=ANSWERS,
     )
 
@@ -61,14 +63,14 @@ def decide_step(judgement: KeyPlan, splits: Sequence[Split], held: Sequence[Held
 class Decide:
     """Decides about every key of one bucket."""
 
-    judgement: KeyPlan
+    key_plan: KeyPlan
 
     def __call__(self, sides: Mapping[str, pa.Table]) -> Iterator[pa.Table]:
-        bucket = Bucket(self.judgement, sides, self.judgement.job.store())
+        bucket = Bucket(self.key_plan, sides, self.key_plan.job.store())
         answers: list[Message] = []
-        if self.judgement.identifies:
+        if self.key_plan.identifies:
             answers += resolve_ids(bucket)
-        if self.judgement.judges:
+        if self.key_plan.judges:
             answers += _check_rules(bucket)
         yield encode(answers)
 
@@ -78,7 +80,7 @@ class Decide:
 
 def resolve_ids(bucket: Bucket) -> Iterator[Message]:
     """Tell ids that are there twice, those that lose, and rows that replace others."""
-    for table in bucket.judgement.meeting:
+    for table in bucket.key_plan.meeting:
         type_ = bucket.job.type(table)
         rows = bucket.put(table, ID)
         if not rows.num_rows:
@@ -88,18 +90,18 @@ def resolve_ids(bucket: Bucket) -> Iterator[Message]:
                 yield _find_duplicates(bucket, type_, rows)
                 continue
             positions = _find_superseded(rows)
-            yield from _pieces(bucket, PieceKind.LOSERS, table, pa.table({POSITION: positions}))
+            yield from _pieces(bucket, PieceKind.SUPERSEDED, table, pa.table({POSITION: positions}))
             rows = rows.filter(pc.invert(pc.is_in(rows[POSITION], value_set=positions)))
-        if not bucket.judgement.replaces:
+        if not bucket.key_plan.replaces:
             yield from _find_existing(bucket, type_, rows)
 
 
 def _find_duplicates(bucket: Bucket, type_: TableType, rows: pa.Table) -> Found:
-    twins = find_duplicates(column(rows, "id"), column(rows, POSITION))
-    shown = twins.slice(0, PROBLEMS_SHOWN_MAX).to_pylist()
+    duplicates = find_duplicates(column(rows, "id"), column(rows, POSITION))
+    shown = duplicates.slice(0, PROBLEMS_SHOWN_MAX).to_pylist()
     return Found(
         phase=Phase.IDS,
-        order=(bucket.job.rank(type_.table_key), TWINS),
+        order=(bucket.job.rank(type_.table_key), DUPLICATES),
         problems=tuple(
             Placed(
                 problem=Problem(rule="", message="", table_key=type_.table_key, row_id=one["id"]),
@@ -108,7 +110,7 @@ def _find_duplicates(bucket: Bucket, type_: TableType, rows: pa.Table) -> Found:
             )
             for one in shown
         ),
-        total=twins.num_rows,
+        total=duplicates.num_rows,
     )
 
 
@@ -155,16 +157,16 @@ def _pieces(bucket: Bucket, kind: PieceKind, table: TableKey, rows: pa.Table) ->
 
 
 def _check_rules(bucket: Bucket) -> Iterator[Message]:
-    nodes = {node.table_key: _ids_change(bucket, node) for node in bucket.judgement.nodes()}
-    for table in bucket.judgement.tables:
+    nodes = {node.table_key: _ids_change(bucket, node) for node in bucket.key_plan.nodes()}
+    for table in bucket.key_plan.tables:
         yield from _unique(bucket, bucket.job.type(table))
-    for edge in bucket.judgement.edges():
-        if edge.table_key not in bucket.judgement.sure:
+    for edge in bucket.key_plan.edges():
+        if edge.table_key not in bucket.key_plan.sure:
             yield from _ends(bucket, edge, nodes)
         if not edge.cardinality.is_free:
             yield from _check_cardinality(bucket, edge, nodes)
-    if bucket.judgement.replaces:
-        for node in bucket.judgement.nodes():
+    if bucket.key_plan.replaces:
+        for node in bucket.key_plan.nodes():
             yield from _check_stranded_edges(bucket, node, nodes)
 
 
@@ -243,7 +245,7 @@ def _check_stranded_edges(
     bucket: Bucket, node: NodeType, nodes: Mapping[TableKey, TableChange]
 ) -> Iterator[Found]:
     for place, (edge, side) in enumerate(list_incident_sides(node, bucket.job.catalog)):
-        if edge.table_key not in bucket.judgement.rows:
+        if edge.table_key not in bucket.key_plan.rows:
             found = orphans(nodes[node.table_key], edge, side, _final(bucket, nodes))
             if found:
                 order = (STRANDED, bucket.job.rank(node.table_key), place)

@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 from omnigraph.catalog.model import TableType
 from omnigraph.commit.changes import column
 from omnigraph.pipeline.input.read import positions_in, split_rows, without
-from omnigraph.pipeline.input.splits import HeldSplit, Split
+from omnigraph.pipeline.input.splits import CommittedSplit, Split
 from omnigraph.pipeline.keys.plan import FORMER, ID, UNIQUE, KeyPlan, KeySide, tuple_keys
 from omnigraph.pipeline.runner import KEY
 from omnigraph.storage.lance.table import ROW_ADDRESS
@@ -20,46 +20,46 @@ from omnigraph.values import dataclass
 class Keys:
     """Reads the narrow columns of a split and hands them out under their keys."""
 
-    judgement: KeyPlan
+    key_plan: KeyPlan
 
-    def __call__(self, split: Split | HeldSplit) -> Iterator[tuple[str, pa.Table]]:
-        store = self.judgement.job.store()
+    def __call__(self, split: Split | CommittedSplit) -> Iterator[tuple[str, pa.Table]]:
+        store = self.key_plan.job.store()
         rows = (
             self._extract_incoming(split, store)
             if isinstance(split, Split)
             else self._extract_committed(split, store)
         )
         for side, table in rows:
-            keyed = _key_rows(side, self.judgement.job.type(side.table_key), table)
-            schema = self.judgement.schemas[side.name]
+            keyed = _key_rows(side, self.key_plan.job.type(side.table_key), table)
+            schema = self.key_plan.schemas[side.name]
             yield side.name, keyed.select(schema.names).cast(schema)
 
     def _extract_incoming(self, split: Split, store: Store) -> Iterator[tuple[KeySide, pa.Table]]:
         assert split.table_key is not None, "rows that are told apart have a type"
         table = split.table_key
-        type_ = self.judgement.job.type(table)
-        sides = [side for side in self.judgement.put if side.table_key == table]
+        type_ = self.key_plan.job.type(table)
+        sides = [side for side in self.key_plan.put if side.table_key == table]
         rows = split_rows(split, type_, _list_columns(sides, type_), store)
-        rows = without(rows, self.judgement.losers.get((table, split.number), ()), store)
+        rows = without(rows, self.key_plan.superseded.get((table, split.number), ()), store)
         for side in sides:
             yield side, rows
 
     def _extract_committed(
-        self, split: HeldSplit, store: Store
+        self, split: CommittedSplit, store: Store
     ) -> Iterator[tuple[KeySide, pa.Table]]:
-        judgement = self.judgement
-        type_ = judgement.job.type(split.table_key)
-        sides = [side for side in judgement.gathered if side.table_key == split.table_key]
+        key_plan = self.key_plan
+        type_ = key_plan.job.type(split.table_key)
+        sides = [side for side in key_plan.gathered if side.table_key == split.table_key]
         pieces = [
             piece
             for fragment in split.fragments
-            for piece in judgement.replaced.get((split.table_key, fragment), ())
+            for piece in key_plan.replaced.get((split.table_key, fragment), ())
         ]
         rows = store.tables.open(split.at).read(
             ["id", *_list_columns(sides, type_)],
             fragments=split.fragments,
-            row_id=judgement.identifies,
-            row_address=judgement.identifies or bool(pieces),
+            row_id=key_plan.identifies,
+            row_address=key_plan.identifies or bool(pieces),
         )
         gone = rows.slice(0, 0)
         kept = rows

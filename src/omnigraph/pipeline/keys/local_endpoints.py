@@ -13,7 +13,7 @@ from omnigraph.commit.changes import column
 from omnigraph.commit.constraints.endpoints import SIDES
 from omnigraph.errors import OmniError
 from omnigraph.ids import TableKey, node_key
-from omnigraph.limits import HELD_IDS_ROWS
+from omnigraph.limits import CACHED_IDS_ROWS
 from omnigraph.pipeline.checks import Job
 from omnigraph.pipeline.input.read import split_rows
 from omnigraph.pipeline.input.splits import InMemory, RowGroups, Spilled, Split
@@ -77,29 +77,29 @@ def _unsliced(splits: Sequence[Split]) -> Iterator[Split]:
 
 def _are_few(nodes: int, edges: int) -> bool:
     """Whether nodes are few enough for every task, and not so many that to bring them costs more than to send edges."""
-    return nodes <= min(HELD_IDS_ROWS, 2 * edges)
+    return nodes <= min(CACHED_IDS_ROWS, 2 * edges)
 
 
-def choose_local_endpoint_tables(judgement: KeyPlan) -> list[EdgeType]:
+def choose_local_endpoint_tables(key_plan: KeyPlan) -> list[EdgeType]:
     """The edge types whose nodes are few enough for every task, and not so many that to bring them costs more."""
     return [
         edge
-        for edge in judgement.edges()
-        if judgement.rows[edge.table_key]
-        and not any(judgement.is_looked_up(table) for table in node_tables(edge))
-        and _are_few(_ids(judgement, edge), judgement.rows[edge.table_key])
+        for edge in key_plan.edges()
+        if key_plan.rows[edge.table_key]
+        and not any(key_plan.is_looked_up(table) for table in node_tables(edge))
+        and _are_few(_ids(key_plan, edge), key_plan.rows[edge.table_key])
     ]
 
 
-def _ids(judgement: KeyPlan, edge: EdgeType) -> int:
+def _ids(key_plan: KeyPlan, edge: EdgeType) -> int:
     """How many ids the nodes of an edge type have, at most."""
     return sum(
-        judgement.rows.get(table, 0) + judgement.held.get(table, 0) for table in node_tables(edge)
+        key_plan.rows.get(table, 0) + key_plan.held.get(table, 0) for table in node_tables(edge)
     )
 
 
 def local_endpoints_step(
-    judgement: KeyPlan, splits: Sequence[Split], edges: Collection[EdgeType]
+    key_plan: KeyPlan, splits: Sequence[Split], edges: Collection[EdgeType]
 ) -> Each:
     """Look at the ends of edges; of those that are not all there the tables are told, for the rules to say more."""
     wanted = {edge.table_key for edge in edges}
@@ -107,7 +107,7 @@ def local_endpoints_step(
     ids = {
         table: NodeIds(
             tuple(split for split in splits if split.table_key == table),
-            judgement.stays(table),
+            key_plan.stays(table),
         )
         for table in nodes
     }
@@ -115,7 +115,7 @@ def local_endpoints_step(
     return Each(
         name="ends",
         splits=own,
-        run=LocalEndpoints(judgement.job, ids, frozenset(wanted)),
+        run=LocalEndpoints(key_plan.job, ids, frozenset(wanted)),
         out=ANSWERS,
         weigh=attrgetter("bytes"),
     )

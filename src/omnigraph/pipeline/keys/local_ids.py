@@ -6,8 +6,8 @@ from dataclasses import replace
 import pyarrow as pa
 
 from omnigraph.ids import TableKey
-from omnigraph.limits import HELD_IDS_ROWS, HELD_SPLIT_ROWS
-from omnigraph.pipeline.input.splits import HeldSplit, Split, cut_table
+from omnigraph.limits import CACHED_IDS_ROWS, COMMITTED_SPLIT_ROWS
+from omnigraph.pipeline.input.splits import CommittedSplit, Split, cut_table
 from omnigraph.pipeline.keys.bucket import Bucket
 from omnigraph.pipeline.keys.decide import resolve_ids
 from omnigraph.pipeline.keys.extract import Keys
@@ -26,39 +26,39 @@ class LocalIdSplit:
     splits: tuple[Split, ...]
 
 
-def choose_local_id_tables(judgement: KeyPlan) -> list[TableKey]:
+def choose_local_id_tables(key_plan: KeyPlan) -> list[TableKey]:
     """The tables whose ids one task can hold, those that come and those that are there."""
     return [
         table
-        for table in judgement.meeting
-        if judgement.rows[table] <= HELD_IDS_ROWS
-        and (judgement.is_looked_up(table) or judgement.held.get(table, 0) <= HELD_IDS_ROWS)
+        for table in key_plan.meeting
+        if key_plan.rows[table] <= CACHED_IDS_ROWS
+        and (key_plan.is_looked_up(table) or key_plan.held.get(table, 0) <= CACHED_IDS_ROWS)
     ]
 
 
 def local_ids_step(
-    judgement: KeyPlan, splits: Sequence[Split], tables: Collection[TableKey]
+    key_plan: KeyPlan, splits: Sequence[Split], tables: Collection[TableKey]
 ) -> Each:
     """Settle the ids of tables: who loses, who replaces whom, and what must not be there."""
     groups: list[LocalIdSplit] = []
     for table in tables:
         own = tuple(split for split in splits if split.table_key == table)
         # Ids that are in one split only can be settled there; others wait for one another.
-        runs = [(split,) for split in own] if table in judgement.distinct else [own]
+        runs = [(split,) for split in own] if table in key_plan.distinct else [own]
         groups += (LocalIdSplit(table_key=table, splits=run) for run in runs)
-    return Each(name="meet", splits=groups, run=LocalIds(judgement), out=ANSWERS)
+    return Each(name="meet", splits=groups, run=LocalIds(key_plan), out=ANSWERS)
 
 
 @dataclass(frozen=True, slots=True)
 class LocalIds:
     """Settles the ids of some splits of one table."""
 
-    judgement: KeyPlan
+    key_plan: KeyPlan
 
     def __call__(self, split: LocalIdSplit) -> Iterator[pa.Table]:
         table = split.table_key
         alone = replace(
-            self.judgement, rows={table: self.judgement.rows[table]}, identifies=True, judges=False
+            self.key_plan, rows={table: self.key_plan.rows[table]}, identifies=True, judges=False
         )
         job = alone.job
         store = job.store()
@@ -70,15 +70,15 @@ class LocalIds:
         yield encode(resolve_ids(Bucket(alone, sides, store)))
 
 
-def _read_committed(judgement: KeyPlan, table: TableKey, store: Store) -> pa.Table:
-    at = judgement.pins[table]
-    cut = cut_table(table, at, store.tables.open(at).fragments(), HELD_SPLIT_ROWS)
-    return _rows(judgement, tuple(cut), "held", table)
+def _read_committed(key_plan: KeyPlan, table: TableKey, store: Store) -> pa.Table:
+    at = key_plan.pins[table]
+    cut = cut_table(table, at, store.tables.open(at).fragments(), COMMITTED_SPLIT_ROWS)
+    return _rows(key_plan, tuple(cut), "held", table)
 
 
 def _rows(
-    judgement: KeyPlan, splits: Sequence[Split | HeldSplit], origin: str, table: TableKey
+    key_plan: KeyPlan, splits: Sequence[Split | CommittedSplit], origin: str, table: TableKey
 ) -> pa.Table:
-    side, keys = KeySide(origin, table, ID), Keys(judgement)
+    side, keys = KeySide(origin, table, ID), Keys(key_plan)
     parts = [rows for split in splits for name, rows in keys(split) if name == side.name]
-    return pa.concat_tables([judgement.schema(side).empty_table(), *parts])
+    return pa.concat_tables([key_plan.schema(side).empty_table(), *parts])

@@ -59,7 +59,7 @@ class KeyPlan:
     held: Mapping[TableKey, int]
     identifies: bool
     judges: bool
-    losers: Mapping[tuple[TableKey, int], tuple[Piece, ...]] = field(default_factory=dict)
+    superseded: Mapping[tuple[TableKey, int], tuple[Piece, ...]] = field(default_factory=dict)
     replaced: Mapping[tuple[TableKey, int], tuple[Piece, ...]] = field(default_factory=dict)
     sure: frozenset[TableKey] = frozenset()
     distinct: frozenset[TableKey] = frozenset()

@@ -28,7 +28,7 @@ from omnigraph.storage.layout import REFS, TREE, Root, branch_path
 from omnigraph.storage.objects.faults import Doing, StorageKind
 from omnigraph.storage.objects.protocol import Objects
 from omnigraph.storage.tables import TableAt
-from omnigraph.storage.values import MAIN_LINE, BranchRef, Incarnation
+from omnigraph.storage.values import MAIN_INCARNATION, BranchRef, Incarnation
 
 _R = TypeVar("_R")
 _NAME: Final = re.compile(r"[\w.-]+(?:/[\w.-]+)*")
@@ -136,7 +136,7 @@ def _decode_ref(branch: str, facts: Mapping[str, Any]) -> BranchRef:
 def incarnation(datasets: Datasets, objects: Objects, path: str, branch: str | None) -> Incarnation:
     """Read which life of a branch name this is; the main line has only one."""
     if branch is None:
-        return MAIN_LINE
+        return MAIN_INCARNATION
     found = ref(datasets, objects, path, branch)
     if found is None:
         raise TableNotFound(str(datasets.place(path, branch)), "branch")

@@ -8,7 +8,7 @@ from lance.optimize import Compaction
 from omnigraph.storage.lance.digests import Digests
 from omnigraph.storage.lance.fragments import fragment_infos, fragment_rows
 from omnigraph.storage.lance.index import losing, segment_fragments
-from omnigraph.storage.lance.index_tasks import Hand, RewriteWork, run_here
+from omnigraph.storage.lance.index_tasks import RewriteWork, Worker, run_here
 from omnigraph.values import dataclass
 
 
@@ -24,7 +24,7 @@ class Rewritten:
 
 
 def compact(
-    dataset: LanceDataset, rows_max: int | None = None, hand: Hand | None = None
+    dataset: LanceDataset, rows_max: int | None = None, worker: Worker | None = None
 ) -> Rewritten | None:
     """Rewrite small and holey fragments; None when there is nothing to gain.
 
@@ -38,7 +38,7 @@ def compact(
     )
     if not plan.tasks:
         return None
-    made = (hand or run_here(dataset))([RewriteWork(task) for task in plan.tasks])
+    made = (worker or run_here(dataset))([RewriteWork(task) for task in plan.tasks])
     done = [one.result for one in made]
     groups = [LanceOperation.RewriteGroup(r.original_fragments, r.new_fragments) for r in done]
     old = {fragment.id for r in done for fragment in r.original_fragments}

@@ -18,7 +18,7 @@ from omnigraph.storage.objects.faults import Doing
 from omnigraph.storage.objects.protocol import Objects
 from omnigraph.storage.tables import FragmentInfo, Offsets, TableAt
 
-HeldDeletions: TypeAlias = Recent[str, Offsets]
+CachedDeletions: TypeAlias = Recent[str, Offsets]
 """The contents of deletion files by name; every one has a name of its own, whichever lines of a table have it."""
 
 ReadableDeletions: TypeAlias = Recent[str, bool]
@@ -40,7 +40,7 @@ class DeletionReads:
         dataset: LanceDataset,
         place: Place,
         objects: Objects,
-        held: HeldDeletions,
+        held: CachedDeletions,
         readable: ReadableDeletions,
     ) -> None:
         self._at = at

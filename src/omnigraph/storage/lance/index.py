@@ -11,7 +11,7 @@ from lance.dataset import Index
 from omnigraph.limits import INDEX_SEGMENTS_MAX
 from omnigraph.storage.lance.digests import Digests
 from omnigraph.storage.lance.fragments import fragment_ids, rows_of
-from omnigraph.storage.lance.index_tasks import BTREE, TEXT, Hand, SegmentWork
+from omnigraph.storage.lance.index_tasks import BTREE, TEXT, SegmentWork, Worker
 from omnigraph.storage.lance.text import ANALYZER
 from omnigraph.storage.tables import IndexInfo, IndexKind, IndexSpec
 from omnigraph.values import dataclass
@@ -76,7 +76,7 @@ def build(
     dataset: LanceDataset,
     infos: Sequence[IndexInfo],
     specs: Sequence[IndexSpec],
-    hand: Hand,
+    worker: Worker,
     parts_max: int = 1,
 ) -> Segments:
     """Write the segments that the specs miss, each in at most so many parts; nothing is committed."""
@@ -94,7 +94,7 @@ def build(
             removed += [_reference(name, uuid) for uuid in dead]
             live = len(known.segments) - len(dead) if known else 0
             rooms[name] = INDEX_SEGMENTS_MAX - live
-    made = hand(work)
+    made = worker(work)
     return Segments(
         _join_segments(dataset, work, [one.result for one in made], rooms),
         tuple(removed),

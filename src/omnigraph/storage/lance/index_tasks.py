@@ -13,7 +13,7 @@ from lance.dataset import Index
 from omnigraph.storage.lance.digests import Digests, data_files, digest_new_files, index_files
 from omnigraph.storage.lance.faults import Place
 from omnigraph.storage.lance.unofficial import btrees
-from omnigraph.storage.tables import Chore, Hands, TableAt
+from omnigraph.storage.tables import MaintenanceTask, TableAt, Workers
 from omnigraph.values import dataclass
 
 TEXT: Final = "INVERTED"
@@ -53,7 +53,7 @@ class Made:
 
 
 Work = SegmentWork | RewriteWork
-Hand = Callable[[Sequence[Work]], list[Made]]
+Worker = Callable[[Sequence[Work]], list[Made]]
 """Does work of one table version somewhere and brings what Lance made of it, in order."""
 
 
@@ -89,23 +89,23 @@ def _train_index(dataset: LanceDataset, work: SegmentWork, fragments: Sequence[i
     )
 
 
-def run_here(dataset: LanceDataset) -> Hand:
+def run_here(dataset: LanceDataset) -> Worker:
     """Do everything in this process, one after the other."""
     return lambda work: [Made(do(dataset, one)) for one in work]
 
 
-def run_elsewhere(at: TableAt, hands: Hands) -> Hand:
+def run_elsewhere(at: TableAt, workers: Workers) -> Worker:
     """Let others do it: work travels as chores, and what came of it travels back."""
 
-    def hand(work: Sequence[Work]) -> list[Made]:
-        receipts = hands.do([Chore(at, pickle.dumps(one), one.weight) for one in work])
+    def worker(work: Sequence[Work]) -> list[Made]:
+        receipts = workers.do([MaintenanceTask(at, pickle.dumps(one), one.weight) for one in work])
         return [pickle.loads(one) for one in receipts]
 
-    return hand
+    return worker
 
 
-def run_task(dataset: LanceDataset, chore: Chore, place: Place) -> bytes:
+def run_task(dataset: LanceDataset, task: MaintenanceTask, place: Place) -> bytes:
     """Do a chore that arrived, and spell what came of it."""
-    result = do(dataset, pickle.loads(chore.work))
+    result = do(dataset, pickle.loads(task.work))
     files = index_files([result]) if isinstance(result, Index) else data_files(result.new_fragments)
     return pickle.dumps(Made(result, digest_new_files(place, files)))

@@ -50,7 +50,7 @@ class LanceRows:
         self._key = key
         self._images: Recent[_ImageKey, Image] = Recent(IMAGES_MAX)
         self._guards: Recent[_ImageKey, tuple[str, RowPlace]] = Recent(IMAGES_MAX)
-        self._lives: dict[str, Incarnation] = {}
+        self._table_history: dict[str, Incarnation] = {}
         self._at_home: set[str] = set()
 
     # ---- the table
@@ -94,11 +94,11 @@ class LanceRows:
     def incarnation(self, branch: str | None) -> Incarnation:
         """Read which life of the branch name this is; one small read, none for main."""
         life = branches.incarnation(self._datasets, self._objects, self._path, branch)
-        if branch is not None and self._lives.get(branch, life) != life:
+        if branch is not None and self._table_history.get(branch, life) != life:
             # What was opened under the same name and version belongs to another branch.
             self._datasets.forget(self._path, branch)
         if branch is not None:
-            self._lives[branch] = life
+            self._table_history[branch] = life
         return life
 
     # ---- rows
@@ -272,7 +272,7 @@ class LanceRows:
 
     def _carry(self, branch: str | None, before: Version, after: Version) -> None:
         """Keep the image of a version whose rows the next one repeats."""
-        life = self._lives.get(branch, ()) if branch is not None else ()
+        life = self._table_history.get(branch, ()) if branch is not None else ()
         held = self._images.get((branch, before, life))
         if held is not None and after == before + 1:
             self._hold(row_images.move_image(held, after))

@@ -23,7 +23,7 @@ from omnigraph.storage.lance.table import ROW_ADDRESS, LanceTable
 from omnigraph.storage.lance.unofficial.sequences import versions_of
 from omnigraph.storage.lance.unofficial.shared_deletions import Like, share_deletions
 from omnigraph.storage.objects.faults import Doing
-from omnigraph.storage.tables import Data, Heirs, Marked, Written
+from omnigraph.storage.tables import Data, Marked, Successors, Written
 from omnigraph.values import dataclass
 
 STORAGE_VERSION: Final = "2.2"
@@ -126,7 +126,11 @@ def update(base: Base, parts: Sequence[Written], addresses: pa.Array) -> Change:
 
 
 def takeover(
-    base: Base, parts: Sequence[Written], heirs: Heirs, addresses: pa.Array, like: Like | None
+    base: Base,
+    parts: Sequence[Written],
+    successors: Successors,
+    addresses: pa.Array,
+    like: Like | None,
 ) -> Change:
     """Describe an update whose rows an append brought already: they take over row ids and births of rows that go.
 
@@ -135,10 +139,10 @@ def takeover(
     """
     doomed = np.unique(addresses.to_numpy(zero_copy_only=False))
     updated, gone = _without(base, doomed, like)
-    taken = _inherit_versions(base, _fragments(parts), heirs)
+    taken = _inherit_versions(base, _fragments(parts), successors)
     return replace(
         _update(base, [], [*updated, *taken], gone, len(doomed)),
-        added=heirs.count - heirs.row_ids.null_count,
+        added=successors.count - successors.row_ids.null_count,
     )
 
 
@@ -254,14 +258,14 @@ def _keep_row_ids(fragments: Sequence[FragmentMetadata], row_ids: pa.Array) -> N
 
 
 def _inherit_versions(
-    base: Base, parts: Sequence[FragmentMetadata], heirs: Heirs
+    base: Base, parts: Sequence[FragmentMetadata], successors: Successors
 ) -> list[FragmentMetadata]:
     """The fragments of an append as they are to be: rows as old as those whose place they take, written just now."""
     named = _find_by_files(base, {part.files[0]._path for part in parts})
     start, found = 0, []
     for part in parts:
         landed = named[part.files[0]._path]
-        _bequeath(landed, heirs.slice(start, part.physical_rows), base.dataset.version)
+        _bequeath(landed, successors.slice(start, part.physical_rows), base.dataset.version)
         found.append(landed)
         start += part.physical_rows
     return found
@@ -280,13 +284,13 @@ def _find_by_files(base: Base, files: set[str]) -> dict[str, FragmentMetadata]:
     return found
 
 
-def _bequeath(fragment: FragmentMetadata, heirs: Heirs, appended: int) -> None:
+def _bequeath(fragment: FragmentMetadata, successors: Successors, appended: int) -> None:
     """Give the rows of a fragment what they inherit; rows that inherit nothing stay as the append made them."""
     assert fragment.row_id_meta is not None, "a commit numbers every row"
     given = RowIdSequence.from_inline_metadata(fragment.row_id_meta).to_pyarrow()
-    row_ids = pc.coalesce(heirs.row_ids, given)
-    births = pc.fill_null(heirs.births, pa.scalar(appended, pa.uint64()))
-    written = np.where(heirs.row_ids.is_valid(), appended + 1, appended).astype(np.uint64)
+    row_ids = pc.coalesce(successors.row_ids, given)
+    births = pc.fill_null(successors.births, pa.scalar(appended, pa.uint64()))
+    written = np.where(successors.row_ids.is_valid(), appended + 1, appended).astype(np.uint64)
     fragment.row_id_meta = RowIdSequence(row_ids).to_inline_metadata()
     fragment.created_at_version_meta = versions_of(births.to_numpy())
     fragment.last_updated_at_version_meta = versions_of(written)

@@ -13,7 +13,7 @@ from lance.dataset import Transaction
 from omnigraph.errors import HeadMoved
 from omnigraph.ids import OperationId, Version
 from omnigraph.limits import (
-    DELETIONS_HELD_MAX,
+    DELETIONS_CACHED_MAX,
     SPAN_ROWS_DISTANT_MAX,
     SPAN_ROWS_MAX,
     TABLE_HANDLES_MAX,
@@ -22,7 +22,7 @@ from omnigraph.storage.counters import Cost, record
 from omnigraph.storage.lance import branches, columns, commit, index, index_tasks, reclaim, stage
 from omnigraph.storage.lance.compact import compact, releasable
 from omnigraph.storage.lance.datasets import Datasets
-from omnigraph.storage.lance.deletion_reads import DeletionReads, HeldDeletions, ReadableDeletions
+from omnigraph.storage.lance.deletion_reads import CachedDeletions, DeletionReads, ReadableDeletions
 from omnigraph.storage.lance.deletions import needed_files
 from omnigraph.storage.lance.digests import (
     Digests,
@@ -41,23 +41,23 @@ from omnigraph.storage.lru import Recent
 from omnigraph.storage.objects.faults import Doing
 from omnigraph.storage.objects.protocol import Objects
 from omnigraph.storage.tables import (
-    Chore,
     ColumnChange,
     CommitLock,
     Data,
-    Hands,
-    Heirs,
     IndexInfo,
     IndexKind,
     IndexSpec,
     Landed,
+    MaintenanceTask,
     Marked,
     Reclaimed,
     Staged,
     StagedKind,
+    Successors,
     TableAt,
     TransactionInfo,
     VersionInfo,
+    Workers,
     Written,
 )
 from omnigraph.storage.values import BranchRef
@@ -70,8 +70,8 @@ class LanceTables:
         self._datasets = datasets
         self._objects = objects
         self._opened: Recent[TableAt, LanceTable] = Recent(TABLE_HANDLES_MAX)
-        self._deletions: HeldDeletions = Recent(DELETIONS_HELD_MAX)
-        self._readable: ReadableDeletions = Recent(DELETIONS_HELD_MAX)
+        self._deletions: CachedDeletions = Recent(DELETIONS_CACHED_MAX)
+        self._readable: ReadableDeletions = Recent(DELETIONS_CACHED_MAX)
         self._damaged = DamagedSegments()
 
     # ---- whole tables
@@ -204,14 +204,14 @@ class LanceTables:
         self,
         at: TableAt,
         written: Written,
-        heirs: Heirs,
+        successors: Successors,
         addresses: pa.Array,
         *,
         like: TableAt | None = None,
     ) -> Staged:
         """Describe a commit in which rows at these addresses go, and rows of the append before it become their heirs."""
         other = None if like is None else Like(self._datasets.at(like), self.open(like))
-        change = stage.takeover(self._base(at), [written], heirs, addresses, other)
+        change = stage.takeover(self._base(at), [written], successors, addresses, other)
         record(Cost.STAGE_MERGE)
         record(Cost.STAGE_MERGE_ROWS, change.added)
         return self._staged(at, StagedKind.MERGE, change)
@@ -289,16 +289,16 @@ class LanceTables:
             return digest_file(root.at(path))
 
     def stage_indices(
-        self, at: TableAt, specs: Sequence[IndexSpec], hands: Hands | None = None
+        self, at: TableAt, specs: Sequence[IndexSpec], workers: Workers | None = None
     ) -> Staged | None:
         """Stage one commit that builds all of them; None when there is nothing to build."""
         with self._writing(at):
-            parts_max = 1 if hands is None else hands.count
+            parts_max = 1 if workers is None else workers.count
             segments = index.build(
                 self._datasets.at(at),
                 self.open(at).indices(),
                 specs,
-                self._hand(at, hands),
+                self._worker(at, workers),
                 parts_max,
             )
         if not segments.added:
@@ -321,11 +321,11 @@ class LanceTables:
         return self._staged(at, StagedKind.INDICES, stage.Change(operation=operation))
 
     def stage_compaction(
-        self, at: TableAt, rows_max: int | None = None, hands: Hands | None = None
+        self, at: TableAt, rows_max: int | None = None, workers: Workers | None = None
     ) -> Staged | None:
         """Stage a rewrite of small and holey fragments; None when there is nothing to gain."""
         with self._writing(at):
-            rewritten = compact(self._datasets.at(at), rows_max, self._hand(at, hands))
+            rewritten = compact(self._datasets.at(at), rows_max, self._worker(at, workers))
         if rewritten is None:
             return None
         record(Cost.STAGE_COMPACTION)
@@ -338,17 +338,17 @@ class LanceTables:
             uncovered=rewritten.uncovered,
         )
 
-    def do(self, chore: Chore) -> bytes:
+    def do(self, task: MaintenanceTask) -> bytes:
         """Do a chore that a `stage_` call elsewhere cut."""
-        with self._writing(chore.at):
-            place = self._datasets.place(chore.at.path, chore.at.branch, chore.at.version)
-            return index_tasks.run_task(self._datasets.at(chore.at), chore, place)
+        with self._writing(task.at):
+            place = self._datasets.place(task.at.path, task.at.branch, task.at.version)
+            return index_tasks.run_task(self._datasets.at(task.at), task, place)
 
-    def _hand(self, at: TableAt, hands: Hands | None) -> index_tasks.Hand:
+    def _worker(self, at: TableAt, workers: Workers | None) -> index_tasks.Worker:
         return (
             index_tasks.run_here(self._datasets.at(at))
-            if hands is None
-            else index_tasks.run_elsewhere(at, hands)
+            if workers is None
+            else index_tasks.run_elsewhere(at, workers)
         )
 
     def stage_columns(self, at: TableAt, changes: Sequence[ColumnChange]) -> Staged:

@@ -24,7 +24,7 @@ from omnigraph.surfaces.cli.address import (
 )
 from omnigraph.surfaces.cli.formats import Format, render
 from omnigraph.surfaces.cli.output import note, say, say_json, say_lines
-from omnigraph.surfaces.cli.workers import Hands, choose_workers
+from omnigraph.surfaces.cli.workers import Engine, choose_workers
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -93,8 +93,8 @@ def load(
         bool, typer.Option("--allow-empty", help="Let overwrite replace by nothing.")
     ] = False,
     engine: Annotated[
-        Hands, typer.Option("--engine", help="Who does it; auto is Spark for large inputs.")
-    ] = Hands.AUTO,
+        Engine, typer.Option("--engine", help="Who does it; auto is Spark for large inputs.")
+    ] = Engine.AUTO,
     spark_master: Annotated[
         str | None, typer.Option("--spark-master", help="Where Spark runs; else on this machine.")
     ] = None,

@@ -8,7 +8,7 @@ from typing import Any
 import typer
 
 
-class Hands(StrEnum):
+class Engine(StrEnum):
     """The choice a user has."""
 
     AUTO = "auto"
@@ -16,19 +16,19 @@ class Hands(StrEnum):
     SPARK = "spark"
 
 
-def choose_workers(engine: Hands, master: str | None, conf: Sequence[str]) -> Any:
+def choose_workers(engine: Engine, master: str | None, conf: Sequence[str]) -> Any:
     """What `spark=` is given: a session only when one was described."""
-    if engine is Hands.LOCAL and (master or conf):
+    if engine is Engine.LOCAL and (master or conf):
         raise typer.BadParameter("--spark-master and --spark-conf say nothing to --engine local")
     match engine:
-        case Hands.LOCAL:
+        case Engine.LOCAL:
             return False
-        case Hands.AUTO | Hands.SPARK if master or conf:
+        case Engine.AUTO | Engine.SPARK if master or conf:
             # Spark is an extra and slow to load: only who asks for it pays for it.
             return import_module("omnigraph.spark").session(master, **_settings(conf))
-        case Hands.SPARK:
+        case Engine.SPARK:
             return True
-        case Hands.AUTO:
+        case Engine.AUTO:
             return "auto"
 
 

@@ -175,9 +175,9 @@ def test_processes_with_locks_never_lose_a_commit(place: Place, tables: Tables) 
 
 
 def _race(place: Place, rounds: int, *, locked: bool) -> list[tuple[str, int]]:
-    hands = [(place, me, rounds) for me in range(2)]
+    workers = [(place, me, rounds) for me in range(2)]
     work = commit_locked if locked else commit_unlocked
-    return list(chain.from_iterable(race_processes(work, hands)))
+    return list(chain.from_iterable(race_processes(work, workers)))
 
 
 def commit_locked(barrier: Any, place: Place, me: int, rounds: int) -> list[tuple[str, int]]:

@@ -191,10 +191,10 @@ def test_the_same_key_twice_names_both_records_in_every_mode() -> None:
 
 
 def test_the_same_explicit_id_twice_is_refused_except_that_the_last_wins_in_a_merge() -> None:
-    twins = [{"type": "Memo", "data": {"id": "m", "text": text}} for text in "ab"]
-    assert refusal(*twins)[0] == "W20"
-    assert refusal(*twins, kind=ChangeKind.REPLACE)[0] == "W20"
-    (change,) = changed(taken(*twins), ChangeKind.MERGE)
+    duplicates = [{"type": "Memo", "data": {"id": "m", "text": text}} for text in "ab"]
+    assert refusal(*duplicates)[0] == "W20"
+    assert refusal(*duplicates, kind=ChangeKind.REPLACE)[0] == "W20"
+    (change,) = changed(taken(*duplicates), ChangeKind.MERGE)
     assert change.rows.to_pylist() == [{"id": "m", "text": "b"}]
 
 

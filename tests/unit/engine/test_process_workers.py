@@ -9,49 +9,49 @@ import pytest
 from omnigraph.engine.maintenance.workers import LocalWorkers
 from omnigraph.failpoints import PARK_SECONDS_MAX
 from omnigraph.ids import Version
-from omnigraph.storage.tables import Chore, TableAt
+from omnigraph.storage.tables import MaintenanceTask, TableAt
 
 AT = TableAt(path="nodes/x", branch=None, version=Version(1))
 
 
-def chore(name: bytes, weight: int = 0) -> Chore:
-    return Chore(AT, name, weight)
+def task(name: bytes, weight: int = 0) -> MaintenanceTask:
+    return MaintenanceTask(AT, name, weight)
 
 
 def test_of_all_chores_that_wait_the_heaviest_is_next() -> None:
     done: list[bytes] = []
     waits, goes = Event(), Event()
 
-    def work(given: Chore) -> bytes:
+    def work(given: MaintenanceTask) -> bytes:
         if given.work == b"first":
             waits.set()
             assert goes.wait(PARK_SECONDS_MAX)
         done.append(given.work)
         return given.work.upper()
 
-    class Offered(list[Chore]):
-        def __iter__(self) -> Iterator[Chore]:
+    class Offered(list[MaintenanceTask]):
+        def __iter__(self) -> Iterator[MaintenanceTask]:
             yield from super().__iter__()
             goes.set()
 
     with ThreadPoolExecutor(1) as pool, ThreadPoolExecutor(1) as other:
-        hands = LocalWorkers(work, pool)
-        first = other.submit(hands.do, [chore(b"first")])
+        workers = LocalWorkers(work, pool)
+        first = other.submit(workers.do, [task(b"first")])
         assert waits.wait(PARK_SECONDS_MAX)
-        more = Offered([chore(b"light", 1), chore(b"heavy", 9), chore(b"even", 1)])
-        assert hands.do(more) == [b"LIGHT", b"HEAVY", b"EVEN"]
+        more = Offered([task(b"light", 1), task(b"heavy", 9), task(b"even", 1)])
+        assert workers.do(more) == [b"LIGHT", b"HEAVY", b"EVEN"]
         assert first.result() == [b"FIRST"]
     assert done == [b"first", b"heavy", b"light", b"even"]
 
 
 def test_an_error_reaches_who_asked_and_nobody_else() -> None:
-    def work(given: Chore) -> bytes:
+    def work(given: MaintenanceTask) -> bytes:
         if given.work == b"bad":
             raise OSError("no room")
         return given.work
 
     with ThreadPoolExecutor(2) as pool:
-        hands = LocalWorkers(work, pool)
+        workers = LocalWorkers(work, pool)
         with pytest.raises(OSError, match="no room"):
-            hands.do([chore(b"good"), chore(b"bad")])
-        assert hands.do([chore(b"good")]) == [b"good"]
+            workers.do([task(b"good"), task(b"bad")])
+        assert workers.do([task(b"good")]) == [b"good"]

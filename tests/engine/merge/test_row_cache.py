@@ -10,10 +10,10 @@ import omnigraph
 from omnigraph.api.graph import Graph
 from omnigraph.engine.diff.candidates import candidates
 from omnigraph.engine.diff.fetch import rows_at, stream_at
-from omnigraph.engine.diff.row_cache import NO_SHELF, Shelf
+from omnigraph.engine.diff.row_cache import NO_ROW_CACHE, RowCache
 from omnigraph.engine.diff.rows import find_changed_rows, pair_columns
 from omnigraph.ids import BranchName, TableKey
-from omnigraph.limits import MERGE_SHELF_BYTES
+from omnigraph.limits import MERGE_ROW_CACHE_BYTES
 from omnigraph.storage.counters import Cost, counting
 from omnigraph.storage.tables import Table, TableAt
 from tests.support.settled import assert_settled
@@ -48,50 +48,52 @@ def opened(graph: Graph, branch: str) -> Table:
     return graph._engine.store.tables.open(at(graph, branch))
 
 
-def moves(graph: Graph, shelf: Shelf) -> pa.Table:
+def moves(graph: Graph, row_cache: RowCache) -> pa.Table:
     return find_changed_rows(
-        graph._engine.store.tables, at(graph, "main"), at(graph, "side"), shelf=shelf
+        graph._engine.store.tables, at(graph, "main"), at(graph, "side"), row_cache=row_cache
     )
 
 
 def test_what_differs_is_the_same_with_a_shelf_and_without(graph: Graph) -> None:
-    found = moves(graph, Shelf(MERGE_SHELF_BYTES))
-    assert found.equals(moves(graph, NO_SHELF))
+    found = moves(graph, RowCache(MERGE_ROW_CACHE_BYTES))
+    assert found.equals(moves(graph, NO_ROW_CACHE))
     assert found["id"].to_pylist() == ["d003", "d077", "d100", "d150", "new"]
 
 
 def test_rows_that_were_compared_are_given_without_another_read(graph: Graph) -> None:
-    shelf = Shelf(MERGE_SHELF_BYTES)
-    found = moves(graph, shelf)
+    row_cache = RowCache(MERGE_ROW_CACHE_BYTES)
+    found = moves(graph, row_cache)
     side, names = opened(graph, "side"), ["vec", "id", "n"]
     come = found["after"].combine_chunks().drop_null()
     plain = rows_at(side, come, names)
     streamed = pa.Table.from_batches(stream_at(side, come, names))
     with counting() as costs:
-        assert shelf.rows(side, come, names).equals(plain)
-        assert pa.Table.from_batches(shelf.stream(side, come, names)).equals(streamed)
+        assert row_cache.rows(side, come, names).equals(plain)
+        assert pa.Table.from_batches(row_cache.stream(side, come, names)).equals(streamed)
     assert costs[Cost.TABLE_SCANS] == 0
 
 
 @pytest.mark.parametrize("names", [["id", "file"], ["id"]], ids=["a blob", "another row"])
 def test_what_is_not_on_it_is_read(graph: Graph, names: list[str]) -> None:
-    shelf = Shelf(MERGE_SHELF_BYTES)
-    found = moves(graph, shelf)
+    row_cache = RowCache(MERGE_ROW_CACHE_BYTES)
+    found = moves(graph, row_cache)
     side = opened(graph, "side")
     come = found["after"].combine_chunks().drop_null()
     wanted = come if "file" in names else pa.concat_arrays([come, pa.array([5], pa.uint64())])
     with counting() as costs:
-        assert shelf.rows(side, wanted, names).equals(rows_at(side, wanted, names))
+        assert row_cache.rows(side, wanted, names).equals(rows_at(side, wanted, names))
     assert costs[Cost.TABLE_SCANS] >= 2
 
 
 def test_a_shelf_without_room_holds_nothing_and_reads_ids_only(graph: Graph) -> None:
     side = opened(graph, "side")
-    for shelf in (NO_SHELF, Shelf(100)):
-        assert shelf.columns(side, 50) == ["id"]
-        candidates(graph._engine.store.tables, at(graph, "main"), at(graph, "side"), None, shelf)
+    for row_cache in (NO_ROW_CACHE, RowCache(100)):
+        assert row_cache.columns(side, 50) == ["id"]
+        candidates(
+            graph._engine.store.tables, at(graph, "main"), at(graph, "side"), None, row_cache
+        )
         with counting() as costs:
-            shelf.rows(side, pa.array([0], pa.uint64()), ["id"])
+            row_cache.rows(side, pa.array([0], pa.uint64()), ["id"])
         assert costs[Cost.TABLE_SCANS] == 1
 
 
@@ -101,10 +103,10 @@ def test_long_texts_count_as_they_are_stored(tmp_path: Path) -> None:
     graph.load(texts, mode="append")
     entry = graph._engine.view().snapshot.entry(TableKey("node:T"))
     table = graph._engine.store.tables.open(entry.at)
-    shelf = Shelf(MERGE_SHELF_BYTES)
+    row_cache = RowCache(MERGE_ROW_CACHE_BYTES)
     stored = sum(part.bytes for part in table.fragments())
-    assert shelf.columns(table, 1) == ["id", "name", "text"]
-    assert shelf.columns(table, MERGE_SHELF_BYTES * 40 // (3 * stored)) == ["id"]
+    assert row_cache.columns(table, 1) == ["id", "name", "text"]
+    assert row_cache.columns(table, MERGE_ROW_CACHE_BYTES * 40 // (3 * stored)) == ["id"]
 
 
 def test_blobs_and_vectors_arrive_whole_from_a_merge_with_a_shelf(graph: Graph) -> None:
@@ -123,19 +125,23 @@ def test_columns_that_follow_from_the_id_are_not_compared(graph: Graph) -> None:
     base, side = opened(graph, "main"), opened(graph, "side")
     implied = {base.at.path: ("name",)}
     assert pair_columns(base, side).names == ("file", "n", "name", "vec")
-    assert pair_columns(base, side, Shelf(MERGE_SHELF_BYTES, implied)).names == ("file", "n", "vec")
-    found = moves(graph, Shelf(MERGE_SHELF_BYTES, implied))
-    assert found.equals(moves(graph, NO_SHELF))
+    assert pair_columns(base, side, RowCache(MERGE_ROW_CACHE_BYTES, implied)).names == (
+        "file",
+        "n",
+        "vec",
+    )
+    found = moves(graph, RowCache(MERGE_ROW_CACHE_BYTES, implied))
+    assert found.equals(moves(graph, NO_ROW_CACHE))
 
 
 def test_a_shelf_gives_rows_in_any_order(graph: Graph) -> None:
     table = opened(graph, "main")
     rows = table.read(["id", "n"], row_address=True)
-    shelf = Shelf(MERGE_SHELF_BYTES)
-    shelf.put(table, rows)
+    row_cache = RowCache(MERGE_ROW_CACHE_BYTES)
+    row_cache.put(table, rows)
     addresses = rows["_rowaddr"].combine_chunks()
     for order in (addresses, addresses[::-1], addresses.take(pa.array([5, 0, 5]))):
-        found = shelf.held(table, order, ["id"])
+        found = row_cache.held(table, order, ["id"])
         assert found is not None
         assert found.equals(rows_at(table, order, ["id"]))
-    assert shelf.held(table, addresses, ["id", "vec"]) is None
+    assert row_cache.held(table, addresses, ["id", "vec"]) is None
