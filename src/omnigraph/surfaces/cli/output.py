@@ -8,17 +8,14 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TextIO
 
 from omnigraph.errors import (
-    BlobPrecondition,
     ChangeDiffRefused,
     ConfigError,
     ConflictError,
     DriftError,
     FormatVersion,
-    IndexRequired,
     OmniError,
     PreconditionFailed,
     SchemaContractError,
-    TooManyRequests,
 )
 
 if TYPE_CHECKING:
@@ -32,10 +29,8 @@ EXIT_CONFLICT = 3
 EXIT_INTERRUPTED = 130
 _EXITS: tuple[tuple[tuple[type[OmniError], ...], int], ...] = (
     ((PreconditionFailed,), 4),
-    ((TooManyRequests,), 75),
     # Conflicts that no repetition resolves.
-    ((FormatVersion, DriftError, IndexRequired, ChangeDiffRefused), EXIT_FAILURE),
-    ((SchemaContractError, BlobPrecondition), EXIT_FAILURE),
+    ((FormatVersion, DriftError, ChangeDiffRefused, SchemaContractError), EXIT_FAILURE),
     ((ConflictError,), EXIT_CONFLICT),
     ((ConfigError,), EXIT_USAGE),
 )

@@ -1,0 +1,131 @@
+"""The one exception tree of the package; every surface is a translation of it.
+
+OmniError            kind, message, details, hint, code, to_dict()
+├── UserInputError   change the request        ├── LimitError      send less, or wait
+├── NotFoundError    name what exists          ├── RecoveryError   reopen, or let recovery finish
+├── AuthError        ask for permission        ├── StorageError    look before repeating
+└── ConflictError    read again, retry         └── InternalError   report it: a bug
+"""
+
+from omnigraph.errors.base import OmniError, OmniWarning
+from omnigraph.errors.conflict import (
+    AlreadyInitialized,
+    BranchExists,
+    BranchInUse,
+    ChangeDiffRefused,
+    ConflictError,
+    DriftError,
+    FormatVersion,
+    LockTimeout,
+    ManifestConflict,
+    MergeBaseUnavailable,
+    MergeConflicts,
+    PreconditionFailed,
+    PublishContention,
+    ReadSetConflict,
+    SchemaApplyConflict,
+    SchemaContractError,
+)
+from omnigraph.errors.data import (
+    ConstraintError,
+    DataError,
+    KeyConflict,
+    Problem,
+    ReferentialError,
+    data_error,
+)
+from omnigraph.errors.input import (
+    AuthError,
+    ChangeFeedGap,
+    ConfigError,
+    CursorRejected,
+    EmbeddingError,
+    GraphClosed,
+    HistoryReclaimed,
+    LimitError,
+    NotFound,
+    NotFoundError,
+    ParamError,
+    QueryError,
+    ReadOnlyError,
+    ResourceLimit,
+    SchemaError,
+    UnsupportedSchemaChange,
+    UserInputError,
+)
+from omnigraph.errors.internal import EngineError, InternalError
+from omnigraph.errors.recovery import (
+    Interleaved,
+    RecoveryError,
+    RecoveryRequired,
+    SidecarUnreadable,
+)
+from omnigraph.errors.storage import (
+    ForkExists,
+    HeadMoved,
+    RowContention,
+    StorageError,
+    TableExists,
+    TableNotFound,
+)
+from omnigraph.errors.wording import did_you_mean, printable, shorten, suggestion
+
+__all__ = [
+    "AlreadyInitialized",
+    "AuthError",
+    "BranchExists",
+    "BranchInUse",
+    "ChangeDiffRefused",
+    "ChangeFeedGap",
+    "ConfigError",
+    "ConflictError",
+    "ConstraintError",
+    "CursorRejected",
+    "DataError",
+    "DriftError",
+    "EmbeddingError",
+    "EngineError",
+    "ForkExists",
+    "FormatVersion",
+    "GraphClosed",
+    "HeadMoved",
+    "HistoryReclaimed",
+    "Interleaved",
+    "InternalError",
+    "KeyConflict",
+    "LimitError",
+    "LockTimeout",
+    "ManifestConflict",
+    "MergeBaseUnavailable",
+    "MergeConflicts",
+    "NotFound",
+    "NotFoundError",
+    "OmniError",
+    "OmniWarning",
+    "ParamError",
+    "PreconditionFailed",
+    "Problem",
+    "PublishContention",
+    "QueryError",
+    "ReadOnlyError",
+    "ReadSetConflict",
+    "RecoveryError",
+    "RecoveryRequired",
+    "ReferentialError",
+    "ResourceLimit",
+    "RowContention",
+    "SchemaApplyConflict",
+    "SchemaContractError",
+    "SchemaError",
+    "SidecarUnreadable",
+    "StorageError",
+    "TableExists",
+    "TableNotFound",
+    "UnsupportedSchemaChange",
+    "UserInputError",
+    "data_error",
+    "did_you_mean",
+    "printable",
+    "shorten",
+    "suggestion",
+]

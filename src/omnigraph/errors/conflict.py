@@ -1,0 +1,251 @@
+"""Errors after which the caller reads again and retries."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+from omnigraph.errors.base import OmniError
+from omnigraph.limits import CONFLICTS_SHOWN_MAX
+
+
+class ConflictError(OmniError):
+    """Another writer changed what the request relied on; read again, then retry."""
+
+    kind = "conflict"
+    http_code: ClassVar[str | None] = "conflict"
+
+
+class ManifestConflict(ConflictError):
+    """A pin is not where this write was prepared."""
+
+    kind = "manifest_conflict"
+    code = "W30"
+
+    def __init__(self, table_key: str, expected: int, actual: int) -> None:
+        super().__init__(
+            f"the write to {table_key} was prepared on version {expected}, but version {actual} is "
+            "now published; nothing was written",
+            details={
+                "manifest_conflict": {
+                    "table_key": table_key,
+                    "expected": expected,
+                    "actual": actual,
+                }
+            },
+            hint="re-read and retry",
+        )
+        self.table_key, self.expected, self.actual = table_key, expected, actual
+
+
+class ReadSetConflict(ConflictError):
+    """Something the write relied on changed before its first effect."""
+
+    kind = "read_set_conflict"
+    code = "W30"
+
+    def __init__(self, member: str, expected: object = None, actual: object = None) -> None:
+        facts = {"member": member, "expected": expected, "actual": actual}
+        super().__init__(
+            f"{member} changed while the write was prepared"
+            + (f" (expected {expected}, actual {actual})" if expected is not None else "")
+            + "; nothing was written",
+            details={"read_set_conflict": {k: v for k, v in facts.items() if v is not None}},
+            hint="re-read and retry",
+        )
+        self.member, self.expected, self.actual = member, expected, actual
+
+
+class PublishContention(ConflictError):
+    """The manifest swap was lost more often than the budget allows."""
+
+    kind = "publish_contention"
+    code = "W30"
+
+    def __init__(self, branch: str, attempts: int) -> None:
+        super().__init__(
+            f"other writers of branch '{branch}' won {attempts} rounds in a row; nothing was written",
+            details={"publish_contention": {"attempts": attempts}},
+            hint="retry after a short wait",
+        )
+        self.branch, self.attempts = branch, attempts
+
+
+_LOCKED = {
+    "__schema_apply__": "schema changes",
+    "__branch__": "the new branch '{branch}'",
+    "__init__": "the new graph",
+}
+
+
+class LockTimeout(ConflictError):
+    """A live writer held a lock for longer than this one waits."""
+
+    kind = "lock_timeout"
+
+    def __init__(
+        self,
+        table_key: str,
+        branch: str,
+        waited: float,
+        *,
+        holder: Mapping[str, Any] | None = None,
+        since: str | None = None,
+    ) -> None:
+        where = _LOCKED.get(table_key, "{table_key} on branch '{branch}'").format(
+            table_key=table_key, branch=branch
+        )
+        super().__init__(
+            f"the lock of {where} did not become free within {waited:g} s: {_held_by(holder, since)}; "
+            "nothing was written",
+            details={
+                "lock": {
+                    "table_key": table_key,
+                    "holder": None if holder is None else dict(holder),
+                    "since": since,
+                }
+            },
+            hint="retry; if that process is stopped, let it go on or end it; the setting `lock_wait` says how "
+            "long to wait",
+        )
+        self.table_key, self.holder, self.since = table_key, holder, since
+
+
+def _held_by(holder: Mapping[str, Any] | None, since: str | None) -> str:
+    if holder is None:
+        return "another writer holds it"
+    doing = " ".join(str(holder[k]) for k in ("operation", "operation_id") if k in holder)
+    begun = f" since {since}" if since else ""
+    return f"process {holder['process']} on host '{holder['host']}' holds it{begun} for {doing}"
+
+
+class MergeConflicts(ConflictError):
+    """Both sides changed the same thing in different ways."""
+
+    kind = "merge_conflicts"
+
+    def __init__(self, conflicts: Sequence[Any]) -> None:
+        shown = [c.to_dict() for c in conflicts[:CONFLICTS_SHOWN_MAX]]
+        first = "; ".join(str(c.message) for c in conflicts[:3])
+        more = f"; and {len(conflicts) - 3} more" if len(conflicts) > 3 else ""
+        super().__init__(
+            f"{len(conflicts)} merge conflicts, nothing was written: {first}{more}",
+            details={"merge_conflicts": shown, "merge_conflicts_total": len(conflicts)},
+            hint="inspect both sides with `diff`, change one of them, merge again",
+        )
+        self.conflicts = tuple(conflicts)
+
+
+class MergeBaseUnavailable(ConflictError):
+    """The common history of two branches cannot be read any more."""
+
+    kind = "merge_base_unavailable"
+
+    def __init__(self, source: str, target: str, commits: Sequence[str]) -> None:
+        named = ", ".join(commits)
+        super().__init__(
+            f"'{source}' cannot be merged into '{target}': their common history ends at {named}, which was "
+            "deleted with its branch or removed by cleanup, and no merge records it; nothing was written",
+            details={"merge_base": {"commits": list(commits)}},
+            hint="`allow_older_base` merges over an older commit: changes that both branches have may become conflicts, "
+            "and rows that one branch deleted or changed back may return",
+        )
+        self.commits = tuple(commits)
+
+
+class BranchExists(ConflictError):
+    """The branch name exists, or overlaps with a name that exists."""
+
+    kind = "branch_exists"
+
+    def __init__(self, name: str, other: str | None = None) -> None:
+        clash = (
+            f"overlaps the live branch '{other}'" if other and other != name else "already exists"
+        )
+        super().__init__(
+            f"branch '{name}' {clash}; no changes were made", details={"branch": {"name": name}}
+        )
+
+
+class BranchInUse(ConflictError):
+    """Other branches depend on the one to delete."""
+
+    kind = "branch_in_use"
+
+    def __init__(self, name: str, dependants: Sequence[str], reason: str) -> None:
+        super().__init__(
+            f"branch '{name}' cannot be deleted: {reason}; no changes were made",
+            details={"branch": {"name": name, "dependants": list(dependants)}},
+        )
+
+
+class SchemaApplyConflict(ConflictError):
+    """Another schema change is running, or other branches prevent this one."""
+
+    kind = "schema_apply_conflict"
+
+
+class AlreadyInitialized(ConflictError):
+    """A graph exists at this location."""
+
+    kind = "already_initialized"
+
+    def __init__(self, uri: str) -> None:
+        super().__init__(
+            f"a graph exists at '{uri}'; no changes were made",
+            details={"uri": uri},
+            hint="open it, or choose another location",
+        )
+
+
+class PreconditionFailed(ConflictError):
+    """The branch head is not the commit the caller expected."""
+
+    kind = "precondition_failed"
+    http_code = None
+    code = "W31"
+
+    def __init__(self, expected: str, actual: str | None) -> None:
+        super().__init__(
+            f"the branch head is {actual}, not {expected}; nothing was written",
+            details={"precondition_failure": {"expected": expected, "actual": actual}},
+            hint="read the head again and decide",
+        )
+        self.expected, self.actual = expected, actual
+
+
+class FormatVersion(ConflictError):
+    """The storage stamp is outside what this release reads."""
+
+    kind = "format_version"
+
+    def __init__(self, found: object, supported: str, advice: str) -> None:
+        super().__init__(
+            f"the graph has internal schema version {found}, this release reads {supported}; {advice}",
+            details={"format": {"found": found, "supported": supported}},
+        )
+
+
+class DriftError(ConflictError):
+    """A table's HEAD is ahead of its pin and no sidecar explains it."""
+
+    kind = "drift_error"
+
+    def __init__(self, table_key: str, pin: int, head: int, advice: str) -> None:
+        drift = {"table_key": table_key, "manifest_version": pin, "head_version": head}
+        super().__init__(
+            f"{table_key} is at version {head}, the graph pins {pin}; nothing was written: {advice}",
+            details={"drift": drift},
+            hint=advice,
+        )
+        self.table_key, self.pin, self.head = table_key, pin, head
+
+
+class ChangeDiffRefused(ConflictError):
+    """The two views cannot be compared."""
+
+    kind = "change_diff_refused"
+
+
+class SchemaContractError(ConflictError):
+    """The stored schema files are incomplete or disagree."""
+
+    kind = "schema_contract"

@@ -1,0 +1,169 @@
+"""Errors that ask the caller to change the request: its text, its data, its names or its size."""
+
+from collections.abc import Iterable
+from typing import ClassVar
+
+from omnigraph.errors.base import OmniError
+from omnigraph.errors.wording import did_you_mean, suggestion
+
+
+class UserInputError(OmniError):
+    """The request must change."""
+
+    kind = "user_input"
+    http_code = "bad_request"
+
+
+class SchemaError(UserInputError):
+    """Schema text does not parse, or contradicts itself."""
+
+    kind = "schema_error"
+
+
+class QueryError(UserInputError):
+    """Query text does not parse, type-check or fit the call."""
+
+    kind = "query_error"
+
+
+class ParamError(UserInputError):
+    """A parameter is missing, unknown or ill-typed."""
+
+    kind = "param_error"
+
+    def __init__(self, name: str, code: str, message: str, *, expected: str, got: str) -> None:
+        param = {"name": name, "code": code, "expected": expected, "got": got}
+        super().__init__(message, details={"param": param}, code=code)
+        self.name, self.expected, self.got = name, expected, got
+
+
+class ReadOnlyError(UserInputError):
+    """A writer was called on a handle opened read-only."""
+
+    kind = "read_only"
+
+    def __init__(self, operation: str) -> None:
+        super().__init__(
+            f"{operation} needs a writable graph, this one was opened read-only; no changes were made",
+            hint="open the graph without read_only=True",
+        )
+
+
+class GraphClosed(UserInputError):
+    """A handle was used after it was closed."""
+
+    kind = "closed"
+
+    def __init__(self, uri: str) -> None:
+        super().__init__(
+            f"the handle of graph '{uri}' is closed; no changes were made",
+            hint="open the graph again",
+        )
+
+
+class ConfigError(UserInputError):
+    """Configuration, profile or credentials contradict one another."""
+
+    kind = "config_error"
+
+
+class CursorRejected(UserInputError):
+    """A cursor is malformed or belongs to another feed."""
+
+    kind = "cursor_rejected"
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"change cursor rejected: {reason}")
+
+
+class EmbeddingError(UserInputError):
+    """Text could not be turned into a vector."""
+
+    kind = "embedding_error"
+
+
+class UnsupportedSchemaChange(UserInputError):
+    """A migration plan holds a change that cannot be applied."""
+
+    kind = "unsupported_schema_change"
+
+
+class AuthError(OmniError):
+    """Permission is missing."""
+
+    kind = "auth"
+    http_code = "forbidden"
+
+
+class NotFoundError(OmniError):
+    """The request names something that does not exist."""
+
+    kind = "not_found"
+    http_code: ClassVar[str | None] = "not_found"
+
+
+class NotFound(NotFoundError):
+    """A graph, branch, commit, type, query or entity does not exist."""
+
+    kind = "not_found"
+
+    def __init__(
+        self, what: str, name: str, *, known: Iterable[str] = (), hint: str | None = None
+    ) -> None:
+        near = did_you_mean(name, known)
+        super().__init__(
+            f"{what} '{name}' not found{suggestion(near)}",
+            details={"missing": {"what": what, "name": name, "did_you_mean": near}},
+            hint=hint,
+        )
+        self.what, self.name = what, name
+
+
+class HistoryReclaimed(NotFoundError):
+    """Cleanup removed a past version, or it was deleted with its branch."""
+
+    kind = "history_reclaimed"
+    http_code = None
+
+    def __init__(self, table_key: str, version: int) -> None:
+        super().__init__(
+            f"version {version} of {table_key} does not exist any more: cleanup removed it, or it was deleted with its branch",
+            details={"history_reclaimed": {"table_key": table_key, "table_version": version}},
+            hint="read a later commit; a branch at a commit, or a cleanup that keeps more, keeps a commit readable",
+        )
+
+
+class ChangeFeedGap(NotFoundError):
+    """A cursor points before what cleanup kept."""
+
+    kind = "change_feed_gap"
+    http_code = None
+
+    def __init__(self, first_unreadable: str, cursor: str | None = None) -> None:
+        gap = {"first_unreadable_commit_id": first_unreadable}
+        super().__init__(
+            f"cleanup removed the changes of commit {first_unreadable}",
+            details={"change_feed_gap": gap | ({"cursor": cursor} if cursor else {})},
+            hint="take a new baseline and follow the feed from there",
+        )
+
+
+class LimitError(OmniError):
+    """Too much at once; send less, or wait."""
+
+    kind = "limit"
+    http_code = "bad_request"
+
+
+class ResourceLimit(LimitError):
+    """A size bound was passed."""
+
+    kind = "resource_limit"
+    code = "W21"
+
+    def __init__(self, resource: str, limit: int, actual: int, hint: str | None = None) -> None:
+        super().__init__(
+            f"{resource}: {actual} is over the limit of {limit}; no changes were made",
+            details={"resource_limit": {"resource": resource, "limit": limit, "actual": actual}},
+            hint=hint,
+        )
