@@ -174,7 +174,7 @@ def run_topology(graph: omnigraph.Graph, rounds: int = 3) -> None:
     usual, worst = statistics.median(followed), max(followed)
     print(
         f"Q9 after a commit of one edge: {1000 * usual:.1f} ms, at most {1000 * worst:.1f} ms "
-        "(after light upkeep)"
+        "(after automatic maintenance)"
     )
 
 

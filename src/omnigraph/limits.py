@@ -311,19 +311,19 @@ SMALL_FRAGMENTS_MAX = 12
 """Small fragments a table gathers before a writer merges them: every one costs each cold read about 0.3 ms."""
 
 AUTO_COMPACT_ROWS_MAX = 4_096
-"""Rows of a fragment that light upkeep still rewrites, and leaves without an index: they are scanned in no time."""
+"""Rows of a fragment that automatic maintenance still rewrites, and leaves without an index: they are scanned in no time."""
 
 AUTO_COMPACT_BYTES_MAX = 8 * 1024 * 1024
-"""Bytes that light upkeep rewrites at most in one go: a few milliseconds of a writer's time."""
+"""Bytes that automatic maintenance rewrites at most in one go: a few milliseconds of a writer's time."""
 
 INDEX_ROWS_MIN = 1_000
 """Rows from which on a load builds indexes by itself: below, a scan is as fast and a build costs more than the load."""
 
 AUTO_INDEX_ROWS_MAX = 262_144
-"""Rows of a table whose missing indexes light upkeep still builds; larger ones are left to load and optimize."""
+"""Rows of a table whose missing indexes automatic maintenance still builds; larger ones are left to load and optimize."""
 
 AUTO_SEGMENTS_MAX = 32
-"""Segments of one index that light upkeep adds to before it leaves the rest to optimize."""
+"""Segments of one index that automatic maintenance adds to before it leaves the rest to optimize."""
 
 OPTIMIZE_ROUNDS_MAX = 5
 """Times optimize begins anew when a program that takes no turns moves a table between two of its commits."""

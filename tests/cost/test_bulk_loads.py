@@ -25,7 +25,7 @@ def lines(count: int) -> str:
 
 
 def asked(home: Path, source: Path, *, split_bytes: int, mode: str) -> dict[str, int]:
-    config: dict[str, Any] = {"split_bytes": split_bytes, "upkeep": "off"}
+    config: dict[str, Any] = {"split_bytes": split_bytes, "maintenance": "off"}
     with omnigraph.init(home, SCHEMA, config=config) as graph:
         if mode == "merge":
             graph.load(source, mode="append", spark=False)

@@ -51,7 +51,7 @@ def graph(tmp_path: Path) -> Iterator[Graph]:
             "since": pa.array(np.ones(5 * COUNT, dtype=np.int32)),
         }
     )
-    with omnigraph.init(tmp_path / "g", SCHEMA, config={"upkeep": "off"}) as made:
+    with omnigraph.init(tmp_path / "g", SCHEMA, config={"maintenance": "off"}) as made:
         made.load({"Person": people, "Knows": knows}, mode="append")
         yield made
 

@@ -45,7 +45,7 @@ def graph(counting_bucket: CountingBucket) -> Graph:
         f"{counting_bucket.uri}/graph",
         SCHEMA,
         storage_options=counting_bucket.storage_options,
-        config={"upkeep": "off"},
+        config={"maintenance": "off"},
     )
     graph.mutate('query q() { insert Person { name: "ada" } insert Person { name: "bo" } }')
     return graph

@@ -42,7 +42,7 @@ turn taken), the sidecar comes and goes, one table is staged and committed, the 
 
 @pytest.fixture
 def graph(tmp_path: Path) -> Graph:
-    graph = omnigraph.init(tmp_path / "g", SCHEMA, config={"upkeep": "off"})
+    graph = omnigraph.init(tmp_path / "g", SCHEMA, config={"maintenance": "off"})
     graph.mutate('query q() { insert Person { name: "ada" } insert Person { name: "bo" } }')
     graph.mutate('query q() { insert Knows { from: "ada", to: "bo" } }')
     return graph

@@ -236,7 +236,7 @@ def test_a_branch_that_reads_the_indexes_of_main_builds_its_own(whole: Path) -> 
 
 
 def test_compaction_goes_on_beside_damaged_indexes(whole: Path) -> None:
-    with omnigraph.open(whole, config={"upkeep": "off"}) as graph:
+    with omnigraph.open(whole, config={"maintenance": "off"}) as graph:
         for number in range(4):
             graph.mutate(f'query q() {{ insert Person {{ name: "late{number}" }} }}')
     damage(whole, "cut")

@@ -11,7 +11,7 @@ import pytest
 import omnigraph
 from omnigraph.api.graph import Graph
 from omnigraph.engine.history import parts
-from tests.support.upkeep import SCHEMA, content, scattered
+from tests.support.maintenance import SCHEMA, content, scattered
 
 
 @pytest.fixture

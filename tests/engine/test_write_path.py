@@ -327,10 +327,16 @@ def test_a_write_that_is_cancelled_anywhere_is_whole_or_absent(
         assert isinstance(refused, omnigraph.RecoveryRequired)
         assert refused.operation_id
         assert "read-write" in str(refused)
-    graph.refresh(settle=True)
+    graph.refresh(roll_back=True)
     graph.mutate(ADD, {"name": "after"})
     assert_settled(graph)
     assert ("x" in names(graph)) == (graph.table("Knows").num_rows == 3)
+
+
+def test_the_deprecated_argument_of_refresh_works_and_warns(graph: Graph) -> None:
+    with pytest.warns(omnigraph.OmniWarning, match="use roll_back="):
+        graph.refresh(settle=True)
+    assert_settled(graph)
 
 
 # ---- preconditions

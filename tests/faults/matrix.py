@@ -3,10 +3,10 @@
 from typing import Final
 
 WRITES, REFUSALS, FORKS = "test_writes.py", "test_refusals.py", "test_forks.py"
-SCHEMA, MERGE, UPKEEP = "test_schema_apply.py", "test_merge.py", "test_upkeep.py"
+SCHEMA, MERGE, MAINTENANCE = "test_schema_apply.py", "test_merge.py", "test_maintenance.py"
 BRANCHES, SIDECARS, INTERRUPTED = "test_branches.py", "test_sidecars.py", "test_interrupted.py"
-OPTIMIZE = "../engine/upkeep/test_optimize.py"
-CLEANUP, INDICES = "../engine/upkeep/test_cleanup.py", "../engine/upkeep/test_indices.py"
+OPTIMIZE = "../engine/maintenance/test_optimize.py"
+CLEANUP, INDICES = "../engine/maintenance/test_cleanup.py", "../engine/maintenance/test_indexes.py"
 GENESIS, MIGRATE = "../engine/manifest/test_genesis.py", "../engine/manifest/test_migrate.py"
 
 _FAILED = f"{WRITES}::test_a_failed_write_is_whole_or_absent"
@@ -16,7 +16,7 @@ _BACK = f"{SCHEMA}::test_a_change_that_fails_before_its_files_are_staged_is_take
 _FORWARD = (
     f"{SCHEMA}::test_a_change_that_fails_after_its_files_are_staged_is_completed_by_the_next_open"
 )
-_UPKEEP = f"{UPKEEP}::test_an_interrupted_run_is_settled_by_the_next_open"
+_MAINTENANCE = f"{MAINTENANCE}::test_an_interrupted_run_is_settled_by_the_next_open"
 _AGAIN = f"{INTERRUPTED}::test_r2_r3_r4_a_recovery_that_dies_again_and_again_ends_as_it_began"
 _UNREADABLE = (
     f"{SIDECARS}::test_i4_i5_a_sidecar_that_cannot_be_understood_stops_writers_and_not_readers"
@@ -54,11 +54,11 @@ MATRIX: Final[dict[str, str]] = {
     "B13": f"{MERGE}::test_a_merge_cannot_confirm_a_table_without_its_version",
     "B15": f"{MERGE}::test_a_second_crash_after_the_roll_back_does_not_lose_the_merge",
     # 8.6 index build, optimise
-    **dict.fromkeys(("E1", "E2", "O1", "O2", "O4", "O5"), _UPKEEP),
-    "E3": f"{UPKEEP}::test_an_interrupted_build_on_a_branch_leaves_main_alone",
-    "E4": f"{UPKEEP}::test_nothing_to_do_leaves_no_intent_behind",
-    "O3": f"{UPKEEP}::test_a_foreign_commit_between_two_of_ours_is_taken_back_and_the_run_succeeds",
-    "O6": f"{INTERRUPTED}::test_o6_upkeep_waits_until_nothing_is_pending",
+    **dict.fromkeys(("E1", "E2", "O1", "O2", "O4", "O5"), _MAINTENANCE),
+    "E3": f"{MAINTENANCE}::test_an_interrupted_build_on_a_branch_leaves_main_alone",
+    "E4": f"{MAINTENANCE}::test_nothing_to_do_leaves_no_intent_behind",
+    "O3": f"{MAINTENANCE}::test_a_foreign_commit_between_two_of_ours_is_taken_back_and_the_run_succeeds",
+    "O6": f"{INTERRUPTED}::test_o6_maintenance_waits_until_nothing_is_pending",
     # 8.7 branch control and cleanup
     "C1": f"{BRANCHES}::test_c1_a_branch_that_could_not_be_made_is_not_there",
     **dict.fromkeys(("C2", "C3"), _NAME_AGAIN),

@@ -10,13 +10,13 @@ import omnigraph
 from omnigraph.api.graph import Graph
 from omnigraph.errors import HistoryReclaimed
 from omnigraph.failpoints import PARK_SECONDS_MAX, Failpoint, parked
+from tests.support.maintenance import OLDER, PERSON, content, made
 from tests.support.settled import assert_settled
-from tests.support.upkeep import OLDER, PERSON, content, made
 
 
 def aged(root: Path) -> tuple[Graph, str]:
     """A graph with a past, and one of its earlier commits."""
-    graph = made(root, config={"upkeep": "off"})
+    graph = made(root, config={"maintenance": "off"})
     for number in range(6):
         graph.mutate(OLDER, {"name": "p1", "age": number})
     return graph, graph.commits()[3].id
@@ -92,7 +92,7 @@ def test_a_source_that_was_moved_and_cleaned_before_its_branch_is_there_is_captu
     tmp_path: Path,
 ) -> None:
     graph, _ = aged(tmp_path / "g")
-    other = omnigraph.open(tmp_path / "g", config={"upkeep": "off"})
+    other = omnigraph.open(tmp_path / "g", config={"maintenance": "off"})
     with parked(Failpoint.BRANCH_CAPTURED) as park:
         thread, came = started(lambda: graph.branch_create("now"))
         assert park.reached.wait(PARK_SECONDS_MAX)
@@ -111,7 +111,7 @@ def test_a_source_that_was_only_moved_leaves_the_branch_where_it_was_captured(
     tmp_path: Path,
 ) -> None:
     graph, _ = aged(tmp_path / "g")
-    other = omnigraph.open(tmp_path / "g", config={"upkeep": "off"})
+    other = omnigraph.open(tmp_path / "g", config={"maintenance": "off"})
     before = content(graph)
     with parked(Failpoint.BRANCH_CAPTURED) as park:
         thread, _ = started(lambda: graph.branch_create("now"))

@@ -9,8 +9,8 @@ from omnigraph.api.graph import Graph
 from omnigraph.errors import OmniError
 from omnigraph.failpoints import Failpoint, armed
 from tests.support.child import KILLED, run_child
+from tests.support.maintenance import ADD, OLDER, content, made
 from tests.support.settled import assert_settled
-from tests.support.upkeep import ADD, OLDER, content, made
 
 POINTS = (
     (Failpoint.CLEANUP_BRANCH, 0),
@@ -25,7 +25,7 @@ POINTS = (
 
 def messy(root: Path) -> Graph:
     """A graph with something of everything that goes: old versions, an old fork, an orphan, a dropped table."""
-    graph = made(root, config={"upkeep": "off"})
+    graph = made(root, config={"maintenance": "off"})
     without = "\n".join(
         line for line in graph.schema_source.splitlines() if "node City" not in line
     )
@@ -47,7 +47,7 @@ def shown(graph: Graph) -> dict[str, object]:
 
 def clean(uri: str) -> None:
     """What the child does."""
-    omnigraph.open(uri, config={"upkeep": "off"}).cleanup(keep=1, confirm=True)
+    omnigraph.open(uri, config={"maintenance": "off"}).cleanup(keep=1, confirm=True)
 
 
 def assert_converged(graph: Graph) -> None:
@@ -70,7 +70,7 @@ def test_a_killed_cleanup_touches_nothing_visible_and_is_finished_by_the_next(
         before = shown(graph)
     action = f"skip({skip})+exit" if skip else "exit"
     assert run_child(clean, str(tmp_path / "g"), failpoints=f"{at.value}={action}") == KILLED
-    with omnigraph.open(tmp_path / "g", config={"upkeep": "off"}) as graph:
+    with omnigraph.open(tmp_path / "g", config={"maintenance": "off"}) as graph:
         assert shown(graph) == before
         assert_converged(graph)
 

@@ -414,23 +414,23 @@ def test_r10_what_must_be_rolled_back_waits_for_somebody_who_may(
     assert story.content(graph) == story.after("1")
 
 
-UPKEEP: dict[str, Callable[[Graph], object]] = {
+MAINTENANCE: dict[str, Callable[[Graph], object]] = {
     "optimize": lambda graph: graph.optimize(),
     "repair": lambda graph: graph.repair(),
     "cleanup": lambda graph: graph.cleanup(keep=1, confirm=True),
 }
 
 
-@pytest.mark.parametrize("verb", UPKEEP)
-def test_o6_upkeep_waits_until_nothing_is_pending(stage: Setting, verb: str) -> None:
+@pytest.mark.parametrize("verb", MAINTENANCE)
+def test_o6_maintenance_waits_until_nothing_is_pending(stage: Setting, verb: str) -> None:
     story = stage("insert", "main")
     graph = interrupted(story, BACK)
     before = fingerprint(graph)
     with pytest.raises(RecoveryRequired):
-        UPKEEP[verb](graph)
+        MAINTENANCE[verb](graph)
     assert fingerprint(graph) == before
     graph.refresh(settle=True)
-    UPKEEP[verb](graph)
+    MAINTENANCE[verb](graph)
     assert_settled(graph)
 
 

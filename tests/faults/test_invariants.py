@@ -48,7 +48,7 @@ def test_rc1_no_head_moves_without_an_intent_that_names_it(
     stage: Setting, name: str, place: str
 ) -> None:
     story = stage(name, place)
-    graph = story.open(config={"upkeep": "off"})
+    graph = story.open(config={"maintenance": "off"})
     moves: list[str] = []
     story.write_with(watched(graph, before=covered(story, moves)), "1")
     assert len(moves) >= 2
@@ -67,7 +67,7 @@ OTHER_WRITERS: dict[str, Callable[[Graph], object]] = {
 @pytest.mark.parametrize("name", OTHER_WRITERS)
 def test_rc1_holds_for_every_writer(stage: Setting, name: str) -> None:
     story = stage("merge", "owned")
-    graph = story.open(config={"upkeep": "off"})
+    graph = story.open(config={"maintenance": "off"})
     WRITES["append"].run(graph, "main", "5", None)
     if name == "schema_apply":
         graph.branch_delete("owned")

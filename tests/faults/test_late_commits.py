@@ -106,7 +106,7 @@ def test_repair_restores_the_pin_and_force_does_not_publish_a_part(uri: str) -> 
 
 
 @pytest.mark.parametrize("verb", ["optimize", "cleanup"])
-def test_upkeep_undoes_it_too(uri: str, verb: str) -> None:
+def test_maintenance_undoes_it_too(uri: str, verb: str) -> None:
     operation = rolled_back(uri, "main")
     graph = omnigraph.open(uri)
     before = content(graph)

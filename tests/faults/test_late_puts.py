@@ -138,7 +138,7 @@ def place(bucket: Bucket) -> Place:
 
 def prepare(place: Place, late: Late) -> None:
     with omnigraph.init(
-        place.uri, SCHEMA, storage_options=place.options, config={"upkeep": "off"}
+        place.uri, SCHEMA, storage_options=place.options, config={"maintenance": "off"}
     ) as graph:
         graph.load(BASE, mode="append")
         if late.branch != "main":

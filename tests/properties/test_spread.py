@@ -10,9 +10,9 @@ from omnigraph.engine.diff.spread import Spread
 from omnigraph.pipeline.local import LocalRunner
 from tests.properties.test_merge_oracle import apply, graph_of, operation
 
-upkeep = st.tuples(st.just("optimize"))
+maintenance = st.tuples(st.just("optimize"))
 history = st.lists(
-    st.tuples(st.sampled_from(["main", "side"]), st.one_of(operation, operation, upkeep)),
+    st.tuples(st.sampled_from(["main", "side"]), st.one_of(operation, operation, maintenance)),
     max_size=10,
 )
 

@@ -23,7 +23,7 @@ node Person { name: String @key  age: I32? @index  bio: String? @index }
 edge Knows: Person -> Person { since: I32? }
 """
 ROWS = 4_000
-CONFIG = {"small_work_rows": 0, "upkeep": "off"}
+CONFIG = {"small_work_rows": 0, "maintenance": "off"}
 
 
 def people(start: int, count: int, age: int = 1) -> pa.Table:

@@ -1,4 +1,4 @@
-"""Histories nobody chose, of a small graph: writes, loads, merges, schema changes and upkeep, step by step."""
+"""Histories nobody chose, of a small graph: writes, loads, merges, schema changes and maintenance, step by step."""
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress

@@ -113,7 +113,7 @@ def _pointed(root: Path) -> Graph:
 
 
 def _scattered(root: Path) -> Graph:
-    graph = omnigraph.init(root, story.SCHEMA, config={"upkeep": "off"})
+    graph = omnigraph.init(root, story.SCHEMA, config={"maintenance": "off"})
     graph.load(list(story.BASE), mode="append")
     for number in range(3):
         graph.load(

@@ -4,6 +4,7 @@ A verb loads what only it needs when it is called: a process that asks one quest
 """
 
 import os
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -43,7 +44,13 @@ from omnigraph.catalog.model import Catalog
 from omnigraph.catalog.resolve.schema import compile_schema
 from omnigraph.engine.session.engine import Engine
 from omnigraph.engine.session.open import init_graph, open_graph, open_unsettled, reopen_graph
-from omnigraph.errors import AlreadyInitialized, HistoryReclaimed, NotFoundError, UserInputError
+from omnigraph.errors import (
+    AlreadyInitialized,
+    HistoryReclaimed,
+    NotFoundError,
+    OmniWarning,
+    UserInputError,
+)
 from omnigraph.ids import MAIN, BranchName, CommitId, OperationId
 from omnigraph.limits import HEAD_READS_MAX
 from omnigraph.manifest.names import actor_name, branch_name
@@ -712,7 +719,7 @@ class Graph:
             images=images,
         )
 
-    # ---- upkeep
+    # ---- maintenance
 
     def ensure_indices(
         self, *, branch: str | None = None, actor: str | None = None, spark: Any = None
@@ -805,13 +812,21 @@ class Graph:
         )
         return RepairReport(uri=self.uri, tables=found, commit=_commit(commit))
 
-    def refresh(self, *, settle: bool = False) -> None:
-        """Look at the graph anew; complete what was interrupted, and with `settle` undo what cannot be."""
+    def refresh(self, *, roll_back: bool = False, settle: bool | None = None) -> None:
+        """Read the graph anew and complete interrupted writes; with `roll_back`, undo those that cannot be completed.
+
+        `settle` is the deprecated name of `roll_back`.
+        """
+        if settle is not None:
+            warnings.warn(
+                "refresh: settle= is deprecated; use roll_back=", OmniWarning, stacklevel=2
+            )
+            roll_back = roll_back or settle
         self._engine.contracts.forget()
         self._engine.manifest.heads.clear()
         if self._engine.read_only:
             return
-        if settle:
+        if roll_back:
             self._engine.recovery.sweep()
         else:
             self._engine.recovery.refresh()

@@ -1,4 +1,4 @@
-"""What upkeep reports: frozen values with a wire form."""
+"""What maintenance reports: frozen values with a wire form."""
 
 from collections.abc import Mapping
 from typing import Any, Self

@@ -26,7 +26,7 @@ def runner_of(engine: Engine, spark: Any) -> Runner:
 
 
 def workers_of(engine: Engine, spark: Any) -> Workers | None:
-    """The hands for upkeep; None stands for this process."""
+    """The hands for maintenance; None stands for this process."""
     if spark is None or spark is False:
         return None
     return RunnerWorkers(

@@ -108,7 +108,7 @@ def _prepare_under_locks(
 ) -> Published | None:
     """Prepare again while holding the turns, so that nobody can move the base a second time.
 
-    A strict write, which has a `refusal`, is prepared again only if nothing but upkeep came between.
+    A strict write, which has a `refusal`, is prepared again only if nothing but maintenance came between.
     """
     keys = first_plan.lock_keys
     last: ConflictError = ReadSetConflict("the set of tables this write touches")
@@ -131,7 +131,7 @@ def _prepare_under_locks(
 
 
 def _moved_by_maintenance_only(before: View, now: View) -> bool:
-    """Whether pins moved and no commit came: only upkeep does that, and it changes no row."""
+    """Whether pins moved and no commit came: only maintenance does that, and it changes no row."""
     moved = before.snapshot.pins != now.snapshot.pins
     return moved and before.state.head == now.state.head
 

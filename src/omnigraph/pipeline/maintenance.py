@@ -1,4 +1,4 @@
-"""Chores of upkeep as a step: index segments and rewrites, done wherever a runner has hands."""
+"""Chores of maintenance as a step: index segments and rewrites, done wherever a runner has hands."""
 
 from collections.abc import Iterator, Sequence
 from typing import Final
@@ -34,7 +34,7 @@ class RunnerWorkers:
         """Run one task per chore, the heaviest first; answers come in the order of the chores."""
         splits = [MaintenanceSplit(number, self.home, task) for number, task in enumerate(tasks)]
         splits.sort(key=lambda split: split.task.weight, reverse=True)
-        step = Each(name="upkeep", splits=splits, run=_run_maintenance, out=_RECEIPTS)
+        step = Each(name="maintenance", splits=splits, run=_run_maintenance, out=_RECEIPTS)
         found: list[bytes] = self.runner.run(step).sort_by("number")["receipt"].to_pylist()
         return found
 

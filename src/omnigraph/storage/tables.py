@@ -241,7 +241,7 @@ class Marked:
 
 @dataclass(frozen=True, slots=True)
 class MaintenanceTask:
-    """A part of a table's upkeep that any process can do; `work` is private to storage."""
+    """A part of a table's maintenance that any process can do; `work` is private to storage."""
 
     at: TableAt
     work: bytes = field(repr=False)

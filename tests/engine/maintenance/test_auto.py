@@ -1,4 +1,4 @@
-"""Light upkeep: many small writes leave few fragments, and a write never pays with its success."""
+"""Automatic maintenance: many small writes leave few fragments, and a write never pays with its success."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,11 +9,22 @@ import omnigraph
 from omnigraph.api.graph import Graph
 from omnigraph.commit.locks import lock_key
 from omnigraph.engine.maintenance.auto import maintain_touched
-from omnigraph.errors import ConfigError
+from omnigraph.engine.session.settings import settings_of
+from omnigraph.errors import ConfigError, OmniWarning
 from omnigraph.failpoints import Failpoint, armed
 from omnigraph.ids import MAIN
 from omnigraph.limits import AUTO_COMPACT_ROWS_MAX, INDEX_ROWS_MIN, SMALL_FRAGMENTS_MAX
-from tests.support.upkeep import ADD, FIND, GONE, OLDER, PERSON, content, fragments, made, states
+from tests.support.maintenance import (
+    ADD,
+    FIND,
+    GONE,
+    OLDER,
+    PERSON,
+    content,
+    fragments,
+    made,
+    states,
+)
 
 SCHEMA = "node Person { name: String @key  age: I32? @index  note: String? }"
 MANY = 3 * SMALL_FRAGMENTS_MAX
@@ -71,17 +82,33 @@ def test_the_writer_goes_on_knowing_its_ids(graph: Graph) -> None:
 
 
 def test_it_can_be_switched_off(tmp_path: Path) -> None:
-    with omnigraph.init(tmp_path / "g", SCHEMA, config={"upkeep": "off"}) as graph:
+    with omnigraph.init(tmp_path / "g", SCHEMA, config={"maintenance": "off"}) as graph:
         write(graph, MANY)
         assert len(fragments(graph)) == MANY
     with pytest.raises(ConfigError, match="auto, off"):
-        omnigraph.open(tmp_path / "g", config={"upkeep": "sometimes"})
+        omnigraph.open(tmp_path / "g", config={"maintenance": "sometimes"})
+
+
+def test_the_deprecated_name_of_the_setting_works_and_warns() -> None:
+    with pytest.warns(OmniWarning, match="setting 'upkeep' is deprecated; use 'maintenance'"):
+        assert settings_of({"upkeep": "off"}).maintenance == "off"
+    with pytest.warns(OmniWarning, match="deprecated"):
+        assert settings_of({"upkeep": "off", "maintenance": "auto"}).maintenance == "auto"
+
+
+def test_the_deprecated_variable_works_and_warns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OMNIGRAPH_UPKEEP", "off")
+    with pytest.warns(OmniWarning, match="OMNIGRAPH_UPKEEP is deprecated"):
+        assert settings_of(None).maintenance == "off"
+    assert settings_of({"maintenance": "auto"}).maintenance == "auto"
+    monkeypatch.setenv("OMNIGRAPH_MAINTENANCE", "auto")
+    assert settings_of(None).maintenance == "auto"
 
 
 @pytest.mark.parametrize(
     "at", [Failpoint.OPTIMIZE_ARMED, Failpoint.OPTIMIZE_COMPACTED, Failpoint.OPTIMIZE_COMMITTED]
 )
-def test_a_write_succeeds_though_its_upkeep_fails(graph: Graph, at: Failpoint) -> None:
+def test_a_write_succeeds_though_its_maintenance_fails(graph: Graph, at: Failpoint) -> None:
     with armed(at, "1*error"):
         write(graph, SMALL_FRAGMENTS_MAX + 4)
     assert graph.table("Person").num_rows == SMALL_FRAGMENTS_MAX + 4
@@ -91,7 +118,7 @@ def test_a_write_succeeds_though_its_upkeep_fails(graph: Graph, at: Failpoint) -
 
 
 def test_a_table_somebody_else_writes_is_left_for_later(tmp_path: Path) -> None:
-    with made(tmp_path / "g", config={"upkeep": "off"}) as graph:
+    with made(tmp_path / "g", config={"maintenance": "off"}) as graph:
         write(graph, MANY, start=100)
     with omnigraph.open(tmp_path / "g") as later:
         later.query(FIND, {"name": "p1"})
@@ -131,7 +158,7 @@ def test_a_table_that_grew_by_small_writes_gets_its_indexes(graph: Graph) -> Non
 
 
 def test_a_handle_that_comes_later_looks_after_what_it_finds(tmp_path: Path) -> None:
-    with made(tmp_path / "g", config={"upkeep": "off"}) as graph:
+    with made(tmp_path / "g", config={"maintenance": "off"}) as graph:
         write(graph, MANY, start=100)
     with omnigraph.open(tmp_path / "g") as later:
         write(later, 1, start=900)

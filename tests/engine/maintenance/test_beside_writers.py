@@ -1,4 +1,4 @@
-"""Upkeep beside healthy writers of another process: nobody is told of an interrupted write where there is none."""
+"""Maintenance beside healthy writers of another process: nobody is told of an interrupted write where there is none."""
 
 import threading
 from collections.abc import Iterator

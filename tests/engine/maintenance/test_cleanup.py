@@ -21,7 +21,7 @@ from omnigraph.failpoints import Failpoint, armed
 from omnigraph.ids import Version
 from omnigraph.storage.layout import STAGING_DIR
 from omnigraph.storage.tables import VersionInfo
-from tests.support.upkeep import (
+from tests.support.maintenance import (
     ADD,
     CITY,
     KNOWS,
@@ -183,14 +183,14 @@ def test_it_waits_for_interrupted_writes(graph: Graph) -> None:
     with armed(Failpoint.TABLES_COMMITTED), pytest.raises(OmniError):
         graph.mutate(ADD, {"name": "half"})
     before = versions(graph)
-    for upkeep in (
+    for maintenance in (
         lambda: graph.cleanup(keep=1, confirm=True),
         lambda: graph.cleanup(keep=1),
         graph.optimize,
         lambda: graph.repair(confirm=True),
     ):
         with pytest.raises(RecoveryRequired):
-            upkeep()
+            maintenance()
     assert versions(graph) == before
     graph.refresh()
     assert graph.entity("Person", "half") is not None

@@ -10,8 +10,8 @@ import omnigraph
 from omnigraph.api.graph import Graph
 from omnigraph.errors import OmniError
 from omnigraph.failpoints import PARK_SECONDS_MAX, Failpoint, parked
+from tests.support.maintenance import ADD, GONE, OLDER, content, made
 from tests.support.settled import assert_settled
-from tests.support.upkeep import ADD, GONE, OLDER, content, made
 
 
 @pytest.fixture

@@ -17,8 +17,7 @@ from omnigraph.failpoints import Failpoint, armed
 from omnigraph.ids import TableKey
 from omnigraph.manifest.branches import lock_schema, unlock_schema
 from omnigraph.storage.layout import STAGING_DIR
-from tests.support.settled import assert_settled
-from tests.support.upkeep import (
+from tests.support.maintenance import (
     ADD,
     CITY,
     OLDER,
@@ -28,11 +27,12 @@ from tests.support.upkeep import (
     made,
     tables_of,
 )
+from tests.support.settled import assert_settled
 
 
 @pytest.fixture
 def graph(tmp_path: Path) -> Iterator[Graph]:
-    opened = made(tmp_path / "g", config={"upkeep": "off"})
+    opened = made(tmp_path / "g", config={"maintenance": "off"})
     yield opened
     opened.close()
 
@@ -265,7 +265,7 @@ WORK: dict[str, Callable[[Graph], object]] = {
 
 
 @pytest.mark.parametrize("work", WORK)
-def test_upkeep_by_hand_waits_for_a_running_schema_change(graph: Graph, work: str) -> None:
+def test_manual_maintenance_waits_for_a_running_schema_change(graph: Graph, work: str) -> None:
     aged(graph, "main", 3)
     engine = graph._engine
     before = versions(graph, None)
@@ -283,7 +283,7 @@ def test_upkeep_by_hand_waits_for_a_running_schema_change(graph: Graph, work: st
 
 
 @pytest.mark.parametrize("work", WORK)
-def test_upkeep_by_hand_drops_the_lock_of_a_schema_change_that_died(
+def test_manual_maintenance_drops_the_lock_of_a_schema_change_that_died(
     graph: Graph, work: str
 ) -> None:
     lock_schema(graph._engine.manifest, graph._engine.store.tables)

@@ -14,7 +14,7 @@ from omnigraph.manifest.branches import lock_schema, unlock_schema
 from omnigraph.manifest.records import GraphCommit, encode
 from omnigraph.recovery.audit import AuditRow, RecoveryKind
 from omnigraph.storage.layout import RECOVERY, SCHEMA_PG, staging_path
-from tests.support.upkeep import ADD, PERSON, appended, drifted, made
+from tests.support.maintenance import ADD, PERSON, appended, drifted, made
 
 
 @pytest.fixture

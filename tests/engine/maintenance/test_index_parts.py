@@ -17,7 +17,7 @@ from omnigraph.pipeline.maintenance import RunnerWorkers
 from tests.support.settled import assert_settled
 
 SCHEMA = "node Person { name: String @key  age: I32? @index  bio: String? @index }"
-STEPS = {"small_work_bytes": 0, "split_bytes": 200, "load_concurrency": 8, "upkeep": "off"}
+STEPS = {"small_work_bytes": 0, "split_bytes": 200, "load_concurrency": 8, "maintenance": "off"}
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from omnigraph.errors import ReadOnlyError
 from omnigraph.failpoints import Failpoint, armed
 from omnigraph.limits import INDEX_ROWS_MIN
 from omnigraph.storage.tables import IndexKind
-from tests.support.upkeep import (
+from tests.support.maintenance import (
     ADD,
     CITY,
     KNOWS,

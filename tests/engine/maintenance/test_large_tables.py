@@ -33,7 +33,9 @@ def graph(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Graph]:
     if request.param == "s3":
         bucket: Bucket = request.getfixturevalue("bucket")
         place, options = f"{bucket.uri}/g", bucket.storage_options
-    with omnigraph.init(place, SCHEMA, storage_options=options, config={"upkeep": "off"}) as made:
+    with omnigraph.init(
+        place, SCHEMA, storage_options=options, config={"maintenance": "off"}
+    ) as made:
         made.load({"Person": pa.table({"name": NAMES})}, mode="append", spark=False)
         yield made
         assert_settled(made)

@@ -13,7 +13,7 @@ from omnigraph.api.graph import Graph
 from omnigraph.commit.sidecar import WriterKind
 from omnigraph.failpoints import PARK_SECONDS_MAX, Failpoint, parked
 from omnigraph.ids import MAIN
-from tests.support.upkeep import (
+from tests.support.maintenance import (
     ADD,
     CITY,
     KNOWS,
@@ -171,7 +171,7 @@ def test_the_manifest_is_folded(graph: Graph) -> None:
 
 
 def test_small_fragments_under_different_index_segments_are_joined(tmp_path: Path) -> None:
-    with made(tmp_path / "g", config={"upkeep": "off"}) as graph:
+    with made(tmp_path / "g", config={"maintenance": "off"}) as graph:
         for number in range(3):
             graph.load([person(200 + number, like=[1, 2, 3, number])], mode="append")
             graph.optimize()
@@ -182,7 +182,7 @@ def test_small_fragments_under_different_index_segments_are_joined(tmp_path: Pat
 
 
 def test_vectors_that_came_after_rows_without_any_are_covered(tmp_path: Path) -> None:
-    with made(tmp_path / "g", config={"upkeep": "off"}) as graph:
+    with made(tmp_path / "g", config={"maintenance": "off"}) as graph:
         graph.ensure_indices()
         graph.load([person(300)], mode="append")
         graph.optimize()

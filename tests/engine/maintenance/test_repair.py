@@ -10,7 +10,7 @@ from omnigraph.engine.maintenance.repair import Action, Classification, choose, 
 from omnigraph.errors import DriftError, UserInputError
 from omnigraph.ids import Version
 from omnigraph.storage.tables import IndexKind, IndexSpec, Staged, TableAt, Tables, TransactionInfo
-from tests.support.upkeep import (
+from tests.support.maintenance import (
     ADD,
     PERSON,
     appended,

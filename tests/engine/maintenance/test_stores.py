@@ -1,4 +1,4 @@
-"""Upkeep on other stores than a disk: what goes and what stays is the same."""
+"""Maintenance on other stores than a disk: what goes and what stays is the same."""
 
 from pathlib import Path
 
@@ -7,9 +7,9 @@ import pytest
 import omnigraph
 from omnigraph.api.graph import Graph
 from omnigraph.failpoints import Failpoint, armed
+from tests.support.maintenance import OLDER, SCHEMA, content, entry, records, tables_of
 from tests.support.s3 import Bucket
 from tests.support.settled import assert_settled
-from tests.support.upkeep import OLDER, SCHEMA, content, entry, records, tables_of
 
 STORES = ("memory", pytest.param("s3", marks=pytest.mark.s3))
 
@@ -20,7 +20,9 @@ def graph(request: pytest.FixtureRequest, tmp_path: Path) -> Graph:
     if request.param == "s3":
         bucket: Bucket = request.getfixturevalue("bucket")
         uri, options = f"{bucket.uri}/g", bucket.storage_options
-    made: Graph = omnigraph.init(uri, SCHEMA, storage_options=options, config={"upkeep": "off"})
+    made: Graph = omnigraph.init(
+        uri, SCHEMA, storage_options=options, config={"maintenance": "off"}
+    )
     made.load(records(), mode="append")
     return made
 

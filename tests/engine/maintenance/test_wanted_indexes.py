@@ -6,7 +6,7 @@ from omnigraph.catalog.resolve.schema import compile_schema
 from omnigraph.engine.maintenance.wanted_indexes import list_wanted_indexes
 from omnigraph.language.source import Source
 from omnigraph.storage.tables import IndexKind
-from tests.support.upkeep import KNOWS, PERSON, SCHEMA
+from tests.support.maintenance import KNOWS, PERSON, SCHEMA
 
 
 def indexes(schema: str, table: str) -> dict[str, IndexKind]:

@@ -1,4 +1,4 @@
-"""Upkeep by many hands: other processes rewrite and index, this one commits, and nothing else differs."""
+"""Maintenance by many hands: other processes rewrite and index, this one commits, and nothing else differs."""
 
 import multiprocessing
 from collections.abc import Iterator, Sequence
@@ -12,8 +12,8 @@ from omnigraph.engine.maintenance.indexes import ensure_indices
 from omnigraph.engine.maintenance.optimize import optimize
 from omnigraph.pipeline.location import StoreLocation
 from omnigraph.storage.tables import MaintenanceTask
+from tests.support.maintenance import content, entry, fragments, made, person, scattered, states
 from tests.support.settled import assert_settled
-from tests.support.upkeep import content, entry, fragments, made, person, scattered, states
 
 
 class ProcessWorkers:
@@ -46,7 +46,7 @@ def graph(tmp_path: Path) -> Iterator[Graph]:
 
 
 def test_index_parts_built_elsewhere_are_put_in_place_as_they_are(tmp_path: Path) -> None:
-    with made(tmp_path / "h", config={"upkeep": "off"}) as graph:
+    with made(tmp_path / "h", config={"maintenance": "off"}) as graph:
         for number in range(100, 104):
             graph.load([person(number, bio="likes rope")], mode="append")
         workers = ProcessWorkers(graph._engine.home)

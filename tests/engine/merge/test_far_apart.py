@@ -36,7 +36,7 @@ def remove(graph: Graph, branch: str, name: str) -> None:
 
 def made(path: Path) -> Graph:
     """Three fragments, and a branch."""
-    graph = omnigraph.init(path, SCHEMA, config={"upkeep": "off"})
+    graph = omnigraph.init(path, SCHEMA, config={"maintenance": "off"})
     for start in range(0, ROWS, 100):
         put(graph, "main", names(*range(start, start + 100)), 0)
     graph.branch_create("side")

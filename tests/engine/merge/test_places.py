@@ -1,4 +1,4 @@
-"""Changed rows are replaced where they lie: rows keep their identity, whatever upkeep did to the target meanwhile."""
+"""Changed rows are replaced where they lie: rows keep their identity, whatever maintenance did to the target meanwhile."""
 
 from pathlib import Path
 
@@ -23,7 +23,7 @@ def put(graph: Graph, branch: str, names: tuple[str, ...], a: int) -> None:
 
 @pytest.fixture
 def graph(tmp_path: Path) -> Graph:
-    made = omnigraph.init(tmp_path / "g", SCHEMA, config={"upkeep": "off"})
+    made = omnigraph.init(tmp_path / "g", SCHEMA, config={"maintenance": "off"})
     for start in range(0, ROWS, 100):
         put(made, "main", tuple(f"n{n:04d}" for n in range(start, start + 100)), 0)
     made.branch_create("side")

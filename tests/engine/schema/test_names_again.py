@@ -31,7 +31,7 @@ def shown(name: str) -> str:
 
 @pytest.fixture
 def graph(tmp_path: Path) -> Iterator[Graph]:
-    with omnigraph.init(tmp_path / "g", schema(), config={"upkeep": "off"}) as opened:
+    with omnigraph.init(tmp_path / "g", schema(), config={"maintenance": "off"}) as opened:
         ports = [{"type": "Port", "data": {"code": f"p{n}"}} for n in range(20)]
         opened.load(ports, mode="append")
         yield opened

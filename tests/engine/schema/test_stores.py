@@ -36,10 +36,10 @@ def test_every_kind_of_change_is_applied_there(graph: Graph) -> None:
 def test_a_change_that_fails_there_is_completed_or_taken_back(graph: Graph) -> None:
     with armed(Failpoint.SCHEMA_UNSTAGED), pytest.raises(OmniError):
         graph.schema_apply(VARIANTS["mixed"])
-    graph.refresh(settle=True)
+    graph.refresh(roll_back=True)
     assert graph.schema_source == BASE
     with armed(Failpoint.SCHEMA_SOURCE_PLACED), pytest.raises(OmniError):
         graph.schema_apply(VARIANTS["mixed"])
-    graph.refresh(settle=True)
+    graph.refresh(roll_back=True)
     assert graph.schema_source == VARIANTS["mixed"]
     assert graph.doctor() == []

@@ -55,7 +55,7 @@ def test_ids_follow_every_change(steps: list[tuple[str, set[str]]], overlay: int
 @pytest.fixture
 def graph(tmp_path: Path) -> Iterator[Graph]:
     with omnigraph.init(
-        tmp_path / "g", "node T { k: String @key  n: I32? }", config={"upkeep": "off"}
+        tmp_path / "g", "node T { k: String @key  n: I32? }", config={"maintenance": "off"}
     ) as graph:
         graph.load([{"type": "T", "data": {"k": k}} for k in "abc"], mode="append")
         yield graph

@@ -1,1 +1,1 @@
-"""Upkeep: looking after a graph that is in use."""
+"""Maintenance: looking after a graph that is in use."""

@@ -1,4 +1,4 @@
-"""Light upkeep: what a writer does for its tables after its commit, bounded, and never at the price of the write."""
+"""Automatic maintenance: what a writer does for its tables after its commit, bounded, and never at the price of the write."""
 
 from collections.abc import Hashable, Iterable, Iterator
 
@@ -33,7 +33,7 @@ _ACTIVITY = Activity(str(WriterKind.OPTIMIZE))
 
 def maintain_touched(engine: Engine, branch: BranchName, tables: Iterable[TableKey]) -> None:
     """Look after the tables of a commit that was just published, one after the other, if that is due."""
-    if engine.settings.upkeep == "off":
+    if engine.settings.maintenance == "off":
         return
     known = engine.manifest.heads.get(branch)
     if known is None:
@@ -51,7 +51,7 @@ def _maintain_table(engine: Engine, branch: BranchName, entry: Entry) -> None:
             _compact_table(engine, branch, entry.table_key)
     except OmniError as error:
         # The write it follows is committed. What is left half done here, recovery completes.
-        _log.warning("upkeep.failed", table=entry.table_key, branch=branch, reason=str(error))
+        _log.warning("maintenance.failed", table=entry.table_key, branch=branch, reason=str(error))
         engine.recovery.own_up(error)
 
 

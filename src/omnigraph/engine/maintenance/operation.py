@@ -102,7 +102,7 @@ def each(
         order if weigh is None else sorted(order, key=lambda n: weigh(found[n]), reverse=True)
     )
     workers = min(engine.settings.maintenance_concurrency, len(found))
-    with ThreadPoolExecutor(workers, "omnigraph-upkeep") as pool:
+    with ThreadPoolExecutor(workers, "omnigraph-maintenance") as pool:
         running = {number: pool.submit(carry_context(work), found[number]) for number in schedule}
         return [running[number].result() for number in order]
 

@@ -1,4 +1,4 @@
-"""What upkeep by hand refuses to start with."""
+"""What manual maintenance refuses to start with."""
 
 from omnigraph.commit.liveness import is_interrupted
 from omnigraph.commit.locks import HeldLocks

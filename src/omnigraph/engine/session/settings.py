@@ -1,10 +1,11 @@
 """Documented settings of a handle: from the caller, else from the environment, else the default."""
 
 import os
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
-from omnigraph.errors import ConfigError, did_you_mean, suggestion
+from omnigraph.errors import ConfigError, OmniWarning, did_you_mean, suggestion
 from omnigraph.limits import (
     LOAD_CONCURRENCY,
     LOCK_WAIT_SECONDS,
@@ -20,13 +21,14 @@ MIB = 1024 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """What a handle may be told."""
+    """The settings of a handle."""
 
     durability: str = "none"
     cache_bytes: int = 1024 * MIB
     load_concurrency: int = LOAD_CONCURRENCY
     maintenance_concurrency: int = 8
-    upkeep: str = "auto"
+    maintenance: str = "auto"
+    """Whether writers compact and index the tables they wrote: `auto`, or `off`."""
     small_work_bytes: int = SMALL_WORK_BYTES
     small_work_rows: int = SMALL_WORK_ROWS
     """Bulk work of at most so many bytes and rows stays in this process unless Spark is asked for."""
@@ -35,11 +37,11 @@ class Settings:
     lock_wait: float = LOCK_WAIT_SECONDS
     """How many seconds an operation waits for a live writer that holds a lock."""
     reconcile_seconds: float = 0.0
-    """How often a background thread settles what dead writers left; 0 is never."""
+    """How often a background thread recovers the writes of dead writers; 0 is never."""
     embed_provider: str | None = None
     embed_model: str | None = None
     embed_base_url: str | None = None
-    """Who embeds the texts of queries; the environment says so otherwise, when the first text comes."""
+    """The service that embeds the texts of queries; without it the environment decides, at the first text."""
 
 
 _READERS = {
@@ -47,7 +49,7 @@ _READERS = {
     "cache_bytes": int,
     "load_concurrency": int,
     "maintenance_concurrency": int,
-    "upkeep": str,
+    "maintenance": str,
     "small_work_bytes": int,
     "small_work_rows": int,
     "split_bytes": int,
@@ -65,12 +67,14 @@ _LEAST = {
     "small_work_rows": 0,
     "split_bytes": 1,
 }
-_CHOICES = {"durability": ("none", "fsync"), "upkeep": ("auto", "off")}
+_CHOICES = {"durability": ("none", "fsync"), "maintenance": ("auto", "off")}
+DEPRECATED = {"upkeep": "maintenance"}
+"""Earlier names of settings; a handle that is given one works and warns."""
 
 
 def settings_of(config: Mapping[str, Any] | None) -> Settings:
     """Read settings; unknown names and wrong values are refused by name."""
-    given = dict(config or {})
+    given = _rename_deprecated(config or {})
     unknown = next((name for name in given if name not in _READERS), None)
     if unknown is not None:
         near = suggestion(did_you_mean(str(unknown), _READERS))
@@ -95,6 +99,25 @@ def settings_of(config: Mapping[str, Any] | None) -> Settings:
             f"setting 'lock_wait' is a number of seconds from 0 to {LOCK_WAIT_SECONDS_MAX:g}"
         )
     return Settings(**values)
+
+
+def _rename_deprecated(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Give deprecated settings, of the caller or of the environment, their present names; a present name wins."""
+    given = dict(config)
+    for old, name in DEPRECATED.items():
+        variable, old_variable = f"OMNIGRAPH_{name.upper()}", f"OMNIGRAPH_{old.upper()}"
+        if old in given:
+            _warn_deprecated(f"setting '{old}'", f"'{name}'")
+            value = given.pop(old)
+            given.setdefault(name, value)
+        elif old_variable in os.environ and name not in given and variable not in os.environ:
+            _warn_deprecated(old_variable, variable)
+            given[name] = os.environ[old_variable]
+    return given
+
+
+def _warn_deprecated(old: str, new: str) -> None:
+    warnings.warn(f"{old} is deprecated; use {new}", OmniWarning, stacklevel=2)
 
 
 def _read(name: str, value: Any, read: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Chores: the heavy parts of upkeep, cut so that many hands can do them; nothing is committed."""
+"""Chores: the heavy parts of maintenance, cut so that many hands can do them; nothing is committed."""
 
 import copy
 import pickle

@@ -12,7 +12,7 @@ from omnigraph.errors import ManifestConflict, OmniError
 from omnigraph.failpoints import Failpoint, armed
 from omnigraph.recovery.audit import RecoveryKind
 from tests.support.child import KILLED, run_child
-from tests.support.upkeep import (
+from tests.support.maintenance import (
     ADD,
     KNOWS,
     PERSON,

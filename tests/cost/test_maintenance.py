@@ -1,4 +1,4 @@
-"""What upkeep costs and saves, in counts: flat for a writer, nothing when there is nothing to do."""
+"""What maintenance costs and saves, in counts: flat for a writer, nothing when there is nothing to do."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ from omnigraph.api.graph import Graph
 from omnigraph.ids import MAIN
 from omnigraph.limits import INDEX_ROWS_MIN, MANIFEST_FRAGMENTS_MAX, SMALL_FRAGMENTS_MAX
 from omnigraph.storage.counters import Cost, Costs, counting
-from tests.support.upkeep import ADD, FIND, fragments, scattered
+from tests.support.maintenance import ADD, FIND, fragments, scattered
 
 SCHEMA = "node Person { name: String @key  age: I32? @index }"
 DEPTH = 120
@@ -24,7 +24,7 @@ def written(root: Path, count: int) -> tuple[Graph, list[Costs]]:
     return graph, costs
 
 
-def test_upkeep_comes_once_in_many_writes_and_the_others_do_not_notice(tmp_path: Path) -> None:
+def test_maintenance_comes_once_in_many_writes_and_the_others_do_not_notice(tmp_path: Path) -> None:
     graph, costs = written(tmp_path / "g", DEPTH)
     with graph:
         tended = [one for one in costs if one[Cost.STAGE_COMPACTION]]

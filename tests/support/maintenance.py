@@ -1,4 +1,4 @@
-"""Graphs to look after, and what upkeep must not change; also what a child process does that is killed."""
+"""Graphs to look after, and what maintenance must not change; also what a child process does that is killed."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -61,7 +61,7 @@ def made(root: Path, people: int = 8, **options: Any) -> Graph:
 
 def scattered(root: Path) -> Graph:
     """A graph whose tables are full of small and holey fragments, some under an index and some not."""
-    graph = made(root, config={"upkeep": "off"})
+    graph = made(root, config={"maintenance": "off"})
     graph.ensure_indices()
     for number in range(100, 106):
         graph.load([person(number)], mode="append")

@@ -1,4 +1,4 @@
-"""Upkeep on the command line: what it prints, and with which exit code."""
+"""Maintenance on the command line: what it prints, and with which exit code."""
 
 import json
 import sys
@@ -10,7 +10,7 @@ import pytest
 
 import omnigraph
 from omnigraph.surfaces.cli.main import main
-from tests.support.upkeep import appended, compacted, drifted, scattered
+from tests.support.maintenance import appended, compacted, drifted, scattered
 
 Run = Callable[..., tuple[int, str, str]]
 
