@@ -45,7 +45,7 @@ MATRIX: Final[dict[str, str]] = {
     "S9": f"{SCHEMA}::test_a_change_that_cannot_remove_its_intent_is_done",
     "S10": f"{SCHEMA}::test_a_load_waits_for_a_running_change_and_sees_the_new_types",
     "S11": f"{SCHEMA}::test_a_read_only_open_serves_the_old_schema_or_refuses_and_touches_nothing",
-    "S12": "../unit/recovery/test_staging.py::test_each_row_of_the_table",
+    "S12": "../unit/recovery/test_schema_files.py::test_each_row_of_the_table",
     # 8.5 branch merge
     "B0": f"{MERGE}::test_a_merge_in_conflict_leaves_no_trace",
     **dict.fromkeys(("B1", "B2", "B3", "B4", "B5", "B6", "B7", "B8", "B9", "B11", "B14"), _MERGE),
