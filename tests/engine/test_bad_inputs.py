@@ -214,7 +214,7 @@ def test_positions_in_a_folder_name_the_file_and_the_line(graph: Graph, tmp_path
 def test_a_mutation_that_would_hold_too_much_says_how_much(
     graph: Graph, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("omnigraph.commit.changes.MUTATION_BYTES_MAX", 100)
+    monkeypatch.setattr("omnigraph.commit.delta.MUTATION_BYTES_MAX", 100)
     query = "query q($t: String) { insert Note { text: $t } }"
     error = refused(graph, lambda: graph.mutate(query, {"t": "x" * 200}))
     assert (error.kind, error.code) == ("resource_limit", "W21")

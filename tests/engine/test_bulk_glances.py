@@ -11,7 +11,7 @@ import pytest
 
 import omnigraph
 from omnigraph.api.graph import Graph
-from omnigraph.commit.changes import ChangeKind
+from omnigraph.commit.delta import DeltaKind
 from omnigraph.commit.sidecar import WriterKind
 from omnigraph.engine.write.load import CheckedLoad, LoadRequest, check_load
 from omnigraph.engine.write.verbs import header
@@ -162,7 +162,7 @@ def brought(graph: Graph) -> Iterator[CheckedLoad]:
     engine = graph._engine
     contract = engine.contracts.current().contract
     order = LoadRequest(
-        kind=ChangeKind.APPEND,
+        kind=DeltaKind.APPEND,
         contract=contract,
         header=header(engine, WriterKind.LOAD, CommitKind.LOAD, None),
     )

@@ -11,9 +11,9 @@ from typing import Any, TypeVar
 import pyarrow as pa
 
 from omnigraph.catalog.model import Catalog, EdgeType, TableType
-from omnigraph.commit.changes import ChangeKind, TableChange
 from omnigraph.commit.constraints.report import Violations
 from omnigraph.commit.constraints.values import value_rules
+from omnigraph.commit.delta import DeltaKind, TableDelta
 from omnigraph.commit.origins import Origins
 from omnigraph.errors import Problem
 from omnigraph.ids import TableKey
@@ -74,7 +74,7 @@ class Job:
     home: StoreLocation
     here: "Here"
     catalog: Catalog
-    kind: ChangeKind
+    kind: DeltaKind
     seed: str
     area: str
     strict: frozenset[TableKey] = frozenset()
@@ -97,9 +97,9 @@ class Job:
         here = self.here if self.here.store is not None else _elsewhere(self.home, self.seed)
         here.let_go()
 
-    def kind_of(self, table: TableKey) -> ChangeKind:
+    def kind_of(self, table: TableKey) -> DeltaKind:
         """How one table is written."""
-        return ChangeKind.APPEND if table in self.strict else self.kind
+        return DeltaKind.APPEND if table in self.strict else self.kind
 
     def type(self, table: TableKey) -> TableType:
         """The type of a table."""
@@ -305,10 +305,10 @@ def value_problems(job: Job, type_: TableType, rows: pa.Table) -> Iterator[Found
                 yield make_finding(found, (VALUES, job.rank(type_.table_key), place, rule_number))
 
 
-def change_of(job: Job, type_: TableType, rows: pa.Table) -> TableChange:
+def change_of(job: Job, type_: TableType, rows: pa.Table) -> TableDelta:
     """Rows with positions as the change of a table, or of some of its columns."""
     numbers: Any = rows[POSITION].to_numpy()
-    return TableChange(
+    return TableDelta(
         type=type_,
         kind=job.kind_of(type_.table_key),
         rows=rows.drop([POSITION]),

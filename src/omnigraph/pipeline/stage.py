@@ -7,7 +7,6 @@ from operator import attrgetter
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.commit.changes import column
 from omnigraph.errors import InternalError
 from omnigraph.ids import TableKey
 from omnigraph.pipeline.checks import Job
@@ -15,6 +14,7 @@ from omnigraph.pipeline.input.read import POSITION, positions_in, split_rows, wi
 from omnigraph.pipeline.input.splits import Split
 from omnigraph.pipeline.messages import ANSWERS, Discarded, Piece, WroteFragments, encode
 from omnigraph.pipeline.runner import Each
+from omnigraph.storage.arrow import column
 from omnigraph.storage.lance.search import ROW_ID
 from omnigraph.storage.lance.table import ROW_ADDRESS
 from omnigraph.storage.store import Store

@@ -17,9 +17,9 @@ from omnigraph.catalog.model import (
     Range,
 )
 from omnigraph.catalog.types import PropertyType, Scalar
-from omnigraph.commit.changes import ChangeKind, Changes, TableChange, changes_of
 from omnigraph.commit.constraints import violations
 from omnigraph.commit.constraints.committed import CommittedTables
+from omnigraph.commit.delta import DeltaKind, Deltas, TableDelta, deltas_of
 from omnigraph.errors import ConstraintError, DataError, KeyConflict, ReferentialError
 from omnigraph.ids import TableKey
 
@@ -82,19 +82,19 @@ def committed(**rows: Iterable[Row]) -> CommittedTables:
 def change(
     type_: NodeType | EdgeType,
     rows: Iterable[Row] = (),
-    kind: ChangeKind = ChangeKind.MERGE,
+    kind: DeltaKind = DeltaKind.MERGE,
     deleted: Iterable[str] = (),
-) -> TableChange:
-    return TableChange(
+) -> TableDelta:
+    return TableDelta(
         type=type_, kind=kind, rows=table(type_, rows), deleted=pa.array(list(deleted), pa.string())
     )
 
 
-def writing(*found: TableChange) -> Changes:
-    return changes_of({TableKey(one.type.table_key): one for one in found})
+def writing(*found: TableDelta) -> Deltas:
+    return deltas_of({TableKey(one.type.table_key): one for one in found})
 
 
-def rules(changes: Changes, before: CommittedTables) -> list[tuple[str, str | None]]:
+def rules(changes: Deltas, before: CommittedTables) -> list[tuple[str, str | None]]:
     found = violations(changes, before, CATALOG)
     assert found.total == len(found.problems)
     return [(problem.rule, problem.row_id) for problem in found.problems]
@@ -142,7 +142,7 @@ def test_bounds_hold_at_the_precision_of_the_column(
     ranges = (Range(property="x", low=low, high=high),)
     point = NodeType(name="Point", properties=props(prop("x", scalar)), ranges=ranges)
     rows = table(point, [{"id": f"p{n}", "x": x} for n, x in enumerate([*inside, *outside])])
-    write = writing(TableChange(type=point, kind=ChangeKind.APPEND, rows=rows))
+    write = writing(TableDelta(type=point, kind=DeltaKind.APPEND, rows=rows))
     empty = CommittedTables({point.table_key: table(point, [])})
     found = violations(write, empty, Catalog(nodes={"Point": point}))
     wrong = [f"p{n}" for n in range(len(inside), len(inside) + len(outside))]
@@ -189,14 +189,14 @@ def test_negative_zero_is_zero_in_a_unique_tuple() -> None:
     )
     catalog = Catalog(nodes={"Point": point})
     rows = table(point, [{"id": "a", "x": 0.0}, {"id": "b", "x": -0.0}])
-    write = writing(TableChange(type=point, kind=ChangeKind.APPEND, rows=rows))
+    write = writing(TableDelta(type=point, kind=DeltaKind.APPEND, rows=rows))
     empty = CommittedTables({point.table_key: table(point, [])})
     assert [p.rule for p in violations(write, empty, catalog).problems] == ["W13"]
 
 
 def test_an_append_refuses_what_exists() -> None:
     before = committed(Oven=[oven("a")])
-    write = writing(change(OVEN, [oven("a"), oven("b")], ChangeKind.APPEND))
+    write = writing(change(OVEN, [oven("a"), oven("b")], DeltaKind.APPEND))
     found = violations(write, before, CATALOG)
     assert [(p.rule, p.row_id) for p in found.problems] == [("W20", "a")]
     assert isinstance(found.error(), KeyConflict)
@@ -224,18 +224,18 @@ def test_an_end_that_exists_under_another_type_is_hinted() -> None:
 
 def test_a_removed_node_leaves_no_edge_behind() -> None:
     before = committed(Oven=[oven("o")], Firm=[firm("f"), firm("g")], Heats=[edge("e", "o", "f")])
-    assert rules(writing(change(FIRM, kind=ChangeKind.DELETE, deleted=["f"])), before) == [
+    assert rules(writing(change(FIRM, kind=DeltaKind.DELETE, deleted=["f"])), before) == [
         ("W16", "e")
     ]
-    replaced = writing(change(FIRM, [firm("g")], ChangeKind.REPLACE))
+    replaced = writing(change(FIRM, [firm("g")], DeltaKind.REPLACE))
     assert rules(replaced, before) == [("W16", "e")]
 
 
 def test_replaced_nodes_and_edges_are_judged_together() -> None:
     before = committed(Oven=[oven("o")], Firm=[firm("f")], Heats=[edge("e", "o", "f")])
     write = writing(
-        change(FIRM, [firm("g")], ChangeKind.REPLACE),
-        change(HEATS, [edge("n", "o", "g")], ChangeKind.REPLACE),
+        change(FIRM, [firm("g")], DeltaKind.REPLACE),
+        change(HEATS, [edge("n", "o", "g")], DeltaKind.REPLACE),
     )
     assert rules(write, before) == []
 
@@ -260,8 +260,8 @@ def test_touched_sources_keep_their_count(
 def test_a_source_that_goes_is_not_counted() -> None:
     before = committed(Oven=[oven("o")], Firm=[firm("f")], Heats=[edge("e1", "o", "f")])
     write = writing(
-        change(OVEN, kind=ChangeKind.DELETE, deleted=["o"]),
-        change(HEATS, kind=ChangeKind.DELETE, deleted=["e1"]),
+        change(OVEN, kind=DeltaKind.DELETE, deleted=["o"]),
+        change(HEATS, kind=DeltaKind.DELETE, deleted=["e1"]),
     )
     assert rules(write, before) == []
 

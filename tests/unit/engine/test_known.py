@@ -12,7 +12,7 @@ import omnigraph
 from omnigraph.api.graph import Graph
 from omnigraph.catalog.model import Columns, NodeType, Property
 from omnigraph.catalog.types import PropertyType, Scalar
-from omnigraph.commit.changes import ChangeKind, TableChange
+from omnigraph.commit.delta import DeltaKind, TableDelta
 from omnigraph.engine.cached import ids as module
 from omnigraph.engine.cached.ids import CachedIds, Ids
 from omnigraph.ids import TableKey
@@ -24,11 +24,11 @@ TYPE = NodeType(
 names = st.sets(st.sampled_from("abcdefgh"), max_size=4)
 
 
-def change(kind: ChangeKind, put: set[str], gone: set[str]) -> TableChange:
+def change(kind: DeltaKind, put: set[str], gone: set[str]) -> TableDelta:
     texts = pa.array(sorted(put), pa.string())
     rows = pa.Table.from_arrays([texts, texts], schema=TYPE.schema)
     deleted = pa.array(sorted(gone), pa.string())
-    return TableChange(type=TYPE, kind=kind, rows=rows, deleted=deleted)
+    return TableDelta(type=TYPE, kind=kind, rows=rows, deleted=deleted)
 
 
 @given(
@@ -42,11 +42,11 @@ def test_ids_follow_every_change(steps: list[tuple[str, set[str]]], overlay: int
         ids, plain = Ids(frozenset()), set[str]()
         for verb, some in steps:
             if verb == "put":
-                ids, plain = ids.after(change(ChangeKind.MERGE, some, set())), plain | some
+                ids, plain = ids.after(change(DeltaKind.MERGE, some, set())), plain | some
             elif verb == "delete":
-                ids, plain = ids.after(change(ChangeKind.DELETE, set(), some)), plain - some
+                ids, plain = ids.after(change(DeltaKind.DELETE, set(), some)), plain - some
             else:
-                ids, plain = ids.after(change(ChangeKind.REPLACE, some, set())), set(some)
+                ids, plain = ids.after(change(DeltaKind.REPLACE, some, set())), set(some)
             assert {one for one in "abcdefgh" if one in ids} == plain
     finally:
         module._OVERLAY_MIN = kept

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from omnigraph.catalog.resolve.schema import compile_schema
-from omnigraph.commit.changes import ChangeKind
+from omnigraph.commit.delta import DeltaKind
 from omnigraph.ids import TableKey, Version
 from omnigraph.pipeline.checks import Here, Job, check_step
 from omnigraph.pipeline.input.splits import ByteRange, CommittedSplit, Split
@@ -36,7 +36,7 @@ def job(tmp_path: Path) -> Job:
         home=StoreLocation.of(str(tmp_path)),
         here=Here(open_store(tmp_path)),
         catalog=compile_schema(SCHEMA),
-        kind=ChangeKind.MERGE,
+        kind=DeltaKind.MERGE,
         seed="01M7F4EXVBZE224K4YQTKV9TNX",
         area="__staging/x",
     )

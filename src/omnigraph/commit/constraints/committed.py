@@ -7,8 +7,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.catalog.model import Catalog
-from omnigraph.commit.changes import Changes, column
+from omnigraph.commit.delta import Deltas
 from omnigraph.ids import TableKey, node_key
+from omnigraph.storage.arrow import column
 from omnigraph.values import dataclass
 
 
@@ -48,7 +49,7 @@ class CommittedTables:
 class Final:
     """The image after the write: committed rows it leaves alone, plus the rows it puts."""
 
-    changes: Changes
+    deltas: Deltas
     committed: Committed
     catalog: Catalog
 
@@ -57,16 +58,16 @@ class Final:
     ) -> pa.Table:
         """Committed rows with such a value that stay as they are; `id` is always among the columns."""
         wanted = _with_id(columns)
-        change = self.changes.of(table)
-        if (change is not None and change.replaces) or len(values) == 0:
+        delta = self.deltas.of(table)
+        if (delta is not None and delta.replaces) or len(values) == 0:
             return self._nothing(table, wanted)
         return self._untouched(table, self.committed.where(table, name, values, wanted))
 
     def kept(self, table: TableKey, columns: Sequence[str]) -> pa.Table:
         """Every committed row that stays as it is."""
         wanted = _with_id(columns)
-        change = self.changes.of(table)
-        if change is not None and change.replaces:
+        delta = self.deltas.of(table)
+        if delta is not None and delta.replaces:
             return self._nothing(table, wanted)
         return self._untouched(table, self.committed.all(table, wanted))
 
@@ -74,18 +75,18 @@ class Final:
         return self.catalog.tables[table].schema.empty_table().select(columns)
 
     def _untouched(self, table: TableKey, rows: pa.Table) -> pa.Table:
-        change = self.changes.of(table)
-        if change is None or not len(change.touched) or not rows.num_rows:
+        delta = self.deltas.of(table)
+        if delta is None or not len(delta.touched) or not rows.num_rows:
             return rows
-        return rows.filter(pc.invert(pc.is_in(rows["id"], value_set=change.touched)))
+        return rows.filter(pc.invert(pc.is_in(rows["id"], value_set=delta.touched)))
 
     def missing_nodes(self, type_name: str, ids: pa.Array) -> pa.Array:
         """Which of the ids are no node of the type after the write."""
         table = node_key(type_name)
-        change = self.changes.of(table)
+        delta = self.deltas.of(table)
         unknown = pc.unique(ids)
-        if change is not None:
-            unknown = unknown.filter(pc.invert(pc.is_in(unknown, value_set=change.ids)))
+        if delta is not None:
+            unknown = unknown.filter(pc.invert(pc.is_in(unknown, value_set=delta.ids)))
         if not len(unknown):
             return unknown
         found = column(self.kept_where(table, "id", unknown, ["id"]), "id")

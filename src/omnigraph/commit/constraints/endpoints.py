@@ -6,35 +6,34 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.catalog.model import Catalog, EdgeType, NodeType
-from omnigraph.commit.changes import Changes, TableChange, column
 from omnigraph.commit.constraints.committed import Final
 from omnigraph.commit.constraints.report import Violations, by_id, of_indices
+from omnigraph.commit.delta import Deltas, TableDelta
 from omnigraph.errors import Problem, shorten
+from omnigraph.storage.arrow import column
 
 SIDES = (("src", "from"), ("dst", "to"))
 
 
-def endpoints(changes: Changes, final: Final) -> Violations:
+def endpoints(deltas: Deltas, final: Final) -> Violations:
     """Both ends of every put edge exist after the write."""
     found = Violations()
-    for change in changes:
-        if isinstance(change.type, EdgeType) and change.rows.num_rows:
+    for delta in deltas:
+        if isinstance(delta.type, EdgeType) and delta.rows.num_rows:
             for side, word in SIDES:
-                found = found + check_end(change, change.type, side, word, final)
+                found = found + check_end(delta, delta.type, side, word, final)
     return found
 
 
-def check_end(
-    change: TableChange, edge: EdgeType, side: str, word: str, final: Final
-) -> Violations:
+def check_end(delta: TableDelta, edge: EdgeType, side: str, word: str, final: Final) -> Violations:
     """One end of every put edge exists after the write."""
     type_name = edge.source if side == "src" else edge.target
-    ends = column(change.rows, side)
+    ends = column(delta.rows, side)
     missing = final.missing_nodes(type_name, ends)
     if not len(missing):
         return Violations()
     marked = pc.indices_nonzero(pc.fill_null(pc.is_in(ends, value_set=missing), False))
-    shown = by_id(change, marked)[: change.shown_max]
+    shown = by_id(delta, marked)[: delta.shown_max]
     homes = _elsewhere(ends.take(pa.array(shown, pa.int64())), type_name, final)
 
     def describe(row: int) -> str:
@@ -45,7 +44,7 @@ def check_end(
             f"node of type '{type_name}'{hint}"
         )
 
-    return of_indices(change, marked, "W15", describe, word)
+    return of_indices(delta, marked, "W15", describe, word)
 
 
 def _elsewhere(ends: pa.Array, type_name: str, final: Final) -> dict[str, str]:
@@ -61,13 +60,13 @@ def _elsewhere(ends: pa.Array, type_name: str, final: Final) -> dict[str, str]:
     return found
 
 
-def check_stranded_edges(changes: Changes, final: Final) -> Violations:
+def check_stranded_edges(deltas: Deltas, final: Final) -> Violations:
     """No edge that stays names a node that goes."""
     found = Violations()
-    for change in changes:
-        if isinstance(change.type, NodeType) and (change.replaces or len(change.deleted)):
-            for edge, side in list_incident_sides(change.type, final.catalog):
-                found = found + orphans(change, edge, side, final)
+    for delta in deltas:
+        if isinstance(delta.type, NodeType) and (delta.replaces or len(delta.deleted)):
+            for edge, side in list_incident_sides(delta.type, final.catalog):
+                found = found + orphans(delta, edge, side, final)
     return found
 
 
@@ -80,17 +79,17 @@ def list_incident_sides(node: NodeType, catalog: Catalog) -> Iterator[tuple[Edge
             yield edge, "dst"
 
 
-def orphans(change: TableChange, edge: EdgeType, side: str, final: Final) -> Violations:
+def orphans(delta: TableDelta, edge: EdgeType, side: str, final: Final) -> Violations:
     """No edge of a type that stays names, at one side, a node that goes."""
-    gone = _find_edges_of_deleted_nodes(change, edge, side, final)
+    gone = _find_edges_of_deleted_nodes(delta, edge, side, final)
     if not gone.num_rows:
         return Violations()
-    shown = gone.sort_by("id").slice(0, change.shown_max)
+    shown = gone.sort_by("id").slice(0, delta.shown_max)
     problems = tuple(
         Problem(
             rule="W16",
             message=f"edge {edge.name} '{edge_id}' would keep {side} '{shorten(end)}', a "
-            f"{change.type.name} that this write removes",
+            f"{delta.type.name} that this write removes",
             table_key=edge.table_key,
             row_id=edge_id,
         )
@@ -100,10 +99,10 @@ def orphans(change: TableChange, edge: EdgeType, side: str, final: Final) -> Vio
 
 
 def _find_edges_of_deleted_nodes(
-    change: TableChange, edge: EdgeType, side: str, final: Final
+    delta: TableDelta, edge: EdgeType, side: str, final: Final
 ) -> pa.Table:
     """Edges that stay although the node at this side goes."""
-    if not change.replaces:
-        return final.kept_where(edge.table_key, side, change.deleted, [side])
+    if not delta.replaces:
+        return final.kept_where(edge.table_key, side, delta.deleted, [side])
     kept = final.kept(edge.table_key, [side])
-    return kept.filter(pc.invert(pc.is_in(kept[side], value_set=change.ids)))
+    return kept.filter(pc.invert(pc.is_in(kept[side], value_set=delta.ids)))

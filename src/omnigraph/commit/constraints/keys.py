@@ -7,67 +7,68 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.catalog.model import Columns
-from omnigraph.commit.changes import ChangeKind, Changes, TableChange, column
 from omnigraph.commit.constraints.committed import Final
 from omnigraph.commit.constraints.report import Violations, cell, of_indices, of_rows
+from omnigraph.commit.delta import DeltaKind, Deltas, TableDelta
 from omnigraph.errors import shorten
+from omnigraph.storage.arrow import column
 
 _ROW = "row number"
 _HOLDER = "holder id"
 """Both are named as no property can be."""
 
 
-def strict_inserts(changes: Changes, final: Final) -> Violations:
+def strict_inserts(deltas: Deltas, final: Final) -> Violations:
     """An append never meets an id that is there."""
     found = Violations()
-    for change in changes:
-        if change.kind is ChangeKind.APPEND and change.rows.num_rows:
-            found = found + _existing(change, final)
+    for delta in deltas:
+        if delta.kind is DeltaKind.APPEND and delta.rows.num_rows:
+            found = found + _existing(delta, final)
     return found
 
 
-def _existing(change: TableChange, final: Final) -> Violations:
-    table = change.type.table_key
-    there = column(final.committed.where(table, "id", change.ids, ["id"]), "id")
+def _existing(delta: TableDelta, final: Final) -> Violations:
+    table = delta.type.table_key
+    there = column(final.committed.where(table, "id", delta.ids, ["id"]), "id")
     if not len(there):
         return Violations()
 
     def describe(row: int) -> str:
-        identity = shorten(change.ids[row].as_py())
+        identity = shorten(delta.ids[row].as_py())
         return (
-            f"{change.type.name} '{identity}' already exists; append inserts new ids only, "
+            f"{delta.type.name} '{identity}' already exists; append inserts new ids only, "
             "use --mode merge to update"
         )
 
-    return of_rows(change, pc.is_in(change.ids, value_set=there), "W20", describe, None)
+    return of_rows(delta, pc.is_in(delta.ids, value_set=there), "W20", describe, None)
 
 
-def unique(changes: Changes, final: Final) -> Violations:
+def unique(deltas: Deltas, final: Final) -> Violations:
     """No two entities of a type share a full tuple, neither inside the write nor with what stays."""
     found = Violations()
-    for change in changes:
-        if change.rows.num_rows:
-            for group in change.type.unique:
-                found = found + unique_group(change, group, final)
+    for delta in deltas:
+        if delta.rows.num_rows:
+            for group in delta.type.unique:
+                found = found + unique_group(delta, group, final)
     return found
 
 
-def unique_group(change: TableChange, group: Columns, final: Final) -> Violations:
+def unique_group(delta: TableDelta, group: Columns, final: Final) -> Violations:
     """No two entities share a tuple of one group of columns."""
-    incoming = tuples(change.rows, group.columns)
+    incoming = tuples(delta.rows, group.columns)
     if not incoming.num_rows:
         return Violations()
-    clashes = {**_among(incoming, group.columns), **_against(change, incoming, group, final)}
+    clashes = {**_among(incoming, group.columns), **_against(delta, incoming, group, final)}
 
     def describe(row: int) -> str:
-        value = ", ".join(shorten(cell(change, name, row)) for name in group.columns)
+        value = ", ".join(shorten(cell(delta, name, row)) for name in group.columns)
         return (
-            f"@unique violation on {change.type.name}.{group.display}: '{value}' is held by "
-            f"'{clashes[row]}' and '{change.ids[row].as_py()}'"
+            f"@unique violation on {delta.type.name}.{group.display}: '{value}' is held by "
+            f"'{clashes[row]}' and '{delta.ids[row].as_py()}'"
         )
 
     rows = pa.array(sorted(clashes), pa.int64())
-    return of_indices(change, rows, "W13", describe, ", ".join(group.columns))
+    return of_indices(delta, rows, "W13", describe, ", ".join(group.columns))
 
 
 def tuples(rows: pa.Table, columns: Sequence[str]) -> pa.Table:
@@ -108,13 +109,11 @@ def _among(incoming: pa.Table, columns: Sequence[str]) -> dict[int, str]:
     }
 
 
-def _against(
-    change: TableChange, incoming: pa.Table, group: Columns, final: Final
-) -> dict[int, str]:
+def _against(delta: TableDelta, incoming: pa.Table, group: Columns, final: Final) -> dict[int, str]:
     """Rows of the write whose tuple a row that stays has, with the id of that holder."""
     probe = group.columns[0]
-    values = _either_zero(pc.unique(column(change.rows, probe).drop_null()))
-    kept = final.kept_where(change.type.table_key, probe, values, group.columns)
+    values = _either_zero(pc.unique(column(delta.rows, probe).drop_null()))
+    kept = final.kept_where(delta.type.table_key, probe, values, group.columns)
     if not kept.num_rows:
         return {}
     held = tuples(kept, group.columns).drop([_ROW]).rename_columns([*group.columns, _HOLDER])

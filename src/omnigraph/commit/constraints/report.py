@@ -6,9 +6,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.catalog.values import json_column
-from omnigraph.commit.changes import TableChange, column
+from omnigraph.commit.delta import TableDelta
 from omnigraph.errors import OmniError, Problem, data_error
 from omnigraph.limits import PROBLEMS_SHOWN_MAX
+from omnigraph.storage.arrow import column
 from omnigraph.values import dataclass
 
 
@@ -31,26 +32,26 @@ class Violations:
 
 
 def of_rows(
-    change: TableChange, mask: pa.Array, rule: str, describe: Callable[[int], str], name: str | None
+    delta: TableDelta, mask: pa.Array, rule: str, describe: Callable[[int], str], name: str | None
 ) -> Violations:
     """One violation per marked row of a change, by id."""
     marked = pc.indices_nonzero(pc.fill_null(mask, False))
-    return of_indices(change, marked, rule, describe, name)
+    return of_indices(delta, marked, rule, describe, name)
 
 
 def of_indices(
-    change: TableChange, rows: pa.Array, rule: str, describe: Callable[[int], str], name: str | None
+    delta: TableDelta, rows: pa.Array, rule: str, describe: Callable[[int], str], name: str | None
 ) -> Violations:
     """One violation per row number of a change, by id; only those shown are described."""
     if len(rows) == 0:
         return Violations()
-    shown = by_id(change, rows)[: change.shown_max]
+    shown = by_id(delta, rows)[: delta.shown_max]
     problems = tuple(
-        change.origin(row).problem(
+        delta.origin(row).problem(
             rule,
             describe(row),
-            table_key=change.type.table_key,
-            row_id=change.ids[row].as_py(),
+            table_key=delta.type.table_key,
+            row_id=delta.ids[row].as_py(),
             property=name,
         )
         for row in shown
@@ -58,17 +59,17 @@ def of_indices(
     return Violations(problems, len(rows))
 
 
-def by_id(change: TableChange, rows: pa.Array) -> list[int]:
+def by_id(delta: TableDelta, rows: pa.Array) -> list[int]:
     """Row numbers in the order of their ids."""
-    ids = change.ids.take(rows)
+    ids = delta.ids.take(rows)
     order: Sequence[int] = pc.sort_indices(ids).to_pylist()
     numbers: list[int] = rows.to_pylist()
     return [numbers[i] for i in order]
 
 
-def cell(change: TableChange, name: str, row: int) -> object:
+def cell(delta: TableDelta, name: str, row: int) -> object:
     """One value of a change as JSON spells it."""
-    found = column(change.rows, name).slice(row, 1)
-    declared = change.type.properties.get(name)
+    found = column(delta.rows, name).slice(row, 1)
+    declared = delta.type.properties.get(name)
     value: object = json_column(found, declared.type)[0] if declared else found[0].as_py()
     return value

@@ -11,40 +11,41 @@ import pyarrow.compute as pc
 
 from omnigraph.catalog.model import Check, NodeType, Property, Range, TableType
 from omnigraph.catalog.types import FLOATS
-from omnigraph.commit.changes import Changes, TableChange, column
 from omnigraph.commit.constraints.committed import Final
 from omnigraph.commit.constraints.report import Violations, cell, of_rows
+from omnigraph.commit.delta import Deltas, TableDelta
 from omnigraph.errors import shorten
+from omnigraph.storage.arrow import column
 
 _BEYOND = 10**30
 """A bound this far out is past every integer."""
 
 
-def values(changes: Changes, final: Final) -> Violations:
+def values(deltas: Deltas, final: Final) -> Violations:
     """Every value rule of every put row."""
     found = Violations()
-    for change in changes:
-        for name in sorted(change.type.properties):
-            found = found + value_violations(change, change.type.properties[name])
+    for delta in deltas:
+        for name in sorted(delta.type.properties):
+            found = found + value_violations(delta, delta.type.properties[name])
     return found
 
 
-def value_violations(change: TableChange, property_: Property) -> Violations:
+def value_violations(delta: TableDelta, property_: Property) -> Violations:
     """The value rules of one property."""
     found = Violations()
-    for rule in value_rules(change.type, property_):
-        found = found + rule(change)
+    for rule in value_rules(delta.type, property_):
+        found = found + rule(delta)
     return found
 
 
-ValueRule = Callable[[TableChange], Violations]
+ValueRule = Callable[[TableDelta], Violations]
 
 
 def value_rules(type_: TableType, property_: Property) -> Iterator[ValueRule]:
     """The rules that each value of a property keeps, in the order they are reported."""
-    yield lambda change: check_required(change, property_)
+    yield lambda delta: check_required(delta, property_)
     if property_.type.is_enum:
-        yield lambda change: enum(change, property_)
+        yield lambda delta: enum(delta, property_)
     if isinstance(type_, NodeType):
         for bounds in type_.ranges:
             if bounds.property == property_.name:
@@ -54,38 +55,38 @@ def value_rules(type_: TableType, property_: Property) -> Iterator[ValueRule]:
                 yield partial(matches, rule=pattern)
 
 
-def check_required(change: TableChange, property_: Property) -> Violations:
+def check_required(delta: TableDelta, property_: Property) -> Violations:
     """No NULL where the type has no `?`."""
     if property_.type.nullable:
         return Violations()
-    name = f"{change.type.name}.{property_.name}"
-    mask = pc.is_null(column(change.rows, property_.name))
+    name = f"{delta.type.name}.{property_.name}"
+    mask = pc.is_null(column(delta.rows, property_.name))
     return of_rows(
-        change, mask, "W01", lambda row: f"required property {name} has no value", property_.name
+        delta, mask, "W01", lambda row: f"required property {name} has no value", property_.name
     )
 
 
-def enum(change: TableChange, property_: Property) -> Violations:
+def enum(delta: TableDelta, property_: Property) -> Violations:
     """A value, or each item of a list, is in the set."""
     allowed = property_.type.enum_values
-    found = column(change.rows, property_.name)
+    found = column(delta.rows, property_.name)
     bad = pc.and_(pc.is_valid(found), pc.invert(pc.is_in(found, value_set=pa.array(allowed))))
 
     def describe(row: int) -> str:
-        value = str(cell(change, property_.name, row))
+        value = str(cell(delta, property_.name, row))
         near = [one for one in allowed if one.lower() == value.lower()]
         case = f"; it differs only by case from '{near[0]}'" if near else ""
         return (
-            f"invalid enum value '{shorten(value)}' for {change.type.name}.{property_.name}: "
+            f"invalid enum value '{shorten(value)}' for {delta.type.name}.{property_.name}: "
             f"allowed are {', '.join(allowed)}{case}"
         )
 
-    return of_rows(change, bad, "W12", describe, property_.name)
+    return of_rows(delta, bad, "W12", describe, property_.name)
 
 
-def in_range(change: TableChange, rule: Range) -> Violations:
+def in_range(delta: TableDelta, rule: Range) -> Violations:
     """Bounds are inclusive, NULL is exempt, NaN never fits."""
-    found = column(change.rows, rule.property)
+    found = column(delta.rows, rule.property)
     bad = pa.array(np.zeros(len(found), dtype=bool))
     if rule.low is not None:
         bad = pc.or_(bad, pc.fill_null(pc.less(*_comparable(found, rule.low, math.ceil)), False))
@@ -93,17 +94,15 @@ def in_range(change: TableChange, rule: Range) -> Violations:
         bad = pc.or_(
             bad, pc.fill_null(pc.greater(*_comparable(found, rule.high, math.floor)), False)
         )
-    if change.type.properties[rule.property].type.scalar in FLOATS:
+    if delta.type.properties[rule.property].type.scalar in FLOATS:
         bad = pc.or_(bad, pc.fill_null(pc.is_nan(found), False))
 
     def describe(row: int) -> str:
         value = found[row].as_py()
         bound = _bound(rule, value)
-        return (
-            f"@range violation on {change.type.name}.{rule.property}: {shorten(value)} is {bound}"
-        )
+        return f"@range violation on {delta.type.name}.{rule.property}: {shorten(value)} is {bound}"
 
-    return of_rows(change, bad, "W10", describe, rule.property)
+    return of_rows(delta, bad, "W10", describe, rule.property)
 
 
 def _comparable(
@@ -130,16 +129,16 @@ def _bound(rule: Range, value: object) -> str:
     return f"above the maximum {rule.high}"
 
 
-def matches(change: TableChange, rule: Check) -> Violations:
+def matches(delta: TableDelta, rule: Check) -> Violations:
     """The pattern is found somewhere in the text; NULL is exempt."""
-    found = column(change.rows, rule.property)
+    found = column(delta.rows, rule.property)
     bad = pc.fill_null(pc.invert(pc.match_substring_regex(found, rule.pattern)), False)
 
     def describe(row: int) -> str:
-        value = shorten(cell(change, rule.property, row))
+        value = shorten(cell(delta, rule.property, row))
         return (
-            f"@check violation on {change.type.name}.{rule.property}: '{value}' does not match "
+            f"@check violation on {delta.type.name}.{rule.property}: '{value}' does not match "
             f"'{rule.pattern}'"
         )
 
-    return of_rows(change, bad, "W11", describe, rule.property)
+    return of_rows(delta, bad, "W11", describe, rule.property)

@@ -6,7 +6,7 @@ from collections.abc import Hashable, Set
 
 import pyarrow as pa
 
-from omnigraph.commit.changes import TableChange
+from omnigraph.commit.delta import TableDelta
 from omnigraph.errors import HistoryReclaimed, TableNotFound
 from omnigraph.limits import CACHED_IDS_SMALL, LOOKUP_ROWS_PER_VALUE, LOOKUP_VALUES_MAX
 from omnigraph.manifest.snapshot import Entry
@@ -35,12 +35,12 @@ class Ids:
     def __len__(self) -> int:
         return len(self.whole) + len(self.added) - len(self.removed)
 
-    def after(self, change: TableChange) -> "Ids":
+    def after(self, delta: TableDelta) -> "Ids":
         """The ids once a change landed."""
-        if change.replaces:
-            return Ids(_texts(change.rows))
-        fresh = {one for one in change.ids.to_pylist() if one not in self}
-        gone = {one for one in change.deleted.to_pylist() if one in self}
+        if delta.replaces:
+            return Ids(_texts(delta.rows))
+        fresh = {one for one in delta.ids.to_pylist() if one not in self}
+        gone = {one for one in delta.deleted.to_pylist() if one in self}
         added = (self.added | fresh) - gone
         removed = (self.removed - fresh) | (gone & self.whole)
         if len(added) + len(removed) <= max(_OVERLAY_MIN, len(self.whole) // _OVERLAY_PART):
@@ -70,12 +70,12 @@ class CachedIds:
             return None
         return ids.filter(pa.array([text in known for text in ids.to_pylist()], pa.bool_()))
 
-    def advance(self, before: Entry, after: Entry, change: TableChange) -> None:
+    def advance(self, before: Entry, after: Entry, delta: TableDelta) -> None:
         """Follow an own commit that took a table from one version to the next."""
         known = self._of(before)
-        few = change.rows.num_rows + len(change.deleted) <= LOOKUP_VALUES_MAX
-        if few and (known is not None or change.replaces):
-            self._keep(after, (Ids(frozenset()) if known is None else known).after(change))
+        few = delta.rows.num_rows + len(delta.deleted) <= LOOKUP_VALUES_MAX
+        if few and (known is not None or delta.replaces):
+            self._keep(after, (Ids(frozenset()) if known is None else known).after(delta))
 
     def carry(self, before: Entry, after: Entry) -> None:
         """Follow a version that holds the rows of another: an index build, a compaction."""

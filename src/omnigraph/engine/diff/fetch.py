@@ -7,13 +7,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.commit.changes import column
 from omnigraph.limits import (
     ADDRESSES_MAX,
     COMPARE_BYTES_MAX,
     COMPARE_ROWS_MAX,
     COPY_ROWS_MIN,
 )
+from omnigraph.storage.arrow import column
 from omnigraph.storage.blobs import BlobForm
 from omnigraph.storage.tables import Table
 

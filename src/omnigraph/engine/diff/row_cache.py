@@ -7,7 +7,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.commit.changes import column
 from omnigraph.engine.diff.fetch import (
     ROW_ADDRESS,
     addresses_of,
@@ -15,6 +14,7 @@ from omnigraph.engine.diff.fetch import (
     rows_at,
     stream_at,
 )
+from omnigraph.storage.arrow import column
 from omnigraph.storage.blobs import BlobForm, is_blob
 from omnigraph.storage.tables import Table, TableAt
 

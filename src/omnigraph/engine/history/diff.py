@@ -6,7 +6,6 @@ from enum import StrEnum
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.commit.changes import column
 from omnigraph.engine.diff.fetch import rows_at
 from omnigraph.engine.diff.images import Row, read_images_at
 from omnigraph.engine.diff.rows import Step, find_changed_steps
@@ -16,6 +15,7 @@ from omnigraph.ids import MAIN, BranchName, TableKey, is_node, type_name
 from omnigraph.manifest.snapshot import Entry, Snapshot
 from omnigraph.manifest.state import BranchState
 from omnigraph.manifest.travel import At, find_commit, state_at, state_of
+from omnigraph.storage.arrow import column
 from omnigraph.storage.tables import Tables
 from omnigraph.values import dataclass
 

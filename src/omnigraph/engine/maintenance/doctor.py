@@ -7,7 +7,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.catalog.model import EdgeType
-from omnigraph.commit.changes import column
 from omnigraph.commit.guard import find_covering_sidecar
 from omnigraph.commit.liveness import find_drift
 from omnigraph.commit.locks import SCHEMA_APPLY, LockKey, lock_key
@@ -28,6 +27,7 @@ from omnigraph.manifest.forks import ForkStatus, fork_status
 from omnigraph.manifest.names import SCHEMA_APPLY_LOCK
 from omnigraph.manifest.records import graph_branch, lance_branch
 from omnigraph.manifest.snapshot import Entry, Snapshot
+from omnigraph.storage.arrow import column
 from omnigraph.storage.layout import SCHEMA_FILES, staging_path
 
 

@@ -8,7 +8,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.catalog.model import TableType
-from omnigraph.commit.changes import column
 from omnigraph.commit.plan import Step, TableWrite
 from omnigraph.engine.diff.fetch import chunk_rows, rows_at, whole_fragments
 from omnigraph.engine.diff.row_cache import NO_ROW_CACHE, RowCache
@@ -17,6 +16,7 @@ from omnigraph.engine.merge.resolve import REMOVED, Resolved
 from omnigraph.failpoints import Failpoint, fail
 from omnigraph.ids import BranchName
 from omnigraph.limits import MERGE_COMMITS_MAX
+from omnigraph.storage.arrow import column
 from omnigraph.storage.blobs import BlobForm
 from omnigraph.storage.counters import Cost, record
 from omnigraph.storage.tables import Staged, Successors, Table, TableAt, Tables, Written

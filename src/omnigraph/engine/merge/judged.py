@@ -4,15 +4,16 @@ import numpy as np
 import pyarrow as pa
 
 from omnigraph.catalog.model import EdgeType, NodeType, TableType
-from omnigraph.commit.changes import ChangeKind, TableChange, column
+from omnigraph.commit.delta import DeltaKind, TableDelta
 from omnigraph.engine.merge.apply import TableMerge, read_mixed_rows
+from omnigraph.storage.arrow import column
 from omnigraph.storage.tables import Tables
 
 EVERY_PROBLEM = 2**62
 """A merge reports all conflicts at once."""
 
 
-def change_of(merge: TableMerge, tables: Tables) -> TableChange:
+def change_of(merge: TableMerge, tables: Tables) -> TableDelta:
     """What the merge does to the target's table, with the columns that rules look at."""
     resolved, type_ = merge.resolved, merge.type
     names = _list_checked_columns(type_)
@@ -25,9 +26,9 @@ def change_of(merge: TableMerge, tables: Tables) -> TableChange:
         pa.Table.from_batches([b]).select(names) for b in read_mixed_rows(merge, tables, names)
     ]
     found = pa.concat_tables(parts) if parts else type_.schema.empty_table().select(names)
-    return TableChange(
+    return TableDelta(
         type=type_,
-        kind=ChangeKind.MERGE,
+        kind=DeltaKind.MERGE,
         rows=_stood_in(found, type_),
         deleted=column(resolved.removed, "id"),
         shown_max=EVERY_PROBLEM,

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Iterator, Mapping
 import pyarrow as pa
 
 from omnigraph.catalog.model import Catalog, NodeType
-from omnigraph.commit.changes import Changes, changes_of
 from omnigraph.commit.constraints import violations
+from omnigraph.commit.delta import Deltas, deltas_of
 from omnigraph.commit.plan import WritePlan
 from omnigraph.commit.sidecar import PointerUpdate
 from omnigraph.engine.diff.images import read_images_at, read_images_of
@@ -200,8 +200,8 @@ def _find_broken_rules(
         yield from _rule_conflicts(TableKey(key), problems, merge, committed, tables)
 
 
-def _changes(merges: Iterable[TableMerge], tables: Tables) -> Changes:
-    return changes_of({m.relation.table_key: change_of(m, tables) for m in merges})
+def _changes(merges: Iterable[TableMerge], tables: Tables) -> Deltas:
+    return deltas_of({m.relation.table_key: change_of(m, tables) for m in merges})
 
 
 def _rule_conflicts(

@@ -10,7 +10,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.commit.changes import column
 from omnigraph.engine.diff.candidates import candidates
 from omnigraph.engine.diff.equality import Mask
 from omnigraph.engine.diff.row_cache import NO_ROW_CACHE, RowCache
@@ -18,6 +17,7 @@ from omnigraph.engine.diff.row_offsets import places
 from omnigraph.engine.diff.rows import Compared, find_changed_rows, pair_columns
 from omnigraph.engine.diff.spread import Spread
 from omnigraph.engine.merge.conflicts import ConflictKind
+from omnigraph.storage.arrow import column
 from omnigraph.storage.counters import carry_context
 from omnigraph.storage.tables import TableAt, Tables
 from omnigraph.values import dataclass

@@ -11,7 +11,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.commit.changes import column
 from omnigraph.engine.diff.candidates import candidates
 from omnigraph.engine.diff.equality import Mask
 from omnigraph.engine.diff.row_cache import RowCache
@@ -33,6 +32,7 @@ from omnigraph.engine.merge.resolve import (
 )
 from omnigraph.ids import CommitId, TableKey
 from omnigraph.limits import COMPARE_ROWS_MAX
+from omnigraph.storage.arrow import column
 from omnigraph.storage.tables import TableAt, Tables
 from omnigraph.values import dataclass
 

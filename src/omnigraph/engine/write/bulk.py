@@ -6,7 +6,7 @@ from dataclasses import field, replace
 from functools import partial
 from typing import TypeVar
 
-from omnigraph.commit.changes import ChangeKind
+from omnigraph.commit.delta import DeltaKind
 from omnigraph.commit.plan import TableWrite, WritePlan
 from omnigraph.engine.session.engine import Engine
 from omnigraph.engine.write.prepare import Header
@@ -97,7 +97,7 @@ class Bulk:
 
     def settle(self, view: View) -> KeyOutcome:
         """Decide about every key, against what is committed; raise with every rule that is broken."""
-        checked, merges = self.checked, self.job.kind is ChangeKind.MERGE
+        checked, merges = self.checked, self.job.kind is DeltaKind.MERGE
         sure = frozenset() if checked.ids else self._sure(view)
         judges = not merges and not checked.ids
         first = self._make_key_plan(view, identifies=True, judges=judges, sure=sure)
@@ -137,7 +137,7 @@ class Bulk:
         rows = {
             table: count
             for table, count in self.checked.records.items()
-            if (count or self.job.kind is ChangeKind.REPLACE) and self.job.rank(table) not in wrong
+            if (count or self.job.kind is DeltaKind.REPLACE) and self.job.rank(table) not in wrong
         }
         return KeyPlan(
             job=self.job,
@@ -286,7 +286,7 @@ class Bulk:
         found: dict[TableKey, list[Written]] = {table: [] for table in sites}
         for one in sorted(wrote, key=lambda one: one.number):
             found[one.table_key] += one.written
-        if self.job.kind is ChangeKind.APPEND:
+        if self.job.kind is DeltaKind.APPEND:
             self.appended |= {(at.path, at.branch): found[table] for table, at in sites.items()}
         return found
 
@@ -307,7 +307,7 @@ class Bulk:
         tables = self.engine.store.tables
         if marked:
             return tables.stage_marked(at, written, marked)
-        return tables.stage_written(at, written, overwrite=self.job.kind is ChangeKind.REPLACE)
+        return tables.stage_written(at, written, overwrite=self.job.kind is DeltaKind.REPLACE)
 
     def _require_counts(
         self,

@@ -5,7 +5,7 @@ from dataclasses import field
 
 import pyarrow as pa
 
-from omnigraph.commit.changes import require_mutation_bytes
+from omnigraph.commit.delta import require_mutation_bytes
 from omnigraph.engine.cached.ids import CachedIds
 from omnigraph.ids import TableKey, Version
 from omnigraph.manifest.snapshot import Snapshot

@@ -7,8 +7,8 @@ from functools import partial
 from typing import Any, Protocol
 
 from omnigraph.catalog.ir.contract import Contract
-from omnigraph.commit.changes import ChangeKind, Changes
 from omnigraph.commit.constraints import violations
+from omnigraph.commit.delta import DeltaKind, Deltas
 from omnigraph.commit.plan import WritePlan
 from omnigraph.engine.attempt import attempt
 from omnigraph.engine.session.engine import Engine
@@ -32,13 +32,13 @@ from omnigraph.pipeline.runner import Runner
 from omnigraph.values import dataclass
 
 KINDS = {
-    LoadMode.APPEND: ChangeKind.APPEND,
-    LoadMode.MERGE: ChangeKind.MERGE,
-    LoadMode.OVERWRITE: ChangeKind.REPLACE,
+    LoadMode.APPEND: DeltaKind.APPEND,
+    LoadMode.MERGE: DeltaKind.MERGE,
+    LoadMode.OVERWRITE: DeltaKind.REPLACE,
 }
 
 
-def change_kind(mode: str) -> ChangeKind:
+def change_kind(mode: str) -> DeltaKind:
     """The kind of change a mode asks for."""
     if mode not in KINDS:
         raise UserInputError(
@@ -96,7 +96,7 @@ def spell_size(size: Size) -> str:
 class LoadRequest:
     """What is asked of a load: how it writes, on which schema, under which name."""
 
-    kind: ChangeKind
+    kind: DeltaKind
     contract: Contract
     header: Header
     strict: frozenset[TableKey] = frozenset()
@@ -182,31 +182,31 @@ class InMemoryLoad:
 
     engine: Engine
     order: LoadRequest
-    changes: Changes
+    deltas: Deltas
     records: Mapping[TableKey, int]
 
     def require_fit(self, view: View) -> None:
         """Raise with every rule that the load would break on a view."""
-        found = violations(self.changes, open_committed_rows(self.engine, view), view.catalog)
+        found = violations(self.deltas, open_committed_rows(self.engine, view), view.catalog)
         if found:
             raise found.error()
 
     def commit(self, branch: BranchName) -> GraphCommit | None:
         """Write it."""
 
-        def changes(view: View, committed: SnapshotRows) -> Changes:
+        def deltas(view: View, committed: SnapshotRows) -> Deltas:
             self.order.require_schema(view)
-            return self.changes
+            return self.deltas
 
-        return Writing(self.engine, self.order.header).run(branch, changes)
+        return Writing(self.engine, self.order.header).run(branch, deltas)
 
 
 def _in_memory(engine: Engine, given: LoadSource, order: LoadRequest) -> InMemoryLoad:
     intake = Intake(order.contract.catalog)
     for source in given.sources:
         take(source, intake)
-    changes = intake.changes(order.kind, engine.runtime)
-    return InMemoryLoad(engine=engine, order=order, changes=changes, records=intake.records)
+    deltas = intake.deltas(order.kind, engine.runtime)
+    return InMemoryLoad(engine=engine, order=order, deltas=deltas, records=intake.records)
 
 
 # ---- in steps

@@ -11,7 +11,7 @@ from omnigraph.catalog.fit import Misfit, fit
 from omnigraph.catalog.model import Catalog, EdgeType, NodeType, TableType
 from omnigraph.catalog.types import PropertyType, Scalar
 from omnigraph.catalog.values import composite_id, key_text, to_arrow
-from omnigraph.commit.changes import Accumulator, ChangeKind, Changes, column
+from omnigraph.commit.delta import Accumulator, DeltaKind, Deltas
 from omnigraph.compile.checked import (
     Assign,
     AssignedValue,
@@ -35,6 +35,7 @@ from omnigraph.engine.write.committed import SnapshotRows
 from omnigraph.errors import Problem, data_error
 from omnigraph.pipeline.input.columns import blob
 from omnigraph.runtime import Runtime
+from omnigraph.storage.arrow import column
 from omnigraph.values import dataclass
 
 _TEXT = PropertyType(scalar=Scalar.STRING)
@@ -61,7 +62,7 @@ class Mutating:
     counts: Counts = field(default_factory=Counts)
 
 
-def run_statements(mutation: CheckedMutation, mutating: Mutating) -> Changes:
+def run_statements(mutation: CheckedMutation, mutating: Mutating) -> Deltas:
     """Run the statements in order; nothing is written."""
     for statement in mutation.statements:
         match statement:
@@ -71,7 +72,7 @@ def run_statements(mutation: CheckedMutation, mutating: Mutating) -> Changes:
                 _update(statement, mutating)
             case CheckedDelete():
                 _delete(statement, mutating)
-    return mutating.pending.changes()
+    return mutating.pending.deltas()
 
 
 def _type(name: str, kind: VariableKind, catalog: Catalog) -> TableType:
@@ -129,7 +130,7 @@ def _insert(statement: CheckedInsert, mutating: Mutating) -> None:
         [to_arrow([values.get(name)], _property_type(type_, name)) for name in type_.schema.names],
         schema=type_.schema,
     )
-    mutating.pending.put(type_, row, ChangeKind.MERGE if is_keyed else ChangeKind.INSERT)
+    mutating.pending.put(type_, row, DeltaKind.MERGE if is_keyed else DeltaKind.INSERT)
     if isinstance(type_, EdgeType):
         mutating.counts.edges += 1
     else:
@@ -167,7 +168,7 @@ def _update(statement: CheckedUpdate, mutating: Mutating) -> None:
         place = rows.schema.get_field_index(name)
         filled = repeat_value(value, type_.properties[name].type, rows.num_rows)
         rows = rows.set_column(place, type_.schema.field(name), filled)
-    mutating.pending.put(type_, rows, ChangeKind.UPDATE)
+    mutating.pending.put(type_, rows, DeltaKind.UPDATE)
     mutating.counts.nodes += rows.num_rows
 
 

@@ -2,8 +2,8 @@
 
 from concurrent.futures import ThreadPoolExecutor
 
-from omnigraph.commit.changes import ChangeKind, Changes, TableChange
 from omnigraph.commit.constraints import violations
+from omnigraph.commit.delta import DeltaKind, Deltas, TableDelta
 from omnigraph.commit.plan import TableWrite, WritePlan
 from omnigraph.commit.sidecar import WriterKind
 from omnigraph.engine.write.committed import SnapshotRows
@@ -45,18 +45,18 @@ class Header:
 
 def prepare(
     view: View,
-    changes: Changes,
+    deltas: Deltas,
     committed: SnapshotRows,
     workers: ThreadPoolExecutor,
     header: Header,
 ) -> WritePlan | None:
     """Check the final image and stage it; None when there is nothing to write."""
-    if changes.is_empty or header.is_spent(view):
+    if deltas.is_empty or header.is_spent(view):
         return None
-    found = violations(changes, committed, view.catalog)
+    found = violations(deltas, committed, view.catalog)
     if found:
         raise found.error()
-    writes = _stage_all(view, changes, committed, workers)
+    writes = _stage_all(view, deltas, committed, workers)
     if not writes:
         return None
     fail(Failpoint.PREPARED)
@@ -76,14 +76,14 @@ def prepare(
 
 
 def _stage_all(
-    view: View, changes: Changes, committed: SnapshotRows, workers: ThreadPoolExecutor
+    view: View, deltas: Deltas, committed: SnapshotRows, workers: ThreadPoolExecutor
 ) -> tuple[TableWrite, ...]:
     """Stage tables at once; a table that must fork first is staged when its turn comes."""
 
-    def stage(change: TableChange) -> TableWrite | None:
+    def stage(change: TableDelta) -> TableWrite | None:
         return _table_write(view, change, committed)
 
-    every = list(changes)
+    every = list(deltas)
     if len(every) == 1:
         writes = [stage(every[0])]
     else:
@@ -93,7 +93,7 @@ def _stage_all(
     return tuple(write for write in writes if write is not None)
 
 
-def _table_write(view: View, change: TableChange, committed: SnapshotRows) -> TableWrite | None:
+def _table_write(view: View, change: TableDelta, committed: SnapshotRows) -> TableWrite | None:
     entry = view.snapshot.entry(change.type.table_key)
     branch = lance_branch(view.branch)
     kind = _choose_staging(change, entry, committed)
@@ -113,20 +113,20 @@ def _table_write(view: View, change: TableChange, committed: SnapshotRows) -> Ta
     )
 
 
-def _choose_staging(change: TableChange, entry: Entry, committed: SnapshotRows) -> ChangeKind:
+def _choose_staging(change: TableDelta, entry: Entry, committed: SnapshotRows) -> DeltaKind:
     """An upsert that meets none of its ids is an append: nothing is looked up, nothing is marked deleted."""
-    if change.kind is ChangeKind.MERGE and committed.holds_none_of(entry.table_key, change.ids):
-        return ChangeKind.APPEND
+    if change.kind is DeltaKind.MERGE and committed.holds_none_of(entry.table_key, change.ids):
+        return DeltaKind.APPEND
     return change.kind
 
 
-def _stage(change: TableChange, kind: ChangeKind, tables: Tables, at: TableAt) -> Staged | None:
+def _stage(change: TableDelta, kind: DeltaKind, tables: Tables, at: TableAt) -> Staged | None:
     match kind:
-        case ChangeKind.INSERT | ChangeKind.APPEND:
+        case DeltaKind.INSERT | DeltaKind.APPEND:
             return tables.stage_append(at, change.rows)
-        case ChangeKind.MERGE | ChangeKind.UPDATE:
+        case DeltaKind.MERGE | DeltaKind.UPDATE:
             return tables.stage_merge(at, change.rows)
-        case ChangeKind.REPLACE:
+        case DeltaKind.REPLACE:
             return tables.stage_overwrite(at, change.rows)
-        case ChangeKind.DELETE:
+        case DeltaKind.DELETE:
             return tables.stage_delete(at, change.deleted)

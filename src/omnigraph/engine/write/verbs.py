@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
-from omnigraph.commit.changes import ChangeKind, Changes
+from omnigraph.commit.delta import DeltaKind, Deltas
 from omnigraph.commit.sidecar import WriterKind
 from omnigraph.compile.arguments import arguments
 from omnigraph.compile.checked import CheckedMutation
@@ -95,7 +95,7 @@ def mutate(
     writing = Writing(engine, write)
     counts = Counts()
 
-    def changes(view: View, committed: SnapshotRows) -> Changes:
+    def deltas(view: View, committed: SnapshotRows) -> Deltas:
         nonlocal counts
         mutating = Mutating(
             catalog=view.catalog,
@@ -108,7 +108,7 @@ def mutate(
         counts = mutating.counts
         return found
 
-    commit = writing.run(target, changes)
+    commit = writing.run(target, deltas)
     return Mutated(query_name=compiled.name, branch=target, counts=counts, commit=commit)
 
 
@@ -201,8 +201,8 @@ def _require_branch(engine: Engine, target: BranchName) -> None:
         raise
 
 
-def _refuse_empty(done: Loaded, kind: ChangeKind, allow_empty: bool) -> None:
-    if kind is ChangeKind.REPLACE and not done.records and not allow_empty:
+def _refuse_empty(done: Loaded, kind: DeltaKind, allow_empty: bool) -> None:
+    if kind is DeltaKind.REPLACE and not done.records and not allow_empty:
         raise UserInputError(
             f"{done.name} has 0 records, and mode overwrite would replace nothing; no changes were made",
             hint="check the path, or pass allow_empty",

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from omnigraph.commit.changes import Changes
+from omnigraph.commit.delta import Deltas
 from omnigraph.commit.plan import WritePlan
 from omnigraph.engine.attempt import attempt
 from omnigraph.engine.session.engine import Engine
@@ -21,16 +21,16 @@ class Writing:
 
     engine: Engine
     header: Header
-    prepared: tuple[View, Changes] | None = None
+    prepared: tuple[View, Deltas] | None = None
 
     def run(
-        self, branch: BranchName, changes: Callable[[View, SnapshotRows], Changes]
+        self, branch: BranchName, deltas: Callable[[View, SnapshotRows], Deltas]
     ) -> GraphCommit | None:
         """Prepare and commit; None when there was nothing to write."""
 
         def prepared(view: View) -> WritePlan | None:
             committed = open_committed_rows(self.engine, view)
-            found = changes(view, committed)
+            found = deltas(view, committed)
             self.prepared = (view, found)
             return prepare(view, found, committed, self.engine.workers, self.header)
 
@@ -42,9 +42,9 @@ class Writing:
 
     def _remember(self, published: Published) -> None:
         assert self.prepared is not None, "a write is prepared before it is published"
-        view, changes = self.prepared
+        view, deltas = self.prepared
         after = published.state.snapshot.entries
-        for change in changes:
+        for change in deltas:
             table = change.type.table_key
             base = view.snapshot.entry(table)
             if after[table].version == base.version + 1:

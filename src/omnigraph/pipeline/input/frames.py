@@ -11,12 +11,12 @@ import pyarrow.parquet
 
 from omnigraph.catalog.model import EdgeType, TableType
 from omnigraph.catalog.types import FLOATS, INTEGERS, NUMBERS, PropertyType, Scalar
-from omnigraph.commit.changes import column as whole
 from omnigraph.commit.origins import Origins, rows_in
 from omnigraph.errors import Problem, UserInputError, did_you_mean, suggestion
 from omnigraph.pipeline.input.columns import DAYS, INSTANTS, Shaped, relist, shape
 from omnigraph.pipeline.input.intake import Intake, Part
 from omnigraph.pipeline.input.text_tables import WIDE, is_worth_threads, read_csv, shape_lists
+from omnigraph.storage.arrow import column as whole
 from omnigraph.values import dataclass
 
 _ENDS = {"from": "src", "to": "dst"}

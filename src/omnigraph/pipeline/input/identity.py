@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from omnigraph.catalog.model import NodeType
 from omnigraph.catalog.values import composite_id, key_texts
-from omnigraph.commit.changes import column
+from omnigraph.storage.arrow import column
 
 _CROCKFORD = np.frombuffer(b"0123456789ABCDEFGHJKMNPQRSTVWXYZ", dtype=np.uint8)
 _COUNTED_CHARS = 10

@@ -8,20 +8,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.catalog.model import Catalog, NodeType, TableType
-from omnigraph.commit.changes import (
-    ChangeKind,
-    Changes,
-    TableChange,
-    changes_of,
-    column,
-    last_of_each_id,
-)
+from omnigraph.commit.delta import DeltaKind, Deltas, TableDelta, deltas_of, last_of_each_id
 from omnigraph.commit.origins import Origin, Origins, join_origins
 from omnigraph.errors import Problem, data_error, shorten
 from omnigraph.ids import TableKey
 from omnigraph.limits import PROBLEMS_SHOWN_MAX
 from omnigraph.pipeline.input.identity import fresh_ids, key_ids
 from omnigraph.runtime import Runtime
+from omnigraph.storage.arrow import column
 from omnigraph.values import dataclass
 
 _GIVEN = "given id"
@@ -82,22 +76,22 @@ class Intake:
         """How many records came for each table."""
         return {key: sum(part.rows for part in self.parts[key]) for key in sorted(self.parts)}
 
-    def changes(self, kind: ChangeKind, runtime: Runtime) -> Changes:
+    def deltas(self, kind: DeltaKind, runtime: Runtime) -> Deltas:
         """The change of every table; raises with all that is wrong."""
         self._raise()
-        found: dict[TableKey, TableChange] = {}
+        found: dict[TableKey, TableDelta] = {}
         for key in sorted(self.parts):
             change = self._change(self.catalog.tables[key], kind, runtime)
             if change is not None:
                 found[key] = change
         self._raise()
-        return changes_of(found)
+        return deltas_of(found)
 
     def _raise(self) -> None:
         if self.total:
             raise data_error(self.problems, total=self.total)
 
-    def _change(self, type_: TableType, kind: ChangeKind, runtime: Runtime) -> TableChange | None:
+    def _change(self, type_: TableType, kind: DeltaKind, runtime: Runtime) -> TableDelta | None:
         part = join_parts(type_, self.parts[type_.table_key])
         ids = derive_ids(type_, part)
         before = self.total
@@ -120,8 +114,8 @@ class Intake:
     # ---- one id twice
 
     def _resolve_duplicates(
-        self, type_: TableType, rows: pa.Table, origins: Origins, kind: ChangeKind
-    ) -> TableChange | None:
+        self, type_: TableType, rows: pa.Table, origins: Origins, kind: DeltaKind
+    ) -> TableDelta | None:
         """Settle ids that occur twice: the last wins in a merge without key, else they are refused."""
         if has_duplicates(column(rows, "id")):
             if not keep_last(type_, kind):
@@ -130,7 +124,7 @@ class Intake:
             # By where they stand, so that a rule that names the last row names the same one however it is loaded.
             survivors = last_of_each_id(rows).sort()
             rows, origins = rows.take(survivors), origins.take(survivors.to_numpy())
-        return TableChange(type=type_, kind=kind, rows=rows, origins=origins)
+        return TableDelta(type=type_, kind=kind, rows=rows, origins=origins)
 
     def _refuse_duplicates(self, type_: TableType, ids: pa.Array, origins: Origins) -> None:
         duplicates = find_duplicates(ids, pa.array(np.arange(len(ids)), pa.int64()))
@@ -180,9 +174,9 @@ def id_problem(rule: str, type_: TableType, part: Part, ids: pa.Array, row: int)
 # ---- one id twice
 
 
-def keep_last(type_: TableType, kind: ChangeKind) -> bool:
+def keep_last(type_: TableType, kind: DeltaKind) -> bool:
     """Whether the last of several rows with one id counts, instead of none."""
-    return kind is ChangeKind.MERGE and not is_keyed(type_)
+    return kind is DeltaKind.MERGE and not is_keyed(type_)
 
 
 def has_duplicates(ids: pa.Array) -> bool:

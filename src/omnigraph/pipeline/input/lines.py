@@ -18,13 +18,13 @@ import pyarrow.json
 
 from omnigraph.catalog.model import Catalog, EdgeType, TableType
 from omnigraph.catalog.types import PropertyType
-from omnigraph.commit.changes import column
 from omnigraph.commit.origins import Origins
 from omnigraph.errors import UserInputError, shorten
 from omnigraph.limits import BLOCK_BYTES, JSONL_LINE_BYTES_MAX, RECORD_SHOWN_CHARS_MAX
 from omnigraph.pipeline.input.columns import json_type, shape_arrow
 from omnigraph.pipeline.input.intake import Intake, Part
 from omnigraph.pipeline.input.records import Batch, Given, as_record
+from omnigraph.storage.arrow import column
 from omnigraph.values import dataclass
 
 _HEAD = re.compile(rb'\s*\{\s*"(type|edge)"\s*:\s*"([^"\\]*)"')

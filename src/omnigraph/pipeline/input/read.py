@@ -12,7 +12,6 @@ import pyarrow.ipc
 import pyarrow.parquet
 
 from omnigraph.catalog.model import Catalog, NodeType, TableType
-from omnigraph.commit.changes import column
 from omnigraph.errors import InternalError
 from omnigraph.ids import TableKey
 from omnigraph.pipeline.input.frames import (
@@ -42,6 +41,7 @@ from omnigraph.pipeline.input.splits import (
     TextTable,
 )
 from omnigraph.pipeline.messages import Piece
+from omnigraph.storage.arrow import column
 from omnigraph.storage.store import Store
 
 POSITION = "row position"

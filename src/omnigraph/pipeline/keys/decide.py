@@ -9,12 +9,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.catalog.model import Columns, EdgeType, NodeType, TableType
-from omnigraph.commit.changes import Changes, TableChange, column
 from omnigraph.commit.constraints import Final
 from omnigraph.commit.constraints.cardinality import edge_counts
 from omnigraph.commit.constraints.endpoints import SIDES, check_end, list_incident_sides, orphans
 from omnigraph.commit.constraints.keys import strict_inserts, unique_group
 from omnigraph.commit.constraints.report import Violations
+from omnigraph.commit.delta import Deltas, TableDelta
 from omnigraph.errors import Problem
 from omnigraph.ids import TableKey
 from omnigraph.limits import PROBLEMS_SHOWN_MAX
@@ -37,6 +37,7 @@ from omnigraph.pipeline.messages import (
     encode,
 )
 from omnigraph.pipeline.runner import Shuffle
+from omnigraph.storage.arrow import column
 from omnigraph.storage.lance.search import ROW_ID
 from omnigraph.storage.lance.table import ROW_ADDRESS
 from omnigraph.values import dataclass
@@ -136,7 +137,7 @@ def _find_existing(bucket: Bucket, type_: TableType, rows: pa.Table) -> Iterator
     yield from _pieces(bucket, PieceKind.MATCHED, table, matched.select([POSITION, ROW_ID]))
     yield from _pieces(bucket, PieceKind.REPLACED, table, held.select([ROW_ADDRESS]))
     change = _order_rows(bucket.job, type_, rows)
-    found = strict_inserts(Changes({table: change}), _final(bucket, {table: change}))
+    found = strict_inserts(Deltas({table: change}), _final(bucket, {table: change}))
     if found:
         yield make_finding(found, (STRICT, bucket.job.rank(table)))
 
@@ -170,23 +171,23 @@ def _check_rules(bucket: Bucket) -> Iterator[Message]:
             yield from _check_stranded_edges(bucket, node, nodes)
 
 
-def _ids_change(bucket: Bucket, node: NodeType) -> TableChange:
-    return TableChange(
+def _ids_change(bucket: Bucket, node: NodeType) -> TableDelta:
+    return TableDelta(
         type=node,
         kind=bucket.job.kind_of(node.table_key),
         rows=bucket.put(node.table_key, ID).select(["id"]),
     )
 
 
-def _final(bucket: Bucket, changes: Mapping[TableKey, TableChange]) -> Final:
+def _final(bucket: Bucket, deltas: Mapping[TableKey, TableDelta]) -> Final:
     return Final(
-        changes=Changes(MappingProxyType(dict(changes))),
+        deltas=Deltas(MappingProxyType(dict(deltas))),
         committed=bucket,
         catalog=bucket.job.catalog,
     )
 
 
-def _order_rows(job: Job, type_: TableType, rows: pa.Table) -> TableChange:
+def _order_rows(job: Job, type_: TableType, rows: pa.Table) -> TableDelta:
     """Rows in the order they were given, every one with its id."""
     return change_of(job, type_, with_ids(rows.sort_by(POSITION), job.seed))
 
@@ -195,7 +196,7 @@ def _apply_rule(
     job: Job,
     type_: TableType,
     rows: pa.Table,
-    rule: Callable[[TableChange], Violations],
+    rule: Callable[[TableDelta], Violations],
     order: tuple[int, ...],
 ) -> Iterator[Found]:
     """Ask a rule; rows are put in order, and fresh ids made, only when it has something to say."""
@@ -212,11 +213,11 @@ def _unique(bucket: Bucket, type_: TableType) -> Iterator[Found]:
             yield from _apply_rule(bucket.job, type_, rows, rule, (TUPLES, rank, place))
 
 
-def _unique_rule(bucket: Bucket, group: Columns, change: TableChange) -> Violations:
+def _unique_rule(bucket: Bucket, group: Columns, change: TableDelta) -> Violations:
     return unique_group(change, group, _final(bucket, {change.type.table_key: change}))
 
 
-def _ends(bucket: Bucket, edge: EdgeType, nodes: Mapping[TableKey, TableChange]) -> Iterator[Found]:
+def _ends(bucket: Bucket, edge: EdgeType, nodes: Mapping[TableKey, TableDelta]) -> Iterator[Found]:
     final = _final(bucket, nodes)
     for place, (side, word) in enumerate(SIDES):
         rows = bucket.put(edge.table_key, side)
@@ -230,11 +231,11 @@ def _ends(bucket: Bucket, edge: EdgeType, nodes: Mapping[TableKey, TableChange])
 
 
 def _check_cardinality(
-    bucket: Bucket, edge: EdgeType, nodes: Mapping[TableKey, TableChange]
+    bucket: Bucket, edge: EdgeType, nodes: Mapping[TableKey, TableDelta]
 ) -> Iterator[Found]:
     rows = bucket.put(edge.table_key, "src")
 
-    def rule(change: TableChange) -> Violations:
+    def rule(change: TableDelta) -> Violations:
         return edge_counts(change, edge, _final(bucket, {**nodes, edge.table_key: change}))
 
     order = (COUNTS, bucket.job.rank(edge.table_key))
@@ -242,7 +243,7 @@ def _check_cardinality(
 
 
 def _check_stranded_edges(
-    bucket: Bucket, node: NodeType, nodes: Mapping[TableKey, TableChange]
+    bucket: Bucket, node: NodeType, nodes: Mapping[TableKey, TableDelta]
 ) -> Iterator[Found]:
     for place, (edge, side) in enumerate(list_incident_sides(node, bucket.job.catalog)):
         if edge.table_key not in bucket.key_plan.rows:

@@ -6,11 +6,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.catalog.model import TableType
-from omnigraph.commit.changes import column
 from omnigraph.pipeline.input.read import positions_in, split_rows, without
 from omnigraph.pipeline.input.splits import CommittedSplit, Split
 from omnigraph.pipeline.keys.plan import FORMER, ID, UNIQUE, KeyPlan, KeySide, tuple_keys
 from omnigraph.pipeline.runner import KEY
+from omnigraph.storage.arrow import column
 from omnigraph.storage.lance.table import ROW_ADDRESS
 from omnigraph.storage.store import Store
 from omnigraph.values import dataclass

@@ -9,7 +9,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.catalog.model import EdgeType
-from omnigraph.commit.changes import column
 from omnigraph.commit.constraints.endpoints import SIDES
 from omnigraph.errors import OmniError
 from omnigraph.ids import TableKey, node_key
@@ -20,6 +19,7 @@ from omnigraph.pipeline.input.splits import InMemory, RowGroups, Spilled, Split
 from omnigraph.pipeline.keys.plan import KeyPlan
 from omnigraph.pipeline.messages import ANSWERS, Undecided, encode
 from omnigraph.pipeline.runner import Each
+from omnigraph.storage.arrow import column
 from omnigraph.storage.store import Store
 from omnigraph.storage.tables import TableAt
 from omnigraph.values import dataclass

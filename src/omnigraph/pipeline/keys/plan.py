@@ -8,15 +8,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.catalog.model import EdgeType, NodeType, TableType
-from omnigraph.commit.changes import ChangeKind, column
 from omnigraph.commit.constraints.endpoints import SIDES, list_incident_sides
 from omnigraph.commit.constraints.keys import comparable
+from omnigraph.commit.delta import DeltaKind
 from omnigraph.ids import TableKey, node_key
 from omnigraph.limits import LOOKUP_ROWS_PER_VALUE
 from omnigraph.pipeline.checks import Job
 from omnigraph.pipeline.input.read import POSITION
 from omnigraph.pipeline.messages import Piece
 from omnigraph.pipeline.runner import KEY
+from omnigraph.storage.arrow import column
 from omnigraph.storage.lance.search import ROW_ID
 from omnigraph.storage.lance.table import ROW_ADDRESS
 from omnigraph.storage.tables import TableAt
@@ -73,7 +74,7 @@ class KeyPlan:
     @property
     def replaces(self) -> bool:
         """Whether loaded tables lose all they held."""
-        return self.job.kind is ChangeKind.REPLACE
+        return self.job.kind is DeltaKind.REPLACE
 
     def edges(self) -> Iterator[EdgeType]:
         """The edge types that are loaded."""

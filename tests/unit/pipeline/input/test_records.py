@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from omnigraph.catalog.model import Catalog, Columns, EdgeType, NodeType, Property
 from omnigraph.catalog.types import PropertyType, Scalar
-from omnigraph.commit.changes import ChangeKind, TableChange
+from omnigraph.commit.delta import DeltaKind, TableDelta
 from omnigraph.errors import OmniError, Problem
 from omnigraph.pipeline.input.frames import read_frame, take_frame
 from omnigraph.pipeline.input.identity import fresh_ids
@@ -72,23 +72,23 @@ def taken(*records: Any) -> Intake:
     return intake
 
 
-def changed(intake: Intake, kind: ChangeKind = ChangeKind.APPEND) -> list[TableChange]:
-    return list(intake.changes(kind, SYSTEM))
+def changed(intake: Intake, kind: DeltaKind = DeltaKind.APPEND) -> list[TableDelta]:
+    return list(intake.deltas(kind, SYSTEM))
 
 
-def one(record: Mapping[str, Any], kind: ChangeKind = ChangeKind.APPEND) -> dict[str, Any]:
+def one(record: Mapping[str, Any], kind: DeltaKind = DeltaKind.APPEND) -> dict[str, Any]:
     (change,) = changed(taken(record), kind)
     row: dict[str, Any] = change.rows.to_pylist()[0]
     return row
 
 
-def problems(intake: Intake, kind: ChangeKind = ChangeKind.APPEND) -> list[Problem]:
+def problems(intake: Intake, kind: DeltaKind = DeltaKind.APPEND) -> list[Problem]:
     with pytest.raises(OmniError):
-        intake.changes(kind, SYSTEM)
+        intake.deltas(kind, SYSTEM)
     return intake.problems
 
 
-def refusal(*found: Any, kind: ChangeKind = ChangeKind.APPEND) -> tuple[str, str]:
+def refusal(*found: Any, kind: DeltaKind = DeltaKind.APPEND) -> tuple[str, str]:
     first = problems(taken(*found), kind)[0]
     return first.rule, str(first)
 
@@ -184,7 +184,7 @@ def test_a_composite_key_gives_a_json_array_in_name_order() -> None:
 
 
 def test_the_same_key_twice_names_both_records_in_every_mode() -> None:
-    for kind in (ChangeKind.APPEND, ChangeKind.MERGE, ChangeKind.REPLACE):
+    for kind in (DeltaKind.APPEND, DeltaKind.MERGE, DeltaKind.REPLACE):
         rule, text = refusal(stall(), stall(code="y"), stall(), kind=kind)
         assert rule == "W13"
         assert "record 1 and in record 3" in text
@@ -193,8 +193,8 @@ def test_the_same_key_twice_names_both_records_in_every_mode() -> None:
 def test_the_same_explicit_id_twice_is_refused_except_that_the_last_wins_in_a_merge() -> None:
     duplicates = [{"type": "Memo", "data": {"id": "m", "text": text}} for text in "ab"]
     assert refusal(*duplicates)[0] == "W20"
-    assert refusal(*duplicates, kind=ChangeKind.REPLACE)[0] == "W20"
-    (change,) = changed(taken(*duplicates), ChangeKind.MERGE)
+    assert refusal(*duplicates, kind=DeltaKind.REPLACE)[0] == "W20"
+    (change,) = changed(taken(*duplicates), DeltaKind.MERGE)
     assert change.rows.to_pylist() == [{"id": "m", "text": "b"}]
 
 
@@ -293,7 +293,7 @@ def test_the_last_of_an_id_wins_however_its_line_was_read() -> None:
     odd = b'{"data":{"id":"m","text":"%d"},"type":"Memo"}'
     for order in ((plain, odd), (odd, plain)):
         intake = lines_of(*(text % n for n, text in enumerate(order)))
-        (change,) = changed(intake, ChangeKind.MERGE)
+        (change,) = changed(intake, DeltaKind.MERGE)
         assert change.rows["text"].to_pylist() == ["1"]
 
 
@@ -337,7 +337,7 @@ def test_lines_and_records_are_taken_in_alike(found: list[dict[str, Any]]) -> No
 
 def outcome(intake: Intake) -> object:
     try:
-        changes = changed(intake, ChangeKind.MERGE)
+        changes = changed(intake, DeltaKind.MERGE)
     except OmniError as error:
         return error.code
     return {

@@ -11,7 +11,6 @@ import pyarrow.compute as pc
 
 from omnigraph.catalog.model import TableType
 from omnigraph.catalog.types import PropertyType
-from omnigraph.commit.changes import column
 from omnigraph.compile.checked import EntityRef
 from omnigraph.compile.plan.leaves import Reference
 from omnigraph.engine.cached.cache import ByteCache
@@ -26,6 +25,7 @@ from omnigraph.engine.read.columns.value_index import Matches, matches_of
 from omnigraph.engine.read.renamed import RenamedTable
 from omnigraph.limits import HELD_PART, KEY_MAP_ROWS_MAX, LOOKUP_VALUES_MAX
 from omnigraph.manifest.snapshot import Entry
+from omnigraph.storage.arrow import column
 from omnigraph.storage.tables import FragmentInfo, IndexKind, Table, Tables
 from omnigraph.values import dataclass
 

@@ -6,7 +6,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.commit.changes import column
 from omnigraph.compile.checked import Direction
 from omnigraph.engine.read import costs
 from omnigraph.engine.read.columns.cached_column import CachedColumn
@@ -30,6 +29,7 @@ from omnigraph.engine.read.renamed import RenamedTable
 from omnigraph.errors import NotFoundError
 from omnigraph.limits import LOOKUP_VALUES_MAX
 from omnigraph.manifest.snapshot import Entry
+from omnigraph.storage.arrow import column
 from omnigraph.storage.tables import FragmentInfo, IndexKind, Offsets, Table
 from omnigraph.values import dataclass
 

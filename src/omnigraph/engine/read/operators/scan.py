@@ -6,7 +6,6 @@ import numpy as np
 import pyarrow as pa
 
 from omnigraph.catalog.types import PropertyType, Scalar
-from omnigraph.commit.changes import column
 from omnigraph.compile.checked import (
     Among,
     Compare,
@@ -29,6 +28,7 @@ from omnigraph.engine.read.operators.pushdown import column_name, sql
 from omnigraph.engine.read.operators.search import matching
 from omnigraph.engine.read.reader import Reader
 from omnigraph.limits import MORSEL_ROWS
+from omnigraph.storage.arrow import column
 from omnigraph.storage.tables import IndexKind
 from omnigraph.values import dataclass
 

@@ -5,12 +5,12 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import numpy.typing as npt
 
-from omnigraph.commit.changes import column
 from omnigraph.engine.read import costs
 from omnigraph.engine.read.columns.entities import Entities
 from omnigraph.engine.read.columns.row_ids import ABSENT, Mask, Numbers, no_numbers
 from omnigraph.engine.read.text.postings import Postings, bm25, find, find_near, postings_of
 from omnigraph.engine.read.text.vocabulary import Vocabulary, distinct_terms
+from omnigraph.storage.arrow import column
 from omnigraph.storage.lance.text import tokens
 from omnigraph.storage.tables import FragmentInfo, IndexKind
 from omnigraph.values import dataclass

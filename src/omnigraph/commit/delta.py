@@ -1,4 +1,4 @@
-"""What a write will change: per table the rows it puts, the ids it removes, whether it replaces all."""
+"""What a write does to tables: per table the rows it brings, the ids it removes, or that it overwrites all."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import field
@@ -14,12 +14,13 @@ from omnigraph.commit.origins import Origin, Origins
 from omnigraph.errors import ResourceLimit
 from omnigraph.ids import TableKey
 from omnigraph.limits import MUTATION_BYTES_MAX, PROBLEMS_SHOWN_MAX
+from omnigraph.storage.arrow import column
 from omnigraph.values import dataclass
 
 NO_IDS = pa.array([], pa.string())
 
 
-class ChangeKind(StrEnum):
+class DeltaKind(StrEnum):
     """How a table is written; the later ones insist on the version they were prepared on."""
 
     INSERT = "insert"
@@ -34,15 +35,15 @@ class ChangeKind(StrEnum):
     @property
     def is_strict(self) -> bool:
         """Whether a moved base is a conflict instead of a reason to prepare again."""
-        return self in (ChangeKind.UPDATE, ChangeKind.DELETE, ChangeKind.REPLACE)
+        return self in (DeltaKind.UPDATE, DeltaKind.DELETE, DeltaKind.REPLACE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TableChange:
+class TableDelta:
     """The change of one table: `rows` are whole rows with unique ids, `deleted` are ids that go."""
 
     type: TableType
-    kind: ChangeKind
+    kind: DeltaKind
     rows: pa.Table
     deleted: pa.Array = field(default_factory=lambda: NO_IDS)
     origins: Origins | None = None
@@ -57,7 +58,7 @@ class TableChange:
     @property
     def replaces(self) -> bool:
         """Whether nothing of the committed table stays."""
-        return self.kind is ChangeKind.REPLACE
+        return self.kind is DeltaKind.REPLACE
 
     @property
     def touched(self) -> pa.Array:
@@ -75,15 +76,15 @@ class TableChange:
 
 
 @dataclass(frozen=True, slots=True)
-class Changes:
+class Deltas:
     """Every table change of one write, by table key, in key order."""
 
-    tables: Mapping[TableKey, TableChange] = field(default_factory=lambda: MappingProxyType({}))
+    tables: Mapping[TableKey, TableDelta] = field(default_factory=lambda: MappingProxyType({}))
 
-    def __iter__(self) -> Iterator[TableChange]:
+    def __iter__(self) -> Iterator[TableDelta]:
         return iter(self.tables.values())
 
-    def of(self, table: TableKey) -> TableChange | None:
+    def of(self, table: TableKey) -> TableDelta | None:
         """The change of one table, if there is one."""
         return self.tables.get(table)
 
@@ -93,22 +94,10 @@ class Changes:
         return all(change.is_empty for change in self)
 
 
-def changes_of(tables: Mapping[TableKey, TableChange]) -> Changes:
+def deltas_of(tables: Mapping[TableKey, TableDelta]) -> Deltas:
     """Collect the table changes that change something."""
     kept = {key: tables[key] for key in sorted(tables) if not tables[key].is_empty}
-    return Changes(MappingProxyType(kept))
-
-
-def column(table: pa.Table, name: str) -> pa.Array:
-    """One column as one array."""
-    combined = table[name].combine_chunks()
-    if isinstance(combined, pa.ChunkedArray):
-        return (
-            pa.concat_arrays(combined.chunks)
-            if combined.num_chunks
-            else pa.array([], combined.type)
-        )
-    return combined
+    return Deltas(MappingProxyType(kept))
 
 
 def last_of_each_id(rows: pa.Table) -> pa.Array:
@@ -134,11 +123,11 @@ class Accumulator:
     def __init__(self) -> None:
         self._rows: dict[TableKey, list[pa.Table]] = {}
         self._types: dict[TableKey, TableType] = {}
-        self._kinds: dict[TableKey, ChangeKind] = {}
+        self._kinds: dict[TableKey, DeltaKind] = {}
         self._deleted: dict[TableKey, pa.Array] = {}
         self._bytes = 0
 
-    def put(self, type_: TableType, rows: pa.Table, kind: ChangeKind) -> None:
+    def put(self, type_: TableType, rows: pa.Table, kind: DeltaKind) -> None:
         """Add whole rows; a later image of an id replaces an earlier one."""
         if rows.num_rows == 0:
             return
@@ -152,12 +141,12 @@ class Accumulator:
         before = self._deleted.get(type_.table_key, NO_IDS)
         fresh = pc.unique(ids.filter(pc.invert(pc.is_in(ids, value_set=before))))
         if len(fresh):
-            self._touch(type_, ChangeKind.DELETE)
+            self._touch(type_, DeltaKind.DELETE)
             self._deleted[type_.table_key] = pa.concat_arrays([before, fresh])
         return len(fresh)
 
-    def _touch(self, type_: TableType, kind: ChangeKind) -> None:
-        order = list(ChangeKind)
+    def _touch(self, type_: TableType, kind: DeltaKind) -> None:
+        order = list(DeltaKind)
         before = self._kinds.get(type_.table_key, kind)
         self._types[type_.table_key] = type_
         self._kinds[type_.table_key] = max(before, kind, key=order.index)
@@ -178,11 +167,11 @@ class Accumulator:
         """What earlier statements removed from a table."""
         return self._deleted.get(type_.table_key, NO_IDS)
 
-    def changes(self) -> Changes:
+    def deltas(self) -> Deltas:
         """Everything so far as one value."""
-        return changes_of(
+        return deltas_of(
             {
-                key: TableChange(
+                key: TableDelta(
                     type=type_,
                     kind=self._kinds[key],
                     rows=self.rows(type_),
