@@ -31,9 +31,16 @@ from omnigraph.errors import (
     UserInputError,
 )
 from omnigraph.storage.lance.commit import _fence
-from omnigraph.storage.lance.faults import FAULTS, Place, Trouble, faults, plain, trouble_of
+from omnigraph.storage.lance.faults import (
+    FAULTS,
+    FaultKind,
+    TableLocation,
+    classify_fault,
+    clean_message,
+    translate_faults,
+)
 from omnigraph.storage.layout import Root
-from omnigraph.storage.objects.faults import Doing
+from omnigraph.storage.objects.faults import StoreAction
 from tests.support import disks
 from tests.support.lance_bare import (
     Op,
@@ -49,7 +56,7 @@ from tests.support.lance_bare import (
     upsert,
 )
 
-PLACE = Place(root=Root("/graph", "file"), path="nodes/x", branch="side", version=7)
+PLACE = TableLocation(root=Root("/graph", "file"), path="nodes/x", branch="side", version=7)
 Provoke = Callable[[Path], object]
 
 
@@ -228,84 +235,88 @@ def _deletions_lost(table: LanceDataset) -> object:
     return LanceDataset(table.uri).get_fragments()[0].delete_rows([1])
 
 
-PROVOKED: dict[str, tuple[Provoke, Trouble, type[OmniError]]] = {
-    "a stale overwrite": (on_table(_overtaken), Trouble.CONTENTION, HeadMoved),
-    "an append over an overwrite": (on_table(_hopeless), Trouble.CONTENTION, HeadMoved),
-    "a fold over an upsert": (_folded, Trouble.CONTENTION, HeadMoved),
-    "a lost swap": (_lost_swap, Trouble.CONTENTION, HeadMoved),
-    "a lost stamp": (_two_stamps, Trouble.CONTENTION, HeadMoved),
-    "a fence": (on_table(_fenced), Trouble.FENCED, HeadMoved),
-    "a second create": (_lost_create, Trouble.EXISTS, TableExists),
-    "a second inline create": (_written_over, Trouble.EXISTS, TableExists),
+PROVOKED: dict[str, tuple[Provoke, FaultKind, type[OmniError]]] = {
+    "a stale overwrite": (on_table(_overtaken), FaultKind.CONTENTION, HeadMoved),
+    "an append over an overwrite": (on_table(_hopeless), FaultKind.CONTENTION, HeadMoved),
+    "a fold over an upsert": (_folded, FaultKind.CONTENTION, HeadMoved),
+    "a lost swap": (_lost_swap, FaultKind.CONTENTION, HeadMoved),
+    "a lost stamp": (_two_stamps, FaultKind.CONTENTION, HeadMoved),
+    "a fence": (on_table(_fenced), FaultKind.FENCED, HeadMoved),
+    "a second create": (_lost_create, FaultKind.EXISTS, TableExists),
+    "a second inline create": (_written_over, FaultKind.EXISTS, TableExists),
     "a missing branch ref": (
         on_table(lambda t: t.branches.delete("nowhere")),
-        Trouble.REF_MISSING,
+        FaultKind.REF_MISSING,
         TableNotFound,
     ),
-    "a parent that is dropped": (on_table(_parent_dropped), Trouble.REF_IN_USE, BranchInUse),
+    "a parent that is dropped": (on_table(_parent_dropped), FaultKind.REF_IN_USE, BranchInUse),
     "a bad branch name": (
         on_table(lambda t: t.create_branch("a b", (None, 2))),
-        Trouble.REF_NAME,
+        FaultKind.REF_NAME,
         UserInputError,
     ),
-    **{name: (provoke, Trouble.DAMAGED, StorageError) for name, provoke in SPOILT.items()},
+    **{name: (provoke, FaultKind.DAMAGED, StorageError) for name, provoke in SPOILT.items()},
     **{
-        f"a flipped bit that {name}": (_flipped(*flip), Trouble.DAMAGED, StorageError)
+        f"a flipped bit that {name}": (_flipped(*flip), FaultKind.DAMAGED, StorageError)
         for name, flip in FLIPPED.items()
     },
     "a lost deletion file, deleted from": (
         on_table(_deletions_lost),
-        Trouble.FILE_MISSING,
+        FaultKind.FILE_MISSING,
         StorageError,
     ),
-    "a ref that is listed and not found": (on_table(_ref_gone), Trouble.REF_VANISHED, StorageError),
-    "a taken branch name": (on_table(_forked_twice), Trouble.REF_TAKEN, StorageError),
-    "a missing table": (lambda path: LanceDataset(str(path)), Trouble.MISSING, TableNotFound),
+    "a ref that is listed and not found": (
+        on_table(_ref_gone),
+        FaultKind.REF_VANISHED,
+        StorageError,
+    ),
+    "a taken branch name": (on_table(_forked_twice), FaultKind.REF_TAKEN, StorageError),
+    "a missing table": (lambda path: LanceDataset(str(path)), FaultKind.MISSING, TableNotFound),
     "a missing version": (
         on_table(lambda t: LanceDataset(t.uri, version=99)),
-        Trouble.MISSING,
+        FaultKind.MISSING,
         TableNotFound,
     ),
     "a missing version by checkout": (
         on_table(lambda t: t.checkout_version(99)),
-        Trouble.MISSING,
+        FaultKind.MISSING,
         TableNotFound,
     ),
     "a missing branch by checkout": (
         on_table(lambda t: t.checkout_version(("nowhere", None))),
-        Trouble.MISSING,
+        FaultKind.MISSING,
         TableNotFound,
     ),
-    "a lost data file": (on_table(_file_lost), Trouble.FILE_MISSING, StorageError),
+    "a lost data file": (on_table(_file_lost), FaultKind.FILE_MISSING, StorageError),
     "a lost data file, taken from": (
         on_table(lambda t: _file_lost(t, lambda lost: lost.take([0]))),
-        Trouble.FILE_MISSING,
+        FaultKind.FILE_MISSING,
         StorageError,
     ),
     "an unknown column": (
         on_table(lambda t: write_fragments(pa.table({"id": ["a"], "z": [1]}), t)),
-        Trouble.BAD_DATA,
+        FaultKind.BAD_DATA,
         InternalError,
     ),
-    "a null key": (on_table(lambda t: _nulls(t, schema=False)), Trouble.BAD_DATA, InternalError),
+    "a null key": (on_table(lambda t: _nulls(t, schema=False)), FaultKind.BAD_DATA, InternalError),
     "a null in a typed key": (
         on_table(lambda t: _nulls(t, schema=True)),
-        Trouble.BAD_DATA,
+        FaultKind.BAD_DATA,
         InternalError,
     ),
-    "a blob without content": (_blob_without_content, Trouble.BAD_DATA, InternalError),
+    "a blob without content": (_blob_without_content, FaultKind.BAD_DATA, InternalError),
     "an unknown name in a filter": (
         on_table(lambda t: t.to_table(filter="nope = 1")),
-        Trouble.BAD_REQUEST,
+        FaultKind.BAD_REQUEST,
         EngineError,
     ),
     "an unknown name in a typed filter": (
         on_table(lambda t: t.to_table(filter=pc.field("nope") == 1)),
-        Trouble.BAD_REQUEST,
+        FaultKind.BAD_REQUEST,
         EngineError,
     ),
-    "a join out of memory": (_exhausted, Trouble.EXHAUSTED, EngineError),
-    "a panic": (on_table(_in_the_hook), Trouble.PANIC, InternalError),
+    "a join out of memory": (_exhausted, FaultKind.EXHAUSTED, EngineError),
+    "a panic": (on_table(_in_the_hook), FaultKind.PANIC, InternalError),
 }
 
 
@@ -314,31 +325,34 @@ def test_what_lance_raises_is_known(tmp_path: Path, name: str) -> None:
     provoke, trouble, ours = PROVOKED[name]
     with pytest.raises(BaseException) as caught:
         provoke(tmp_path / "t")
-    assert trouble_of(caught.value) is trouble
-    with pytest.raises(OmniError) as translated, faults(Doing.WRITE, PLACE):
+    assert classify_fault(caught.value) is trouble
+    with pytest.raises(OmniError) as translated, translate_faults(StoreAction.WRITE, PLACE):
         raise caught.value
     assert type(translated.value) is ours
     assert translated.value.__cause__ is caught.value
-    for text in (str(translated.value), plain(caught.value)):
+    for text in (str(translated.value), clean_message(caught.value)):
         assert ".rs:" not in text
         assert "file a bug report" not in text
 
 
 def test_every_row_of_the_table_was_provoked() -> None:
-    seen = {trouble for _, trouble, _ in PROVOKED.values()} | {Trouble.STORE}
-    assert seen == set(Trouble)
-    assert {row.trouble for row in FAULTS} | {Trouble.PANIC} == set(Trouble)
+    seen = {trouble for _, trouble, _ in PROVOKED.values()} | {FaultKind.STORE}
+    assert seen == set(FaultKind)
+    assert {row.kind for row in FAULTS} | {FaultKind.PANIC} == set(FaultKind)
 
 
 def test_contention_takes_the_shape_its_caller_gives_it(tmp_path: Path) -> None:
     lost = RowContention("__manifest", None, 7)
-    with pytest.raises(RowContention), faults(Doing.WRITE, PLACE, contention=lambda: lost):
+    with (
+        pytest.raises(RowContention),
+        translate_faults(StoreAction.WRITE, PLACE, contention=lambda: lost),
+    ):
         _lost_swap(tmp_path / "t")
 
 
 def test_our_own_errors_and_interrupts_pass_unchanged() -> None:
     for error in (TableExists("t"), KeyboardInterrupt(), SystemExit(1), KeyError("x")):
-        with pytest.raises(type(error)) as caught, faults(Doing.WRITE, PLACE):
+        with pytest.raises(type(error)) as caught, translate_faults(StoreAction.WRITE, PLACE):
             raise error
         assert caught.value is error
 
@@ -350,7 +364,7 @@ def test_a_path_through_a_file_is_the_stores_fault(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     with (
         pytest.raises(StorageError, match="a file stands where a directory is needed"),
-        faults(Doing.OPEN, PLACE),
+        translate_faults(StoreAction.OPEN, PLACE),
     ):
         LanceDataset(str(tmp_path / "file" / "t"))
 
@@ -359,7 +373,7 @@ def test_a_damaged_manifest_is_the_stores_fault(tmp_path: Path) -> None:
     dataset = table_of(tmp_path / "t", rows("a"))
     for file in Path(dataset.uri, "_versions").glob("*.manifest"):
         file.write_bytes(b"garbage")
-    with pytest.raises(StorageError) as caught, faults(Doing.OPEN, PLACE):
+    with pytest.raises(StorageError) as caught, translate_faults(StoreAction.OPEN, PLACE):
         LanceDataset(dataset.uri)
     assert caught.value.storage_kind == "unknown"
 
@@ -368,15 +382,15 @@ SCRIPT = """
     import os, sys
     from lance import LanceDataset
     from omnigraph.errors import StorageError
-    from omnigraph.storage.lance.faults import Place, faults
+    from omnigraph.storage.lance.faults import TableLocation, translate_faults
     from omnigraph.storage.layout import Root
-    from omnigraph.storage.objects.faults import Doing
+    from omnigraph.storage.objects.faults import StoreAction
     from tests.support.lance_bare import append, rows, table_of
     path = sys.argv[1]
-    place = Place(root=Root(path, "file"), path="t")
+    location = TableLocation(root=Root(path, "file"), path="t")
     {before}
     try:
-        with faults(Doing.WRITE, place):
+        with translate_faults(StoreAction.WRITE, location):
             {work}
     except StorageError as error:
         print(error.storage_kind, "|", error, "|", error.hint)

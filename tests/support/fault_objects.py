@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from omnigraph.errors import StorageError
 from omnigraph.storage.layout import Root
-from omnigraph.storage.objects.faults import Doing, storage_error
+from omnigraph.storage.objects.faults import StoreAction, storage_error
 from omnigraph.storage.objects.protocol import Objects, Versioned
 
 _R = TypeVar("_R")
@@ -86,59 +86,63 @@ class FaultObjects:
             self._script.clear()
 
     def read(self, path: str) -> str | None:
-        return self._run("read", Doing.READ, lambda: self._inner.read(path), path)
+        return self._run("read", StoreAction.READ, lambda: self._inner.read(path), path)
 
     def read_versioned(self, path: str) -> Versioned | None:
         return self._run(
-            "read_versioned", Doing.READ, lambda: self._inner.read_versioned(path), path
+            "read_versioned", StoreAction.READ, lambda: self._inner.read_versioned(path), path
         )
 
     def read_bytes(self, path: str) -> bytes | None:
-        return self._run("read_bytes", Doing.READ, lambda: self._inner.read_bytes(path), path)
+        return self._run("read_bytes", StoreAction.READ, lambda: self._inner.read_bytes(path), path)
 
     def put(self, path: str, text: str) -> str:
-        return self._run("put", Doing.WRITE, lambda: self._inner.put(path, text), path)
+        return self._run("put", StoreAction.WRITE, lambda: self._inner.put(path, text), path)
 
     def put_bytes(self, path: str, data: bytes) -> None:
-        self._run("put_bytes", Doing.WRITE, lambda: self._inner.put_bytes(path, data), path)
+        self._run("put_bytes", StoreAction.WRITE, lambda: self._inner.put_bytes(path, data), path)
 
     def put_if_absent(self, path: str, text: str) -> bool:
         return self._run(
-            "put_if_absent", Doing.CREATE, lambda: self._inner.put_if_absent(path, text), path
+            "put_if_absent", StoreAction.CREATE, lambda: self._inner.put_if_absent(path, text), path
         )
 
     def put_if_match(self, path: str, text: str, token: str) -> str | None:
         return self._run(
             "put_if_match",
-            Doing.REPLACE,
+            StoreAction.REPLACE,
             lambda: self._inner.put_if_match(path, text, token),
             path,
         )
 
     def exists(self, path: str) -> bool:
-        return self._run("exists", Doing.LOOK, lambda: self._inner.exists(path), path)
+        return self._run("exists", StoreAction.LOOK, lambda: self._inner.exists(path), path)
 
     def rename(self, source: str, target: str) -> None:
         self._run(
-            "rename", Doing.RENAME, lambda: self._inner.rename(source, target), source, target
+            "rename", StoreAction.RENAME, lambda: self._inner.rename(source, target), source, target
         )
 
     def copy(self, source: str, target: str) -> None:
-        self._run("copy", Doing.WRITE, lambda: self._inner.copy(source, target), source, target)
+        self._run(
+            "copy", StoreAction.WRITE, lambda: self._inner.copy(source, target), source, target
+        )
 
     def delete(self, path: str) -> None:
-        self._run("delete", Doing.DELETE, lambda: self._inner.delete(path), path)
+        self._run("delete", StoreAction.DELETE, lambda: self._inner.delete(path), path)
 
     def list(self, prefix: str) -> tuple[str, ...]:
-        return self._run("list", Doing.LIST, lambda: self._inner.list(prefix), prefix)
+        return self._run("list", StoreAction.LIST, lambda: self._inner.list(prefix), prefix)
 
     def stamps(self, paths: Sequence[str]) -> Mapping[str, str]:
-        return self._run("stamps", Doing.LIST, lambda: self._inner.stamps(paths), *paths)
+        return self._run("stamps", StoreAction.LIST, lambda: self._inner.stamps(paths), *paths)
 
     def delete_prefix(self, prefix: str) -> None:
-        self._run("delete_prefix", Doing.DELETE, lambda: self._inner.delete_prefix(prefix), prefix)
+        self._run(
+            "delete_prefix", StoreAction.DELETE, lambda: self._inner.delete_prefix(prefix), prefix
+        )
 
-    def _run(self, name: str, doing: Doing, act: Callable[[], _R], *paths: str) -> _R:
+    def _run(self, name: str, action: StoreAction, act: Callable[[], _R], *paths: str) -> _R:
         with self._lock:
             self.calls.append((name, paths[0]))
             due = next((fault for fault in self._script if fault.is_due(name, paths)), None)
@@ -146,8 +150,8 @@ class FaultObjects:
             return act()
         if due.failure is Failure.LOST:
             act()
-        raise self._error(due.failure, doing, paths[0])
+        raise self._error(due.failure, action, paths[0])
 
-    def _error(self, failure: Failure, doing: Doing, path: str) -> StorageError:
+    def _error(self, failure: Failure, action: StoreAction, path: str) -> StorageError:
         number, words = _CAUSES[failure]
-        return storage_error(OSError(number, words), doing, self._root, path)
+        return storage_error(OSError(number, words), action, self._root, path)

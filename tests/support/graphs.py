@@ -4,7 +4,7 @@ import sys
 
 from omnigraph.catalog.ir.contract import create_contract
 from omnigraph.catalog.resolve.schema import compile_schema
-from omnigraph.manifest.accepted_schema import Accepted
+from omnigraph.manifest.accepted_schema import AcceptedSchema
 from omnigraph.manifest.genesis import initialise
 from omnigraph.manifest.manifest import Manifest
 from omnigraph.manifest.state import BranchState
@@ -18,10 +18,10 @@ edge Knows: Person -> Person
 """
 
 
-def accepted(source: str = SCHEMA) -> Accepted:
+def accepted(source: str = SCHEMA) -> AcceptedSchema:
     """Accept a schema as the first of a graph."""
     domain = "01ARZ3NDEKTSV4RRFFQ69G5FAV"
-    return Accepted(source=source, contract=create_contract(compile_schema(source), domain))
+    return AcceptedSchema(source=source, contract=create_contract(compile_schema(source), domain))
 
 
 def manifest_of(store: Store) -> Manifest:

@@ -169,7 +169,7 @@ class MemoryRows:
     def address_outside(self, branch: str | None) -> str | None:
         return None
 
-    def strayed(self, limit: int | None = None) -> Mapping[str, str]:
+    def branches_outside(self, limit: int | None = None) -> Mapping[str, str]:
         return {}
 
     def create_branch(self, name: str, source: str | None, version: Version) -> BranchRef:

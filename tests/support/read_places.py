@@ -73,12 +73,12 @@ def _written(draw: st.DrawFn, world: World, rows: Rows, options: Mapping[str, bo
 
 def _went_on(world: World, rows: Rows) -> None:
     """Write to main what the branch must not show."""
-    here, line = dict(world.at), world.line
+    here, line = dict(world.at), world.branch_incarnation
     world.at = {key: world.before[_forked_at(world)][key] for key in here}
     for name, found in rows.items():
         world.append(name, [dict(row) | {"id": f"main-{row['id']}"} for row in found])
     world.index_all()
-    world.at, world.line = here, line
+    world.at, world.branch_incarnation = here, line
 
 
 def _forked_at(world: World) -> int:

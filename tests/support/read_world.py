@@ -49,7 +49,7 @@ class World:
         default_factory=lambda: open_store(f"memory://read-world-{next(_numbers)}")
     )
     at: dict[TableKey, TableAt] = field(default_factory=dict)
-    line: Incarnation = MAIN_INCARNATION
+    branch_incarnation: Incarnation = MAIN_INCARNATION
     before: list[dict[TableKey, TableAt]] = field(default_factory=list)
     """What was read before each change."""
     cache: ByteCache = field(default_factory=lambda: ByteCache(CACHE_BYTES))
@@ -118,7 +118,7 @@ class World:
         """Go on with every table on a branch."""
         self.before.append(dict(self.at))
         self.at = {key: self.store.tables.fork(at, branch) for key, at in self.at.items()}
-        self.line = ((1, branch),)
+        self.branch_incarnation = ((1, branch),)
 
     def compact(self) -> None:
         """Rewrite every table that has something to gain."""
@@ -136,11 +136,15 @@ class World:
     def snapshot(self) -> Snapshot:
         """The versions that are read."""
         entries = {key: self._entry(key, at) for key, at in sorted(self.at.items())}
-        return Snapshot(branch=MAIN, version=Version(1), line=MAIN_INCARNATION, entries=entries)
+        return Snapshot(
+            branch=MAIN, version=Version(1), branch_incarnation=MAIN_INCARNATION, entries=entries
+        )
 
     def _entry(self, key: TableKey, at: TableAt) -> Entry:
         rows = self.store.tables.open(at).count()
-        return Entry(table_key=key, at=at, row_count=rows, line=self.line)
+        return Entry(
+            table_key=key, at=at, row_count=rows, branch_incarnation=self.branch_incarnation
+        )
 
     def forget(self) -> None:
         """Forget everything that was read."""

@@ -79,7 +79,7 @@ def commit(committer: Committer, plan: WritePlan, held_locks: HeldLocks) -> Publ
         committer.tables, committer.manifest, committer.sidecars, plan, held_locks
     )  # the last look
     fail(Failpoint.STAGED)
-    sidecar = sidecar_of(committer, plan, held_locks, state.line)
+    sidecar = sidecar_of(committer, plan, held_locks, state.branch_incarnation)
     committer.sidecars.arm(sidecar)  # A: the intent is durable
     fail(_ARMED[plan.kind])
     plan, sidecar, created = _create_bases(committer, plan, sidecar)
@@ -123,14 +123,14 @@ _COMMITTED: Mapping[WriterKind, Failpoint] = {
 
 
 def sidecar_of(
-    committer: Committer, plan: WritePlan, held_locks: HeldLocks, line: Incarnation
+    committer: Committer, plan: WritePlan, held_locks: HeldLocks, branch_incarnation: Incarnation
 ) -> Sidecar:
     """The sidecar of a plan."""
     return Sidecar(
         operation_id=plan.operation_id,
         writer_kind=plan.kind,
         branch=lance_branch(plan.branch),
-        line=line or None,
+        branch_incarnation=branch_incarnation or None,
         actor=plan.actor,
         started_at=datetime_of(committer.runtime.now_us()).isoformat(),
         tables=tuple(_pin(write, held_locks) for write in plan.tables),

@@ -156,7 +156,7 @@ class Sidecar:
     branch: str | None
     actor: str | None
     started_at: str
-    line: Incarnation | None = None
+    branch_incarnation: Incarnation | None = None
     tables: tuple[Pin, ...] = ()
     registrations: tuple[Registration, ...] = ()
     tombstones: tuple[Tombstone, ...] = ()

@@ -47,7 +47,7 @@ def encode(sidecar: Sidecar, root: Root) -> str:
         "operation_id": sidecar.operation_id,
         "started_at": sidecar.started_at,
         "branch": sidecar.branch,
-        "branch_identifier": _line_json(sidecar.line),
+        "branch_identifier": _incarnation_json(sidecar.branch_incarnation),
         "actor_id": sidecar.actor,
         "writer_kind": str(sidecar.writer_kind),
         "tables": [_pin_json(pin, root) for pin in sidecar.tables],
@@ -74,7 +74,7 @@ def _present(body: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in body.items() if value is not None}
 
 
-def _line_json(line: Incarnation | None) -> list[list[Any]] | None:
+def _incarnation_json(line: Incarnation | None) -> list[list[Any]] | None:
     return None if line is None else [list(part) for part in line]
 
 
@@ -182,7 +182,7 @@ def _sidecar(body: _Json, version: int) -> Sidecar:
         operation_id=OperationId(str(body["operation_id"])),
         started_at=str(body["started_at"]),
         branch=_text(body["branch"]),
-        line=_line(delta.get("branch_identifier")),
+        branch_incarnation=_incarnation(delta.get("branch_identifier")),
         actor=_text(body["actor_id"]),
         writer_kind=WriterKind(body["writer_kind"]),
         tables=tuple(_pin(pin, version) for pin in body["tables"]),
@@ -218,7 +218,7 @@ def _brought(value: list[list[Any]] | str) -> pa.Table:
     return pa.Table.from_pylist(rows, schema=COMMIT_SCHEMA)
 
 
-def _line(value: Any) -> Incarnation | None:
+def _incarnation(value: Any) -> Incarnation | None:
     return None if value is None else tuple((int(number), str(name)) for number, name in value)
 
 

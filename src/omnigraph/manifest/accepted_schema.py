@@ -35,7 +35,7 @@ _WATCHED = (*SCHEMA_FILES, _STAGED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Accepted:
+class AcceptedSchema:
     """The schema a graph accepted: its text as written, and the contract that seals its meaning.
 
     `is_staged`: files of a schema change that is not finished lie beside it.
@@ -60,25 +60,27 @@ class Accepted:
         }
 
 
-def load_contract(objects: Objects) -> Accepted:
+def load_contract(objects: Objects) -> AcceptedSchema:
     """Read the three texts and take them for one contract, or refuse them."""
     fail(Failpoint.CONTRACT_READ)
     source, ir, state = (objects.read(path) for path in SCHEMA_FILES)
     if source is None:
         raise make_contract_error(SCHEMA_PG, "is missing")
-    return Accepted(source=source, contract=open_contract(Source(source, SCHEMA_PG), ir, state))
+    return AcceptedSchema(
+        source=source, contract=open_contract(Source(source, SCHEMA_PG), ir, state)
+    )
 
 
-class Contracts:
+class AcceptedSchemas:
     """The accepted schema, looked at by every operation: one look, and nothing more while nothing changed."""
 
     def __init__(self, objects: Objects, runtime: Runtime) -> None:
         self._objects = objects
         self._runtime = runtime
-        self._held: tuple[Mapping[str, Stamp], Accepted] | None = None
+        self._held: tuple[Mapping[str, Stamp], AcceptedSchema] | None = None
         self._replaced: dict[OperationId, Contract | None] = {}
 
-    def current(self) -> Accepted:
+    def current(self) -> AcceptedSchema:
         """The accepted schema as it is now; drift of any of its texts is a `SchemaContractError`."""
         for _ in range(CONTRACT_ROUNDS_MAX):
             stamps = self._stamps()
@@ -94,7 +96,7 @@ class Contracts:
         return load_contract(self._objects)
 
     @property
-    def held(self) -> Accepted | None:
+    def held(self) -> AcceptedSchema | None:
         """What the last look found; it may be stale."""
         return None if self._held is None else self._held[1]
 
@@ -107,7 +109,7 @@ class Contracts:
             self._replaced[operation] = _past(self._objects, operation)
         return self._replaced[operation]
 
-    def adopt(self, accepted: Accepted) -> None:
+    def adopt(self, accepted: AcceptedSchema) -> None:
         """Take a contract for the files as they lie there: one that was made from the text alone."""
         self._hold(self._stamps(), accepted)
 
@@ -115,7 +117,7 @@ class Contracts:
         """Read everything again at the next look."""
         self._held = None
 
-    def _hold(self, stamps: Mapping[str, Stamp], accepted: Accepted) -> Accepted:
+    def _hold(self, stamps: Mapping[str, Stamp], accepted: AcceptedSchema) -> AcceptedSchema:
         known = replace(accepted, is_staged=_STAGED in stamps)
         self._held = (stamps, known)
         return known
@@ -150,7 +152,9 @@ def _past(objects: Objects, operation: OperationId) -> Contract | None:
 # ---- graphs that never had a contract
 
 
-def bootstrap_contract(objects: Objects, manifest: Manifest, *, write: bool) -> Accepted | None:
+def bootstrap_contract(
+    objects: Objects, manifest: Manifest, *, write: bool
+) -> AcceptedSchema | None:
     """Seal the schema text of a graph that has neither IR nor state; None when it has one of them.
 
     Only while main is the only branch: another one may stand on a schema this text does not tell.
@@ -165,7 +169,7 @@ def bootstrap_contract(objects: Objects, manifest: Manifest, *, write: bool) -> 
             f"are missing and cannot be made anew while there are branches ({', '.join(branches)})",
         )
     contract = _from_text(source, manifest.current(MAIN).snapshot, manifest.runtime.new_id())
-    accepted = Accepted(source=source, contract=contract)
+    accepted = AcceptedSchema(source=source, contract=contract)
     if write:
         for path in (SCHEMA_IR, SCHEMA_STATE):
             objects.put(path, accepted.texts[path])

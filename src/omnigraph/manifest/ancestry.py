@@ -248,14 +248,14 @@ def _reach(
 
 def _other_states(manifest: Manifest, seen: set[BranchName]) -> Iterator[BranchState]:
     refs = manifest.rows.branches()
-    lines = {MAIN: MAIN_INCARNATION} | {
+    incarnations = {MAIN: MAIN_INCARNATION} | {
         BranchName(name): refs[name].incarnation for name in sorted(refs)
     }
-    for branch, line in lines.items():
+    for branch, branch_incarnation in incarnations.items():
         if branch not in seen:
             try:
-                yield manifest.current(branch, line, remember=False)
+                yield manifest.current(branch, branch_incarnation, remember=False)
             except OmniError:
                 # One that was deleted since the branches were listed has nothing to tell any more.
-                if not manifest.is_gone(branch, line):
+                if not manifest.is_gone(branch, branch_incarnation):
                     raise

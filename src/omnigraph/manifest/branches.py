@@ -247,13 +247,13 @@ def _refuse_used(
     children = sorted(ref.name for ref in refs.values() if ref.parent == branch)
     if children:
         raise BranchInUse(branch, children, f"{_quote_names(children)} descends from it")
-    lines = {MAIN: MAIN_INCARNATION} | {
+    incarnations = {MAIN: MAIN_INCARNATION} | {
         BranchName(name): refs[name].incarnation for name in sorted(refs)
     }
     users = [
         other
-        for other, line in lines.items()
-        if other != branch and _reads_files_of(manifest, other, line, branch)
+        for other, branch_incarnation in incarnations.items()
+        if other != branch and _reads_files_of(manifest, other, branch_incarnation, branch)
     ]
     if users:
         raise BranchInUse(branch, users, f"{_quote_names(users)} shows tables it owns")
@@ -267,13 +267,15 @@ def _quote_names(names: list[str] | list[BranchName]) -> str:
 
 
 def _reads_files_of(
-    manifest: Manifest, other: BranchName, line: Incarnation, branch: BranchName
+    manifest: Manifest, other: BranchName, branch_incarnation: Incarnation, branch: BranchName
 ) -> bool:
     try:
-        entries = manifest.current(other, line, remember=False).snapshot.entries.values()
+        entries = manifest.current(
+            other, branch_incarnation, remember=False
+        ).snapshot.entries.values()
     except OmniError:
         # Another process deletes it: first its ref goes, then its files, one by one.
-        if not manifest.is_gone(other, line):
+        if not manifest.is_gone(other, branch_incarnation):
             raise
         return False
     return any(entry.at.branch == branch for entry in entries)

@@ -123,21 +123,21 @@ def _require_pins(change: Change, table_history: TableHistory) -> None:
             raise ManifestConflict(table, expected, actual)
 
 
-def _pin(change: Change, life: TableIncarnation | None) -> Version:
+def _pin(change: Change, latest: TableIncarnation | None) -> Version:
     """The version to compare with; a dropped name that is added again is free."""
-    if life is None or (life.is_dropped and life.table_key in change.registrations):
+    if latest is None or (latest.is_dropped and latest.table_key in change.registrations):
         return Version(0)
-    return life.pin
+    return latest.pin
 
 
 def _require_one_owner(table_history: TableHistory) -> None:
     """No two visible keys may share a table: a write to one would be a silent write to the other."""
     owners: dict[str, TableKey] = {}
-    for life in table_history.visible:
-        other = owners.setdefault(life.path, life.table_key)
-        if other != life.table_key:
+    for latest in table_history.visible:
+        other = owners.setdefault(latest.path, latest.table_key)
+        if other != latest.table_key:
             raise InternalError(
-                f"{other} and {life.table_key} would both be stored at '{life.path}'; nothing was written"
+                f"{other} and {latest.table_key} would both be stored at '{latest.path}'; nothing was written"
             )
 
 
@@ -159,62 +159,62 @@ def _table_records(change: Change, table_history: TableHistory) -> Iterator[Reco
 
 
 def _require_known(table_history: TableHistory, table: TableKey) -> TableIncarnation:
-    life = table_history.latest(table)
-    if life is None:
+    latest = table_history.latest(table)
+    if latest is None:
         raise NotFound("table", table, known=table_history.by_key)
-    return life
+    return latest
 
 
 def _registrations(change: Change, table_history: TableHistory) -> Iterator[Registration]:
     for table, path in sorted(change.registrations.items()):
-        life = table_history.latest(table)
-        if life is not None and not life.is_dropped:
-            if life.path != path:
-                raise ReadSetConflict(f"the place of {table}", path, life.path)
-            yield Registration(table_key=table, path=path, incarnation=life.incarnation)
+        latest = table_history.latest(table)
+        if latest is not None and not latest.is_dropped:
+            if latest.path != path:
+                raise ReadSetConflict(f"the place of {table}", path, latest.path)
+            yield Registration(table_key=table, path=path, incarnation=latest.incarnation)
         else:
             incarnation = table_history.next_incarnation(table)
             yield Registration(table_key=table, path=path, incarnation=incarnation)
 
 
-def _version(change: Change, update: Update, life: TableIncarnation) -> TableVersion:
-    if update.at.path != life.path:
+def _version(change: Change, update: Update, latest: TableIncarnation) -> TableVersion:
+    if update.at.path != latest.path:
         raise InternalError(
-            f"{update.table_key} is stored at '{life.path}', not at '{update.at.path}'; nothing was written"
+            f"{update.table_key} is stored at '{latest.path}', not at '{update.at.path}'; nothing was written"
         )
-    if life.is_dropped or (update.at.version <= life.pin and not _takes_over(update, life)):
+    if latest.is_dropped or (update.at.version <= latest.pin and not _takes_over(update, latest)):
         expected = change.expected.get(update.table_key, Version(update.at.version - 1))
-        raise ManifestConflict(update.table_key, expected, life.pin)
+        raise ManifestConflict(update.table_key, expected, latest.pin)
     return TableVersion(
         table_key=update.table_key,
-        path=life.path,
+        path=latest.path,
         version=update.at.version,
         branch=update.at.branch,
         row_count=update.row_count,
-        incarnation=life.incarnation,
+        incarnation=latest.incarnation,
         digests=update.digests,
     )
 
 
-def _takes_over(update: Update, life: TableIncarnation) -> bool:
+def _takes_over(update: Update, latest: TableIncarnation) -> bool:
     """A fork at an unchanged version takes ownership: same version, same rows, another branch."""
     return (
-        update.at.version == life.version
-        and update.row_count == life.row_count
-        and update.at.branch != life.branch
+        update.at.version == latest.version
+        and update.row_count == latest.row_count
+        and update.at.branch != latest.branch
     )
 
 
 def _make_tombstone(
-    change: Change, table: TableKey, version: Version, life: TableIncarnation
+    change: Change, table: TableKey, version: Version, latest: TableIncarnation
 ) -> Tombstone:
-    if life.is_dropped:
-        raise ManifestConflict(table, change.expected.get(table, Version(version - 1)), life.pin)
-    if version <= life.pin:
+    if latest.is_dropped:
+        raise ManifestConflict(table, change.expected.get(table, Version(version - 1)), latest.pin)
+    if version <= latest.pin:
         raise InternalError(
-            f"a tombstone of {table} at {version} would not hide version {life.pin}; nothing was written"
+            f"a tombstone of {table} at {version} would not hide version {latest.pin}; nothing was written"
         )
-    return Tombstone(table_key=table, version=version, incarnation=life.incarnation)
+    return Tombstone(table_key=table, version=version, incarnation=latest.incarnation)
 
 
 def _lineage_records(change: Change, state: BranchState, created_at: int) -> Iterator[Record]:

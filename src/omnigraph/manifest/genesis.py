@@ -9,7 +9,7 @@ from omnigraph.catalog.ir.contract import Contract
 from omnigraph.errors import AlreadyInitialized, OmniError, TableExists
 from omnigraph.failpoints import Failpoint, fail
 from omnigraph.ids import MAIN, CommitId, TableKey, Version
-from omnigraph.manifest.accepted_schema import Accepted
+from omnigraph.manifest.accepted_schema import AcceptedSchema
 from omnigraph.manifest.manifest import Manifest
 from omnigraph.manifest.records import (
     CONFIG,
@@ -32,7 +32,7 @@ def initialise(
     objects: Objects,
     tables: Tables,
     manifest: Manifest,
-    accept: Callable[[], Accepted],
+    accept: Callable[[], AcceptedSchema],
     *,
     uri: str,
     force: bool = False,

@@ -45,9 +45,13 @@ class Heads:
         lost: list[BranchName] = []
         with self._lock:
             known = self._newest.get(state.branch)
-            if known is not None and known.line != state.line:
+            if known is not None and known.branch_incarnation != state.branch_incarnation:
                 lost.append(state.branch)
-            if known is None or known.line != state.line or known.version <= state.version:
+            if (
+                known is None
+                or known.branch_incarnation != state.branch_incarnation
+                or known.version <= state.version
+            ):
                 self._newest[state.branch] = state
             self._newest.move_to_end(state.branch)
             while len(self._newest) > BRANCH_STATES_MAX:

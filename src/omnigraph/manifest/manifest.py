@@ -50,7 +50,11 @@ class Manifest:
             yield lock is not None
 
     def current(
-        self, branch: BranchName, line: Incarnation | None = None, *, remember: bool = True
+        self,
+        branch: BranchName,
+        branch_incarnation: Incarnation | None = None,
+        *,
+        remember: bool = True,
     ) -> BranchState:
         """The branch as it is now: one probe, and a load only when somebody else moved it.
 
@@ -58,9 +62,11 @@ class Manifest:
         who looks at all of them does not `remember`, so that those in use stay known.
         """
         known = self.heads.get(branch)
-        alive = self.line(branch) if line is None else line
+        alive = (
+            self.branch_incarnation(branch) if branch_incarnation is None else branch_incarnation
+        )
         version = self.rows.head(lance_branch(branch))
-        if known is not None and known.version == version and known.line == alive:
+        if known is not None and known.version == version and known.branch_incarnation == alive:
             return known
         state = self.load(branch, version)
         return self.heads.keep(state) if remember else state
@@ -70,7 +76,7 @@ class Manifest:
         image = self.rows.load(lance_branch(branch), version)
         return decode(image, self.rows.fragment_count(image), self._history(image))
 
-    def line(self, branch: BranchName) -> Incarnation:
+    def branch_incarnation(self, branch: BranchName) -> Incarnation:
         """Which life of a branch name is alive; a branch that is not there is NotFound."""
         if branch == MAIN:
             return MAIN_INCARNATION
@@ -79,10 +85,10 @@ class Manifest:
         except NotFoundError as error:
             raise self.no_branch(branch) from error
 
-    def is_gone(self, branch: BranchName, line: Incarnation) -> bool:
+    def is_gone(self, branch: BranchName, branch_incarnation: Incarnation) -> bool:
         """Whether a branch that was listed has been deleted since, or made again under its name."""
         try:
-            return self.line(branch) != line
+            return self.branch_incarnation(branch) != branch_incarnation
         except NotFoundError:
             return True
 
@@ -102,8 +108,12 @@ class Manifest:
                 hint=f"branch '{branch}' has the versions 1 to {head.version}",
             )
         holder = self._holder(branch, version)
-        line = head.line if holder == branch else self.line(holder)
-        return self.heads.past((holder, line, version), lambda: self._reclaimable(holder, version))
+        branch_incarnation = (
+            head.branch_incarnation if holder == branch else self.branch_incarnation(holder)
+        )
+        return self.heads.past(
+            (holder, branch_incarnation, version), lambda: self._reclaimable(holder, version)
+        )
 
     def _reclaimable(self, branch: BranchName, version: Version) -> BranchState:
         try:

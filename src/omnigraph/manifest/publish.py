@@ -167,7 +167,11 @@ def _visible(
     manifest: Manifest, state: BranchState, records: Records, brought: pa.Table, version: Version
 ) -> Published:
     is_next = version == state.version + 1
-    held = manifest.rows.held(state.image.branch, version, state.line) if is_next else None
+    held = (
+        manifest.rows.held(state.image.branch, version, state.branch_incarnation)
+        if is_next
+        else None
+    )
     after = state.after(records, version, held, brought)
     if is_next:
         manifest.heads.keep(after)

@@ -22,7 +22,7 @@ class Entry:
     at: TableAt
     row_count: int
     incarnation: int = 1
-    line: Incarnation = MAIN_INCARNATION
+    branch_incarnation: Incarnation = MAIN_INCARNATION
 
     @property
     def version(self) -> Version:
@@ -36,7 +36,7 @@ class Snapshot:
 
     branch: BranchName
     version: Version
-    line: Incarnation
+    branch_incarnation: Incarnation
     entries: Mapping[TableKey, Entry]
 
     @property
@@ -62,19 +62,34 @@ class Snapshot:
 
 
 def snapshot_of(
-    table_history: TableHistory, branch: BranchName, version: Version, line: Incarnation
+    table_history: TableHistory,
+    branch: BranchName,
+    version: Version,
+    branch_incarnation: Incarnation,
 ) -> Snapshot:
     """Lay out what is visible at one manifest version of a branch."""
-    entries = {life.table_key: _entry(life, line) for life in table_history.visible}
-    return Snapshot(branch=branch, version=version, line=line, entries=entries)
+    entries = {
+        incarnation.table_key: _entry(incarnation, branch_incarnation)
+        for incarnation in table_history.visible
+    }
+    return Snapshot(
+        branch=branch, version=version, branch_incarnation=branch_incarnation, entries=entries
+    )
 
 
-def _entry(life: TableIncarnation, line: Incarnation) -> Entry:
-    version = life.version or Version(0)
+def _entry(incarnation: TableIncarnation, branch_incarnation: Incarnation) -> Entry:
+    version = incarnation.version or Version(0)
     return Entry(
-        table_key=life.table_key,
-        at=TableAt(path=life.path, branch=life.branch, version=version, name=life.table_key),
-        row_count=life.row_count,
-        incarnation=life.incarnation,
-        line=line if life.branch is not None else MAIN_INCARNATION,
+        table_key=incarnation.table_key,
+        at=TableAt(
+            path=incarnation.path,
+            branch=incarnation.branch,
+            version=version,
+            name=incarnation.table_key,
+        ),
+        row_count=incarnation.row_count,
+        incarnation=incarnation.incarnation,
+        branch_incarnation=branch_incarnation
+        if incarnation.branch is not None
+        else MAIN_INCARNATION,
     )

@@ -41,7 +41,7 @@ class BranchState:
         return self.image.version
 
     @property
-    def line(self) -> Incarnation:
+    def branch_incarnation(self) -> Incarnation:
         """Which life of the branch name this is."""
         return self.image.incarnation
 
@@ -53,7 +53,7 @@ class BranchState:
     @cached_property
     def snapshot(self) -> Snapshot:
         """What is visible."""
-        return snapshot_of(self.table_history, self.branch, self.version, self.line)
+        return snapshot_of(self.table_history, self.branch, self.version, self.branch_incarnation)
 
     @cached_property
     def head(self) -> GraphCommit | None:

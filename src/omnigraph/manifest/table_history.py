@@ -30,7 +30,7 @@ _REQUIRED: Final = {
     ObjectType.GRAPH_COMMIT: ("metadata", "table_version"),
 }
 _VERSION_COLUMNS: Final = (KEY, "table_key", "table_version", "table_branch", "row_count")
-_LIFE: Final = r"#(?P<life>\d+)$"
+_INCARNATION_SUFFIX: Final = r"#(?P<life>\d+)$"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -218,9 +218,9 @@ def _newest(rows: pa.Table) -> Iterator[_Newest]:
 def incarnations_of(ids: pa.ChunkedArray) -> np.ndarray[Any, np.dtype[np.int64]]:
     """Read the `#n` suffix of row keys; a key without one is life 1."""
     found = np.ones(len(ids), dtype=np.int64)
-    marked = pc.match_substring_regex(ids, _LIFE)
+    marked = pc.match_substring_regex(ids, _INCARNATION_SUFFIX)
     if pc.any(marked).as_py():
-        suffix = pc.struct_field(pc.extract_regex(ids.filter(marked), _LIFE), "life")
+        suffix = pc.struct_field(pc.extract_regex(ids.filter(marked), _INCARNATION_SUFFIX), "life")
         at = marked.to_numpy()
         found[at] = suffix.cast(pa.int64()).to_numpy()
     return found

@@ -65,12 +65,12 @@ def find_commit(manifest: Manifest, name: str) -> GraphCommit:
     merged: dict[CommitId, GraphCommit] = {}
     found: dict[CommitId, GraphCommit] = {}
     refs = manifest.rows.branches()
-    lines = {MAIN: MAIN_INCARNATION} | {
+    incarnations = {MAIN: MAIN_INCARNATION} | {
         BranchName(ref): refs[ref].incarnation for ref in sorted(refs)
     }
-    for branch, line in lines.items():
+    for branch, branch_incarnation in incarnations.items():
         try:
-            state = manifest.current(branch, line, remember=branch == MAIN)
+            state = manifest.current(branch, branch_incarnation, remember=branch == MAIN)
         except NotFoundError:
             if branch == MAIN:
                 raise

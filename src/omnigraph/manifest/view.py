@@ -7,7 +7,7 @@ from omnigraph.catalog.model import Catalog
 from omnigraph.errors import RecoveryRequired
 from omnigraph.ids import MAIN, BranchName, CommitId, Version
 from omnigraph.limits import CONTRACT_LOOKS_MAX, CONTRACT_ROUNDS_MAX, CONTRACT_WAIT_SECONDS
-from omnigraph.manifest.accepted_schema import Accepted, Contracts
+from omnigraph.manifest.accepted_schema import AcceptedSchema, AcceptedSchemas
 from omnigraph.manifest.lineage import Lineage
 from omnigraph.manifest.manifest import Manifest
 from omnigraph.manifest.records import CommitKind, GraphCommit
@@ -23,7 +23,7 @@ class View:
     """What one operation sees. It is discarded after a commit or a failed attempt; a retry captures another."""
 
     branch: BranchName
-    accepted: Accepted
+    accepted: AcceptedSchema
     state: BranchState
     renamed: Snapshot | None = None
     """What is visible under the keys types have now, for a view of a time when some were called otherwise."""
@@ -72,7 +72,7 @@ Views = Recent[BranchName, View]
 
 def capture(
     manifest: Manifest,
-    contracts: Contracts,
+    contracts: AcceptedSchemas,
     views: Views,
     branch: BranchName = MAIN,
     at: At | None = None,
@@ -91,7 +91,9 @@ def capture(
     return View(branch=branch, accepted=accepted, state=state, renamed=renamed, past=past)
 
 
-def _contract_of(manifest: Manifest, contracts: Contracts, state: BranchState) -> Contract | None:
+def _contract_of(
+    manifest: Manifest, contracts: AcceptedSchemas, state: BranchState
+) -> Contract | None:
     """The schema that stood when a state was the newest: the one that the first change since then replaced."""
     for commit in manifest.current(MAIN).lineage.commits:
         if commit.kind not in _SCHEMA_COMMITS or commit.operation_id is None:
@@ -103,7 +105,7 @@ def _contract_of(manifest: Manifest, contracts: Contracts, state: BranchState) -
     return None
 
 
-def _capture_steady(manifest: Manifest, contracts: Contracts, view: View) -> View:
+def _capture_steady(manifest: Manifest, contracts: AcceptedSchemas, view: View) -> View:
     """Take schema and tables of one moment: between the publish of a schema change and its files, wait a little."""
     branch, still = view.branch, 0
     for _ in range(CONTRACT_LOOKS_MAX):
@@ -124,7 +126,7 @@ def _capture_steady(manifest: Manifest, contracts: Contracts, view: View) -> Vie
     return view
 
 
-def _look(manifest: Manifest, contracts: Contracts, branch: BranchName) -> View:
+def _look(manifest: Manifest, contracts: AcceptedSchemas, branch: BranchName) -> View:
     return View(branch=branch, accepted=contracts.current(), state=manifest.current(branch))
 
 
@@ -143,7 +145,7 @@ def _head_may_change_schema(state: BranchState) -> bool:
 _SCHEMA_COMMITS = frozenset({CommitKind.SCHEMA_APPLY, CommitKind.RECOVERY})
 
 
-def _is_steady(view: View, contracts: Contracts) -> bool:
+def _is_steady(view: View, contracts: AcceptedSchemas) -> bool:
     """Whether the schema that was read before the tables is still the one, and no other is about to follow."""
     return contracts.current() is view.accepted and not view.accepted.is_staged
 

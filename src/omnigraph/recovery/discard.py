@@ -9,7 +9,7 @@ from omnigraph.ids import MAIN, BranchName, CommitId, OperationId
 from omnigraph.recovery.audit import Audit, AuditRow, RecoveryKind
 from omnigraph.recovery.case import Case, lineage_only
 from omnigraph.recovery.classify import Finding
-from omnigraph.recovery.gather import look
+from omnigraph.recovery.gather import gather
 from omnigraph.storage.layout import sidecar_path
 from omnigraph.values import dataclass
 
@@ -86,7 +86,7 @@ def _leaves(
     committer: Committer, audit: Audit, sidecar: Sidecar, held_locks: HeldLocks
 ) -> tuple[str, ...]:
     try:
-        case = look(committer, audit, sidecar, held_locks)
+        case = gather(committer, audit, sidecar, held_locks)
     except OmniError as error:
         return (f"its tables cannot be looked at ({error}); run `omnigraph doctor`",)
     return (*_list_drifted(case), *_list_created(case))

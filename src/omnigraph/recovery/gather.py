@@ -15,7 +15,7 @@ from omnigraph.recovery.roll_forward import is_reached
 from omnigraph.recovery.schema_files import StagingAction, is_placed, judge_staging, read_staging
 
 
-def look(committer: Committer, audit: Audit, sidecar: Sidecar, held_locks: HeldLocks) -> Case:
+def gather(committer: Committer, audit: Audit, sidecar: Sidecar, held_locks: HeldLocks) -> Case:
     """Read everything a verdict depends on, fresh, changing nothing."""
     alive = _is_alive(committer, sidecar)
     state = committer.manifest.current(graph_branch(sidecar.branch) if alive else MAIN)
@@ -75,7 +75,9 @@ def _is_alive(committer: Committer, sidecar: Sidecar) -> bool:
     if sidecar.branch is None:
         return True
     ref = committer.manifest.rows.branches().get(sidecar.branch)
-    return ref is not None and (sidecar.line is None or ref.incarnation == sidecar.line)
+    return ref is not None and (
+        sidecar.branch_incarnation is None or ref.incarnation == sidecar.branch_incarnation
+    )
 
 
 def _relies(sidecar: Sidecar, snapshot: Snapshot) -> bool:

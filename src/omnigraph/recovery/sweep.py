@@ -18,7 +18,7 @@ from omnigraph.recovery.audit import Audit, RecoveryKind
 from omnigraph.recovery.case import Case
 from omnigraph.recovery.classify import Verdict, judge
 from omnigraph.recovery.finish import discard, discard_orphan, settle_stale
-from omnigraph.recovery.gather import look
+from omnigraph.recovery.gather import gather
 from omnigraph.recovery.late import undo_late
 from omnigraph.recovery.roll_back import roll_back
 from omnigraph.recovery.roll_forward import roll_forward
@@ -183,7 +183,7 @@ class Recovery:
             return None
         try:
             return replace(
-                known, verdict=judge(look(self.committer, self.audit, one, HeldLocks({})).facts)
+                known, verdict=judge(gather(self.committer, self.audit, one, HeldLocks({})).facts)
             )
         except OmniError as error:
             return replace(known, problem=str(error))
@@ -232,7 +232,7 @@ class Recovery:
         fresh = self.committer.sidecars.find(sidecar.operation_id)
         if fresh is None:
             return Outcome.GONE
-        outcome = act(look(self.committer, self.audit, fresh, held_locks), power)
+        outcome = act(gather(self.committer, self.audit, fresh, held_locks), power)
         if outcome is Outcome.DEFERRED:
             _log.warning("recovery.deferred", operation=fresh.operation_id, power=str(power))
         return outcome

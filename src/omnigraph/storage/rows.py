@@ -94,7 +94,7 @@ class Rows(Protocol):
         """The root in which a branch looks for its files when that is not this one; None when all is here."""
         ...
 
-    def strayed(self, limit: int | None = None) -> Mapping[str, str]:
+    def branches_outside(self, limit: int | None = None) -> Mapping[str, str]:
         """Branches that look for their files outside the root, with where that is: the root was moved or copied.
 
         A limit is for those who open a graph: so many branches are looked at.

@@ -7,8 +7,8 @@ from lance.file import LanceFileReader, LanceFileWriter
 
 from omnigraph.limits import SCAN_BATCH_ROWS
 from omnigraph.storage.lance.datasets import Datasets
-from omnigraph.storage.lance.faults import faults
-from omnigraph.storage.objects.faults import Doing
+from omnigraph.storage.lance.faults import translate_faults
+from omnigraph.storage.objects.faults import StoreAction
 from omnigraph.values import dataclass
 
 
@@ -20,7 +20,7 @@ class Scratch:
 
     def write(self, path: str, rows: pa.Table) -> None:
         """Write a file; it is whole once this returns."""
-        with faults(Doing.WRITE, self.datasets.place(path, None)):
+        with translate_faults(StoreAction.WRITE, self.datasets.location(path, None)):
             file = LanceFileWriter(
                 self.datasets.uri(path), rows.schema, storage_options=self.datasets.options
             )
@@ -37,7 +37,7 @@ class Scratch:
         rows: int | None = None,
     ) -> pa.Table:
         """Read some columns of a file, or of so many of its rows."""
-        with faults(Doing.READ, self.datasets.place(path, None)):
+        with translate_faults(StoreAction.READ, self.datasets.location(path, None)):
             file = LanceFileReader(
                 self.datasets.uri(path),
                 self.datasets.options,

@@ -213,7 +213,7 @@ class Successors:
     """
 
     row_ids: pa.Array
-    births: pa.Array
+    created_versions: pa.Array
 
     @property
     def count(self) -> int:
@@ -222,18 +222,20 @@ class Successors:
 
     def slice(self, start: int, count: int) -> "Successors":
         """Some of them."""
-        return Successors(self.row_ids.slice(start, count), self.births.slice(start, count))
+        return Successors(
+            self.row_ids.slice(start, count), self.created_versions.slice(start, count)
+        )
 
     def take(self, order: pa.Array) -> "Successors":
         """The same in another order; a null in it is a new row."""
-        return Successors(self.row_ids.take(order), self.births.take(order))
+        return Successors(self.row_ids.take(order), self.created_versions.take(order))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Marked:
     """One fragment in which a worker marked rows deleted; `fragment` is None when none is left of it."""
 
-    number: int
+    fragment_id: int
     rows: int
     fragment: str | None
     digests: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
@@ -394,7 +396,7 @@ class Table(Protocol):
         """Give the lasting row ids of rows, of deleted ones too, in the order asked; asks nothing of the store."""
         ...
 
-    def births(self, addresses: pa.Array) -> pa.Array:
+    def created_versions(self, addresses: pa.Array) -> pa.Array:
         """Give the versions that live rows were born in, in the order asked; as a rule asks nothing of the store."""
         ...
 
@@ -494,7 +496,7 @@ class Tables(Protocol):
         """
         ...
 
-    def is_far(self, at: TableAt, addresses: pa.Array, *, appending: bool) -> bool:
+    def are_scattered(self, at: TableAt, addresses: pa.Array, *, appending: bool) -> bool:
         """Tell whether rows lie so far apart that an append and a takeover cost less than one update of them.
 
         `appending` says that there is an append before it in any case.

@@ -359,7 +359,10 @@ def test_a_recreated_branch_shows_nothing_of_its_former_life(
     new = reader.current(SPRING)
     assert old.version == new.version
     assert new.snapshot.pins == {PERSON: 1, CITY: 2}
-    assert old.snapshot.entries[PERSON].line != new.snapshot.entries[CITY].line
+    assert (
+        old.snapshot.entries[PERSON].branch_incarnation
+        != new.snapshot.entries[CITY].branch_incarnation
+    )
     assert old.snapshot.entries[PERSON].at.branch == new.snapshot.entries[CITY].at.branch
 
 

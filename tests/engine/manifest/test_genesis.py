@@ -14,7 +14,7 @@ from omnigraph.catalog.names import table_path
 from omnigraph.errors import AlreadyInitialized, SchemaError, StorageError
 from omnigraph.failpoints import PARK_SECONDS_MAX, Failpoint, Injected, armed
 from omnigraph.ids import MAIN, TableKey
-from omnigraph.manifest.accepted_schema import Accepted, load_contract
+from omnigraph.manifest.accepted_schema import AcceptedSchema, load_contract
 from omnigraph.manifest.genesis import initialise
 from omnigraph.manifest.records import CommitKind
 from omnigraph.manifest.stamp import CURRENT, STAMP
@@ -104,7 +104,7 @@ def test_any_schema_file_makes_a_strict_init_refuse_before_it_compiles(
 ) -> None:
     store.objects.put(left, "left by somebody")
 
-    def never() -> Accepted:
+    def never() -> AcceptedSchema:
         raise AssertionError("compiled before the root was looked at")
 
     with pytest.raises(AlreadyInitialized):
@@ -221,7 +221,7 @@ def test_of_concurrent_inits_exactly_one_succeeds(store: Store) -> None:
 def test_a_loser_of_the_claim_does_not_delete_the_winners_files(store: Store) -> None:
     claimed = threading.Event()
 
-    def late() -> Accepted:
+    def late() -> AcceptedSchema:
         # The winner claims the root while this one compiles.
         init(open_store(store.root.uri))
         claimed.set()

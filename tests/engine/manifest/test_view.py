@@ -12,8 +12,8 @@ from omnigraph.failpoints import Failpoint, Injected, armed
 from omnigraph.ids import MAIN, BranchName, TableKey, Version
 from omnigraph.limits import CONTRACT_ROUNDS_MAX
 from omnigraph.manifest.accepted_schema import (
-    Accepted,
-    Contracts,
+    AcceptedSchema,
+    AcceptedSchemas,
     bootstrap_contract,
     load_contract,
 )
@@ -41,8 +41,8 @@ def manifest(store: Store) -> Manifest:
 
 
 @pytest.fixture
-def contracts(store: Store, manifest: Manifest) -> Contracts:
-    return Contracts(store.objects, StillRuntime())
+def contracts(store: Store, manifest: Manifest) -> AcceptedSchemas:
+    return AcceptedSchemas(store.objects, StillRuntime())
 
 
 def move(manifest: Manifest, table: TableKey) -> Published:
@@ -54,16 +54,16 @@ def move(manifest: Manifest, table: TableKey) -> Published:
     return publish(manifest, Change(branch=MAIN, updates=(moved,), draft=draft))
 
 
-def next_schema(store: Store, text: str) -> Accepted:
+def next_schema(store: Store, text: str) -> AcceptedSchema:
     stored = load_contract(store.objects)
-    return Accepted(source=text, contract=advance(stored.contract, compile_schema(text)))
+    return AcceptedSchema(source=text, contract=advance(stored.contract, compile_schema(text)))
 
 
 # ---- the view
 
 
 def test_a_view_holds_branch_head_catalog_and_snapshot_of_one_moment(
-    manifest: Manifest, contracts: Contracts
+    manifest: Manifest, contracts: AcceptedSchemas
 ) -> None:
     views: Views = Recent(2)
     view = capture(manifest, contracts, views)
@@ -79,7 +79,7 @@ def test_a_view_holds_branch_head_catalog_and_snapshot_of_one_moment(
 
 
 def test_a_view_is_the_same_until_tables_or_schema_change(
-    store: Store, manifest: Manifest, contracts: Contracts
+    store: Store, manifest: Manifest, contracts: AcceptedSchemas
 ) -> None:
     views: Views = Recent(2)
     first = capture(manifest, contracts, views)
@@ -96,7 +96,7 @@ def test_a_view_is_the_same_until_tables_or_schema_change(
 
 
 def test_a_view_of_the_past_has_the_catalog_of_today(
-    manifest: Manifest, contracts: Contracts
+    manifest: Manifest, contracts: AcceptedSchemas
 ) -> None:
     genesis = manifest.current(MAIN).head
     move(manifest, PERSON)
@@ -107,7 +107,7 @@ def test_a_view_of_the_past_has_the_catalog_of_today(
 
 
 def test_a_view_of_an_unknown_branch_names_what_exists(
-    store: Store, manifest: Manifest, contracts: Contracts
+    store: Store, manifest: Manifest, contracts: AcceptedSchemas
 ) -> None:
     create_branch(manifest, store.tables, "review")
     with pytest.raises(NotFound, match="did you mean 'review'"):
@@ -115,7 +115,7 @@ def test_a_view_of_an_unknown_branch_names_what_exists(
 
 
 def test_a_warm_view_costs_one_probe_and_one_listing(
-    manifest: Manifest, contracts: Contracts
+    manifest: Manifest, contracts: AcceptedSchemas
 ) -> None:
     capture(manifest, contracts, Recent(2))
     with counting() as costs:
@@ -126,13 +126,13 @@ def test_a_warm_view_costs_one_probe_and_one_listing(
 # ---- the contract
 
 
-def test_an_unchanged_contract_is_compiled_once(store: Store, contracts: Contracts) -> None:
+def test_an_unchanged_contract_is_compiled_once(store: Store, contracts: AcceptedSchemas) -> None:
     assert contracts.current() is contracts.current()
     store.objects.put("unrelated.txt", "x")
     assert contracts.current() is contracts.current()
 
 
-def test_a_comment_is_no_drift_and_is_noticed(store: Store, contracts: Contracts) -> None:
+def test_a_comment_is_no_drift_and_is_noticed(store: Store, contracts: AcceptedSchemas) -> None:
     before = contracts.current()
     store.objects.put(SCHEMA_PG, SCHEMA + "\n// a comment\n")
     after = contracts.current()
@@ -158,7 +158,7 @@ DRIFTS = {
 
 @pytest.mark.parametrize("drift", DRIFTS)
 def test_a_long_lived_handle_notices_drift_on_its_next_look(
-    store: Store, contracts: Contracts, drift: str
+    store: Store, contracts: AcceptedSchemas, drift: str
 ) -> None:
     contracts.current()
     path, changed = DRIFTS[drift]
@@ -172,20 +172,20 @@ def test_a_long_lived_handle_notices_drift_on_its_next_look(
 
 
 @pytest.mark.parametrize("gone", SCHEMA_FILES)
-def test_a_missing_file_is_drift(store: Store, contracts: Contracts, gone: str) -> None:
+def test_a_missing_file_is_drift(store: Store, contracts: AcceptedSchemas, gone: str) -> None:
     contracts.current()
     store.objects.delete(gone)
     with pytest.raises(SchemaContractError):
         contracts.current()
 
 
-def test_a_failed_read_is_not_remembered(store: Store, contracts: Contracts) -> None:
+def test_a_failed_read_is_not_remembered(store: Store, contracts: AcceptedSchemas) -> None:
     with armed(Failpoint.CONTRACT_READ), pytest.raises(Injected):
         contracts.current()
     assert contracts.current().source == SCHEMA
 
 
-def test_another_handles_schema_change_is_seen(store: Store, contracts: Contracts) -> None:
+def test_another_handles_schema_change_is_seen(store: Store, contracts: AcceptedSchemas) -> None:
     contracts.current()
     new = next_schema(store, SCHEMA + "node Pet { name: String @key }\n")
     for path, text in new.texts.items():
@@ -212,7 +212,7 @@ class PromotingRuntime(StillRuntime):
 
 def test_a_change_that_is_being_promoted_is_waited_for(store: Store, manifest: Manifest) -> None:
     runtime = PromotingRuntime(store)
-    contracts = Contracts(store.objects, runtime)
+    contracts = AcceptedSchemas(store.objects, runtime)
     contracts.current()
     new = next_schema(store, SCHEMA + "node Pet { name: String @key }\n")
     for path, text in new.texts.items():
@@ -227,7 +227,7 @@ def test_a_change_that_is_being_promoted_is_waited_for(store: Store, manifest: M
 
 
 def test_a_promotion_that_died_is_reported_after_a_bounded_wait(
-    store: Store, contracts: Contracts
+    store: Store, contracts: AcceptedSchemas
 ) -> None:
     new = next_schema(store, SCHEMA + "node Pet { name: String @key }\n")
     for path in (SCHEMA_IR, SCHEMA_STATE):
@@ -292,6 +292,6 @@ def test_a_text_that_is_not_the_graphs_is_not_sealed(
     assert not store.objects.exists(SCHEMA_IR)
 
 
-def test_a_second_store_sees_the_same_contract(store: Store, contracts: Contracts) -> None:
-    other = Contracts(open_store(store.root.uri).objects, StillRuntime())
+def test_a_second_store_sees_the_same_contract(store: Store, contracts: AcceptedSchemas) -> None:
+    other = AcceptedSchemas(open_store(store.root.uri).objects, StillRuntime())
     assert other.current().contract == contracts.current().contract

@@ -159,7 +159,7 @@ def test_a_branch_that_is_made_again_is_read_anew(harbour: World) -> None:
     main = harbour.at[PORT]
     found = []
     for life, name in enumerate(("Gothenburg", "Gdansk"), start=1):
-        harbour.line = ((life, "task"),)
+        harbour.branch_incarnation = ((life, "task"),)
         harbour.at[PORT] = harbour.store.tables.fork(main, "task")
         harbour.append("Port", [{"id": "X", "code": "X", "name": name}])
         query = 'query q() { match { $p: Port { code: "X" } } return { $p.name } }'

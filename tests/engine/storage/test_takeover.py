@@ -170,7 +170,7 @@ def test_row_ids_and_births_stand_in_the_manifest(store: Store, base: TableAt) -
         found = table.read([BORN], row_id=True, row_address=True)
         places = found["_rowaddr"].combine_chunks()[::-1]
         assert table.row_ids(places).to_pylist() == found["_rowid"].to_pylist()[::-1]
-        assert table.births(places).to_pylist() == found[BORN].to_pylist()[::-1]
+        assert table.created_versions(places).to_pylist() == found[BORN].to_pylist()[::-1]
 
 
 # ---- deletion files

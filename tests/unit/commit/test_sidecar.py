@@ -62,7 +62,7 @@ sidecars = st.builds(
     branch=branches,
     actor=st.none() | texts,
     started_at=texts,
-    line=st.none()
+    branch_incarnation=st.none()
     | st.lists(st.tuples(st.integers(0, 9), texts), min_size=1, max_size=2).map(tuple),
     tables=st.lists(pins, max_size=3).map(tuple),
     registrations=st.lists(

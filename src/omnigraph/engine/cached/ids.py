@@ -157,7 +157,7 @@ class CachedIds:
 
 def _line(entry: Entry) -> Hashable:
     """The line of versions an entry lies on: a branch name may have several lives."""
-    return entry.at.path, entry.at.branch, entry.line
+    return entry.at.path, entry.at.branch, entry.branch_incarnation
 
 
 def _texts(rows: pa.Table) -> frozenset[str]:

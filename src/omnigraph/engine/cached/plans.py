@@ -13,7 +13,7 @@ from omnigraph.compile.query import check_mutation, check_read
 from omnigraph.compile.rules import optimize
 from omnigraph.language.source import Source
 from omnigraph.limits import PLANS_MAX
-from omnigraph.manifest.accepted_schema import Accepted
+from omnigraph.manifest.accepted_schema import AcceptedSchema
 
 T = TypeVar("T")
 
@@ -36,7 +36,9 @@ class Plans:
 
         return self._get(("read", contract.ir_hash, source.text, name), compiled)
 
-    def mutation(self, accepted: Accepted, source: Source, name: str | None) -> CheckedMutation:
+    def mutation(
+        self, accepted: AcceptedSchema, source: Source, name: str | None
+    ) -> CheckedMutation:
         """The checked mutation."""
         key = ("mutation", accepted.contract.ir_hash, source.text, name)
         return self._get(key, lambda: check_mutation(source, accepted.catalog, name))

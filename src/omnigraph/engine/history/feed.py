@@ -160,19 +160,19 @@ def _on_chain(commit: CommitId, chain: list[GraphCommit], state: BranchState) ->
 
 def cursor_at(state: BranchState, commit: CommitId | None) -> str:
     """A cursor of this life of a branch that goes on after a commit."""
-    return pack(_PREFIX, {"branch": state.branch, "line": _line(state), "after": commit})
+    return pack(_PREFIX, {"branch": state.branch, "line": _incarnation(state), "after": commit})
 
 
 def _place(cursor: str, chain: list[GraphCommit], state: BranchState) -> CommitId | None:
     body = unpack(_PREFIX, cursor, {"branch", "line", "after"})
     if body["branch"] != state.branch:
         raise CursorRejected(f"it belongs to branch '{body['branch']}', not to '{state.branch}'")
-    if body["line"] != _line(state):
+    if body["line"] != _incarnation(state):
         raise CursorRejected(
             f"branch '{state.branch}' was deleted and made again since; begin its feed anew"
         )
     return None if body["after"] is None else _on_chain(body["after"], chain, state)
 
 
-def _line(state: BranchState) -> list[list[Any]]:
-    return [list(part) for part in state.line]
+def _incarnation(state: BranchState) -> list[list[Any]]:
+    return [list(part) for part in state.branch_incarnation]

@@ -139,4 +139,4 @@ def _worthwhile(type_: TableType, table: Table) -> Iterator[IndexSpec]:
 
 
 def _line(entry: Entry) -> Hashable:
-    return entry.at.path, entry.at.branch, entry.line
+    return entry.at.path, entry.at.branch, entry.branch_incarnation

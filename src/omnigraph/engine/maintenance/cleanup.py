@@ -111,7 +111,7 @@ def _is_gone(engine: Engine, live: Live, line: str | None) -> bool:
     if line is None:
         return False
     branch = graph_branch(line)
-    return engine.manifest.is_gone(branch, live[branch].line)
+    return engine.manifest.is_gone(branch, live[branch].branch_incarnation)
 
 
 def _places(engine: Engine, live: Live) -> list[TableIncarnation]:

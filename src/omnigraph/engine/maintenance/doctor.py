@@ -71,7 +71,7 @@ def _find_issues(engine: Engine, deep: bool) -> Examination:
 
 def _find_moved_branches(engine: Engine) -> Iterator[Issue]:
     """Branches of a graph whose directory was moved or copied."""
-    for branch, elsewhere in engine.manifest.rows.strayed().items():
+    for branch, elsewhere in engine.manifest.rows.branches_outside().items():
         yield Issue(
             check="moved graph",
             message=f"its files are looked for in '{elsewhere}', the graph lies in '{engine.store.root}'",

@@ -45,7 +45,7 @@ class Floors:
         )
 
     def _merge_bases(self, live: Live) -> tuple[Snapshot, ...]:
-        heads = {branch: (state.line, state.head) for branch, state in live.items()}
+        heads = {branch: (state.branch_incarnation, state.head) for branch, state in live.items()}
         if heads != self._heads:
             found = states_for_merges(self._engine, live)
             self._heads, self._bases = heads, tuple(state.snapshot for state in found)

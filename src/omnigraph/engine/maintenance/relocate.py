@@ -37,7 +37,7 @@ def relocate_graph(
     engine = open_unsettled(uri, storage_options=storage_options, runtime=runtime)
     store = engine.store
     with engine.committer.locks.acquire([_RELOCATE], Activity("relocate")):
-        strayed = dict(engine.manifest.rows.strayed())
+        strayed = dict(engine.manifest.rows.branches_outside())
         table_history = engine.manifest.current(MAIN).table_history.by_key.values()
         tables = sorted({life.path for found in table_history for life in found})
         files = sum(map(store.relocate, (*tables, LEGACY_COMMITS, LEGACY_ACTORS)))

@@ -208,7 +208,7 @@ def _is_far(merge: TableMerge, tables: Tables, replacement: _Replacement) -> boo
     if replacement.places.null_count or gone.null_count:
         return False
     appending = bool(len(merge.resolved.new))
-    return tables.is_far(merge.relation.target.at, replacement.places, appending=appending)
+    return tables.are_scattered(merge.relation.target.at, replacement.places, appending=appending)
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,7 +228,7 @@ def _in_two_steps(
     def bring(tables: Tables, at: TableAt) -> Staged:
         target = tables.open(merge.relation.target.at)
         successors = Successors(
-            target.row_ids(replacement.places), target.births(replacement.places)
+            target.row_ids(replacement.places), target.created_versions(replacement.places)
         )
         whole = _copy_whole_fragments(merge, tables, at, source, replacement, successors)
         if whole is not None:

@@ -63,7 +63,9 @@ class StoredStates:
     def _has_branch(self, name: CommitId) -> bool:
         commit = self._commit(name)
         try:
-            return commit is not None and self._manifest.line(commit.branch) is not None
+            return (
+                commit is not None and self._manifest.branch_incarnation(commit.branch) is not None
+            )
         except NotFoundError:
             return False
 
@@ -71,8 +73,11 @@ class StoredStates:
         """Whether a state that may be remembered is of the branch that has its name now."""
         for side in self._sides:
             if side.branch == state.branch:
-                return side.line == state.line
-        return state.branch == MAIN or self._manifest.line(state.branch) == state.line
+                return side.branch_incarnation == state.branch_incarnation
+        return (
+            state.branch == MAIN
+            or self._manifest.branch_incarnation(state.branch) == state.branch_incarnation
+        )
 
     def _open_tables(self, state: BranchState) -> None:
         """Open the versions that a merge would read; those of the two sides are there."""

@@ -30,7 +30,7 @@ from omnigraph.errors import (
 from omnigraph.ids import MAIN, CommitId, OperationId, TableKey, Version
 from omnigraph.language.source import Source
 from omnigraph.logs import get_logger
-from omnigraph.manifest.accepted_schema import Accepted, keep_replaced
+from omnigraph.manifest.accepted_schema import AcceptedSchema, keep_replaced
 from omnigraph.manifest.publish import Published
 from omnigraph.manifest.records import CommitKind, GraphCommit
 from omnigraph.manifest.snapshot import Entry
@@ -80,7 +80,7 @@ def apply_schema(
         change = _Change(
             engine=engine,
             view=view,
-            accepted=Accepted(source=source.text, contract=work.contract),
+            accepted=AcceptedSchema(source=source.text, contract=work.contract),
             work=work,
             actor=actor,
             operation=OperationId(engine.runtime.new_id()),
@@ -138,7 +138,7 @@ class _Change:
 
     engine: Engine
     view: View
-    accepted: Accepted
+    accepted: AcceptedSchema
     work: Work
     actor: str | None
     operation: OperationId

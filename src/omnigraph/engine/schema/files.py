@@ -1,13 +1,13 @@
 """The schema files of a change: staged beside the standing ones, then put in their place."""
 
 from omnigraph.failpoints import Failpoint, fail
-from omnigraph.manifest.accepted_schema import Accepted
+from omnigraph.manifest.accepted_schema import AcceptedSchema
 from omnigraph.recovery.schema_files import promote
 from omnigraph.storage.layout import staging_path
 from omnigraph.storage.objects.protocol import Objects
 
 
-def stage_files(objects: Objects, accepted: Accepted) -> None:
+def stage_files(objects: Objects, accepted: AcceptedSchema) -> None:
     """Write the three texts beside those that stand; nobody reads them yet."""
     fail(Failpoint.SCHEMA_UNSTAGED)
     for name, text in accepted.texts.items():

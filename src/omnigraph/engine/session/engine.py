@@ -21,7 +21,7 @@ from omnigraph.engine.session.settings import Settings
 from omnigraph.errors import GraphClosed, ReadOnlyError, TableNotFound
 from omnigraph.ids import MAIN, BranchName
 from omnigraph.limits import BRANCH_STATES_MAX, CACHED_ID_BYTES
-from omnigraph.manifest.accepted_schema import Contracts
+from omnigraph.manifest.accepted_schema import AcceptedSchemas
 from omnigraph.manifest.heads import Heads
 from omnigraph.manifest.legacy import LegacyLineage
 from omnigraph.manifest.manifest import Manifest
@@ -49,7 +49,7 @@ class Engine:
     home: StoreLocation
     """How a task in another process finds the store."""
     manifest: Manifest
-    contracts: Contracts
+    contracts: AcceptedSchemas
     committer: Committer
     recovery: Recovery
     views: Views
@@ -156,7 +156,7 @@ def assemble(
             store.root.uri, storage_options, fsync=settings.durability == "fsync"
         ),
         manifest=manifest,
-        contracts=Contracts(store.objects, runtime),
+        contracts=AcceptedSchemas(store.objects, runtime),
         committer=committer,
         recovery=recovery,
         views=Recent(BRANCH_STATES_MAX),

@@ -14,7 +14,7 @@ from omnigraph.errors import NotFound, OmniWarning, SchemaContractError
 from omnigraph.ids import MAIN, BranchName
 from omnigraph.language.source import Source
 from omnigraph.limits import STRAYED_LOOKED_AT
-from omnigraph.manifest.accepted_schema import Accepted, bootstrap_contract
+from omnigraph.manifest.accepted_schema import AcceptedSchema, bootstrap_contract
 from omnigraph.manifest.genesis import initialise
 from omnigraph.manifest.migrate import load_migrated
 from omnigraph.runtime import SYSTEM, Runtime
@@ -37,9 +37,11 @@ def init_graph(
     engine = assemble(uri, settings_of(config), runtime, storage_options)
     _require_conditions(engine, runtime)
 
-    def accept() -> Accepted:
+    def accept() -> AcceptedSchema:
         catalog = compile_schema(schema)
-        return Accepted(source=schema.text, contract=create_contract(catalog, runtime.new_id()))
+        return AcceptedSchema(
+            source=schema.text, contract=create_contract(catalog, runtime.new_id())
+        )
 
     distant = engine.store.root.is_distant
     # Where an answer can be lost, the lock tells what is our own from what is a rival's.
@@ -135,7 +137,7 @@ def _refuse_strayed_recovery(engine: Engine) -> None:
 
 def _notice_move(engine: Engine) -> None:
     """Say so when branches look for their files where the graph was before; main is not touched by that."""
-    strayed = engine.manifest.rows.strayed(STRAYED_LOOKED_AT)
+    strayed = engine.manifest.rows.branches_outside(STRAYED_LOOKED_AT)
     if strayed:
         names = ", ".join(f"'{name}'" for name in strayed)
         elsewhere = next(iter(strayed.values()))

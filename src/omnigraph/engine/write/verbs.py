@@ -195,7 +195,7 @@ def load(
 
 def _require_branch(engine: Engine, target: BranchName) -> None:
     try:
-        engine.manifest.line(target)
+        engine.manifest.branch_incarnation(target)
     except NotFound as error:
         error.hint = "pass --from (from_branch) to create it"
         raise

@@ -15,10 +15,10 @@ from omnigraph.storage.blobs import (
     is_external,
     restage_blobs,
 )
-from omnigraph.storage.lance.faults import Place, faults
+from omnigraph.storage.lance.faults import TableLocation, translate_faults
 from omnigraph.storage.lance.physical import blob_columns
 from omnigraph.storage.lance.search import ROW_ID
-from omnigraph.storage.objects.faults import Doing
+from omnigraph.storage.objects.faults import StoreAction
 
 _SHOWN: Final = {
     BlobForm.DESCRIPTOR: BLOB_DESCRIPTOR,
@@ -30,11 +30,11 @@ _SHOWN: Final = {
 class BlobReads:
     """The Blob columns of one opened version; a table without any costs nothing."""
 
-    __slots__ = ("_dataset", "_names", "_place")
+    __slots__ = ("_dataset", "_location", "_names")
 
-    def __init__(self, dataset: LanceDataset, schema: pa.Schema, place: Place) -> None:
+    def __init__(self, dataset: LanceDataset, schema: pa.Schema, location: TableLocation) -> None:
         self._dataset = dataset
-        self._place = place
+        self._location = location
         self._names = frozenset(blob_columns(schema))
 
     def among(self, names: Sequence[str]) -> bool:
@@ -73,7 +73,7 @@ class BlobReads:
         self, source: pa.RecordBatchReader, shown: pa.Schema, form: BlobForm
     ) -> Iterator[pa.RecordBatch]:
         while True:
-            with faults(Doing.READ, self._place):
+            with translate_faults(StoreAction.READ, self._location):
                 batch = next(source, None)
             if batch is None:
                 return
@@ -104,7 +104,7 @@ class BlobReads:
         contents: list[bytes | None] = [None] * batch.num_rows
         if positions:
             row_ids = batch.column(ROW_ID).take(pa.array(positions)).to_pylist()
-            with faults(Doing.READ, self._place):
+            with translate_faults(StoreAction.READ, self._location):
                 found = self._dataset.read_blobs(name, ids=row_ids)
             for position, (_, content) in zip(positions, found, strict=True):
                 contents[position] = content

@@ -23,9 +23,14 @@ from omnigraph.errors import (
 from omnigraph.ids import Version
 from omnigraph.limits import REF_LOOKS_MAX
 from omnigraph.storage.lance.datasets import Datasets
-from omnigraph.storage.lance.faults import Place, Trouble, faults, trouble_of
+from omnigraph.storage.lance.faults import (
+    FaultKind,
+    TableLocation,
+    classify_fault,
+    translate_faults,
+)
 from omnigraph.storage.layout import REFS, TREE, Root, branch_path
-from omnigraph.storage.objects.faults import Doing, StorageKind
+from omnigraph.storage.objects.faults import StorageKind, StoreAction
 from omnigraph.storage.objects.protocol import Objects
 from omnigraph.storage.tables import TableAt
 from omnigraph.storage.values import MAIN_INCARNATION, BranchRef, Incarnation
@@ -42,11 +47,11 @@ _PARTS: Final = ("_versions", "_transactions", "_deletions", "_indices", "_refs"
 def refs(datasets: Datasets, path: str) -> dict[str, BranchRef]:
     """List the branches of a table; the main line is not among them."""
     dataset = datasets.any(path, None)
-    listed = steady(Doing.LIST, datasets.place(path, None), dataset.branches.list)
+    listed = steady(StoreAction.LIST, datasets.location(path, None), dataset.branches.list)
     return {name: _ref(name, facts) for name, facts in sorted(listed.items())}
 
 
-def steady(doing: Doing, place: Place, work: Callable[[], _R]) -> _R:
+def steady(action: StoreAction, location: TableLocation, work: Callable[[], _R]) -> _R:
     """Do something that looks at every ref, and once more when a rival dropped one of them meanwhile.
 
     A rival that drops many of them costs one more look for each; only a ref that cannot be read at all ends it.
@@ -54,10 +59,13 @@ def steady(doing: Doing, place: Place, work: Callable[[], _R]) -> _R:
     lost: Counter[str] = Counter()
     while True:
         try:
-            with faults(doing, place):
+            with translate_faults(action, location):
                 return work()
         except StorageError as error:
-            if error.__cause__ is None or trouble_of(error.__cause__) is not Trouble.REF_VANISHED:
+            if (
+                error.__cause__ is None
+                or classify_fault(error.__cause__) is not FaultKind.REF_VANISHED
+            ):
                 raise
             ref = str(error.__cause__)
             lost[ref] += 1
@@ -99,8 +107,8 @@ def tree_of(file: str) -> str | None:
     if parts[0] != TREE:
         return None
     # The last of them: a branch may be called like one of the directories it has.
-    place = max((n for n, part in enumerate(parts) if part in _PARTS), default=len(parts))
-    return "/".join(parts[1:place])
+    location = max((n for n, part in enumerate(parts) if part in _PARTS), default=len(parts))
+    return "/".join(parts[1:location])
 
 
 def ref(datasets: Datasets, objects: Objects, path: str, branch: str) -> BranchRef | None:
@@ -139,7 +147,7 @@ def incarnation(datasets: Datasets, objects: Objects, path: str, branch: str | N
         return MAIN_INCARNATION
     found = ref(datasets, objects, path, branch)
     if found is None:
-        raise TableNotFound(str(datasets.place(path, branch)), "branch")
+        raise TableNotFound(str(datasets.location(path, branch)), "branch")
     return found.incarnation
 
 
@@ -158,7 +166,7 @@ def create(
     """
     _require_name(name)
     try:
-        with faults(Doing.CREATE, datasets.place(path, name, version)):
+        with translate_faults(StoreAction.CREATE, datasets.location(path, name, version)):
             # A handle of its own: this call borrows it mutably, and a shared one would refuse other threads.
             own = copy.copy(datasets.any(path, None))
             return own.create_branch(name, (source, version))
@@ -189,7 +197,9 @@ def drop(datasets: Datasets, objects: Objects, path: str, name: str) -> None:
     """Remove a branch and its files; nothing to do when there is no ref."""
     dataset = copy.copy(datasets.any(path, None))
     try:
-        steady(Doing.DELETE, datasets.place(path, name), lambda: dataset.branches.delete(name))
+        steady(
+            StoreAction.DELETE, datasets.location(path, name), lambda: dataset.branches.delete(name)
+        )
     except TableNotFound:
         pass
     except BranchInUse as error:
@@ -224,7 +234,7 @@ def remove(datasets: Datasets, objects: Objects, path: str, parts: Sequence[str]
     """Delete parts of a dataset's directory, in this order, if they are there."""
     if datasets.root.is_memory:
         # Lance's memory is not the object store's; it can be emptied by whole datasets only.
-        with faults(Doing.DELETE, datasets.place(path, None)):
+        with translate_faults(StoreAction.DELETE, datasets.location(path, None)):
             LanceDataset.drop(datasets.uri(path), ignore_not_found=True)
         return
     for part in parts:

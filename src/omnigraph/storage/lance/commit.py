@@ -11,8 +11,8 @@ from lance.dataset import Transaction
 from omnigraph.errors import HeadMoved, Interleaved, OmniError, TableNotFound
 from omnigraph.ids import OperationId, Version
 from omnigraph.storage.lance.datasets import Datasets
-from omnigraph.storage.lance.faults import faults
-from omnigraph.storage.objects.faults import Doing
+from omnigraph.storage.lance.faults import translate_faults
+from omnigraph.storage.objects.faults import StoreAction
 from omnigraph.storage.tables import CommitLock, Landed, TableAt, TransactionInfo
 
 OPERATION_ID: Final = "omnigraph:operation_id"
@@ -42,11 +42,11 @@ def commit(
     ours = replace(transaction, transaction_properties=properties)
     dataset = datasets.at(base)
     fence = _fence(base.version) if lock is not None and lock.exclusive else None
-    place = datasets.place(base.path, base.branch, base.version)
+    location = datasets.location(base.path, base.branch, base.version)
     # Files first: a manifest must never be more durable than what it names.
     datasets.settle(base.path)
     try:
-        with faults(Doing.WRITE, place):
+        with translate_faults(StoreAction.WRITE, location):
             landed = LanceDataset.commit(dataset, ours, max_retries=0, commit_lock=fence)
     except OmniError as error:
         return _resolve_failed(datasets, base, ours.uuid, error)
@@ -100,7 +100,7 @@ def _prove(datasets: Datasets, base: TableAt, landed: LanceDataset, uuid: str) -
     expected = base.version + 1
     if landed.version != expected:
         raise Interleaved(base.path, expected, landed.version)
-    with faults(Doing.READ, datasets.place(base.path, base.branch, expected)):
+    with translate_faults(StoreAction.READ, datasets.location(base.path, base.branch, expected)):
         found = _uuid_at(landed, Version(expected))
     if found != uuid:
         raise Interleaved(base.path, expected, None)
@@ -137,7 +137,7 @@ def _readable(
 ) -> Transaction | None:
     """Read one transaction; None for one that is gone or that this release cannot spell."""
     try:
-        with faults(Doing.READ, datasets.place(path, branch, version)):
+        with translate_faults(StoreAction.READ, datasets.location(path, branch, version)):
             return datasets.any(path, branch).read_transaction(version)
     except (TableNotFound, TypeError):
         return None

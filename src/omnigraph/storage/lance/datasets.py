@@ -20,10 +20,10 @@ from omnigraph.limits import (
 from omnigraph.runtime import SYSTEM
 from omnigraph.storage.counters import Cost, record
 from omnigraph.storage.lance.durable import sync_file_system
-from omnigraph.storage.lance.faults import Place, faults
+from omnigraph.storage.lance.faults import TableLocation, translate_faults
 from omnigraph.storage.layout import Root, branch_path
 from omnigraph.storage.lru import Recent
-from omnigraph.storage.objects.faults import Doing
+from omnigraph.storage.objects.faults import StoreAction
 from omnigraph.storage.tables import TableAt
 from omnigraph.values import dataclass
 
@@ -52,9 +52,11 @@ class _End:
     following: str
 
     @classmethod
-    def at(cls, place: str, version: Version) -> "_End":
+    def at(cls, location: str, version: Version) -> "_End":
         """Take a version for the last of the line whose files are in a place."""
-        names = (f"{place}/{_VERSIONS}/{_LAST - n:020d}.manifest" for n in (version, version + 1))
+        names = (
+            f"{location}/{_VERSIONS}/{_LAST - n:020d}.manifest" for n in (version, version + 1)
+        )
         return cls(version, *names)
 
     @property
@@ -95,14 +97,15 @@ class Datasets:
         uri = self.root.at(branch_path(path, branch))
         return f"{_SHARED_MEMORY}{uri.removeprefix('memory')}" if self.root.is_memory else uri
 
-    def place(self, path: str, branch: str | None, version: int | None = None) -> Place:
+    def location(self, path: str, branch: str | None, version: int | None = None) -> TableLocation:
         """Name a table for an error."""
-        return Place(root=self.root, path=path, branch=branch, version=version)
+        return TableLocation(root=self.root, path=path, branch=branch, version=version)
 
-    def place_of(self, at: TableAt) -> Place:
+    def location_of(self, at: TableAt) -> TableLocation:
         """Name a version for an error; one that is held open may be removed all the same."""
         return replace(
-            self.place(at.path, at.branch, at.version), reclaimed=lambda: self._find_reclaimed(at)
+            self.location(at.path, at.branch, at.version),
+            reclaimed=lambda: self._find_reclaimed(at),
         )
 
     def at(self, at: TableAt) -> LanceDataset:
@@ -117,7 +120,7 @@ class Datasets:
 
     def _open_version(self, at: TableAt) -> LanceDataset:
         try:
-            with faults(Doing.OPEN, self.place(at.path, at.branch, at.version)):
+            with translate_faults(StoreAction.OPEN, self.location(at.path, at.branch, at.version)):
                 return self.hold(at, self._open(at.path, at.branch, at.version))
         except TableNotFound as error:
             self._explain(at, error)
@@ -134,7 +137,9 @@ class Datasets:
             try:
                 if self.head(at.path, at.branch) <= at.version:
                     return None
-                with faults(Doing.OPEN, self.place(at.path, at.branch, at.version)):
+                with translate_faults(
+                    StoreAction.OPEN, self.location(at.path, at.branch, at.version)
+                ):
                     # Without the session, which may remember what is no longer there.
                     lance.dataset(
                         self.uri(at.path, at.branch),
@@ -160,7 +165,7 @@ class Datasets:
 
     def latest(self, path: str, branch: str | None) -> LanceDataset:
         """Open HEAD."""
-        with faults(Doing.OPEN, self.place(path, branch)):
+        with translate_faults(StoreAction.OPEN, self.location(path, branch)):
             opened = self._open(path, branch, None)
         at = TableAt(path=path, branch=branch, version=Version(opened.version))
         return self.hold(at, opened)
@@ -183,7 +188,7 @@ class Datasets:
         held = self._held.newest(lambda at: at.path == path and at.branch == branch)
         if held is None:
             return Version(self.latest(path, branch).version)
-        with faults(Doing.READ, self.place(path, branch)):
+        with translate_faults(StoreAction.READ, self.location(path, branch)):
             version = Version(held.latest_version)
         record(self._costing.probes)
         if self._gapless and self.root.is_local:
@@ -195,8 +200,8 @@ class Datasets:
     def is_newest(self, at: TableAt) -> bool:
         """Tell whether no version follows one that is pinned; on a disk two looks, however many versions there are."""
         # Elsewhere than on a disk a listing costs as much.
-        place = self.root.at(branch_path(at.path, at.branch)) if self.root.is_local else None
-        if place is not None and _End.at(place, at.version).is_true:
+        location = self.root.at(branch_path(at.path, at.branch)) if self.root.is_local else None
+        if location is not None and _End.at(location, at.version).is_true:
             record(self._costing.probes)
             return True
         return self.head(at.path, at.branch) == at.version
@@ -212,7 +217,7 @@ class Datasets:
     def settle(self, path: str) -> None:
         """Make what was written so far durable, where that was asked for."""
         if self._fsync:
-            with faults(Doing.WRITE, self.place(path, None)):
+            with translate_faults(StoreAction.WRITE, self.location(path, None)):
                 sync_file_system(self.root.uri)
 
     def forget(self, path: str | None = None, branch: str | None = None) -> None:

@@ -11,10 +11,10 @@ from lance.fragment import DeletionFile
 from omnigraph.limits import DELETION_READS_MAX
 from omnigraph.storage.counters import Cost, carry_context, record
 from omnigraph.storage.lance.deletions import NO_OFFSETS, decode_offsets, deletion_path
-from omnigraph.storage.lance.faults import Place, faults
+from omnigraph.storage.lance.faults import TableLocation, translate_faults
 from omnigraph.storage.lance.fragments import fragment_of
 from omnigraph.storage.lru import Recent
-from omnigraph.storage.objects.faults import Doing
+from omnigraph.storage.objects.faults import StoreAction
 from omnigraph.storage.objects.protocol import Objects
 from omnigraph.storage.tables import FragmentInfo, Offsets, TableAt
 
@@ -32,27 +32,27 @@ _ADDRESS: Final = "_rowaddr"
 class DeletionReads:
     """Reads deletion files of one version; shares what it learns with other versions."""
 
-    __slots__ = ("_at", "_dataset", "_held", "_objects", "_place", "_readable")
+    __slots__ = ("_at", "_dataset", "_held", "_location", "_objects", "_readable")
 
     def __init__(
         self,
         at: TableAt,
         dataset: LanceDataset,
-        place: Place,
+        location: TableLocation,
         objects: Objects,
         held: CachedDeletions,
         readable: ReadableDeletions,
     ) -> None:
         self._at = at
         self._dataset = dataset
-        self._place = place
+        self._location = location
         self._objects = objects
         self._held = held
         self._readable = readable
 
     def of(self, fragments: Sequence[int]) -> Mapping[int, Offsets]:
         """The offsets of the deleted rows of some fragments."""
-        if self._place.root.is_local or len(fragments) < 2:
+        if self._location.root.is_local or len(fragments) < 2:
             return {number: self._read_deleted(number) for number in fragments}
         with ThreadPoolExecutor(min(DELETION_READS_MAX, len(fragments)), "omnigraph-read") as pool:
             return dict(
@@ -69,7 +69,7 @@ class DeletionReads:
             name = f"{self._at.path}/{info.deletions}"
             if info.deletions is None or self._readable.get(name) is not None:
                 continue
-            with faults(Doing.READ, self._place):
+            with translate_faults(StoreAction.READ, self._location):
                 part = [fragment_of(self._dataset, info.id)]
                 self._dataset.scanner(
                     columns=[], with_row_address=True, limit=1, fragments=part
@@ -86,7 +86,7 @@ class DeletionReads:
             self._hold(name, np.union1d(known, more))
 
     def _read_deleted(self, number: int) -> Offsets:
-        with faults(Doing.READ, self._place):
+        with translate_faults(StoreAction.READ, self._location):
             fragment = fragment_of(self._dataset, number).metadata
             file = fragment.deletion_file
             if file is None:
@@ -97,7 +97,7 @@ class DeletionReads:
         if held is not None:
             return held
         data = None
-        if path is not None and not self._place.root.is_memory:
+        if path is not None and not self._location.root.is_memory:
             data = self._objects.read_bytes(path)
         if data is not None:
             return self._hold(name, decode_offsets(data, file.file_type))
@@ -105,7 +105,7 @@ class DeletionReads:
 
     def _left_out(self, number: int, rows: int) -> Offsets:
         """Tell by the rows that are left: the file is in Lance's own memory, or elsewhere out of reach."""
-        with faults(Doing.READ, self._place):
+        with translate_faults(StoreAction.READ, self._location):
             part = [fragment_of(self._dataset, number)]
             scan = self._dataset.scanner(columns=[], with_row_address=True, fragments=part)
             left = scan.to_table()[_ADDRESS].to_numpy()

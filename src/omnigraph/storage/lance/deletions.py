@@ -48,9 +48,9 @@ def needed_files(dataset: LanceDataset, at: TableAt) -> dict[str, int | None]:
     found: dict[str, int | None] = {}
 
     def put(base_id: int | None, name: str, size: int | None) -> None:
-        place = below(dataset, at.path, at.branch, base_id, name)
-        if place is not None:
-            found[place] = size
+        location = below(dataset, at.path, at.branch, base_id, name)
+        if location is not None:
+            found[location] = size
 
     for fragment in dataset.get_fragments():
         metadata = fragment.metadata
@@ -93,46 +93,46 @@ def _of_bitmap(data: bytes) -> Offsets:
 def _headers(data: bytes) -> list[tuple[int, int, int, bool]]:
     """Key, number of values, place and whether it is one of runs, for every container."""
     (cookie,) = struct.unpack_from("<I", data)
-    place = 4
+    location = 4
     if cookie == _NO_RUNS:
-        (count,) = struct.unpack_from("<I", data, place)
-        place, runs = place + 4, np.zeros(count, bool)
+        (count,) = struct.unpack_from("<I", data, location)
+        location, runs = location + 4, np.zeros(count, bool)
     elif cookie & 0xFFFF == _SOME_RUNS:
         count = (cookie >> 16) + 1
-        flags = np.frombuffer(data, np.uint8, (count + 7) // 8, place)
-        place, runs = place + len(flags), np.unpackbits(flags, bitorder="little").astype(bool)
+        flags = np.frombuffer(data, np.uint8, (count + 7) // 8, location)
+        location, runs = location + len(flags), np.unpackbits(flags, bitorder="little").astype(bool)
     else:
         raise ValueError(f"it begins with {cookie}")
-    described = np.frombuffer(data, "<u2", 2 * count, place).reshape(count, 2).astype(np.int64)
-    place += 4 * count
+    described = np.frombuffer(data, "<u2", 2 * count, location).reshape(count, 2).astype(np.int64)
+    location += 4 * count
     if cookie == _NO_RUNS or count >= _OFFSETS_FROM:
-        place += 4 * count
+        location += 4 * count
     found = []
     for number, (key, size) in enumerate(described.tolist()):
-        found.append((key, size + 1, place, bool(runs[number])))
-        place += _length(data, size + 1, place, is_runs=bool(runs[number]))
+        found.append((key, size + 1, location, bool(runs[number])))
+        location += _length(data, size + 1, location, is_runs=bool(runs[number]))
     return found
 
 
-def _length(data: bytes, size: int, place: int, *, is_runs: bool) -> int:
+def _length(data: bytes, size: int, location: int, *, is_runs: bool) -> int:
     if is_runs:
-        (count,) = struct.unpack_from("<H", data, place)
+        (count,) = struct.unpack_from("<H", data, location)
         return 2 + 4 * int(count)
     return 2 * size if size <= _ARRAY_MAX else _BITMAP_BYTES
 
 
-def _container(data: bytes, key: int, size: int, place: int, is_runs: bool) -> Offsets:
+def _container(data: bytes, key: int, size: int, location: int, is_runs: bool) -> Offsets:
     if is_runs:
-        (count,) = struct.unpack_from("<H", data, place)
-        pairs = np.frombuffer(data, "<u2", 2 * int(count), place + 2).reshape(-1, 2)
+        (count,) = struct.unpack_from("<H", data, location)
+        pairs = np.frombuffer(data, "<u2", 2 * int(count), location + 2).reshape(-1, 2)
         starts, lengths = pairs[:, 0].astype(np.uint32), pairs[:, 1].astype(np.int64) + 1
         ends = np.cumsum(lengths)
         within = np.arange(int(ends[-1]) if len(ends) else 0) - np.repeat(ends - lengths, lengths)
         low = np.repeat(starts, lengths) + within.astype(np.uint32)
     elif size <= _ARRAY_MAX:
-        low = np.frombuffer(data, "<u2", size, place).astype(np.uint32)
+        low = np.frombuffer(data, "<u2", size, location).astype(np.uint32)
     else:
-        bits = np.frombuffer(data, np.uint8, _BITMAP_BYTES, place)
+        bits = np.frombuffer(data, np.uint8, _BITMAP_BYTES, location)
         low = np.flatnonzero(np.unpackbits(bits, bitorder="little")).astype(np.uint32)
     offsets: Offsets = low + np.uint32(key << 16)
     return offsets

@@ -9,9 +9,9 @@ from typing import Any, Final, TypeAlias
 from lance import LanceOperation
 from xxhash import xxh3_128
 
-from omnigraph.storage.lance.faults import Place, faults
+from omnigraph.storage.lance.faults import TableLocation, translate_faults
 from omnigraph.storage.layout import branch_path
-from omnigraph.storage.objects.faults import Doing
+from omnigraph.storage.objects.faults import StoreAction
 
 Digests: TypeAlias = Mapping[str, str]
 """XXH3-128 in base64 by the key of a file: what its commit notes in the manifest."""
@@ -51,12 +51,12 @@ def digest_file(path: str) -> str:
     return base64.b64encode(digest.digest()).decode().rstrip("=")
 
 
-def digest_new_files(place: Place, names: Iterable[str]) -> dict[str, str]:
+def digest_new_files(location: TableLocation, names: Iterable[str]) -> dict[str, str]:
     """Read files that were just written from the page cache; nothing on an object store, which would be asked again."""
-    if not place.root.is_local:
+    if not location.root.is_local:
         return {}
-    home = place.root.at(branch_path(place.path, place.branch))
-    with faults(Doing.READ, place):
+    home = location.root.at(branch_path(location.path, location.branch))
+    with translate_faults(StoreAction.READ, location):
         return {
             digest_key(name): digest_file(f"{home}/{name}") for name in _with_blobs(home, names)
         }

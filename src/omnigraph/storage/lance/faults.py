@@ -21,11 +21,11 @@ from omnigraph.errors import (
     UserInputError,
 )
 from omnigraph.storage.layout import Root
-from omnigraph.storage.objects.faults import Doing, storage_error
+from omnigraph.storage.objects.faults import StoreAction, storage_error
 from omnigraph.values import dataclass
 
 
-class Trouble(StrEnum):
+class FaultKind(StrEnum):
     """What a foreign error means to a caller."""
 
     CONTENTION = "contention"
@@ -47,10 +47,10 @@ class Trouble(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class FaultRow:
     """One row: the type, the text where the type does not tell, and what it means."""
 
-    trouble: Trouble
+    kind: FaultKind
     raised: type[BaseException] = Exception
     text: str = ""
 
@@ -60,46 +60,54 @@ class Row:
 
 
 FAULTS: Final = (
-    Row(trouble=Trouble.CONTENTION, raised=CommitConflictError),
-    Row(trouble=Trouble.CONTENTION, raised=OSError, text=r"Too many concurrent writers"),
-    Row(trouble=Trouble.CONTENTION, raised=OSError, text=r"^Incompatible transaction"),
-    Row(trouble=Trouble.CONTENTION, raised=OSError, text=r"^Retryable commit conflict"),
-    Row(trouble=Trouble.FENCED, raised=OSError, text=r"Error from commit handler: Fenced\b"),
-    Row(trouble=Trouble.EXISTS, raised=OSError, text=r"^Dataset already exists"),
+    FaultRow(kind=FaultKind.CONTENTION, raised=CommitConflictError),
+    FaultRow(kind=FaultKind.CONTENTION, raised=OSError, text=r"Too many concurrent writers"),
+    FaultRow(kind=FaultKind.CONTENTION, raised=OSError, text=r"^Incompatible transaction"),
+    FaultRow(kind=FaultKind.CONTENTION, raised=OSError, text=r"^Retryable commit conflict"),
+    FaultRow(kind=FaultKind.FENCED, raised=OSError, text=r"Error from commit handler: Fenced\b"),
+    FaultRow(kind=FaultKind.EXISTS, raised=OSError, text=r"^Dataset already exists"),
     # The loser of a race to create a table looks for the version before the winner's first.
-    Row(trouble=Trouble.EXISTS, raised=OSError, text=r"_versions/0\.manifest was not found"),
-    Row(trouble=Trouble.REF_MISSING, raised=ValueError, text=r"^Ref not found"),
-    Row(trouble=Trouble.REF_IN_USE, raised=OSError, text=r"^Ref conflict"),
-    Row(trouble=Trouble.REF_NAME, raised=OSError, text=r"^Ref is invalid"),
-    Row(trouble=Trouble.REF_TAKEN, raised=OSError, text=r"Clone operation should not enter"),
+    FaultRow(kind=FaultKind.EXISTS, raised=OSError, text=r"_versions/0\.manifest was not found"),
+    FaultRow(kind=FaultKind.REF_MISSING, raised=ValueError, text=r"^Ref not found"),
+    FaultRow(kind=FaultKind.REF_IN_USE, raised=OSError, text=r"^Ref conflict"),
+    FaultRow(kind=FaultKind.REF_NAME, raised=OSError, text=r"^Ref is invalid"),
+    FaultRow(kind=FaultKind.REF_TAKEN, raised=OSError, text=r"Clone operation should not enter"),
     # The refs are listed first and read one by one: a branch that is dropped in between is not there to be read.
-    Row(trouble=Trouble.REF_VANISHED, text=r"^Not found: .*/_refs/branches/"),
-    Row(trouble=Trouble.MISSING, text=r"^Dataset at path .* was not found|^Not found: .*_versions"),
-    Row(trouble=Trouble.FILE_MISSING, text=r"^External error: .*Not found: "),
-    Row(trouble=Trouble.FILE_MISSING, text=r"^LanceError\(IO\): .*Not found: "),
-    Row(trouble=Trouble.FILE_MISSING, text=r"^Not found: .*/(?:data|_deletions|_indices)/"),
+    FaultRow(kind=FaultKind.REF_VANISHED, text=r"^Not found: .*/_refs/branches/"),
+    FaultRow(
+        kind=FaultKind.MISSING, text=r"^Dataset at path .* was not found|^Not found: .*_versions"
+    ),
+    FaultRow(kind=FaultKind.FILE_MISSING, text=r"^External error: .*Not found: "),
+    FaultRow(kind=FaultKind.FILE_MISSING, text=r"^LanceError\(IO\): .*Not found: "),
+    FaultRow(kind=FaultKind.FILE_MISSING, text=r"^Not found: .*/(?:data|_deletions|_indices)/"),
     # A file that was cut off or overwritten, by the part of it that was read first.
-    Row(trouble=Trouble.DAMAGED, text=r"does not appear to be a Lance file|file size is too small"),
-    Row(trouble=Trouble.DAMAGED, text=r"Invalid range \d+\.\.\d+ for object of size"),
-    Row(
-        trouble=Trouble.DAMAGED,
+    FaultRow(
+        kind=FaultKind.DAMAGED, text=r"does not appear to be a Lance file|file size is too small"
+    ),
+    FaultRow(kind=FaultKind.DAMAGED, text=r"Invalid range \d+\.\.\d+ for object of size"),
+    FaultRow(
+        kind=FaultKind.DAMAGED,
         text=r"Encountered corrupt file|EOF while parsing a|expected value at line 1 ",
     ),
-    Row(trouble=Trouble.DAMAGED, text=r"not contain correct footer|invalid seek to a negative"),
-    Row(trouble=Trouble.DAMAGED, text=r"failed to decode Protobuf|failed to fill whole buffer"),
+    FaultRow(kind=FaultKind.DAMAGED, text=r"not contain correct footer|invalid seek to a negative"),
+    FaultRow(kind=FaultKind.DAMAGED, text=r"failed to decode Protobuf|failed to fill whole buffer"),
     # What is wrong with a request shows before the first row is read; later it is a file that asks for the impossible.
-    Row(trouble=Trouble.DAMAGED, raised=ValueError, text=r"^External error: Invalid user input: "),
+    FaultRow(
+        kind=FaultKind.DAMAGED, raised=ValueError, text=r"^External error: Invalid user input: "
+    ),
     # A thread that reads a file panicked over what it found there.
-    Row(trouble=Trouble.DAMAGED, text=r"reader producer terminated before end of stream"),
-    Row(trouble=Trouble.BAD_DATA, raised=OSError, text=r"^Append with different schema"),
-    Row(trouble=Trouble.BAD_DATA, raised=OSError, text=r"marked non-null|declared as non-nullable"),
-    Row(trouble=Trouble.BAD_DATA, raised=OSError, text=r"Blob v2 field"),
-    Row(trouble=Trouble.BAD_REQUEST, raised=ValueError, text=r"Invalid user input"),
-    Row(trouble=Trouble.BAD_REQUEST, raised=ValueError, text=r"^No match for FieldRef"),
-    Row(trouble=Trouble.EXHAUSTED, text=r"Resources exhausted"),
-    Row(trouble=Trouble.STORE, raised=OSError),
-    Row(trouble=Trouble.STORE, raised=ValueError),
-    Row(trouble=Trouble.STORE, raised=RuntimeError),
+    FaultRow(kind=FaultKind.DAMAGED, text=r"reader producer terminated before end of stream"),
+    FaultRow(kind=FaultKind.BAD_DATA, raised=OSError, text=r"^Append with different schema"),
+    FaultRow(
+        kind=FaultKind.BAD_DATA, raised=OSError, text=r"marked non-null|declared as non-nullable"
+    ),
+    FaultRow(kind=FaultKind.BAD_DATA, raised=OSError, text=r"Blob v2 field"),
+    FaultRow(kind=FaultKind.BAD_REQUEST, raised=ValueError, text=r"Invalid user input"),
+    FaultRow(kind=FaultKind.BAD_REQUEST, raised=ValueError, text=r"^No match for FieldRef"),
+    FaultRow(kind=FaultKind.EXHAUSTED, text=r"Resources exhausted"),
+    FaultRow(kind=FaultKind.STORE, raised=OSError),
+    FaultRow(kind=FaultKind.STORE, raised=ValueError),
+    FaultRow(kind=FaultKind.STORE, raised=RuntimeError),
 )
 
 _SOURCE_PLACE: Final = re.compile(
@@ -110,7 +118,7 @@ _ERRNO: Final = re.compile(r"\(os error (\d+)\)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class TableLocation:
     """Where something was tried: the facts that every error of a table names."""
 
     root: Root
@@ -128,11 +136,11 @@ class Place:
         return f"{self.path}{on}{at}"
 
 
-def trouble_of(error: BaseException) -> Trouble | None:
+def classify_fault(error: BaseException) -> FaultKind | None:
     """Find what an error means; None for one that is not Lance's to raise."""
     if is_panic(error):
-        return Trouble.PANIC
-    return next((row.trouble for row in FAULTS if row.fits(error)), None)
+        return FaultKind.PANIC
+    return next((row.kind for row in FAULTS if row.fits(error)), None)
 
 
 def is_panic(error: BaseException) -> bool:
@@ -141,8 +149,11 @@ def is_panic(error: BaseException) -> bool:
 
 
 @contextmanager
-def faults(
-    doing: Doing, place: Place, *, contention: Callable[[], OmniError] | None = None
+def translate_faults(
+    action: StoreAction,
+    location: TableLocation,
+    *,
+    contention: Callable[[], OmniError] | None = None,
 ) -> Iterator[None]:
     """Turn what Lance raises inside the block into our errors; our own pass through."""
     try:
@@ -151,78 +162,80 @@ def faults(
         raise
     # A panic of the library is not an Exception, and must not end the process as if it were an exit.
     except BaseException as error:
-        trouble = trouble_of(error)
-        if trouble is None:
+        kind = classify_fault(error)
+        if kind is None:
             raise
-        if trouble is Trouble.CONTENTION and contention is not None:
+        if kind is FaultKind.CONTENTION and contention is not None:
             raise contention() from error
-        raise error_of(trouble, error, doing, place) from error
+        raise error_of(kind, error, action, location) from error
 
 
-def error_of(trouble: Trouble, error: BaseException, doing: Doing, place: Place) -> OmniError:
+def error_of(
+    kind: FaultKind, error: BaseException, action: StoreAction, location: TableLocation
+) -> OmniError:
     """Build our error for a foreign one."""
-    said = plain(error)
-    match trouble:
-        case Trouble.CONTENTION | Trouble.FENCED:
-            return HeadMoved(place.path, place.version or 0, None)
-        case Trouble.EXISTS:
-            return TableExists(place.path)
-        case Trouble.MISSING:
-            return TableNotFound(str(place), "table")
-        case Trouble.FILE_MISSING if (elsewhere := _elsewhere(said, place)) is not None:
-            return make_moved_error(f"could not {doing} {place}", elsewhere, place.root)
-        case Trouble.FILE_MISSING if (reclaimed := place.reclaimed()) is not None:
+    said = clean_message(error)
+    match kind:
+        case FaultKind.CONTENTION | FaultKind.FENCED:
+            return HeadMoved(location.path, location.version or 0, None)
+        case FaultKind.EXISTS:
+            return TableExists(location.path)
+        case FaultKind.MISSING:
+            return TableNotFound(str(location), "table")
+        case FaultKind.FILE_MISSING if (elsewhere := _elsewhere(said, location)) is not None:
+            return make_moved_error(f"could not {action} {location}", elsewhere, location.root)
+        case FaultKind.FILE_MISSING if (reclaimed := location.reclaimed()) is not None:
             return reclaimed
-        case Trouble.FILE_MISSING:
+        case FaultKind.FILE_MISSING:
             return StorageError(
-                f"could not {doing} {place}: a file of this version is gone ({said}); nothing was changed",
+                f"could not {action} {location}: a file of this version is gone ({said}); nothing was changed",
                 storage_kind="not_found",
                 hint="the version may have been removed by cleanup, or the directory was damaged",
             )
-        case Trouble.REF_MISSING:
-            return TableNotFound(str(place), "branch")
-        case Trouble.REF_IN_USE:
-            return BranchInUse(place.branch or "main", _children(said), said)
-        case Trouble.REF_NAME:
+        case FaultKind.REF_MISSING:
+            return TableNotFound(str(location), "branch")
+        case FaultKind.REF_IN_USE:
+            return BranchInUse(location.branch or "main", _children(said), said)
+        case FaultKind.REF_NAME:
             return UserInputError(
-                f"'{place.branch}' is no branch name: {said}; no changes were made"
+                f"'{location.branch}' is no branch name: {said}; no changes were made"
             )
-        case Trouble.REF_TAKEN:
+        case FaultKind.REF_TAKEN:
             return StorageError(
-                f"could not {doing} {place}: its name is taken; no changes were made",
+                f"could not {action} {location}: its name is taken; no changes were made",
                 storage_kind="precondition",
             )
-        case Trouble.REF_VANISHED:
+        case FaultKind.REF_VANISHED:
             return StorageError(
-                f"could not {doing} {place}: branches kept disappearing while they were listed ({said}); "
+                f"could not {action} {location}: branches kept disappearing while they were listed ({said}); "
                 "no changes were made",
                 storage_kind="transient",
                 hint="repeat it; if it stays, a file that is no ref lies among the refs: remove it",
             )
-        case Trouble.DAMAGED:
+        case FaultKind.DAMAGED:
             return StorageError(
-                f"could not {doing} {place}: a file of it is damaged ({said}); nothing was committed",
+                f"could not {action} {location}: a file of it is damaged ({said}); nothing was committed",
                 storage_kind="permanent",
                 hint="put the file back from a copy of the graph; other tables and earlier commits may still be read",
             )
-        case Trouble.BAD_DATA:
+        case FaultKind.BAD_DATA:
             return InternalError(
-                f"could not {doing} {place}: the rows do not fit the table ({said}); nothing was committed"
+                f"could not {action} {location}: the rows do not fit the table ({said}); nothing was committed"
             )
-        case Trouble.BAD_REQUEST:
-            return EngineError(f"could not {doing} {place}: {said}; nothing was changed")
-        case Trouble.EXHAUSTED:
+        case FaultKind.BAD_REQUEST:
+            return EngineError(f"could not {action} {location}: {said}; nothing was changed")
+        case FaultKind.EXHAUSTED:
             return EngineError(
-                f"could not {doing} {place}: a join or sort ran out of its memory ({said}); "
+                f"could not {action} {location}: a join or sort ran out of its memory ({said}); "
                 "nothing was committed",
                 hint="work on fewer rows at once",
             )
-        case Trouble.PANIC:
+        case FaultKind.PANIC:
             return InternalError(
-                f"could not {doing} {place}: Lance gave up ({said}); look at HEAD before repeating",
+                f"could not {action} {location}: Lance gave up ({said}); look at HEAD before repeating",
             )
-        case Trouble.STORE:
-            return storage_error(_with_errno(error, said), doing, place.root, place.path)
+        case FaultKind.STORE:
+            return storage_error(_with_errno(error, said), action, location.root, location.path)
 
 
 def make_moved_error(what: str, elsewhere: str, root: Root) -> StorageError:
@@ -236,16 +249,16 @@ def make_moved_error(what: str, elsewhere: str, root: Root) -> StorageError:
     )
 
 
-def _elsewhere(said: str, place: Place) -> str | None:
+def _elsewhere(said: str, location: TableLocation) -> str | None:
     """Where a missing file was looked for, when that is outside the graph."""
     missing = _NOT_FOUND.search(said)
-    if missing is None or not place.root.is_local:
+    if missing is None or not location.root.is_local:
         return None
-    before, found, _ = f"/{missing[1].lstrip('/')}".partition(f"/{place.path}/")
-    return before if found and before != place.root.uri.rstrip("/") else None
+    before, found, _ = f"/{missing[1].lstrip('/')}".partition(f"/{location.path}/")
+    return before if found and before != location.root.uri.rstrip("/") else None
 
 
-def plain(error: BaseException) -> str:
+def clean_message(error: BaseException) -> str:
     """What Lance said, without the place in its source and without its plea for a bug report."""
     text = _SOURCE_PLACE.sub("", str(error))
     return re.sub(r"^Encountered internal error\. Please file .*?issues\. ", "", text).strip()

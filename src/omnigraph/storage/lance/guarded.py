@@ -18,21 +18,21 @@ _OFFSET_BITS: Final = 32
 
 
 @dataclass(frozen=True, slots=True)
-class RowPlace:
+class RowAddress:
     """Where a row is stored: its fragment, and its position in it."""
 
     fragment: int
     offset: int
 
 
-def find_row(dataset: LanceDataset, key: str, value: str) -> RowPlace | None:
+def find_row(dataset: LanceDataset, key: str, value: str) -> RowAddress | None:
     """Look a row up by its key."""
     literal = value.replace("'", "''")
     found = dataset.to_table(columns=[], filter=f"{key} = '{literal}'", with_row_address=True)
     if found.num_rows != 1:
         return None
     address = int(found[ROW_ADDRESS][0].as_py())
-    return RowPlace(address >> _OFFSET_BITS, address & ((1 << _OFFSET_BITS) - 1))
+    return RowAddress(address >> _OFFSET_BITS, address & ((1 << _OFFSET_BITS) - 1))
 
 
 def replaces_only(rows: pa.Table, fresh: pa.Table, key: str, guard: str) -> bool:
@@ -42,7 +42,7 @@ def replaces_only(rows: pa.Table, fresh: pa.Table, key: str, guard: str) -> bool
 
 
 def swap_guarded(
-    dataset: LanceDataset, guard: RowPlace, rows: pa.Table, *, at_once: bool = False
+    dataset: LanceDataset, guard: RowAddress, rows: pa.Table, *, at_once: bool = False
 ) -> LanceDataset:
     """Remove the guard row and add rows in one commit; Lance refuses it when a rival touched the guard's fragment.
 
@@ -68,12 +68,12 @@ def _write_added(dataset: LanceDataset, rows: pa.Table) -> list[FragmentMetadata
     return write_fragments(rows, dataset, mode="append", data_storage_version=STORAGE_VERSION)
 
 
-def _rest(dataset: LanceDataset, guard: RowPlace) -> FragmentMetadata | None:
+def _rest(dataset: LanceDataset, guard: RowAddress) -> FragmentMetadata | None:
     """The fragment of the guard without it; None when nothing is left."""
     fragment = fragment_of(dataset, guard.fragment)
     return None if fragment.metadata.num_rows == 1 else fragment.delete_rows([guard.offset])
 
 
-def place_in_newest(dataset: LanceDataset, rows: pa.Table, key: str, guard: str) -> RowPlace:
+def find_in_newest(dataset: LanceDataset, rows: pa.Table, key: str, guard: str) -> RowAddress:
     """Say where the guard is after its swap: the rows of a swap are one fragment, in their order."""
-    return RowPlace(max(dataset.fragment_ids()), pc.index(rows[key], guard).as_py())
+    return RowAddress(max(dataset.fragment_ids()), pc.index(rows[key], guard).as_py())

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from omnigraph.errors import InternalError, OmniError, OmniWarning, StorageError
 from omnigraph.logs import get_logger
-from omnigraph.storage.lance.faults import is_panic, plain
+from omnigraph.storage.lance.faults import clean_message, is_panic
 from omnigraph.storage.objects.faults import StorageKind
 from omnigraph.storage.tables import Filter, IndexInfo, IndexKind, TableAt
 
@@ -81,7 +81,7 @@ def may_be_damage(error: OmniError) -> bool:
 
 def reason_of(error: OmniError) -> str:
     """What Lance said of a damaged file."""
-    return _OPENING.sub("", plain(error.__cause__ or error))
+    return _OPENING.sub("", clean_message(error.__cause__ or error))
 
 
 def is_named(column: str, filter: Filter) -> bool:

@@ -11,7 +11,7 @@ from lance import LanceDataset
 from lance.dataset import Index
 
 from omnigraph.storage.lance.digests import Digests, data_files, digest_new_files, index_files
-from omnigraph.storage.lance.faults import Place
+from omnigraph.storage.lance.faults import TableLocation
 from omnigraph.storage.lance.unofficial import btrees
 from omnigraph.storage.tables import MaintenanceTask, TableAt, Workers
 from omnigraph.values import dataclass
@@ -104,8 +104,8 @@ def run_elsewhere(at: TableAt, workers: Workers) -> Worker:
     return worker
 
 
-def run_task(dataset: LanceDataset, task: MaintenanceTask, place: Place) -> bytes:
+def run_task(dataset: LanceDataset, task: MaintenanceTask, location: TableLocation) -> bytes:
     """Do a chore that arrived, and spell what came of it."""
     result = do(dataset, pickle.loads(task.work))
     files = index_files([result]) if isinstance(result, Index) else data_files(result.new_fragments)
-    return pickle.dumps(Made(result, digest_new_files(place, files)))
+    return pickle.dumps(Made(result, digest_new_files(location, files)))

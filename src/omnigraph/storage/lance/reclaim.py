@@ -10,15 +10,15 @@ from omnigraph.ids import Version
 from omnigraph.runtime import us_of
 from omnigraph.storage.lance.branches import steady, tree_of
 from omnigraph.storage.lance.datasets import Datasets
-from omnigraph.storage.lance.faults import faults
-from omnigraph.storage.objects.faults import Doing
+from omnigraph.storage.lance.faults import translate_faults
+from omnigraph.storage.objects.faults import StoreAction
 from omnigraph.storage.tables import Reclaimed, VersionInfo
 
 
 def versions(datasets: Datasets, path: str, branch: str | None) -> tuple[VersionInfo, ...]:
     """List the versions of one line of a table that are still there, oldest first; reads each of them."""
     dataset = datasets.latest(path, branch)
-    with faults(Doing.LIST, datasets.place(path, branch)):
+    with translate_faults(StoreAction.LIST, datasets.location(path, branch)):
         listed = dataset.versions()
     found = (
         VersionInfo(
@@ -58,7 +58,7 @@ def reclaim(
         return explained.stats
 
     # Lance looks at every branch of the table, for what stands on these versions.
-    stats = steady(Doing.DELETE, datasets.place(path, branch), work)
+    stats = steady(StoreAction.DELETE, datasets.location(path, branch), work)
     return Reclaimed(versions=stats.old_versions, bytes=stats.bytes_removed)
 
 
@@ -85,7 +85,7 @@ def file_sizes(datasets: Datasets, path: str) -> Mapping[str, int]:
     """The bytes of every file in the directory of a table, by its name there; one listing."""
     dataset = datasets.latest(path, None)
     found: dict[str, int] = {}
-    with faults(Doing.LIST, datasets.place(path, None)):
+    with translate_faults(StoreAction.LIST, datasets.location(path, None)):
         for batch in dataset.all_files():
             names, weights = batch.column("path").to_pylist(), batch.column("size_bytes")
             found |= zip(names, weights.to_pylist(), strict=True)

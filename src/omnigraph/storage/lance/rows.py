@@ -17,18 +17,18 @@ from omnigraph.storage.counters import Cost, record
 from omnigraph.storage.lance import branches, row_images
 from omnigraph.storage.lance.compact import compact
 from omnigraph.storage.lance.datasets import Datasets
-from omnigraph.storage.lance.faults import Place, faults
+from omnigraph.storage.lance.faults import TableLocation, translate_faults
 from omnigraph.storage.lance.guarded import (
-    RowPlace,
+    RowAddress,
+    find_in_newest,
     find_row,
-    place_in_newest,
     replaces_only,
     swap_guarded,
 )
 from omnigraph.storage.lance.inline import merge_rows
 from omnigraph.storage.lance.stage import STORAGE_VERSION
 from omnigraph.storage.lru import Recent
-from omnigraph.storage.objects.faults import Doing
+from omnigraph.storage.objects.faults import StoreAction
 from omnigraph.storage.objects.protocol import Objects
 from omnigraph.storage.rows import Image
 from omnigraph.storage.tables import TableAt
@@ -49,7 +49,7 @@ class LanceRows:
         self._path = path
         self._key = key
         self._images: Recent[_ImageKey, Image] = Recent(IMAGES_MAX)
-        self._guards: Recent[_ImageKey, tuple[str, RowPlace]] = Recent(IMAGES_MAX)
+        self._guards: Recent[_ImageKey, tuple[str, RowAddress]] = Recent(IMAGES_MAX)
         self._table_history: dict[str, Incarnation] = {}
         self._at_home: set[str] = set()
 
@@ -61,7 +61,7 @@ class LanceRows:
         """Create the table at version 1 with these rows; config entries, if any, are version 2."""
         schema = rows.schema.with_metadata(dict(metadata))
         uri, options = self._datasets.uri(self._path), self._datasets.options
-        with faults(Doing.CREATE, self._datasets.place(self._path, None)):
+        with translate_faults(StoreAction.CREATE, self._datasets.location(self._path, None)):
             fragments = write_fragments(
                 row_images.fitting(rows, schema),
                 uri,
@@ -130,33 +130,35 @@ class LanceRows:
         """Insert or replace rows by key from the state of `image`; returns the version that shows them."""
         dataset = copy.copy(self._open_dataset(image))
         fresh = row_images.fitting(rows, image.rows.schema)
-        place = self._guard(image, dataset, fresh, guard) if guard is not None else None
-        with faults(Doing.WRITE, self._place(image), contention=lambda: self._contention(image)):
-            if place is None:
+        location = self._guard(image, dataset, fresh, guard) if guard is not None else None
+        with translate_faults(
+            StoreAction.WRITE, self._location(image), contention=lambda: self._contention(image)
+        ):
+            if location is None:
                 merge_rows(dataset, self._key, fresh)
             else:
                 at_once = self._datasets.root.is_distant
-                dataset = swap_guarded(dataset, place, fresh, at_once=at_once)
+                dataset = swap_guarded(dataset, location, fresh, at_once=at_once)
         self._datasets.settle(self._path)
         record(Cost.MANIFEST_SWAPS)
         version = self._open(image.branch, dataset)
         if version == image.version + 1:
             held = self._hold(row_images.swap_rows(image, rows, self._key, version))
-            if place is not None and guard is not None:
-                after = place_in_newest(dataset, fresh, self._key, guard)
+            if location is not None and guard is not None:
+                after = find_in_newest(dataset, fresh, self._key, guard)
                 self._guards.put(self._name(held), (guard, after))
         return version
 
     def _guard(
         self, image: Image, dataset: LanceDataset, rows: pa.Table, guard: str
-    ) -> RowPlace | None:
+    ) -> RowAddress | None:
         """Where the guard row is, if replacing it is all that these rows replace."""
         if not replaces_only(image.rows, rows, self._key, guard):
             return None
         known = self._guards.get(self._name(image))
         if known is not None and known[0] == guard:
             return known[1]
-        with faults(Doing.READ, self._place(image)):
+        with translate_faults(StoreAction.READ, self._location(image)):
             return find_row(dataset, self._key, guard)
 
     def set_metadata(self, image: Image, key: str, value: str) -> Image:
@@ -186,11 +188,11 @@ class LanceRows:
         """Rewrite all fragments into one; False when there was nothing to fold or a swap came first."""
         head = TableAt(path=self._path, branch=branch, version=self.head(branch))
         dataset = self._datasets.at(head)
-        place = self._datasets.place(self._path, branch, head.version)
+        location = self._datasets.location(self._path, branch, head.version)
         if len(dataset.fragment_ids()) < 2:
             return False
         try:
-            with faults(Doing.WRITE, place):
+            with translate_faults(StoreAction.WRITE, location):
                 rewritten = compact(dataset)
                 if rewritten is None:
                     return False
@@ -223,7 +225,7 @@ class LanceRows:
             self._at_home.add(branch)
         return found
 
-    def strayed(self, limit: int | None = None) -> Mapping[str, str]:
+    def branches_outside(self, limit: int | None = None) -> Mapping[str, str]:
         """Branches that look for their files outside the root, with where that is."""
         found: dict[str, str] = {}
         for name in sorted(self.branch_names())[:limit]:
@@ -242,7 +244,7 @@ class LanceRows:
         )
         created = branches.ref(self._datasets, self._objects, self._path, name)
         if created is None:
-            raise TableNotFound(str(self._datasets.place(self._path, name)), "branch")
+            raise TableNotFound(str(self._datasets.location(self._path, name)), "branch")
         return created
 
     def delete_branch(self, name: str) -> None:
@@ -255,7 +257,9 @@ class LanceRows:
     def _load(self, branch: str | None, version: Version, life: Incarnation) -> Image:
         at = TableAt(path=self._path, branch=branch, version=version)
         dataset = self._datasets.at(at)
-        with faults(Doing.READ, self._datasets.place(self._path, branch, version)):
+        with translate_faults(
+            StoreAction.READ, self._datasets.location(self._path, branch, version)
+        ):
             rows = dataset.to_table()
         record(Cost.MANIFEST_SCANS)
         metadata = {k.decode(): v.decode() for k, v in (dataset.schema.metadata or {}).items()}
@@ -266,7 +270,9 @@ class LanceRows:
 
     def _configure(self, image: Image, operation: LanceOperation.UpdateConfig) -> Version:
         change = Transaction(image.version, operation)
-        with faults(Doing.WRITE, self._place(image), contention=lambda: self._contention(image)):
+        with translate_faults(
+            StoreAction.WRITE, self._location(image), contention=lambda: self._contention(image)
+        ):
             changed = LanceDataset.commit(self._open_dataset(image), change, max_retries=0)
         return self._open(image.branch, changed)
 
@@ -292,8 +298,8 @@ class LanceRows:
         at = TableAt(path=self._path, branch=image.branch, version=image.version)
         return self._datasets.at(at)
 
-    def _place(self, image: Image) -> Place:
-        return self._datasets.place(self._path, image.branch, image.version)
+    def _location(self, image: Image) -> TableLocation:
+        return self._datasets.location(self._path, image.branch, image.version)
 
     def _contention(self, image: Image) -> RowContention:
         return RowContention(self._path, image.branch, image.version)

@@ -15,14 +15,14 @@ from lance.fragment import RowIdSequence, write_fragments
 from omnigraph.errors import InternalError, shorten
 from omnigraph.limits import DELETION_WRITES_MAX, FRAGMENT_BYTES_MAX, STREAM_ROWS
 from omnigraph.storage.lance.digests import Digests, data_files, deletion_files, digest_new_files
-from omnigraph.storage.lance.faults import Place, faults
+from omnigraph.storage.lance.faults import TableLocation, translate_faults
 from omnigraph.storage.lance.fragments import fragment_of, fragment_rows
 from omnigraph.storage.lance.physical import Fitted, logical, physical
 from omnigraph.storage.lance.search import ROW_ID
 from omnigraph.storage.lance.table import ROW_ADDRESS, LanceTable
 from omnigraph.storage.lance.unofficial.sequences import versions_of
-from omnigraph.storage.lance.unofficial.shared_deletions import Like, share_deletions
-from omnigraph.storage.objects.faults import Doing
+from omnigraph.storage.lance.unofficial.shared_deletions import DeletionSource, share_deletions
+from omnigraph.storage.objects.faults import StoreAction
 from omnigraph.storage.tables import Data, Marked, Successors, Written
 from omnigraph.values import dataclass
 
@@ -38,7 +38,7 @@ class Base:
 
     dataset: LanceDataset
     table: LanceTable
-    place: Place
+    location: TableLocation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +93,7 @@ def receipt(base: Base, fragments: Sequence[FragmentMetadata]) -> Written:
     return Written(
         fragments=tuple(json.dumps(fragment.to_json()) for fragment in fragments),
         rows=_rows(fragments),
-        digests=digest_new_files(base.place, data_files(fragments)),
+        digests=digest_new_files(base.location, data_files(fragments)),
     )
 
 
@@ -130,7 +130,7 @@ def takeover(
     parts: Sequence[Written],
     successors: Successors,
     addresses: pa.Array,
-    like: Like | None,
+    like: DeletionSource | None,
 ) -> Change:
     """Describe an update whose rows an append brought already: they take over row ids and births of rows that go.
 
@@ -160,19 +160,19 @@ def mark(base: Base, addresses: pa.Array) -> tuple[Marked, ...]:
 
 def _mark(base: Base, number: int, count: int, left: FragmentMetadata | None) -> Marked:
     if left is None:
-        return Marked(number=number, rows=count, fragment=None)
+        return Marked(fragment_id=number, rows=count, fragment=None)
     return Marked(
-        number=number,
+        fragment_id=number,
         rows=count,
         fragment=json.dumps(left.to_json()),
-        digests=digest_new_files(base.place, deletion_files([left])),
+        digests=digest_new_files(base.location, deletion_files([left])),
     )
 
 
 def describe_update(base: Base, parts: Sequence[Written], marks: Sequence[Marked]) -> Change:
     """Describe an update that workers wrote and marked."""
     texts = [mark.fragment for mark in marks if mark.fragment is not None]
-    gone = [mark.number for mark in marks if mark.fragment is None]
+    gone = [mark.fragment_id for mark in marks if mark.fragment is None]
     updated = [FragmentMetadata.from_json(text) for text in texts]
     change = _update(base, _fragments(parts), updated, gone, sum(mark.rows for mark in marks))
     return replace(change, digests={**_told(parts), **_told(marks)})
@@ -199,7 +199,7 @@ def write(
     """Write fragments as the rows come in; the leading rows keep the row ids that are given."""
     coming = data.num_rows if isinstance(data, pa.Table) else STREAM_ROWS
     source = Fitted(data, schema)
-    with source.blamed(), faults(Doing.WRITE, base.place):
+    with source.blamed(), translate_faults(StoreAction.WRITE, base.location):
         fragments = write_fragments(
             source.reader(),
             base.dataset,
@@ -274,7 +274,7 @@ def _inherit_versions(
 def _find_by_files(base: Base, files: set[str]) -> dict[str, FragmentMetadata]:
     """Find fragments by their files; those that an append has just brought are among the last."""
     found: dict[str, FragmentMetadata] = {}
-    with faults(Doing.READ, base.place):
+    with translate_faults(StoreAction.READ, base.location):
         for fragment in reversed(base.dataset.get_fragments()):
             if len(found) == len(files):
                 break
@@ -289,7 +289,7 @@ def _bequeath(fragment: FragmentMetadata, successors: Successors, appended: int)
     assert fragment.row_id_meta is not None, "a commit numbers every row"
     given = RowIdSequence.from_inline_metadata(fragment.row_id_meta).to_pyarrow()
     row_ids = pc.coalesce(successors.row_ids, given)
-    births = pc.fill_null(successors.births, pa.scalar(appended, pa.uint64()))
+    births = pc.fill_null(successors.created_versions, pa.scalar(appended, pa.uint64()))
     written = np.where(successors.row_ids.is_valid(), appended + 1, appended).astype(np.uint64)
     fragment.row_id_meta = RowIdSequence(row_ids).to_inline_metadata()
     fragment.created_at_version_meta = versions_of(births.to_numpy())
@@ -297,7 +297,7 @@ def _bequeath(fragment: FragmentMetadata, successors: Successors, appended: int)
 
 
 def _without(
-    base: Base, addresses: "np.ndarray[Any, Any]", like: Like | None = None
+    base: Base, addresses: "np.ndarray[Any, Any]", like: DeletionSource | None = None
 ) -> tuple[list[FragmentMetadata], list[int]]:
     """Mark rows deleted by address; gives the changed fragments and the ids of emptied ones."""
     addresses = np.sort(addresses)
@@ -305,19 +305,19 @@ def _without(
     offsets = np.split(addresses & np.uint64(0xFFFFFFFF), starts[1:])
 
     def rest(number: int, part: "np.ndarray[Any, Any]") -> FragmentMetadata | None:
-        with faults(Doing.WRITE, base.place):
+        with translate_faults(StoreAction.WRITE, base.location):
             fragment = fragment_of(base.dataset, number)
             metadata = fragment.metadata
             if len(part) == metadata.num_rows:
                 return None
             served = None
             if like is not None:
-                served = share_deletions(base.table, metadata, part, base.place, like)
+                served = share_deletions(base.table, metadata, part, base.location, like)
             if served is None and (served := fragment.delete_rows(part.tolist())) is not None:
                 base.table.deletions.learn(metadata, served, part.astype(np.uint32))
             return served
 
-    found = _each(rest, numbers.tolist(), offsets, at_once=base.place.root.is_distant)
+    found = _each(rest, numbers.tolist(), offsets, at_once=base.location.root.is_distant)
     gone = [number for number, left in zip(numbers.tolist(), found, strict=True) if left is None]
     return [left for left in found if left is not None], gone
 

@@ -22,7 +22,7 @@ from omnigraph.storage.lance import search
 from omnigraph.storage.lance.blob_reads import BlobReads
 from omnigraph.storage.lance.deletion_reads import DeletionReads
 from omnigraph.storage.lance.digests import Digests, digest_file, digest_key, name_below_line
-from omnigraph.storage.lance.faults import Place, faults
+from omnigraph.storage.lance.faults import TableLocation, translate_faults
 from omnigraph.storage.lance.fragments import fragment_infos, fragment_of
 from omnigraph.storage.lance.index import index_infos, list_uncovered, unfit_size
 from omnigraph.storage.lance.index_damage import (
@@ -35,7 +35,7 @@ from omnigraph.storage.lance.index_damage import (
 from omnigraph.storage.lance.physical import logical
 from omnigraph.storage.lance.search import ROW_ID
 from omnigraph.storage.lance.unofficial.sequences import Numbers, row_ids_at, versions_at
-from omnigraph.storage.objects.faults import Doing
+from omnigraph.storage.objects.faults import StoreAction
 from omnigraph.storage.tables import (
     Filter,
     FragmentInfo,
@@ -62,7 +62,7 @@ class LanceTable:
         "_dataset",
         "_field_ids",
         "_fragments",
-        "_place",
+        "_location",
         "_schema",
         "deletions",
     )
@@ -71,7 +71,7 @@ class LanceTable:
         self,
         at: TableAt,
         dataset: LanceDataset,
-        place: Place,
+        location: TableLocation,
         deletions: DeletionReads,
         damaged: DamagedSegments,
     ) -> None:
@@ -79,9 +79,9 @@ class LanceTable:
         self.deletions = deletions
         self._damaged = damaged
         self._dataset = dataset
-        self._place = place
+        self._location = location
         self._schema = logical(dataset.schema)
-        self._blobs = BlobReads(dataset, self._schema, place)
+        self._blobs = BlobReads(dataset, self._schema, location)
         self._fragments: tuple[FragmentInfo, ...] | None = None
         self._field_ids = {field.name(): field.id() for field in dataset.lance_schema.fields()}
 
@@ -105,7 +105,7 @@ class LanceTable:
     def count(self, filter: Filter | None = None) -> int:
         """Count rows; without a filter nothing is scanned."""
         if filter is None:
-            with faults(Doing.READ, self._place):
+            with translate_faults(StoreAction.READ, self._location):
                 return int(self._dataset.count_rows())
         return self._answer(
             filter, lambda indexed: int(self._filtered(filter, indexed).count_rows())
@@ -189,7 +189,7 @@ class LanceTable:
         stored = (
             [*names, ROW_ID] if self._blobs.needs_row_id(names, blobs) and not shown_id else names
         )
-        with faults(Doing.READ, self._place):
+        with translate_faults(StoreAction.READ, self._location):
             rows = self._dataset._take_rows(row_ids.cast(pa.uint64()), columns=stored)
         record(Cost.TABLE_SCANS)
         return self._blobs.table(rows, blobs, row_id=shown_id)
@@ -315,7 +315,7 @@ class LanceTable:
     def fragments(self) -> tuple[FragmentInfo, ...]:
         """The fragments of this version, by id."""
         if self._fragments is None:
-            with faults(Doing.READ, self._place):
+            with translate_faults(StoreAction.READ, self._location):
                 self._fragments = fragment_infos(self._dataset)
         return self._fragments
 
@@ -329,15 +329,15 @@ class LanceTable:
         assert found is not None, "row ids stand in the manifest"
         return found
 
-    def births(self, addresses: pa.Array) -> pa.Array:
+    def created_versions(self, addresses: pa.Array) -> pa.Array:
         """Give the versions that live rows were born in, in the order asked."""
         found = self._of_manifest(addresses, _births)
         if found is not None:
             return found
         listed = ", ".join(map(str, addresses.to_pylist()))
         rows = self.read([_BORN], f"{ROW_ADDRESS} IN ({listed})", row_address=True)
-        place = pc.index_in(addresses, value_set=rows[ROW_ADDRESS].combine_chunks())
-        return rows[_BORN].combine_chunks().take(place).cast(pa.uint64())
+        location = pc.index_in(addresses, value_set=rows[ROW_ADDRESS].combine_chunks())
+        return rows[_BORN].combine_chunks().take(location).cast(pa.uint64())
 
     def _of_manifest(
         self, addresses: pa.Array, told: Callable[[FragmentMetadata, Numbers], Numbers | None]
@@ -346,7 +346,7 @@ class LanceTable:
         wanted = addresses.to_numpy(zero_copy_only=False).astype(np.uint64)
         numbers, offsets = wanted >> np.uint64(32), wanted & np.uint64(0xFFFFFFFF)
         found = np.empty(len(wanted), np.uint64)
-        with faults(Doing.READ, self._place):
+        with translate_faults(StoreAction.READ, self._location):
             for number in np.unique(numbers).tolist():
                 here = numbers == number
                 part = told(fragment_of(self._dataset, number).metadata, offsets[here])
@@ -361,14 +361,14 @@ class LanceTable:
 
     def indices(self) -> tuple[IndexInfo, ...]:
         """The indices of this version, by name."""
-        with faults(Doing.READ, self._place):
+        with translate_faults(StoreAction.READ, self._location):
             found = index_infos(self._dataset)
         return self._damaged.mark(found) if self._damaged else found
 
     def uncovered(self, column: str, kind: IndexKind) -> tuple[int, ...]:
         """Fragments that no index of that kind on the column covers."""
         infos = self.indices()
-        with faults(Doing.READ, self._place):
+        with translate_faults(StoreAction.READ, self._location):
             return list_uncovered(self._dataset, infos, column, kind)
 
     @property
@@ -388,17 +388,17 @@ class LanceTable:
     def _spoilt(
         self, info: IndexInfo, files: Mapping[str, Mapping[str, int]], noted: Digests
     ) -> str | None:
-        with faults(Doing.READ, self._place):
+        with translate_faults(StoreAction.READ, self._location):
             reason = unfit_size(self._dataset, info, files)
         if reason is not None:
             return reason
         names = [name for uuid in info.segments for name in files[uuid]]
         expected = {name: noted.get(digest_key(name_below_line(name) or name)) for name in names}
-        if not self._place.root.is_local or None in expected.values():
+        if not self._location.root.is_local or None in expected.values():
             return self._unopened(info)
         # Some bits of an index make Lance ask for more memory than there is: what is known as whole is not opened.
-        home = self._place.root.at(self._at.path)
-        with faults(Doing.READ, self._place):
+        home = self._location.root.at(self._at.path)
+        with translate_faults(StoreAction.READ, self._location):
             changed = (name for name in names if digest_file(f"{home}/{name}") != expected[name])
             found = next(changed, None)
         return None if found is None else f"'{found}' is not what was written"
@@ -406,7 +406,7 @@ class LanceTable:
     def _unopened(self, info: IndexInfo) -> str | None:
         """Why an index cannot be opened, if it is damaged."""
         try:
-            with faults(Doing.READ, self._place):
+            with translate_faults(StoreAction.READ, self._location):
                 self._open_index(info)
         except (StorageError, InternalError) as error:
             if not may_be_damage(error):
@@ -434,12 +434,12 @@ class LanceTable:
 
     def auto_cleanup_keys(self) -> tuple[str, ...]:
         """Config keys that would let Lance delete versions by itself."""
-        with faults(Doing.READ, self._place):
+        with translate_faults(StoreAction.READ, self._location):
             return auto_cleanup_keys(self._dataset)
 
     def explain(self, filter: Filter) -> str:
         """Lance's plan for a filter."""
-        with faults(Doing.READ, self._place):
+        with translate_faults(StoreAction.READ, self._location):
             return str(self._dataset.scanner(filter=filter).explain_plan(True))
 
     # ---- blobs
@@ -496,7 +496,7 @@ class LanceTable:
         """
         indexed = served is not None and not (self._damaged and self._is_spoilt(served))
         try:
-            with faults(Doing.READ, self._place):
+            with translate_faults(StoreAction.READ, self._location):
                 return ask(indexed)
         except (StorageError, InternalError) as error:
             if not indexed or served is None or not may_be_damage(error):
@@ -509,7 +509,7 @@ class LanceTable:
         self, ask: Callable[[bool], _Answer], first: StorageError | InternalError
     ) -> _Answer:
         try:
-            with faults(Doing.READ, self._place):
+            with translate_faults(StoreAction.READ, self._location):
                 return ask(False)
         except OmniError:
             # No index is to blame; the first error says what is.

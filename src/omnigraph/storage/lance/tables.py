@@ -31,14 +31,14 @@ from omnigraph.storage.lance.digests import (
     digest_new_files,
     new_files,
 )
-from omnigraph.storage.lance.faults import Place, faults
+from omnigraph.storage.lance.faults import TableLocation, translate_faults
 from omnigraph.storage.lance.index_damage import DamagedSegments
 from omnigraph.storage.lance.physical import physical
 from omnigraph.storage.lance.table import LanceTable, auto_cleanup_keys
 from omnigraph.storage.lance.unofficial.copies import copy_fragments
-from omnigraph.storage.lance.unofficial.shared_deletions import Like
+from omnigraph.storage.lance.unofficial.shared_deletions import DeletionSource
 from omnigraph.storage.lru import Recent
-from omnigraph.storage.objects.faults import Doing
+from omnigraph.storage.objects.faults import StoreAction
 from omnigraph.storage.objects.protocol import Objects
 from omnigraph.storage.tables import (
     ColumnChange,
@@ -78,7 +78,7 @@ class LanceTables:
 
     def create(self, path: str, schema: pa.Schema) -> TableAt:
         """Create an empty table at version 1; `TableExists` when there is one."""
-        with faults(Doing.CREATE, self._datasets.place(path, None)):
+        with translate_faults(StoreAction.CREATE, self._datasets.location(path, None)):
             # With retries Lance would overwrite a table that a rival has just created.
             created = LanceDataset.commit(
                 self._datasets.uri(path),
@@ -112,15 +112,15 @@ class LanceTables:
         held = self._opened.get(at)
         if held is not None:
             return held
-        place = self._datasets.place_of(at)
-        return self._opened.put(at, self._table(at, place))
+        location = self._datasets.location_of(at)
+        return self._opened.put(at, self._table(at, location))
 
-    def _table(self, at: TableAt, place: Place) -> LanceTable:
+    def _table(self, at: TableAt, location: TableLocation) -> LanceTable:
         dataset = self._datasets.at(at)
         deletions = DeletionReads(
-            at, dataset, place, self._objects, self._deletions, self._readable
+            at, dataset, location, self._objects, self._deletions, self._readable
         )
-        return LanceTable(at, dataset, place, deletions, self._damaged)
+        return LanceTable(at, dataset, location, deletions, self._damaged)
 
     def forget(self, path: str | None = None, branch: str | None = None) -> None:
         """Let go of opened versions: all, those of a path, those of a branch, or of both."""
@@ -170,9 +170,9 @@ class LanceTables:
             return None
         with self._writing(at):
             dataset = self._datasets.at(source)
-            place = self._datasets.place(at.path, at.branch, at.version)
+            location = self._datasets.location(at.path, at.branch, at.version)
             return copy_fragments(
-                self._objects, self.open(at), self.open(source), dataset, fragments, place
+                self._objects, self.open(at), self.open(source), dataset, fragments, location
             )
 
     def stage_written(
@@ -189,7 +189,7 @@ class LanceTables:
         record(Cost.STAGE_MERGE_ROWS, change.added)
         return self._staged(at, StagedKind.MERGE, change)
 
-    def is_far(self, at: TableAt, addresses: pa.Array, *, appending: bool) -> bool:
+    def are_scattered(self, at: TableAt, addresses: pa.Array, *, appending: bool) -> bool:
         """Tell whether rows lie so far apart that an append and a takeover cost less than one update of them."""
         numbers = addresses.to_numpy(zero_copy_only=False) >> np.uint64(32)
         if not len(numbers):
@@ -210,7 +210,7 @@ class LanceTables:
         like: TableAt | None = None,
     ) -> Staged:
         """Describe a commit in which rows at these addresses go, and rows of the append before it become their heirs."""
-        other = None if like is None else Like(self._datasets.at(like), self.open(like))
+        other = None if like is None else DeletionSource(self._datasets.at(like), self.open(like))
         change = stage.takeover(self._base(at), [written], successors, addresses, other)
         record(Cost.STAGE_MERGE)
         record(Cost.STAGE_MERGE_ROWS, change.added)
@@ -272,7 +272,7 @@ class LanceTables:
 
     def needed_files(self, at: TableAt) -> Mapping[str, int | None]:
         """The data and deletion files of a version, and its index segments with a slash at the end; and their bytes."""
-        with faults(Doing.READ, self._datasets.place_of(at)):
+        with translate_faults(StoreAction.READ, self._datasets.location_of(at)):
             return needed_files(self._datasets.at(at), at)
 
     def listed_files(self, path: str) -> Mapping[str, int]:
@@ -285,7 +285,7 @@ class LanceTables:
         root = self._datasets.root
         if not root.is_local:
             return None
-        with faults(Doing.READ, self._datasets.place(path, None)):
+        with translate_faults(StoreAction.READ, self._datasets.location(path, None)):
             return digest_file(root.at(path))
 
     def stage_indices(
@@ -341,8 +341,8 @@ class LanceTables:
     def do(self, task: MaintenanceTask) -> bytes:
         """Do a chore that a `stage_` call elsewhere cut."""
         with self._writing(task.at):
-            place = self._datasets.place(task.at.path, task.at.branch, task.at.version)
-            return index_tasks.run_task(self._datasets.at(task.at), task, place)
+            location = self._datasets.location(task.at.path, task.at.branch, task.at.version)
+            return index_tasks.run_task(self._datasets.at(task.at), task, location)
 
     def _worker(self, at: TableAt, workers: Workers | None) -> index_tasks.Worker:
         return (
@@ -440,11 +440,13 @@ class LanceTables:
         self.forget(path, branch)
 
     def _base(self, at: TableAt) -> stage.Base:
-        place = self._datasets.place(at.path, at.branch, at.version)
-        return stage.Base(self._datasets.at(at), self.open(at), place)
+        location = self._datasets.location(at.path, at.branch, at.version)
+        return stage.Base(self._datasets.at(at), self.open(at), location)
 
     def _writing(self, at: TableAt) -> AbstractContextManager[None]:
-        return faults(Doing.WRITE, self._datasets.place(at.path, at.branch, at.version))
+        return translate_faults(
+            StoreAction.WRITE, self._datasets.location(at.path, at.branch, at.version)
+        )
 
     def _staged(
         self,
@@ -474,5 +476,5 @@ class LanceTables:
         """The digests of all files that a change brings; those that nobody took yet are taken here."""
         known = change.digests
         left = [name for name in new_files(change.operation) if digest_key(name) not in known]
-        place = self._datasets.place(at.path, at.branch, at.version)
-        return {**known, **digest_new_files(place, left)}
+        location = self._datasets.location(at.path, at.branch, at.version)
+        return {**known, **digest_new_files(location, left)}

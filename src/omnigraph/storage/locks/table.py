@@ -13,7 +13,7 @@ from omnigraph.storage.kernel_locks import is_locked, leads_to, queue_for_lock, 
 from omnigraph.storage.layout import LOCKS, Root, lock_name
 from omnigraph.storage.locks.holders import UNNAMED, Activity, Holder, decode_holder, encode_holder
 from omnigraph.storage.locks.lease import LeaseLocks
-from omnigraph.storage.objects.faults import Doing, StorageKind, object_faults
+from omnigraph.storage.objects.faults import StorageKind, StoreAction, translate_object_faults
 from omnigraph.storage.objects.protocol import Objects
 
 
@@ -136,7 +136,7 @@ class FileLocks:
         """Take the lock of a key; every holder opens the file anew, so that threads exclude each other too."""
         path = _lock_path(key)
         file = self._root.at(path)
-        with object_faults(Doing.LOCK, self._root, path):
+        with translate_object_faults(StoreAction.LOCK, self._root, path):
             descriptor = try_lock(file)
             if descriptor is None and wait > 0:
                 descriptor = self._queue(file, wait)
@@ -154,7 +154,7 @@ class FileLocks:
         """Read who holds the lock of a key; a holder that could not say so is described as far as it can be."""
         path = _lock_path(key)
         file = self._root.at(path)
-        with object_faults(Doing.LOCK, self._root, path):
+        with translate_object_faults(StoreAction.LOCK, self._root, path):
             if not is_locked(file):
                 return None
             return _read_holder(file) or UNKNOWN_HOLDER

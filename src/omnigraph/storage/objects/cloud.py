@@ -13,12 +13,12 @@ from omnigraph.errors import InternalError, StorageError
 from omnigraph.runtime import SYSTEM, Runtime
 from omnigraph.storage.layout import LOCKS, Root
 from omnigraph.storage.objects.faults import (
-    Doing,
     StorageKind,
+    StoreAction,
     fault_of,
     is_missing,
-    object_faults,
     text_of,
+    translate_object_faults,
 )
 from omnigraph.storage.objects.local import LocalObjects
 from omnigraph.storage.objects.options import obstore_options
@@ -26,7 +26,7 @@ from omnigraph.storage.objects.protocol import (
     Objects,
     Stamp,
     Versioned,
-    asking,
+    count_request,
     directory_path,
     is_object_path,
     object_path,
@@ -59,7 +59,7 @@ class StoreObjects:
         return None if found is None else found[0]
 
     def _found(self, path: str) -> tuple[bytes, str] | None:
-        with asking(Doing.READ, self._root, path):
+        with count_request(StoreAction.READ, self._root, path):
             try:
                 found = obstore.get(self._store, self._key(path))
                 return found.bytes().to_bytes(), _token(found.meta)
@@ -70,7 +70,7 @@ class StoreObjects:
     def exists(self, path: str) -> bool:
         """Tell whether there is a text, or any text below this path."""
         key = self._key(path)
-        with asking(Doing.LOOK, self._root, path):
+        with count_request(StoreAction.LOOK, self._root, path):
             try:
                 obstore.head(self._store, key)
             except FileNotFoundError:
@@ -82,7 +82,7 @@ class StoreObjects:
     def list(self, prefix: str) -> tuple[str, ...]:
         """List the texts directly in a directory, sorted; empty when there is none."""
         directory = directory_path(prefix)
-        with asking(Doing.LIST, self._root, directory):
+        with count_request(StoreAction.LIST, self._root, directory):
             found = obstore.list_with_delimiter(self._store, prefix=self._directory_key(directory))
         paths = (self._relative(item["path"]) for item in found["objects"])
         return tuple(sorted(path for path in paths if path != directory and is_object_path(path)))
@@ -90,7 +90,7 @@ class StoreObjects:
     def stamps(self, paths: Sequence[str]) -> dict[str, Stamp]:
         """Tell texts that lie in one directory by stamps that change when the text does: one listing."""
         directory = paths[0].rpartition("/")[0]
-        with asking(Doing.LIST, self._root, directory):
+        with count_request(StoreAction.LIST, self._root, directory):
             found = obstore.list_with_delimiter(self._store, prefix=self._directory_key(directory))
         stamps = {self._relative(item["path"]): _token(item) for item in found["objects"]}
         return {path: stamps[path] for path in paths if path in stamps}
@@ -99,18 +99,18 @@ class StoreObjects:
 
     def put(self, path: str, text: str) -> str:
         """Write a text and give its token: readers see the old or the new one, never a part."""
-        with asking(Doing.WRITE, self._root, path):
+        with count_request(StoreAction.WRITE, self._root, path):
             landed = obstore.put(self._store, self._key(path), text.encode(), use_multipart=False)
         return _token(landed)
 
     def put_bytes(self, path: str, data: bytes) -> None:
         """Replace a file of another kind: readers see the old or the new one, never a part."""
-        with asking(Doing.WRITE, self._root, path):
+        with count_request(StoreAction.WRITE, self._root, path):
             obstore.put(self._store, self._key(path), data, use_multipart=False)
 
     def put_if_absent(self, path: str, text: str) -> bool:
         """Create a text; of N concurrent callers exactly one gets True."""
-        with asking(Doing.CREATE, self._root, path):
+        with count_request(StoreAction.CREATE, self._root, path):
             try:
                 obstore.put(
                     self._store,
@@ -125,7 +125,7 @@ class StoreObjects:
 
     def put_if_match(self, path: str, text: str, token: str) -> str | None:
         """Replace the text the token names and give its new token; None when another writer was faster."""
-        with asking(Doing.REPLACE, self._root, path):
+        with count_request(StoreAction.REPLACE, self._root, path):
             try:
                 landed = obstore.put(
                     self._store,
@@ -144,18 +144,18 @@ class StoreObjects:
         old, new = self._key(source), self._key(target)
         if old == new:
             return
-        with asking(Doing.RENAME, self._root, source):
+        with count_request(StoreAction.RENAME, self._root, source):
             obstore.copy(self._store, old, new)
             obstore.delete(self._store, old)
 
     def copy(self, source: str, target: str) -> None:
         """Give a file a second one with the same bytes; they stay in the store."""
-        with asking(Doing.WRITE, self._root, target):
+        with count_request(StoreAction.WRITE, self._root, target):
             obstore.copy(self._store, self._key(source), self._key(target))
 
     def delete(self, path: str) -> None:
         """Remove a text, if it is there."""
-        with asking(Doing.DELETE, self._root, path):
+        with count_request(StoreAction.DELETE, self._root, path):
             try:
                 obstore.delete(self._store, self._key(path))
             except FileNotFoundError as error:
@@ -168,7 +168,7 @@ class StoreObjects:
             raise InternalError(
                 "delete_prefix needs a directory inside the root, not the root itself"
             )
-        with asking(Doing.DELETE, self._root, directory):
+        with count_request(StoreAction.DELETE, self._root, directory):
             for page in obstore.list(self._store, prefix=self._directory_key(directory)):
                 obstore.delete(self._store, [item["path"] for item in page])
 
@@ -220,7 +220,7 @@ def open_objects(
         return LocalObjects(root, fsync=fsync, runtime=runtime)
     if root.is_memory:
         return StoreObjects(root, _memory_store(root.container), prefix=root.prefix)
-    with object_faults(Doing.OPEN, root, ""):
+    with translate_object_faults(StoreAction.OPEN, root, ""):
         return StoreObjects(root, _remote_store(root, options), prefix=root.prefix)
 
 

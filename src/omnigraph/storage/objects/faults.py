@@ -22,7 +22,7 @@ from omnigraph.storage.layout import Root, redact
 from omnigraph.values import dataclass
 
 
-class Doing(StrEnum):
+class StoreAction(StrEnum):
     """What was asked of the store; the value completes "could not …"."""
 
     OPEN = "open"
@@ -39,7 +39,7 @@ class Doing(StrEnum):
     @property
     def changes(self) -> bool:
         """Whether a failure may leave a change behind."""
-        return self not in (Doing.OPEN, Doing.READ, Doing.LOOK, Doing.LIST)
+        return self not in (StoreAction.OPEN, StoreAction.READ, StoreAction.LOOK, StoreAction.LIST)
 
 
 class StorageKind(StrEnum):
@@ -200,20 +200,20 @@ FOREIGN: Final = (OSError, BaseError, NotImplementedError)
 
 
 @contextmanager
-def object_faults(doing: Doing, root: Root, path: str) -> Iterator[None]:
+def translate_object_faults(action: StoreAction, root: Root, path: str) -> Iterator[None]:
     """Turn what a store raises inside the block into a StorageError."""
     try:
         yield
     except FOREIGN as error:
-        raise storage_error(error, doing, root, path) from error
+        raise storage_error(error, action, root, path) from error
 
 
-def storage_error(error: Exception, doing: Doing, root: Root, path: str) -> StorageError:
+def storage_error(error: Exception, action: StoreAction, root: Root, path: str) -> StorageError:
     """Say what failed, where, why, what is left behind and what to look at."""
     fault = fault_of(error)
     return StorageError(
-        f"could not {doing} '{redact(root.at(path))}': {fault.reason} ({_cause(error)})"
-        f"; {_outcome(doing, fault)}",
+        f"could not {action} '{redact(root.at(path))}': {fault.reason} ({_cause(error)})"
+        f"; {_outcome(action, fault)}",
         storage_kind=fault.kind,
         hint=_hint(fault.advice, root),
     )
@@ -242,8 +242,8 @@ def is_missing(error: Exception) -> bool:
     return fault_of(error).kind is StorageKind.NOT_FOUND
 
 
-def _outcome(doing: Doing, fault: Fault) -> str:
-    if not doing.changes:
+def _outcome(action: StoreAction, fault: Fault) -> str:
+    if not action.changes:
         return "nothing was changed"
     if fault.kind in (StorageKind.TRANSIENT, StorageKind.UNKNOWN):
         return "it may or may not have taken effect"

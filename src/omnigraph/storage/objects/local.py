@@ -16,11 +16,11 @@ from omnigraph.runtime import SYSTEM, Runtime
 from omnigraph.storage.counters import Cost, record
 from omnigraph.storage.kernel_locks import try_lock, unlock
 from omnigraph.storage.layout import OBJECT_GUARD, Root
-from omnigraph.storage.objects.faults import Doing, StorageKind, storage_error, text_of
+from omnigraph.storage.objects.faults import StorageKind, StoreAction, storage_error, text_of
 from omnigraph.storage.objects.protocol import (
     Stamp,
     Versioned,
-    asking,
+    count_request,
     directory_path,
     is_object_path,
     object_path,
@@ -59,20 +59,20 @@ class LocalObjects:
 
     def read_bytes(self, path: str) -> bytes | None:
         """Read a small file of another kind whole; None only when it is genuinely not there."""
-        with asking(Doing.READ, self._root, path):
+        with count_request(StoreAction.READ, self._root, path):
             return _bytes_of(self._file(path))
 
     def exists(self, path: str) -> bool:
         """Tell whether there is a text, or any text below this path."""
         file = self._file(path)
-        with asking(Doing.LOOK, self._root, path):
+        with count_request(StoreAction.LOOK, self._root, path):
             mode = _mode_of(file)
             return stat.S_ISREG(mode) or (stat.S_ISDIR(mode) and _holds_any(file))
 
     def list(self, prefix: str) -> tuple[str, ...]:
         """List the texts directly in a directory, sorted; empty when there is none."""
         directory = directory_path(prefix)
-        with asking(Doing.LIST, self._root, directory):
+        with count_request(StoreAction.LIST, self._root, directory):
             names = _file_names(self._root.at(directory))
         paths = (f"{directory}/{name}" if directory else name for name in names)
         return tuple(sorted(path for path in paths if is_object_path(path)))
@@ -89,7 +89,7 @@ class LocalObjects:
                 seen = os.stat(self._directory + path)
             except OSError as error:
                 if error.errno not in _GONE:
-                    raise storage_error(error, Doing.LOOK, self._root, path) from error
+                    raise storage_error(error, StoreAction.LOOK, self._root, path) from error
             else:
                 found[path] = (seen.st_ino, seen.st_mtime_ns, seen.st_size)
         record(Cost.OBJECT_LISTS)
@@ -100,18 +100,18 @@ class LocalObjects:
     def put(self, path: str, text: str) -> str:
         """Write a text and give its token: readers see the old or the new one, never a part."""
         data = text.encode()
-        with asking(Doing.WRITE, self._root, path):
+        with count_request(StoreAction.WRITE, self._root, path):
             self._write(path, data, self._replace)
         return _token(data)
 
     def put_bytes(self, path: str, data: bytes) -> None:
         """Replace a file of another kind: readers see the old or the new one, never a part."""
-        with asking(Doing.WRITE, self._root, path):
+        with count_request(StoreAction.WRITE, self._root, path):
             self._write(path, data, self._replace)
 
     def put_if_absent(self, path: str, text: str) -> bool:
         """Create a text; of N concurrent callers exactly one gets True."""
-        with asking(Doing.CREATE, self._root, path):
+        with count_request(StoreAction.CREATE, self._root, path):
             return self._write(path, text.encode(), _link)
 
     def put_if_match(self, path: str, text: str, token: str) -> str | None:
@@ -126,7 +126,7 @@ class LocalObjects:
                 os.replace(temporary, file)
             return True
 
-        with asking(Doing.REPLACE, self._root, path):
+        with count_request(StoreAction.REPLACE, self._root, path):
             if _mode_of(self._file(path)) == 0:
                 return None
             return _token(data) if self._write(path, data, replace_if_same) else None
@@ -136,7 +136,7 @@ class LocalObjects:
         old, new = self._file(source), self._file(target)
         if old == new:
             return
-        with asking(Doing.RENAME, self._root, source):
+        with count_request(StoreAction.RENAME, self._root, source):
             # Looked at first: a rename that cannot happen must not leave a directory behind.
             os.stat(old)
             self._make_directory(os.path.dirname(new))
@@ -148,7 +148,7 @@ class LocalObjects:
         """Give a file a second one with the same bytes; it is as young as the copy, unlike a second name."""
         old, new = self._file(source), self._file(target)
         temporary = f"{new}#{os.getpid()}{next(_temporary_numbers):09d}"
-        with asking(Doing.WRITE, self._root, target):
+        with count_request(StoreAction.WRITE, self._root, target):
             self._make_directory(os.path.dirname(new))
             try:
                 shutil.copyfile(old, temporary)
@@ -161,7 +161,7 @@ class LocalObjects:
     def delete(self, path: str) -> None:
         """Remove a text, if it is there."""
         file = self._file(path)
-        with asking(Doing.DELETE, self._root, path):
+        with count_request(StoreAction.DELETE, self._root, path):
             mode = _mode_of(file, follow=False)
             if mode and not stat.S_ISDIR(mode):
                 with self._guard(), suppress(FileNotFoundError):
@@ -174,7 +174,7 @@ class LocalObjects:
             raise InternalError(
                 "delete_prefix needs a directory inside the root, not the root itself"
             )
-        with asking(Doing.DELETE, self._root, directory):
+        with count_request(StoreAction.DELETE, self._root, directory):
             if stat.S_ISDIR(_mode_of(self._root.at(directory))):
                 _remove_tree(self._root.at(directory))
 

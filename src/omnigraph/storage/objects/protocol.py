@@ -8,7 +8,7 @@ from typing import Final, Protocol
 from omnigraph.errors import InternalError, shorten
 from omnigraph.storage.counters import Cost, record
 from omnigraph.storage.layout import Root
-from omnigraph.storage.objects.faults import Doing, object_faults
+from omnigraph.storage.objects.faults import StoreAction, translate_object_faults
 from omnigraph.values import dataclass
 
 
@@ -87,25 +87,25 @@ class Objects(Protocol):
 # ---- what every implementation shares
 
 
-_COSTS: Final[Mapping[Doing, Cost]] = {
-    Doing.READ: Cost.OBJECT_READS,
-    Doing.LOOK: Cost.OBJECT_READS,
-    Doing.LIST: Cost.OBJECT_LISTS,
-    Doing.WRITE: Cost.OBJECT_WRITES,
-    Doing.CREATE: Cost.OBJECT_WRITES,
-    Doing.REPLACE: Cost.OBJECT_WRITES,
-    Doing.RENAME: Cost.OBJECT_WRITES,
-    Doing.DELETE: Cost.OBJECT_DELETES,
+_COSTS: Final[Mapping[StoreAction, Cost]] = {
+    StoreAction.READ: Cost.OBJECT_READS,
+    StoreAction.LOOK: Cost.OBJECT_READS,
+    StoreAction.LIST: Cost.OBJECT_LISTS,
+    StoreAction.WRITE: Cost.OBJECT_WRITES,
+    StoreAction.CREATE: Cost.OBJECT_WRITES,
+    StoreAction.REPLACE: Cost.OBJECT_WRITES,
+    StoreAction.RENAME: Cost.OBJECT_WRITES,
+    StoreAction.DELETE: Cost.OBJECT_DELETES,
 }
 
 
 @contextmanager
-def asking(doing: Doing, root: Root, path: str) -> Iterator[None]:
+def count_request(action: StoreAction, root: Root, path: str) -> Iterator[None]:
     """Tell a failure in our words, and count what succeeded."""
-    with object_faults(doing, root, path):
+    with translate_object_faults(action, root, path):
         yield
-    if doing in _COSTS:
-        record(_COSTS[doing])
+    if action in _COSTS:
+        record(_COSTS[action])
 
 
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")

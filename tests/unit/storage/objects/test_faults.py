@@ -13,7 +13,12 @@ from obstore.exceptions import (
 
 from omnigraph.errors import StorageError
 from omnigraph.storage.layout import root_of
-from omnigraph.storage.objects.faults import Doing, fault_of, object_faults, storage_error
+from omnigraph.storage.objects.faults import (
+    StoreAction,
+    fault_of,
+    storage_error,
+    translate_object_faults,
+)
 
 DISK, S3 = root_of("/data/graph"), root_of("s3://bucket/graph")
 
@@ -56,7 +61,7 @@ def test_every_foreign_error_has_its_kind(error: Exception, kind: str) -> None:
 
 def test_a_full_disk_says_which_file_and_what_is_left() -> None:
     cause = OSError(errno.ENOSPC, "No space left on device")
-    error = storage_error(cause, Doing.WRITE, DISK, "__recovery/x.json")
+    error = storage_error(cause, StoreAction.WRITE, DISK, "__recovery/x.json")
     text = str(error)
     assert "could not write '/data/graph/__recovery/x.json'" in text
     assert "No space left on device" in text
@@ -66,9 +71,9 @@ def test_a_full_disk_says_which_file_and_what_is_left() -> None:
 
 
 def test_a_lost_answer_is_not_called_a_failure_without_effect() -> None:
-    error = storage_error(GenericError("status code: 500"), Doing.CREATE, S3, "x")
+    error = storage_error(GenericError("status code: 500"), StoreAction.CREATE, S3, "x")
     assert "may or may not" in str(error)
-    read = storage_error(GenericError("status code: 500"), Doing.READ, S3, "x")
+    read = storage_error(GenericError("status code: 500"), StoreAction.READ, S3, "x")
     assert "nothing was changed" in str(read)
 
 
@@ -82,7 +87,7 @@ def test_a_lost_answer_is_not_called_a_failure_without_effect() -> None:
     ],
 )
 def test_a_lack_of_permission_names_what_to_check(root: object, variable: str) -> None:
-    error = storage_error(PermissionDeniedError("x"), Doing.READ, root, "x")  # type: ignore[arg-type]
+    error = storage_error(PermissionDeniedError("x"), StoreAction.READ, root, "x")  # type: ignore[arg-type]
     assert variable in str(error.hint)
 
 
@@ -90,23 +95,29 @@ def test_the_stores_own_words_come_without_its_dump_and_without_secrets() -> Non
     cause = GenericError(
         "Generic error: GET https://me:pw@host/c/x?sig=SECRET - broken\n\nDebug source:\nSECRET"
     )
-    text = str(storage_error(cause, Doing.READ, S3, "x"))
+    text = str(storage_error(cause, StoreAction.READ, S3, "x"))
     assert "SECRET" not in text
     assert "pw" not in text
     assert "broken" in text
     answer = GenericError("… <Error><Code>SlowDown</Code><Message>Reduce it</Message></Error>")
-    assert "SlowDown: Reduce it" in str(storage_error(answer, Doing.READ, S3, "x"))
+    assert "SlowDown: Reduce it" in str(storage_error(answer, StoreAction.READ, S3, "x"))
 
 
 def test_the_foreign_error_stays_the_cause() -> None:
     cause = OSError(errno.EIO, "Input/output error")
-    with pytest.raises(StorageError) as failed, object_faults(Doing.READ, DISK, "x"):
+    with (
+        pytest.raises(StorageError) as failed,
+        translate_object_faults(StoreAction.READ, DISK, "x"),
+    ):
         raise cause
     assert failed.value.__cause__ is cause
 
 
 def test_an_error_of_ours_passes_unchanged() -> None:
     ours = StorageError("ours")
-    with pytest.raises(StorageError) as failed, object_faults(Doing.READ, DISK, "x"):
+    with (
+        pytest.raises(StorageError) as failed,
+        translate_object_faults(StoreAction.READ, DISK, "x"),
+    ):
         raise ours
     assert failed.value is ours

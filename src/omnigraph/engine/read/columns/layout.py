@@ -47,4 +47,4 @@ def layout_of(entry: Entry, tables: Tables, cache: ByteCache) -> Layout:
     def size(layout: Layout) -> int:
         return _FRAGMENT_BYTES * (1 + len(layout.fragments))
 
-    return cache.get(("layout", entry.at, entry.line), read, size)
+    return cache.get(("layout", entry.at, entry.branch_incarnation), read, size)

@@ -94,12 +94,12 @@ def _rebase_field(message: bytes, field: "_Field", root: str, path: str, file: s
     body = message[field.value : field.end]
     inner = list(_fields(body, file))
     texts = {one.number: body[one.value : one.end].decode() for one in inner if one.is_bytes}
-    place = branch_path(path, texts.get(_BASE_NAME) or None)
-    if not texts.get(_BASE_PATH, "").endswith(f"/{place}"):
+    location = branch_path(path, texts.get(_BASE_NAME) or None)
+    if not texts.get(_BASE_PATH, "").endswith(f"/{location}"):
         raise _strange(
-            file, f"it names the origin '{texts.get(_BASE_PATH)}', which is no '{place}'"
+            file, f"it names the origin '{texts.get(_BASE_PATH)}', which is no '{location}'"
         )
-    address = f"{root.rstrip('/')}/{place}"
+    address = f"{root.rstrip('/')}/{location}"
     parts = [
         _encode(_BASE_PATH, address.encode())
         if one.number == _BASE_PATH
@@ -132,41 +132,41 @@ class _Field:
 
 
 def _fields(message: bytes, file: str) -> Iterator[_Field]:
-    place = 0
+    location = 0
     try:
-        while place < len(message):
-            start = place
-            tag, place = _read_varint(message, place)
-            value, place = place, _skip(message, place, tag & 7)
+        while location < len(message):
+            start = location
+            tag, location = _read_varint(message, location)
+            value, location = location, _skip(message, location, tag & 7)
             if tag & 7 == _BYTES:
                 value = _read_varint(message, value)[1]
             yield _Field(
-                number=tag >> 3, is_bytes=tag & 7 == _BYTES, start=start, value=value, end=place
+                number=tag >> 3, is_bytes=tag & 7 == _BYTES, start=start, value=value, end=location
             )
     except IndexError:
         raise _strange(file, "its message is cut off") from None
-    if place != len(message):
+    if location != len(message):
         raise _strange(file, "its message is cut off")
 
 
-def _skip(message: bytes, place: int, kind: int) -> int:
+def _skip(message: bytes, location: int, kind: int) -> int:
     if kind == _VARINT:
-        return _read_varint(message, place)[1]
+        return _read_varint(message, location)[1]
     if kind == _BYTES:
-        length, place = _read_varint(message, place)
-        return place + length
+        length, location = _read_varint(message, location)
+        return location + length
     if kind in (_FIXED64, _FIXED32):
-        return place + (8 if kind == _FIXED64 else 4)
+        return location + (8 if kind == _FIXED64 else 4)
     raise IndexError(kind)
 
 
-def _read_varint(message: bytes, place: int) -> tuple[int, int]:
+def _read_varint(message: bytes, location: int) -> tuple[int, int]:
     found = shift = 0
     while True:
-        byte = message[place]
-        place, found, shift = place + 1, found | (byte & 127) << shift, shift + 7
+        byte = message[location]
+        location, found, shift = location + 1, found | (byte & 127) << shift, shift + 7
         if byte < 128:
-            return found, place
+            return found, location
 
 
 def _encode(number: int, value: bytes) -> bytes:

@@ -9,7 +9,7 @@ from lance import LanceDataset
 from omnigraph.runtime import SYSTEM
 from omnigraph.storage.lance.deletions import below
 from omnigraph.storage.lance.digests import digest_new_files
-from omnigraph.storage.lance.faults import Place
+from omnigraph.storage.lance.faults import TableLocation
 from omnigraph.storage.lance.fragments import fragment_of
 from omnigraph.storage.lance.physical import blob_columns
 from omnigraph.storage.layout import branch_path
@@ -27,7 +27,7 @@ def copy_fragments(
     source: Table,
     dataset: LanceDataset,
     numbers: Sequence[int],
-    place: Place,
+    location: TableLocation,
 ) -> Written | None:
     """Copy the files of fragments to where the target keeps its own; None when rows have to be written instead.
 
@@ -40,7 +40,7 @@ def copy_fragments(
     if any(part.deletion_file is not None or part.overlays for part in parts):
         return None
     places = [_files(dataset, source.at, part) for part in parts]
-    if any(place is None for files in places for place in files):
+    if any(location is None for files in places for location in files):
         return None
     home = f"{branch_path(target.at.path, target.at.branch)}/{_DATA}"
     fresh = [
@@ -51,7 +51,7 @@ def copy_fragments(
     return Written(
         fragments=tuple(json.dumps(part) for part in fresh),
         rows=sum(part.physical_rows for part in parts),
-        digests=digest_new_files(place, names),
+        digests=digest_new_files(location, names),
     )
 
 
@@ -73,9 +73,9 @@ def _copy_fragment(
 ) -> dict[str, Any]:
     """Copy the files of a fragment and describe it as one that is not yet of any line."""
     described = []
-    for file, place in zip(fragment["files"], files, strict=True):
-        assert place is not None, "files out of reach are not copied"
+    for file, location in zip(fragment["files"], files, strict=True):
+        assert location is not None, "files out of reach are not copied"
         name = f"{SYSTEM.new_id().lower()}.lance"
-        objects.copy(place, f"{home}/{name}")
+        objects.copy(location, f"{home}/{name}")
         described.append({**file, "path": name, "base_id": None})
     return {**fragment, **dict.fromkeys(_OF_A_LINE), "id": 0, "files": described}

@@ -43,25 +43,25 @@ def _range(segment: int | bytes | None) -> tuple[int, int] | None:
 
 def _parts(message: bytes) -> Iterator[tuple[int, int | bytes]]:
     """The fields of a message: numbers, and messages within it."""
-    place = 0
-    while place < len(message):
-        tag, place = _read_varint(message, place)
-        value, place = _read_varint(message, place)
+    location = 0
+    while location < len(message):
+        tag, location = _read_varint(message, location)
+        value, location = _read_varint(message, location)
         if tag & 7 == 2:
-            yield tag >> 3, message[place : place + value]
-            place += value
+            yield tag >> 3, message[location : location + value]
+            location += value
         else:
             yield tag >> 3, value
 
 
-def _read_varint(message: bytes, place: int) -> tuple[int, int]:
+def _read_varint(message: bytes, location: int) -> tuple[int, int]:
     value = shift = 0
     while True:
-        byte = message[place]
+        byte = message[location]
         value |= (byte & 0x7F) << shift
-        place, shift = place + 1, shift + 7
+        location, shift = location + 1, shift + 7
         if byte < 0x80:
-            return value, place
+            return value, location
 
 
 # ---- versions

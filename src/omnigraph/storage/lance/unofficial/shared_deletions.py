@@ -8,15 +8,15 @@ from lance import FragmentMetadata, LanceDataset
 from lance.fragment import DeletionFile
 
 from omnigraph.storage.lance.deletions import deletion_path
-from omnigraph.storage.lance.faults import Place, faults
+from omnigraph.storage.lance.faults import TableLocation, translate_faults
 from omnigraph.storage.layout import branch_path
-from omnigraph.storage.objects.faults import Doing
+from omnigraph.storage.objects.faults import StoreAction
 from omnigraph.storage.tables import Table
 from omnigraph.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Like:
+class DeletionSource:
     """A version of the same table whose deletion files may say what new ones would."""
 
     dataset: LanceDataset
@@ -27,8 +27,8 @@ def share_deletions(
     table: Table,
     fragment: FragmentMetadata,
     offsets: "np.ndarray[Any, Any]",
-    place: Place,
-    like: Like,
+    location: TableLocation,
+    like: DeletionSource,
 ) -> FragmentMetadata | None:
     """Describe a fragment without some more of its rows by the file of the other version, if that lacks the same ones.
 
@@ -36,8 +36,8 @@ def share_deletions(
     named on this line too, so that the other may go. It must be committed under the turn of the table: it may be
     old, and a cleanup takes old files that no version has.
     """
-    with faults(Doing.READ, place):
-        found = like.dataset.get_fragment(fragment.id) if place.root.is_local else None
+    with translate_faults(StoreAction.READ, location):
+        found = like.dataset.get_fragment(fragment.id) if location.root.is_local else None
         other = None if found is None else found.metadata
     if other is None or other.deletion_file is None or _names(other) != _names(fragment):
         return None
@@ -48,7 +48,7 @@ def share_deletions(
     if not np.array_equal(gone, _read_deleted(like.table, fragment.id)):
         return None
     source = deletion_path(like.dataset, like.table.at.path, like.table.at.branch, other)
-    if source is None or not _link_file(place, source, other.deletion_file.path(fragment.id)):
+    if source is None or not _link_file(location, source, other.deletion_file.path(fragment.id)):
         return None
     fragment.deletion_file = _own_file(other.deletion_file)
     return fragment
@@ -62,10 +62,10 @@ def _read_deleted(table: Table, number: int) -> "np.ndarray[Any, Any]":
     return table.deleted([number])[number].astype(np.uint64)
 
 
-def _link_file(place: Place, source: str, name: str) -> bool:
-    target = place.root.at(f"{branch_path(place.path, place.branch)}/{name}")
+def _link_file(location: TableLocation, source: str, name: str) -> bool:
+    target = location.root.at(f"{branch_path(location.path, location.branch)}/{name}")
     try:
-        _link(place.root.at(source), target)
+        _link(location.root.at(source), target)
     except FileExistsError:
         # Its name is its own: an attempt before this one did not come to an end.
         return True
