@@ -11,7 +11,7 @@ from omnigraph.engine.session.open import open_graph
 from omnigraph.failpoints import Failpoint, armed
 from omnigraph.limits import LEASE_SECONDS
 from omnigraph.runtime import SystemRuntime
-from tests.support.child import spawn
+from tests.support.child import KILLED, run_child, spawn
 from tests.support.s3 import Bucket
 from tests.support.settled import assert_settled
 from tests.support.story import BASE, SCHEMA, WRITES, content, note
@@ -24,10 +24,14 @@ SOAK = pytest.mark.soak
 
 
 class Later(SystemRuntime):
-    """A clock by which every lease of today has run out."""
+    """A clock that is some leases ahead: what an earlier clock leased has run out."""
+
+    def __init__(self, leases: int) -> None:
+        super().__init__()
+        self._ahead_us = int(leases * LEASE_SECONDS * 1_000_000)
 
     def now_us(self) -> int:
-        return super().now_us() + int(2 * LEASE_SECONDS * 1_000_000)
+        return super().now_us() + self._ahead_us
 
 
 def insert(uri: str, branch: str, options: Options) -> None:
@@ -126,9 +130,14 @@ class Place:
     uri: str
     options: Options
 
-    def open_later(self) -> Graph:
+    def open_later(self, leases: int = 2) -> Graph:
         """Open when the leases of a dead process have run out."""
-        return Graph(open_graph(self.uri, storage_options=self.options, runtime=Later()))
+        return Graph(open_graph(self.uri, storage_options=self.options, runtime=Later(leases)))
+
+
+def recover(place: Place) -> None:
+    """Recover in a process that may die of it."""
+    place.open_later().close()
 
 
 @pytest.fixture
@@ -213,14 +222,14 @@ def test_a_recovery_that_dies_leaves_nothing_for_a_late_put(
     on_its_way.wait()
     writer.kill()
     writer.join(60)
-    for _ in range(2):
-        with armed(at), pytest.raises(omnigraph.OmniError):
-            place.open_later()
-    with place.open_later() as graph:
+    with armed(at), pytest.raises(omnigraph.OmniError):
+        place.open_later()
+    assert run_child(recover, place, failpoints=f"{at}=exit") == KILLED
+    with place.open_later(4) as graph:
         assert_settled(graph)
         settled = content(graph, late.branch)
         assert on_its_way.arrive() >= 400
-    with place.open_later() as graph:
+    with place.open_later(4) as graph:
         assert_settled(graph)
         assert content(graph, late.branch) == settled
         WRITES["insert"].run(graph, late.branch, "2", None)
