@@ -53,7 +53,7 @@ class Place:
 
     def __init__(self, home: Path, name: str) -> None:
         self._home, self._name = home, name
-        self._table_history = itertools.count()
+        self._directories = itertools.count()
         self._path: Path | None = None
         self._commits = COMMITS_MAX + 1
 
@@ -64,7 +64,7 @@ class Place:
             return None
         if self._path is not None:
             shutil.rmtree(self._path)
-        self._path = self._home / f"{self._name}-{next(self._lives)}"
+        self._path = self._home / f"{self._name}-{next(self._directories)}"
         self._commits = n
         return self._path
 

@@ -18,7 +18,7 @@ import pyarrow as pa
 from lance import LanceDataset, LanceOperation
 from lance.dataset import Transaction
 from lance.fragment import FragmentMetadata, RowIdSequence, write_fragments
-from support.paired import REPEATS_MAX, compare
+from support.paired import REPEATS_MAX, Arm, compare
 
 import omnigraph
 from omnigraph.api.graph import Graph
@@ -209,12 +209,16 @@ def _numbers(rows: pa.Table) -> "np.ndarray":
 
 def _marked(dataset: LanceDataset, numbers: "np.ndarray") -> list[FragmentMetadata]:
     """The fragments without the rows of these numbers."""
-    return [
-        dataset.get_fragment(part).delete_rows(
+    marked = []
+    for part in np.unique(numbers // FRAGMENT_ROWS).tolist():
+        fragment = dataset.get_fragment(part)
+        assert fragment is not None
+        rest = fragment.delete_rows(
             (numbers[numbers // FRAGMENT_ROWS == part] % FRAGMENT_ROWS).tolist()
         )
-        for part in np.unique(numbers // FRAGMENT_ROWS).tolist()
-    ]
+        assert rest is not None
+        marked.append(rest)
+    return marked
 
 
 class RawRead(RawUpdate):
@@ -323,12 +327,12 @@ def main() -> None:
     print(f"peak memory {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024} MiB")
 
 
-def _b1(home: Path, given: argparse.Namespace) -> list[tuple[str, object, object]]:
+def _b1(home: Path, given: argparse.Namespace) -> list[tuple[str, Arm, Arm]]:
     large = Branching(home, "large", given.large, 62)
     return [("B1 branch create, many tables / few", large, Branching(home, "small", 10_000, 2))]
 
 
-def _b2(home: Path, given: argparse.Namespace) -> list[tuple[str, object, object]]:
+def _b2(home: Path, given: argparse.Namespace) -> list[tuple[str, Arm, Arm]]:
     n = given.large
     return [
         (
@@ -367,7 +371,7 @@ def _b2(home: Path, given: argparse.Namespace) -> list[tuple[str, object, object
     ]
 
 
-def _b3(home: Path, given: argparse.Namespace) -> list[tuple[str, object, object]]:
+def _b3(home: Path, given: argparse.Namespace) -> list[tuple[str, Arm, Arm]]:
     n = given.large
     return [
         (
@@ -379,7 +383,7 @@ def _b3(home: Path, given: argparse.Namespace) -> list[tuple[str, object, object
     ]
 
 
-def _b4(home: Path, given: argparse.Namespace) -> list[tuple[str, object, object]]:
+def _b4(home: Path, given: argparse.Namespace) -> list[tuple[str, Arm, Arm]]:
     return [
         (
             "B4 fast-forward of 10k rows / raw append",
@@ -389,7 +393,7 @@ def _b4(home: Path, given: argparse.Namespace) -> list[tuple[str, object, object
     ]
 
 
-def _b5(home: Path, given: argparse.Namespace) -> list[tuple[str, object, object]]:
+def _b5(home: Path, given: argparse.Namespace) -> list[tuple[str, Arm, Arm]]:
     graph = loaded(home / "g", 10_000)
     for n in range(given.depth + 1):
         graph.mutate(

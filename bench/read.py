@@ -15,6 +15,7 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -170,7 +171,7 @@ def run_topology(graph: omnigraph.Graph, rounds: int = 3) -> None:
     for number in range(40):
         graph.mutate(insert, {"a": f"p{number:08d}", "b": "p00000099"})
         topology = _topology(engine, cache)
-        followed.append(timed(lambda one=topology: one.adjacency(Direction.OUT, Each.PAIR)))
+        followed.append(timed(partial(topology.adjacency, Direction.OUT, Each.PAIR)))
     usual, worst = statistics.median(followed), max(followed)
     print(
         f"Q9 after a commit of one edge: {1000 * usual:.1f} ms, at most {1000 * worst:.1f} ms "

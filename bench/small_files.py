@@ -75,7 +75,7 @@ def main() -> None:
     parser.add_argument("--spark", action="store_true")
     parser.add_argument("--cpu", action="store_true", help="count what all threads worked")
     given = parser.parse_args()
-    spark = False
+    spark: Any = False
     if given.spark:
         from omnigraph.spark import session
 

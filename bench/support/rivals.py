@@ -21,7 +21,10 @@ NEVER = 1 << 60
 class Rival(Protocol):
     """A system with the graph in it."""
 
-    name: str
+    @property
+    def name(self) -> str:
+        """What the report calls it."""
+        ...
 
     def open(self) -> Any:
         """Open what was written; nothing has been asked yet."""

@@ -142,7 +142,7 @@ def _rivals(raw: Any, made: Documents) -> dict[str, dict[str, Find]]:
         )
         return list(found["id"].to_pylist())
 
-    found = {
+    found: dict[str, dict[str, Find]] = {
         "V1 vector": {"lance": nearest()},
         "V2 vector, filtered": {"lance": nearest(filter="shelf = 3", prefilter=True)},
         "V3 text": {"lance": text},

@@ -15,8 +15,33 @@ from omnigraph.errors import *  # noqa: F403 - every error is part of the surfac
 from omnigraph.errors import OmniError, OmniWarning
 
 if TYPE_CHECKING:
+    from omnigraph.api.comparisons import Baseline as Baseline
+    from omnigraph.api.comparisons import Change as Change
+    from omnigraph.api.comparisons import ChangePage as ChangePage
+    from omnigraph.api.comparisons import ChangeStream as ChangeStream
+    from omnigraph.api.comparisons import Conflict as Conflict
+    from omnigraph.api.comparisons import Diff as Diff
+    from omnigraph.api.comparisons import MergeResult as MergeResult
+    from omnigraph.api.explanations import Explanation as Explanation
+    from omnigraph.api.graph import Graph as Graph
+    from omnigraph.api.graph import discard_recovery as discard_recovery
+    from omnigraph.api.graph import init as init
+    from omnigraph.api.graph import open as open
+    from omnigraph.api.graph import relocate as relocate
+    from omnigraph.api.results import Branch as Branch
+    from omnigraph.api.results import Commit as Commit
+    from omnigraph.api.results import LoadResult as LoadResult
+    from omnigraph.api.results import MutationResult as MutationResult
+    from omnigraph.api.results import QueryResult as QueryResult
+    from omnigraph.api.results import SchemaApplyResult as SchemaApplyResult
+    from omnigraph.api.snapshot import Snapshot as Snapshot
+    from omnigraph.api.streams import QueryStream as QueryStream
     from omnigraph.api.texts import lint as lint
     from omnigraph.api.texts import parse_schema as parse_schema
+    from omnigraph.catalog.diff.steps import SchemaPlan as SchemaPlan
+    from omnigraph.catalog.model import Catalog as Catalog
+    from omnigraph.language.source import Diagnostic as Diagnostic
+    from omnigraph.pipeline.progress import Progress as Progress
 
 __version__ = "0.1.0"
 

@@ -1,13 +1,10 @@
 """Every conformance case is a test; a case that needs what is not built yet is skipped by feature."""
 
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
-import run
+from tests.conformance import run
 
 FEATURE_OF_STEP = {
     "merge": "branch merge",

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import FrameType
 
@@ -55,9 +56,7 @@ def test_the_calls_of_an_export_do_not_grow_with_its_rows(
         uri, out = tmp_path / f"{count}.omni", tmp_path / f"{count}.jsonl"
         with omnigraph.init(uri, SCHEMA) as graph:
             graph.load({"Person": _people(count)}, mode="append")
-        calls[count] = _count_calls(
-            lambda uri=uri, out=out: data.export(str(uri), out=out if to_file else None)
-        )
+        calls[count] = _count_calls(partial(data.export, str(uri), out=out if to_file else None))
         printed = out.read_bytes() if to_file else capfdbinary.readouterr().out
         assert printed.count(b"\n") == count
     assert calls[10 + ROWS] - calls[10] < ROWS / ROWS_PER_CALL_MIN

@@ -1,6 +1,7 @@
 """What tables and keyed rows ask of an object store, request by request; none of it grows with history."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -53,11 +54,9 @@ def opened(store: Store) -> Image:
 def test_a_warm_append_is_one_put_and_its_commit_four_requests(store: Store, asked: Asked) -> None:
     at = filled(store.tables, "ab")
     for number in range(6):
-        staged, requests = asked(
-            lambda at=at, n=number: store.tables.stage_append(at, people([f"{n}"]))
-        )
+        staged, requests = asked(partial(store.tables.stage_append, at, people([f"{number}"])))
         assert requests.counts() == {"PUT data": 1}
-        landed, requests = asked(lambda staged=staged: land(store.tables, staged))
+        landed, requests = asked(partial(land, store.tables, staged))
         assert requests.counts() == {
             "GET manifest": 1,
             "LIST manifest": 1,
@@ -101,7 +100,7 @@ def test_a_fork_costs_the_same_whatever_the_table_holds(store: Store, asked: Ask
     store.tables.open(at)
     counts = []
     for number in range(3):
-        _, requests = asked(lambda n=number: store.tables.fork(at, f"side{n}"))
+        _, requests = asked(partial(store.tables.fork, at, f"side{number}"))
         counts.append(len(requests))
     assert counts == [8, 8, 8]
 
@@ -114,7 +113,7 @@ def test_a_guarded_swap_asks_five_times_and_reads_no_rows(store: Store, asked: A
     rows = store.manifest
     for number in range(40):
         fresh = link(f"c{number}", head_of(image.rows))
-        version, requests = asked(lambda i=image, f=fresh: rows.swap(i, f, "head"))
+        version, requests = asked(partial(rows.swap, image, fresh, "head"))
         if number > 0:
             assert requests.counts() == {
                 "LIST manifest": 1,
@@ -123,7 +122,7 @@ def test_a_guarded_swap_asks_five_times_and_reads_no_rows(store: Store, asked: A
                 "PUT manifest": 1,
                 "PUT txn": 1,
             }
-        image, requests = asked(lambda v=version: rows.load(None, v))
+        image, requests = asked(partial(rows.load, None, version))
         assert len(requests) == 0
 
 

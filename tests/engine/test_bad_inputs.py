@@ -4,6 +4,7 @@ nothing."""
 import json
 import re
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -330,5 +331,5 @@ def test_a_schema_file_that_is_no_text_is_a_schema_error_at_its_byte(
     file = tmp_path / "bytes.pg"
     file.write_bytes(b"node V {}\n// \xff")
     for work in (graph.schema_plan, graph.schema_apply, omnigraph.parse_schema):
-        error = refused(graph, lambda work=work: work(file))
+        error = refused(graph, partial(work, file))
         assert_told(error, "schema_error", "S001", ("bytes.pg:2:4", "UTF-8"))

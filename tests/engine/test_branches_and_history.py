@@ -62,7 +62,8 @@ def test_a_query_never_sees_one_table_before_and_one_after_a_commit(
     graph: Graph, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tables = graph._engine.store.tables
-    opened, written = type(tables).open, []
+    opened = type(tables).open
+    written: list[bool] = []
 
     def overtaken(self: Any, at: Any) -> Any:
         if not written and threading.current_thread() is threading.main_thread():

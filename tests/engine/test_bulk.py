@@ -356,11 +356,12 @@ def test_a_stream_of_batches_is_kept_in_parts(
     frame = pa.table({"name": names.dictionary_encode(), "age": pa.nulls(rows)})
     held: list[int] = []
     original = read.unpack_frame
-    monkeypatch.setattr(
-        read,
-        "unpack_frame",
-        lambda kept: (held.append(original(kept).num_rows), original(kept))[1],
-    )
+
+    def unpack_frame(kept: Any) -> Any:
+        held.append(original(kept).num_rows)
+        return original(kept)
+
+    monkeypatch.setattr(read, "unpack_frame", unpack_frame)
     reader = pa.RecordBatchReader.from_batches(frame.schema, iter(frame.to_batches(100)))
     result = graph.load({"Person": reader}, mode="append", spark=False)
     assert result.tables == {"node:Person": rows}

@@ -94,7 +94,7 @@ def test_keyed_inserts_of_different_ids_into_one_table_all_land(
 def test_upserts_of_the_same_id_leave_one_row(graph: Graph) -> None:
     upsert = 'query up($n: I32) { insert T0 { k: "same", n: $n } }'
     works = [lambda n=n: graph.mutate(upsert, {"n": n}) for n in range(6)]
-    assert in_threads(works) == [None] * 6  # type: ignore[arg-type]
+    assert in_threads(works) == [None] * 6
     assert graph.table("T0").num_rows == 1
     assert_one_chain(graph, 6)
 
@@ -121,7 +121,7 @@ def test_strict_updates_prepared_on_one_base_have_one_winner_per_round(graph: Gr
         base = graph.snapshot()
         works = [lambda n=n: graph.mutate(update, {"n": n}) for n in range(WRITERS)]
         with armed(Failpoint.PREPARED, Together(WRITERS)):
-            raised = in_threads(works)  # type: ignore[arg-type]
+            raised = in_threads(works)
         lost = [one for one in raised if one is not None]
         assert len(lost) == WRITERS - 1
         assert all(isinstance(one, omnigraph.ManifestConflict) for one in lost)
@@ -162,7 +162,7 @@ def test_strict_updates_of_several_processes_never_overwrite_one_another(
 def test_inserts_prepared_on_one_base_all_land(graph: Graph) -> None:
     works = [lambda n=n: graph.mutate(insert(0), {"k": f"k{n}"}) for n in range(WRITERS)]
     with armed(Failpoint.PREPARED, Together(WRITERS)):
-        assert in_threads(works) == [None] * WRITERS  # type: ignore[arg-type]
+        assert in_threads(works) == [None] * WRITERS
     assert sorted(graph.table("T0")["id"].to_pylist()) == [f"k{n}" for n in range(WRITERS)]
     assert_one_chain(graph, WRITERS)
 
@@ -171,7 +171,7 @@ def test_appends_of_the_same_id_have_one_winner_and_typed_losers(graph: Graph) -
     record = {"type": "T0", "data": {"k": "same"}}
     works = [lambda: graph.load([record], mode="append") for _ in range(WRITERS)]
     with armed(Failpoint.PREPARED, Together(WRITERS)):
-        raised = in_threads(works)  # type: ignore[arg-type]
+        raised = in_threads(works)
     assert sum(one is None for one in raised) == 1
     assert {type(one) for one in raised} == {type(None), omnigraph.KeyConflict}
     assert graph.table("T0").num_rows == 1

@@ -12,7 +12,7 @@ import omnigraph
 from omnigraph.api.graph import Graph
 from omnigraph.engine.maintenance.issues import Examination
 from omnigraph.errors import OmniError
-from omnigraph.ids import TableKey
+from omnigraph.ids import MAIN, TableKey
 
 SCHEMA = "node Person { name: String @key  age: I32? }\nedge Knows: Person -> Person"
 ALL = "query q() { match { $p: Person } return { $p.name, $p.age } }"
@@ -80,7 +80,7 @@ def put_back(home: Path) -> None:
 
 def damage(home: Path, where: str, how: Callable[[bytes], bytes] | None) -> None:
     with omnigraph.open(home, read_only=True) as graph:
-        person = graph._engine.view("main").snapshot.entries[TableKey("node:Person")].at.path
+        person = graph._engine.view(MAIN).snapshot.entries[TableKey("node:Person")].at.path
     files = sorted(home.glob(WHERE[where].format(person=person)))
     assert files
     for file in files:

@@ -17,7 +17,7 @@ import pytest
 
 import omnigraph
 from omnigraph.api.graph import Graph
-from omnigraph.ids import TableKey
+from omnigraph.ids import MAIN, TableKey
 
 PERSON = TableKey("node:Person")
 SCHEMA = """
@@ -119,7 +119,7 @@ def damage(home: Path, how: str, columns: frozenset[str] | None = None) -> None:
     """Damage the files of all indexes, or of those on some columns."""
     change = HOW[how]
     with omnigraph.open(home, read_only=True) as graph:
-        entries = graph._engine.view("main").snapshot.entries.values()
+        entries = graph._engine.view(MAIN).snapshot.entries.values()
         tables = [graph._engine.store.tables.open(entry.at) for entry in entries]
         found = [
             home / table.at.path / "_indices" / segment
@@ -254,7 +254,7 @@ def test_compaction_goes_on_beside_damaged_indexes(whole: Path) -> None:
 def test_a_search_over_a_damaged_deletion_file_ends(whole: Path) -> None:
     """A thread of Lance panics over one of these bytes, and a search would wait for it without end."""
     with omnigraph.open(whole, read_only=True) as graph:
-        at = graph._engine.view("main").snapshot.entries[PERSON].at
+        at = graph._engine.view(MAIN).snapshot.entries[PERSON].at
     (file,) = (whole / at.path / "_deletions").iterdir()
     script = f"""
         import pathlib, omnigraph

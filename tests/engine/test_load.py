@@ -293,11 +293,12 @@ def test_a_file_is_never_held_whole(
     from omnigraph.pipeline.input import lines as reading
 
     original = reading.take_block
-    monkeypatch.setattr(
-        reading,
-        "take_block",
-        lambda block, intake: (seen.append(sum(map(len, block.texts))), original(block, intake))[1],
-    )
+
+    def take_block(block: Any, intake: Any) -> Any:
+        seen.append(sum(map(len, block.texts)))
+        return original(block, intake)
+
+    monkeypatch.setattr(reading, "take_block", take_block)
     graph.load(path, mode="append")
     assert len(seen) > 10
     assert max(seen) < 4_000

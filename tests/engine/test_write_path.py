@@ -322,7 +322,7 @@ def test_a_write_that_is_cancelled_anywhere_is_whole_or_absent(
         graph.mutate(query)
     seen = ("x" in names(graph), graph.table("Knows").num_rows == 3)
     assert seen in ((True, True), (False, False))
-    (refused,) = in_threads([lambda: graph.mutate(ADD, {"name": "next"}) and None])
+    (refused,) = in_threads([lambda: graph.mutate(ADD, {"name": "next"})])
     if refused is not None:
         assert isinstance(refused, omnigraph.RecoveryRequired)
         assert refused.operation_id

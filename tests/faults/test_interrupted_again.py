@@ -115,7 +115,7 @@ def interrupt(root: Path, name: str, fate: Fate, point: Failpoint) -> Interrupte
         with armed(point), pytest.raises(OmniError):
             writer.write(graph)
         (left,) = graph.pending_recoveries()
-    return Interrupted(str(root), writer, fate, left.operation_id, before)
+    return Interrupted(str(root), writer, fate, OperationId(left.operation_id), before)
 
 
 @pytest.fixture(scope="session")

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import omnigraph
 from omnigraph.api.graph import Graph
+from tests.support.histories import Draw
 from tests.support.settled import assert_settled
 
 NAMES = ("a", "b", "z")
@@ -77,7 +78,7 @@ class Chain:
             for key, row in self.rows.items()
         ]
 
-    def step(self, name: str, draw: st.DrawFn) -> None:
+    def step(self, name: str, draw: Draw) -> None:
         free = [one for one in NAMES if one not in self.types]
         match name:
             case "write":
@@ -103,7 +104,7 @@ class Chain:
                 return
         event(name)
 
-    def write(self, draw: st.DrawFn) -> None:
+    def write(self, draw: Draw) -> None:
         key = draw(st.sampled_from(KEYS))
         # A record replaces the row of its key: what it leaves out is NULL.
         named = draw(st.lists(st.sampled_from(NAMES), unique=True))

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from omnigraph.engine.diff.candidates import candidates
 from omnigraph.engine.diff.spread import Spread
+from omnigraph.ids import MAIN, BranchName
 from omnigraph.pipeline.local import LocalRunner
 from tests.properties.test_merge_oracle import apply, graph_of, operation
 
@@ -31,8 +32,8 @@ def test_the_same_rows_may_differ_whoever_looks(
                 graph.optimize()
             else:
                 apply(graph, branch, step)
-            seen.append(engine.view(branch).snapshot.entries)
-        last = engine.view("main").snapshot.entries
+            seen.append(engine.view(BranchName(branch)).snapshot.entries)
+        last = engine.view(MAIN).snapshot.entries
         for entries in seen:
             for key, entry in entries.items():
                 for one, other in ((entry.at, last[key].at), (None, entry.at), (entry.at, None)):

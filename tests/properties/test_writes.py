@@ -85,7 +85,8 @@ class Writes(RuleBasedStateMachine):
         if branch not in self.models:
             return
         model, touched = self.models[branch].copy(), 0
-        text, params = [], {}
+        text: list[str] = []
+        params: dict[str, Any] = {}
         for number, (verb, told) in enumerate(statements):
             if verb == "insert":
                 name, row = told
@@ -109,7 +110,8 @@ class Writes(RuleBasedStateMachine):
             return
         before = self.models[branch]
         model = before.copy()
-        text, params = [], {}
+        text: list[str] = []
+        params: dict[str, Any] = {}
         for number, (name, where) in enumerate(statements):
             # Every delete reads the same committed state.
             model.delete(name, before.matching(name, where))

@@ -1,6 +1,5 @@
 """The conformance cases of reading and loading hold when Spark does the work."""
 
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +9,7 @@ pytest.importorskip("pyspark", reason="needs the extra 'spark'")
 
 from omnigraph.api.graph import Graph
 from omnigraph.errors import QueryError
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "conformance"))
-import run
+from tests.conformance import run
 
 pytestmark = [pytest.mark.spark, pytest.mark.soak, pytest.mark.xdist_group("spark")]
 

@@ -5,7 +5,7 @@ import stat
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -123,7 +123,7 @@ def test_the_running_session_is_used_as_it_is(spark: Any) -> None:
 def test_a_setting_given_later_reaches_the_running_session(spark: Any) -> None:
     before = spark.conf.get("spark.sql.shuffle.partitions")
     try:
-        assert session(**{"spark.sql.shuffle.partitions": 3}) is spark
+        assert session(**cast(Any, {"spark.sql.shuffle.partitions": 3})) is spark
         assert spark.conf.get("spark.sql.shuffle.partitions") == "3"
     finally:
         spark.conf.set("spark.sql.shuffle.partitions", before)

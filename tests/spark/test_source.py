@@ -194,7 +194,7 @@ def test_a_graph_that_is_made_again_at_its_place_is_read_and_written_anew(
 def reader_of(graph: Graph, **options: str) -> tuple[TableReader, Any]:
     source = GraphSource({"path": graph.uri, "type": "Thing", **options})
     schema = source.schema()
-    reader = source.reader(schema)  # type: ignore[arg-type]
+    reader = source.reader(schema)
     assert isinstance(reader, TableReader)
     return reader, schema
 

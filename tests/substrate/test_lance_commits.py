@@ -1,5 +1,6 @@
 """What a Lance commit refuses, what it rebases, and what it proves afterwards."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,7 @@ import pytest
 from lance import LanceDataset
 from lance.commit import CommitConflictError
 from lance.dataset import Transaction
-from lance.fragment import write_fragments
+from lance.fragment import FragmentMetadata, write_fragments
 
 from tests.support.lance_bare import (
     Op,
@@ -130,14 +131,21 @@ def test_a_restore_lands_over_anything(base: LanceDataset) -> None:
     assert restored.version == base.version + 2
 
 
-@pytest.mark.parametrize("kind", ["append", "upsert", "delete", "index", "compaction", "restore"])
-def test_the_fence_lets_only_the_next_version_through(base: LanceDataset, kind: str) -> None:
+def without_row(base: LanceDataset, offset: int) -> FragmentMetadata:
+    """The first fragment with one row marked as deleted."""
     first = base.get_fragment(0)
     assert first is not None
-    operations = {
+    rest = first.delete_rows([offset])
+    assert rest is not None
+    return rest
+
+
+@pytest.mark.parametrize("kind", ["append", "upsert", "delete", "index", "compaction", "restore"])
+def test_the_fence_lets_only_the_next_version_through(base: LanceDataset, kind: str) -> None:
+    operations: dict[str, Callable[[], Any]] = {
         "append": lambda: Op.Append(write_fragments(rows("x"), base)),
         "upsert": lambda: upsert(base, rows("a")).operation,
-        "delete": lambda: Op.Delete([first.delete_rows([0])], [], "by hand"),
+        "delete": lambda: Op.Delete([without_row(base, 0)], [], "by hand"),
         "index": lambda: Op.CreateIndex(
             [base.create_index_uncommitted("n", "BTREE", name="n", fragment_ids=[0, 1])], []
         ),
@@ -190,9 +198,7 @@ def test_transactions_of_maintenance_can_be_read_one_by_one(base: LanceDataset) 
 
 
 def test_counting_rows_needs_no_scan(base: LanceDataset) -> None:
-    first = base.get_fragment(0)
-    assert first is not None
-    deleted = commit(base, Op.Delete([first.delete_rows([1])], [], "by hand"))
+    deleted = commit(base, Op.Delete([without_row(base, 1)], [], "by hand"))
     deleted.io_stats_incremental()
     assert deleted.count_rows() == 2
     assert deleted.io_stats_incremental().read_iops == 0
@@ -220,7 +226,7 @@ def test_a_commit_triggers_auto_cleanup_only_where_it_is_configured(tmp_path: Pa
     def grown(**config: str) -> list[int]:
         dataset = table_of(tmp_path / f"t{len(config)}", rows("a"))
         if config:
-            keys = {f"lance.auto_cleanup.{k}": v for k, v in config.items()}
+            keys: dict[str, str | None] = {f"lance.auto_cleanup.{k}": v for k, v in config.items()}
             dataset = commit(dataset, Op.UpdateConfig(config_updates=Op.UpdateMap(keys)))
         for name in "bcde":
             dataset = append(dataset, rows(name))
@@ -232,7 +238,10 @@ def test_a_commit_triggers_auto_cleanup_only_where_it_is_configured(tmp_path: Pa
 
 def test_auto_cleanup_keys_can_be_stripped_without_losing_a_version(tmp_path: Path) -> None:
     dataset = table_of(tmp_path / "t", rows("a"), rows("b"))
-    keys = {"lance.auto_cleanup.interval": "1", "lance.auto_cleanup.older_than": "0s"}
+    keys: dict[str, str | None] = {
+        "lance.auto_cleanup.interval": "1",
+        "lance.auto_cleanup.older_than": "0s",
+    }
     dataset = commit(dataset, Op.UpdateConfig(config_updates=Op.UpdateMap(keys)))
     before = {ref["version"] for ref in dataset.version_refs()}
     dataset = commit(dataset, Op.UpdateConfig(config_updates=Op.UpdateMap(dict.fromkeys(keys))))

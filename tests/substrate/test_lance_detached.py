@@ -22,7 +22,9 @@ def test_a_detached_commit_checks_no_conflict(tmp_path: Path) -> None:
     base = table_of(tmp_path / "t", rows("a", "b"))
     first = base.get_fragment(0)
     assert first is not None
-    deleted = Transaction(base.version, Op.Delete([first.delete_rows([0])], [], "by hand"))
+    rest = first.delete_rows([0])
+    assert rest is not None
+    deleted = Transaction(base.version, Op.Delete([rest], [], "by hand"))
     LanceDataset.commit(base, deleted, max_retries=0)
     stale = Transaction(base.version, Op.Append(write_fragments(rows("c"), base)))
     aside = LanceDataset.commit(base, stale, detached=True, max_retries=1)

@@ -34,7 +34,10 @@ from tests.support.lance_bare import (
 
 def two(dataset: LanceDataset) -> tuple[LanceDataset, LanceDataset]:
     """Two handles at the same version."""
-    return tuple(LanceDataset(dataset.uri, version=dataset.version) for _ in range(2))
+    return (
+        LanceDataset(dataset.uri, version=dataset.version),
+        LanceDataset(dataset.uri, version=dataset.version),
+    )
 
 
 # ---- compare-and-swap
@@ -266,7 +269,7 @@ def test_an_old_segment_claimed_for_new_fragments_answers_wrongly(tmp_path: Path
     dataset = commit(dataset, Op.CreateIndex([segment], []))
     dataset = commit(dataset, compaction(dataset))
     dataset = append(dataset, rows("late"))
-    claimed = replace(segment, fragment_ids=set(fragments(dataset)))
+    claimed = replace(segment, fragment_ids=set(fragments(dataset)))  # type: ignore[arg-type]
     wrong = commit(dataset, Op.CreateIndex([claimed], [segment]))
     assert wrong.to_table(filter="id = 'late'").num_rows == 0
 

@@ -11,7 +11,7 @@ from typing import TypeVar
 from omnigraph.errors import StorageError
 from omnigraph.storage.layout import Root
 from omnigraph.storage.objects.faults import StoreAction, storage_error
-from omnigraph.storage.objects.protocol import Objects, Versioned
+from omnigraph.storage.objects.protocol import Objects, Stamp, Versioned
 
 _R = TypeVar("_R")
 
@@ -134,7 +134,7 @@ class FaultObjects:
     def list(self, prefix: str) -> tuple[str, ...]:
         return self._run("list", StoreAction.LIST, lambda: self._inner.list(prefix), prefix)
 
-    def stamps(self, paths: Sequence[str]) -> Mapping[str, str]:
+    def stamps(self, paths: Sequence[str]) -> Mapping[str, Stamp]:
         return self._run("stamps", StoreAction.LIST, lambda: self._inner.stamps(paths), *paths)
 
     def delete_prefix(self, prefix: str) -> None:

@@ -18,6 +18,9 @@ TEXTS = ("red rope", "ropes and knots", "a quiet harbour", "knot", "", None)
 NUMBERS = (0, 1, 2, 2_000_000_000, -5, None)
 POINTS = ((0.0, 0.0), (1.0, 0.5), (-2.0, 3.0), None)
 
+Draw = Callable[[st.SearchStrategy[Any]], Any]
+"""How a step draws: `data.draw` of a test."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Words:
@@ -171,7 +174,7 @@ class History:
 
     # ---- steps
 
-    def step(self, name: str, draw: st.DrawFn) -> None:
+    def step(self, name: str, draw: Draw) -> None:
         """Do one thing, and see that every earlier commit answers as before."""
         _STEPS[name](self, draw)
         self.remember()
@@ -194,7 +197,7 @@ def rows_of(graph: Graph, type_name: str, **at: Any) -> list[dict[str, Any]]:
 # ---- what may happen
 
 
-def _person(history: History, draw: st.DrawFn, key: str) -> dict[str, Any]:
+def _person(history: History, draw: Draw, key: str) -> dict[str, Any]:
     words = history.words
     data = {
         "key": key,
@@ -207,7 +210,7 @@ def _person(history: History, draw: st.DrawFn, key: str) -> dict[str, Any]:
     return {"type": words.person, "data": data}
 
 
-def _records(history: History, draw: st.DrawFn, keys: list[str]) -> Iterator[dict[str, Any]]:
+def _records(history: History, draw: Draw, keys: list[str]) -> Iterator[dict[str, Any]]:
     words = history.words
     yield from (_person(history, draw, key) for key in keys)
     pairs = draw(st.lists(st.tuples(*[st.sampled_from(keys)] * 2), min_size=1, max_size=4))
@@ -216,15 +219,15 @@ def _records(history: History, draw: st.DrawFn, keys: list[str]) -> Iterator[dic
         yield {"edge": words.knows, "from": near, "to": far, "data": {"since": since}}
 
 
-def _append(history: History, draw: st.DrawFn) -> None:
+def _append(history: History, draw: Draw) -> None:
     """New people, under keys nobody has."""
     people = history.graph.snapshot().tables()[f"node:{history.words.person}"]
     keys = [f"n{people}{place}{len(history.memories)}" for place in range(draw(st.integers(1, 3)))]
     history.graph.load(list(_records(history, draw, keys)), mode="append")
 
 
-def _load(mode: str) -> Callable[[History, st.DrawFn], None]:
-    def step(history: History, draw: st.DrawFn) -> None:
+def _load(mode: str) -> Callable[[History, Draw], None]:
+    def step(history: History, draw: Draw) -> None:
         keys = draw(st.lists(st.sampled_from(KEYS), min_size=1, max_size=4, unique=True))
         team = {
             "type": history.words.team,
@@ -237,7 +240,7 @@ def _load(mode: str) -> Callable[[History, st.DrawFn], None]:
     return step
 
 
-def _insert(history: History, draw: st.DrawFn) -> None:
+def _insert(history: History, draw: Draw) -> None:
     words, key = history.words, draw(st.sampled_from(KEYS))
     text = (
         f"query m($k: String, $n: I32) {{ insert {words.person} {{ key: $k, {words.age}: $n }} }}"
@@ -245,7 +248,7 @@ def _insert(history: History, draw: st.DrawFn) -> None:
     history.graph.mutate(text, {"k": key, "n": draw(st.sampled_from([0, 1, 2]))})
 
 
-def _update(history: History, draw: st.DrawFn) -> None:
+def _update(history: History, draw: Draw) -> None:
     words, key = history.words, draw(st.sampled_from(KEYS))
     text = (
         f"query m($k: String, $n: I32, $t: String) {{ update {words.person} "
@@ -255,19 +258,19 @@ def _update(history: History, draw: st.DrawFn) -> None:
     history.graph.mutate(text, {"k": key} | values)
 
 
-def _delete(history: History, draw: st.DrawFn) -> None:
+def _delete(history: History, draw: Draw) -> None:
     key = draw(st.sampled_from(KEYS))
     text = f"query m($k: String) {{ delete {history.words.person} where key = $k }}"
     history.graph.mutate(text, {"k": key})
 
 
-def _delete_edges(history: History, draw: st.DrawFn) -> None:
+def _delete_edges(history: History, draw: Draw) -> None:
     key = draw(st.sampled_from(KEYS))
     text = f"query m($k: String) {{ delete {history.words.knows} where from = $k }}"
     history.graph.mutate(text, {"k": key})
 
 
-def _merge(history: History, draw: st.DrawFn) -> None:
+def _merge(history: History, draw: Draw) -> None:
     """Write on a branch, perhaps on main too, and merge; a conflict writes nothing."""
     graph = history.graph
     graph.branch_create("side")
@@ -289,8 +292,8 @@ def _merge(history: History, draw: st.DrawFn) -> None:
 _NEEDS_MARK = {"drop": True, "mark": True, "revive": False}
 
 
-def _schema(kind: str) -> Callable[[History, st.DrawFn], None]:
-    def step(history: History, draw: st.DrawFn) -> None:
+def _schema(kind: str) -> Callable[[History, Draw], None]:
+    def step(history: History, draw: Draw) -> None:
         if kind in _NEEDS_MARK and _NEEDS_MARK[kind] != (history.words.mark is not None):
             return
         changed = history.words.changed(kind)
@@ -300,25 +303,25 @@ def _schema(kind: str) -> Callable[[History, st.DrawFn], None]:
     return step
 
 
-def _indices(history: History, draw: st.DrawFn) -> None:
+def _indices(history: History, draw: Draw) -> None:
     history.graph.ensure_indices()
 
 
-def _optimize(history: History, draw: st.DrawFn) -> None:
+def _optimize(history: History, draw: Draw) -> None:
     history.graph.optimize()
 
 
-def _cleanup(history: History, draw: st.DrawFn) -> None:
+def _cleanup(history: History, draw: Draw) -> None:
     """Everything is younger than the retention, so that nothing that can be asked for may go."""
     history.graph.cleanup(older_than=timedelta(days=7), confirm=True)
 
 
-def _reopen(history: History, draw: st.DrawFn) -> None:
+def _reopen(history: History, draw: Draw) -> None:
     history.graph.close()
     history.graph = omnigraph.open(history.graph.uri)
 
 
-_STEPS: dict[str, Callable[[History, st.DrawFn], None]] = {
+_STEPS: dict[str, Callable[[History, Draw], None]] = {
     "insert": _insert,
     "update": _update,
     "delete": _delete,

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import lance
 import pyarrow as pa
@@ -123,7 +124,7 @@ def _commits(rows: Sequence[Mapping[str, object]]) -> pa.Table:
     return pa.Table.from_pylist(list(rows), schema=COMMITS_SCHEMA)
 
 
-def _actors(actors: Mapping[str, str]) -> pa.Table:
+def _actors(actors: Mapping[Any, str]) -> pa.Table:
     rows = [
         {"graph_commit_id": commit, "actor_id": actor, "created_at": START_US}
         for commit, actor in actors.items()

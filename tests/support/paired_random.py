@@ -324,7 +324,8 @@ class Writer:
         missing = [prop for prop in plain if prop.variable in scope.missing and prop not in keys]
         if missing and self.chance.random() < 0.7:
             keys = [self.chance.choice(missing), *keys[:1]]
-        tallies: list[Tally] = [Tally("count", self.chance.choice([*plain, *scope.nodes]))]
+        counted: list[Prop | str] = [*plain, *scope.nodes]
+        tallies: list[Tally] = [Tally("count", self.chance.choice(counted))]
         for function, kinds in (
             ("sum", NUMBERS), ("avg", NUMBERS), ("min", (*NUMBERS, *TEXTS)), ("max", (*NUMBERS, *TEXTS)),
         ):  # fmt: skip

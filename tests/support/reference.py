@@ -126,7 +126,7 @@ def _functions(*functions: Callable[..., Any]) -> str:
 
 def result_classes() -> list[type]:
     """The values that calls return: the dataclasses of the package that holds the handle."""
-    found = {}
+    found: dict[str, type] = {}
     for info in iter_modules(api.__path__, f"{api.__name__}."):
         module = import_module(info.name)
         found |= {

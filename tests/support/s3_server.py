@@ -9,7 +9,7 @@ import re
 import sys
 from collections.abc import Awaitable, Callable, MutableMapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 from urllib.parse import parse_qs, unquote
 
 Message = MutableMapping[str, Any]
@@ -254,7 +254,7 @@ def main(descriptor: int) -> None:
     config.bind = [f"fd://{descriptor}"]
     config.accesslog = config.errorlog = None
     config.keep_alive_timeout = 75
-    asyncio.run(serve(Counting(app), config, shutdown_trigger=_until_input_ends))
+    asyncio.run(serve(cast(Any, Counting(app)), config, shutdown_trigger=_until_input_ends))
 
 
 if __name__ == "__main__":

@@ -97,7 +97,7 @@ type_names = st.one_of(
 texts = st.text(
     st.one_of(
         st.sampled_from('"\\\n\r\t/*{}@, '),
-        st.characters(exclude_categories=("Cs",)),
+        st.characters(exclude_categories=["Cs"]),
     ),
     max_size=12,
 )
@@ -267,7 +267,7 @@ def _valid_body(draw: st.DrawFn, prefix: str, *, node: bool) -> tuple[Property |
             if p.type.scalar in NUMBERS and not p.type.is_list and draw(st.booleans())
         ]
         required = [p for p in plain if not p.type.nullable]
-        if required and draw(st.booleans()):
+        if len(required) > 0 and draw(st.booleans()):
             body.append(Constraint(kind="key", columns=tuple(p.name for p in required[:2])))
     return tuple(draw(st.permutations(body)))
 

@@ -22,7 +22,7 @@ class Written:
     refused: tuple[str, ...] = ()
 
 
-def in_threads(works: Sequence[Callable[[], None]]) -> list[BaseException | None]:
+def in_threads(works: Sequence[Callable[[], object]]) -> list[BaseException | None]:
     """Run everything at once; give what each raised."""
     gate = threading.Barrier(len(works))
     raised: list[BaseException | None] = [None] * len(works)

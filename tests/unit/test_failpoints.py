@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from omnigraph import failpoints
+from omnigraph.errors import InternalError
 from omnigraph.failpoints import PARK_SECONDS_MAX, Failpoint, Injected, armed, fail, parked
 
 ROOT = Path(__file__).parents[2]
@@ -58,7 +58,7 @@ def test_an_action_fails_when_it_says(action: str, expected: list[bool]) -> None
 
 
 def test_an_unknown_action_is_refused() -> None:
-    with pytest.raises(failpoints.InternalError, match="explode"), armed(SITE, "explode"):
+    with pytest.raises(InternalError, match="explode"), armed(SITE, "explode"):
         pass
 
 

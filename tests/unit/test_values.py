@@ -187,7 +187,7 @@ def test_a_value_is_matched_by_its_parts() -> None:
 def test_a_class_below_keeps_what_the_class_above_was_written() -> None:
     base = _frozen(OURS)
 
-    class Below(base):  # type: ignore[misc]
+    class Below(base):  # type: ignore[misc, valid-type]
         pass
 
     assert (Below(1).x, base(2).x, Below(3).x) == (1, 2, 3)

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -76,9 +77,10 @@ def test_a_version_goes_when_neither_rule_keeps_it_and_the_newest_never(
 
 
 def test_something_to_keep_must_be_named(graph: Graph) -> None:
-    for wrong in ({}, {"keep": 0}, {"older_than": timedelta(days=-1)}):
+    wrongs: tuple[dict[str, Any], ...] = ({}, {"keep": 0}, {"older_than": timedelta(days=-1)})
+    for wrong in wrongs:
         with pytest.raises(UserInputError):
-            graph.cleanup(confirm=True, **wrong)  # type: ignore[arg-type]
+            graph.cleanup(confirm=True, **wrong)
 
 
 # ---- removing

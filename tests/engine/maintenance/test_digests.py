@@ -5,6 +5,7 @@ import shutil
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +15,7 @@ import omnigraph
 from omnigraph.api.graph import Graph
 from omnigraph.engine.maintenance.issues import Issue
 from omnigraph.failpoints import Failpoint, Injected, armed
-from omnigraph.ids import TableKey
+from omnigraph.ids import MAIN, BranchName, TableKey
 from omnigraph.storage.blobs import BlobForm
 from omnigraph.storage.lance.digests import digest_file
 from omnigraph.storage.tables import TableAt
@@ -29,7 +30,7 @@ edge Knows: Person -> Person
 ADD = "query add($n: String) { insert Person { name: $n } }"
 
 
-def people(start: int, count: int, mode: str, graph: Graph, **options: object) -> None:
+def people(start: int, count: int, mode: str, graph: Graph, **options: Any) -> None:
     numbers = np.arange(start, start + count)
     likes = np.random.default_rng(start).random(count * 4, np.float32)
     rows = {
@@ -91,7 +92,7 @@ def flip(file: Path, place: float = 0.4) -> None:
 
 
 def at_of(graph: Graph, branch: str = "main") -> TableAt:
-    return graph._engine.view(branch).snapshot.entries[PERSON].at
+    return graph._engine.view(BranchName(branch)).snapshot.entries[PERSON].at
 
 
 def needed(graph: Graph, kind: str, branch: str = "main") -> list[str]:
@@ -158,7 +159,7 @@ def test_receipts_of_workers_carry_digests_wherever_they_travel(graph: Graph) ->
 
 def test_a_one_row_commit_notes_few_bytes(graph: Graph) -> None:
     def row_bytes() -> int:
-        rows = graph._engine.manifest.current("main").image.rows
+        rows = graph._engine.manifest.current(MAIN).image.rows
         newest = max(rows["object_id"].to_pylist(), key=lambda one: (one.startswith(PERSON), one))
         (row,) = [one for one in rows.to_pylist() if one["object_id"] == newest]
         return len(row["metadata"])

@@ -9,7 +9,7 @@ import pytest
 
 import omnigraph
 from omnigraph.api.graph import Graph
-from omnigraph.ids import TableKey
+from omnigraph.ids import BranchName, TableKey
 from omnigraph.limits import BTREE_ROWS_MIN
 from omnigraph.storage.tables import IndexKind
 from tests.support.s3 import Bucket
@@ -47,7 +47,7 @@ def test_edges_are_found_by_their_ends_as_a_scan_finds_them(graph: Graph, branch
         graph.branch_create(branch)
     graph.load({"Knows": EDGES}, mode="append", branch=branch, spark=False)
     engine = graph._engine
-    entry = engine.view(branch).snapshot.entry(TableKey("edge:Knows"))
+    entry = engine.view(BranchName(branch)).snapshot.entry(TableKey("edge:Knows"))
     table = engine.store.tables.open(entry.at)
     for number, side in enumerate(("src", "dst")):
         assert not table.uncovered(side, IndexKind.BTREE)

@@ -52,6 +52,7 @@ def test_a_publisher_that_lost_every_round_without_its_turn_waits_for_it_again(
 ) -> None:
     manifest = new_manifest(store.manifest)
     missed = store.locks.acquire(f"__publish__@{MAIN}", wait=0)
+    assert missed is not None
     quick = open_locks(store.root, store.objects, StillRuntime())
     with armed(Failpoint.PUBLISH_LOAD, f"{1 + PUBLISH_RETRIES_MAX}*error"):
         write(replace(manifest, publish_locks=quick), PERSON)

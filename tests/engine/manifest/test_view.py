@@ -1,6 +1,7 @@
 """A view is captured once; the contract behind it is looked at every time and read only when it changed."""
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -146,7 +147,7 @@ def broken_ir(text: str) -> str:
     return json.dumps(document, indent=2) + "\n"
 
 
-DRIFTS = {
+DRIFTS: dict[str, tuple[str, Callable[[str], str]]] = {
     "another source": (SCHEMA_PG, lambda text: text + "\nnode Extra { a: I32 }\n"),
     "a source that does not parse": (SCHEMA_PG, lambda text: "nonsense"),
     "another contract": (SCHEMA_IR, broken_ir),

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 import omnigraph
+from omnigraph.api.comparisons import Change
 from omnigraph.api.graph import Graph
 from omnigraph.errors import (
     ChangeDiffRefused,
@@ -40,7 +41,8 @@ def test_pages_of_a_commit_put_together_are_the_whole(busy: Graph, limit: int) -
     newest = busy.commits()[0]
     whole = busy.commit_changes(newest)
     assert (len(whole.changes), whole.next_page_token) == (2 * MANY, None)
-    seen, token, pages = [], None, 0
+    seen: list[Change] = []
+    token, pages = None, 0
     while pages == 0 or token is not None:
         page = busy.commit_changes(newest, limit=limit, page_token=token)
         assert 0 < len(page.changes) <= limit

@@ -1,6 +1,7 @@
 """A small harbour to read from."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -24,7 +25,7 @@ edge Feeds: Port -> Port { weight: I32? }
 edge CallsAt: Vessel -> Port { berth: String? }
 """
 
-PORTS = [
+PORTS: list[dict[str, Any]] = [
     {"id": "BEANR", "code": "BEANR", "name": "Antwerp", "lat": 51.2, "depth": 16},
     {"id": "DEHAM", "code": "DEHAM", "name": "Hamburg", "lat": None, "depth": 15},
     {"id": "FRLEH", "code": "FRLEH", "name": "Le Havre", "lat": 49.5, "depth": None},

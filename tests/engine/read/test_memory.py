@@ -166,13 +166,7 @@ def test_what_is_held_is_counted_as_large_as_it_is(linked: Graph) -> None:
 def parts(value: Any) -> Iterator[Any]:
     """The arrays inside a held value, wherever they are."""
     if isinstance(value, np.ndarray):
-        yield (
-            value
-            if value.base is None
-            else value.base
-            if isinstance(value.base, np.ndarray)
-            else value
-        )
+        yield value.base if isinstance(value.base, np.ndarray) else value
     elif isinstance(value, pa.Array):
         yield value
     elif isinstance(value, tuple | list):

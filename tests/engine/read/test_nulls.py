@@ -1,6 +1,7 @@
 """NULL means one thing everywhere: in groups, in nested blocks, in joins, and beside an empty list."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -33,7 +34,7 @@ def world() -> Iterator[World]:
     world.close()
 
 
-def asked(world: World, match: str, result: str, **params: object) -> list[tuple[object, ...]]:
+def asked(world: World, match: str, result: str, **params: object) -> list[tuple[Any, ...]]:
     declared = ", ".join(f"${name}: [String]?" for name in params)
     text = f"use extensions query q({declared}) {{ match {{ {match} }} return {{ {result} }} }}"
     return sorted(world.rows(text, params), key=str)

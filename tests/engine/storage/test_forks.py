@@ -1,5 +1,7 @@
 """Lance branches of tables: refs, leftovers, and lives of one name."""
 
+from typing import Any
+
 import pytest
 from lance.dataset import Branches
 
@@ -143,7 +145,7 @@ def test_another_handle_forgets_a_former_life_when_told(place: Place, tables: Ta
 def test_of_many_forkers_one_wins(place: Place, tables: Tables) -> None:
     at = filled(tables, "ab")
 
-    def fork(barrier: object, name: str) -> bool:
+    def fork(barrier: Any, name: str) -> bool:
         mine = open_place(place).tables
         mine.open(at)
         barrier.wait()
@@ -167,14 +169,14 @@ def test_branches_that_are_dropped_meanwhile_disturb_no_listing(
     at = filled(tables, "ab")
     tables.fork(at, "stays")
 
-    def come_and_go(barrier: object, name: str) -> None:
+    def come_and_go(barrier: Any, name: str) -> None:
         mine = open_place(place).tables
         barrier.wait()
         for number in range(6):
             mine.fork(at, f"{name}{number}")
             mine.drop_fork(PEOPLE, f"{name}{number}")
 
-    def listed(barrier: object, _: str) -> None:
+    def listed(barrier: Any, _name: str) -> None:
         barrier.wait()
         for _ in range(20):
             assert "stays" in tables.forks(PEOPLE)

@@ -1,6 +1,7 @@
 """Reading one table version: scans, takes, lookups, searches and blobs."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -213,7 +214,7 @@ def grown(tables: Tables, at: TableAt) -> TableAt:
     return land(tables, tables.stage_append(at, more)).at
 
 
-def near(table: Table, limit: int, **options: object) -> list[tuple[str, float]]:
+def near(table: Table, limit: int, **options: Any) -> list[tuple[str, float]]:
     vector = pa.array([0, 0, 1, 0], pa.float32())
     found = table.nearest("taste", vector, limit, columns=("id",), **options)
     return [(r["id"], round(r["_distance"], 2)) for r in found.to_pylist()]
@@ -247,7 +248,7 @@ def test_a_filter_applies_before_the_nearest_are_taken(tables: Tables) -> None:
         assert found.column_names == ["id", "_distance", "_rowid"]
 
 
-def matched(table: Table, text: str, **options: int) -> set[str]:
+def matched(table: Table, text: str, **options: Any) -> set[str]:
     return set(table.match("bio", text, columns=("id",), **options)["id"].to_pylist())
 
 
@@ -294,7 +295,7 @@ def test_parts_of_a_text_index_all_know_positions_or_none_does(
 ) -> None:
     with monkeypatch.context() as before:
         settings = {**index._SETTINGS[IndexKind.TEXT], "with_position": positions}
-        before.setitem(index._SETTINGS, IndexKind.TEXT, settings)  # type: ignore[misc]
+        before.setitem(index._SETTINGS, IndexKind.TEXT, settings)
         at = land(tables, tables.stage_indices(described(tables), [BIO_INDEX])).at
     table = tables.open(land(tables, tables.stage_indices(grown(tables, at), [BIO_INDEX])).at)
     assert [(one.positions, len(one.segments)) for one in table.indices()] == [(positions, 2)]

@@ -410,7 +410,7 @@ def test_a_fold_gives_way_to_a_swap(
 
     from omnigraph.storage.lance import rows as lance_rows
 
-    compact = lance_rows.compact
+    compact = vars(lance_rows)["compact"]
     monkeypatch.setattr(lance_rows, "compact", interrupted)
     assert not rows.fold(None)
     assert head_of(rows.load(None).rows) == "rival"

@@ -1,6 +1,7 @@
 """What a property can store."""
 
 from datetime import UTC, date, datetime
+from typing import Any
 
 import pytest
 
@@ -8,7 +9,7 @@ from omnigraph.catalog.fit import Misfit, fit
 from omnigraph.catalog.types import PropertyType, Scalar
 
 
-def scalar(name: str, **facts: bool) -> PropertyType:
+def scalar(name: str, **facts: Any) -> PropertyType:
     return PropertyType(scalar=Scalar(name), **facts)
 
 

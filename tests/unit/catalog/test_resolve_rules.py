@@ -171,7 +171,7 @@ PLACES = {
     "edge head": "edge P: A -> A {mark} {{ p: {type} {rest} }}",
 }
 
-MATRIX = [
+MATRIX: list[tuple[str, str, list[str], str | dict[str, str]]] = [
     ("@key", "String", ["node property", "interface property"], "S040"),
     ("@key(p)", "String", ["node body"], {"edge body": "S054", "interface property": "S001"}),
     ("@unique", "String", ["node property", "interface property", "edge property"], "S040"),

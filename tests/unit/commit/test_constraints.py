@@ -113,7 +113,7 @@ def rules(changes: Deltas, before: CommittedTables) -> list[tuple[str, str | Non
     ],
 )
 def test_a_value_outside_its_rule_is_named(values: Row, rule: str, words: list[str]) -> None:
-    found = violations(writing(change(OVEN, [oven("o1") | dict(values)])), committed(), CATALOG)
+    found = violations(writing(change(OVEN, [{**oven("o1"), **values}])), committed(), CATALOG)
     assert [problem.rule for problem in found.problems] == [rule]
     assert all(word in found.problems[0].message for word in words), found.problems[0].message
     assert isinstance(found.error(), DataError if rule == "W01" else ConstraintError)

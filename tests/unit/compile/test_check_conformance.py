@@ -1,11 +1,9 @@
 """What the conformance files say of query texts holds before any graph is opened."""
 
 import re
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,9 +15,7 @@ from omnigraph.compile.checked import CheckedMutation, CheckedRead
 from omnigraph.compile.query import check_mutation, check_read
 from omnigraph.errors import OmniError
 from omnigraph.language.source import Source
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "conformance"))
-import run
+from tests.conformance import run
 
 COMPILED = re.compile(r"T\d+|P\d\d|Q\d+|QueryError|ParamError")
 """Refusals that need no data; W codes may come from here or from the write itself."""

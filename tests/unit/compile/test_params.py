@@ -15,7 +15,7 @@ from omnigraph.errors import ParamError
 VECTOR = PropertyType(scalar=Scalar.F32, dimension=3)
 
 
-def scalar(name: str, **facts: bool) -> PropertyType:
+def scalar(name: str, **facts: Any) -> PropertyType:
     return PropertyType(scalar=Scalar(name), **facts)
 
 

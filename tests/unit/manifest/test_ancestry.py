@@ -113,7 +113,7 @@ def histories(draw: st.DrawFn) -> Commits:
     for number in range(count):
         known = [c.id for c in commits]
         parent = draw(st.sampled_from(known)) if known else None
-        merged = draw(st.sampled_from(known)) if known and draw(st.booleans()) else None
+        merged = draw(st.sampled_from(known)) if len(known) > 0 and draw(st.booleans()) else None
         commits.append(commit(f"c{number:02d}", number + 1, parent, merged))
     shuffled = draw(st.permutations(commits))
     return {c.id: c for c in shuffled}

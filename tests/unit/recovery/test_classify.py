@@ -1,6 +1,7 @@
 """RC-8: every cell of the table that reads a table's movement, and every verdict on an operation."""
 
 import itertools
+from typing import Any
 
 import pytest
 
@@ -119,7 +120,7 @@ def test_each_cell_of_the_table(
 
 
 def test_movement_counts_only_when_no_foreign_commit_is_in_it() -> None:
-    moved = {
+    moved: dict[Mode, dict[str, Any]] = {
         Mode.STRICT: {"head": 11},
         Mode.LOOSE: {"head": 13},
         Mode.CONFIRMED: {"head": 13, "confirmed": 13},

@@ -2,7 +2,7 @@
 
 import math
 import operator
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
 import pytest
@@ -33,7 +33,7 @@ def integers(scalar: Scalar) -> st.SearchStrategy[int]:
 def values(scalar: Scalar) -> st.SearchStrategy[Any]:
     if scalar in INTEGER_BOUNDS:
         return integers(scalar)
-    width = 32 if scalar is Scalar.F32 else 64
+    width: Literal[32, 64] = 32 if scalar is Scalar.F32 else 64
     near = st.sampled_from([float(edge) for edge in EDGES])
     return st.one_of(st.floats(width=width), near)
 

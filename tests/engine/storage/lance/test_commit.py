@@ -11,7 +11,6 @@ from lance import LanceDataset
 from omnigraph.errors import HeadMoved, Interleaved, OmniError, StorageError
 from omnigraph.ids import OperationId, Version
 from omnigraph.storage.counters import Cost, counting
-from omnigraph.storage.lance import commit
 from omnigraph.storage.store import Store
 from omnigraph.storage.tables import Staged, TableAt, Tables
 from tests.support.places import Place, race_processes
@@ -94,6 +93,7 @@ def test_an_unfenced_commit_on_a_moved_head_is_never_taken_for_ours(
     if isinstance(caught.value, HeadMoved):
         assert head_at(tables) == moved.at
     else:
+        assert isinstance(caught.value, Interleaved)
         assert (caught.value.expected, caught.value.actual) == (moved.at.version, base.version + 2)
         assert tables.head(PEOPLE, None) == base.version + 2
 
@@ -122,7 +122,7 @@ def test_a_landed_commit_whose_answer_was_lost_is_recognised(
         raise OSError("connection reset by peer")
 
     staged = tables.stage_append(base, people("x"))
-    monkeypatch.setattr(commit.LanceDataset, "commit", lossy)
+    monkeypatch.setattr(LanceDataset, "commit", lossy)
     landed = land(tables, staged)
     assert (landed.at, landed.row_count) == (next_of(base), 4)
 
@@ -135,7 +135,7 @@ def test_a_failed_commit_that_did_not_land_stays_failed(
         raise OSError("connection reset by peer")
 
     staged = tables.stage_append(base, people("x"))
-    monkeypatch.setattr(commit.LanceDataset, "commit", broken)
+    monkeypatch.setattr(LanceDataset, "commit", broken)
     with pytest.raises(StorageError):
         land(tables, staged)
     assert head_at(tables) == base

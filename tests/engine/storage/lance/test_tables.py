@@ -137,7 +137,7 @@ STAGES: dict[str, Stage] = {
 @pytest.mark.parametrize("name", STAGES)
 def test_staging_moves_no_head_and_committing_moves_it_by_one(tables: Tables, name: str) -> None:
     at = filled(tables, "ab")
-    taste = {"taste": [[1, 0, 0, 0]], "bio": ["a life"]}
+    taste: dict[str, Any] = {"taste": [[1, 0, 0, 0]], "bio": ["a life"]}
     at = land(tables, tables.stage_append(at, people("c", **taste))).at
     before = ages(tables, at)
     staged = STAGES[name](tables, at)
@@ -453,7 +453,10 @@ def test_the_number_of_a_column_outlives_its_name(tables: Tables) -> None:
 def test_foreign_auto_cleanup_is_stripped_before_it_deletes(tables: LanceTables) -> None:
     at = filled(tables, "ab")
     assert tables.stage_settings(at) is None
-    keys = {"lance.auto_cleanup.interval": "1", "lance.auto_cleanup.older_than": "0s"}
+    keys: dict[str, str | None] = {
+        "lance.auto_cleanup.interval": "1",
+        "lance.auto_cleanup.older_than": "0s",
+    }
     foreign = copy(tables._datasets.at(at))
     foreign.update_config(keys)
     at = next_of(at)
@@ -473,7 +476,7 @@ def test_foreign_auto_cleanup_is_stripped_before_it_deletes(tables: LanceTables)
 
 def test_many_changes_in_one_step_never_share_a_column(tables: Tables) -> None:
     at = filled(tables, "a")
-    changes = [
+    changes: list[AddColumn | DropColumn | RenameColumn] = [
         AddColumn(pa.field("p", pa.list_(pa.int64()))),
         DropColumn("bio"),
         AddColumn(pa.field("q", pa.string())),

@@ -145,6 +145,7 @@ def test_a_lock_tells_who_holds_it_and_what_for(where: LockPlace) -> None:
     one.release(lock)
     assert other.holder(KEY) is None
     lock = other.acquire(KEY, wait=0, activity=Activity("short"))
+    assert lock is not None
     found = one.holder(KEY)
     assert found is not None
     assert found.activity == Activity("short")
@@ -564,5 +565,7 @@ def test_a_lease_nobody_had_since_is_taken_again_without_a_look(
     assert first.acquire(KEY, wait=0) is None
     other.release(between)
     again = taken(first)
+    assert again.token is not None
+    assert between.token is not None
     assert int(again.token) > int(between.token)
     first.release(again)

@@ -265,7 +265,11 @@ def test_renaming_everything_is_nothing_but_renames(catalog: Catalog) -> None:
     found = plan(catalog, renamed(catalog))
     kinds = {StepKind.RENAME_TYPE, StepKind.RENAME_PROPERTY}
     assert [str(step) for step in found.steps if step.kind not in kinds] == []
-    declared = [*catalog.interfaces.values(), *catalog.nodes.values(), *catalog.edges.values()]
+    declared: list[Any] = [
+        *catalog.interfaces.values(),
+        *catalog.nodes.values(),
+        *catalog.edges.values(),
+    ]
     properties = sum(len(each.properties) for each in declared)
     assert found.step_count == len(catalog.nodes) + len(catalog.edges) + properties
 

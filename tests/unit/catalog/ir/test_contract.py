@@ -1,5 +1,7 @@
 """Contracts: identities dealt once and kept, tables placed once, names with several lives."""
 
+from typing import Any
+
 import pytest
 
 from omnigraph.catalog.diff.steps import TypeKind
@@ -36,7 +38,11 @@ def created(text: str) -> Contract:
 def ids(catalog: Catalog) -> dict[str, int | None]:
     """Every identity of a catalog by a readable name."""
     found: dict[str, int | None] = {}
-    types = [*catalog.interfaces.values(), *catalog.nodes.values(), *catalog.edges.values()]
+    types: list[Any] = [
+        *catalog.interfaces.values(),
+        *catalog.nodes.values(),
+        *catalog.edges.values(),
+    ]
     for one in types:
         kind = type(one).__name__.removesuffix("Type").lower()
         found[f"{kind} {one.name}"] = one.type_id

@@ -1,13 +1,13 @@
 """Records on their way to another process: what properties take arrives as it is, of the rest what an error says of it."""
 
 import pickle
-from collections import OrderedDict, namedtuple
+from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Decimal
 from enum import IntEnum, StrEnum
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -39,6 +39,11 @@ class Odd(Mapping[str, Any]):
         return 1
 
 
+class Pair(NamedTuple):
+    a: int
+    b: int
+
+
 class Thing:
     def __str__(self) -> str:
         return "a thing"
@@ -68,7 +73,7 @@ def test_plain_values_arrive_as_they_are(value: Any) -> None:
         (Word.ONE, "one"),
         (np.str_("x"), "x"),
         (np.bytes_(b"x"), b"x"),
-        (namedtuple("Pair", "a b")(1, 2), [1, 2]),
+        (Pair(1, 2), [1, 2]),
         (datetime(2024, 7, 1, tzinfo=ZoneInfo("Europe/Rome")), datetime(2024, 6, 30, 22, tzinfo=UTC)),
     ],
     ids=lambda one: type(one).__name__,

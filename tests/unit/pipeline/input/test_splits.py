@@ -47,7 +47,7 @@ def test_every_line_is_in_exactly_one_range(
     path = tmp_path_factory.mktemp("cut") / "some.jsonl"
     whole = "\n".join(lines).encode() + (b"\n" if last else b"")
     path.write_bytes(whole)
-    found = []
+    found: list[bytes] = []
     for portion in cut_lines(path, bytes_max):
         assert isinstance(portion.content, ByteRange)
         for block in read_blocks(path, portion.content.start, portion.content.end):

@@ -125,7 +125,7 @@ class _Form:
     @classmethod
     def of(cls, dataset: LanceDataset, segment: Index) -> "_Form | None":
         """Read it; None when it is not the one that is written here."""
-        session = dataset.new_file_session()  # type: ignore[no-untyped-call]
+        session = dataset.new_file_session()
         names = sorted(file.path for file in segment.files or ())
         if names != [PAGES, LOOKUP]:
             return None

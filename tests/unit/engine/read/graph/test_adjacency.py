@@ -8,14 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from omnigraph.compile.checked import Direction
-from omnigraph.engine.read.columns.row_ids import ABSENT, Numbers
+from omnigraph.engine.read.columns.row_ids import ABSENT, Numbers, stable_order
 from omnigraph.engine.read.graph.adjacency import (
     Each,
     Ends,
     Slots,
     add_edges,
     compress,
-    stable_order,
 )
 
 NODES = 12

@@ -44,7 +44,7 @@ def test_row_ids_are_those_of_the_sequence(data: st.DataObject, row_ids: list[in
 def test_a_row_id_past_the_first_range_is_counted_from_the_start_of_its_own() -> None:
     spelled = RowIdSequence(range(5, 8)).to_inline_metadata()
     text = json.loads(spelled.json())["Inline"]
-    twice = type(spelled).from_json(
+    twice = type(spelled).from_json(  # type: ignore[call-arg, misc]
         json.dumps({"Inline": [*text, *json.loads(_inline(range(90, 93)))]})
     )
     assert row_ids_at(twice, np.arange(6, dtype=np.uint64)).tolist() == [5, 6, 7, 90, 91, 92]
