@@ -146,11 +146,11 @@ def _repr(self: Any) -> str:
     return f"{type(self).__qualname__}({shown})"
 
 
-def _refuse_to_set(self: Any, name: str, value: Any) -> None:
+def _refuse_to_set(_self: Any, name: str, _value: Any) -> None:
     raise FrozenInstanceError(f"cannot assign to field {name!r}")
 
 
-def _refuse_to_delete(self: Any, name: str) -> None:
+def _refuse_to_delete(_self: Any, name: str) -> None:
     raise FrozenInstanceError(f"cannot delete field {name!r}")
 
 

@@ -477,7 +477,7 @@ class Graph:
         *,
         from_branch: str = MAIN,
         at: Reference | None = None,
-        actor: str | None = None,
+        actor: str | None = None,  # noqa: ARG002 - policies will judge it
     ) -> Branch:
         """Make a branch that shows what its source shows; nothing is copied."""
         from omnigraph.engine import branching
@@ -499,7 +499,7 @@ class Graph:
             name=branch.name, head=None if head is None else head.id, parent=branch.parent
         )
 
-    def branch_delete(self, name: str, *, actor: str | None = None) -> None:
+    def branch_delete(self, name: str, *, actor: str | None = None) -> None:  # noqa: ARG002 - policies will judge it
         """Delete a branch nothing depends on."""
         from omnigraph.manifest.branches import delete_branch
 
@@ -762,7 +762,7 @@ class Graph:
         keep: int | None = None,
         older_than: timedelta | None = None,
         confirm: bool = False,
-        actor: str | None = None,
+        actor: str | None = None,  # noqa: ARG002 - policies will judge it
     ) -> "CleanupReport":
         """Remove table versions that are neither among the newest `keep` nor were visible within `older_than`.
 

@@ -52,7 +52,7 @@ def workers_after(engine: Engine, spark: Any, done_by: str) -> Workers | None:
     return workers if remote else None
 
 
-def _choose_spark(spark: Any, size: Size) -> RunnerChoice:
+def _choose_spark(spark: Any, _size: Size) -> RunnerChoice:
     """Spark, whatever the size."""
     return _on_spark(spark, "Spark was asked for")
 

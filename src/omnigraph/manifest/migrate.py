@@ -1,7 +1,7 @@
 """Steps that bring a manifest from an older internal shape to the current one, branch by branch."""
 
 from collections.abc import Callable, Mapping
-from typing import Final, Protocol
+from typing import Final
 
 from omnigraph.errors import InternalError, RowContention
 from omnigraph.failpoints import Failpoint, Injected, fail
@@ -31,12 +31,8 @@ History = Callable[[], tuple[GraphCommit, ...]]
 """Where the commits of a branch come from when its manifest has none."""
 
 
-class Step(Protocol):
-    """The work of one step on one branch; doing it twice is harmless. The stamp follows."""
-
-    def __call__(self, manifest: Manifest, branch: BranchName, history: History) -> None:
-        """Do the work."""
-        ...
+Step = Callable[[Manifest, BranchName, History], None]
+"""The work of one step on one branch; doing it twice is harmless. The stamp follows."""
 
 
 def load_migrated(manifest: Manifest, branch: BranchName) -> BranchState:
@@ -100,7 +96,7 @@ def contend(name: Failpoint, branch: str | None) -> None:
 # ---- 1 → 2: swaps contend on the row key
 
 
-def annotate_key(manifest: Manifest, branch: BranchName, history: History) -> None:
+def annotate_key(manifest: Manifest, branch: BranchName, _history: History) -> None:
     """Mark `object_id` as the primary key, once and for good."""
 
     def work(image: Image) -> None:
@@ -121,7 +117,7 @@ def annotate_key(manifest: Manifest, branch: BranchName, history: History) -> No
 # ---- 2 → 3: no scratch branches
 
 
-def drop_runs(manifest: Manifest, branch: BranchName, history: History) -> None:
+def drop_runs(manifest: Manifest, branch: BranchName, _history: History) -> None:
     """Delete the scratch branches of former runs, children first.
 
     Only main's migration does it: by the time another branch is migrated, a branch of such a name is

@@ -167,7 +167,7 @@ def _write_lines(path: str, batches: pa.RecordBatchReader, type_: TableType) -> 
     return rows
 
 
-def _write_parquet(path: str, batches: pa.RecordBatchReader, type_: TableType) -> int:
+def _write_parquet(path: str, batches: pa.RecordBatchReader, _type: TableType) -> int:
     rows = 0
     shown = public_reader(batches)
     with pyarrow.parquet.ParquetWriter(path, shown.schema) as file:

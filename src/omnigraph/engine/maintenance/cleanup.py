@@ -85,7 +85,7 @@ def cleanup(
     floors = Floors(engine)
     tables = tuple(
         _clean_table(engine, life, live, floors, chosen, dry_run=not confirm)
-        for life in _places(engine, live)
+        for life in _places(engine)
     )
     scratch = sweep_scratch(engine, chosen.scratch_age_us, dry_run=not confirm)
     return Cleaned(tables=tables, scratch=scratch)
@@ -114,7 +114,7 @@ def _is_gone(engine: Engine, live: Live, line: str | None) -> bool:
     return engine.manifest.is_gone(branch, live[branch].branch_incarnation)
 
 
-def _places(engine: Engine, live: Live) -> list[TableIncarnation]:
+def _places(engine: Engine) -> list[TableIncarnation]:
     """Every place that tables of main have or had, once: a renamed table has two names and one place."""
     by_key = engine.manifest.current(MAIN).table_history.by_key
     table_history = [life for found in by_key.values() for life in found]

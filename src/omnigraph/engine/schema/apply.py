@@ -262,4 +262,4 @@ class _Change:
 
 
 def _take_over(at: TableAt) -> Creation:
-    return lambda tables: at
+    return lambda _tables: at

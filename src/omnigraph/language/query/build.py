@@ -157,7 +157,7 @@ class TreeBuilder(Transformer[Token, Any]):
         span = _across(start, mark or end)
         return ParamType(dimension=whole(size), nullable=mark is not None, span=span)
 
-    def annotation(self, name: Token, text: Token, end: Token) -> tuple[Token, Token]:
+    def annotation(self, name: Token, text: Token, _end: Token) -> tuple[Token, Token]:
         return name, text
 
     # ---- reading

@@ -102,7 +102,7 @@ def _variable(source: Source, place: Place, token: Token) -> Findings:
     )
 
 
-def _string(source: Source, place: Place, token: Token) -> Findings:
+def _string(source: Source, _place: Place, token: Token) -> Findings:
     unknown = (found for found in _ESCAPE.finditer(token, 1) if found[1] not in ESCAPES)
     for found in islice(unknown, PROBLEMS_SHOWN_MAX):
         start = span_of(token).start + found.start()
@@ -117,14 +117,14 @@ def _string(source: Source, place: Place, token: Token) -> Findings:
         )
 
 
-def _integer(source: Source, place: Place, token: Token) -> Findings:
+def _integer(_source: Source, _place: Place, token: Token) -> Findings:
     digits = token.lstrip("-0")
     bound = INTEGER_MAX + token.startswith("-")
     if len(digits) > _INTEGER_DIGITS_MAX or int(digits or "0") > bound:
         yield _out_of_range(token, "integers go from -9223372036854775808 to 9223372036854775807")
 
 
-def _decimal(source: Source, place: Place, token: Token) -> Findings:
+def _decimal(_source: Source, _place: Place, token: Token) -> Findings:
     if math.isinf(float(token)):
         yield _out_of_range(token, "floats go up to about 1.8e308")
 
@@ -143,7 +143,7 @@ def _out_of_range(token: Token, range_: str) -> Diagnostic:
     )
 
 
-def _annotation(source: Source, place: Place, token: Token) -> Findings:
+def _annotation(_source: Source, place: Place, token: Token) -> Findings:
     if token not in ANNOTATIONS:
         message, label = f"unknown annotation {render_token(token)} of a query", None
     elif place.first_time(token):

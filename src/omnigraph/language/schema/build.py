@@ -123,7 +123,7 @@ class TreeBuilder(Transformer[Token, SchemaTree]):
         """A whole file."""
         return SchemaTree(tuple(cast(list[Declaration], parts)))
 
-    def rest(self, parts: list[Part]) -> SchemaTree:
+    def rest(self, _parts: list[Part]) -> SchemaTree:
         """The rest of a file that has errors before; only its own errors are of interest."""
         return SchemaTree()
 

@@ -87,8 +87,7 @@ class LanceTables:
                 enable_stable_row_ids=True,
                 max_retries=0,
             )
-        at = TableAt(path=path, branch=None, version=Version(created.version))
-        return at
+        return TableAt(path=path, branch=None, version=Version(created.version))
 
     def exists(self, path: str) -> bool:
         """Tell whether a table is there."""

@@ -22,7 +22,7 @@ class _WithoutPandas:
     """
 
     def find_spec(
-        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+        self, name: str, _path: Sequence[str] | None = None, _target: ModuleType | None = None
     ) -> None:
         """Refuse pandas; everything else is found by those who come after."""
         if name == "pandas":
