@@ -49,7 +49,7 @@ _HOMES = {
     "lint": "omnigraph.api.texts",
     "parse_schema": "omnigraph.api.texts",
     "Catalog": "omnigraph.catalog.model",
-    "Diagnostic": "omnigraph.language.source",
+    "Diagnostic": "omnigraph.language.diagnostics",
     "SchemaPlan": "omnigraph.catalog.diff.steps",
     "init": "omnigraph.api.graph",
     "open": "omnigraph.api.graph",

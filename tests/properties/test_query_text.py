@@ -9,12 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from omnigraph.errors import QueryError
+from omnigraph.language.diagnostics import diagnostics_of
 from omnigraph.language.query.codes import QueryCode
 from omnigraph.language.query.format import format_queries, format_source
 from omnigraph.language.query.parse import parse_findings, parse_queries
 from omnigraph.language.query.tokens import COMMENT, scan
 from omnigraph.language.query.tree import QueryFile
-from omnigraph.language.source import Source, diagnostics_of
+from omnigraph.language.source import Source
 from omnigraph.limits import PROBLEMS_SHOWN_MAX
 from tests.support.queries import any_files, conformance_texts, files, without_places
 

@@ -12,6 +12,7 @@ from omnigraph.catalog.ir.contract import Contract, bind, create_contract
 from omnigraph.catalog.ir.encode import shape_hash
 from omnigraph.catalog.resolve.schema import compile_schema, resolve
 from omnigraph.errors import SchemaError
+from omnigraph.language.diagnostics import diagnostics_of
 from omnigraph.language.schema.format import format_schema
 from omnigraph.language.schema.parse import parse_schema_text
 from omnigraph.language.schema.tree import (
@@ -23,7 +24,7 @@ from omnigraph.language.schema.tree import (
     Property,
     SchemaTree,
 )
-from omnigraph.language.source import Source, diagnostics_of
+from omnigraph.language.source import Source
 from omnigraph.limits import PROBLEMS_SHOWN_MAX
 from tests.support.schemas import fixture, trees, valid_trees, without_places
 

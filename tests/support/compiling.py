@@ -6,8 +6,9 @@ from omnigraph.catalog.model import Catalog
 from omnigraph.catalog.resolve.schema import compile_schema
 from omnigraph.compile.check import check, findings
 from omnigraph.compile.checked import Checked, CheckedMutation, CheckedRead
+from omnigraph.language.diagnostics import Diagnostic
 from omnigraph.language.query.parse import parse_queries
-from omnigraph.language.source import Diagnostic, Source
+from omnigraph.language.source import Source
 
 HARBOUR = """
 interface Named { name: String }

@@ -6,16 +6,9 @@ from omnigraph.catalog.model import Catalog
 from omnigraph.catalog.resolve.schema import compile_schema
 from omnigraph.compile import lint as linting
 from omnigraph.errors import SchemaError, UserInputError
+from omnigraph.language.diagnostics import Diagnostic, Severity, Stage, diagnostics_of
 from omnigraph.language.schema.parse import decode_schema
-from omnigraph.language.source import (
-    Diagnostic,
-    Position,
-    Severity,
-    Source,
-    Span,
-    Stage,
-    diagnostics_of,
-)
+from omnigraph.language.source import Position, Source, Span
 
 
 def source_of(given: str | Path, name: str = "<text>") -> Source:

@@ -10,18 +10,10 @@ from omnigraph.compile.check import find_repeated_names, findings
 from omnigraph.compile.checked import Checked, CheckedMutation, CheckedUpdate
 from omnigraph.compile.descriptor import Operation, describe_operation
 from omnigraph.errors import QueryError
+from omnigraph.language.diagnostics import Diagnostic, Severity, Stage, diagnostics_of, locate
 from omnigraph.language.query import tree
 from omnigraph.language.query.parse import parse_queries
-from omnigraph.language.source import (
-    NOWHERE,
-    Diagnostic,
-    Severity,
-    Source,
-    Span,
-    Stage,
-    diagnostics_of,
-    pause_collection,
-)
+from omnigraph.language.source import NOWHERE, Source, Span, pause_collection
 from omnigraph.values import dataclass
 
 _SEVERITIES = {severity: rank for rank, severity in enumerate(Severity)}
@@ -120,10 +112,10 @@ def _report(catalog: Catalog, source: Source, origin: Mapping[str, str]) -> Lint
         unread = (_unreadable(error, source),)
         return LintReport(query_path=source.name, schema_source=origin, findings=unread)
     outcomes = [_outcome(query, catalog, source, file.extended) for query in file.queries]
-    found = [source.place(diagnostic) for diagnostic in find_repeated_names(file)]
+    found = [locate(source, diagnostic) for diagnostic in find_repeated_names(file)]
     for outcome in outcomes:
         found += outcome.found
-    found += [source.place(warning) for warning in _find_never_set(outcomes, catalog)]
+    found += [locate(source, warning) for warning in _find_never_set(outcomes, catalog)]
     return LintReport(
         query_path=source.name,
         schema_source=origin,
@@ -145,7 +137,8 @@ def _unreadable(error: QueryError, source: Source) -> Diagnostic:
     """One finding for a file that does not parse, at the place of its first error."""
     first = next(iter(diagnostics_of(error)), {})
     span = first.get("span")
-    return source.place(
+    return locate(
+        source,
         Diagnostic(
             message=str(first.get("message", error.message)),
             code="Q000",
@@ -153,7 +146,7 @@ def _unreadable(error: QueryError, source: Source) -> Diagnostic:
             span=Span(span["start"], span["end"]) if span else NOWHERE,
             fix=first.get("fix"),
             expected=first.get("expected"),
-        )
+        ),
     )
 
 
@@ -170,7 +163,7 @@ class _Outcome:
 def _outcome(query: tree.Query, catalog: Catalog, source: Source, extended: bool) -> _Outcome:
     checked, found = findings(query, catalog, source, extended=extended)
     if query.is_mutation and not query.params:
-        found = (*found, source.place(_report_hard_coded(query)))
+        found = (*found, locate(source, _report_hard_coded(query)))
     return _Outcome(query=query, checked=checked, found=found)
 
 

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
 
 from omnigraph.catalog.model import Annotation, Embed
-from omnigraph.catalog.resolve.findings import Findings
 from omnigraph.errors import shorten
+from omnigraph.language.diagnostics import Findings
 from omnigraph.language.schema import tree
 from omnigraph.language.source import NOWHERE, Span
 from omnigraph.values import dataclass
@@ -104,7 +104,7 @@ class Subject:
             code,
             span,
             message,
-            owner=self.owner,
+            type_name=self.owner,
             property_name=self.property_name,
             fix=fix,
             earlier=earlier,

@@ -11,9 +11,9 @@ from omnigraph.catalog.diff.steps import TypeKind
 from omnigraph.catalog.model import Check, Columns, Level, Range
 from omnigraph.catalog.names import EDGE_ENDS
 from omnigraph.catalog.resolve.draft import Draft, Drafts, Owner, type_shown
-from omnigraph.catalog.resolve.findings import Findings
 from omnigraph.catalog.types import NUMBERS, PropertyType, Scalar
 from omnigraph.errors import shorten
+from omnigraph.language.diagnostics import Findings
 from omnigraph.language.schema import tree
 from omnigraph.language.source import Span
 from omnigraph.later import Later
@@ -329,7 +329,7 @@ class _Reader:
             code,
             span,
             message,
-            owner=self.owner.name.text,
+            type_name=self.owner.name.text,
             property_name=property_name,
             fix=fix,
             earlier=earlier,

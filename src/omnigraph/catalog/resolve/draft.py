@@ -8,9 +8,9 @@ from omnigraph.catalog.diff.steps import TypeKind
 from omnigraph.catalog.model import Property
 from omnigraph.catalog.names import list_reserved_names
 from omnigraph.catalog.resolve.annotations import Marks, Place, Subject, read_marks
-from omnigraph.catalog.resolve.findings import Findings
 from omnigraph.catalog.types import PropertyType, Scalar
 from omnigraph.errors import InternalError, shorten
+from omnigraph.language.diagnostics import Findings
 from omnigraph.language.schema import tree
 from omnigraph.values import dataclass
 
@@ -91,7 +91,7 @@ def draft_properties(
                 "S021",
                 written.name.span,
                 f"{owner.shown} declares the property '{shorten(draft.name)}' twice",
-                owner=owner.name.text,
+                type_name=owner.name.text,
                 property_name=draft.name,
                 earlier=first.written.name.span,
                 fix="remove or rename one of them",
@@ -126,7 +126,7 @@ def _refuse_reserved(findings: Findings, owner: Owner, name: tree.Name) -> None:
         name.span,
         f"'{name.text}' is reserved and cannot be a property of {owner.shown}; "
         f"reserved here: {', '.join(reserved)}",
-        owner=owner.name.text,
+        type_name=owner.name.text,
         property_name=name.text,
         fix=f"choose another name, such as {name.text.strip('_')}_value",
         later=True,
@@ -196,7 +196,7 @@ def _report(
         code,
         written.type.span,
         message,
-        owner=owner.name.text,
+        type_name=owner.name.text,
         property_name=written.name.text,
         fix=fix,
     )

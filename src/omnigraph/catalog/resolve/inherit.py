@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 
 from omnigraph.catalog.resolve.draft import Draft, Drafts, Owner, type_shown
-from omnigraph.catalog.resolve.findings import Findings
 from omnigraph.errors import shorten
+from omnigraph.language.diagnostics import Findings
 from omnigraph.language.schema import tree
 
 Interfaces = Mapping[str, Drafts]
@@ -21,7 +21,7 @@ def resolve_interfaces(
                 "S030",
                 name.span,
                 f"{owner.shown} implements '{shorten(name.text)}', and there is no such interface",
-                owner=owner.name.text,
+                type_name=owner.name.text,
                 near=(name.text, interfaces),
             )
     return tuple(sorted({name.text for name in written} & interfaces.keys()))
@@ -56,7 +56,7 @@ def _same_type(
             own.written.type.span,
             f"'{owner.of(own.name)}' is {type_shown(own.type)}, interface '{shorten(interface)}' asks for "
             f"{type_shown(asked.type)}; both must be the same, with nullability and enum values",
-            owner=owner.name.text,
+            type_name=owner.name.text,
             property_name=own.name,
             earlier=asked.written.type.span,
             fix=f"write {type_shown(asked.type)}, or remove the property to inherit it",
@@ -77,7 +77,7 @@ def _merge_contributions(
             owner.name.span,
             f"{owner.shown} inherits '{shorten(first.name)}' from '{shorten(first_name)}' and "
             f"'{shorten(interface)}', whose {differs} differ",
-            owner=owner.name.text,
+            type_name=owner.name.text,
             property_name=first.name,
             fix="make the interfaces agree, or declare the property in the node",
             later=first.type == other.type,

@@ -16,15 +16,25 @@ from omnigraph.catalog.model import (
 from omnigraph.catalog.resolve.annotations import Marks, Place, Subject, read_marks
 from omnigraph.catalog.resolve.constraints import Rules, read_rules
 from omnigraph.catalog.resolve.draft import Drafts, Owner, draft_properties
-from omnigraph.catalog.resolve.findings import Findings
 from omnigraph.catalog.resolve.inherit import Interfaces, effective, resolve_interfaces
 from omnigraph.catalog.resolve.whole import check_whole
 from omnigraph.errors import ResourceLimit
+from omnigraph.language.diagnostics import Findings, schema_error
 from omnigraph.language.schema import tree
 from omnigraph.language.schema.parse import parse_schema_text
-from omnigraph.language.source import Source, pause_collection, schema_error
+from omnigraph.language.source import Source, pause_collection
 from omnigraph.limits import SCHEMA_PROPERTIES_MAX
 from omnigraph.values import dataclass
+
+_ORDER = (
+    "S003 S010 S012 S013 S021 S024",
+    "S030 S031 S032",
+    "S040 S041 S042 S044 S045",
+    "S050 S051 S052 S053 S054 S055 S056 S057 S058 S059 S060 S061 S062",
+    "S020 S022 S023",
+)
+"""The checks in order: one declaration, interfaces, annotations, constraints, the catalog."""
+_STEPS = {code: step for step, codes in enumerate(_ORDER) for code in codes.split()}
 
 _UINT32_MAX = 2**32 - 1
 
@@ -44,7 +54,7 @@ def resolve(schema: tree.SchemaTree, source: Source, *, stored: bool = False) ->
     Errors come together, first those of single declarations, then interfaces, annotations, constraints
     and the catalog as a whole. `stored` skips the rules that a schema accepted earlier need not obey.
     """
-    findings = Findings(source, stored)
+    findings = Findings(source, stored=stored, steps=_STEPS)
     interfaces = _first_of_each(
         _read_interface(findings, found) for found in _of(schema, tree.InterfaceDecl)
     )
@@ -196,7 +206,7 @@ def _cardinality(findings: Findings, owner: Owner, card: tree.Card | None) -> Ca
             "S024",
             card.span,
             f"{shown} of {owner.shown} is no range of counts: {fault}",
-            owner=owner.name.text,
+            type_name=owner.name.text,
             fix="write @card(low..high) with low not above high, or @card(low..)",
         )
     return Cardinality(low=card.low, high=card.high)

@@ -2,8 +2,8 @@
 
 from collections.abc import Collection
 
-from omnigraph.catalog.resolve.findings import Findings
 from omnigraph.errors import shorten
+from omnigraph.language.diagnostics import Findings
 from omnigraph.language.schema import tree
 
 
@@ -43,7 +43,7 @@ def _names_once(findings: Findings, schema: tree.SchemaTree) -> None:
                 "S020",
                 name.span,
                 f"{keyword} '{shorten(name.text)}' is declared twice",
-                owner=name.text,
+                type_name=name.text,
                 earlier=before.name.span,
                 fix="remove or rename one of them",
             )
@@ -59,7 +59,7 @@ def _edge_names_differ(findings: Findings, edges: Collection[tree.EdgeDecl]) -> 
                 edge.name.span,
                 f"edges '{shorten(before.text)}' and '{shorten(edge.name.text)}' differ only by "
                 "case, which queries ignore",
-                owner=edge.name.text,
+                type_name=edge.name.text,
                 earlier=before.span,
                 fix="give one of them another name",
             )
@@ -78,6 +78,6 @@ def _unknown_end(
         "S022",
         end.span,
         f"edge '{shorten(edge.name.text)}' names '{shorten(end.text)}', which {why}",
-        owner=edge.name.text,
+        type_name=edge.name.text,
         near=None if is_other else (end.text, nodes),
     )

@@ -8,12 +8,12 @@ from omnigraph.catalog.values import item_type
 from omnigraph.compile.check.compatible import comparable, storable
 from omnigraph.compile.check.context import Context
 from omnigraph.compile.check.expressions import INSTANT, parameter, render_expression
-from omnigraph.compile.check.findings import alternatives
 from omnigraph.compile.check.literals import constant, suggest_date_literal
 from omnigraph.compile.check.matches import enum_problem
 from omnigraph.compile.check.target import Target, known_type
 from omnigraph.compile.checked import Assign, AssignedValue, Const, Now, ParamRef, Where
 from omnigraph.errors import shorten
+from omnigraph.language.diagnostics import list_alternatives
 from omnigraph.language.query import tree
 from omnigraph.language.source import Span
 from omnigraph.values import dataclass
@@ -171,7 +171,7 @@ def _value(expr: tree.Expr, place: _Place, context: Context) -> AssignedValue | 
         case tree.VariableExpr() if expr.name in context.params:
             return parameter(expr, context)
         case tree.VariableExpr():
-            reason = alternatives(expr.name, context.params, "parameters")
+            reason = list_alternatives(expr.name, context.params, "parameters")
             message = f"'${expr.name}' is not a declared parameter{reason}"
             place.report("T14", expr.span, message, context)
         case tree.NowExpr():

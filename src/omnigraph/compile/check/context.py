@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 
 from omnigraph.catalog.model import Catalog
-from omnigraph.compile.check.findings import Findings
 from omnigraph.compile.check.scope import Namer
 from omnigraph.compile.checked import Parameter, Variable
+from omnigraph.language.diagnostics import Findings
 from omnigraph.values import dataclass
 
 

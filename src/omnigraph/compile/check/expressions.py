@@ -6,7 +6,6 @@ from dataclasses import replace
 from omnigraph.catalog.model import Property
 from omnigraph.catalog.types import PropertyType, Scalar
 from omnigraph.compile.check.context import Context
-from omnigraph.compile.check.findings import alternatives, best
 from omnigraph.compile.check.literals import constant
 from omnigraph.compile.check.scope import ANONYMOUS, Scope
 from omnigraph.compile.checked import (
@@ -19,6 +18,7 @@ from omnigraph.compile.checked import (
     VariableKind,
 )
 from omnigraph.errors import shorten
+from omnigraph.language.diagnostics import list_alternatives, nearest_name
 from omnigraph.language.query import tree
 from omnigraph.language.source import Span
 
@@ -174,7 +174,7 @@ def _unbound(expr: tree.PropertyExpr, scope: Scope, context: Context) -> str:
         return "'$_' is anonymous and has no properties; give the variable a name"
     if name in context.params:
         return f"'${name}' is a parameter, and parameters have no properties"
-    reason = _not_here(name, context) or alternatives(name, scope.visible(), "bound here")
+    reason = _not_here(name, context) or list_alternatives(name, scope.visible(), "bound here")
     return f"variable '${name}' is not bound, so '${name}.{expr.property}' means nothing{reason}"
 
 
@@ -188,7 +188,7 @@ def _not_here(name: str, context: Context) -> str:
 
 
 def _bound_here(name: str, scope: Scope, context: Context) -> str:
-    return alternatives(name, [*scope.visible(), *context.params], "known here")
+    return list_alternatives(name, [*scope.visible(), *context.params], "known here")
 
 
 def _report_unknown_property(expr: tree.PropertyExpr, bound: Variable, context: Context) -> None:
@@ -197,8 +197,8 @@ def _report_unknown_property(expr: tree.PropertyExpr, bound: Variable, context: 
         reason = f"; the id of an entity is no property, a bare '${expr.variable}' gives it"
         fix: str | None = f"${expr.variable}"
     else:
-        reason = alternatives(expr.property, declared, "it has")
-        near = best(expr.property, declared)
+        reason = list_alternatives(expr.property, declared, "it has")
+        near = nearest_name(expr.property, declared)
         fix = f"${expr.variable}.{near}" if near else None
     context.findings.report(
         "T6",

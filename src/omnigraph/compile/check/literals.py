@@ -2,8 +2,8 @@
 
 from omnigraph.catalog.types import NUMBERS, PropertyType, Scalar
 from omnigraph.catalog.values import parse_date, parse_datetime
-from omnigraph.compile.check.findings import Findings
 from omnigraph.compile.checked import Const
+from omnigraph.language.diagnostics import Findings
 from omnigraph.language.query import tree
 
 NULL_TYPE = PropertyType(scalar=Scalar.STRING, nullable=True)

@@ -5,10 +5,10 @@ from omnigraph.catalog.types import NUMBERS, PropertyType
 from omnigraph.compile.check.compatible import comparable, member_of
 from omnigraph.compile.check.context import Context
 from omnigraph.compile.check.expressions import INSTANT, parameter, render_expression
-from omnigraph.compile.check.findings import alternatives, best
 from omnigraph.compile.check.literals import constant, suggest_date_literal
 from omnigraph.compile.checked import Compare, Const, Now, ParamRef, PropertyRef
 from omnigraph.errors import shorten
+from omnigraph.language.diagnostics import list_alternatives, nearest_name
 from omnigraph.language.query import tree
 
 
@@ -30,14 +30,14 @@ def property_match(
 
 def _report_unknown(written: tree.PropertyMatch, node: NodeType, context: Context) -> None:
     name = written.name.text
-    reason = alternatives(name, node.properties, "it has")
+    reason = list_alternatives(name, node.properties, "it has")
     if name == "id":
         reason = "; the id of an entity is no property, match the key properties instead"
     context.findings.report(
         "T2",
         written.name.span,
         f"node type '{node.name}' has no property '{name}'{reason}",
-        fix=best(name, node.properties),
+        fix=nearest_name(name, node.properties),
         type_name=node.name,
         property_name=name,
     )
@@ -52,7 +52,7 @@ def _value(
             return _literal(written, expr, node, expected, context)
         case tree.VariableExpr() if expr.name not in context.params:
             message = f"'${expr.name}' is not a declared parameter, and a property match takes no variable"
-            reason = alternatives(expr.name, context.params, "parameters")
+            reason = list_alternatives(expr.name, context.params, "parameters")
             context.findings.report("T33", expr.span, message + reason)
             return None
         case tree.VariableExpr():

@@ -11,7 +11,6 @@ from omnigraph.compile.check.expressions import (
     render_expression,
     variable,
 )
-from omnigraph.compile.check.findings import alternatives, best
 from omnigraph.compile.check.items import aggregate
 from omnigraph.compile.check.ranking import RankingExpr, ranking
 from omnigraph.compile.check.scope import Scope
@@ -25,6 +24,7 @@ from omnigraph.compile.checked import (
     Rrf,
     SortKey,
 )
+from omnigraph.language.diagnostics import list_alternatives, nearest_name
 from omnigraph.language.query import tree
 from omnigraph.language.source import NOWHERE, Span
 from omnigraph.values import dataclass
@@ -95,9 +95,9 @@ def _by_alias(
     alias: tree.AliasExpr, rows: _Rows, descending: bool, context: Context
 ) -> SortKey | None:
     if alias.name not in rows.aliases:
-        reason = alternatives(alias.name, rows.aliases, "aliases")
+        reason = list_alternatives(alias.name, rows.aliases, "aliases")
         message = f"no item of return is called '{alias.name}' with 'as'{reason}"
-        fix = best(alias.name, rows.aliases)
+        fix = nearest_name(alias.name, rows.aliases)
         context.findings.report("T35", alias.span, message, fix=fix)
         return None
     column = rows.columns.get(alias.name)

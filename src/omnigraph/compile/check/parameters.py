@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 
 from omnigraph.catalog.types import PropertyType, Scalar
-from omnigraph.compile.check.findings import Findings
 from omnigraph.compile.check.scope import ANONYMOUS
 from omnigraph.compile.checked import Parameter
+from omnigraph.language.diagnostics import Findings
 from omnigraph.language.query import tree
 
 DIMENSION_MAX = 2**31 - 1

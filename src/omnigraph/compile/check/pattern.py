@@ -6,11 +6,11 @@ from dataclasses import replace
 from omnigraph.compile.check.block import Block, introduce, poison
 from omnigraph.compile.check.conditions import condition
 from omnigraph.compile.check.context import Context
-from omnigraph.compile.check.findings import alternatives, best
 from omnigraph.compile.check.matches import property_match
 from omnigraph.compile.check.scope import ANONYMOUS, Bound, Scope, introductions
 from omnigraph.compile.check.traversal import refuse_optional, traverse
 from omnigraph.compile.checked import Bind, Condition, Pattern, Variable, VariableKind
+from omnigraph.language.diagnostics import list_alternatives, nearest_name
 from omnigraph.language.query import tree
 from omnigraph.language.source import Span
 
@@ -66,12 +66,12 @@ def _not_a_node(name: tree.Name, context: Context) -> None:
     elif name.text in catalog.interfaces:
         why = "is an interface and has no entities; bind a node type that implements it"
     else:
-        why = f"is not a node type{alternatives(name.text, catalog.nodes, 'node types')}"
+        why = f"is not a node type{list_alternatives(name.text, catalog.nodes, 'node types')}"
     context.findings.report(
         "T1",
         name.span,
         f"'{name.text}' {why}",
-        fix=best(name.text, catalog.nodes),
+        fix=nearest_name(name.text, catalog.nodes),
         type_name=name.text,
     )
 

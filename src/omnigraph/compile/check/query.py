@@ -1,19 +1,20 @@
 """A query as a whole: its parameters and body together, and the error its findings make."""
 
-from collections import Counter
 from collections.abc import Sequence
+from itertools import islice
 
 from omnigraph.catalog.model import Catalog
 from omnigraph.compile.check.context import Context
-from omnigraph.compile.check.findings import Findings
 from omnigraph.compile.check.mutation import check_mutation
 from omnigraph.compile.check.parameters import parameters
 from omnigraph.compile.check.read import check_read
 from omnigraph.compile.check.scope import Namer, introductions
 from omnigraph.compile.checked import Checked
 from omnigraph.errors import OmniError, Problem, data_error
+from omnigraph.language.diagnostics import Diagnostic, Findings, Stage, locate, query_error
 from omnigraph.language.query import tree
-from omnigraph.language.source import Diagnostic, Source, query_error
+from omnigraph.language.source import Source
+from omnigraph.limits import PROBLEMS_SHOWN_MAX
 
 
 def check(
@@ -30,7 +31,7 @@ def findings(
     query: tree.Query, catalog: Catalog, source: Source, *, extended: bool = False
 ) -> tuple[Checked | None, tuple[Diagnostic, ...]]:
     """Check one query and list what is wrong instead of raising; the first finding leads."""
-    report = Findings(query.name.text)
+    report = Findings(source, query_name=query.name.text)
     clauses = query.body.clauses if isinstance(query.body, tree.Read) else ()
     context = Context(
         catalog=catalog,
@@ -47,7 +48,7 @@ def findings(
         checked = check_mutation(query, query.body, context)
     # What is wrong with the text leads; values come after it, as they do when a query runs.
     ordered = sorted(report.found, key=_concerns_value)
-    placed = tuple(source.place(diagnostic) for diagnostic in ordered)
+    placed = tuple(locate(source, diagnostic) for diagnostic in ordered)
     return (None if placed else checked), placed
 
 
@@ -66,16 +67,22 @@ def check_file(file: tree.QueryFile, catalog: Catalog, source: Source) -> tuple[
 
 def find_repeated_names(file: tree.QueryFile) -> tuple[Diagnostic, ...]:
     """Report every query whose name an earlier one of the file has."""
-    report = Findings("")
-    seen: Counter[str] = Counter()
-    for query in file.queries:
-        name = query.name.text
-        seen[name] += 1
-        if seen[name] == 2:
-            message = f"two queries of this file are called '{name}'; give one another name"
-            report.query_name = name
-            report.report("T30", query.name.span, message)
-    return tuple(report.found)
+    first: dict[str, int] = {}
+    repeated: dict[str, tree.Name] = {}
+    for number, query in enumerate(file.queries):
+        if first.setdefault(query.name.text, number) != number:
+            repeated.setdefault(query.name.text, query.name)
+    return tuple(_report_repeated(name) for name in islice(repeated.values(), PROBLEMS_SHOWN_MAX))
+
+
+def _report_repeated(name: tree.Name) -> Diagnostic:
+    return Diagnostic(
+        message=f"two queries of this file are called '{name.text}'; give one another name",
+        code="T30",
+        stage=Stage.TYPECHECK,
+        span=name.span,
+        query_name=name.text,
+    )
 
 
 def check_error(found: Sequence[Diagnostic], catalog: Catalog, source: Source) -> OmniError:

@@ -5,12 +5,12 @@ from dataclasses import replace
 from omnigraph.catalog.types import INTEGERS, PropertyType, Scalar
 from omnigraph.compile.check.context import Context
 from omnigraph.compile.check.expressions import parameter
-from omnigraph.compile.check.findings import alternatives
 from omnigraph.compile.check.items import columns
 from omnigraph.compile.check.order import sort_keys
 from omnigraph.compile.check.pattern import pattern
 from omnigraph.compile.checked import CheckedRead, Const, ParamRef
 from omnigraph.compile.demands import demands_of
+from omnigraph.language.diagnostics import list_alternatives
 from omnigraph.language.query import tree
 
 _ROWS = PropertyType(scalar=Scalar.I64)
@@ -47,7 +47,7 @@ def _bound(
         case tree.LiteralExpr():
             context.findings.report("T7", expr.span, f"{word} takes an integer, not {expr.form}")
         case tree.VariableExpr() if expr.name not in context.params:
-            reason = alternatives(expr.name, context.params, "parameters")
+            reason = list_alternatives(expr.name, context.params, "parameters")
             message = (
                 f"{word} takes an integer or a parameter, '${expr.name}' is not declared{reason}"
             )

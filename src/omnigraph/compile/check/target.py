@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from omnigraph.catalog.model import EdgeType, Property, TableType
 from omnigraph.catalog.types import PropertyType, Scalar
 from omnigraph.compile.check.context import Context
-from omnigraph.compile.check.findings import alternatives, best
 from omnigraph.compile.checked import VariableKind
+from omnigraph.language.diagnostics import list_alternatives, nearest_name
 from omnigraph.language.query import tree
 from omnigraph.values import dataclass
 
@@ -64,12 +64,12 @@ def find_target(name: tree.Name, context: Context) -> Target | None:
     if name.text in catalog.interfaces:
         why = "is an interface and has no entities; name a node type that implements it"
     else:
-        why = f"is not a type of this graph{alternatives(name.text, known, 'types')}"
+        why = f"is not a type of this graph{list_alternatives(name.text, known, 'types')}"
     context.findings.report(
         "T10",
         name.span,
         f"'{name.text}' {why}",
-        fix=best(name.text, known),
+        fix=nearest_name(name.text, known),
         type_name=name.text,
     )
     return None
@@ -79,8 +79,8 @@ def known_type(name: tree.Name, target: Target, context: Context) -> PropertyTyp
     """The type behind a name of the statement; an unknown one is reported."""
     found = target.type_of(name.text)
     if found is None:
-        reason = alternatives(name.text, target.words(), "it has")
-        fix = best(name.text, target.words())
+        reason = list_alternatives(name.text, target.words(), "it has")
+        fix = nearest_name(name.text, target.words())
         if name.text == "id":
             reason, fix = "; the id of an entity is no property, it follows from the key", None
         if target.kind is VariableKind.EDGE and name.text in ENDS.values():

@@ -6,9 +6,9 @@ from omnigraph.catalog.model import Catalog, EdgeType
 from omnigraph.compile.check.block import Block, introduce, poison
 from omnigraph.compile.check.context import Context
 from omnigraph.compile.check.expressions import report_edge_misuse
-from omnigraph.compile.check.findings import alternatives, best
 from omnigraph.compile.check.scope import ANONYMOUS, Bound
 from omnigraph.compile.checked import Direction, Hop, Variable, VariableKind
+from omnigraph.language.diagnostics import list_alternatives, nearest_name
 from omnigraph.language.query import tree
 
 
@@ -68,8 +68,8 @@ def _edge(clause: tree.Traversal, context: Context) -> EdgeType | None:
     edge = context.catalog.edge(word)
     if edge is None:
         words = sorted(_words(context.catalog))
-        message = f"there is no edge '{word}'{alternatives(word, words, 'edges')}"
-        context.findings.report("T4", clause.edge.span, message, fix=best(word, words))
+        message = f"there is no edge '{word}'{list_alternatives(word, words, 'edges')}"
+        context.findings.report("T4", clause.edge.span, message, fix=nearest_name(word, words))
     elif clause.undirected and edge.source != edge.target:
         context.findings.report(
             "T22",

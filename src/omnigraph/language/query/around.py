@@ -3,13 +3,14 @@
 import unicodedata
 
 from omnigraph.errors import did_you_mean, suggestion
-from omnigraph.language.query.codes import QueryCode, finding
+from omnigraph.language.diagnostics import Diagnostic, finding, fix_line, show_text
+from omnigraph.language.query.codes import QueryCode
 from omnigraph.language.query.place import HOPS, Opened
 from omnigraph.language.query.stuck import Stuck
 from omnigraph.language.query.tokens import END, OPEN_COMMENT, OPEN_STRING, STRAY, span_of
-from omnigraph.language.query.wording import brief, line_with, render_token
+from omnigraph.language.query.wording import render_token
 from omnigraph.language.query.words import HEADER
-from omnigraph.language.source import Diagnostic, Source, Span
+from omnigraph.language.source import Source, Span
 
 OPENED_SHOWN_MAX = 3
 
@@ -136,7 +137,7 @@ def outside(stuck: Stuck) -> Diagnostic | None:
         message,
         label=label,
         expected="query name(…) { … }",
-        fix=line_with(stuck.source, span_of(stuck.token), "query") if near else None,
+        fix=fix_line(stuck.source, span_of(stuck.token), "query") if near else None,
     )
 
 
@@ -158,7 +159,7 @@ def query_head(stuck: Stuck) -> Diagnostic | None:
             f"expected '(' after the query name {render_token(previous)}, found {render_token(stuck.token)}",
             label="a query declares its parameters even when there are none",
             expected="'('",
-            fix=f"query {brief(previous)}() {{",
+            fix=f"query {show_text(previous)}() {{",
         )
     return None
 

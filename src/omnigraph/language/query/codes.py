@@ -2,8 +2,6 @@
 
 from enum import StrEnum
 
-from omnigraph.language.source import Diagnostic, Span, Stage
-
 
 class QueryCode(StrEnum):
     """Why a text is not a query file."""
@@ -68,24 +66,3 @@ MEANINGS: dict[QueryCode, str] = {
     QueryCode.NESTING: "blocks nested too deeply",
     QueryCode.TOO_LARGE: "the text is larger than the limit",
 }
-
-
-def finding(
-    code: QueryCode,
-    span: Span,
-    message: str,
-    *,
-    label: str | None = None,
-    expected: str | None = None,
-    fix: str | None = None,
-) -> Diagnostic:
-    """Say what is wrong at a place of the text, and what would be right."""
-    return Diagnostic(
-        message=message,
-        code=str(code),
-        stage=Stage.PARSE,
-        span=span,
-        label=label,
-        expected=expected,
-        fix=fix,
-    )

@@ -7,13 +7,14 @@ from itertools import islice
 
 from lark import Token
 
+from omnigraph.language.diagnostics import Diagnostic, finding, fix_line, show_text
 from omnigraph.language.query.build import ESCAPES
-from omnigraph.language.query.codes import QueryCode, finding
+from omnigraph.language.query.codes import QueryCode
 from omnigraph.language.query.place import Place
 from omnigraph.language.query.tokens import span_of
-from omnigraph.language.query.wording import brief, line_with, render_token
+from omnigraph.language.query.wording import render_token
 from omnigraph.language.query.words import HEADER
-from omnigraph.language.source import Diagnostic, Source, Span
+from omnigraph.language.source import Source, Span
 from omnigraph.limits import PROBLEMS_SHOWN_MAX
 
 ANNOTATIONS = ("@description", "@instruction")
@@ -97,8 +98,8 @@ def _variable(source: Source, place: Place, token: Token) -> Findings:
         span_of(token),
         f"variable {render_token(token)} starts with an upper-case letter",
         label="variables start with a lower-case letter or '_'",
-        expected=brief(lower),
-        fix=line_with(source, span_of(token), lower),
+        expected=show_text(lower),
+        fix=fix_line(source, span_of(token), lower),
     )
 
 
@@ -113,7 +114,7 @@ def _string(source: Source, _place: Place, token: Token) -> Findings:
             f"unknown escape '{found[0]}' in a string",
             label="a backslash itself is written twice",
             expected=r"one of \" \\ \n \r \t",
-            fix=line_with(source, escape, "\\" + found[0]),
+            fix=fix_line(source, escape, "\\" + found[0]),
         )
 
 

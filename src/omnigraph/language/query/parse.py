@@ -9,8 +9,16 @@ from pathlib import Path
 from lark import Lark, Token, UnexpectedToken
 from lark.parsers.lalr_interactive_parser import InteractiveParser
 
+from omnigraph.language.diagnostics import (
+    Diagnostic,
+    find_half_character,
+    finding,
+    locate,
+    query_error,
+    show_text,
+)
 from omnigraph.language.query.build import TreeBuilder
-from omnigraph.language.query.codes import QueryCode, finding
+from omnigraph.language.query.codes import QueryCode
 from omnigraph.language.query.notices import WATCHED, notices
 from omnigraph.language.query.place import Place
 from omnigraph.language.query.refusals import explain, too_deep
@@ -18,9 +26,8 @@ from omnigraph.language.query.repairs import Slip, repair
 from omnigraph.language.query.stuck import Stuck, is_call
 from omnigraph.language.query.tokens import OPEN_COMMENT, span_of, words
 from omnigraph.language.query.tree import QueryFile
-from omnigraph.language.query.wording import brief
 from omnigraph.language.query.words import KEYWORDS, UNDECIDED, terminal
-from omnigraph.language.source import Diagnostic, Source, Span, pause_collection, query_error
+from omnigraph.language.source import Source, Span, pause_collection
 from omnigraph.language.tables import tables_file
 from omnigraph.limits import NESTING_MAX, PROBLEMS_SHOWN_MAX, SOURCE_BYTES_MAX
 
@@ -37,13 +44,13 @@ def parse_queries(source: Source) -> QueryFile:
 
 def parse_findings(source: Source) -> tuple[QueryFile | None, tuple[Diagnostic, ...]]:
     """Read a query file; without a tree there is at least one finding, in the order of the text."""
-    unreadable = _unreadable(source.text)
+    unreadable = _unreadable(source)
     if unreadable is not None:
-        return None, (source.place(unreadable),)
+        return None, (locate(source, unreadable),)
     with pause_collection(source):
         file, findings = _read(source)
     shown = sorted(findings, key=lambda one: one.span)[:PROBLEMS_SHOWN_MAX]
-    return (None if shown else file), tuple(source.place(one) for one in shown)
+    return (None if shown else file), tuple(locate(source, one) for one in shown)
 
 
 @cache
@@ -60,14 +67,11 @@ def grammar() -> Lark:
     )
 
 
-def _unreadable(text: str) -> Diagnostic | None:
-    try:
-        size = len(text.encode("utf-8"))
-    except UnicodeEncodeError as error:
-        message = (
-            f"the character U+{ord(text[error.start]):04X} is half of a pair; a query is UTF-8 text"
-        )
-        return finding(QueryCode.CHARACTER, Span(error.start, error.start + 1), message)
+def _unreadable(source: Source) -> Diagnostic | None:
+    half = find_half_character(source, QueryCode.CHARACTER, "query")
+    if half is not None:
+        return half
+    size = len(source.text.encode("utf-8"))
     return _too_large(size) if size > SOURCE_BYTES_MAX else None
 
 
@@ -181,7 +185,7 @@ class _Segment:
         )
 
     def _report(self, found: Diagnostic) -> None:
-        named = brief(self.place.query) if self.place.query else None
+        named = show_text(self.place.query) if self.place.query else None
         self.findings.append(replace(found, query_name=named))
 
     def _resume(self, token: Token, problem: Diagnostic) -> int | None:

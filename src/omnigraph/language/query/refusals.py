@@ -4,13 +4,13 @@ from collections.abc import Callable
 
 from lark import Token
 
+from omnigraph.language.diagnostics import Diagnostic, finding, first_finding
 from omnigraph.language.query import around, within
-from omnigraph.language.query.codes import QueryCode, finding
+from omnigraph.language.query.codes import QueryCode
 from omnigraph.language.query.place import HOPS
 from omnigraph.language.query.stuck import Stuck
 from omnigraph.language.query.tokens import span_of
 from omnigraph.language.query.wording import render_token
-from omnigraph.language.source import Diagnostic
 from omnigraph.limits import NESTING_MAX
 
 Rule = Callable[[Stuck], Diagnostic | None]
@@ -18,7 +18,7 @@ Rule = Callable[[Stuck], Diagnostic | None]
 
 def explain(stuck: Stuck) -> Diagnostic:
     """Say why the token does not fit, and what would."""
-    return next(found for rule in _RULES if (found := rule(stuck)))
+    return first_finding(_RULES, stuck) or _report_unexpected(stuck)
 
 
 def too_deep(token: Token) -> Diagnostic:
@@ -62,5 +62,4 @@ _RULES: tuple[Rule, ...] = (
     within.empty_block,
     within.clause_order,
     within.unknown_function,
-    _report_unexpected,
 )

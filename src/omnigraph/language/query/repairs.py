@@ -5,12 +5,13 @@ from collections.abc import Callable, Container
 from lark import Token
 
 from omnigraph.errors import did_you_mean, suggestion
-from omnigraph.language.query.codes import QueryCode, finding
+from omnigraph.language.diagnostics import Diagnostic, finding, fix_line, show_text
+from omnigraph.language.query.codes import QueryCode
 from omnigraph.language.query.place import Place
 from omnigraph.language.query.tokens import BAD_NUMBER, STRAY, span_of
-from omnigraph.language.query.wording import brief, line_with, render_token
+from omnigraph.language.query.wording import render_token
 from omnigraph.language.query.words import SCALARS, terminal
-from omnigraph.language.source import Diagnostic, Source, Span
+from omnigraph.language.source import Source, Span
 from omnigraph.values import dataclass
 
 
@@ -30,7 +31,7 @@ class Slip:
 
     def fixed(self, text: str) -> str:
         """The line as it should be."""
-        return line_with(self.source, span_of(self.token), text)
+        return fix_line(self.source, span_of(self.token), text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +66,7 @@ def _missing_parameters(slip: Slip) -> Repair | None:
             f"expected '(' after the query name {render_token(name)}",
             label="a query declares its parameters even when there are none",
             expected="'('",
-            fix=line_with(slip.source, Span(end, end), "()"),
+            fix=fix_line(slip.source, Span(end, end), "()"),
         ),
         (slip.meant("_LPAREN", "("), slip.meant("RPAREN", ")"), token),
     )
@@ -82,7 +83,7 @@ def _missing_colon(slip: Slip) -> Repair | None:
             span_of(token),
             f"expected ':' between {render_token(previous)} and its type {render_token(token)}",
             expected="':'",
-            fix=line_with(slip.source, span_of(previous), f"{previous}:"),
+            fix=fix_line(slip.source, span_of(previous), f"{previous}:"),
         ),
         (slip.meant("_COLON", ":"), slip.meant("TYPE", token)),
     )
@@ -95,7 +96,7 @@ def _equals_for_colon(slip: Slip) -> Repair | None:
         finding(
             QueryCode.UNEXPECTED,
             span_of(slip.token),
-            f"a property in a block is written '{brief(slip.place.previous)}: value'",
+            f"a property in a block is written '{show_text(slip.place.previous)}: value'",
             expected="':'",
             fix=slip.fixed(":"),
         ),
@@ -144,7 +145,7 @@ def _upper_keyword(slip: Slip) -> Repair | None:
             QueryCode.KEYWORD_CASE,
             span_of(slip.token),
             f"the keyword {render_token(slip.token)} is written in lower case",
-            expected=f"'{brief(lower)}'",
+            expected=f"'{show_text(lower)}'",
             fix=slip.fixed(lower),
         ),
         (slip.meant(kind, lower),),
@@ -162,7 +163,7 @@ def _upper_name(slip: Slip) -> Repair | None:
             span_of(slip.token),
             f"{render_token(slip.token)} starts with an upper-case letter, as only types do",
             label=f"{role} is written with a lower-case first letter",
-            expected=f"'{brief(lower)}'",
+            expected=f"'{show_text(lower)}'",
             fix=slip.fixed(lower),
         ),
         (slip.meant("WORD", lower),),
@@ -180,7 +181,7 @@ def _lower_type(slip: Slip) -> Repair | None:
             span_of(token),
             f"type name {render_token(token)} starts with a lower-case letter",
             label="type names start with an upper-case letter",
-            expected=f"'{brief(upper)}'",
+            expected=f"'{show_text(upper)}'",
             fix=slip.fixed(upper),
         ),
         (slip.meant("TYPE", upper),),
@@ -261,7 +262,7 @@ def _single_quotes(slip: Slip) -> Repair | None:
             QueryCode.CHARACTER,
             span_of(slip.token),
             "a string is written in double quotes",
-            expected=brief(quoted),
+            expected=show_text(quoted),
             fix=slip.fixed(quoted),
         ),
         (slip.meant("STRING", quoted),),

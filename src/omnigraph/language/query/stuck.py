@@ -2,11 +2,12 @@
 
 from lark import Token
 
-from omnigraph.language.query.codes import QueryCode, finding
+from omnigraph.language.diagnostics import Diagnostic, finding
+from omnigraph.language.query.codes import QueryCode
 from omnigraph.language.query.place import Place
 from omnigraph.language.query.tokens import span_of
 from omnigraph.language.query.wording import describe_accepted
-from omnigraph.language.source import Diagnostic, Source
+from omnigraph.language.source import Source
 from omnigraph.values import dataclass
 
 

@@ -1,13 +1,13 @@
 """Why text within a query is refused: bodies, clauses, lists, calls, statements."""
 
 from omnigraph.errors import did_you_mean, suggestion
+from omnigraph.language.diagnostics import Diagnostic, fix_line, show_text
 from omnigraph.language.query.codes import QueryCode
 from omnigraph.language.query.place import HOPS
 from omnigraph.language.query.stuck import Stuck, is_call
 from omnigraph.language.query.tokens import span_of
-from omnigraph.language.query.wording import brief, line_with, render_token
+from omnigraph.language.query.wording import render_token
 from omnigraph.language.query.words import FUNCTIONS
-from omnigraph.language.source import Diagnostic
 
 # ---- bodies
 
@@ -20,7 +20,7 @@ def body(stuck: Stuck) -> Diagnostic | None:
         )
         return stuck.refuse(
             QueryCode.BODY,
-            f"the body of query '{brief(stuck.place.query or '')}' {what}",
+            f"the body of query '{show_text(stuck.place.query or '')}' {what}",
             label="a query reads (match, return) or writes (insert, update, delete)",
             expected="'match', 'insert', 'update' or 'delete'",
         )
@@ -30,7 +30,7 @@ def body(stuck: Stuck) -> Diagnostic | None:
         return None
     return stuck.refuse(
         QueryCode.BODY,
-        f"query '{brief(stuck.place.query or '')}' both reads and writes, at {render_token(stuck.token)}",
+        f"query '{show_text(stuck.place.query or '')}' both reads and writes, at {render_token(stuck.token)}",
         label="a query reads or writes, never both: make two queries",
         expected=stuck.expected(),
     )
@@ -95,7 +95,7 @@ def nearest_direction(stuck: Stuck) -> Diagnostic | None:
         f"nearest(…) takes no direction, found {render_token(stuck.token)}",
         label="the nearest always comes first",
         expected=stuck.expected(),
-        fix=line_with(stuck.source, span_of(stuck.token), "").rstrip() or None,
+        fix=fix_line(stuck.source, span_of(stuck.token), "").rstrip() or None,
     )
 
 
@@ -132,7 +132,7 @@ def among(stuck: Stuck) -> Diagnostic | None:
     return stuck.refuse(
         QueryCode.UNEXPECTED,
         "'in' takes a list of literals or a parameter, not a property",
-        label=f"membership in a property is {brief(variable)}.{brief(name)} contains …",
+        label=f"membership in a property is {show_text(variable)}.{show_text(name)} contains …",
         expected="a list such as [1, 2], or a parameter",
     )
 
@@ -205,7 +205,7 @@ def hops(stuck: Stuck) -> Diagnostic | None:
     """Hop bounds that are not two numbers."""
     if stuck.owner != HOPS:
         return None
-    low = brief(stuck.place.previous) if stuck.place.previous.type == "INT" else "1"
+    low = show_text(stuck.place.previous) if stuck.place.previous.type == "INT" else "1"
     return stuck.refuse(
         QueryCode.HOPS,
         f"hop bounds are written {{min,max}}, found {render_token(stuck.token)}",

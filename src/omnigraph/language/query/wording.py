@@ -1,15 +1,13 @@
 """How tokens, expectations and fixes are put into words."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from lark import Token
 
-from omnigraph.errors import shorten
+from omnigraph.language.diagnostics import join_alternatives, show_text
 from omnigraph.language.query.tokens import END
 from omnigraph.language.query.words import FUNCTIONS, KEYWORDS
-from omnigraph.language.source import Source, Span
 
-LINE_SHOWN_CHARS_MAX = 120
 EXPECTED_SHOWN_MAX = 8
 
 _LITERALS = frozenset(
@@ -59,19 +57,9 @@ _NAMES_AFTER = {
 _EXTENSIONS = frozenset({"GROUP", "_AND", "_OR", "_IS", "_IN", "OPTIONAL", "_OFFSET"})
 
 
-def brief(text: str) -> str:
-    """Text of the user, cut to a bound."""
-    return shorten(str(text)).replace('\\"', '"')
-
-
 def render_token(token: Token) -> str:
     """A token for a message, quoted and cut to a bound."""
-    return "the end of the text" if token.type == END else f"'{brief(token)}'"
-
-
-def either(words: Sequence[str]) -> str:
-    """`a`, `a or b`, `a, b or c`."""
-    return " or ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
+    return "the end of the text" if token.type == END else f"'{show_text(token)}'"
 
 
 def describe_accepted(accepted: Iterable[str], previous: Token, *, extended: bool) -> str:
@@ -85,22 +73,10 @@ def describe_accepted(accepted: Iterable[str], previous: Token, *, extended: boo
             words.append(name)
             left -= group
     words += sorted(_name_terminal(one, previous) for one in left)
-    return either(words[:EXPECTED_SHOWN_MAX])
+    return join_alternatives(words[:EXPECTED_SHOWN_MAX])
 
 
 def _name_terminal(terminal: str, previous: Token) -> str:
     if terminal == "WORD":
         return _NAMES_AFTER.get(previous.type, "a property name")
     return _WORDS.get(terminal, terminal.lower())
-
-
-def line_with(source: Source, span: Span, replacement: str) -> str:
-    """The line of a place with the text there replaced: a fix that can be copied."""
-    text = source.text
-    start = text.rfind("\n", 0, span.start) + 1
-    end = text.find("\n", span.end)
-    before = text[start : span.start].lstrip()
-    after = text[span.end : end if end >= 0 else len(text)].rstrip()
-    fixed = before + replacement + after
-    copied = len(fixed) <= LINE_SHOWN_CHARS_MAX and "\n" not in fixed
-    return fixed if copied else brief(replacement)

@@ -2,12 +2,12 @@
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 
 from omnigraph.errors import did_you_mean, shorten, suggestion
+from omnigraph.language.diagnostics import Diagnostic, first_finding, join_alternatives
 from omnigraph.language.schema.build import mark_word
 from omnigraph.language.schema.fault import KEYWORDS, Fault
-from omnigraph.language.source import Diagnostic
-from omnigraph.values import dataclass
 
 SCALARS = ("String", "Blob", "Bool", "I32", "I64", "U32", "U64", "F32", "F64", "Date", "DateTime")
 TYPE_FORMS = (*SCALARS, "enum", "Vector")
@@ -37,31 +37,15 @@ _PUNCTUATION = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Advice:
-    """A sentence for the fault, a word at the caret, and an edit."""
-
-    message: str
-    label: str | None = None
-    fix: str | None = None
-
-
-Rule = Callable[[Fault], Advice | None]
+Rule = Callable[[Fault], Diagnostic | None]
 
 
 def explain(fault: Fault) -> Diagnostic:
     """Turn a fault into the finding people read; the first rule that knows it speaks."""
     expected = expectation(fault)
-    advice = next((found for rule in _RULES if (found := rule(fault))), None)
-    advice = advice or Advice(message=f"expected {expected}, found {_render_fault(fault)}")
-    return Diagnostic(
-        code="S001",
-        message=advice.message,
-        label=advice.label,
-        fix=advice.fix or _usage(fault),
-        expected=expected,
-        span=fault.span,
-    )
+    found = first_finding(_RULES, fault)
+    found = found or fault.refuse(f"expected {expected}, found {_render_fault(fault)}")
+    return replace(found, expected=expected, fix=found.fix or _usage(fault))
 
 
 def expectation(fault: Fault) -> str:
@@ -75,7 +59,7 @@ def expectation(fault: Fault) -> str:
     words += [shown for name, shown in _PUNCTUATION.items() if name in accepts]
     words += ["'?'"] if "MARK" in accepts and not words else []
     words += ["the end of the text"] if "$END" in accepts else []
-    return _join_words(words)
+    return join_alternatives(words) or "nothing more"
 
 
 def _phrases(fault: Fault) -> list[tuple[frozenset[str], str]]:
@@ -103,12 +87,6 @@ def _phrases(fault: Fault) -> list[tuple[frozenset[str], str]]:
     return [(frozenset(terminals.split()), words) for terminals, words in table]
 
 
-def _join_words(words: list[str]) -> str:
-    if len(words) < 2:
-        return "".join(words) or "nothing more"
-    return f"{', '.join(words[:-1])} or {words[-1]}"
-
-
 def _render_fault(fault: Fault) -> str:
     if fault.word.startswith('"'):
         return f"the text {shorten(fault.word)}".replace('\\"', '"')
@@ -127,30 +105,28 @@ def _usage(fault: Fault) -> str | None:
 # ---- the rules, most telling first
 
 
-def _end_of_text(fault: Fault) -> Advice | None:
+def _end_of_text(fault: Fault) -> Diagnostic | None:
     if not fault.at_end:
         return None
     if fault.bracket is None:
         after = f" after '{shorten(fault.last)}'" if fault.last else ""
-        return Advice(message=f"the text ends{after}; expected {expectation(fault)}")
+        return fault.refuse(f"the text ends{after}; expected {expectation(fault)}")
     closing = _CLOSING[fault.bracket.type]
-    return Advice(
-        message=f"the text ends inside {fault.owner}: the '{fault.bracket}' of line "
+    return fault.refuse(
+        f"the text ends inside {fault.owner}: the '{fault.bracket}' of line "
         f"{fault.bracket.line} is not closed",
         label=f"expected {expectation(fault)}",
         fix=f"add '{closing}'",
     )
 
 
-def _advise_unclosed(fault: Fault) -> Advice | None:
+def _advise_unclosed(fault: Fault) -> Diagnostic | None:
     if fault.word.startswith('"') and _never_closed(fault):
-        return Advice(message="this text is not closed", fix="add the closing '\"'")
+        return fault.refuse("this text is not closed", fix="add the closing '\"'")
     if fault.word == "/*":
-        return Advice(message="this block comment is not closed", fix="add '*/'")
+        return fault.refuse("this block comment is not closed", fix="add '*/'")
     if fault.word == "*/":
-        return Advice(
-            message="this '*/' closes nothing: block comments do not nest", fix="remove it"
-        )
+        return fault.refuse("this '*/' closes nothing: block comments do not nest", fix="remove it")
     return None
 
 
@@ -158,145 +134,144 @@ def _never_closed(fault: Fault) -> bool:
     return re.compile(r'"(?:[^"\\]++|\\[\s\S])*+"').match(fault.text, fault.span.start) is None
 
 
-def _hash_comment(fault: Fault) -> Advice | None:
+def _hash_comment(fault: Fault) -> Diagnostic | None:
     if fault.word != "#":
         return None
-    return Advice(message="'#' does not start a comment; '//' does", fix="write // instead of #")
+    return fault.refuse("'#' does not start a comment; '//' does", fix="write // instead of #")
 
 
-def _separator(fault: Fault) -> Advice | None:
+def _separator(fault: Fault) -> Diagnostic | None:
     if fault.word not in (",", ";") or not fault.accepts & {"RBRACE", "NODE"}:
         return None
-    return Advice(
-        message=f"'{fault.word}' cannot stand here: white space alone separates members",
+    return fault.refuse(
+        f"'{fault.word}' cannot stand here: white space alone separates members",
         fix=f"remove the '{fault.word}'",
     )
 
 
-def _missing_brace(fault: Fault) -> Advice | None:
+def _missing_brace(fault: Fault) -> Diagnostic | None:
     keyword = fault.swallowed
     if keyword is None:
         return None
-    return Advice(
-        message=f"{fault.owner} is not closed before '{keyword} {shorten(fault.word)}'",
+    return fault.refuse(
+        f"{fault.owner} is not closed before '{keyword} {shorten(fault.word)}'",
         fix=f"add '}}' before '{keyword}'",
     )
 
 
-def _type_name(fault: Fault) -> Advice | None:
+def _type_name(fault: Fault) -> Diagnostic | None:
     if fault.accepts != {"TYPE_NAME"} or not re.match(r"[a-z_]", fault.word):
         return None
     upper = fault.word.lstrip("_")[:1].upper() + fault.word.lstrip("_")[1:]
-    return Advice(
-        message=f"a type name starts with an upper-case letter, '{shorten(fault.word)}' does not",
+    return fault.refuse(
+        f"a type name starts with an upper-case letter, '{shorten(fault.word)}' does not",
         fix=f"write {shorten(upper)}" if upper else None,
     )
 
 
-def _property_name(fault: Fault) -> Advice | None:
+def _property_name(fault: Fault) -> Diagnostic | None:
     if not fault.in_body or "IDENT" not in fault.accepts or not re.match(r"[A-Z]", fault.word):
         return None
-    return Advice(
-        message="a property name starts with a lower-case letter or '_', "
-        f"'{shorten(fault.word)}' does not",
+    return fault.refuse(
+        f"a property name starts with a lower-case letter or '_', '{shorten(fault.word)}' does not",
         fix=f"write {shorten(fault.word[0].lower() + fault.word[1:])}",
     )
 
 
-def _advise_unknown_type(fault: Fault) -> Advice | None:
+def _advise_unknown_type(fault: Fault) -> Diagnostic | None:
     if not {"SCALAR", "VECTOR"} <= fault.accepts or not re.match(r"\w", fault.word):
         return None
     known = _OTHER_NAMES.get(fault.word.lower())
     near = [known] if known else did_you_mean(fault.word[:40], TYPE_FORMS)
-    return Advice(
-        message=f"'{shorten(fault.word)}' is not a type{suggestion(near)}",
+    return fault.refuse(
+        f"'{shorten(fault.word)}' is not a type{suggestion(near)}",
         label=f"types are {', '.join(SCALARS)}, enum(…), Vector(n) and lists such as [String]",
         fix=f"write {near[0]}" if near else None,
     )
 
 
-def _top_level(fault: Fault) -> Advice | None:
+def _top_level(fault: Fault) -> Diagnostic | None:
     if not {"INTERFACE", "NODE", "EDGE"} <= fault.accepts or not re.match(r"\w", fault.word):
         return None
     joined = re.match(r"(interface|node|edge)(\w+)", fault.word)
     if joined:
         fix = f"write {joined[1]} {shorten(joined[2])}"
-        return Advice(message=f"'{shorten(fault.word)}' is not a declaration", fix=fix)
+        return fault.refuse(f"'{shorten(fault.word)}' is not a declaration", fix=fix)
     near = did_you_mean(fault.word[:40], KEYWORDS)
-    return Advice(
-        message=f"'{shorten(fault.word)}' is not a declaration{suggestion(near)}",
+    return fault.refuse(
+        f"'{shorten(fault.word)}' is not a declaration{suggestion(near)}",
         label="a schema consists of interface, node and edge declarations",
     )
 
 
-def _card(fault: Fault) -> Advice | None:
+def _card(fault: Fault) -> Diagnostic | None:
     if fault.word != "card" or fault.last is None or fault.last.type != "AT":
         return None
-    return Advice(
-        message="'@card' stands directly after the target type of an edge, once",
+    return fault.refuse(
+        "'@card' stands directly after the target type of an edge, once",
         fix="write edge Name: From -> To @card(low..high), then other annotations",
     )
 
 
-def _interface_constraint(fault: Fault) -> Advice | None:
+def _interface_constraint(fault: Fault) -> Diagnostic | None:
     if fault.keyword != "interface" or fault.word != "@":
         return None
     if fault.in_body:
-        return Advice(
-            message=f"{fault.owner} takes no body constraints",
+        return fault.refuse(
+            f"{fault.owner} takes no body constraints",
             fix="mark the property (`code: String @key`) or constrain the node types",
         )
-    return Advice(message=f"{fault.owner} takes no annotations", fix="annotate its properties")
+    return fault.refuse(f"{fault.owner} takes no annotations", fix="annotate its properties")
 
 
-def _after_implements(fault: Fault) -> Advice | None:
+def _after_implements(fault: Fault) -> Diagnostic | None:
     if fault.word != "@" or fault.keyword != "node" or fault.accepts != {"LBRACE", "COMMA"}:
         return None
-    return Advice(
-        message=f"the annotations of {fault.owner} stand before 'implements'",
+    return fault.refuse(
+        f"the annotations of {fault.owner} stand before 'implements'",
         fix="move the annotation to directly after the type name",
     )
 
 
-def _list_item(fault: Fault) -> Advice | None:
+def _list_item(fault: Fault) -> Diagnostic | None:
     if fault.bracket is None or fault.bracket.type != "LSQB":
         return None
     if fault.word == "?":
-        return Advice(
-            message="'?' applies to the whole list, never to its items",
+        return fault.refuse(
+            "'?' applies to the whole list, never to its items",
             fix=f"write [{fault.last}]?",
         )
     if fault.accepts == {"SCALAR"} and (fault.word in ("[", "enum", "Vector")):
-        return Advice(
-            message="the items of a list are plain scalars: no list, enum or vector inside",
+        return fault.refuse(
+            "the items of a list are plain scalars: no list, enum or vector inside",
             label=f"one of {', '.join(name for name in SCALARS if name != 'Blob')}",
         )
     return None
 
 
-def _advise_quoted_enum(fault: Fault) -> Advice | None:
+def _advise_quoted_enum(fault: Fault) -> Diagnostic | None:
     if "ENUM_VALUE" not in fault.accepts or not fault.word.startswith('"'):
         return None
     bare = fault.word.strip('"')
     fix = f"write {bare}" if re.fullmatch(r"[A-Za-z0-9_-]+", bare) else None
-    return Advice(message="enum values are written without quotes", fix=fix)
+    return fault.refuse("enum values are written without quotes", fix=fix)
 
 
-def _odd_number(fault: Fault) -> Advice | None:
+def _odd_number(fault: Fault) -> Diagnostic | None:
     if re.fullmatch(r"[0-9]+[eE][0-9]*", fault.word):
-        return Advice(message=f"'{fault.word}' has an exponent; write the number in full")
+        return fault.refuse(f"'{fault.word}' has an exponent; write the number in full")
     if re.match(r"-[0-9]", fault.word) and "INT" in fault.accepts:
-        return Advice(
-            message=f"'{shorten(fault.word)}' has a sign; only the bounds of @range take one"
+        return fault.refuse(
+            f"'{shorten(fault.word)}' has a sign; only the bounds of @range take one"
         )
     return None
 
 
-def _missing_colon(fault: Fault) -> Advice | None:
+def _missing_colon(fault: Fault) -> Diagnostic | None:
     if fault.accepts != {"COLON"} or fault.last is None or not re.match(r"[\w\[]", fault.word):
         return None
-    return Advice(
-        message=f"expected ':' after '{shorten(fault.last)}', found {_render_fault(fault)}",
+    return fault.refuse(
+        f"expected ':' after '{shorten(fault.last)}', found {_render_fault(fault)}",
         fix=f"write {shorten(fault.last)}: {shorten(fault.word)}",
     )
 

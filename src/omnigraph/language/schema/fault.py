@@ -6,6 +6,7 @@ from functools import cached_property
 
 from lark import Token
 
+from omnigraph.language.diagnostics import Diagnostic, finding
 from omnigraph.language.schema.build import token_span
 from omnigraph.language.source import Span
 from omnigraph.values import dataclass
@@ -112,6 +113,12 @@ class Fault:
             return "the schema"
         keyword, name = self.progress.declaration
         return f"{keyword} '{name}'" if name else f"the {keyword} declaration"
+
+    def refuse(
+        self, message: str, *, label: str | None = None, fix: str | None = None
+    ) -> Diagnostic:
+        """A finding at the word that does not fit."""
+        return finding("S001", self.span, message, label=label, fix=fix)
 
 
 def fault_at(text: str, offset: int, accepts: frozenset[str], progress: Progress) -> Fault:

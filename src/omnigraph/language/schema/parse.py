@@ -13,6 +13,7 @@ from lark import Lark, UnexpectedInput, UnexpectedToken
 from lark.utils import TextSlice
 
 from omnigraph.errors import ResourceLimit
+from omnigraph.language.diagnostics import Diagnostic, find_half_character, schema_error
 from omnigraph.language.schema.build import TreeBuilder, bad_escapes, token_span
 from omnigraph.language.schema.explain import explain
 from omnigraph.language.schema.fault import Fault, Progress, fault_at, fault_at_end
@@ -23,7 +24,7 @@ from omnigraph.language.schema.tree import (
     SchemaTree,
 )
 from omnigraph.language.schema.trivia import read_trivia
-from omnigraph.language.source import Diagnostic, Source, Span, schema_error
+from omnigraph.language.source import Source, Span
 from omnigraph.language.tables import tables_file
 from omnigraph.limits import PROBLEMS_SHOWN_MAX, SOURCE_BYTES_MAX
 from omnigraph.values import dataclass
@@ -74,16 +75,10 @@ def parse_schema_text(source: Source) -> SchemaTree:
 
 
 def _refuse_unreadable(source: Source) -> None:
-    try:
-        size = len(source.text.encode("utf-8"))
-    except UnicodeEncodeError as error:
-        finding = Diagnostic(
-            code="S001",
-            message=f"the character U+{ord(source.text[error.start]):04X} is half of a pair; "
-            "a schema is UTF-8 text",
-            span=Span(error.start, error.start + 1),
-        )
-        raise schema_error(source, [finding]) from error
+    half = find_half_character(source, "S001", "schema")
+    if half is not None:
+        raise schema_error(source, [half])
+    size = len(source.text.encode("utf-8"))
     if size > SOURCE_BYTES_MAX:
         raise ResourceLimit(
             f"bytes of the schema '{source.name}'",

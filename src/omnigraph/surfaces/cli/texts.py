@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from omnigraph.errors import StorageError
+from omnigraph.language.diagnostics import render
 from omnigraph.surfaces.cli.address import Json
 from omnigraph.surfaces.cli.output import EXIT_FAILURE, note, say, say_json
 
@@ -43,7 +44,7 @@ def lint(
             for result in report.results:
                 say(f"{result.status.upper():5} {source.name} {result.name}")
             for finding in report.findings:
-                note(source.render(finding))
+                note(render(source, finding))
             say(f"{source.name}: {len(report.results)} queries, {report.status}")
     if any(report.status == "error" for report in reports):
         raise typer.Exit(EXIT_FAILURE)

@@ -6,9 +6,10 @@ import time
 import pytest
 
 from omnigraph.errors import QueryError
+from omnigraph.language.diagnostics import Diagnostic, Stage, diagnostics_of, render
 from omnigraph.language.query.codes import QueryCode
 from omnigraph.language.query.parse import parse_findings, parse_queries
-from omnigraph.language.source import Diagnostic, Source, Stage, diagnostics_of
+from omnigraph.language.source import Source
 from omnigraph.limits import NESTING_MAX, PROBLEMS_SHOWN_MAX, SOURCE_BYTES_MAX
 from tests.support.queries import conformance_texts
 
@@ -290,7 +291,7 @@ def test_the_human_form_shows_the_place() -> None:
         "// people\n\nquery find_people {\n  match { $p: Person } return { $p } }", "people.gq"
     )
     _, (found,) = parse_findings(source)
-    assert source.render(found).splitlines() == [
+    assert render(source, found).splitlines() == [
         "error[Q002]: expected '(' after the query name 'find_people'",
         "  --> people.gq:3:19",
         "   |",

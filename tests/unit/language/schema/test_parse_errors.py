@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
+from omnigraph.language.diagnostics import diagnostics_of
 from omnigraph.language.schema.parse import parse_schema_text
-from omnigraph.language.source import Source, diagnostics_of
+from omnigraph.language.source import Source
 from omnigraph.limits import PROBLEMS_SHOWN_MAX
 from tests.support.schemas import refusal
 
