@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from omnigraph.api.texts import parse_schema as parse_schema
     from omnigraph.catalog.diff.steps import SchemaPlan as SchemaPlan
     from omnigraph.catalog.model import Catalog as Catalog
-    from omnigraph.language.source import Diagnostic as Diagnostic
+    from omnigraph.language.diagnostics import Diagnostic as Diagnostic
     from omnigraph.pipeline.progress import Progress as Progress
 
 __version__ = "0.1.0"
