@@ -179,6 +179,17 @@ def test_append_merge_and_overwrite_differ_in_what_they_do_to_what_is_there(grap
     assert graph.table("Person").num_rows == 2
 
 
+def test_a_merge_refuses_known_ids_of_types_that_are_append_only(graph: Graph) -> None:
+    ada = pa.table({"name": ["ada"]})
+    graph.load({"Person": ada}, mode="append")
+    knows = pa.table({"src": ["ada"], "dst": ["bo"]})
+    with pytest.raises(omnigraph.KeyConflict):
+        graph.load({"Person": ada, "Knows": knows}, mode="merge", append_only=["Person"])
+    bo = pa.table({"name": ["bo"]})
+    graph.load({"Person": bo, "Knows": knows}, mode="merge", append_only=["Person"])
+    assert graph.table("Person").num_rows == 2
+
+
 def test_a_merge_with_a_repeated_id_keeps_the_last_and_counts_what_came(graph: Graph) -> None:
     graph.load(RECORDS, mode="append")
     twice = [

@@ -13,12 +13,12 @@ pytest.importorskip("pyspark", reason="needs the extra 'spark'")
 
 from omnigraph.catalog.types import PropertyType, Scalar
 from omnigraph.pipeline.input.frames import shape_column
-from omnigraph.spark.bridge import (
+from omnigraph.spark_jobs.bridge import (
     Forms,
     VectorForm,
     arrow_schema,
+    decimals_to_integers,
     from_spark,
-    plain,
     spark_schema,
     to_spark,
 )
@@ -59,7 +59,9 @@ def test_every_value_comes_back(data: st.DataObject, scalar: Scalar, listed: boo
     back = shape_column(from_spark(there.column(0), kind), kind)
     assert back.misplaced == ()
     assert back.values.equals(stored)
-    loaded = shape_column(plain(pa.table([there.column(0)], ["x"]))["x"].combine_chunks(), kind)
+    loaded = shape_column(
+        decimals_to_integers(pa.table([there.column(0)], ["x"]))["x"].combine_chunks(), kind
+    )
     assert loaded.values.equals(stored)
 
 
@@ -81,6 +83,6 @@ def test_vectors_are_bytes_when_asked(rows: list[list[float] | None], start: int
 
 def test_decimals_beyond_every_integer_are_told_apart() -> None:
     wide = pa.table({"x": pa.array([Decimal(10**25), Decimal(1)], pa.decimal128(38, 0))})
-    column = plain(wide)["x"].combine_chunks()
+    column = decimals_to_integers(wide)["x"].combine_chunks()
     shaped = shape_column(column, PropertyType(scalar=Scalar.U64))
     assert [wrong.index for wrong in shaped.misplaced][:1] == [0]

@@ -12,7 +12,7 @@ import pytest
 pytest.importorskip("pyspark", reason="needs the extra 'spark'")
 
 import omnigraph
-from omnigraph.spark.stream import each_batch
+from omnigraph.spark.streams import each_batch
 from tests.support.settled import assert_settled
 from tests.support.spark_connect import ROOT, connect_server
 
@@ -81,7 +81,6 @@ def test_a_function_for_batches_travels_without_its_graph(tmp_path: Path) -> Non
     with omnigraph.init(tmp_path / "graph", "node A { k: String @key }") as graph:
         made = each_batch(graph, lambda transaction, batch: None, stream="s", actor="etl")
         there = cloudpickle.loads(cloudpickle.dumps(cloudpickle.loads(cloudpickle.dumps(made))))
-        assert (there.stream, there.branch, there.actor) == ("s", "main", "etl")
-        engine = there.graph._engine
-        assert engine.home.uri == graph._engine.home.uri
-        engine.stop()
+        target = there.target
+        assert (target.stream, target.branch, target.actor) == ("s", "main", "etl")
+        assert there.location.uri == graph.location.uri

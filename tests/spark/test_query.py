@@ -18,8 +18,8 @@ from omnigraph.compile.query import check_read
 from omnigraph.errors import QueryError
 from omnigraph.language.source import Source
 from omnigraph.pipeline.location import StoreLocation
-from omnigraph.spark.query import run_on_spark
-from omnigraph.spark.tables import SparkGraph
+from omnigraph.spark_jobs.query import run_on_spark
+from omnigraph.spark_jobs.tables import SparkGraph
 from tests.support.plan_fixtures import PlanCase, cases, harbour
 from tests.support.query_model import NOW, ModelGraph, meaning
 from tests.support.random_reads import read_texts
@@ -107,7 +107,7 @@ def laid_out(graph: ModelGraph, place: Path) -> World:
 def on_spark(read: CheckedRead, params: dict[str, Any], world: World, spark: Any) -> list[Any]:
     graph = SparkGraph(
         spark=spark,
-        home=StoreLocation.of(str(world.store.root)),
+        location=StoreLocation.of(str(world.store.root)),
         catalog=world.catalog,
         snapshot=world.snapshot,
         names={},

@@ -304,7 +304,7 @@ class _Dying(threading.Thread):
 def test_a_step_whose_thread_dies_is_not_waited_for(
     runner: SparkRunner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("omnigraph.spark.runner.InheritableThread", _Dying)
+    monkeypatch.setattr("omnigraph.spark_jobs.runner.InheritableThread", _Dying)
     with pytest.raises(EngineError, match="died on Spark without an answer"):
         runner.run(_each([(0, ["a"])]))
 

@@ -12,8 +12,9 @@ import pytest
 pytest.importorskip("pyspark", reason="needs the extra 'spark'")
 
 from omnigraph.errors import ConfigError
-from omnigraph.spark import session, sessions
-from omnigraph.spark.java import find_packaged_java, java_home, java_version
+from omnigraph.spark import session
+from omnigraph.spark_jobs import session as sessions
+from omnigraph.spark_jobs.java import find_packaged_java, java_home, java_version
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 
@@ -138,7 +139,7 @@ def test_other_versions_on_executors_are_refused_by_name(
     spark: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ours = sessions._versions()
-    monkeypatch.setattr(sessions, "_versions", lambda: ours | {"pylance": "99.1"})
+    monkeypatch.setattr(session, "_versions", lambda: ours | {"pylance": "99.1"})
     with pytest.raises(ConfigError, match=r"has pylance [\d.]+, expected 99\.1"):
         sessions.require_same_versions(spark)
 
@@ -147,7 +148,7 @@ def test_other_versions_on_executors_are_refused_by_name(
 def test_a_connect_server_that_is_not_there_is_told_at_once(
     address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sessions, "active", lambda: None)
+    monkeypatch.setattr(session, "active", lambda: None)
     monkeypatch.setenv("SPARK_REMOTE", address)
     with pytest.raises(ConfigError, match=f"no Spark Connect session at '{address}'") as caught:
         session()

@@ -19,8 +19,9 @@ import omnigraph
 from omnigraph.api.graph import Graph
 from omnigraph.errors import NotFound, QueryError, UserInputError
 from omnigraph.spark import GraphSource, register
-from omnigraph.spark.bridge import arrow_schema
-from omnigraph.spark.source import Part, TableReader
+from omnigraph.spark.source import TableReader
+from omnigraph.spark_jobs.bridge import arrow_schema
+from omnigraph.spark_jobs.tables import TablePart
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 
@@ -300,5 +301,5 @@ def test_a_part_travels_with_everything_it_needs(things: Graph) -> None:
 
     reader, _ = reader_of(things, columns="name", filter="$row.small = 7")
     parts = [cloudpickle.loads(cloudpickle.dumps(part)) for part in reader.partitions()]
-    assert all(isinstance(part, Part) for part in parts)
+    assert all(isinstance(part, TablePart) for part in parts)
     assert sum(batch.num_rows for part in parts for batch in TableReader.read(reader, part)) == 1

@@ -9,7 +9,7 @@ import pytest
 
 pytest.importorskip("pyspark", reason="needs the extra 'spark'")
 
-from omnigraph.spark.workers import settle
+from omnigraph.spark_jobs.workers import freeze_loaded_objects
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 
@@ -22,12 +22,12 @@ def thawed() -> Iterator[None]:
 
 
 def test_what_is_loaded_is_frozen_once_and_again_when_more_is_loaded() -> None:
-    settle()
+    freeze_loaded_objects()
     before = gc.get_freeze_count()
     assert before
     later = [[number] for number in range(1_000)]
-    settle()
+    freeze_loaded_objects()
     assert gc.get_freeze_count() <= before
     sys.modules["loaded later"] = ModuleType("loaded later")
-    settle()
+    freeze_loaded_objects()
     assert gc.get_freeze_count() >= before + len(later)

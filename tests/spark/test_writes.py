@@ -27,8 +27,8 @@ from omnigraph.errors import (
 from omnigraph.failpoints import Failpoint, Injected, armed
 from omnigraph.ids import MAIN
 from omnigraph.spark import GraphSource, Transaction, each_batch, register
-from omnigraph.spark.batches import Batch
-from omnigraph.spark.feed import ChangeSource, FeedReader
+from omnigraph.spark.changes import ChangeSource, FeedReader
+from omnigraph.spark.streams import MicroBatch
 from tests.support.settled import assert_settled
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
@@ -329,29 +329,29 @@ def test_a_stream_of_an_earlier_version_goes_on_and_writes_no_batch_twice(
 @pytest.mark.parametrize(
     ("batch", "was_written"),
     [
-        (Batch(stream="q", number=1, former="s"), True),
-        (Batch(stream="q", number=1, former="t"), False),
-        (Batch(stream="q", number=0, former="s"), False),
-        (Batch(stream="q", number=2, former="s"), False),
-        (Batch(stream="own", number=1, former="s"), False),
-        (Batch(stream="q", number=0, former="s", planned_at=0), True),
-        (Batch(stream="q", number=1, former="s", planned_at=1 << 62), False),
+        (MicroBatch(stream="q", number=1, former="s"), True),
+        (MicroBatch(stream="q", number=1, former="t"), False),
+        (MicroBatch(stream="q", number=0, former="s"), False),
+        (MicroBatch(stream="q", number=2, former="s"), False),
+        (MicroBatch(stream="own", number=1, former="s"), False),
+        (MicroBatch(stream="q", number=0, former="s", planned_at=0), True),
+        (MicroBatch(stream="q", number=1, former="s", planned_at=1 << 62), False),
     ],
     ids=["last", "another name", "not the last", "new", "begun anew", "planned before", "after"],
 )
 def test_a_batch_is_that_of_an_earlier_version_when_nothing_speaks_against_it(
-    graph: Graph, batch: Batch, was_written: bool
+    graph: Graph, batch: MicroBatch, was_written: bool
 ) -> None:
     for number, batch_id in enumerate(["s#0", "s#1", "own#0", "other"]):
         rows = {"Person": pa.table({"name": [str(number)]})}
         graph.load(rows, mode="append", batch_id=batch_id)
-    assert batch.was_written_by_name(graph._engine, MAIN) is was_written
+    assert batch.was_written_by_name(graph, MAIN) is was_written
 
 
 def test_a_first_batch_that_may_be_there_is_refused(graph: Graph) -> None:
     graph.load({"Person": pa.table({"name": ["a"]})}, mode="append", batch_id="s#0")
     with pytest.raises(UserInputError, match="whether this is the same one; nothing was written"):
-        Batch(stream="q", number=0, former="s").was_written_by_name(graph._engine, MAIN)
+        MicroBatch(stream="q", number=0, former="s").was_written_by_name(graph, MAIN)
 
 
 def test_a_replayed_batch_is_not_written_again_and_told_with_its_commit(

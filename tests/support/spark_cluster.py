@@ -131,7 +131,7 @@ def start_worker(found: Cluster, number: int) -> None:
 def _start(found: Cluster, name: str, daemon: str, *arguments: str) -> None:
     import pyspark
 
-    from omnigraph.spark.java import java_home
+    from omnigraph.spark_jobs.java import java_home
 
     spark_home = Path(pyspark.__file__).parent
     java = java_home()

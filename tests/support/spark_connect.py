@@ -19,7 +19,7 @@ def connect_server(home: Path) -> Iterator[str]:
     """Start a server with two cores and give its address; it ends with the block."""
     import pyspark
 
-    from omnigraph.spark.java import java_home
+    from omnigraph.spark_jobs.java import java_home
 
     home.mkdir(parents=True, exist_ok=True)
     spark_home, java, port = Path(pyspark.__file__).parent, java_home(), free_port()

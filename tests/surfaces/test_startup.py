@@ -21,7 +21,16 @@ except SystemExit as end:
     assert not end.code, end.code
 sys.stderr.write("\\n" + json.dumps(sorted(sys.modules)))
 """
-NEVER = ("pandas", "pydantic", "pyspark", "structlog", "torch", "polars", "omnigraph.spark")
+NEVER = (
+    "pandas",
+    "pydantic",
+    "pyspark",
+    "structlog",
+    "torch",
+    "polars",
+    "omnigraph.spark",
+    "omnigraph.spark_jobs",
+)
 NO_GRAPH = (*NEVER, "pyarrow", "lance", "numpy", "obstore", "omnigraph.engine", "omnigraph.storage")
 FOREIGN_VERBS = tuple(
     f"omnigraph.engine.{name}" for name in ("merge", "history", "schema", "analytics", "compare")

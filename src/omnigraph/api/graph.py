@@ -79,6 +79,7 @@ if TYPE_CHECKING:
     from omnigraph.engine.history.diff import Wanted
     from omnigraph.engine.maintenance.issues import Examination
     from omnigraph.manifest.branches import Branch as BranchFact
+    from omnigraph.pipeline.location import StoreLocation
     from omnigraph.pipeline.progress import Tell
 
 Reference = str | int | datetime | Commit
@@ -180,6 +181,11 @@ class Graph:
     def uri(self) -> str:
         """Where it is."""
         return self._opened.uri
+
+    @property
+    def location(self) -> "StoreLocation":
+        """Its uri and storage options, as a value with which another process opens it."""
+        return self._opened.home
 
     @property
     def catalog(self) -> Catalog:
@@ -376,13 +382,15 @@ class Graph:
         spark: Any = "auto",
         progress: "Tell | None" = None,
         batch_id: str | None = None,
+        append_only: Sequence[str] = (),
     ) -> LoadResult:
         """Load records or frames in one commit; `type` names the type of a single frame.
 
         `dry_run` reads and checks everything and writes nothing. `spark` is a session, True, or False; `auto` asks
         Spark for large inputs and Spark DataFrames, where it is installed. A `batch_id` is loaded once per branch:
         bringing it again writes nothing. `progress` is called with a `Progress` when a phase begins and when it is
-        done; what it raises before the commit stops the load.
+        done; what it raises before the commit stops the load. Types in `append_only` must bring new ids while the
+        others of a merge replace rows.
         """
         from omnigraph.api.loading import chooser, workers_after
         from omnigraph.engine.maintenance.auto import maintain_touched
@@ -393,6 +401,9 @@ class Graph:
         engine, writer = self._engine, actor_name(actor) or self._actor
         if isinstance(source, str):
             source = file_of("source", source)
+        if append_only:
+            # Only a load in steps knows modes per type, and steps need scratch files.
+            engine.require_writable("load with append_only")
         done = load(
             engine,
             source if type is None else {text_of("type", type): source},
@@ -402,8 +413,9 @@ class Graph:
             actor=writer,
             allow_empty=allow_empty,
             dry_run=dry_run,
-            choose=chooser(engine, spark, progress),
+            choose=chooser(engine, spark, progress, in_steps=bool(append_only)),
             batch_id=None if batch_id is None else text_of("batch_id", batch_id),
+            strict=names_of("append_only", append_only) or (),
         )
         notes = () if done.records else (f"{done.name} has 0 records; nothing was written",)
         notes = (f"{done.reason}; nothing was written",) if done.repeated else notes

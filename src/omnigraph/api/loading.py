@@ -1,4 +1,4 @@
-"""Who does a load: this process, or Spark when it was asked for or the input is large."""
+"""The runner of a load: threads of this process, or Spark when the caller asks for it or the input is large."""
 
 from dataclasses import replace
 from functools import partial
@@ -11,6 +11,8 @@ from omnigraph.engine.session.engine import Engine
 from omnigraph.engine.write.load import Choose, RunnerChoice, choose_here, is_large, spell_size
 from omnigraph.errors import OmniError, UserInputError
 from omnigraph.pipeline.input.cut import Size
+from omnigraph.pipeline.input.sources import SpilledFrame
+from omnigraph.pipeline.local import LocalRunner
 from omnigraph.pipeline.maintenance import RunnerWorkers
 from omnigraph.pipeline.progress import ReportingRunner, Tell
 from omnigraph.storage.tables import Workers
@@ -18,20 +20,34 @@ from omnigraph.storage.tables import Workers
 AUTO = "auto"
 
 
-def chooser(engine: Engine, spark: Any, tell: Tell | None = None) -> Choose:
-    """Who does a load, by what `spark` says: a session, True, False, or `auto`; and who is told of it."""
-    choose = _chooser(engine, spark)
-    return choose if tell is None else partial(_telling, choose, tell)
+def chooser(
+    engine: Engine, spark: Any, tell: Tell | None = None, *, in_steps: bool = False
+) -> Choose:
+    """Make the function that chooses a runner by input size; `spark` is a session, True, False or `auto`.
+
+    `tell` is called with the progress of every step; `in_steps` rules out a load in memory.
+    """
+    choose = _make_choose(engine, spark)
+    if in_steps:
+        choose = partial(_choose_steps, choose, engine)
+    return choose if tell is None else partial(_choose_reporting, choose, tell)
 
 
-def _telling(choose: Choose, tell: Tell, size: Size) -> RunnerChoice:
+def _choose_reporting(choose: Choose, tell: Tell, size: Size) -> RunnerChoice:
     choice = choose(size)
     if choice.runner is None:
         return choice
     return replace(choice, runner=ReportingRunner(choice.runner, tell))
 
 
-def _chooser(engine: Engine, spark: Any) -> Choose:
+def _choose_steps(choose: Choose, engine: Engine, size: Size) -> RunnerChoice:
+    choice = choose(size)
+    if choice.runner is not None:
+        return choice
+    return replace(choice, runner=LocalRunner(engine.settings.load_concurrency))
+
+
+def _make_choose(engine: Engine, spark: Any) -> Choose:
     if spark is False or spark is None:
         return partial(choose_here, engine)
     if isinstance(spark, str):
@@ -39,12 +55,12 @@ def _chooser(engine: Engine, spark: Any) -> Choose:
             raise UserInputError(
                 f"spark= takes a SparkSession, True, False or 'auto', not '{spark}'; no changes were made"
             )
-        return partial(_by_size, engine)
-    return partial(_choose_spark, spark)
+        return partial(_choose_by_size, engine)
+    return partial(_choose_asked, spark)
 
 
 def workers_after(engine: Engine, spark: Any, done_by: str) -> Workers | None:
-    """Who builds the indexes that follow a load: executors elsewhere; on one machine this process needs less time."""
+    """The workers that build indexes after a load: remote executors; on one machine this process is faster."""
     if done_by != "spark":
         return None
     workers = workers_of(engine, spark)
@@ -52,12 +68,14 @@ def workers_after(engine: Engine, spark: Any, done_by: str) -> Workers | None:
     return workers if remote else None
 
 
-def _choose_spark(spark: Any, _size: Size) -> RunnerChoice:
-    """Spark, whatever the size."""
+def _choose_asked(spark: Any, _size: Size) -> RunnerChoice:
     return _on_spark(spark, "Spark was asked for")
 
 
-def _by_size(engine: Engine, size: Size) -> RunnerChoice:
+def _choose_by_size(engine: Engine, size: Size) -> RunnerChoice:
+    if isinstance(size.foreign, SpilledFrame):
+        local = LocalRunner(engine.settings.load_concurrency)
+        return RunnerChoice(local, "the rows came from Spark", _spill_frame)
     if size.foreign is not None:
         return _on_spark(size.foreign.sparkSession, "a Spark DataFrame is among the input")
     if not is_large(engine, size):
@@ -73,8 +91,8 @@ def _by_size(engine: Engine, size: Size) -> RunnerChoice:
 
 
 def _on_spark(spark: Any, reason: str) -> RunnerChoice:
-    return RunnerChoice(spark_runner(spark), reason, _spread)
+    return RunnerChoice(spark_runner(spark), reason, _spill_frame)
 
 
-def _spread(frame: Any, home: Any, area: str) -> Any:
-    return import_module("omnigraph.spark.frames").frame_splits(frame, home, area)
+def _spill_frame(frame: Any, location: Any, area: str) -> Any:
+    return import_module("omnigraph.spark_jobs.frames").spill_frame(frame, location, area)

@@ -54,6 +54,8 @@ class Commit:
     manifest_version: int
     kind: CommitKind
     tables: tuple[str, ...] = ()
+    batch_id: str | None = None
+    """The batch that the load of this commit named."""
 
     @classmethod
     def of(cls, commit: GraphCommit) -> Self:
@@ -68,6 +70,7 @@ class Commit:
             manifest_version=commit.manifest_version,
             kind=commit.kind,
             tables=tuple(commit.tables),
+            batch_id=commit.batch_id,
         )
 
     def to_dict(self) -> dict[str, Any]:

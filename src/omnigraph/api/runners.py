@@ -1,4 +1,4 @@
-"""Which hands do bulk work: those of this process, or those of Spark when it was asked for."""
+"""The runner and the workers of bulk work: this process, or Spark when the caller asks for it."""
 
 from importlib import import_module
 from typing import Any
@@ -12,21 +12,21 @@ from omnigraph.storage.tables import Workers
 
 
 def spark_runner(spark: Any) -> Runner:
-    """The runner of a Spark session; `True` stands for the active one, or a new one."""
-    # Spark is an extra and slow to load: only who asks for it pays for it.
-    found: Runner = import_module("omnigraph.spark.runner").spark_runner(spark)
+    """Make the runner of a Spark session; `True` stands for the active session, or a new one."""
+    # Spark is an extra and slow to load, so it is imported on use.
+    found: Runner = import_module("omnigraph.spark_jobs.runner").spark_runner(spark)
     return found
 
 
 def runner_of(engine: Engine, spark: Any) -> Runner:
-    """The runner for bulk work: threads of this process unless Spark is asked for."""
+    """Make the runner for bulk work: threads of this process unless the caller asks for Spark."""
     if spark is None or spark is False:
         return LocalRunner(engine.settings.load_concurrency)
     return spark_runner(spark)
 
 
 def workers_of(engine: Engine, spark: Any) -> Workers | None:
-    """The hands for maintenance; None stands for this process."""
+    """Make the workers for maintenance; None stands for this process."""
     if spark is None or spark is False:
         return None
     return RunnerWorkers(
@@ -35,7 +35,7 @@ def workers_of(engine: Engine, spark: Any) -> Workers | None:
 
 
 def spread_of(engine: Engine, spark: Any) -> Spread | None:
-    """The hands for comparing tables; None stands for this process."""
+    """Make the workers that compare tables; None stands for this process."""
     if spark is None or spark is False:
         return None
     return Spread(

@@ -32,6 +32,7 @@ from omnigraph.storage.tables import Table
 
 if TYPE_CHECKING:
     from omnigraph.engine.history.parts import Part
+    from omnigraph.pipeline.location import PinnedTable
     from omnigraph.pipeline.runner import Runner
 
 T = TypeVar("T")
@@ -83,7 +84,7 @@ class Snapshot:
                 raise
         else:
             # Spark is an extra and slow to load: only who asks for it pays for it.
-            on_spark = import_module("omnigraph.spark.query").spark_query
+            on_spark = import_module("omnigraph.spark_jobs.query").spark_query
             answer = on_spark(
                 self._engine, self._view, source_of(source), chosen, values, spark=spark
             )
@@ -145,6 +146,22 @@ class Snapshot:
             found = self._open(type_name).scan(list(columns) if columns else None, filter)
         return public_reader(self._translate_reader(found))
 
+    def pin(self, type_name: str) -> "PinnedTable":
+        """Name the table version of a type as a value that other processes can open and read."""
+        from omnigraph.pipeline.location import PinnedTable
+
+        type_ = self._view.catalog.table(text_of("type_name", type_name))
+        entry = self._find_entry(type_.table_key)
+        with self._reading():
+            schema = self._engine.store.tables.open(entry.at).schema
+        return PinnedTable(
+            location=self._engine.home,
+            table_key=type_.table_key,
+            at=entry.at,
+            type=type_,
+            schema=schema,
+        )
+
     def entity(self, type_name: str, id: str) -> dict[str, Any] | None:
         """One entity by id, or None, with the properties it had then; a type may be named as it was then."""
         with self._reading():
@@ -201,11 +218,13 @@ class Snapshot:
         }
 
     def _open(self, type_name: str) -> Table:
-        key = self._key(type_name)
+        return self._engine.store.tables.open(self._find_entry(self._key(type_name)).at)
+
+    def _find_entry(self, key: TableKey) -> Entry:
         entry = self._view.snapshot.entries.get(key)
         if entry is None:
             raise NotFound("table", key, hint="the type did not exist yet")
-        return self._engine.store.tables.open(entry.at)
+        return entry
 
     @contextmanager
     def _reading(self) -> Iterator[None]:

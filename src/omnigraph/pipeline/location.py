@@ -1,36 +1,57 @@
-"""Where a graph lives, told so that a task in another process can open it."""
+"""Where a graph and its table versions are, as values that a task in another process can open."""
 
 from collections.abc import Mapping
 from dataclasses import field
 from functools import lru_cache
 
+import pyarrow as pa
+
+from omnigraph.catalog.model import TableType
+from omnigraph.ids import TableKey
 from omnigraph.runtime import SYSTEM
 from omnigraph.storage.store import Store, open_store
+from omnigraph.storage.tables import Table, TableAt
 from omnigraph.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class StoreLocation:
-    """The root of a graph and how to reach it; travels with a split."""
+    """The root of a graph and its storage options; a split carries it to a task."""
 
     uri: str
     options: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     fsync: bool = False
     opening: str = ""
-    """Who opened the root: another process opens it anew for each, since another graph may be there by then."""
+    """A new id for each time a graph is opened: a process opens the store again when another graph may be there."""
 
     @classmethod
     def of(
         cls, uri: str, options: Mapping[str, str] | None = None, *, fsync: bool = False
     ) -> "StoreLocation":
-        """Spell a root as it is seen now."""
+        """Name a root as it is seen now."""
         return cls(uri, tuple(sorted((options or {}).items())), fsync, SYSTEM.new_id())
 
     def store(self) -> Store:
-        """Open the root, once in every process for everything that is done with what was seen."""
+        """Open the store; each process opens a location once."""
         return _open_store(self)
 
 
 @lru_cache(maxsize=8)
-def _open_store(home: StoreLocation) -> Store:
-    return open_store(home.uri, dict(home.options), fsync=home.fsync)
+def _open_store(location: StoreLocation) -> Store:
+    return open_store(location.uri, dict(location.options), fsync=location.fsync)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PinnedTable:
+    """One version of the table of a type; any process that reaches the store can open it."""
+
+    location: StoreLocation
+    table_key: TableKey
+    at: TableAt
+    type: TableType
+    schema: pa.Schema
+    """The columns of the table at this version, whatever its type holds now."""
+
+    def open(self) -> Table:
+        """Open exactly this version."""
+        return self.location.store().tables.open(self.at)

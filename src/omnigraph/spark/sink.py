@@ -1,7 +1,6 @@
-"""`df.write` and `df.writeStream`: tasks keep rows in scratch files, the commit is one load of all of them."""
+"""`df.write` and `df.writeStream`: tasks write rows to scratch files, the commit is one load of all of them."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -12,184 +11,151 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from omnigraph.engine.write.heartbeat import remove_heartbeat, scratch_area, write_heartbeat
-from omnigraph.engine.write.load import KINDS
 from omnigraph.errors import UserInputError
-from omnigraph.ids import LoadMode, OperationId
-from omnigraph.pipeline.input.sources import SpilledFrame
-from omnigraph.pipeline.input.splits import Portion, Spilled
-from omnigraph.runtime import SYSTEM
-from omnigraph.spark.batches import QUERY_ID, Batch, planned_at
-from omnigraph.spark.frames import FILE_BYTES, gather_batches, no_rows
-from omnigraph.spark.places import ReadOptions
-from omnigraph.spark.workers import settle
-from omnigraph.spark.writes import write_frames
-from omnigraph.storage.store import Store
+from omnigraph.ids import LoadMode
+from omnigraph.spark.options import SourceOptions, open_at
+from omnigraph.spark.streams import QUERY_ID, MicroBatch, read_planned_at
+from omnigraph.spark_jobs.frames import SpillArea, SpilledTask
 from omnigraph.values import dataclass
 
 
 @dataclass
-class Spilt(WriterCommitMessage):
-    """What one task wrote to scratch files, in the order of its rows."""
+class TaskMessage(WriterCommitMessage):
+    """What one task wrote, and the streaming query that it ran for."""
 
-    partition: int
-    operation: OperationId
-    portions: tuple[Portion, ...]
+    task: SpilledTask
     query: str | None = None
-    """The streaming query that the task ran for."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Purpose:
-    """What a write is for: the table, how, under whose name, and where its rows wait."""
+class SourceWrite:
+    """One write of the data source: the type, the load mode, the actor, and where its rows wait."""
 
-    asked: ReadOptions
+    options: SourceOptions
     columns: StructType
-    mode: str
+    mode: LoadMode
     actor: str | None
     from_branch: str | None
-    operation: OperationId
-    """Names the place where rows wait."""
+    area: SpillArea
 
-    def spilt(self, batches: Iterator[pa.RecordBatch]) -> Spilt:
-        """Keep the rows of one task beside the graph; nothing becomes visible."""
+    def spill(self, batches: Iterator[pa.RecordBatch]) -> TaskMessage:
+        """Write the rows of one task to scratch files; nothing becomes visible."""
+        task = self.area.spill(batches)
         context = TaskContext.get()
-        partition = 0 if context is None else context.partitionId()
-        attempt = 0 if context is None else context.taskAttemptId()
-        store = self.asked.home.store()
-        area = scratch_area(self.operation)
-        portions = []
-        for turn, rows in enumerate(gather_batches(batches, FILE_BYTES)):
-            # Should this write never end, cleanup finds its files through the beacon.
-            write_heartbeat(store.objects, self.operation, SYSTEM)
-            path = f"{area}/rows-{partition}-{attempt}-{turn}.lance"
-            store.scratch.write(path, rows)
-            portions.append(Portion(Spilled(path), rows.nbytes, rows.num_rows))
-        settle()
         query = None if context is None else context.getLocalProperty(QUERY_ID)
-        return Spilt(partition, self.operation, tuple(portions), query)
+        return TaskMessage(task, query)
 
     def publish(
-        self, messages: Sequence[Any], batch_id: str | None, batch: Batch | None = None
+        self, tasks: Sequence[SpilledTask], batch_id: str | None, batch: MicroBatch | None = None
     ) -> None:
-        """Load what all tasks kept, in one commit; a batch that is there already is not loaded again."""
-        engine = self.asked.engine(read_only=False)
+        """Load the rows of all tasks in one commit, unless the batch was written before."""
+        options = self.options
         try:
-            if batch is not None and batch.was_written_by_name(engine, self.asked.branch):
-                return
-            portions = _in_order(messages) or self._nothing(engine.store)
-            write_frames(
-                engine,
-                {self.asked.type_name: SpilledFrame(portions)},
-                None,
-                mode=self.mode,
-                branch=self.asked.branch,
-                from_branch=self.from_branch,
-                actor=self.actor,
-                batch_id=batch_id,
-            )
+            with open_at(options.location, read_only=False) as graph:
+                if batch is not None and batch.was_written_by_name(graph, options.branch):
+                    return
+                graph.load(
+                    {options.type_name: self.area.collect(tasks, self.columns)},
+                    mode=self.mode,
+                    branch=options.branch,
+                    from_branch=self.from_branch,
+                    actor=self.actor,
+                    batch_id=batch_id,
+                )
         finally:
-            self._remove(engine.store, messages)
-            engine.stop()
-
-    def _nothing(self, store: Store) -> tuple[Portion, ...]:
-        """What tasks kept when there was no row: the columns."""
-        write_heartbeat(store.objects, self.operation, SYSTEM)
-        return (no_rows(self.columns, f"{scratch_area(self.operation)}/none.lance", store),)
-
-    def give_up(self, messages: Sequence[Any]) -> None:
-        """Remove what was kept; a task that is still running may leave a file for cleanup."""
-        self._remove(self.asked.home.store(), messages)
-
-    def _remove(self, store: Store, messages: Sequence[Any]) -> None:
-        """Remove scratch files that were read, under the names that tasks, or this process, wrote them."""
-        for operation in {self.operation, *(one.operation for one in messages if one is not None)}:
-            remove_heartbeat(store.objects, operation)
+            self.area.remove(tasks)
 
 
-def purpose_of(
-    asked: ReadOptions, columns: StructType, options: Mapping[str, str], *, overwrite: bool
-) -> Purpose:
+def make_write(
+    options: SourceOptions, columns: StructType, given: Mapping[str, str], *, overwrite: bool
+) -> SourceWrite:
     """Read the options of a write."""
-    if asked.at is not None:
+    if options.at is not None:
         raise UserInputError("the past cannot be written: leave out 'at'; nothing was written")
-    return Purpose(
-        asked=asked,
+    return SourceWrite(
+        options=options,
         columns=columns,
-        mode=_load_mode(options.get("load_mode"), overwrite=overwrite),
-        actor=options.get("actor"),
-        from_branch=options.get("from_branch"),
-        operation=OperationId(SYSTEM.new_id()),
+        mode=_choose_mode(given.get("load_mode"), overwrite=overwrite),
+        actor=given.get("actor"),
+        from_branch=given.get("from_branch"),
+        area=SpillArea.new(options.location),
     )
 
 
-def _load_mode(given: str | None, *, overwrite: bool) -> str:
-    """How rows are written; an option that contradicts what Spark was told is refused."""
-    mode = given or (LoadMode.OVERWRITE if overwrite else LoadMode.APPEND)
-    if mode not in KINDS:
+def _choose_mode(text: str | None, *, overwrite: bool) -> LoadMode:
+    """Choose the load mode; refuse an option that contradicts the mode of the Spark writer."""
+    default = LoadMode.OVERWRITE if overwrite else LoadMode.APPEND
+    try:
+        mode = LoadMode(text or default)
+    except ValueError as error:
         raise UserInputError(
-            f"option 'load_mode' is one of {', '.join(KINDS)}, not '{mode}'; nothing was written"
-        )
-    if (mode == LoadMode.OVERWRITE) != overwrite:
-        said = "replace the type" if overwrite else "keep its rows"
+            f"option 'load_mode' is one of {', '.join(LoadMode)}, not '{text}'; nothing was written"
+        ) from error
+    if (mode is LoadMode.OVERWRITE) != overwrite:
+        effect = "replace the type" if overwrite else "keep its rows"
         raise UserInputError(
-            f"the write was told to {said}, and option 'load_mode' says {mode}; nothing was written",
+            f"the write was told to {effect}, and option 'load_mode' says {mode}; nothing was written",
             hint="mode('overwrite') and outputMode('complete') replace the type; mode('append') goes with "
             "load_mode append or merge",
         )
     return mode
 
 
-def _in_order(messages: Sequence[Any]) -> tuple[Portion, ...]:
-    parts = sorted((m for m in messages if m is not None), key=lambda m: m.partition)
-    return tuple(portion for part in parts for portion in part.portions)
+def _list_messages(messages: Sequence[WriterCommitMessage | None]) -> list[TaskMessage]:
+    """The messages of the tasks that finished; Spark gives None for the others."""
+    return [message for message in messages if isinstance(message, TaskMessage)]
+
+
+def _list_tasks(messages: Sequence[WriterCommitMessage | None]) -> list[SpilledTask]:
+    return [message.task for message in _list_messages(messages)]
 
 
 class BatchWriter(DataSourceArrowWriter):
     """Writes one frame as one commit."""
 
-    def __init__(self, purpose: Purpose, batch_id: str | None = None) -> None:
-        self.purpose, self.batch_id = purpose, batch_id
+    def __init__(self, target: SourceWrite, batch_id: str | None = None) -> None:
+        self.target, self.batch_id = target, batch_id
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        """Keep the rows of a task."""
-        return self.purpose.spilt(iterator)
+        """Write the rows of a task to scratch files."""
+        return self.target.spill(iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Make all of them one commit."""
-        self.purpose.publish(messages, self.batch_id)
+        """Load the rows of all tasks in one commit."""
+        self.target.publish(_list_tasks(messages), self.batch_id)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Write nothing."""
-        self.purpose.give_up(messages)
+        """Remove the scratch files; nothing becomes visible."""
+        self.target.area.remove(_list_tasks(messages))
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
-    """Writes every micro-batch as one commit that names it, so that a replayed one is not written again."""
+    """Writes every micro-batch as one commit that names the batch, so that a replayed batch is not written again."""
 
-    def __init__(self, purpose: Purpose, options: Mapping[str, str]) -> None:
-        self.purpose = purpose
+    def __init__(self, target: SourceWrite, options: Mapping[str, str]) -> None:
+        self.target = target
         self.stream, self.checkpoint = options.get("stream"), options.get("checkpointLocation")
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        """Keep the rows of a task."""
-        return self.purpose.spilt(iterator)
+        """Write the rows of a task to scratch files."""
+        return self.target.spill(iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """Make them one commit, unless an earlier try did."""
-        query = next((one.query for one in messages if isinstance(one, Spilt)), None)
+        """Load the rows of all tasks in one commit, unless an earlier try did."""
+        tasks = _list_tasks(messages)
+        query = next((message.query for message in _list_messages(messages)), None)
         if query is None:
-            # No task ran: there is no row, and to write none twice is to write none.
-            self.purpose.publish(messages, None)
+            # Without a task there is no row, and writing no rows twice changes nothing.
+            self.target.publish(tasks, None)
             return
-        batch = Batch(
+        batch = MicroBatch(
             stream=query,
             number=batchId,
             former=self.stream or self.checkpoint,
-            planned_at=planned_at(self.checkpoint, batchId),
+            planned_at=read_planned_at(self.checkpoint, batchId),
         )
-        self.purpose.publish(messages, batch.id, batch)
+        self.target.publish(tasks, batch.id, batch)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """Write nothing."""
-        self.purpose.give_up(messages)
+        """Remove the scratch files; nothing becomes visible."""
+        self.target.area.remove(_list_tasks(messages))

@@ -1,136 +1,103 @@
-"""`format("omnigraph")`: node and edge tables as Spark frames, read from one snapshot."""
+"""`format("omnigraph")`: reads and writes one node or edge type of a graph."""
 
 from collections.abc import Iterator, MutableMapping
-from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
-from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from omnigraph.errors import ConfigError
-from omnigraph.pipeline.input.splits import cut_table
-from omnigraph.spark.bridge import Forms, arrow_schema, require_readable, spark_schema, to_spark
-from omnigraph.spark.feed import ChangeSource
-from omnigraph.spark.places import Pin, ReadOptions, pin_graph, read_options
-from omnigraph.spark.runner import last_words
-from omnigraph.spark.sink import BatchWriter, StreamWriter, purpose_of
-from omnigraph.spark.workers import settle
+from omnigraph.pipeline.location import PinnedTable
+from omnigraph.spark.options import SourceOptions, open_at, parse_options
+from omnigraph.spark.sink import BatchWriter, StreamWriter, make_write
+from omnigraph.spark_jobs.bridge import arrow_schema, require_readable, spark_schema
+from omnigraph.spark_jobs.filters import compile_filter
+from omnigraph.spark_jobs.tables import PARTITION_ROWS, TablePart, cut_parts, read_part
+from omnigraph.spark_jobs.workers import freeze_loaded_objects
 from omnigraph.values import dataclass
 
 NAME: Final = "omnigraph"
-
-PARTITION_ROWS: Final = 1 << 18
-"""Rows that one task reads, in whole fragments; a larger fragment is one task."""
 
 
 class GraphSource(DataSource):
     """Reads one node or edge type of a graph.
 
-    Everything is pinned when `load()` is called: Spark keeps this object and asks it again for every action.
+    The table version is pinned when `load()` is called: Spark keeps this object and uses it again for every action.
     """
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
         self.options = options
-        self.asked: ReadOptions = read_options(options)
-        # A branch that the first write makes is not there yet, and nothing can be read of it.
-        self.pin: Pin | None = pin_graph(self.asked) if "from_branch" not in options else None
+        self.parsed: SourceOptions = parse_options(options)
+        # With `from_branch` the first write creates the branch, so there may be nothing to pin yet.
+        self.pin: Pin | None = pin_source(self.parsed) if "from_branch" not in options else None
 
     @classmethod
     def name(cls) -> str:
-        """What `format()` is given."""
+        """The name that `format()` takes."""
         return NAME
 
-    def _read(self) -> Pin:
+    def _pin(self) -> "Pin":
         if self.pin is None:
-            self.pin = pin_graph(self.asked)
+            self.pin = pin_source(self.parsed)
         return self.pin
 
     def schema(self) -> StructType:
-        """The columns of the type, or those that were asked for."""
-        return spark_schema(self._read().schema, self.asked.columns, self.asked.forms)
+        """The columns of the type, or those that option `columns` names."""
+        return spark_schema(self._pin().table.schema, self.parsed.columns, self.parsed.forms)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """A reader of exactly the columns of a schema."""
-        pin = self._read()
-        require_readable(schema, pin.schema, self.asked.forms)
-        rows = int(self.options.get("partition_rows", PARTITION_ROWS))
-        return TableReader(pin, arrow_schema(schema), self.asked.forms, rows)
+        """Make a reader of exactly the columns of a schema."""
+        pin = self._pin()
+        require_readable(schema, pin.table.schema, self.parsed.forms)
+        rows_max = int(self.options.get("partition_rows", PARTITION_ROWS))
+        columns, forms = arrow_schema(schema), self.parsed.forms
+        whole = TablePart(table=pin.table, filter=pin.filter, columns=columns, forms=forms)
+        return TableReader(whole, rows_max)
 
     def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
-        """A writer of one commit."""
-        purpose = purpose_of(self.asked, schema, self.options, overwrite=overwrite)
-        return BatchWriter(purpose, self.options.get("batch"))
+        """Make a writer of one commit."""
+        write = make_write(self.parsed, schema, self.options, overwrite=overwrite)
+        return BatchWriter(write, self.options.get("batch"))
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:
-        """A writer of one commit for every micro-batch."""
-        purpose = purpose_of(self.asked, schema, self.options, overwrite=overwrite)
-        return StreamWriter(purpose, self.options)
+        """Make a writer of one commit for every micro-batch."""
+        write = make_write(self.parsed, schema, self.options, overwrite=overwrite)
+        return StreamWriter(write, self.options)
 
 
-@dataclass
-class Part(InputPartition):
-    """What one task reads: some fragments of one table version, the rows that pass, these columns."""
+@dataclass(frozen=True, slots=True)
+class Pin:
+    """The table version that a source shows, and the filter that its rows pass."""
 
-    pin: Pin
-    fragments: tuple[int, ...]
+    table: PinnedTable
     filter: str | None
-    wanted: pa.Schema
-    forms: Forms
+
+
+def pin_source(options: SourceOptions) -> Pin:
+    """Open the graph once and pin the table version that every later read uses."""
+    with open_at(options.location, read_only=True) as graph:
+        snapshot = graph.snapshot(branch=options.branch, at=options.at)
+        table = snapshot.pin(options.type_name)
+    filter = None if options.filter is None else compile_filter(options.filter, table.type)
+    return Pin(table, filter)
 
 
 class TableReader(DataSourceReader):
-    """Reads a table version, group of fragments by group of fragments.
+    """Reads a table version, one group of fragments a task.
 
     `pushFilters` is not defined: Spark keeps a pushed filter with the frame, so that other uses of it lose rows.
     """
 
-    def __init__(self, pin: Pin, wanted: pa.Schema, forms: Forms, partition_rows: int) -> None:
-        self.pin, self.wanted, self.forms = pin, wanted, forms
-        self.partition_rows = partition_rows
+    def __init__(self, whole: TablePart, rows_max: int) -> None:
+        self.whole, self.rows_max = whole, rows_max
 
     def partitions(self) -> list[InputPartition]:
-        """One partition for every group of fragments; an empty table has one that reads nothing."""
-        whole = Part(self.pin, (), self.pin.filter, self.wanted, self.forms)
-        found = parts_of(whole, self.partition_rows)
-        settle()
-        return [*found] or [whole]
+        """Cut the table into groups of fragments; an empty table has one partition that reads nothing."""
+        parts = cut_parts(self.whole, self.rows_max) or [self.whole]
+        freeze_loaded_objects()
+        return [*parts]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of one partition."""
-        assert isinstance(partition, Part), "Spark gives back what `partitions` made"
+        """Read the rows of one partition."""
+        assert isinstance(partition, TablePart), "Spark gives back what `partitions` made"
         return read_part(partition)
-
-
-def parts_of(whole: Part, rows_max: int = PARTITION_ROWS) -> list[Part]:
-    """Cut what is to be read between fragments; an empty table has no part."""
-    pin = whole.pin
-    cut = cut_table(pin.table_key, pin.at, pin.open().fragments(), rows_max)
-    return [replace(whole, fragments=held.fragments) for held in cut]
-
-
-def read_part(part: Part) -> Iterator[pa.RecordBatch]:
-    """Scan the fragments of a part in the form Spark expects."""
-    if not part.fragments:
-        return
-    table = part.pin.open()
-    scan: Any = table.scan(
-        part.wanted.names, part.filter, fragments=part.fragments, blobs=part.forms.blobs
-    )
-    for batch in scan:
-        yield to_spark(batch, part.wanted)
-    settle()
-
-
-def register(spark: SparkSession) -> None:
-    """Make `format("omnigraph")` and `format("omnigraph-changes")` known to a session."""
-    try:
-        spark.dataSource.register(GraphSource)
-        spark.dataSource.register(ChangeSource)
-    except PySparkException as error:
-        raise ConfigError(
-            f"this Spark cannot load omnigraph: {last_words(str(error))}; nothing was read or written",
-            hint="install the same version of omnigraph where the driver of Spark runs",
-        ) from error

@@ -1,4 +1,4 @@
-"""Rows on their way through Spark: Arrow streams as bytes, key rows packed by bucket."""
+"""Packets: key rows of one bucket as the bytes of an Arrow stream, which Spark shuffles."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import field
@@ -10,39 +10,39 @@ from omnigraph.pipeline.keys.buckets import by_bucket
 from omnigraph.values import dataclass
 
 FLUSH_BYTES: Final = 32 * 1024 * 1024
-"""Key rows a task holds before it sends them on."""
+"""Key rows a task buffers before it sends them."""
 
 Packet = tuple[int, str, bytes]
-"""A bucket, a side and the rows of that side for that bucket."""
+"""A bucket, a side and the rows of that side in that bucket."""
 
 
 @dataclass(slots=True)
 class Packing:
-    """Key rows of one task, held until there is enough for packets worth sending."""
+    """The buffered key rows of one task."""
 
     sides: Mapping[str, pa.Schema]
     buckets: int
-    held: dict[str, list[pa.Table]] = field(default_factory=dict)
+    buffered: dict[str, list[pa.Table]] = field(default_factory=dict)
     bytes: int = 0
 
     def add(self, side: str, rows: pa.Table) -> Iterator[Packet]:
-        """Take rows of a side; give packets when enough are held."""
+        """Buffer rows of a side; yield packets when the buffer is full."""
         if rows.num_rows:
-            self.held.setdefault(side, []).append(rows.cast(self.sides[side]))
+            self.buffered.setdefault(side, []).append(rows.cast(self.sides[side]))
             self.bytes += rows.nbytes
         if self.bytes >= FLUSH_BYTES:
-            yield from self.rest()
+            yield from self.flush()
 
-    def rest(self) -> Iterator[Packet]:
-        """Give packets of everything held."""
-        for side, tables in self.held.items():
+    def flush(self) -> Iterator[Packet]:
+        """Yield packets of everything that is buffered."""
+        for side, tables in self.buffered.items():
             for bucket, rows in by_bucket(pa.concat_tables(tables), self.buckets):
                 yield bucket, side, pack_packet(rows)
-        self.held, self.bytes = {}, 0
+        self.buffered, self.bytes = {}, 0
 
 
 def pack_packet(rows: pa.Table) -> bytes:
-    """A table as bytes that know their schema."""
+    """Encode a table, schema included."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, rows.schema) as writer:
         writer.write_table(rows)
@@ -50,5 +50,5 @@ def pack_packet(rows: pa.Table) -> bytes:
 
 
 def unpack_packet(packet: pa.BinaryScalar) -> pa.Table:
-    """The table in a packet."""
+    """Decode the table of a packet."""
     return pa.ipc.open_stream(packet.as_buffer()).read_all()

@@ -1,11 +1,13 @@
-"""The tables of one snapshot as frames, each made for one use of it."""
+"""The tables of one snapshot as frames: parts of a pinned table, read by tasks."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Final
+from dataclasses import field, replace
+from typing import Any, Final
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.datasource import InputPartition
 
 from omnigraph.catalog.model import Catalog, TableType
 from omnigraph.catalog.types import PropertyType, Scalar
@@ -15,14 +17,55 @@ from omnigraph.engine.read.opened import Names
 from omnigraph.engine.read.operators.pushdown import sql
 from omnigraph.ids import TableKey
 from omnigraph.manifest.snapshot import Snapshot
-from omnigraph.pipeline.location import StoreLocation
-from omnigraph.spark.bridge import Forms, arrow_schema, spark_schema
-from omnigraph.spark.expressions import literal
-from omnigraph.spark.places import Pin
-from omnigraph.spark.source import Part, parts_of, read_part
+from omnigraph.pipeline.input.splits import cut_table
+from omnigraph.pipeline.location import PinnedTable, StoreLocation
+from omnigraph.spark_jobs.bridge import Forms, arrow_schema, spark_schema, to_spark
+from omnigraph.spark_jobs.expressions import literal
+from omnigraph.spark_jobs.workers import freeze_loaded_objects
 from omnigraph.values import dataclass
 
 ID: Final = "id"
+
+PARTITION_ROWS: Final = 1 << 18
+"""Rows that one task reads, in whole fragments; a larger fragment is one task."""
+
+_TEXT: Final = PropertyType(scalar=Scalar.STRING)
+
+
+# ---- parts of a table
+
+
+@dataclass(kw_only=True)
+class TablePart(InputPartition):
+    """What one task reads: some fragments of one table version, the columns, and the rows that pass a filter."""
+
+    table: PinnedTable
+    columns: pa.Schema
+    filter: str | None = None
+    fragments: tuple[int, ...] = ()
+    forms: Forms = field(default_factory=Forms)
+
+
+def cut_parts(whole: TablePart, rows_max: int = PARTITION_ROWS) -> list[TablePart]:
+    """Cut a table into groups of whole fragments; an empty table has no part."""
+    table = whole.table
+    splits = cut_table(table.table_key, table.at, table.open().fragments(), rows_max)
+    return [replace(whole, fragments=split.fragments) for split in splits]
+
+
+def read_part(part: TablePart) -> Iterator[pa.RecordBatch]:
+    """Scan the fragments of a part and give the batches the form that Spark expects."""
+    if not part.fragments:
+        return
+    scan: Any = part.table.open().scan(
+        part.columns.names, part.filter, fragments=part.fragments, blobs=part.forms.blobs
+    )
+    for batch in scan:
+        yield to_spark(batch, part.columns)
+    freeze_loaded_objects()
+
+
+# ---- tables of a snapshot
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,7 +73,7 @@ class SparkGraph:
     """The tables of one snapshot as frames."""
 
     spark: SparkSession
-    home: StoreLocation
+    location: StoreLocation
     catalog: Catalog
     snapshot: Snapshot
     names: Names
@@ -43,20 +86,22 @@ class SparkGraph:
         entry = self.snapshot.entries.get(key)
         if entry is None:
             return self._empty(type_, columns)
-        table = self.home.store().tables.open(entry.at)
-        pin = Pin(
-            home=self.home, table_key=key, at=entry.at, commit=None, type=type_, schema=table.schema
+        table = self.location.store().tables.open(entry.at)
+        pin = PinnedTable(
+            location=self.location, table_key=key, at=entry.at, type=type_, schema=table.schema
         )
         stored = {name: self._find_stored_name(key, name) for name in columns}
         there = [one for one in dict.fromkeys(stored.values()) if one in table.schema.names]
         read = there or [ID]
         schema = spark_schema(table.schema, read, Forms())
-        wanted = arrow_schema(schema)
         filter = None if key in self.names else _render_pushdown(tests, table.schema.names)
-        parts = parts_of(Part(pin, (), filter, wanted, Forms()))
+        whole = TablePart(table=pin, columns=arrow_schema(schema), filter=filter)
+        parts = cut_parts(whole)
         if not parts:
             return self._empty(type_, columns)
-        frame = self.spark.range(0, len(parts), 1, len(parts)).mapInArrow(_reading(parts), schema)
+        frame = self.spark.range(0, len(parts), 1, len(parts)).mapInArrow(
+            _make_read_task(parts), schema
+        )
         return frame.select(
             *(
                 (
@@ -96,13 +141,13 @@ def _render_pushdown(tests: Sequence[Test], names: Sequence[str]) -> str | None:
     return " and ".join(f"({text})" for text in texts) or None
 
 
-def _reading(
-    parts: Sequence[Part],
+def _make_read_task(
+    parts: Sequence[TablePart],
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            for number in batch.column(0).to_pylist():
-                yield from read_part(parts[number])
+            for index in batch.column(0).to_pylist():
+                yield from read_part(parts[index])
 
     return task
 
@@ -111,6 +156,3 @@ def property_type(type_: TableType, name: str) -> PropertyType:
     """The type of a property, an id or an end."""
     found = type_.properties.get(name)
     return found.type if found is not None else _TEXT
-
-
-_TEXT: Final = PropertyType(scalar=Scalar.STRING)

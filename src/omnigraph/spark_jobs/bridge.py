@@ -1,8 +1,8 @@
-"""Types across the bridge: what a stored column is to Spark, and what Spark's columns are to a load."""
+"""The type map between stored columns and Spark columns, both ways."""
 
 from collections.abc import Sequence
 from enum import StrEnum
-from typing import Final
+from typing import Final, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -21,31 +21,51 @@ INSTANT: Final = pa.timestamp("us", "UTC")
 
 
 class VectorForm(StrEnum):
-    """How Spark sees a vector."""
+    """The form in which Spark reads a vector."""
 
     ARRAY = "array"
-    """`array<float>`: convenient."""
+    """`array<float>`."""
 
     BINARY = "binary"
-    """Four little-endian bytes a number: a third of the JVM's time."""
+    """Four little-endian bytes a number: takes a third of the JVM's time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Forms:
-    """What a reader chose where there is a choice."""
+    """The forms in which a reader wants vectors and blobs."""
 
     vectors: VectorForm = VectorForm.ARRAY
     blobs: BlobForm = BlobForm.DESCRIPTOR
 
 
+_Form = TypeVar("_Form", VectorForm, BlobForm)
+
+
+def parse_forms(vectors: str | None, blobs: str | None) -> Forms:
+    """Parse the options `vectors` and `blobs`; None stands for the default."""
+    return Forms(
+        _parse_form("vectors", vectors or VectorForm.ARRAY, VectorForm),
+        _parse_form("blobs", blobs or BlobForm.DESCRIPTOR, BlobForm),
+    )
+
+
+def _parse_form(option: str, text: str, forms: type[_Form]) -> _Form:
+    try:
+        return forms(text)
+    except ValueError as error:
+        raise UserInputError(
+            f"option '{option}' is one of {', '.join(forms)}, not '{text}'; nothing was read"
+        ) from error
+
+
 def spark_type(stored: pa.DataType, forms: Forms = Forms()) -> pa.DataType:  # noqa: B008 - frozen
-    """The Arrow form in which Spark takes a column."""
+    """The Arrow type that Spark accepts for a stored column."""
     if pa.types.is_fixed_size_list(stored):
         return pa.binary() if forms.vectors is VectorForm.BINARY else pa.list_(stored.value_type)
     if pa.types.is_list(stored):
         return pa.list_(spark_type(stored.value_type, forms))
     if is_blob(stored):
-        return pa.binary() if forms.blobs is BlobForm.BYTES else _plain(BLOB_DESCRIPTOR)
+        return pa.binary() if forms.blobs is BlobForm.BYTES else _widen_integers(BLOB_DESCRIPTOR)
     return _scalar(stored)
 
 
@@ -54,12 +74,12 @@ def _scalar(stored: pa.DataType) -> pa.DataType:
         return pa.int64()
     if pa.types.is_uint64(stored):
         return UNSIGNED
-    # Days are date32; date64 is how instants are stored.
+    # Storage keeps instants as date64; dates are date32.
     return INSTANT if pa.types.is_date64(stored) else stored
 
 
-def _plain(struct: pa.DataType) -> pa.DataType:
-    """A descriptor's size is not a U64 of the user's: a bigint is handier."""
+def _widen_integers(struct: pa.DataType) -> pa.DataType:
+    """Give the size of a blob descriptor as a bigint: no blob needs an unsigned integer."""
     return pa.struct(
         [(one.name, pa.int64() if pa.types.is_uint64(one.type) else one.type) for one in struct]
     )
@@ -79,14 +99,14 @@ def spark_schema(stored: pa.Schema, columns: Sequence[str] | None, forms: Forms)
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:
-    """The Arrow schema Spark expects of batches of a Spark schema."""
+    """The Arrow schema that Spark expects for batches of a Spark schema."""
     return to_arrow_schema(schema, timezone="UTC")
 
 
-def require_readable(asked: StructType, stored: pa.Schema, forms: Forms) -> None:
-    """Refuse a user schema that the table cannot fill as it is."""
-    given = spark_schema(stored, [field.name for field in asked.fields], forms)
-    for wanted, found in zip(asked.fields, given.fields, strict=True):
+def require_readable(schema: StructType, stored: pa.Schema, forms: Forms) -> None:
+    """Refuse a user schema whose column types are not those of the table."""
+    actual = spark_schema(stored, [field.name for field in schema.fields], forms)
+    for wanted, found in zip(schema.fields, actual.fields, strict=True):
         if _simple(wanted.dataType.simpleString()) != _simple(found.dataType.simpleString()):
             raise UserInputError(
                 f"column '{wanted.name}' was asked for as {wanted.dataType.simpleString()} and is "
@@ -100,7 +120,7 @@ def _simple(text: str) -> str:
 
 
 def to_spark(batch: pa.RecordBatch, wanted: pa.Schema) -> pa.RecordBatch:
-    """Give a scanned batch the form Spark expects."""
+    """Convert a scanned batch to the schema that Spark expects."""
     columns = [_to_spark(batch.column(field.name), field.type) for field in wanted]
     return pa.RecordBatch.from_arrays(columns, schema=wanted)
 
@@ -132,35 +152,35 @@ def _mask_like(values: pa.Array, like: pa.Array) -> pa.Array:
     return pa.compute.if_else(like.is_valid(), values, pa.scalar(None, values.type))
 
 
-# ---- back again
+# ---- from Spark
 
 
-def plain(rows: pa.Table) -> pa.Table:
-    """Rows of a Spark frame as a load reads them: whole decimals, Spark's way to hold a U64, become integers."""
-    for place, field in enumerate(rows.schema):
+def decimals_to_integers(rows: pa.Table) -> pa.Table:
+    """Turn decimals without fraction, which hold a U64 in Spark, into integers as a load reads them."""
+    for index, field in enumerate(rows.schema):
         if _is_whole_decimal(field.type):
-            rows = rows.set_column(place, field.name, _whole(rows.column(place)))
+            rows = rows.set_column(index, field.name, _to_integers(rows.column(index)))
     return rows
 
 
-def _is_whole_decimal(found: pa.DataType) -> bool:
-    item = found.value_type if pa.types.is_list(found) else found
+def _is_whole_decimal(type_: pa.DataType) -> bool:
+    item = type_.value_type if pa.types.is_list(type_) else type_
     return bool(pa.types.is_decimal(item) and item.scale == 0)
 
 
-def _whole(column: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
+def _to_integers(column: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
     nested = pa.types.is_list(column.type)
     for wanted in (pa.int64(), pa.uint64()):
         try:
             return column.cast(pa.list_(wanted) if nested else wanted)
         except pa.ArrowInvalid:
             continue
-    # Numbers beyond every integer stay texts, and the load says which they are.
+    # Numbers beyond every integer become texts, which the load then refuses by value.
     return column.cast(pa.list_(pa.string()) if nested else pa.string())
 
 
 def from_spark(column: pa.Array, wanted: PropertyType) -> pa.Array:
-    """A column of a result, ready to be given the type of a property."""
+    """Undo the type map for a result column whose property type is known."""
     if wanted.scalar is Scalar.U64 and _is_whole_decimal(column.type):
         return column.cast(wanted.arrow)
     return column

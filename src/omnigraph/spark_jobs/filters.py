@@ -1,4 +1,4 @@
-"""Filters that storage evaluates: conditions of the query language on the rows of one type."""
+"""Option `filter`: conditions of the query language on the rows of one type, compiled for storage."""
 
 from typing import Any, Final
 
@@ -12,31 +12,31 @@ from omnigraph.language.source import Source
 _TEXT: Final = PropertyType(scalar=Scalar.STRING)
 
 
-def chosen(text: str, type_: TableType) -> str:
-    """Write conditions on `$row` as a filter of storage; what storage cannot evaluate exactly is refused."""
-    text_of_query = Source(
+def compile_filter(text: str, type_: TableType) -> str:
+    """Compile conditions on `$row` into a storage filter; refuse what storage cannot evaluate exactly."""
+    query = Source(
         f"query filter() {{ match {{ $row: Row\n{text}\n}} return {{ $row }} }}", "<filter>"
     )
-    pattern = check_read(text_of_query, _catalog(type_)).pattern
+    pattern = check_read(query, _catalog(type_)).pattern
     if pattern.hops or pattern.negations or pattern.optionals or len(pattern.binds) != 1:
         raise UserInputError(
             "a filter holds conditions on $row only; nothing was read",
             hint="use graph.query(..., spark=session) for patterns",
         )
     tests = (*pattern.binds[0].matches, *pattern.conditions)
-    written = [(test, sql(test, _value)) for test in tests]
-    if any(found is None for _, found in written):
+    filters = [sql(test, _value) for test in tests]
+    if any(filter is None for filter in filters):
         raise UserInputError(
             f"the filter '{shorten(text)}' holds a condition that storage cannot evaluate; nothing was read",
             hint="storage compares plain properties with values; filter the frame for the rest",
         )
-    return " and ".join(f"({found})" for _, found in written) or "true"
+    return " and ".join(f"({filter})" for filter in filters) or "true"
 
 
 def _catalog(type_: TableType) -> Catalog:
-    """A schema in which the type is a node whose ids and ends are properties like the others."""
-    ends = ("src", "dst") if isinstance(type_, EdgeType) else ()
-    more = {name: Property(name=name, type=_TEXT) for name in ("id", *ends)}
+    """A schema in which the type is a node and its id and endpoints are properties."""
+    endpoints = ("src", "dst") if isinstance(type_, EdgeType) else ()
+    more = {name: Property(name=name, type=_TEXT) for name in ("id", *endpoints)}
     return Catalog(nodes={"Row": NodeType(name="Row", properties={**type_.properties, **more})})
 
 

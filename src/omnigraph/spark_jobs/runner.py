@@ -1,4 +1,4 @@
-"""Steps on Spark: one task per split; only keys and answers pass through the JVM."""
+"""Steps as Spark jobs: one task per split; only keys and messages pass through the JVM."""
 
 import pickle
 from collections.abc import Callable, Iterator, Sequence
@@ -15,42 +15,42 @@ from pyspark.sql import DataFrame, SparkSession
 from omnigraph.errors import EngineError, InternalError, OmniError, StorageError, UserInputError
 from omnigraph.pipeline.runner import Each, Shuffle, Step
 from omnigraph.runtime import SYSTEM
-from omnigraph.spark.packets import Packing, pack_packet, unpack_packet
-from omnigraph.spark.sessions import (
+from omnigraph.spark_jobs.packets import Packing, pack_packet, unpack_packet
+from omnigraph.spark_jobs.session import (
     is_connect,
     is_local,
     parallelism,
     require_same_versions,
     session,
 )
-from omnigraph.spark.workers import settle
+from omnigraph.spark_jobs.workers import freeze_loaded_objects
 from omnigraph.values import dataclass
 
 BUCKETS_MAX: Final = 4096
-"""More would make packets so small that they cost more than the keys in them."""
+"""With more buckets, packets become so small that they cost more than the keys in them."""
 
 CANCEL_SECONDS_MAX: Final = 10.0
-"""A cancelled job ends at once; its tasks may write on for some seconds, to files that no one will name."""
+"""How long a cancelled job may take to end; its tasks may still write files, which no message names."""
 
 STORAGE_TRIES: Final = 3
-"""Times a task that met a failing store is run before its error counts."""
+"""How often a task whose store fails is run before its error is final."""
 
 
-class Told(IntEnum):
-    """What a row that comes back from a task holds."""
+class MessageKind(IntEnum):
+    """What a message of a task holds."""
 
     ROWS = 0
     ERROR = 1
     DONE = 2
 
 
-ANSWER: Final = "part long, told int, data binary"
-PACKET: Final = "bucket int, side string, told int, data binary"
-_ANSWER_SCHEMA: Final = pa.schema(
-    [("part", pa.int64()), ("told", pa.int32()), ("data", pa.binary())]
+MESSAGE: Final = "part long, kind int, data binary"
+PACKET: Final = "bucket int, side string, kind int, data binary"
+_MESSAGE_SCHEMA: Final = pa.schema(
+    [("part", pa.int64()), ("kind", pa.int32()), ("data", pa.binary())]
 )
 _PACKET_SCHEMA: Final = pa.schema(
-    [("bucket", pa.int32()), ("side", pa.string()), ("told", pa.int32()), ("data", pa.binary())]
+    [("bucket", pa.int32()), ("side", pa.string()), ("kind", pa.int32()), ("data", pa.binary())]
 )
 
 Batches = Iterator[pa.RecordBatch]
@@ -58,13 +58,13 @@ Batches = Iterator[pa.RecordBatch]
 
 @dataclass(frozen=True, slots=True)
 class SparkRunner:
-    """Runs steps as Spark jobs; answers come back in the order of their splits or buckets."""
+    """Runs steps as Spark jobs; rows come back in the order of their splits or buckets."""
 
     spark: SparkSession
 
     @property
     def engine(self) -> str:
-        """What the report says."""
+        """The name in the load report."""
         return "spark"
 
     @property
@@ -74,41 +74,41 @@ class SparkRunner:
 
     @property
     def is_remote(self) -> bool:
-        """Whether its tasks run on other machines, or might."""
+        """Whether its tasks may run on other machines."""
         return not is_local(self.spark)
 
     def run(self, step: Step) -> pa.Table:
-        """Run a step as one job; what a task raised on purpose is raised here."""
+        """Run a step as one job; an error of ours that a task raised is raised here."""
         _require_narrow(step)
         if not step.splits:
             return step.out.empty_table()
         match step:
             case Each():
-                return _answer(
-                    step, collect_job(self.spark, step.name, self._each(step)), len(step.splits)
-                )
+                messages = collect_job(self.spark, step.name, self._each(step))
+                return _decode_messages(step, messages, len(step.splits))
             case Shuffle():
-                return _answer(step, collect_job(self.spark, step.name, self._shuffle(step)))
+                messages = collect_job(self.spark, step.name, self._shuffle(step))
+                return _decode_messages(step, messages)
             case _:
                 assert_never(step)
 
     def _each(self, step: Each) -> DataFrame:
         count = len(step.splits)
-        return self.spark.range(0, count, 1, count).mapInArrow(_each_task(step), ANSWER)
+        return self.spark.range(0, count, 1, count).mapInArrow(_each_task(step), MESSAGE)
 
     def _shuffle(self, step: Shuffle) -> DataFrame:
         count = len(step.splits)
         buckets = min(BUCKETS_MAX, max(parallelism(self.spark), count))
         packets = self.spark.range(0, count, 1, count).mapInArrow(_keys_task(step, buckets), PACKET)
-        # As many buckets as splits: what one decision holds is about what one split gave. An explicit number of
-        # partitions is left alone by adaptive execution.
+        # With as many buckets as splits, a decision holds about as many rows as a split gave. Adaptive execution does
+        # not change an explicit number of partitions.
         return packets.repartitionById(buckets, packets["bucket"]).mapInArrow(
-            _decide_task(step), ANSWER
+            _decide_task(step), MESSAGE
         )
 
 
 def spark_runner(spark: Any = None) -> SparkRunner:
-    """The runner of a session; `True` or None is the one that runs, else a local one."""
+    """Make the runner of a session; `True` and None stand for the running session, else a new local one."""
     if spark is None or spark is True or spark == "auto":
         chosen = session()
     elif hasattr(spark, "range") and hasattr(spark, "conf"):
@@ -125,7 +125,7 @@ def spark_runner(spark: Any = None) -> SparkRunner:
 
 
 _CHECKED: set[str] = set()
-"""Applications whose executors were seen to have what the driver has."""
+"""Applications whose executors have the versions of the driver."""
 
 
 def _key(spark: SparkSession) -> str:
@@ -153,41 +153,41 @@ def _each_task(step: Each) -> Callable[[Batches], Batches]:
     run, splits, schedule = step.run, tuple(step.splits), tuple(step.schedule())
 
     def task(batches: Batches) -> Batches:
-        # Spark begins with the first partitions.
-        for turn in _numbers(batches):
-            yield from _guard_task(schedule[turn], run, splits[schedule[turn]])
-        settle()
+        # Spark runs the first partitions first, so they get the heaviest splits.
+        for index in _list_indexes(batches):
+            yield from _guard_task(schedule[index], run, splits[schedule[index]])
+        freeze_loaded_objects()
 
     return task
 
 
-def _guard_task(part: int, work: Callable[[Any], Iterator[pa.Table]], given: Any) -> Batches:
-    """Say what a task says; an error of ours is an answer, since to try again would only repeat it."""
+def _guard_task(part: int, work: Callable[[Any], Iterator[pa.Table]], argument: Any) -> Batches:
+    """Encode what a task yields; an error of ours is a message too, since another try would only repeat it."""
     try:
-        for table in work(given):
+        for table in work(argument):
             if table.num_rows:
-                yield _encode_message(part, Told.ROWS, pack_packet(table))
+                yield _encode_message(part, MessageKind.ROWS, pack_packet(table))
     except OmniError as error:
-        if _may_pass(error):
+        if _is_retried(error):
             raise
-        yield _encode_message(part, Told.ERROR, pickle.dumps(error))
-    yield _encode_message(part, Told.DONE, b"")
+        yield _encode_message(part, MessageKind.ERROR, pickle.dumps(error))
+    yield _encode_message(part, MessageKind.DONE, b"")
 
 
-def _may_pass(error: OmniError) -> bool:
-    """Whether another try may succeed: stores fail now and then."""
+def _is_retried(error: OmniError) -> bool:
+    """Whether Spark runs the task again: a store that fails may answer the next time."""
     context = TaskContext.get()
     tried = context.attemptNumber() + 1 if context is not None else STORAGE_TRIES
     return isinstance(error, StorageError) and tried < STORAGE_TRIES
 
 
-def _encode_message(part: int, told: Told, data: bytes) -> pa.RecordBatch:
+def _encode_message(part: int, kind: MessageKind, data: bytes) -> pa.RecordBatch:
     return pa.RecordBatch.from_pydict(
-        {"part": [part], "told": [int(told)], "data": [data]}, schema=_ANSWER_SCHEMA
+        {"part": [part], "kind": [int(kind)], "data": [data]}, schema=_MESSAGE_SCHEMA
     )
 
 
-def _numbers(batches: Batches) -> Iterator[int]:
+def _list_indexes(batches: Batches) -> Iterator[int]:
     for batch in batches:
         yield from batch.column(0).to_pylist()
 
@@ -196,29 +196,31 @@ def _keys_task(step: Shuffle, buckets: int) -> Callable[[Batches], Batches]:
     keys, splits, sides = step.keys, tuple(step.splits), dict(step.sides)
 
     def task(batches: Batches) -> Batches:
-        for part in _numbers(batches):
+        for part in _list_indexes(batches):
             try:
-                yield from _packets(keys(splits[part]), Packing(sides, buckets))
+                yield from _encode_packets(keys(splits[part]), Packing(sides, buckets))
             except OmniError as error:
-                if _may_pass(error):
+                if _is_retried(error):
                     raise
-                yield _packet(part % buckets, "", Told.ERROR, pickle.dumps((part, error)))
-        settle()
+                yield _encode_packet(
+                    part % buckets, "", MessageKind.ERROR, pickle.dumps((part, error))
+                )
+        freeze_loaded_objects()
 
     return task
 
 
-def _packets(pairs: Iterator[tuple[str, pa.Table]], packing: Packing) -> Batches:
+def _encode_packets(pairs: Iterator[tuple[str, pa.Table]], packing: Packing) -> Batches:
     for side, rows in pairs:
         for bucket, name, data in packing.add(side, rows):
-            yield _packet(bucket, name, Told.ROWS, data)
-    for bucket, name, data in packing.rest():
-        yield _packet(bucket, name, Told.ROWS, data)
+            yield _encode_packet(bucket, name, MessageKind.ROWS, data)
+    for bucket, name, data in packing.flush():
+        yield _encode_packet(bucket, name, MessageKind.ROWS, data)
 
 
-def _packet(bucket: int, side: str, told: Told, data: bytes) -> pa.RecordBatch:
+def _encode_packet(bucket: int, side: str, kind: MessageKind, data: bytes) -> pa.RecordBatch:
     return pa.RecordBatch.from_pydict(
-        {"bucket": [bucket], "side": [side], "told": [int(told)], "data": [data]},
+        {"bucket": [bucket], "side": [side], "kind": [int(kind)], "data": [data]},
         schema=_PACKET_SCHEMA,
     )
 
@@ -230,17 +232,17 @@ def _decide_task(step: Shuffle) -> Callable[[Batches], Batches]:
         rows: dict[str, list[pa.Table]] = {name: [] for name in sides}
         bucket = None
         for batch in batches:
-            for number, side, told, data in zip(*batch.columns, strict=True):
+            for number, side, kind, data in zip(*batch.columns, strict=True):
                 bucket = number.as_py()
-                if told.as_py() == Told.ERROR:
+                if kind.as_py() == MessageKind.ERROR:
                     part, error = pickle.loads(data.as_py())
-                    yield _encode_message(part, Told.ERROR, pickle.dumps(error))
+                    yield _encode_message(part, MessageKind.ERROR, pickle.dumps(error))
                 else:
                     rows[side.as_py()].append(unpack_packet(data))
         if bucket is not None:
-            sought = {name: _join_tables(rows.pop(name), schema) for name, schema in sides.items()}
-            yield from _guard_task(bucket, decide, sought)
-        settle()
+            joined = {name: _join_tables(rows.pop(name), schema) for name, schema in sides.items()}
+            yield from _guard_task(bucket, decide, joined)
+        freeze_loaded_objects()
 
     return task
 
@@ -249,13 +251,13 @@ def _join_tables(tables: Sequence[pa.Table], schema: pa.Schema) -> pa.Table:
     return pa.concat_tables(tables) if tables else schema.empty_table()
 
 
-# ---- answers: what comes back to the driver
+# ---- messages: what comes back to the driver
 
 
 def collect_job(spark: SparkSession, name: str, frame: DataFrame) -> pa.Table:
-    """Run a job in a thread of its own, so that giving up does not have to wait for it."""
+    """Run a job in a thread of its own, so that an interrupt can cancel it at once."""
     group = f"omnigraph-{name}-{SYSTEM.new_id()}"
-    answer: Future[pa.Table] = Future()
+    result: Future[pa.Table] = Future()
 
     def act() -> None:
         try:
@@ -263,9 +265,9 @@ def collect_job(spark: SparkSession, name: str, frame: DataFrame) -> pa.Table:
                 spark.sparkContext.setJobGroup(group, name, interruptOnCancel=True)
             else:
                 spark.addTag(group)
-            answer.set_result(frame.toArrow())
-        except BaseException as error:  # noqa: BLE001 - whatever it is, it belongs to the caller
-            answer.set_exception(error)
+            result.set_result(frame.toArrow())
+        except BaseException as error:  # noqa: BLE001 - the caller gets every error
+            result.set_exception(error)
 
     thread = InheritableThread(target=act, session=spark, daemon=True)
     thread.start()
@@ -275,14 +277,14 @@ def collect_job(spark: SparkSession, name: str, frame: DataFrame) -> pa.Table:
         _cancel(spark, group)
         thread.join(CANCEL_SECONDS_MAX)
         raise
-    if not answer.done():
-        # A thread dies before it runs the job when the gateway to Java is gone: then no answer ever comes.
+    if not result.done():
+        # Without a gateway to Java the thread dies before it runs the job, and no result ever comes.
         raise EngineError(
             f"step '{name}' died on Spark without an answer; nothing was committed",
             hint="look at the log of the Spark driver, and start a new session",
         )
     try:
-        return answer.result()
+        return result.result()
     except (PySparkException, Py4JError) as error:
         raise _job_error(name, error) from error
 
@@ -295,7 +297,7 @@ def _cancel(spark: SparkSession, group: str) -> None:
 
 
 def _job_error(name: str, error: Exception) -> OmniError:
-    text = last_words(str(error))
+    text = find_error_line(str(error))
     return EngineError(
         f"step '{name}' failed on Spark: {text}; nothing was committed",
         details={"spark": {"step": name, "error": text}},
@@ -303,8 +305,8 @@ def _job_error(name: str, error: Exception) -> OmniError:
     )
 
 
-def last_words(text: str) -> str:
-    """The line of a foreign error that tells what happened: the last of the Python traceback, else the first."""
+def find_error_line(text: str) -> str:
+    """Find the line of a Spark error that names the cause: the last one of the Python traceback, else the first."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     python = [i for i, line in enumerate(lines) if line.startswith("Traceback")]
     for line in lines[python[-1] + 1 :] if python else []:
@@ -317,18 +319,19 @@ def last_words(text: str) -> str:
     return lines[0] if lines else "no reason was given"
 
 
-def _answer(step: Step, answers: pa.Table, parts: int | None = None) -> pa.Table:
-    told = answers["told"].to_pylist()
-    part = answers["part"].to_pylist()
-    errors = [i for i, what in enumerate(told) if what == Told.ERROR]
+def _decode_messages(step: Step, messages: pa.Table, parts: int | None = None) -> pa.Table:
+    """Put the rows of all tasks together, in order; raise the error of the first part that has one."""
+    kinds = messages["kind"].to_pylist()
+    part = messages["part"].to_pylist()
+    errors = [i for i, kind in enumerate(kinds) if kind == MessageKind.ERROR]
     if errors:
-        raise pickle.loads(answers["data"][min(errors, key=lambda i: part[i])].as_py())
-    done = sorted(part[i] for i, what in enumerate(told) if what == Told.DONE)
+        raise pickle.loads(messages["data"][min(errors, key=lambda i: part[i])].as_py())
+    done = sorted(part[i] for i, kind in enumerate(kinds) if kind == MessageKind.DONE)
     if parts is not None and done != list(range(parts)):
         raise InternalError(
             f"step '{step.name}' has {parts} splits and {len(done)} of them answered; nothing was committed"
         )
-    rows = [i for i, what in enumerate(told) if what == Told.ROWS]
+    rows = [i for i, kind in enumerate(kinds) if kind == MessageKind.ROWS]
     rows.sort(key=lambda i: part[i])
-    tables = [unpack_packet(answers["data"][i]) for i in rows]
+    tables = [unpack_packet(messages["data"][i]) for i in rows]
     return pa.concat_tables([step.out.empty_table(), *(t.cast(step.out) for t in tables)])

@@ -1,4 +1,4 @@
-"""`readStream.format("omnigraph-changes")`: the change feed of a branch as a stream, whole commits at a time."""
+"""`readStream.format("omnigraph-changes")`: the change feed of a branch as a stream of whole commits."""
 
 import json
 from collections.abc import Iterator, MutableMapping
@@ -9,16 +9,12 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
-from omnigraph.engine.history.diff import EntityChange, Wanted
-from omnigraph.engine.history.feed import Chapter, stream
-from omnigraph.engine.session.engine import Engine
-from omnigraph.ids import MAIN, BranchName, TableKey
+from omnigraph.api.comparisons import Change, ChangeStream
+from omnigraph.ids import MAIN
 from omnigraph.limits import CHANGES_PAGE
-from omnigraph.manifest.names import branch_name
 from omnigraph.pipeline.location import StoreLocation
-from omnigraph.runtime import datetime_of
-from omnigraph.spark.places import engine_at, home_of, require_known
-from omnigraph.spark.workers import settle
+from omnigraph.spark.options import open_at, parse_location, parse_names, require_known
+from omnigraph.spark_jobs.workers import freeze_loaded_objects
 from omnigraph.values import dataclass
 
 NAME: Final = "omnigraph-changes"
@@ -29,7 +25,7 @@ SCHEMA: Final = (
 )
 OPTIONS: Final = ("path", "branch", "types", "since", "images", "max_changes", "checkpointlocation")
 AFTER: Final = "after"
-"""What an offset holds: the commit that was read last; empty before the first."""
+"""The key of an offset: the commit that was read last; empty before the first."""
 
 Row = tuple[Any, ...]
 
@@ -40,11 +36,10 @@ class ChangeSource(DataSource):
     def __init__(self, options: MutableMapping[str, str]) -> None:
         self.options = options
         require_known(options, OPTIONS, NAME)
-        types = options.get("types")
         self.feed = Feed(
-            home=home_of(options, NAME),
-            branch=branch_name(options.get("branch") or MAIN, "spark"),
-            types=None if types is None else tuple(one.strip() for one in types.split(",")),
+            location=parse_location(options, NAME),
+            branch=options.get("branch") or MAIN,
+            types=parse_names(options.get("types")),
             since=options.get("since") or "",
             images=options.get("images", "false").lower() == "true",
             limit=int(options.get("max_changes", CHANGES_PAGE)),
@@ -52,15 +47,15 @@ class ChangeSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """What `format()` is given."""
+        """The name that `format()` takes."""
         return NAME
 
     def schema(self) -> str:
-        """One row for each entity a commit changed."""
+        """One row for each entity that a commit changed."""
         return SCHEMA
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        """A reader that goes on after a commit."""
+        """Make a reader that goes on after a commit."""
         return FeedReader(self.feed)
 
 
@@ -68,27 +63,19 @@ class ChangeSource(DataSource):
 class Feed:
     """Which changes a stream shows."""
 
-    home: StoreLocation
-    branch: BranchName
+    location: StoreLocation
+    branch: str
     types: tuple[str, ...] | None
     since: str
     images: bool
     limit: int
 
-    def told(self, after: str) -> Iterator[Chapter]:
-        """The commits after one, each with its changes; nothing is read before it is asked for."""
-        engine = engine_at(self.home, read_only=True)
-        try:
-            yield from stream(engine, self.branch, after or None, self._wanted(engine))
-        finally:
-            engine.stop()
-
-    def _wanted(self, engine: Engine) -> Wanted:
-        catalog = engine.contracts.current().catalog
-        tables: set[TableKey] | None = None
-        if self.types is not None:
-            tables = {catalog.table(name).table_key for name in self.types}
-        return Wanted(tables=tables, images=self.images)
+    def read(self, after: str) -> Iterator[ChangeStream]:
+        """Read the commits after one, each with its changes; nothing is read before it is asked for."""
+        with open_at(self.location, read_only=True) as graph:
+            yield from graph.changes_stream(
+                branch=self.branch, since=after or None, types=self.types, images=self.images
+            )
 
 
 @dataclass
@@ -100,9 +87,9 @@ class FeedPart(InputPartition):
 
 
 class FeedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Reads the feed batch by batch, in order; a batch read again holds the same commits.
+    """Reads the feed batch by batch, in order; a batch that is read again holds the same commits.
 
-    A batch is one partition, whose rows are told one after the other wherever the task runs: no commit is held whole.
+    A batch is one partition, and the task reads its rows one after the other, so that no commit is in memory as a whole.
     """
 
     def __init__(self, feed: Feed) -> None:
@@ -110,59 +97,64 @@ class FeedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self.last: str | None = None
 
     def initialOffset(self) -> dict[str, str]:
-        """Where a new stream begins."""
+        """The offset at which a new stream begins."""
         return {AFTER: self.feed.since}
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """As many changes as make a batch."""
+        """The number of changes that fill a batch."""
         return ReadMaxRows(self.feed.limit)
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """Take the head as it is for the end."""
+        """End the stream at the commit that is the head now."""
         self.last = ""
-        for chapter in self.feed.told(self.feed.since):
-            self.last = str(chapter.commit.id)
+        for block in self.feed.read(self.feed.since):
+            self.last = block.commit.id
 
     def latestOffset(self, start: dict[str, str], limit: ReadLimit) -> dict[str, str]:
-        """Where the next batch ends: with the commit that brings it to its limit, or with the last."""
+        """End the next batch with the commit that brings it to its limit, or with the last commit."""
         room = limit.max_rows if isinstance(limit, ReadMaxRows) else None
         end = start[AFTER]
-        for chapter in self.feed.told(end):
+        for block in self.feed.read(end):
             if end == self.last:
                 break
-            end = str(chapter.commit.id)
+            end = block.commit.id
             if room is not None:
-                # A commit past the limit is not counted further.
-                room -= sum(1 for _ in islice(chapter.changes, room))
+                # Counting stops at the limit: a large commit is not read to its end for this.
+                room -= sum(1 for _ in islice(block.changes, room))
                 if room <= 0:
                     break
         return {AFTER: end}
 
     def partitions(self, start: dict[str, str], end: dict[str, str]) -> list[InputPartition]:
-        """One: the order of commits is kept."""
+        """Make one partition, so that the commits stay in order."""
         return [FeedPart(start[AFTER], end[AFTER])]
 
     def read(self, partition: InputPartition) -> Iterator[Row]:
-        """The rows of a batch, as they are asked for."""
+        """Read the rows of a batch as Spark asks for them."""
         assert isinstance(partition, FeedPart), "Spark gives back what `partitions` made"
         if partition.after == partition.end:
             return
-        for chapter in self.feed.told(partition.after):
-            yield from _rows(chapter)
-            if str(chapter.commit.id) == partition.end:
+        for block in self.feed.read(partition.after):
+            yield from _list_rows(block)
+            if block.commit.id == partition.end:
                 break
-        settle()
+        freeze_loaded_objects()
 
 
-def _rows(chapter: Chapter) -> Iterator[Row]:
-    commit = chapter.commit
-    moment = datetime_of(commit.created_at)
-    for change in chapter.changes:
-        yield (*_facts(change), commit.id, commit.actor, moment, change.manifest_version)
+def _list_rows(block: ChangeStream) -> Iterator[Row]:
+    commit = block.commit
+    for change in block.changes:
+        yield (
+            *_list_values(change),
+            commit.id,
+            commit.actor,
+            commit.created_at,
+            change.manifest_version,
+        )
 
 
-def _facts(change: EntityChange) -> Row:
-    ends = change.endpoints
+def _list_values(change: Change) -> Row:
+    endpoints = change.endpoints
     images = [
         None if row is None else json.dumps(row, ensure_ascii=False, default=str)
         for row in (change.before, change.after)
@@ -173,8 +165,8 @@ def _facts(change: EntityChange) -> Row:
         str(change.table_key),
         change.type_name,
         change.id,
-        None if ends is None else ends.src,
-        None if ends is None else ends.dst,
+        None if endpoints is None else endpoints.src,
+        None if endpoints is None else endpoints.dst,
         list(change.properties),
         *images,
     )

@@ -56,15 +56,15 @@ from omnigraph.language.source import Source
 from omnigraph.manifest.view import View
 from omnigraph.pipeline.input.frames import shape_column
 from omnigraph.runtime import datetime_of
-from omnigraph.spark.bridge import from_spark
-from omnigraph.spark.expressions import (
+from omnigraph.spark_jobs.bridge import from_spark
+from omnigraph.spark_jobs.expressions import (
     condition,
     make_unsupported_error,
     operand,
     spark_name,
 )
-from omnigraph.spark.runner import collect_job, spark_runner
-from omnigraph.spark.tables import ID, SparkGraph
+from omnigraph.spark_jobs.runner import collect_job, spark_runner
+from omnigraph.spark_jobs.tables import ID, SparkGraph
 from omnigraph.values import dataclass
 
 ALONE: Final = "__row"
@@ -85,7 +85,7 @@ def spark_query(
     plan = fill(found.plan, arguments(found.checked, params), now)
     graph = SparkGraph(
         spark=spark_runner(spark).spark,
-        home=engine.home,
+        location=engine.home,
         catalog=found.catalog,
         snapshot=found.snapshot,
         names=found.names,

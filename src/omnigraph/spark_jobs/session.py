@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.utils import is_remote
 
 from omnigraph.errors import ConfigError
-from omnigraph.spark.java import java_home
+from omnigraph.spark_jobs.java import java_home
 
 GIB: Final = 1024**3
 DRIVER_MEMORY_MAX: Final = 4 * GIB

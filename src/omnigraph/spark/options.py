@@ -1,0 +1,121 @@
+"""The options of the data sources: which graph, branch, type and columns a read or write names."""
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import field
+from datetime import datetime
+from typing import Final
+
+from omnigraph.api.graph import Graph, Reference, open
+from omnigraph.errors import UserInputError, did_you_mean, suggestion
+from omnigraph.ids import MAIN
+from omnigraph.pipeline.location import StoreLocation
+from omnigraph.spark_jobs.bridge import Forms, parse_forms
+from omnigraph.values import dataclass
+
+STORE: Final = "store."
+"""Options with this prefix are storage options, as in `store.aws_region`."""
+
+OPTIONS: Final = (
+    "path", "type", "branch", "at", "columns", "filter", "vectors", "blobs", "partition_rows", "load_mode", "actor",
+    "from_branch", "batch", "stream", "checkpointlocation",
+)  # fmt: skip
+
+RETIRED: Final = {
+    "mode": "name it 'load_mode': append or merge; .mode('overwrite') replaces the type",
+    "pushdown": "give conditions as option 'filter' and names as option 'columns'",
+}
+"""Options of earlier versions, each with the advice that replaces it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceOptions:
+    """The options of one use of `format("omnigraph")`."""
+
+    location: StoreLocation
+    branch: str
+    type_name: str
+    at: Reference | None = None
+    columns: tuple[str, ...] | None = None
+    filter: str | None = None
+    forms: Forms = field(default_factory=Forms)
+
+
+def open_at(location: StoreLocation, *, read_only: bool) -> Graph:
+    """Open the graph at a location; the caller closes it."""
+    return open(location.uri, read_only=read_only, storage_options=dict(location.options))
+
+
+def parse_options(options: Mapping[str, str]) -> SourceOptions:
+    """Parse the options of `format("omnigraph")`; refuse unknown ones by name."""
+    _refuse_retired(options)
+    require_known(options, OPTIONS, "omnigraph")
+    location = parse_location(options, "omnigraph")
+    if not options.get("type"):
+        raise UserInputError(
+            "format('omnigraph') needs a node or edge type; nothing was read or written",
+            hint="add .option('type', 'Person')",
+        )
+    return SourceOptions(
+        location=location,
+        branch=options.get("branch") or MAIN,
+        type_name=options["type"],
+        at=_parse_reference(options.get("at")),
+        columns=parse_names(options.get("columns")),
+        filter=options.get("filter"),
+        forms=parse_forms(options.get("vectors"), options.get("blobs")),
+    )
+
+
+def parse_names(text: str | None) -> tuple[str, ...] | None:
+    """Split names at their commas."""
+    return None if text is None else tuple(name.strip() for name in text.split(","))
+
+
+def parse_location(options: Mapping[str, str], format: str) -> StoreLocation:
+    """Read which graph the options name, and its storage options."""
+    uri = options.get("path")
+    if not uri:
+        raise UserInputError(
+            f"format('{format}') needs the graph: pass its uri to load() or save(); nothing was read or written"
+        )
+    store = {key[len(STORE) :]: value for key, value in options.items() if key.startswith(STORE)}
+    return StoreLocation.of(make_absolute(uri), store)
+
+
+def make_absolute(uri: str) -> str:
+    """Spell a uri so that every process understands it: tasks run in directories of their own."""
+    return uri if "://" in uri else os.path.abspath(os.path.expanduser(uri))
+
+
+def require_known(options: Mapping[str, str], known: Sequence[str], format: str) -> None:
+    """Refuse an option that the format does not have."""
+    unknown = next(
+        (one for one in options if one.lower() not in known and not one.startswith(STORE)), None
+    )
+    if unknown is not None:
+        near = suggestion(did_you_mean(unknown, known))
+        raise UserInputError(
+            f"format('{format}') has no option '{unknown}'{near}; nothing was read or written"
+        )
+
+
+def _refuse_retired(options: Mapping[str, str]) -> None:
+    for name in options:
+        advice = RETIRED.get(name.lower())
+        if advice is not None:
+            raise UserInputError(
+                f"format('omnigraph') has no option '{name}' any more: {advice}; nothing was read or written"
+            )
+
+
+def _parse_reference(text: str | None) -> Reference | None:
+    """Parse a manifest version or a moment in RFC 3339; any other text is a commit id."""
+    if text is None:
+        return None
+    if text.isdigit():
+        return int(text)
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        return text

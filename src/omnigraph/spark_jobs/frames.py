@@ -1,0 +1,159 @@
+"""Rows of Spark DataFrames in scratch files: the tasks that hold the rows write them, a load reads them as splits."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql import DataFrame
+from pyspark.sql.types import StructType
+
+from omnigraph.engine.write.heartbeat import remove_heartbeat, scratch_area, write_heartbeat
+from omnigraph.ids import OperationId
+from omnigraph.pipeline.input.read import pack_frame
+from omnigraph.pipeline.input.sources import SpilledFrame
+from omnigraph.pipeline.input.splits import Portion, Spilled
+from omnigraph.pipeline.location import StoreLocation
+from omnigraph.runtime import SYSTEM
+from omnigraph.spark_jobs.bridge import arrow_schema, decimals_to_integers
+from omnigraph.spark_jobs.runner import collect_job
+from omnigraph.spark_jobs.workers import freeze_loaded_objects
+from omnigraph.storage.store import Store
+from omnigraph.values import dataclass
+
+FILE_BYTES: Final = 64 * 1024 * 1024
+"""Rows of one scratch file: what a task holds in memory, and what a later step reads at a time."""
+
+RECEIPTS: Final = "partition int, file int, path string, rows long, bytes long"
+_RECEIPTS_SCHEMA: Final = pa.schema(
+    [
+        ("partition", pa.int32()),
+        ("file", pa.int32()),
+        ("path", pa.string()),
+        ("rows", pa.int64()),
+        ("bytes", pa.int64()),
+    ]
+)
+
+Batches = Iterator[pa.RecordBatch]
+
+
+# ---- a frame that a load is given
+
+
+def spill_frame(frame: Any, location: StoreLocation, area: str) -> Sequence[Portion]:
+    """Write the rows of a frame to scratch files; one portion for each file, in the order of the frame.
+
+    A frame without rows gives one portion that has its columns: it empties a table that it replaces.
+    """
+    if isinstance(frame, SpilledFrame):
+        return frame.portions
+    assert isinstance(frame, DataFrame), "a load tells Spark frames from others"
+    job = frame.mapInArrow(_make_spill_task(location, area), RECEIPTS)
+    receipts = collect_job(frame.sparkSession, "spill", job)
+    files = receipts.sort_by([("partition", "ascending"), ("file", "ascending")]).to_pylist()
+    if not files:
+        path = f"{area}/none-{SYSTEM.new_id()}.lance"
+        return [_spill_no_rows(frame.schema, path, location.store())]
+    return [Portion(Spilled(file["path"]), file["bytes"], file["rows"]) for file in files]
+
+
+def _make_spill_task(location: StoreLocation, area: str) -> Callable[[Batches], Batches]:
+    def task(batches: Batches) -> Batches:
+        partition, attempt = _identify_task()
+        for index, rows in enumerate(_gather_batches(batches)):
+            path = f"{area}/rows-{partition}-{attempt}-{index}.lance"
+            location.store().scratch.write(path, rows)
+            receipt = {
+                "partition": [partition],
+                "file": [index],
+                "path": [path],
+                "rows": [rows.num_rows],
+                "bytes": [rows.nbytes],
+            }
+            yield pa.RecordBatch.from_pydict(receipt, schema=_RECEIPTS_SCHEMA)
+        freeze_loaded_objects()
+
+    return task
+
+
+def _identify_task() -> tuple[int, int]:
+    """The partition and the attempt of the running task: two attempts at a partition may run at the same time."""
+    context = TaskContext.get()
+    return (0, 0) if context is None else (context.partitionId(), context.taskAttemptId())
+
+
+def _gather_batches(batches: Batches) -> Iterator[pa.Table]:
+    """Put batches together until they are large enough for a file."""
+    gathered: list[pa.RecordBatch] = []
+    size = 0
+    for batch in batches:
+        if batch.num_rows:
+            gathered.append(batch)
+            size += batch.nbytes
+        if size >= FILE_BYTES:
+            yield decimals_to_integers(pa.Table.from_batches(gathered))
+            gathered, size = [], 0
+    if gathered:
+        yield decimals_to_integers(pa.Table.from_batches(gathered))
+
+
+def _spill_no_rows(schema: StructType, path: str, store: Store) -> Portion:
+    store.scratch.write(path, pack_frame(decimals_to_integers(arrow_schema(schema).empty_table())))
+    return Portion(Spilled(path), 0, 0)
+
+
+# ---- a frame that the data source writes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpilledTask:
+    """The scratch files that one task of the data source wrote, in the order of its rows."""
+
+    partition: int
+    operation: OperationId
+    portions: tuple[Portion, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SpillArea:
+    """Where the tasks of one write of the data source put their rows; a heartbeat lets cleanup find them."""
+
+    location: StoreLocation
+    operation: OperationId
+
+    @classmethod
+    def new(cls, location: StoreLocation) -> "SpillArea":
+        """Name a new area."""
+        return cls(location, OperationId(SYSTEM.new_id()))
+
+    def spill(self, batches: Batches) -> SpilledTask:
+        """Write the rows of the running task; nothing becomes visible."""
+        partition, attempt = _identify_task()
+        store = self.location.store()
+        portions = []
+        for index, rows in enumerate(_gather_batches(batches)):
+            # If this write never ends, cleanup finds its files through the heartbeat.
+            write_heartbeat(store.objects, self.operation, SYSTEM)
+            path = f"{scratch_area(self.operation)}/rows-{partition}-{attempt}-{index}.lance"
+            store.scratch.write(path, rows)
+            portions.append(Portion(Spilled(path), rows.nbytes, rows.num_rows))
+        freeze_loaded_objects()
+        return SpilledTask(partition=partition, operation=self.operation, portions=tuple(portions))
+
+    def collect(self, tasks: Sequence[SpilledTask], columns: StructType) -> SpilledFrame:
+        """Put the files of all tasks in the order of their partitions; without any row, write the columns."""
+        ordered = sorted(tasks, key=lambda task: task.partition)
+        portions = tuple(portion for task in ordered for portion in task.portions)
+        return SpilledFrame(portions or (self._spill_columns(columns),))
+
+    def _spill_columns(self, columns: StructType) -> Portion:
+        store = self.location.store()
+        write_heartbeat(store.objects, self.operation, SYSTEM)
+        return _spill_no_rows(columns, f"{scratch_area(self.operation)}/none.lance", store)
+
+    def remove(self, tasks: Sequence[SpilledTask]) -> None:
+        """Remove the files of these tasks and of this process; a task that still runs may leave a file for cleanup."""
+        objects = self.location.store().objects
+        for operation in {self.operation, *(task.operation for task in tasks)}:
+            remove_heartbeat(objects, operation)
