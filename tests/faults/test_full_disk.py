@@ -169,7 +169,7 @@ def test_a_schema_change_on_a_disk_that_is_nearly_full_is_whole_or_absent(tmp_pa
             fill(disk, room * 1024)
             assert failure(graph) in (None, "the disk is full")
             (disk / "fill").unlink()
-            graph.refresh(settle=True)
+            graph.refresh(roll_back=True)
             graph.mutate(ADD)
             assert_settled(graph)
             graph.close()

@@ -364,7 +364,7 @@ def test_r9_an_open_beside_a_live_owner_touches_nothing_of_it(
         assert park.reached.wait(PARK_SECONDS_MAX)
         with counting() as costs:
             other = story.open()
-            other.refresh(settle=True)
+            other.refresh(roll_back=True)
         assert len(other.pending_recoveries()) == 1
         assert costs[Cost.TABLE_RESTORES] == costs[Cost.MANIFEST_SWAPS] == 0
         park.release()
@@ -406,7 +406,7 @@ def test_r10_what_must_be_rolled_back_waits_for_somebody_who_may(
     assert len(graph.pending_recoveries()) == 1
     with pytest.raises(RecoveryRequired, match="reopen"):
         story.write_with(graph, "1")
-    graph.refresh(settle=True)
+    graph.refresh(roll_back=True)
     assert kinds(graph) == [RecoveryKind.ROLLED_BACK]
     assert story.content(graph) == story.before
     assert_settled(graph)
@@ -429,7 +429,7 @@ def test_o6_maintenance_waits_until_nothing_is_pending(stage: Setting, verb: str
     with pytest.raises(RecoveryRequired):
         MAINTENANCE[verb](graph)
     assert fingerprint(graph) == before
-    graph.refresh(settle=True)
+    graph.refresh(roll_back=True)
     MAINTENANCE[verb](graph)
     assert_settled(graph)
 

@@ -318,7 +318,7 @@ def test_an_open_beside_a_live_merge_that_changes_no_table_touches_nothing_of_it
             merging.start()
             assert park.reached.wait(PARK_SECONDS_MAX)
             with omnigraph.open(graph.uri) as other:
-                other.refresh(settle=True)
+                other.refresh(roll_back=True)
                 assert len(other.pending_recoveries()) == 1
             park.release()
             merging.join(PARK_SECONDS_MAX)

@@ -183,7 +183,7 @@ def test_rc6_a_read_only_open_writes_nothing(stage: Setting, at: Failpoint | Non
     before = digest(Path(story.uri))
     locks = sorted((Path(story.uri) / "__locks").iterdir())
     with story.open(read_only=True) as reader:
-        reader.refresh(settle=True)
+        reader.refresh(roll_back=True)
         reader.pending_recoveries()
         reader.recoveries()
         reader.doctor()
@@ -196,7 +196,7 @@ def test_rc7_a_clean_open_makes_nothing(tmp_path: Path) -> None:
     omnigraph.init(tmp_path / "g", SCHEMA).close()
     before, names = digest(tmp_path), sorted(tmp_path.rglob("*"))
     graph = omnigraph.open(tmp_path / "g")
-    graph.refresh(settle=True)
+    graph.refresh(roll_back=True)
     graph.pending_recoveries()
     graph.recoveries()
     assert (digest(tmp_path), sorted(tmp_path.rglob("*"))) == (before, names)

@@ -149,7 +149,7 @@ def test_the_next_write_heals_what_needs_no_undoing(
         graph.refresh()
         assert (graph.pending_recoveries() == []) is heals
         assert kinds(graph) == ([str(outcome)] if heals else [])
-        graph.refresh(settle=True)
+        graph.refresh(roll_back=True)
         assert_whole(graph, content(graph))
 
 
@@ -158,7 +158,7 @@ def test_other_tables_can_be_written_while_a_build_is_undecided(tmp_path: Path) 
         failed(graph, ensure_indices, Failpoint.INDICES_TABLE_COMMITTED, "error")
         assert heads(graph)[KNOWS] > entry(graph, KNOWS).version
         assert graph.mutate(ADD, {"name": "free"}).commit is not None
-        graph.refresh(settle=True)
+        graph.refresh(roll_back=True)
         assert graph.entity("Person", "free") is not None
         assert graph.doctor() == []
 

@@ -166,7 +166,7 @@ def test_a_change_that_stopped_half_way_blocks_only_its_own_tables_until_it_is_t
         graph.mutate('query m() { update City set { note: "x" } where name = "Rome" }')
     with pytest.raises(RecoveryRequired):
         graph.schema_apply(VARIANTS["add types"])
-    graph.refresh(settle=True)
+    graph.refresh(roll_back=True)
     graph.mutate('query m() { update City set { note: "x" } where name = "Rome" }')
     assert graph.schema_apply(VARIANTS["add properties"]).applied
     assert graph.doctor() == []

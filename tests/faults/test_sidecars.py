@@ -102,10 +102,10 @@ def test_a_decision_that_cannot_be_written_down_undoes_nothing(
     graph, objects = fault_graph(story.uri, settle=False)
     objects.fail("put_if_match", "__recovery/*", failure, skip=nth)
     with counting() as costs, pytest.raises(StorageError):
-        graph.refresh(settle=True)
+        graph.refresh(roll_back=True)
     assert costs[Cost.TABLE_RESTORES] == nth
     with counting() as costs:
-        graph.refresh(settle=True)
+        graph.refresh(roll_back=True)
     assert costs[Cost.TABLE_RESTORES] == 1 - nth
     assert [row.recovery_kind for row in graph.recoveries()] == [RecoveryKind.ROLLED_BACK]
     assert story.content(graph) == story.before
@@ -124,9 +124,9 @@ def test_a_store_that_fails_during_recovery_is_asked_again_later(
     for skip in range(2):
         objects.fail(operation, "__recovery*", Failure.ERROR, skip=skip)
         with suppress(StorageError):
-            graph.refresh(settle=True)
+            graph.refresh(roll_back=True)
         objects.clear()
-    graph.refresh(settle=True)
+    graph.refresh(roll_back=True)
     assert len(graph.recoveries()) == 1
     whole = at is Failpoint.TABLES_COMMITTED
     assert story.content(graph) == (story.after("1") if whole else story.before)

@@ -90,7 +90,7 @@ def test_nobody_settles_an_operation_under_its_live_owner(place: Place, at: Fail
     with run_parked_child(perform, *place.arguments("insert"), at=at) as owner:
         with counting() as costs:
             graph = place.open()
-            graph.refresh(settle=True)
+            graph.refresh(roll_back=True)
         assert len(graph.pending_recoveries()) == 1
         assert costs[Cost.TABLE_RESTORES] == costs[Cost.MANIFEST_SWAPS] == 0
         note(graph, "main", "an unrelated write goes on")

@@ -73,7 +73,7 @@ def test_a_version_goes_when_neither_rule_keeps_it_and_the_newest_never(
 ) -> None:
     made_at = tuple(VersionInfo(version=Version(n), created_us=10 * n) for n in range(1, 6))
     chosen = Retention(keep=keep, cutoff_us=cutoff)
-    assert list(chosen.removable(made_at, lambda version: None)) == removed
+    assert list(chosen.list_removable(made_at, lambda version: None)) == removed
 
 
 def test_something_to_keep_must_be_named(graph: Graph) -> None:

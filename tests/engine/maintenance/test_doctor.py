@@ -75,7 +75,7 @@ def test_drift_beside_a_sidecar_nobody_can_read_is_left_open(graph: Graph) -> No
     graph._engine.store.objects.put(f"{RECOVERY}/broken.json", "{")
     found = told(graph)
     assert set(found) == {"pending recovery", "drift"}
-    assert "look again" in found["drift"]
+    assert "when pending writes can be read" in found["drift"]
 
 
 # ---- history
@@ -94,9 +94,9 @@ def test_a_commit_whose_parent_is_not_there_is_told(graph: Graph) -> None:
 def test_two_beginnings_and_two_followers_are_told(graph: Graph) -> None:
     first = graph.commits()[-1].id
     put_commit(graph, parent=None, manifest_version=Version(1), created_at=1)
-    assert any("2 beginnings" in one.message for one in graph.doctor())
+    assert any("2 first commits" in one.message for one in graph.doctor())
     put_commit(graph, parent=CommitId(first), manifest_version=Version(1), created_at=1)
-    assert any(f"{first} has two followers" in one.message for one in graph.doctor())
+    assert any(f"{first} has two successors" in one.message for one in graph.doctor())
 
 
 def test_a_merged_parent_that_went_with_its_branch_is_no_ailment(graph: Graph) -> None:

@@ -6,7 +6,7 @@ from threading import Event
 
 import pytest
 
-from omnigraph.engine.maintenance.workers import LocalWorkers
+from omnigraph.engine.maintenance.operation import LocalWorkers
 from omnigraph.failpoints import PARK_SECONDS_MAX
 from omnigraph.ids import Version
 from omnigraph.storage.tables import MaintenanceTask, TableAt

@@ -1,1 +1,1 @@
-"""Maintenance: looking after a graph that is in use."""
+"""Maintenance of a graph: indexes, compaction, cleanup, repair, examination."""

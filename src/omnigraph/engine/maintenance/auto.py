@@ -1,4 +1,4 @@
-"""Automatic maintenance: what a writer does for its tables after its commit, bounded, and never at the price of the write."""
+"""Automatic maintenance: after a commit the writer compacts and indexes its tables, within bounds; the write never fails by it."""
 
 from collections.abc import Hashable, Iterable, Iterator
 
@@ -7,7 +7,10 @@ from omnigraph.commit.locks import HeldLocks, lock_key
 from omnigraph.commit.plan import Step, TableWrite
 from omnigraph.commit.sidecar import WriterKind
 from omnigraph.engine.maintenance.operation import maintenance
-from omnigraph.engine.maintenance.wanted_indexes import extensible, missing
+from omnigraph.engine.maintenance.wanted_indexes import (
+    list_extensible_indexes,
+    list_missing_indexes,
+)
 from omnigraph.engine.session.engine import Engine
 from omnigraph.errors import OmniError
 from omnigraph.failpoints import Failpoint, fail
@@ -32,14 +35,14 @@ _ACTIVITY = Activity(str(WriterKind.OPTIMIZE))
 
 
 def maintain_touched(engine: Engine, branch: BranchName, tables: Iterable[TableKey]) -> None:
-    """Look after the tables of a commit that was just published, one after the other, if that is due."""
+    """Maintain the tables of a commit that was just published, one after the other, where that is due."""
     if engine.settings.maintenance == "off":
         return
-    known = engine.manifest.heads.get(branch)
-    if known is None:
+    head = engine.manifest.heads.get(branch)
+    if head is None:
         return
     for table in tables:
-        entry = known.snapshot.entries.get(table)
+        entry = head.snapshot.entries.get(table)
         if entry is not None and entry.at.branch == lance_branch(branch):
             _maintain_table(engine, branch, entry)
 
@@ -47,16 +50,16 @@ def maintain_touched(engine: Engine, branch: BranchName, tables: Iterable[TableK
 def _maintain_table(engine: Engine, branch: BranchName, entry: Entry) -> None:
     try:
         count = engine.store.tables.open(entry.at).fragment_count()
-        if engine.watch.is_due(_line(entry), count):
+        if engine.watch.is_due(_watch_key(entry), count):
             _compact_table(engine, branch, entry.table_key)
     except OmniError as error:
-        # The write it follows is committed. What is left half done here, recovery completes.
+        # The write is committed already; recovery completes maintenance that failed half-way.
         _log.warning("maintenance.failed", table=entry.table_key, branch=branch, reason=str(error))
         engine.recovery.own_up(error)
 
 
 def _compact_table(engine: Engine, branch: BranchName, table_key: TableKey) -> None:
-    """Merge small fragments unless somebody else is writing the table: the next writer comes soon enough."""
+    """Compact small fragments unless another writer holds the lock: the next writer will do it."""
     key = lock_key(table_key, lance_branch(branch))
     with engine.committer.locks.try_acquire([key], _ACTIVITY) as held_locks:
         if held_locks is not None:
@@ -73,12 +76,12 @@ def _compact_locked(
         return
     write = _write(engine.store.tables, entry, type_)
     if write is None:
-        engine.watch.note(_line(entry), engine.store.tables.open(entry.at).fragment_count())
+        engine.watch.note(_watch_key(entry), engine.store.tables.open(entry.at).fragment_count())
         return
     operation = maintenance(engine, WriterKind.OPTIMIZE, CommitKind.OPTIMIZE, branch, None)
     published = operation.run_held(view, (write,), held_locks)
     after = published.state.snapshot.entry(table_key)
-    engine.watch.note(_line(after), engine.store.tables.open(after.at).fragment_count())
+    engine.watch.note(_watch_key(after), engine.store.tables.open(after.at).fragment_count())
 
 
 def _write(tables: Tables, entry: Entry, type_: TableType) -> TableWrite | None:
@@ -99,13 +102,13 @@ def _write(tables: Tables, entry: Entry, type_: TableType) -> TableWrite | None:
 
 
 def _rows_max(fragments: Iterable[FragmentInfo]) -> int | None:
-    """How large a fragment may be to be rewritten now; None when too few are small enough."""
+    """The size below which fragments are rewritten now; None if too few are small enough."""
     small = [one for one in fragments if one.physical_rows < AUTO_COMPACT_ROWS_MAX]
     rows = sum(one.physical_rows for one in small)
     size = sum(one.bytes for one in small)
     if len(small) <= SMALL_FRAGMENTS_MAX:
         return None
-    # Wide rows: only as many as the bound on bytes allows.
+    # Of wide rows, only as many are rewritten as the bound on bytes allows.
     allowed = (
         AUTO_COMPACT_ROWS_MAX
         if size <= AUTO_COMPACT_BYTES_MAX
@@ -115,28 +118,28 @@ def _rows_max(fragments: Iterable[FragmentInfo]) -> int | None:
 
 
 def _extension(type_: TableType) -> Step:
-    """Cover what no index covers once it is worth a segment; before, it is scanned in no time."""
+    """Extend indexes once the uncovered rows are worth a segment; fewer rows are scanned in no time."""
 
     def extend(tables: Tables, at: TableAt) -> Staged | None:
         fail(Failpoint.OPTIMIZE_COMPACTED)
-        specs = tuple(_worthwhile(type_, tables.open(at)))
+        specs = tuple(_list_worthwhile_indexes(type_, tables.open(at)))
         return tables.stage_indices(at, specs) if specs else None
 
     return extend
 
 
-def _worthwhile(type_: TableType, table: Table) -> Iterator[IndexSpec]:
+def _list_worthwhile_indexes(type_: TableType, table: Table) -> Iterator[IndexSpec]:
     rows = {one.id: one.rows for one in table.fragments()}
     if INDEX_ROWS_MIN <= sum(rows.values()) <= AUTO_INDEX_ROWS_MAX:
-        yield from missing(type_, table)
+        yield from list_missing_indexes(type_, table)
     segments = {one.column: len(one.segments) - len(one.dead) for one in table.indices()}
-    for spec in extensible(type_, table):
-        late = table.uncovered(spec.column, spec.kind)
-        is_worth_it = sum(rows[one] for one in late) >= AUTO_COMPACT_ROWS_MAX
+    for spec in list_extensible_indexes(type_, table):
+        uncovered = table.uncovered(spec.column, spec.kind)
+        is_worth_it = sum(rows[one] for one in uncovered) >= AUTO_COMPACT_ROWS_MAX
         if is_worth_it and segments.get(spec.column, 0) < AUTO_SEGMENTS_MAX:
-            # Named fragments get a segment of their own; the index as a whole is not built anew here.
-            yield IndexSpec(column=spec.column, kind=spec.kind, fragments=late)
+            # Named fragments get a segment of their own; the rest of the index stays as it is.
+            yield IndexSpec(column=spec.column, kind=spec.kind, fragments=uncovered)
 
 
-def _line(entry: Entry) -> Hashable:
+def _watch_key(entry: Entry) -> Hashable:
     return entry.at.path, entry.at.branch, entry.branch_incarnation

@@ -1,4 +1,4 @@
-"""Cleanup: old versions, orphan forks and dropped tables go, never anything that is visible or pinned somewhere."""
+"""Cleanup: removes old versions, orphan forks and dropped tables, and nothing that a branch shows or pins."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -9,11 +9,20 @@ from omnigraph.commit.guard import drift
 from omnigraph.commit.liveness import find_drift
 from omnigraph.commit.locks import SCHEMA_APPLY, lock_key
 from omnigraph.engine.attempt import wait_for_schema_change
-from omnigraph.engine.maintenance.floors import Floors, live_snapshots
-from omnigraph.engine.maintenance.orphans import ACTIVITY, sweep_forks
-from omnigraph.engine.maintenance.refusals import refuse_pending
-from omnigraph.engine.maintenance.retention import Committed, Retention, retention
-from omnigraph.engine.maintenance.scratch import staging_loads, sweep_scratch
+from omnigraph.engine.maintenance.operation import refuse_pending
+from omnigraph.engine.maintenance.orphans import (
+    ACTIVITY,
+    staging_loads,
+    sweep_forks,
+    sweep_scratch,
+)
+from omnigraph.engine.maintenance.retention import (
+    CommitTime,
+    PinnedVersions,
+    Retention,
+    live_snapshots,
+    parse_retention,
+)
 from omnigraph.engine.session.engine import Engine
 from omnigraph.errors import OmniError, StorageError
 from omnigraph.failpoints import Failpoint, fail
@@ -29,7 +38,7 @@ Live = Mapping[BranchName, Snapshot]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableCleaned:
-    """What cleanup removed of one table, or would; `dropped`: all of it, since no branch shows it any more."""
+    """What cleanup removed of one table, or would remove; `dropped`: the whole table, because no branch shows it any more."""
 
     table_key: TableKey
     versions_removed: int = 0
@@ -44,22 +53,22 @@ class TableCleaned:
         facts["forks_removed"] = list(self.forks_removed)
         return {name: value for name, value in facts.items() if value is not None}
 
-    def plus(self, reclaimed: Reclaimed) -> "TableCleaned":
-        """With versions of one more line."""
+    def with_reclaimed(self, reclaimed: Reclaimed) -> "TableCleaned":
+        """Add the versions of the main table or of one fork."""
         return replace(
             self,
             versions_removed=self.versions_removed + reclaimed.versions,
             bytes_removed=self.bytes_removed + reclaimed.bytes,
         )
 
-    def but(self, error: str) -> "TableCleaned":
-        """With one more thing that could not be done."""
+    def with_error(self, error: str) -> "TableCleaned":
+        """Add an error."""
         return replace(self, error=error if self.error is None else f"{self.error}; {error}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cleaned:
-    """What cleanup removed, or would: of every table, and scratch files of loads that never ended."""
+    """What cleanup removed, or would remove: of every table, and scratch files of loads that never ended."""
 
     tables: tuple[TableCleaned, ...]
     scratch: tuple[str, ...] = ()
@@ -72,22 +81,22 @@ def cleanup(
     older_than: timedelta | None = None,
     confirm: bool = False,
 ) -> Cleaned:
-    """Remove what no rule keeps and nothing pins; without `confirm`, say what would go."""
+    """Remove what no rule keeps and no branch pins; without `confirm`, report what would be removed."""
     engine.require_writable("cleanup")
     for name in sorted(engine.manifest.rows.branch_names()):
         engine.require_here(BranchName(name), "cleanup")
-    chosen = retention(engine, keep, older_than)
+    retention = parse_retention(engine, keep, older_than)
     refuse_pending(engine, "cleanup")
     wait_for_schema_change(engine, "cleanup")
     live = live_snapshots(engine)
     fail(Failpoint.CLEANUP_SEEN)
     _refuse_drift(engine, live)
-    floors = Floors(engine)
+    pinned = PinnedVersions(engine)
     tables = tuple(
-        _clean_table(engine, life, live, floors, chosen, dry_run=not confirm)
-        for life in _places(engine)
+        _clean_table(engine, table, live, pinned, retention, dry_run=not confirm)
+        for table in _list_tables(engine)
     )
-    scratch = sweep_scratch(engine, chosen.scratch_age_us, dry_run=not confirm)
+    scratch = sweep_scratch(engine, retention.scratch_age_us, dry_run=not confirm)
     return Cleaned(tables=tables, scratch=scratch)
 
 
@@ -97,30 +106,30 @@ def _refuse_drift(engine: Engine, live: Live) -> None:
     entries += [(branch, entry) for branch, shown in live.items() for entry in shown.owned()]
     for branch, entry in entries:
         try:
-            found = find_drift(engine.committer, branch, entry)
+            drifted = find_drift(engine.committer, branch, entry)
         except OmniError:
             if not _is_gone(engine, live, entry.at.branch):
                 raise
             continue
-        if found is not None and not engine.recovery.undo_late(branch, entry.table_key):
-            raise drift(engine.committer.sidecars, entry.table_key, entry.at.branch, *found)
+        if drifted is not None and not engine.recovery.undo_late(branch, entry.table_key):
+            raise drift(engine.committer.sidecars, entry.table_key, entry.at.branch, *drifted)
 
 
-def _is_gone(engine: Engine, live: Live, line: str | None) -> bool:
-    """Whether another process deleted a branch since it was looked at; its forks go with it."""
-    if line is None:
+def _is_gone(engine: Engine, live: Live, fork: str | None) -> bool:
+    """Whether another process deleted the branch of a fork since the snapshots were read; the fork goes with it."""
+    if fork is None:
         return False
-    branch = graph_branch(line)
+    branch = graph_branch(fork)
     return engine.manifest.is_gone(branch, live[branch].branch_incarnation)
 
 
-def _places(engine: Engine) -> list[TableIncarnation]:
-    """Every place that tables of main have or had, once: a renamed table has two names and one place."""
+def _list_tables(engine: Engine) -> list[TableIncarnation]:
+    """List every table that main shows or showed, once: a renamed table has two keys and one path."""
     by_key = engine.manifest.current(MAIN).table_history.by_key
-    table_history = [life for found in by_key.values() for life in found]
-    # The name a place has now comes last, and stays.
-    shown = {life.path: life for life in sorted(table_history, key=lambda life: life.is_visible)}
-    return sorted(shown.values(), key=lambda life: (life.table_key, life.incarnation))
+    incarnations = [table for tables in by_key.values() for table in tables]
+    # The visible incarnation of a path comes last, and wins.
+    by_path = {one.path: one for one in sorted(incarnations, key=lambda one: one.is_visible)}
+    return sorted(by_path.values(), key=lambda one: (one.table_key, one.incarnation))
 
 
 # ---- one table
@@ -128,78 +137,80 @@ def _places(engine: Engine) -> list[TableIncarnation]:
 
 def _clean_table(
     engine: Engine,
-    life: TableIncarnation,
+    table: TableIncarnation,
     live: Live,
-    floors: Floors,
-    chosen: Retention,
+    pinned: PinnedVersions,
+    retention: Retention,
     *,
     dry_run: bool,
 ) -> TableCleaned:
-    """Clean one table; what fails here is told, and the other tables go on."""
-    told = TableCleaned(table_key=life.table_key)
+    """Clean one table; an error is part of the report, and cleanup goes on with the other tables."""
+    report = TableCleaned(table_key=table.table_key)
     try:
-        if not _is_shown(life, live):
-            return _remove_dropped_table(engine, life, chosen, dry_run=dry_run)
-        if not engine.store.tables.exists(life.path):
-            return told
+        if not _is_shown(table, live):
+            return _remove_dropped_table(engine, table, retention, dry_run=dry_run)
+        if not engine.store.tables.exists(table.path):
+            return report
     except OmniError as error:
-        return told.but(str(error))
-    swept = sweep_forks(engine, life.table_key, life.path, live, dry_run=dry_run)
-    told = replace(told, forks_removed=swept.forks, bytes_removed=swept.bytes)
+        return report.with_error(str(error))
+    swept = sweep_forks(engine, table.table_key, table.path, live, dry_run=dry_run)
+    report = replace(report, forks_removed=swept.forks, bytes_removed=swept.bytes)
     for problem in swept.errors:
-        told = told.but(problem)
-    for line in _lines(life, live):
+        report = report.with_error(problem)
+    for fork in (None, *_list_forks(table, live)):
         try:
-            told = told.plus(_reclaim_versions(engine, life, line, floors, chosen, dry_run=dry_run))
+            reclaimed = _reclaim_versions(engine, table, fork, pinned, retention, dry_run=dry_run)
+            report = report.with_reclaimed(reclaimed)
         except OmniError as error:
-            if not _is_gone(engine, live, line):
-                told = told.but(str(error) if line is None else f"fork '{line}': {error}")
-    return told
+            if not _is_gone(engine, live, fork):
+                message = str(error) if fork is None else f"fork '{fork}': {error}"
+                report = report.with_error(message)
+    return report
 
 
-def _is_shown(life: TableIncarnation, live: Live) -> bool:
+def _is_shown(table: TableIncarnation, live: Live) -> bool:
     return any(
-        e.at.path == life.path for snapshot in live.values() for e in snapshot.entries.values()
+        e.at.path == table.path for snapshot in live.values() for e in snapshot.entries.values()
     )
 
 
-def _lines(life: TableIncarnation, live: Live) -> Iterator[str | None]:
-    """The main line of a table, and the fork of every live branch that has one."""
-    yield None
+def _list_forks(table: TableIncarnation, live: Live) -> Iterator[str]:
+    """List the forks of a table that live branches own."""
     for branch in sorted(live):
-        if any(entry.at.path == life.path for entry in live[branch].owned()):
+        if any(entry.at.path == table.path for entry in live[branch].owned()):
             yield branch
 
 
 def _reclaim_versions(
     engine: Engine,
-    life: TableIncarnation,
-    line: str | None,
-    floors: Floors,
-    chosen: Retention,
+    table: TableIncarnation,
+    fork: str | None,
+    pinned: PinnedVersions,
+    retention: Retention,
     *,
     dry_run: bool,
 ) -> Reclaimed:
-    """Remove versions under the table's turn, by what is pinned now: branches come and go while cleanup runs."""
-    with engine.committer.locks.acquire([lock_key(life.table_key, line)], ACTIVITY):
+    """Remove versions under the lock of the table, by the pins of this moment: branches come and go while cleanup runs."""
+    with engine.committer.locks.acquire([lock_key(table.table_key, fork)], ACTIVITY):
         fail(Failpoint.CLEANUP_TABLE)
         _refuse_loads(engine)
-        pinned = floors.pinned_versions(life.path, line)
-        versions = engine.store.tables.versions(life.path, line)
-        old = chosen.removable(versions, _committed(engine, life, line))
-        names = [version for version in old if version not in pinned]
-        return engine.store.tables.reclaim(life.path, names, branch=line, dry_run=dry_run)
+        kept = pinned.find(table.path, fork)
+        versions = engine.store.tables.versions(table.path, fork)
+        old = retention.list_removable(versions, _commit_time(engine, table, fork))
+        unpinned = [version for version in old if version not in kept]
+        return engine.store.tables.reclaim(table.path, unpinned, branch=fork, dry_run=dry_run)
 
 
-def _committed(engine: Engine, life: TableIncarnation, line: str | None) -> Committed:
-    """Tell the time of the commit that brought a version, by the operation that its transaction names."""
-    lineage = engine.manifest.current(graph_branch(line)).lineage
+def _commit_time(engine: Engine, table: TableIncarnation, fork: str | None) -> CommitTime:
+    """Find the time of the commit that published a version by the operation that its transaction names."""
+    lineage = engine.manifest.current(graph_branch(fork)).lineage
     times = {commit.operation_id: commit.created_at for commit in lineage.commits}
 
     def committed_us(version: Version) -> int | None:
-        made = engine.store.tables.transactions(life.path, line, Version(version - 1), version)
-        known = (one.operation_id for one in made if one.operation_id is not None)
-        return next((times[one] for one in known if one in times), None)
+        before = Version(version - 1)
+        transactions = engine.store.tables.transactions(table.path, fork, before, version)
+        operations = (one.operation_id for one in transactions if one.operation_id is not None)
+        return next((times[one] for one in operations if one in times), None)
 
     return committed_us
 
@@ -212,32 +223,34 @@ def _refuse_loads(engine: Engine) -> None:
         )
 
 
-# ---- tables that are gone
+# ---- dropped tables
 
 
 def _remove_dropped_table(
-    engine: Engine, life: TableIncarnation, chosen: Retention, *, dry_run: bool
+    engine: Engine, table: TableIncarnation, retention: Retention, *, dry_run: bool
 ) -> TableCleaned:
-    """Remove all of a table that no live branch shows, once nobody within the retention can have seen it."""
-    told = TableCleaned(table_key=life.table_key)
-    keys = [SCHEMA_APPLY, lock_key(life.table_key, None)]
+    """Remove a table that no live branch shows, once it was dropped before the cutoff of the retention."""
+    report = TableCleaned(table_key=table.table_key)
+    keys = [SCHEMA_APPLY, lock_key(table.table_key, None)]
     with engine.committer.locks.acquire(keys, ACTIVITY):
         fail(Failpoint.CLEANUP_TABLE)
         _refuse_loads(engine)
-        if _is_shown(life, live_snapshots(engine)) or not chosen.lets_go(_last_change_us(engine)):
-            return told
-        there = engine.store.tables.exists(life.path)
-        if not there and not engine.store.objects.exists(life.path):
-            return told
-        versions = len(engine.store.tables.versions(life.path)) if there else 0
-        freed = sum(engine.store.tables.sizes(life.path).values()) if there else 0
+        if _is_shown(table, live_snapshots(engine)):
+            return report
+        if not retention.allows_drop(_last_schema_change_us(engine)):
+            return report
+        exists = engine.store.tables.exists(table.path)
+        if not exists and not engine.store.objects.exists(table.path):
+            return report
+        versions = len(engine.store.tables.versions(table.path)) if exists else 0
+        freed = sum(engine.store.tables.sizes(table.path).values()) if exists else 0
         if not dry_run:
-            engine.store.tables.delete_table(life.path)
-    return replace(told, versions_removed=versions, bytes_removed=freed, dropped=True)
+            engine.store.tables.delete_table(table.path)
+    return replace(report, versions_removed=versions, bytes_removed=freed, dropped=True)
 
 
-def _last_change_us(engine: Engine) -> int:
-    """When the schema was changed last: no table was dropped later."""
+def _last_schema_change_us(engine: Engine) -> int:
+    """The time of the last schema change: no table was dropped later."""
     commits = engine.manifest.current(MAIN).lineage.commits
     changes = [c.created_at for c in commits if c.kind is CommitKind.SCHEMA_APPLY]
     return max(changes, default=0)

@@ -1,4 +1,4 @@
-"""Is the graph settled? Every invariant that must hold between writes, checked by looking."""
+"""Examination of a graph: checks every invariant that must hold between writes."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import partial
@@ -11,7 +11,7 @@ from omnigraph.commit.guard import find_covering_sidecar
 from omnigraph.commit.liveness import find_drift
 from omnigraph.commit.locks import SCHEMA_APPLY, LockKey, lock_key
 from omnigraph.engine.maintenance.files import check_files, table_digests
-from omnigraph.engine.maintenance.history_check import chronicle
+from omnigraph.engine.maintenance.history_check import check_history
 from omnigraph.engine.maintenance.issues import Examination, Issue
 from omnigraph.engine.session.engine import Engine
 from omnigraph.errors import (
@@ -32,49 +32,53 @@ from omnigraph.storage.layout import SCHEMA_FILES, staging_path
 
 
 def examine(engine: Engine, *, deep: bool = False) -> Examination:
-    """Check everything; an empty list is a settled graph. With `deep` every file is read and compared."""
+    """Check every invariant; a healthy graph has no issue. With `deep` every file is read and compared."""
     for _ in range(EXAMINATIONS_MAX):
-        before = _marks(engine)
+        before = _read_marks(engine)
         try:
             return _find_issues(engine, deep)
         except NotFoundError:
-            if _marks(engine) == before:
+            if _read_marks(engine) == before:
                 raise
-            # A branch went, or a type got another name, while it was looked at.
+            # Another process deleted a branch or renamed a type during the examination.
     return _find_issues(engine, deep)
 
 
-def _marks(engine: Engine) -> object:
-    """What changes whenever a branch comes or goes, or the types change."""
+def _read_marks(engine: Engine) -> object:
+    """Read what changes whenever a branch is created or deleted, or the types change."""
     return engine.manifest.rows.branch_names(), engine.manifest.rows.head(None)
 
 
 def _find_issues(engine: Engine, deep: bool) -> Examination:
-    found = [*_pending(engine), *_schema_change(engine), *_find_moved_branches(engine)]
-    # Nothing that a branch of a moved graph says can be relied on.
-    is_moved = any(one.check == "moved graph" for one in found)
+    issues = [
+        *_check_sidecars(engine),
+        *_check_schema_change(engine),
+        *_find_moved_branches(engine),
+    ]
+    # The branches of a moved graph point to files elsewhere: what they show is no finding.
+    is_moved = any(one.check == "moved graph" for one in issues)
     branches = [MAIN] if is_moved else _branches(engine)
     files = check_files(engine, branches) if deep else None
     if not is_moved:
-        spoilt = frozenset[TableKey]() if files is None else files.spoilt
+        unreadable = frozenset[TableKey]() if files is None else files.unreadable
         for name in branches:
-            found += _branch(engine, name, spoilt)
-        found += (*chronicle(engine, branches), *_orphan_forks(engine))
+            issues += _check_branch(engine, name, unreadable)
+        issues += (*check_history(engine, branches), *_find_orphan_forks(engine))
     if files is None:
-        return Examination(found)
+        return Examination(issues)
     return Examination(
-        [*files.issues, *found],
+        [*files.issues, *issues],
         files_compared=files.compared,
         files_without_digest=files.without_digest,
     )
 
 
 def _find_moved_branches(engine: Engine) -> Iterator[Issue]:
-    """Branches of a graph whose directory was moved or copied."""
+    """Find the branches that name another directory: the graph was moved or copied."""
     for branch, elsewhere in engine.manifest.rows.branches_outside().items():
         yield Issue(
             check="moved graph",
-            message=f"its files are looked for in '{elsewhere}', the graph lies in '{engine.store.root}'",
+            message=f"it names files in '{elsewhere}', the graph is in '{engine.store.root}'",
             remedy=f"run `omnigraph relocate {engine.store.root}`",
             branch=branch,
         )
@@ -85,35 +89,35 @@ def _branches(engine: Engine) -> list[BranchName]:
     return [MAIN, *(name for name in others if name != SCHEMA_APPLY_LOCK)]
 
 
-# ---- what a writer may have left
+# ---- leftovers of writers
 
 
-Look = Callable[[], Iterable[Issue]]
+Check = Callable[[], Iterable[Issue]]
 
 
-def _confirm(engine: Engine, keys: Collection[LockKey], look: Look) -> list[Issue]:
-    """What a look shows and a second one still shows, when whoever held these locks meanwhile is done.
+def _confirm(engine: Engine, keys: Collection[LockKey], check: Check) -> list[Issue]:
+    """Report the issues that are still there after the present holders of these locks are done.
 
-    A live writer leaves everything in order before it gives its locks back; one that does not end is live.
+    A live writer leaves no issue when it releases its locks; a writer that holds them past the wait is live.
     """
-    found = [*look()]
+    issues = [*check()]
     for _ in range(EXAMINATIONS_MAX):
-        if not found:
+        if not issues:
             return []
         try:
             engine.committer.locks.wait_out(keys)
         except LockTimeout:
             return []
-        again = [*look()]
-        stayed = [one for one in again if one in found]
-        if stayed:
-            return stayed
-        found = again
+        again = [*check()]
+        confirmed = [one for one in again if one in issues]
+        if confirmed:
+            return confirmed
+        issues = again
     return []
 
 
-def _pending(engine: Engine) -> Iterator[Issue]:
-    """The sidecars whose writer is gone: a live one holds its locks, and removes its sidecar before it ends."""
+def _check_sidecars(engine: Engine) -> Iterator[Issue]:
+    """Find the sidecars of dead writers: a live writer holds its locks until it has removed its sidecar."""
     committer = engine.committer
     for one in committer.sidecars.inventory():
         if isinstance(one, SidecarUnreadable):
@@ -132,19 +136,21 @@ def _interrupted(path: str, what: str) -> Issue:
     )
 
 
-def _schema_change(engine: Engine) -> list[Issue]:
-    """What a schema change left, and what its files say; one that runs is waited for."""
+def _check_schema_change(engine: Engine) -> list[Issue]:
+    """Check the leftovers of schema changes and the schema files; a running schema change is waited for."""
     return _confirm(
-        engine, [SCHEMA_APPLY], lambda: (*_schema_leftovers(engine), *_contract(engine))
+        engine,
+        [SCHEMA_APPLY],
+        lambda: (*_find_schema_leftovers(engine), *_check_accepted_schema(engine)),
     )
 
 
-def _schema_leftovers(engine: Engine) -> Iterator[Issue]:
+def _find_schema_leftovers(engine: Engine) -> Iterator[Issue]:
     for name in SCHEMA_FILES:
         if engine.store.objects.exists(staging_path(name)):
             yield Issue(
                 check="staging file",
-                message=f"'{staging_path(name)}' is left of a schema change",
+                message=f"'{staging_path(name)}' is a leftover of a schema change",
                 remedy="reopen the graph read-write",
             )
     if SCHEMA_APPLY_LOCK in engine.manifest.rows.branches():
@@ -155,7 +161,7 @@ def _schema_leftovers(engine: Engine) -> Iterator[Issue]:
         )
 
 
-def _contract(engine: Engine) -> Iterator[Issue]:
+def _check_accepted_schema(engine: Engine) -> Iterator[Issue]:
     try:
         accepted = engine.contracts.current()
     except OmniError as error:
@@ -177,37 +183,41 @@ def _contract(engine: Engine) -> Iterator[Issue]:
 # ---- one branch
 
 
-def _branch(engine: Engine, branch: BranchName, spoilt: frozenset[TableKey]) -> list[Issue]:
-    """Check the tables of a branch; rows of those that are spoilt are not read."""
+def _check_branch(
+    engine: Engine, branch: BranchName, unreadable: frozenset[TableKey]
+) -> list[Issue]:
+    """Check the tables of a branch, without reading rows of unreadable tables."""
     state = engine.manifest.load(branch)
     snapshot = state.snapshot
     owned = [one for one in snapshot.entries.values() if one.at.branch == lance_branch(branch)]
-    noted = table_digests(state) if owned else {}
-    found: list[Issue] = []
+    digests = table_digests(state) if owned else {}
+    issues: list[Issue] = []
     for entry in snapshot.entries.values():
         if entry in owned:
-            found += _checked(branch, entry, lambda one: _drift(engine, branch, one))
-            found += _checked(
-                branch, entry, lambda one: _damaged_indices(engine, branch, one, noted)
+            issues += _check_table(branch, entry, lambda one: _check_drift(engine, branch, one))
+            issues += _check_table(
+                branch, entry, lambda one: _find_damaged_indexes(engine, branch, one, digests)
             )
-        if not spoilt.isdisjoint(_read_for(engine, entry.table_key)):
+        if not unreadable.isdisjoint(_tables_read_for(engine, entry.table_key)):
             continue
-        found += _checked(branch, entry, lambda one: _duplicates(engine, branch, one))
-        found += _checked(branch, entry, lambda one: _dangling(engine, branch, one, snapshot))
-    return list(dict.fromkeys(found))
+        issues += _check_table(branch, entry, lambda one: _check_ids(engine, branch, one))
+        issues += _check_table(
+            branch, entry, lambda one: _check_endpoints(engine, branch, one, snapshot)
+        )
+    return list(dict.fromkeys(issues))
 
 
-def _read_for(engine: Engine, table: TableKey) -> set[TableKey]:
+def _tables_read_for(engine: Engine, table: TableKey) -> set[TableKey]:
     """The tables whose rows the checks of a table read."""
     edge = engine.contracts.current().catalog.tables.get(table)
     ends = (edge.source, edge.target) if isinstance(edge, EdgeType) else ()
     return {table, *map(node_key, ends)}
 
 
-def _checked(
+def _check_table(
     branch: BranchName, entry: Entry, check: Callable[[Entry], Iterable[Issue]]
 ) -> list[Issue]:
-    """Make one check of a table; a table that cannot be read is a finding, not the end of the examination."""
+    """Run one check of a table; a table that cannot be read is an issue, and the examination goes on."""
     try:
         return list(check(entry))
     except StorageError as error:
@@ -215,65 +225,65 @@ def _checked(
             Issue(
                 check="unreadable table",
                 message=str(error),
-                remedy=error.hint or "put its files back from a copy of the graph",
+                remedy=error.hint or "restore its files from a copy of the graph",
                 branch=branch,
                 table_key=entry.table_key,
             )
         ]
 
 
-def _damaged_indices(
-    engine: Engine, branch: BranchName, entry: Entry, noted: Mapping[str, Mapping[str, str]]
+def _find_damaged_indexes(
+    engine: Engine, branch: BranchName, entry: Entry, digests: Mapping[str, Mapping[str, str]]
 ) -> Iterator[Issue]:
-    for info in engine.store.tables.check_indices(entry.at, noted.get(entry.at.path, {})):
+    for info in engine.store.tables.check_indices(entry.at, digests.get(entry.at.path, {})):
         if info.damage is not None:
             yield Issue(
                 check="damaged index",
                 message=f"no read can use the index on '{info.column}': {info.damage}",
-                remedy="reads scan the table; build it anew with `omnigraph index build`",
+                remedy="reads scan the table; build the index again with `omnigraph index build`",
                 branch=branch,
                 table_key=entry.table_key,
             )
 
 
-def _drift(engine: Engine, branch: BranchName, entry: Entry) -> Iterator[Issue]:
+def _check_drift(engine: Engine, branch: BranchName, entry: Entry) -> Iterator[Issue]:
     try:
-        found = find_drift(engine.committer, branch, entry)
+        drift = find_drift(engine.committer, branch, entry)
     except LockTimeout:
-        # A writer that lives has not left anything.
+        # A live writer holds the lock: its HEAD may be past the pin.
         return
-    if found is not None:
+    if drift is not None:
         yield Issue(
             check="drift",
-            message=f"HEAD is {found.head}, the pin is {found.pin}",
-            remedy=_remedy(engine, entry),
+            message=f"HEAD is {drift.head}, the pin is {drift.pin}",
+            remedy=_find_remedy(engine, entry),
             branch=branch,
             table_key=entry.table_key,
         )
 
 
-def _remedy(engine: Engine, entry: Entry) -> str:
-    """What helps a HEAD past its pin: recovery, if an interrupted write explains it, else repair."""
+def _find_remedy(engine: Engine, entry: Entry) -> str:
+    """Find what helps a HEAD past its pin: recovery, if an interrupted write explains it, else repair."""
     try:
         covering = find_covering_sidecar(
             engine.committer.sidecars, entry.table_key, entry.at.branch
         )
     except OmniError as error:
-        return f"look again when pending writes can be read ({error})"
+        return f"run the doctor again when pending writes can be read ({error})"
     if covering is None:
-        return "no interrupted write explains it: look at it with `omnigraph repair`"
+        return "no interrupted write explains it: run `omnigraph repair`"
     return (
         f"the interrupted {covering.writer_kind} {covering.operation_id} explains it: "
         "run `omnigraph recovery run` or reopen the graph read-write"
     )
 
 
-def _ids(engine: Engine, entry: Entry) -> pa.Array:
+def _read_ids(engine: Engine, entry: Entry) -> pa.Array:
     return column(engine.store.tables.open(entry.at).read(["id"]), "id")
 
 
-def _duplicates(engine: Engine, branch: BranchName, entry: Entry) -> Iterator[Issue]:
-    ids = _ids(engine, entry)
+def _check_ids(engine: Engine, branch: BranchName, entry: Entry) -> Iterator[Issue]:
+    ids = _read_ids(engine, entry)
     distinct = len(pc.unique(ids))
     if distinct != len(ids) or len(ids) != entry.row_count:
         yield Issue(
@@ -285,7 +295,7 @@ def _duplicates(engine: Engine, branch: BranchName, entry: Entry) -> Iterator[Is
         )
 
 
-def _dangling(
+def _check_endpoints(
     engine: Engine, branch: BranchName, entry: Entry, snapshot: Snapshot
 ) -> Iterator[Issue]:
     edge = engine.contracts.current().catalog.tables.get(entry.table_key)
@@ -293,22 +303,22 @@ def _dangling(
         return
     rows = engine.store.tables.open(entry.at).read(["src", "dst"])
     for side, node in (("src", edge.source), ("dst", edge.target)):
-        known = _ids(engine, snapshot.entry(node_key(node)))
-        lost = pc.sum(pc.invert(pc.is_in(rows[side], value_set=known))).as_py() or 0
-        if lost:
+        ids = _read_ids(engine, snapshot.entry(node_key(node)))
+        dangling = pc.sum(pc.invert(pc.is_in(rows[side], value_set=ids))).as_py() or 0
+        if dangling:
             yield Issue(
                 check="endpoints",
-                message=f"{lost} edges have a {side} that is no {node}",
+                message=f"{dangling} edges have a {side} that is no {node}",
                 remedy="delete those edges",
                 branch=branch,
                 table_key=entry.table_key,
             )
 
 
-# ---- forks nobody owns
+# ---- orphan forks
 
 
-def _orphan_forks(engine: Engine) -> Iterator[Issue]:
+def _find_orphan_forks(engine: Engine) -> Iterator[Issue]:
     live = _branches(engine)
     owned = {
         (entry.at.path, entry.at.branch)
@@ -316,20 +326,20 @@ def _orphan_forks(engine: Engine) -> Iterator[Issue]:
         for entry in engine.manifest.load(branch).snapshot.entries.values()
     }
     for entry in engine.manifest.load(MAIN).snapshot.entries.values():
-        yield from _checked(MAIN, entry, lambda one: _unowned_forks(engine, one, owned))
+        yield from _check_table(MAIN, entry, lambda one: _check_forks(engine, one, owned))
 
 
-def _unowned_forks(
+def _check_forks(
     engine: Engine, entry: Entry, owned: Collection[tuple[str, str | None]]
 ) -> Iterator[Issue]:
     for fork in engine.store.tables.forks(entry.at.path):
         if (entry.at.path, fork) not in owned:
             key = lock_key(entry.table_key, fork)
-            yield from _confirm(engine, [key], partial(_orphan_fork, engine, entry, fork))
+            yield from _confirm(engine, [key], partial(_check_fork, engine, entry, fork))
 
 
-def _orphan_fork(engine: Engine, entry: Entry, fork: str) -> Iterator[Issue]:
-    """Judge one fork from a fresh read: a first write on a branch makes its fork before it is visible."""
+def _check_fork(engine: Engine, entry: Entry, fork: str) -> Iterator[Issue]:
+    """Check one fork from a fresh read: the first write on a branch creates the fork before the write is visible."""
     status = fork_status(engine.manifest, entry.at.path, graph_branch(fork))
     if status is ForkStatus.ORPHAN and fork in engine.store.tables.forks(entry.at.path):
         yield Issue(

@@ -1,4 +1,4 @@
-"""Are the files of a graph those that were written? Every file of every table, compared with what was noted of it."""
+"""Deep examination: compares every file of every table with the digest that was recorded when it was written."""
 
 import os
 from collections import defaultdict
@@ -19,26 +19,26 @@ from omnigraph.values import dataclass
 
 _INDICES = "_indices/"
 _RESTORE = (
-    "put it back from a copy of the graph; without one, export what can be read or go on from an earlier "
+    "restore it from a copy of the graph; without a copy, export the readable tables or read an earlier "
     "commit (`at=`)"
 )
-_REBUILD = "build the index anew with `omnigraph index build`"
+_REBUILD = "build the index again with `omnigraph index build`"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileCheck:
-    """What a look at every file found, how many it compared, and of how many nobody noted a digest."""
+    """The issues of files, how many files were compared, and how many have no recorded digest."""
 
     issues: tuple[Issue, ...]
     compared: int
     without_digest: int
-    spoilt: frozenset[TableKey]
-    """Tables whose rows should not be read: some flipped bits make Lance ask for more memory than there is."""
+    unreadable: frozenset[TableKey]
+    """Tables whose rows must not be read: with some flipped bits Lance asks for more memory than there is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Note:
-    """What was noted of a file when it was written."""
+class _Record:
+    """What the manifest recorded of a file when it was written."""
 
     table_key: TableKey
     version: int
@@ -47,7 +47,7 @@ class _Note:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Need:
-    """Who needs a file: the newest version of some branches."""
+    """The branches whose newest version needs a file."""
 
     table_key: TableKey
     branches: tuple[BranchName, ...]
@@ -56,28 +56,28 @@ class _Need:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _File:
-    """A file that is there, what was noted of it, and who needs it now."""
+    """An existing file, its record, and who needs it now."""
 
     path: str
     bytes: int
-    note: _Note | None
+    record: _Record | None
     need: _Need | None
 
     @property
     def is_index(self) -> bool:
-        """Whether it belongs to an index, which can be built anew."""
+        """Whether it belongs to an index, which can be built again."""
         return (name_below_line(self.path) or "").startswith(_INDICES)
 
 
-_Notes = Mapping[tuple[str, str], _Note]
+_Records = Mapping[tuple[str, str], _Record]
 _Needs = Mapping[str, _Need]
 
 
 def check_files(engine: Engine, branches: Iterable[BranchName]) -> FileCheck:
-    """Look at the files of every version that a branch shows, and at those that only older versions have."""
+    """Check the files of every version that a branch shows, and those that only older versions have."""
     states = [engine.manifest.load(branch) for branch in branches]
-    notes, tables = _notes(states), engine.store.tables
-    needs, issues = _needs(tables, states)
+    records, tables = _read_records(states), engine.store.tables
+    needs, issues = _read_needs(tables, states)
     files: list[_File] = []
     for path in sorted(
         {entry.at.path for one in states for entry in one.snapshot.entries.values()}
@@ -85,38 +85,37 @@ def check_files(engine: Engine, branches: Iterable[BranchName]) -> FileCheck:
         try:
             listed = tables.listed_files(path)
         except StorageError as error:
-            issues += _unlisted(states, path, str(error))
+            issues += _report_unlisted(states, path, str(error))
             continue
-        files += _files(listed, notes, needs)
-        issues += _missing(path, listed, needs)
-    issues += [_resized(file) for file in files if _is_resized(file)]
-    noted = [file for file in files if file.note is not None and not _is_resized(file)]
-    found = _compared(tables, noted)
-    issues += [one for one in found if one is not None]
-    without = sum(file.note is None and file.need is not None for file in files)
+        files += _relevant_files(listed, records, needs)
+        issues += _find_missing(path, listed, needs)
+    issues += [_report_resized(file) for file in files if _is_resized(file)]
+    recorded = [file for file in files if file.record is not None and not _is_resized(file)]
+    issues += [issue for issue in _compare_files(tables, recorded) if issue is not None]
+    without = sum(file.record is None and file.need is not None for file in files)
     return FileCheck(
         issues=tuple(issues),
-        compared=len(noted),
+        compared=len(recorded),
         without_digest=without,
-        spoilt=frozenset(one.table_key for one in issues if one.table_key and one.branch),
+        unreadable=frozenset(one.table_key for one in issues if one.table_key and one.branch),
     )
 
 
 def table_digests(state: BranchState) -> Mapping[str, Mapping[str, str]]:
-    """The digests that a branch notes of the files of every table, by the path of the table and their keys."""
-    found: defaultdict[str, dict[str, str]] = defaultdict(dict)
+    """Read the recorded digests of a branch, by the path of the table and the key of the file."""
+    digests: defaultdict[str, dict[str, str]] = defaultdict(dict)
     for one in noted_files(state):
-        found[one.path] |= one.digests
-    return found
+        digests[one.path] |= one.digests
+    return digests
 
 
-# ---- what is known
+# ---- records and needs
 
 
-def _notes(states: Iterable[BranchState]) -> _Notes:
-    """What was noted of every file, by the directory of its line and its key."""
+def _read_records(states: Iterable[BranchState]) -> _Records:
+    """Read the records of all files, by the directory of the table or fork and the key of the file."""
     return {
-        (branch_path(one.path, one.branch), key): _Note(
+        (branch_path(one.path, one.branch), key): _Record(
             table_key=one.table_key, version=one.version, digest=digest
         )
         for state in states
@@ -125,53 +124,53 @@ def _notes(states: Iterable[BranchState]) -> _Notes:
     }
 
 
-def _needs(tables: Tables, states: Iterable[BranchState]) -> tuple[_Needs, list[Issue]]:
-    """The files that the newest versions need; a version that cannot be read is a finding."""
-    found: dict[str, _Need] = {}
+def _read_needs(tables: Tables, states: Iterable[BranchState]) -> tuple[_Needs, list[Issue]]:
+    """Read which files the newest versions need; a version that cannot be read is an issue."""
+    needs: dict[str, _Need] = {}
     unreadable: list[Issue] = []
     for state in states:
         for entry in state.snapshot.entries.values():
             try:
                 needed = tables.needed_files(entry.at)
             except StorageError as error:
-                unreadable.append(_unreadable(str(error), state.branch, entry.table_key))
+                unreadable.append(_report_unreadable(str(error), state.branch, entry.table_key))
                 continue
             for path, size in needed.items():
-                before = found[path].branches if path in found else ()
-                found[path] = _Need(
+                before = needs[path].branches if path in needs else ()
+                needs[path] = _Need(
                     table_key=entry.table_key, branches=(*before, state.branch), bytes=size
                 )
-    return found, unreadable
+    return needs, unreadable
 
 
-def _files(listed: Mapping[str, int], notes: _Notes, needs: _Needs) -> Iterator[_File]:
-    """The files of a table that are noted or needed; others belong to Lance itself, or to nobody."""
+def _relevant_files(listed: Mapping[str, int], records: _Records, needs: _Needs) -> Iterator[_File]:
+    """Select the files of a table that are recorded or needed; the others are files of Lance itself, or leftovers."""
     for path, size in listed.items():
         name = name_below_line(path)
         if name is None:
             continue
-        note = notes.get((path[: -len(name) - 1], digest_key(name)))
-        need = needs.get(path) or needs.get(_segment(path, name))
-        if note is not None or need is not None:
-            yield _File(path=path, bytes=size, note=note, need=need)
+        record = records.get((path[: -len(name) - 1], digest_key(name)))
+        need = needs.get(path) or needs.get(_segment_of(path, name))
+        if record is not None or need is not None:
+            yield _File(path=path, bytes=size, record=record, need=need)
 
 
-def _segment(path: str, name: str) -> str:
-    """The directory of the index segment that a file belongs to, as needs name it."""
+def _segment_of(path: str, name: str) -> str:
+    """The directory of the index segment that a file belongs to, which is the key of its need."""
     inner = len(name) - len(_INDICES) - len(name.removeprefix(_INDICES).partition("/")[0]) - 1
     return path[: len(path) - inner] if name.startswith(_INDICES) else path
 
 
-# ---- what is wrong
+# ---- issues
 
 
-def _missing(path: str, listed: Mapping[str, int], needs: _Needs) -> Iterator[Issue]:
-    """Files that are not there. A missing index is told by who looks at indexes."""
+def _find_missing(path: str, listed: Mapping[str, int], needs: _Needs) -> Iterator[Issue]:
+    """Find needed files that do not exist; the check of indexes reports missing index files."""
     for one, need in needs.items():
         if one.startswith(f"{path}/") and not one.endswith("/") and one not in listed:
             yield Issue(
                 check="missing file",
-                message=f"'{one}' is gone, and the newest version needs it",
+                message=f"'{one}' does not exist, and the newest version needs it",
                 remedy=_RESTORE,
                 branch=", ".join(need.branches),
                 table_key=need.table_key,
@@ -184,30 +183,32 @@ def _is_resized(file: _File) -> bool:
     return file.bytes != file.need.bytes
 
 
-def _resized(file: _File) -> Issue:
+def _report_resized(file: _File) -> Issue:
     expected = file.need.bytes if file.need is not None else None
-    return _damaged(file, f"it has {file.bytes} bytes instead of {expected}")
+    return _report_damaged(file, f"it has {file.bytes} bytes instead of {expected}")
 
 
-def _compared(tables: Tables, files: list[_File]) -> list[Issue | None]:
-    """Read every file and compare it with what was noted."""
+def _compare_files(tables: Tables, files: list[_File]) -> list[Issue | None]:
+    """Read every file and compare it with its recorded digest."""
 
     def compare(file: _File) -> Issue | None:
-        assert file.note is not None, "only noted files are compared"
+        assert file.record is not None, "only recorded files are compared"
         try:
             actual = tables.digest(file.path)
         except StorageError as error:
-            return _damaged(file, str(error))
-        return None if actual in (None, file.note.digest) else _damaged(file, "its bytes changed")
+            return _report_damaged(file, str(error))
+        if actual in (None, file.record.digest):
+            return None
+        return _report_damaged(file, "its bytes changed")
 
     with ThreadPoolExecutor(os.cpu_count() or 1, "omnigraph-digest") as pool:
         return list(pool.map(carry_context(compare), files))
 
 
-def _damaged(file: _File, how: str) -> Issue:
-    known = file.note or file.need
-    assert known is not None, "a file that nobody noted or needs is not looked at"
-    written = f" for version {file.note.version}" if file.note is not None else ""
+def _report_damaged(file: _File, how: str) -> Issue:
+    known = file.record or file.need
+    assert known is not None, "only recorded or needed files are checked"
+    written = f" for version {file.record.version}" if file.record is not None else ""
     used = (
         "the newest version needs it" if file.need is not None else "only earlier commits need it"
     )
@@ -220,15 +221,15 @@ def _damaged(file: _File, how: str) -> Issue:
     )
 
 
-def _unlisted(states: Iterable[BranchState], path: str, message: str) -> Iterator[Issue]:
-    """The tables of a directory that cannot be listed, if nothing else was found wrong with them."""
+def _report_unlisted(states: Iterable[BranchState], path: str, message: str) -> Iterator[Issue]:
+    """Report the tables of a directory that cannot be listed."""
     for state in states:
         for entry in state.snapshot.entries.values():
             if entry.at.path == path:
-                yield _unreadable(message, state.branch, entry.table_key)
+                yield _report_unreadable(message, state.branch, entry.table_key)
 
 
-def _unreadable(message: str, branch: BranchName, table: TableKey) -> Issue:
+def _report_unreadable(message: str, branch: BranchName, table: TableKey) -> Issue:
     return Issue(
         check="unreadable table",
         message=message,

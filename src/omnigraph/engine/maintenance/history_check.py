@@ -1,4 +1,4 @@
-"""Is the record whole? History is one line per branch, and every recovery is told once."""
+"""Checks of the history: the commits of a branch are a chain, and every recovery has one audit record."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -17,63 +17,63 @@ from omnigraph.manifest.state import BranchState
 _REPORT = "keep a copy of the graph and report it"
 
 
-def chronicle(engine: Engine, branches: Iterable[BranchName]) -> Iterator[Issue]:
-    """Check the history of every branch, and the audit of recoveries against it."""
-    known: dict[CommitId, GraphCommit] = {}
+def check_history(engine: Engine, branches: Iterable[BranchName]) -> Iterator[Issue]:
+    """Check the commits of every branch, and the audit records of recoveries against them."""
+    commits: dict[CommitId, GraphCommit] = {}
     for branch in branches:
         state = engine.manifest.current(branch)
         lineage = state.lineage
-        known |= lineage.by_id
-        yield from _history(branch, lineage)
-        yield from _merges(branch, state)
-    yield from _audit(engine, known)
+        commits |= lineage.by_id
+        yield from _check_chain(branch, lineage)
+        yield from _check_merges(branch, state)
+    yield from _check_audit(engine, commits)
 
 
-def _history(branch: BranchName, lineage: Lineage) -> Iterator[Issue]:
-    """One beginning, parents that exist, and one commit after the other."""
+def _check_chain(branch: BranchName, lineage: Lineage) -> Iterator[Issue]:
+    """Check that a branch has one first commit, that parents exist, and that no commit has two successors."""
     own = [commit for commit in lineage.commits if commit.branch == branch]
-    begun = [commit.id for commit in lineage.commits if commit.parent is None]
-    lost = [c for c in lineage.commits if c.parent is not None and c.parent not in lineage.by_id]
-    duplicates = [one for one, count in Counter(c.parent for c in own).items() if count > 1]
+    roots = [commit.id for commit in lineage.commits if commit.parent is None]
+    orphans = [c for c in lineage.commits if c.parent is not None and c.parent not in lineage.by_id]
+    forked = [one for one, count in Counter(c.parent for c in own).items() if count > 1]
     problems = (
-        *([f"it has {len(begun)} beginnings"] if len(begun) != 1 else ()),
+        *([f"it has {len(roots)} first commits"] if len(roots) != 1 else ()),
         *(
-            f"commit {commit.id} names the parent {commit.parent}, which is not there"
-            for commit in lost
+            f"commit {commit.id} names the parent {commit.parent}, which does not exist"
+            for commit in orphans
         ),
-        *(f"commit {one} has two followers" for one in duplicates if one is not None),
+        *(f"commit {one} has two successors" for one in forked if one is not None),
     )
     for problem in problems:
         yield Issue(check="history", message=problem, remedy=_REPORT, branch=branch)
 
 
-def _merges(branch: BranchName, state: BranchState) -> Iterator[Issue]:
-    """What a merge brought is known to its branch; earlier releases, which note no agreement, brought nothing."""
+def _check_merges(branch: BranchName, state: BranchState) -> Iterator[Issue]:
+    """Check that a branch knows the merged parents of its merges; merges of earlier releases, without `agreed`, are left out."""
     merges = [commit for commit in state.lineage.commits if commit.agreed is not None]
     parents = pa.array([commit.merged_parent for commit in merges], pa.string())
-    known = pc.is_in(parents, value_set=state.ancestors[KEY].combine_chunks())
-    for commit, is_known in zip(merges, known.to_pylist(), strict=True):
-        if not is_known:
+    is_known = pc.is_in(parents, value_set=state.ancestors[KEY].combine_chunks())
+    for commit, known in zip(merges, is_known.to_pylist(), strict=True):
+        if not known:
             message = f"commit {commit.id} names the merged parent {commit.merged_parent}, which is unknown"
             yield Issue(check="merged parent", message=message, remedy=_REPORT, branch=branch)
 
 
-def _audit(engine: Engine, known: dict[CommitId, GraphCommit]) -> Iterator[Issue]:
-    """Every recovery is recorded once; an operation that a commit settled has its record."""
+def _check_audit(engine: Engine, commits: dict[CommitId, GraphCommit]) -> Iterator[Issue]:
+    """Check that every recovery is recorded once, and that every operation that a recovery commit completed is recorded."""
     rows = engine.recovery.audit.rows()
     for operation, count in sorted(Counter(row.operation_id for row in rows).items()):
         if count > 1:
             message = f"the recovery of {operation} is recorded {count} times"
             yield Issue(check="audit", message=message, remedy=_REPORT)
-    told = {row.operation_id for row in rows}
-    # A record follows its commit: a sidecar that is still there brings it.
-    awaited = {
+    recorded = {row.operation_id for row in rows}
+    # Recovery writes the record after its commit; until then the sidecar is there, and the record will follow.
+    pending = {
         one.operation_id
         for one in engine.committer.sidecars.inventory()
         if isinstance(one, Sidecar)
     }
-    for commit in known.values():
-        settled = commit.operation_id if commit.actor == RECOVERY_ACTOR else None
-        if settled is not None and settled not in told | awaited:
-            message = f"commit {commit.id} settled {settled} and no record tells of it"
+    for commit in commits.values():
+        recovered = commit.operation_id if commit.actor == RECOVERY_ACTOR else None
+        if recovered is not None and recovered not in recorded | pending:
+            message = f"commit {commit.id} recovered {recovered}, and no audit record says so"
             yield Issue(check="audit", message=message, remedy=_REPORT, branch=commit.branch)

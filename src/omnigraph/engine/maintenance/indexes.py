@@ -1,4 +1,4 @@
-"""Indexes: how far each one is, and building those that are missing."""
+"""Indexes: the status of each one, and building those that are missing."""
 
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import nullcontext
@@ -9,14 +9,18 @@ from typing import Any
 from omnigraph.commit.plan import Step, TableWrite
 from omnigraph.commit.sidecar import WriterKind
 from omnigraph.engine.maintenance.files import table_digests
-from omnigraph.engine.maintenance.operation import Writes, each, maintenance
+from omnigraph.engine.maintenance.operation import (
+    Writes,
+    for_each_table,
+    maintenance,
+    open_local_workers,
+)
 from omnigraph.engine.maintenance.wanted_indexes import (
     list_absent_indexes,
+    list_missing_indexes,
     list_wanted_indexes,
-    missing,
-    untrainable,
+    why_untrainable,
 )
-from omnigraph.engine.maintenance.workers import open_local_workers
 from omnigraph.engine.session.engine import Engine
 from omnigraph.errors import OmniError
 from omnigraph.ids import MAIN, BranchName, TableKey
@@ -33,7 +37,7 @@ _log = get_logger(__name__)
 
 
 class IndexState(StrEnum):
-    """How far an index is."""
+    """How much of its table an index covers."""
 
     READY = "ready"
     PARTIAL = "partial"
@@ -43,7 +47,7 @@ class IndexState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexStatus:
-    """One index the schema asks for: which rows it covers, and why not all of them."""
+    """One index that the schema asks for: how many rows it covers, and why not all."""
 
     table_key: TableKey
     column: str
@@ -61,7 +65,7 @@ class IndexStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexReport:
-    """Every index the schema asks for, and how many this call built."""
+    """Every index that the schema asks for, and how many this call built."""
 
     indexes: tuple[IndexStatus, ...]
     built: int = 0
@@ -75,23 +79,25 @@ class IndexReport:
 
 
 def index_status(engine: Engine, branch: BranchName = MAIN) -> IndexReport:
-    """Say how far every index is, without building any; the files of those that are there are looked at."""
+    """Report the status of every index, without building any; the files of existing ones are checked."""
     view = engine.view(branch_name(branch, "index status"))
     check_indices(engine, view)
     return IndexReport(indexes=tuple(_statuses(engine, view)))
 
 
 def check_indices(engine: Engine, view: View) -> None:
-    """Compare the files of every index with what was noted; reads and builds know the damaged ones afterwards."""
+    """Compare the files of every index with their recorded digests; later reads and builds know the damaged ones."""
     noted = table_digests(engine.manifest.current(view.branch))
     for entry in view.snapshot.entries.values():
         engine.store.tables.check_indices(entry.at, noted.get(entry.at.path, {}))
 
 
-def pending(engine: Engine, view: View, tables: Sequence[TableKey]) -> tuple[IndexStatus, ...]:
-    """The indexes of tables with rows that are not there."""
-    found = _statuses(engine, view, tables)
-    return tuple(one for one in found if one.state is IndexState.PENDING and one.rows)
+def list_pending_indexes(
+    engine: Engine, view: View, tables: Sequence[TableKey]
+) -> tuple[IndexStatus, ...]:
+    """List the missing indexes of tables that have rows."""
+    statuses = _statuses(engine, view, tables)
+    return tuple(one for one in statuses if one.state is IndexState.PENDING and one.rows)
 
 
 def _statuses(
@@ -102,19 +108,19 @@ def _statuses(
         if entry is None or (tables is not None and key not in tables):
             continue
         table = engine.store.tables.open(entry.at)
-        there = {(one.column, one.kind): one for one in table.indices()}
+        indexes = {(one.column, one.kind): one for one in table.indices()}
         for spec in list_wanted_indexes(type_):
-            yield _status(spec, entry, table, there.get((spec.column, spec.kind)))
+            yield _status(spec, entry, table, indexes.get((spec.column, spec.kind)))
 
 
-def _status(spec: IndexSpec, entry: Entry, table: Table, known: IndexInfo | None) -> IndexStatus:
+def _status(spec: IndexSpec, entry: Entry, table: Table, index: IndexInfo | None) -> IndexStatus:
     uncovered = set(table.uncovered(spec.column, spec.kind))
     indexed = sum(one.rows for one in table.fragments() if one.id not in uncovered)
     state, reason = IndexState.READY, None
-    if known is None:
-        state, reason, indexed = IndexState.PENDING, _why(spec, entry, table), 0
-    elif known.damage is not None:
-        state, reason = IndexState.DAMAGED, known.damage
+    if index is None:
+        state, reason, indexed = IndexState.PENDING, _why_pending(spec, entry, table), 0
+    elif index.damage is not None:
+        state, reason = IndexState.DAMAGED, index.damage
     elif uncovered:
         state, reason = IndexState.PARTIAL, f"{len(uncovered)} fragments are newer than the index"
     return IndexStatus(
@@ -128,10 +134,10 @@ def _status(spec: IndexSpec, entry: Entry, table: Table, known: IndexInfo | None
     )
 
 
-def _why(spec: IndexSpec, entry: Entry, table: Table) -> str:
+def _why_pending(spec: IndexSpec, entry: Entry, table: Table) -> str:
     if not entry.row_count:
         return "the table is empty"
-    return untrainable(spec, table) or "it was not built yet"
+    return why_untrainable(spec, table) or "it was not built yet"
 
 
 # ---- build
@@ -148,7 +154,7 @@ def ensure_indices(
     engine.require_writable("ensure indices")
     target = branch_name(branch, "ensure indices")
     check_indices(engine, engine.view(target))
-    built = _ensure(engine, target, actor, None, workers)
+    built = _build_missing(engine, target, actor, None, workers)
     return IndexReport(indexes=index_status(engine, target).indexes, built=built)
 
 
@@ -159,14 +165,14 @@ def index_after_load(
     actor: str | None,
     workers: Workers | None = None,
 ) -> tuple[str, ...]:
-    """Build what a bulk write left missing, and name what still is: a failure here never fails the write.
+    """Build the indexes that a bulk write left missing, and name those that still are; an error never fails the write.
 
-    Small tables are left out: an index is never asked there, and building ten of them takes longer than the write.
+    Small tables get none: no query uses an index there, and building ten of them takes longer than the write.
     """
     try:
-        large = _lacking(engine, branch, tables)
-        if large and _ensure(engine, branch, actor, large, workers):
-            large = _lacking(engine, branch, tables)
+        large = _find_absent_indexes(engine, branch, tables)
+        if large and _build_missing(engine, branch, actor, large, workers):
+            large = _find_absent_indexes(engine, branch, tables)
     except OmniError as error:
         _log.warning("indices.pending", branch=branch, tables=list(tables), reason=str(error))
         engine.recovery.own_up(error)
@@ -174,22 +180,22 @@ def index_after_load(
     return tuple(f"{table}.{spec.column}" for table, specs in large.items() for spec in specs)
 
 
-def _lacking(
+def _find_absent_indexes(
     engine: Engine, branch: BranchName, tables: Sequence[TableKey]
 ) -> dict[TableKey, tuple[IndexSpec, ...]]:
-    """The indexes that large tables do not have, trainable or not."""
-    known = engine.manifest.heads.get(branch) or engine.manifest.current(branch)
+    """Find the indexes that large tables do not have, trainable or not."""
+    head = engine.manifest.heads.get(branch) or engine.manifest.current(branch)
     catalog = engine.contracts.current().catalog
-    found: dict[TableKey, tuple[IndexSpec, ...]] = {}
+    absent: dict[TableKey, tuple[IndexSpec, ...]] = {}
     for key in tables:
-        entry = known.snapshot.entry(key)
+        entry = head.snapshot.entry(key)
         if entry.row_count >= INDEX_ROWS_MIN:
             specs = list_absent_indexes(catalog.tables[key], engine.store.tables.open(entry.at))
-            found |= {key: specs} if specs else {}
-    return found
+            absent |= {key: specs} if specs else {}
+    return absent
 
 
-def _ensure(
+def _build_missing(
     engine: Engine,
     target: BranchName,
     actor: str | None,
@@ -201,36 +207,38 @@ def _ensure(
     )
     built = 0
 
-    def prepared(lent: Workers, view: View) -> Writes:
+    def prepare(lent: Workers, view: View) -> Writes:
         nonlocal built
-        work = list(_work(engine, view, tables))
+        work = list(_find_work(engine, view, tables))
         built = sum(len(specs) for _, specs in work)
         return tuple(
-            each(engine, lambda one: _write(engine, view, *one, lent), work, _estimate_cost)
+            for_each_table(
+                engine, lambda one: _write(engine, view, *one, lent), work, _estimate_cost
+            )
         )
 
     with nullcontext(workers) if workers is not None else open_local_workers(engine) as lent:
-        operation.run(partial(prepared, lent), "ensure indices")
+        operation.run(partial(prepare, lent), "ensure indices")
     return built
 
 
 def _estimate_cost(work: tuple[Entry, tuple[IndexSpec, ...]]) -> int:
-    """About how long it takes to build the indexes of a table, one against another."""
+    """Estimate how long the indexes of a table take to build, relative to other tables."""
     entry, specs = work
     return entry.row_count * len(specs)
 
 
-def _work(
+def _find_work(
     engine: Engine, view: View, tables: Collection[TableKey] | None
 ) -> Iterator[tuple[Entry, tuple[IndexSpec, ...]]]:
-    """Tables with rows that miss a usable index; those that a branch shows of main keep using main's."""
+    """Find the tables with rows that lack a usable index; a table that a branch has not forked keeps the indexes of main."""
     for key, type_ in view.catalog.tables.items():
         entry = view.snapshot.entries.get(key)
         if entry is None or not entry.row_count or (tables is not None and key not in tables):
             continue
         if entry.at.branch is None and lance_branch(view.branch) is not None:
             continue
-        specs = missing(type_, engine.store.tables.open(entry.at))
+        specs = list_missing_indexes(type_, engine.store.tables.open(entry.at))
         if specs:
             yield entry, specs
 
@@ -238,7 +246,7 @@ def _work(
 def _write(
     engine: Engine, view: View, entry: Entry, specs: tuple[IndexSpec, ...], workers: Workers
 ) -> TableWrite:
-    """Build outside the turns; a table of another branch is forked first, and built on then."""
+    """Build outside the locks; a table of another branch is forked first and indexed afterwards."""
     branch = lance_branch(view.branch)
     if entry.at.branch == branch:
         staged = engine.store.tables.stage_indices(entry.at, specs, workers)

@@ -1,4 +1,4 @@
-"""What the doctor finds: something that should not be, where, and what to do about it."""
+"""The issues that the doctor finds."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -8,27 +8,27 @@ from omnigraph.values import dataclass
 
 
 class Examination(list["Issue"]):
-    """What an examination found; an empty one is a settled graph.
+    """The issues of an examination; without any the graph is healthy.
 
-    A deep one says as well how many files it compared with the digests that were noted when they were written, and
-    how many files of the newest versions nobody noted one of.
+    A deep examination also counts the files that it compared with their recorded digests, and the files of the newest
+    versions that have no recorded digest.
     """
 
     def __init__(
         self,
-        found: Iterable["Issue"] = (),
+        issues: Iterable["Issue"] = (),
         *,
         files_compared: int | None = None,
         files_without_digest: int | None = None,
     ) -> None:
-        super().__init__(found)
+        super().__init__(issues)
         self.files_compared = files_compared
         self.files_without_digest = files_without_digest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Issue:
-    """Something that should not be: what, where, and what to do about it."""
+    """A broken invariant: which one, where, and what to do about it."""
 
     check: str
     message: str

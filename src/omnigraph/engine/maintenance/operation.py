@@ -1,19 +1,27 @@
-"""Maintenance as an operation: commits that change no row, one sidecar, one publish, no graph commit."""
+"""Maintenance as an operation: what it refuses, its workers, and commits that change no row, in one publish without a graph commit."""
 
-from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import partial
+from itertools import count
+from queue import PriorityQueue
 from typing import TypeVar
 
+from omnigraph.commit.liveness import is_interrupted
 from omnigraph.commit.locks import HeldLocks
 from omnigraph.commit.plan import TableWrite, WritePlan
 from omnigraph.commit.sidecar import WriterKind
 from omnigraph.engine.attempt import attempt, commit_held
 from omnigraph.engine.session.engine import Engine
+from omnigraph.errors import RecoveryRequired
 from omnigraph.ids import BranchName, CommitId, OperationId
 from omnigraph.manifest.publish import Published
 from omnigraph.manifest.records import CommitKind
 from omnigraph.manifest.view import View
 from omnigraph.storage.counters import carry_context
+from omnigraph.storage.tables import MaintenanceTask
 from omnigraph.values import dataclass
 
 A = TypeVar("A")
@@ -35,7 +43,7 @@ class Maintenance:
     commit_id: CommitId
 
     def run(self, prepare: Callable[[View], Writes], operation: str) -> Published | None:
-        """Prepare and commit; None when there was nothing to do."""
+        """Prepare and commit; None if there is nothing to do."""
         before: View | None = None
 
         def prepared(view: View) -> WritePlan | None:
@@ -46,13 +54,13 @@ class Maintenance:
 
         published = attempt(self.engine, self.branch, prepared, operation)
         if published is not None and before is not None:
-            _carry(self.engine, before, published)
+            _carry_cached_ids(self.engine, before, published)
         return published
 
     def run_held(self, view: View, writes: Writes, held_locks: HeldLocks) -> Published:
-        """Commit what was prepared under turns that are held already."""
+        """Commit prepared writes under locks that the caller holds."""
         published = commit_held(self.engine, self._plan(writes), held_locks)
-        _carry(self.engine, view, published)
+        _carry_cached_ids(self.engine, view, published)
         return published
 
     def _plan(self, writes: Writes) -> WritePlan:
@@ -75,7 +83,7 @@ def maintenance(
     branch: BranchName,
     actor: str | None,
 ) -> Maintenance:
-    """Name one operation: its ids are minted once and survive every retry."""
+    """Create one operation; its ids are minted once and survive every retry."""
     return Maintenance(
         engine=engine,
         kind=kind,
@@ -87,29 +95,96 @@ def maintenance(
     )
 
 
-def each(
+def for_each_table(
     engine: Engine,
     work: Callable[[A], B],
     items: Iterable[A],
     weigh: Callable[[A], int] | None = None,
 ) -> list[B]:
-    """Do something for several tables at once, within the bound, the heaviest first; results come in order."""
-    found = list(items)
-    if len(found) < 2:
-        return [work(item) for item in found]
-    order = range(len(found))
+    """Run `work` for several tables at once, within the bound, the heaviest first; results keep the order of `items`."""
+    pending = list(items)
+    if len(pending) < 2:
+        return [work(item) for item in pending]
+    order = range(len(pending))
     schedule = (
-        order if weigh is None else sorted(order, key=lambda n: weigh(found[n]), reverse=True)
+        order if weigh is None else sorted(order, key=lambda n: weigh(pending[n]), reverse=True)
     )
-    workers = min(engine.settings.maintenance_concurrency, len(found))
+    workers = min(engine.settings.maintenance_concurrency, len(pending))
     with ThreadPoolExecutor(workers, "omnigraph-maintenance") as pool:
-        running = {number: pool.submit(carry_context(work), found[number]) for number in schedule}
-        return [running[number].result() for number in order]
+        running = {n: pool.submit(carry_context(work), pending[n]) for n in schedule}
+        return [running[n].result() for n in order]
 
 
-def _carry(engine: Engine, before: View, published: Published) -> None:
-    """No row changed, so that what is known of the ids holds for the new versions too."""
+def _carry_cached_ids(engine: Engine, before: View, published: Published) -> None:
+    """Keep the cached ids for the new versions: maintenance changes no row."""
     for table, after in published.state.snapshot.entries.items():
         entry = before.snapshot.entries.get(table)
         if entry is not None and entry.at != after.at:
             engine.known.carry(entry, after)
+
+
+# ---- refusals
+
+
+def refuse_pending(engine: Engine, operation: str, held_locks: HeldLocks | None = None) -> None:
+    """Wait for live writers, and refuse while an interrupted write is pending: the HEADs of its tables mean nothing.
+
+    `held_locks` are the locks of the caller.
+    """
+    held = () if held_locks is None else tuple(held_locks.locks)
+    for sidecar in engine.committer.sidecars.pending():
+        if is_interrupted(engine.committer, sidecar, held):
+            raise RecoveryRequired(
+                sidecar.operation_id,
+                f"{operation} has to wait: the interrupted {sidecar.writer_kind} {sidecar.operation_id} on "
+                f"{', '.join(sidecar.table_keys) or 'the schema'} is not settled; nothing was changed, "
+                "run `omnigraph recovery run` or reopen the graph read-write",
+            )
+
+
+# ---- workers of this process
+
+
+class LocalWorkers:
+    """Threads that run the tasks of all tables; the heaviest task that waits comes first."""
+
+    count = 1
+    """One: an index that this process builds is not cut into parts."""
+
+    def __init__(self, work: Callable[[MaintenanceTask], bytes], pool: ThreadPoolExecutor) -> None:
+        self._work = work
+        self._pool = pool
+        self._waiting: PriorityQueue[tuple[int, int, partial[None]]] = PriorityQueue()
+        self._sequence = count()
+
+    def do(self, tasks: Sequence[MaintenanceTask]) -> list[bytes]:
+        """Run tasks; the results keep their order."""
+        return [one.result() for one in [self._submit(task) for task in tasks]]
+
+    def _submit(self, task: MaintenanceTask) -> "Future[bytes]":
+        result: Future[bytes] = Future()
+        work = partial(_run_task, result, carry_context(self._work), task)
+        self._waiting.put((-task.weight, next(self._sequence), work))
+        self._pool.submit(self._run_heaviest)
+        return result
+
+    def _run_heaviest(self) -> None:
+        self._waiting.get()[-1]()
+
+
+def _run_task(
+    result: "Future[bytes]", work: Callable[[MaintenanceTask], bytes], task: MaintenanceTask
+) -> None:
+    try:
+        result.set_result(work(task))
+    except BaseException as error:  # noqa: BLE001 - every error belongs to the caller
+        result.set_exception(error)
+
+
+@contextmanager
+def open_local_workers(engine: Engine) -> Iterator[LocalWorkers]:
+    """Open as many workers as there are cores, and more for a distant store, where a worker mostly waits."""
+    bound = engine.settings.maintenance_concurrency
+    workers = bound if engine.store.root.is_distant else min(bound, os.cpu_count() or 1)
+    with ThreadPoolExecutor(workers, "omnigraph-tasks") as pool:
+        yield LocalWorkers(engine.store.tables.do, pool)

@@ -1,4 +1,4 @@
-"""Optimise: compaction, index coverage and manifest folding, without changing a row."""
+"""Optimize: compaction, index coverage and manifest folding; no row changes."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -9,10 +9,14 @@ from omnigraph.catalog.model import TableType
 from omnigraph.commit.liveness import Drift, find_drift
 from omnigraph.commit.plan import Step, TableWrite
 from omnigraph.commit.sidecar import WriterKind
-from omnigraph.engine.maintenance.indexes import pending
-from omnigraph.engine.maintenance.operation import Writes, each, maintenance
-from omnigraph.engine.maintenance.refusals import refuse_pending
-from omnigraph.engine.maintenance.wanted_indexes import incomplete
+from omnigraph.engine.maintenance.indexes import list_pending_indexes
+from omnigraph.engine.maintenance.operation import (
+    Writes,
+    for_each_table,
+    maintenance,
+    refuse_pending,
+)
+from omnigraph.engine.maintenance.wanted_indexes import list_incomplete_indexes
 from omnigraph.engine.session.engine import Engine
 from omnigraph.errors import (
     ConflictError,
@@ -35,14 +39,14 @@ _log = get_logger(__name__)
 
 
 class Skipped(StrEnum):
-    """Why a table was left as it is."""
+    """Why optimize skipped a table."""
 
     DRIFT = "drift_needs_repair"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableOptimized:
-    """What optimising did to one table."""
+    """What optimize did to one table."""
 
     table_key: TableKey
     fragments_removed: int = 0
@@ -69,7 +73,7 @@ class _Counts:
     is_planned: bool = False
 
     def add(self, staged: Staged | None) -> Staged | None:
-        """Count what a staged rewrite will do."""
+        """Count the fragments that a staged rewrite removes and adds."""
         if staged is not None:
             self.removed += staged.fragments_removed
             self.added += staged.fragments_added
@@ -93,7 +97,7 @@ def optimize(
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """What the last attempt found, by table; drifted tables are somebody else's work, not optimised away."""
+    """The outcome of the last attempt, by table; tables with drift are skipped, because the drift is the work of somebody else."""
 
     drifted: Mapping[TableKey, Drift]
     reports: dict[TableKey, TableOptimized]
@@ -101,7 +105,7 @@ class _Run:
     workers: Workers | None
 
     def prepare(self, engine: Engine, view: View) -> Writes:
-        """Look at every table and stage the first commit of those that need one."""
+        """Examine every table and stage the first commit of those that need one."""
         self.reports.clear()
         self.counts.clear()
         sound: list[tuple[Entry, TableType]] = []
@@ -111,11 +115,11 @@ class _Run:
             if drift is None:
                 sound.append((entry, type_))
                 self.counts[entry.table_key] = _Counts()
-        found = each(engine, lambda one: self._write(engine, *one), sound)
-        return tuple(write for write in found if write is not None)
+        writes = for_each_table(engine, lambda one: self._write(engine, *one), sound)
+        return tuple(write for write in writes if write is not None)
 
     def _write(self, engine: Engine, entry: Entry, type_: TableType) -> TableWrite | None:
-        """The commits a table needs; the first that has something to do is staged outside the turns."""
+        """Plan the commits that a table needs; the first one that has something to do is staged outside the locks."""
         counts = self.counts[entry.table_key]
         steps = _steps(type_, entry.at, counts, self.workers)
         for number, step in enumerate(steps):
@@ -133,9 +137,9 @@ class _Run:
 
 
 def _publish(engine: Engine, run: _Run, actor: str | None) -> None:
-    """Commit, and begin anew when a program that takes no turns came between two of our commits.
+    """Commit, and begin anew if a program that takes no locks committed between two of our commits.
 
-    What was half done then is taken back already, so that our own commits are never met as drift.
+    The operation has rolled its commits back by then, so that the next round does not see them as drift.
     """
     last: ConflictError = ReadSetConflict("the set of tables")
     for _ in range(OPTIMIZE_ROUNDS_MAX):
@@ -160,8 +164,8 @@ def _entries(view: View) -> Iterator[tuple[Entry, TableType]]:
 
 
 def _find_drifted(engine: Engine) -> Mapping[TableKey, Drift]:
-    """Compare every HEAD with its pin, before any lock is held: a live writer is waited for."""
-    found: dict[TableKey, Drift] = {}
+    """Compare every HEAD with its pin before any lock is held, because the comparison waits for live writers."""
+    drifted: dict[TableKey, Drift] = {}
     for entry, _ in _entries(engine.view(MAIN)):
         drift = find_drift(engine.committer, MAIN, entry)
         if drift is None or engine.recovery.undo_late(MAIN, entry.table_key):
@@ -170,8 +174,8 @@ def _find_drifted(engine: Engine) -> Mapping[TableKey, Drift]:
             raise InternalError(
                 f"{entry.table_key} is pinned at {drift.pin}, its newest version is {drift.head}; nothing was written"
             )
-        found[entry.table_key] = drift
-    return found
+        drifted[entry.table_key] = drift
+    return drifted
 
 
 def _report_drift(entry: Entry, drift: Drift | None) -> TableOptimized:
@@ -186,9 +190,9 @@ def _report_drift(entry: Entry, drift: Drift | None) -> TableOptimized:
 def _steps(
     type_: TableType, base: TableAt, counts: _Counts, workers: Workers | None
 ) -> tuple[Step, ...]:
-    """No setting that deletes versions, few fragments, complete indexes: in this order."""
+    """Remove settings that delete versions, compact, complete the indexes: in this order."""
 
-    def settle(tables: Tables, at: TableAt) -> Staged | None:
+    def reset_settings(tables: Tables, at: TableAt) -> Staged | None:
         return tables.stage_settings(at)
 
     def release(tables: Tables, at: TableAt) -> Staged | None:
@@ -201,10 +205,10 @@ def _steps(
         if at != base:
             fail(Failpoint.OPTIMIZE_COMPACTED)
         table = tables.open(at)
-        specs = incomplete(type_, table) if table.count() else ()
+        specs = list_incomplete_indexes(type_, table) if table.count() else ()
         return tables.stage_indices(at, specs, workers) if specs else None
 
-    return settle, release, compact, index
+    return reset_settings, release, compact, index
 
 
 def _report(
@@ -215,7 +219,7 @@ def _report(
 ) -> TableOptimized:
     if counts is None:
         return report
-    left = pending(engine, view, (report.table_key,))
+    pending = list_pending_indexes(engine, view, (report.table_key,))
     return replace(
         report,
         committed=counts.is_planned,
@@ -223,7 +227,7 @@ def _report(
         fragments_added=counts.added,
         manifest_version=None,
         head_version=None,
-        pending_indexes=tuple({"property": o.column, "reason": o.reason or ""} for o in left),
+        pending_indexes=tuple({"property": o.column, "reason": o.reason or ""} for o in pending),
     )
 
 
@@ -231,7 +235,7 @@ def _report(
 
 
 def _fold(engine: Engine) -> None:
-    """Fold the manifest, and the lineage tables of older graphs; they are read at HEAD, nothing is published."""
+    """Fold the manifest and the lineage tables of older graphs; readers use their HEADs, so that nothing is published."""
     tables = [engine.manifest.rows]
     legacy = engine.manifest.legacy
     try:

@@ -1,5 +1,7 @@
-"""Forks nobody owns: what an interrupted first write or branch delete left on a table."""
+"""What nobody owns: forks that an interrupted first write or branch deletion left, scratch files of loads that died."""
 
+import json
+import math
 from collections.abc import Iterator, Mapping
 
 from omnigraph.commit.locks import lock_key
@@ -11,6 +13,7 @@ from omnigraph.manifest.forks import ForkStatus, fork_status
 from omnigraph.manifest.names import SCHEMA_APPLY_LOCK
 from omnigraph.manifest.records import graph_branch
 from omnigraph.manifest.snapshot import Snapshot
+from omnigraph.storage.layout import STAGING_DIR
 from omnigraph.storage.locks.holders import Activity
 from omnigraph.values import dataclass
 
@@ -19,7 +22,7 @@ ACTIVITY = Activity("cleanup")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Swept:
-    """The forks of one table that went, or would go, with their bytes, and what stood in the way of others."""
+    """The forks of one table that cleanup removed, or would remove, with their bytes, and errors of the others."""
 
     forks: tuple[str, ...] = ()
     bytes: int = 0
@@ -34,36 +37,36 @@ def sweep_forks(
     *,
     dry_run: bool,
 ) -> Swept:
-    """Drop the forks of a table that no live branch places it on, and files of forks whose ref is gone.
+    """Drop the forks of a table that no live branch uses, and the files of forks whose ref is gone.
 
-    A failure spares the others.
+    If one fork cannot be dropped, the others still are.
     """
-    gone: list[str] = []
+    removed: list[str] = []
     errors: list[str] = []
-    weights: Mapping[str | None, int] = {}
+    sizes: Mapping[str | None, int] = {}
     try:
-        weights = engine.store.tables.sizes(path)
-        for branch in _candidates(engine, path, weights, live):
+        sizes = engine.store.tables.sizes(path)
+        for branch in _find_candidates(engine, path, sizes, live):
             try:
                 if dry_run or _drop_orphan(engine, table_key, path, branch):
-                    gone.append(branch)
+                    removed.append(branch)
             except OmniError as error:
                 errors.append(f"fork '{branch}': {error}")
     except OmniError as error:
         errors.append(f"its forks could not be listed: {error}")
-    freed = sum(weights.get(branch, 0) for branch in gone)
-    return Swept(forks=tuple(gone), bytes=freed, errors=tuple(errors))
+    freed = sum(sizes.get(branch, 0) for branch in removed)
+    return Swept(forks=tuple(removed), bytes=freed, errors=tuple(errors))
 
 
-def _candidates(
+def _find_candidates(
     engine: Engine,
     path: str,
-    weights: Mapping[str | None, int],
+    sizes: Mapping[str | None, int],
     live: Mapping[BranchName, Snapshot],
 ) -> Iterator[str]:
-    """Forks that no live branch owns, with a ref or without, children before their parents."""
-    found = {*engine.store.tables.forks(path), *(name for name in weights if name is not None)}
-    for name in sorted(found, key=lambda one: (-len(one), one)):
+    """Find the forks that no live branch owns, with a ref or without, children before their parents."""
+    forks = {*engine.store.tables.forks(path), *(name for name in sizes if name is not None)}
+    for name in sorted(forks, key=lambda one: (-len(one), one)):
         snapshot = live.get(graph_branch(name))
         owned = snapshot is not None and any(e.at.path == path for e in snapshot.owned())
         if name != SCHEMA_APPLY_LOCK and not owned:
@@ -71,7 +74,7 @@ def _candidates(
 
 
 def _drop_orphan(engine: Engine, table_key: TableKey, path: str, branch: str) -> bool:
-    """Judge a fork once more, under its turn and from a fresh read, and drop it only as an orphan."""
+    """Check a fork again, under its lock and from a fresh read, and drop it only if it is an orphan."""
     with engine.committer.locks.acquire([lock_key(table_key, branch)], ACTIVITY):
         fail(Failpoint.CLEANUP_FORK)
         match fork_status(engine.manifest, path, graph_branch(branch)):
@@ -84,4 +87,40 @@ def _drop_orphan(engine: Engine, table_key: TableKey, path: str, branch: str) ->
             case ForkStatus.LEGITIMATE:
                 return False
             case ForkStatus.INDETERMINATE:
-                raise StorageError("whose it is could not be read; it was kept")
+                raise StorageError("its owner cannot be read; it was kept")
+
+
+# ---- scratch files
+
+
+def staging_loads(engine: Engine) -> tuple[str, ...]:
+    """List the loads whose heartbeat says that they write files; a heartbeat that cannot be read counts."""
+    now = engine.runtime.now_us()
+    return tuple(path for path, expires in _heartbeats(engine) if expires > now)
+
+
+def sweep_scratch(engine: Engine, age_us: int, *, dry_run: bool) -> tuple[str, ...]:
+    """Remove the scratch files and heartbeats of loads that have been silent for so long; return their operations."""
+    cutoff = engine.runtime.now_us() - age_us
+    # A heartbeat that has not expired is never older than the cutoff, whatever age the caller asks for.
+    silent = [path for path, expires in _heartbeats(engine) if expires < cutoff]
+    if not dry_run:
+        for path in silent:
+            # The heartbeat goes last: the next cleanup finds the files by it.
+            engine.store.objects.delete_prefix(path.removesuffix(".json"))
+            engine.store.objects.delete(path)
+    return tuple(path.removeprefix(f"{STAGING_DIR}/").removesuffix(".json") for path in silent)
+
+
+def _heartbeats(engine: Engine) -> Iterator[tuple[str, float]]:
+    for path in engine.store.objects.list(STAGING_DIR):
+        text = engine.store.objects.read(path)
+        if text is not None:
+            yield path, _expiry(text)
+
+
+def _expiry(text: str) -> float:
+    try:
+        return float(json.loads(text)["expires_us"])
+    except (ValueError, LookupError, TypeError):
+        return math.inf

@@ -1,4 +1,4 @@
-"""Relocating: the branches of a graph that was moved or copied get the address of where it lies now."""
+"""Relocate: gives the branches of a moved or copied graph the address of its present directory."""
 
 from collections.abc import Mapping
 
@@ -16,7 +16,7 @@ _RELOCATE = LockKey(TableKey("__relocate__"))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Relocated:
-    """The branches that had another address, each with it, and how many files were rewritten."""
+    """The branches that had another address, with that address, and how many files were rewritten."""
 
     uri: str
     branches: Mapping[str, str]
@@ -29,17 +29,17 @@ def relocate_graph(
     storage_options: Mapping[str, str] | None = None,
     runtime: Runtime = SYSTEM,
 ) -> Relocated:
-    """Rewrite the addresses in every branch manifest; one that was killed is completed by the next.
+    """Rewrite the addresses in every branch manifest; a relocation that was killed is completed by the next one.
 
-    The manifest of the graph comes last: a branch that is here in it is here in all its tables, so that writers, who ask
-    the manifest alone, never meet a table that still points elsewhere.
+    The manifest of the graph comes last. Writers read the address of a branch there alone: once it is right, the
+    addresses in all tables are right.
     """
     engine = open_unsettled(uri, storage_options=storage_options, runtime=runtime)
     store = engine.store
     with engine.committer.locks.acquire([_RELOCATE], Activity("relocate")):
         strayed = dict(engine.manifest.rows.branches_outside())
         table_history = engine.manifest.current(MAIN).table_history.by_key.values()
-        tables = sorted({life.path for found in table_history for life in found})
+        tables = sorted({one.path for incarnations in table_history for one in incarnations})
         files = sum(map(store.relocate, (*tables, LEGACY_COMMITS, LEGACY_ACTORS)))
         fail(Failpoint.RELOCATE_TABLES_DONE)
         files += store.relocate(MANIFEST)

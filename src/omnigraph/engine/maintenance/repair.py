@@ -1,4 +1,4 @@
-"""Repair: adopt table commits that no write of ours explains, undo those of rolled-back ones."""
+"""Repair: adopts table commits that no write of the graph explains, and undoes late commits of writes that were rolled back."""
 
 from collections.abc import Collection, Sequence
 from enum import StrEnum
@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from omnigraph.commit.locks import lock_key
 from omnigraph.engine.attempt import wait_for_schema_change
-from omnigraph.engine.maintenance.refusals import refuse_pending
+from omnigraph.engine.maintenance.operation import refuse_pending
 from omnigraph.engine.session.engine import Engine
 from omnigraph.errors import UserInputError
 from omnigraph.ids import MAIN, CommitId, OperationId, TableKey
@@ -30,11 +30,11 @@ class Classification(StrEnum):
     SUSPICIOUS = "suspicious"
     UNVERIFIABLE = "unverifiable"
     ROLLED_BACK = "rolled_back"
-    """Commits of operations that recovery rolled back: they came late, and must never be visible."""
+    """Late commits of operations that recovery rolled back; they must never be visible."""
 
 
 class Action(StrEnum):
-    """What was done about them."""
+    """What repair did about them."""
 
     NO_OP = "no_op"
     PREVIEW = "preview"
@@ -42,7 +42,7 @@ class Action(StrEnum):
     FORCED = "forced"
     REFUSED = "refused"
     RESTORED = "restored"
-    """Put back to its pin."""
+    """Restored to its pin."""
 
     @property
     def moves_the_pin(self) -> bool:
@@ -52,7 +52,7 @@ class Action(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableRepaired:
-    """One table of main: where it stands, why, and what was done."""
+    """One table of main: its pin and HEAD, the commits between them, and what repair did."""
 
     table_key: TableKey
     classification: Classification
@@ -72,7 +72,7 @@ class TableRepaired:
 def classify(
     past_pin: Sequence[TransactionInfo], rolled_back: Collection[OperationId] = ()
 ) -> Classification:
-    """Judge the commits past a pin by their operations."""
+    """Classify the commits past a pin by their operations."""
     if not past_pin:
         return Classification.NO_DRIFT
     if are_late(past_pin, rolled_back):
@@ -85,7 +85,7 @@ def classify(
 
 
 def choose(classification: Classification, *, confirm: bool, force: bool) -> Action:
-    """What to do with a table so classified."""
+    """Choose what to do with a table of this classification."""
     match classification:
         case Classification.NO_DRIFT:
             return Action.NO_OP
@@ -102,7 +102,7 @@ def choose(classification: Classification, *, confirm: bool, force: bool) -> Act
 def repair(
     engine: Engine, *, confirm: bool = False, force: bool = False, actor: str | None = None
 ) -> tuple[tuple[TableRepaired, ...], GraphCommit | None]:
-    """Look at every table of main whose HEAD is past its pin, and with `confirm` make the HEAD visible."""
+    """Examine every table of main whose HEAD is past its pin, and with `confirm` make the HEAD visible."""
     engine.require_writable("repair")
     if force and not confirm:
         raise UserInputError(
@@ -113,21 +113,21 @@ def repair(
     wait_for_schema_change(engine, "repair")
     keys = [lock_key(table, None) for table in engine.manifest.load(MAIN).snapshot.entries]
     with engine.committer.locks.acquire(keys, Activity("repair")) as held_locks:
-        # A writer may have died while its turns were waited for.
+        # A writer may have died while repair waited for its locks.
         refuse_pending(engine, "repair", held_locks)
         entries = engine.manifest.load(MAIN).snapshot.entries.values()
-        found = tuple(
+        repaired = tuple(
             _classify_table(engine, entry, confirm=confirm, force=force) for entry in entries
         )
-        known = {entry.table_key: entry for entry in entries}
-        for one in found:
+        by_key = {entry.table_key: entry for entry in entries}
+        for one in repaired:
             if one.action is Action.RESTORED:
                 recovery = engine.recovery
                 undo_late(
-                    recovery.committer, recovery.audit, MAIN, known[one.table_key], held_locks
+                    recovery.committer, recovery.audit, MAIN, by_key[one.table_key], held_locks
                 )
-        commit = _publish_repaired(engine, known, found, actor)
-    return found, commit
+        commit = _publish_repaired(engine, by_key, repaired, actor)
+    return repaired, commit
 
 
 def _classify_table(engine: Engine, entry: Entry, *, confirm: bool, force: bool) -> TableRepaired:
@@ -140,7 +140,7 @@ def _classify_table(engine: Engine, entry: Entry, *, confirm: bool, force: bool)
             action=Action.REFUSED if confirm else Action.PREVIEW,
             manifest_version=at.version,
             head_version=head,
-            error=f"the graph pins version {at.version}, which is not there",
+            error=f"the graph pins version {at.version}, which does not exist",
         )
     past_pin = tables.transactions(at.path, at.branch, at.version, head)
     rolled_back = engine.recovery.audit.rolled_back() if past_pin else frozenset()
@@ -158,11 +158,11 @@ def _classify_table(engine: Engine, entry: Entry, *, confirm: bool, force: bool)
 def _publish_repaired(
     engine: Engine,
     entries: dict[TableKey, Entry],
-    found: Sequence[TableRepaired],
+    repaired: Sequence[TableRepaired],
     actor: str | None,
 ) -> GraphCommit | None:
-    """Make the HEADs of what was healed or forced visible, all in one publish, if no pin moved meanwhile."""
-    moved = [one for one in found if one.action.moves_the_pin]
+    """Publish the HEADs of healed and forced tables, all in one publish, if no pin moved meanwhile."""
+    moved = [one for one in repaired if one.action.moves_the_pin]
     if not moved:
         return None
     change = Change(
@@ -179,7 +179,9 @@ def _publish_repaired(
     return engine.committer.publish(change).commit
 
 
-def _update(engine: Engine, entry: Entry, found: TableRepaired) -> Update:
+def _update(engine: Engine, entry: Entry, repaired: TableRepaired) -> Update:
     head = engine.store.tables.head(entry.at.path, entry.at.branch)
     at = TableAt(path=entry.at.path, branch=entry.at.branch, version=head)
-    return Update(table_key=found.table_key, at=at, row_count=engine.store.tables.open(at).count())
+    return Update(
+        table_key=repaired.table_key, at=at, row_count=engine.store.tables.open(at).count()
+    )

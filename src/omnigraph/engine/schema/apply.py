@@ -13,7 +13,7 @@ from omnigraph.commit.plan import Creation, TableWrite, WritePlan
 from omnigraph.commit.sidecar import Registration, Tombstone, WriterKind
 from omnigraph.engine.attempt import commit_held
 from omnigraph.engine.maintenance.indexes import IndexState, ensure_indices, index_status
-from omnigraph.engine.maintenance.refusals import refuse_pending
+from omnigraph.engine.maintenance.operation import refuse_pending
 from omnigraph.engine.schema.files import place_files, stage_files
 from omnigraph.engine.schema.lock import ACTIVITY, schema_lock
 from omnigraph.engine.schema.loss import forget_dropped, rewrite
