@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 UV     := $(shell command -v uv 2>/dev/null)
 
-.PHONY: help setup demo test check fmt faults spark soak bench lock reference report clean
+.PHONY: help setup hooks demo test check fmt faults spark soak bench lock reference report clean
 
 help:
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -24,6 +24,15 @@ else
 	uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation -e .
 endif
 	@touch $(STAMP)
+
+hooks: $(STAMP) ## check every commit: by pre-commit where it is installed, else by a hook that runs `make check`
+ifneq ($(shell command -v pre-commit 2>/dev/null),)
+	pre-commit install
+else
+	@hooks=$$(git rev-parse --git-path hooks) && mkdir -p "$$hooks" && \
+	  printf '#!/bin/sh\nexec make check\n' > "$$hooks/pre-commit" && chmod +x "$$hooks/pre-commit" && \
+	  echo "pre-commit is not installed; $$hooks/pre-commit runs make check"
+endif
 
 demo: $(STAMP) ## the main job on an example graph
 	$(BIN)/omnigraph demo
@@ -60,7 +69,7 @@ lock: ## pin what the environment needs, by hash and without addresses
 reference: $(STAMP) ## renew the tables of the reference that are made from the code
 	$(BIN)/python -m tests.support.reference
 
-report: $(STAMP) ## sizes, for reading
+report: $(STAMP) ## sizes, import knots and the walk of a write, for reading
 	$(BIN)/python -m tests.support.report
 
 clean:
