@@ -1,6 +1,7 @@
-"""Every Python block of the documents runs, page by page, in an empty folder."""
+"""Documents are true: every Python block runs, every link leads somewhere, every file and module that is named exists."""
 
 import re
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -42,3 +43,47 @@ def test_links_between_documents_lead_somewhere() -> None:
         if not (page.parent / target).exists()
     ]
     assert broken == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_files_that_a_page_names_exist(page: Path) -> None:
+    named = re.findall(r"`((?:src|tests|bench|docs|examples)/[\w./-]+)`", page.read_text())
+    assert [path for path in named if not (ROOT / path).exists()] == []
+
+
+def test_modules_that_the_internals_name_exist() -> None:
+    missing = [
+        f"{page.name}: {name}"
+        for page in sorted((ROOT / "docs" / "internals").glob("*.md"))
+        for name in sorted(set(re.findall(r"`([a-z_]+(?:\.\w+)+)(?:\(\))?`", page.read_text())))
+        if (ROOT / "src/omnigraph" / name.partition(".")[0]).exists() and not _is_there(name)
+    ]
+    assert missing == []
+
+
+def _is_there(name: str) -> bool:
+    """Whether a dotted name is a module of the package, or something that a module has."""
+    parts = name.split(".")
+    for taken in range(len(parts), 0, -1):
+        try:
+            found: object = import_module(".".join(["omnigraph", *parts[:taken]]))
+        except ModuleNotFoundError:
+            continue
+        for part in parts[taken:]:
+            if not hasattr(found, part):
+                return False
+            found = getattr(found, part)
+        return True
+    return False
+
+
+def test_every_decision_is_in_the_index_with_its_title_date_and_status() -> None:
+    folder = ROOT / "docs" / "decisions"
+    rows = []
+    for path in sorted(folder.glob("0*.md")):
+        title, _, state = path.read_text().split("\n")[:3]
+        number, text = title.removeprefix("# ").split(": ", 1)
+        date, status = re.fullmatch(r"Date: (\d{4}-\d\d-\d\d)\. Status: (.+)\.", state).groups()  # type: ignore[union-attr]
+        rows.append(f"| [{number}]({path.name}) | {text} | {date} | {status} |")
+    index = (folder / "README.md").read_text()
+    assert [line for line in index.split("\n") if line.startswith("| [")] == rows
