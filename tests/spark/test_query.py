@@ -13,8 +13,8 @@ pytest.importorskip("pyspark", reason="needs the extra 'spark'")
 
 import omnigraph
 from omnigraph.compile.checked import CheckedRead
-from omnigraph.compile.fill import fill
 from omnigraph.compile.query import check_read
+from omnigraph.compile.rules import fill
 from omnigraph.errors import QueryError
 from omnigraph.language.source import Source
 from omnigraph.pipeline.location import StoreLocation

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import yaml
 from hypothesis import strategies as st
 
+from omnigraph.language.query.tokens import FUNCTIONS, KEYWORDS, SCALARS
 from omnigraph.language.query.tree import (
     AggregateExpr,
     AliasExpr,
@@ -49,7 +50,6 @@ from omnigraph.language.query.tree import (
     Update,
     VariableExpr,
 )
-from omnigraph.language.query.words import FUNCTIONS, KEYWORDS, SCALARS
 from omnigraph.language.source import NOWHERE
 
 T = TypeVar("T")

@@ -14,7 +14,7 @@ from omnigraph.api.snapshot import Snapshot
 from omnigraph.catalog.diff.codes import Code, Family
 from omnigraph.catalog.diff.steps import StepKind
 from omnigraph.engine.session.settings import DEPRECATED, Settings
-from omnigraph.language.query.words import HEADER
+from omnigraph.language.query.tokens import HEADER
 from omnigraph.manifest.records import ObjectType
 from omnigraph.storage import layout
 from tests.support.reference import (

@@ -1,6 +1,10 @@
-"""The seam to embedding: whoever turns a text into a vector of a given size."""
+"""What turns text into vectors, and what a vector must be."""
 
+import math
+from collections.abc import Sequence
 from typing import Protocol
+
+from omnigraph.errors import EmbeddingError
 
 Vector = tuple[float, ...]
 
@@ -16,3 +20,34 @@ class Embedder(Protocol):
     def embed(self, text: str, dimension: int) -> Vector:
         """Give the normalised vector of a text, or raise `EmbeddingError`."""
         ...
+
+
+def normalise(values: Sequence[object], dimension: int, *, provider: str, model: str) -> Vector:
+    """Check what a provider gave and bring it to length one; anything doubtful is refused."""
+    facts = {"embedding": {"provider": provider, "model": model}}
+    if len(values) != dimension:
+        raise EmbeddingError(
+            f"model '{model}' of {provider} gave a vector of {len(values)} numbers, "
+            f"the property needs {dimension}; nothing was read",
+            details=facts,
+            hint="use a model that gives this size, or declare the property with that of the model",
+        )
+    numbers = [
+        float(value)
+        for value in values
+        if isinstance(value, int | float) and not isinstance(value, bool)
+    ]
+    if len(numbers) < len(values) or not all(map(math.isfinite, numbers)):
+        raise EmbeddingError(
+            f"model '{model}' of {provider} gave a vector with items that are no finite numbers; "
+            "nothing was read",
+            details=facts,
+        )
+    length = math.sqrt(math.fsum(number * number for number in numbers))
+    if length == 0.0:
+        raise EmbeddingError(
+            f"model '{model}' of {provider} gave a vector of zeros, which is close to nothing; "
+            "nothing was read",
+            details=facts,
+        )
+    return tuple(number / length for number in numbers)

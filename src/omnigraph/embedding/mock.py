@@ -3,8 +3,7 @@
 import struct
 from collections.abc import Iterator
 
-from omnigraph.embedding.embedder import Vector
-from omnigraph.embedding.vectors import normalise
+from omnigraph.embedding.embedder import Vector, normalise
 from omnigraph.values import dataclass
 
 _BITS = (1 << 64) - 1

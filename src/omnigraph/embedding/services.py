@@ -1,16 +1,102 @@
-"""Embedding services: what OpenAI-compatible ones and Gemini are asked, and where the vector is in the answer."""
+"""Embedders that ask a service over HTTP, and the requests they send."""
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from omnigraph.embedding.config import DEFAULTS, EmbeddingConfig
-from omnigraph.embedding.embedder import Vector
-from omnigraph.embedding.requests import post
-from omnigraph.embedding.vectors import normalise
-from omnigraph.errors import EmbeddingError
+from omnigraph.embedding.embedder import Vector, normalise
+from omnigraph.errors import EmbeddingError, shorten
+from omnigraph.later import Later
 from omnigraph.runtime import SYSTEM, Runtime
 from omnigraph.values import dataclass
+
+if TYPE_CHECKING:
+    from urllib import error as errors
+    from urllib import request
+else:
+    errors, request = Later("urllib.error"), Later("urllib.request")
+
+
+_BUSY = frozenset({408, 409, 425, 429, 500, 502, 503, 504})
+"""Answers after which the same request may succeed."""
+_ANSWER_BYTES_MAX = 64 * 1024 * 1024
+_REASON_CHARS_MAX = 300
+
+
+@dataclass(frozen=True, slots=True)
+class _Failed:
+    """Why a try gave no answer, and whether another one may."""
+
+    reason: str
+    again: bool
+
+
+def post(
+    url: str,
+    headers: Mapping[str, str],
+    body: Mapping[str, Any],
+    config: EmbeddingConfig,
+    runtime: Runtime,
+) -> Any:
+    """Send a document and read the answer, within the configured tries and deadline."""
+    start = runtime.monotonic()
+    failed = _Failed("no try was made", again=True)
+    for tries in range(1, config.attempts_max + 1):
+        left = _left(config, runtime.monotonic() - start)
+        if left <= 0:
+            break
+        answer = _send(url, headers, body, min(config.timeout_seconds, left))
+        if not isinstance(answer, _Failed):
+            return answer
+        failed = answer
+        if not failed.again or tries == config.attempts_max:
+            raise _error(config, failed.reason, tries)
+        delay = config.backoff_seconds * 2 ** (tries - 1)
+        runtime.wait(min(delay + runtime.jitter(delay), max(left, 0)))
+    waited = runtime.monotonic() - start
+    raise _error(
+        config, f"no answer within {waited:.1f} s; the last try said: {failed.reason}", None
+    )
+
+
+def _left(config: EmbeddingConfig, spent: float) -> float:
+    return float("inf") if config.deadline_seconds is None else config.deadline_seconds - spent
+
+
+def _send(
+    url: str, headers: Mapping[str, str], body: Mapping[str, Any], seconds: float
+) -> Any | _Failed:
+    wanted = request.Request(
+        url,
+        data=json.dumps(body).encode(),
+        headers={"Content-Type": "application/json", **headers},
+        method="POST",
+    )
+    try:
+        with request.urlopen(wanted, timeout=seconds) as response:
+            return json.loads(response.read(_ANSWER_BYTES_MAX))
+    except errors.HTTPError as error:
+        text = error.read(_REASON_CHARS_MAX).decode(errors="replace")
+        return _Failed(
+            f"HTTP {error.code}: {shorten(text, _REASON_CHARS_MAX)}", error.code in _BUSY
+        )
+    except json.JSONDecodeError as error:
+        return _Failed(f"the answer is no JSON: {error}", again=False)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "reason", None) or error
+        return _Failed(f"{type(error).__name__}: {reason}", again=isinstance(error, OSError))
+
+
+def _error(config: EmbeddingConfig, reason: str, tries: int | None) -> EmbeddingError:
+    counted = "" if tries is None else f" after {tries} {'try' if tries == 1 else 'tries'}"
+    return EmbeddingError(
+        f"{config.provider} could not embed the text with model '{config.model}'{counted}: {reason}; "
+        "nothing was read",
+        details={"embedding": {"provider": str(config.provider), "model": config.model}},
+        hint="check the key, the model and the network, or give a vector",
+    )
 
 
 @dataclass(frozen=True, slots=True)

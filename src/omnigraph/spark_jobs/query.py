@@ -25,7 +25,6 @@ from omnigraph.compile.checked import (
     Rrf,
     TextMatch,
 )
-from omnigraph.compile.fill import fill
 from omnigraph.compile.plan.algebra import Test
 from omnigraph.compile.plan.leaves import references
 from omnigraph.compile.plan.operators import (
@@ -47,6 +46,7 @@ from omnigraph.compile.plan.operators import (
     Window,
 )
 from omnigraph.compile.plan.plan import Plan
+from omnigraph.compile.rules import fill
 from omnigraph.engine.read.past import compile_as_of
 from omnigraph.engine.read.verbs import Answer
 from omnigraph.engine.session.engine import Engine

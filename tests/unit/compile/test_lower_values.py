@@ -6,11 +6,10 @@ from datetime import UTC, datetime
 import pytest
 
 from omnigraph.compile.checked import Const, Now, ParamRef
-from omnigraph.compile.fill import fill
 from omnigraph.compile.lower import lower
 from omnigraph.compile.plan.operators import Expand, Rank, Scan, Slice
 from omnigraph.compile.plan.plan import Plan
-from omnigraph.compile.rules import RULES, optimize
+from omnigraph.compile.rules import RULES, fill, optimize
 from tests.support.plan_fixtures import PlanCase, cases, checked_read, harbour
 
 INSTANT = datetime(2026, 2, 1, tzinfo=UTC)

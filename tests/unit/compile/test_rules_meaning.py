@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from omnigraph.catalog.types import PropertyType, Scalar
 from omnigraph.compile.checked import CheckedRead
-from omnigraph.compile.fill import fill
+from omnigraph.compile.rules import fill
 from tests.support.plan_fixtures import PlanCase, cases, stages_of
 from tests.support.plan_model import execute
 from tests.support.query_model import NOW, ModelGraph, Values, meaning

@@ -3,8 +3,7 @@
 from collections import Counter
 from dataclasses import field
 
-from omnigraph.compile.check.context import Context
-from omnigraph.compile.check.scope import ANONYMOUS, Bound, Scope
+from omnigraph.compile.check.context import ANONYMOUS, Bound, Context, Scope
 from omnigraph.compile.checked import (
     Bind,
     Condition,

@@ -1,7 +1,6 @@
 """Conditions of a match: comparisons, text clauses, and the connectives of the extended dialect."""
 
-from omnigraph.compile.check.compatible import comparable, member_of
-from omnigraph.compile.check.context import Context
+from omnigraph.compile.check.context import Context, Scope
 from omnigraph.compile.check.expressions import (
     function_name,
     operand,
@@ -9,9 +8,8 @@ from omnigraph.compile.check.expressions import (
     render_expression,
     render_type,
 )
-from omnigraph.compile.check.literals import is_null
+from omnigraph.compile.check.literals import comparable, is_null, member_of
 from omnigraph.compile.check.ranking import text_match
-from omnigraph.compile.check.scope import Scope
 from omnigraph.compile.checked import (
     AllOf,
     Among,

@@ -5,9 +5,8 @@ from dataclasses import replace
 
 from omnigraph.catalog.model import Property
 from omnigraph.catalog.types import PropertyType, Scalar
-from omnigraph.compile.check.context import Context
+from omnigraph.compile.check.context import ANONYMOUS, Context, Scope
 from omnigraph.compile.check.literals import constant
-from omnigraph.compile.check.scope import ANONYMOUS, Scope
 from omnigraph.compile.checked import (
     EntityRef,
     Now,

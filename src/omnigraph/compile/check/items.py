@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from omnigraph.catalog.types import PropertyType, Scalar
-from omnigraph.compile.check.context import Context
+from omnigraph.compile.check.context import Context, Scope
 from omnigraph.compile.check.expressions import (
     function_name,
     operand,
@@ -13,7 +13,6 @@ from omnigraph.compile.check.expressions import (
 )
 from omnigraph.compile.check.literals import is_null
 from omnigraph.compile.check.ranking import ranking, text_match
-from omnigraph.compile.check.scope import Scope
 from omnigraph.compile.checked import (
     Aggregate,
     Bm25,

@@ -2,10 +2,9 @@
 
 from omnigraph.catalog.model import NodeType
 from omnigraph.catalog.types import NUMBERS, PropertyType
-from omnigraph.compile.check.compatible import comparable, member_of
 from omnigraph.compile.check.context import Context
 from omnigraph.compile.check.expressions import INSTANT, parameter, render_expression
-from omnigraph.compile.check.literals import constant, suggest_date_literal
+from omnigraph.compile.check.literals import comparable, constant, member_of, suggest_date_literal
 from omnigraph.compile.checked import Compare, Const, Now, ParamRef, PropertyRef
 from omnigraph.errors import shorten
 from omnigraph.language.diagnostics import list_alternatives, nearest_name

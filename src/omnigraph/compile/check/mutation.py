@@ -1,9 +1,8 @@
 """A mutation: insert, update and delete statements."""
 
 from omnigraph.catalog.model import EdgeType, NodeType, Property
-from omnigraph.compile.check.assignments import assignments, where
+from omnigraph.compile.check.assignments import ENDS, Target, assignments, find_target, where
 from omnigraph.compile.check.context import Context
-from omnigraph.compile.check.target import ENDS, Target, find_target
 from omnigraph.compile.checked import (
     CheckedDelete,
     CheckedInsert,

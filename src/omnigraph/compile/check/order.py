@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from omnigraph.compile.check.context import Context
+from omnigraph.compile.check.context import Context, Scope
 from omnigraph.compile.check.expressions import (
     function_name,
     property_of,
@@ -13,7 +13,6 @@ from omnigraph.compile.check.expressions import (
 )
 from omnigraph.compile.check.items import aggregate
 from omnigraph.compile.check.ranking import RankingExpr, ranking
-from omnigraph.compile.check.scope import Scope
 from omnigraph.compile.checked import (
     Aggregate,
     Bm25,

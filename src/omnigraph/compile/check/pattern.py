@@ -5,9 +5,8 @@ from dataclasses import replace
 
 from omnigraph.compile.check.block import Block, introduce, poison
 from omnigraph.compile.check.conditions import condition
-from omnigraph.compile.check.context import Context
+from omnigraph.compile.check.context import ANONYMOUS, Bound, Context, Scope, introductions
 from omnigraph.compile.check.matches import property_match
-from omnigraph.compile.check.scope import ANONYMOUS, Bound, Scope, introductions
 from omnigraph.compile.check.traversal import refuse_optional, traverse
 from omnigraph.compile.checked import Bind, Condition, Pattern, Variable, VariableKind
 from omnigraph.language.diagnostics import list_alternatives, nearest_name

@@ -1,17 +1,44 @@
 """A query as a whole: its parameters and body together, and the error its findings make."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
 
 from omnigraph.catalog.model import Catalog
-from omnigraph.compile.check.context import Context
+from omnigraph.catalog.types import INTEGERS, PropertyType, Scalar
+from omnigraph.compile.check.context import ANONYMOUS, Context, Namer, introductions
+from omnigraph.compile.check.expressions import parameter
+from omnigraph.compile.check.items import columns
 from omnigraph.compile.check.mutation import check_mutation
-from omnigraph.compile.check.parameters import parameters
-from omnigraph.compile.check.read import check_read
-from omnigraph.compile.check.scope import Namer, introductions
-from omnigraph.compile.checked import Checked
+from omnigraph.compile.check.order import sort_keys
+from omnigraph.compile.check.pattern import pattern
+from omnigraph.compile.checked import (
+    AllOf,
+    AnyOf,
+    Bm25,
+    Checked,
+    CheckedRead,
+    Condition,
+    Const,
+    Demand,
+    ItemExpr,
+    Nearest,
+    Not,
+    Parameter,
+    ParamRef,
+    Pattern,
+    Rrf,
+    TextMatch,
+)
 from omnigraph.errors import OmniError, Problem, data_error
-from omnigraph.language.diagnostics import Diagnostic, Findings, Stage, locate, query_error
+from omnigraph.language.diagnostics import (
+    Diagnostic,
+    Findings,
+    Stage,
+    list_alternatives,
+    locate,
+    query_error,
+)
 from omnigraph.language.query import tree
 from omnigraph.language.source import Source
 from omnigraph.limits import PROBLEMS_SHOWN_MAX
@@ -105,3 +132,176 @@ def _problem(found: Diagnostic, catalog: Catalog) -> Problem:
         table_key=table.table_key if table else None,
         property=found.property,
     )
+
+
+# ---- parameters
+
+
+DIMENSION_MAX = 2**31 - 1
+RESERVED_PREFIX = "__"
+
+_SCALARS = {str(scalar): scalar for scalar in Scalar}
+
+
+def parameters(declared: Sequence[tree.Param], report: Findings) -> Mapping[str, Parameter]:
+    """Check the declared parameters; one whose type is wrong stays, so that its uses are understood."""
+    found: dict[str, Parameter] = {}
+    for param in declared:
+        name = param.name.text
+        if name in found:
+            message = f"parameter '${name}' is declared twice; one of them must go"
+            report.report("T31", param.name.span, message)
+            continue
+        problem = _declaration_problem(param)
+        if problem is not None:
+            report.report("T28", param.span, f"parameter '${name}' {problem}")
+        found[name] = Parameter(name=name, type=_type(param.type), span=param.span)
+    return found
+
+
+def _declaration_problem(param: tree.Param) -> str | None:
+    written = param.type
+    if param.name.text.startswith(RESERVED_PREFIX):
+        return f"begins with '{RESERVED_PREFIX}', and such names are reserved"
+    if param.name.text == ANONYMOUS:
+        return "stands for nobody: '$_' is the anonymous variable"
+    if written.dimension is not None:
+        if 1 <= written.dimension <= DIMENSION_MAX:
+            return None
+        return f"has dimension {written.dimension}; a Vector has 1 to {DIMENSION_MAX}"
+    if written.scalar not in _SCALARS:
+        return f"has the unknown type '{written.scalar}'; types are {', '.join(Scalar)}"
+    if written.is_list and written.scalar == Scalar.BLOB:
+        return "is a list of Blob, which does not exist"
+    return None
+
+
+def _type(written: tree.ParamType) -> PropertyType:
+    if written.dimension is not None:
+        return PropertyType(
+            scalar=Scalar.F32, dimension=written.dimension, nullable=written.nullable
+        )
+    return PropertyType(
+        scalar=_SCALARS.get(written.scalar or "", Scalar.STRING),
+        is_list=written.is_list,
+        nullable=written.nullable,
+    )
+
+
+# ---- reads
+
+
+_ROWS = PropertyType(scalar=Scalar.I64)
+
+
+def check_read(query: tree.Query, read: tree.Read, context: Context) -> CheckedRead:
+    """Check a read; what it returns counts only when nothing was reported."""
+    matched, scope = pattern(read.clauses, context)
+    projected = columns(read, scope, context)
+    order = sort_keys(read, projected, scope, context)
+    checked = CheckedRead(
+        name=query.name.text,
+        params=context.params,
+        pattern=matched,
+        variables=context.variables,
+        columns=projected,
+        order=order,
+        limit=_bound("limit", read.limit, context),
+        offset=_bound("offset", read.offset, context),
+        description=query.description,
+        instruction=query.instruction,
+    )
+    return replace(checked, demands=demands_of(checked))
+
+
+def _bound(
+    word: str, expr: tree.LiteralExpr | tree.VariableExpr | None, context: Context
+) -> Const | ParamRef | None:
+    match expr:
+        case None:
+            return None
+        case tree.LiteralExpr() if expr.form == "int":
+            return Const(value=expr.value, type=_ROWS, span=expr.span)
+        case tree.LiteralExpr():
+            context.findings.report("T7", expr.span, f"{word} takes an integer, not {expr.form}")
+        case tree.VariableExpr() if expr.name not in context.params:
+            reason = list_alternatives(expr.name, context.params, "parameters")
+            message = (
+                f"{word} takes an integer or a parameter, '${expr.name}' is not declared{reason}"
+            )
+            context.findings.report("T25", expr.span, message)
+        case tree.VariableExpr():
+            return _integer_parameter(word, expr, context)
+    return None
+
+
+def _integer_parameter(word: str, expr: tree.VariableExpr, context: Context) -> ParamRef | None:
+    found = parameter(expr, context)
+    if found.type.is_plain and found.type.scalar in INTEGERS:
+        return found
+    message = f"{word} takes an integer parameter (I64), '${expr.name}' is {found.type}"
+    context.findings.report("T7", expr.span, message)
+    return None
+
+
+# ---- demands
+
+
+_Use = tuple[Const | ParamRef | None, str, int | None]
+
+
+def demands_of(read: CheckedRead) -> tuple[Demand, ...]:
+    """What a read asks of its parameters."""
+    return tuple(
+        Demand(parameter=used, word=word, least=least)
+        for used, word, least in _uses(read)
+        if isinstance(used, ParamRef)
+    )
+
+
+def _uses(read: CheckedRead) -> Iterator[_Use]:
+    yield read.limit, "limit", 0
+    yield read.offset, "offset", 0
+    yield from _pattern_uses(read.pattern)
+    for column in read.columns:
+        yield from _expression_uses(column.expr)
+    for key in read.order:
+        if not isinstance(key.key, str):
+            yield from _expression_uses(key.key)
+
+
+def _pattern_uses(pattern: Pattern) -> Iterator[_Use]:
+    for condition in pattern.conditions:
+        yield from _condition_uses(condition)
+    for block in (*pattern.negations, *pattern.optionals):
+        yield from _pattern_uses(block)
+
+
+def _condition_uses(condition: Condition) -> Iterator[_Use]:
+    match condition:
+        case TextMatch():
+            yield from _expression_uses(condition)
+        case AllOf() | AnyOf():
+            for part in condition.parts:
+                yield from _condition_uses(part)
+        case Not():
+            yield from _condition_uses(condition.part)
+        case _:
+            return
+
+
+def _expression_uses(expr: ItemExpr) -> Iterator[_Use]:
+    match expr:
+        case TextMatch():
+            yield expr.query, f"the query text of {expr.function}", None
+            yield expr.distance, "the edit distance of fuzzy", 0
+        case Nearest():
+            yield expr.query, "the query of nearest", None
+        case Bm25():
+            yield expr.query, "the query text of bm25", None
+        case Rrf():
+            yield from _expression_uses(expr.first)
+            yield from _expression_uses(expr.second)
+            yield expr.k, "the constant k of rrf", 1
+        case _:
+            return

@@ -1,7 +1,7 @@
 """Search clauses and ranking functions: `search fuzzy match_text nearest bm25 rrf`."""
 
 from omnigraph.catalog.types import INTEGERS, NUMBERS, PropertyType, Scalar
-from omnigraph.compile.check.context import Context
+from omnigraph.compile.check.context import Context, Scope
 from omnigraph.compile.check.expressions import (
     properties_of,
     property_of,
@@ -11,7 +11,6 @@ from omnigraph.compile.check.expressions import (
     variable,
 )
 from omnigraph.compile.check.literals import constant
-from omnigraph.compile.check.scope import Scope
 from omnigraph.compile.checked import (
     Bm25,
     Const,

@@ -4,9 +4,8 @@ from collections.abc import Iterator
 
 from omnigraph.catalog.model import Catalog, EdgeType
 from omnigraph.compile.check.block import Block, introduce, poison
-from omnigraph.compile.check.context import Context
+from omnigraph.compile.check.context import ANONYMOUS, Bound, Context
 from omnigraph.compile.check.expressions import report_edge_misuse
-from omnigraph.compile.check.scope import ANONYMOUS, Bound
 from omnigraph.compile.checked import Direction, Hop, Variable, VariableKind
 from omnigraph.language.diagnostics import list_alternatives, nearest_name
 from omnigraph.language.query import tree

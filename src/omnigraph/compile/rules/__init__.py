@@ -1,11 +1,16 @@
 """The rewrites that make a plan fast: one per module, each right by itself, applied in this order."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from datetime import datetime
 
+from omnigraph.compile.checked import Const, Now, ParamRef
+from omnigraph.compile.plan.algebra import Test
+from omnigraph.compile.plan.leaves import Change, Fixed
 from omnigraph.compile.plan.plan import Plan
-from omnigraph.compile.rules.coerce_literals import coerce_literals
+from omnigraph.compile.plan.rebuild import change_leaves
+from omnigraph.compile.rules.coerce_literals import coerce_literals, coerce_test
 from omnigraph.compile.rules.count_matches import count_matches
-from omnigraph.compile.rules.fold_constants import fold_constants
+from omnigraph.compile.rules.fold_constants import fold_constants, fold_test
 from omnigraph.compile.rules.join_on_equality import join_on_equality
 from omnigraph.compile.rules.keys_to_ids import keys_to_ids
 from omnigraph.compile.rules.merge_alternatives import merge_alternatives
@@ -40,3 +45,24 @@ def optimize(plan: Plan) -> Plan:
     for rule in RULES:
         plan = rule(plan)
     return plan
+
+
+def fill(plan: Plan, values: Mapping[str, object], now: datetime) -> Plan:
+    """Replace parameters and `now()` by constants, then coerce and fold what they take part in.
+
+    `values` holds every declared parameter as a typed Python value, None for NULL. The plan itself is
+    not changed; a plan without parameters or `now()` is given back as it is.
+    """
+
+    def fixed(leaf: Fixed) -> Fixed:
+        if isinstance(leaf, ParamRef):
+            return Const(value=values[leaf.name], type=leaf.type)
+        return leaf
+
+    def instant(leaf: Now) -> Const:
+        return Const(value=now, type=leaf.type)
+
+    def settle(test: Test) -> Test:
+        return fold_test(coerce_test(test), plan.by_name)
+
+    return change_leaves(plan, Change(fixed=fixed, now=instant), settle)

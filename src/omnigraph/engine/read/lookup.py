@@ -7,8 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.compile.checked import Const
-from omnigraph.compile.plan.lookup import Lookup
-from omnigraph.compile.plan.plan import Plan
+from omnigraph.compile.plan.plan import Lookup, Plan
 from omnigraph.engine.read.columns.entities import Entities
 from omnigraph.engine.read.columns.id_index import KeyMap
 from omnigraph.engine.read.columns.row_offsets import Places

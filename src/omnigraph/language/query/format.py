@@ -9,6 +9,7 @@ from itertools import zip_longest
 from omnigraph.language.query.comments import Comment, Notes, core_count, notes_of
 from omnigraph.language.query.parse import parse_queries
 from omnigraph.language.query.spell import Speller, binding, param, quote, traversal
+from omnigraph.language.query.tokens import HEADER
 from omnigraph.language.query.tree import (
     Binding,
     Clause,
@@ -25,7 +26,6 @@ from omnigraph.language.query.tree import (
     Traversal,
     Update,
 )
-from omnigraph.language.query.words import HEADER
 from omnigraph.language.source import Source
 from omnigraph.values import dataclass
 

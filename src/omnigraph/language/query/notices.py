@@ -11,9 +11,8 @@ from omnigraph.language.diagnostics import Diagnostic, finding, fix_line, show_t
 from omnigraph.language.query.build import ESCAPES
 from omnigraph.language.query.codes import QueryCode
 from omnigraph.language.query.place import Place
-from omnigraph.language.query.tokens import span_of
+from omnigraph.language.query.tokens import HEADER, span_of
 from omnigraph.language.query.wording import render_token
-from omnigraph.language.query.words import HEADER
 from omnigraph.language.source import Source, Span
 from omnigraph.limits import PROBLEMS_SHOWN_MAX
 

@@ -19,14 +19,19 @@ from omnigraph.language.diagnostics import (
 )
 from omnigraph.language.query.build import TreeBuilder
 from omnigraph.language.query.codes import QueryCode
+from omnigraph.language.query.explain import explain, too_deep
 from omnigraph.language.query.notices import WATCHED, notices
-from omnigraph.language.query.place import Place
-from omnigraph.language.query.refusals import explain, too_deep
+from omnigraph.language.query.place import Place, Stuck, is_call
 from omnigraph.language.query.repairs import Slip, repair
-from omnigraph.language.query.stuck import Stuck, is_call
-from omnigraph.language.query.tokens import OPEN_COMMENT, span_of, words
+from omnigraph.language.query.tokens import (
+    KEYWORDS,
+    OPEN_COMMENT,
+    UNDECIDED,
+    span_of,
+    terminal,
+    words,
+)
 from omnigraph.language.query.tree import QueryFile
-from omnigraph.language.query.words import KEYWORDS, UNDECIDED, terminal
 from omnigraph.language.source import Source, Span, pause_collection
 from omnigraph.language.tables import tables_file
 from omnigraph.limits import NESTING_MAX, PROBLEMS_SHOWN_MAX, SOURCE_BYTES_MAX

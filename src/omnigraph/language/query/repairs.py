@@ -8,9 +8,8 @@ from omnigraph.errors import did_you_mean, suggestion
 from omnigraph.language.diagnostics import Diagnostic, finding, fix_line, show_text
 from omnigraph.language.query.codes import QueryCode
 from omnigraph.language.query.place import Place
-from omnigraph.language.query.tokens import BAD_NUMBER, STRAY, span_of
+from omnigraph.language.query.tokens import BAD_NUMBER, SCALARS, STRAY, span_of, terminal
 from omnigraph.language.query.wording import render_token
-from omnigraph.language.query.words import SCALARS, terminal
 from omnigraph.language.source import Source, Span
 from omnigraph.values import dataclass
 

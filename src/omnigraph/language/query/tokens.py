@@ -1,7 +1,7 @@
-"""Cutting query text into tokens: total, linear, and without a word about what follows what."""
+"""Cutting query text into tokens, in time linear in its length, and naming the terminal each token is."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 
 from lark import Token
 
@@ -11,7 +11,7 @@ COMMENT = "COMMENT"
 END = "$END"
 _END = "END"
 
-# Kinds that fit no grammar rule; each has its own explanation in `refusals`.
+# Kinds that fit no grammar rule; each has its own explanation in `explain_outside`.
 OPEN_STRING = "OPEN_STRING"
 OPEN_COMMENT = "OPEN_COMMENT"
 BAD_NUMBER = "BAD_NUMBER"
@@ -107,3 +107,119 @@ def _kind(group: str, word: str) -> str:
 def words(text: str, start: int = 0) -> Iterator[Token]:
     """The same without comments."""
     return (token for token in scan(text, start) if token.type != COMMENT)
+
+
+# ---- which terminal a token is, where it stands: almost every keyword is also a fine name
+
+
+SCALARS = frozenset(
+    {"String", "Blob", "Bool", "I32", "I64", "U32", "U64", "F32", "F64", "Date", "DateTime"}
+)
+
+HEADER = "use extensions"
+
+KEYWORDS = {
+    "use": "USE",
+    "extensions": "EXTENSIONS",
+    "query": "QUERY",
+    "match": "_MATCH",
+    "return": "_RETURN",
+    "order": "_ORDER",
+    "limit": "_LIMIT",
+    "offset": "_OFFSET",
+    "as": "_AS",
+    "asc": "ASC",
+    "desc": "DESC",
+    "not": "NOT",
+    "optional": "OPTIONAL",
+    "and": "_AND",
+    "or": "_OR",
+    "is": "_IS",
+    "in": "_IN",
+    "contains": "CONTAINS",
+    "starts_with": "STARTS_WITH",
+    "insert": "INSERT",
+    "update": "UPDATE",
+    "delete": "DELETE",
+    "set": "_SET",
+    "where": "_WHERE",
+    "true": "TRUE",
+    "false": "FALSE",
+    "null": "NULL",
+}
+
+FUNCTIONS = {
+    "now": "NOW",
+    "count": "AGGREGATE",
+    "sum": "AGGREGATE",
+    "avg": "AGGREGATE",
+    "min": "AGGREGATE",
+    "max": "AGGREGATE",
+    "search": "SEARCH",
+    "match_text": "SEARCH",
+    "fuzzy": "FUZZY",
+    "nearest": "NEAREST",
+    "bm25": "BM25",
+    "rrf": "RRF",
+    "date": "DATE",
+    "datetime": "DATE",
+}
+
+# Operators that are edge words in `$a in $b`: both readings fit after a bare variable.
+_EDGE_LIKE = frozenset({"_IN", "_IS", "CONTAINS", "STARTS_WITH"})
+
+# Words between conditions; a name in their place could only be a slip.
+_JOINS = frozenset({"_AND", "_OR"})
+
+# Nothing is ordered by a constant, but a column may be called `null`.
+_CONSTANTS = frozenset({"TRUE", "FALSE", "NULL"})
+
+
+UNDECIDED = frozenset({"WORD", "TYPE", "_LPAREN", "LESS"})
+"""Kinds of tokens that are different terminals in different places; every other token is what it looks like."""
+
+
+def terminal(token: Token, following: tuple[Token, Token], choices: Container[str]) -> str:
+    """Name the terminal a token is, given the next two and what the parser could take now.
+
+    Like the parser's action table, `choices` holds terminals and the rules that may begin here.
+    """
+    match token.type:
+        case "WORD":
+            return _word(token, following, choices)
+        case "TYPE":
+            return _type(token, choices)
+        case "_LPAREN" if "_LPAREN" not in choices and "GROUP" in choices:
+            return "GROUP"
+        case "LESS" if following[0].type in ("WORD", "TYPE") and following[1].type == "GREATER":
+            return "EDGE_OPEN"
+    return token.type
+
+
+def _word(token: Token, following: tuple[Token, Token], choices: Container[str]) -> str:
+    after, later = following
+    if after.type == "_COLON":
+        return "WORD"
+    called = FUNCTIONS.get(token.value) if after.type == "_LPAREN" else None
+    keyword = called or KEYWORDS.get(token.value)
+    if keyword is None or ("key" in choices and keyword in _CONSTANTS):
+        return "WORD"
+    if ("edge_word" in choices and keyword == "NOT") or (
+        "condition" in choices and keyword in _JOINS
+    ):
+        return keyword
+    if "edge_word" in choices and keyword in _EDGE_LIKE and _ends_a_traversal(after, later):
+        return "WORD"
+    return keyword if keyword in choices or "WORD" not in choices else "WORD"
+
+
+def _ends_a_traversal(after: Token, later: Token) -> bool:
+    return after.type == "LBRACE" or (after.type == "VARIABLE" and later.type != "_DOT")
+
+
+def _type(token: Token, choices: Container[str]) -> str:
+    if "VECTOR" in choices and token.value == "Vector":
+        return "VECTOR"
+    if "SCALAR" in choices and token.value in SCALARS:
+        return "SCALAR"
+    return "TYPE"

@@ -5,8 +5,7 @@ from collections.abc import Iterable
 from lark import Token
 
 from omnigraph.language.diagnostics import join_alternatives, show_text
-from omnigraph.language.query.tokens import END
-from omnigraph.language.query.words import FUNCTIONS, KEYWORDS
+from omnigraph.language.query.tokens import END, FUNCTIONS, KEYWORDS
 
 EXPECTED_SHOWN_MAX = 8
 

@@ -19,11 +19,11 @@ from omnigraph.language.schema.explain import explain
 from omnigraph.language.schema.fault import Fault, Progress, fault_at, fault_at_end
 from omnigraph.language.schema.tree import (
     Annotation,
+    Comment,
     InterfaceDecl,
     Property,
     SchemaTree,
 )
-from omnigraph.language.schema.trivia import read_trivia
 from omnigraph.language.source import Source, Span
 from omnigraph.language.tables import tables_file
 from omnigraph.limits import PROBLEMS_SHOWN_MAX, SOURCE_BYTES_MAX
@@ -197,3 +197,41 @@ def _annotations(tree: SchemaTree) -> Iterator[Annotation]:
         for member in members:
             if isinstance(member, Property):
                 yield from member.annotations
+
+
+# ---- what the grammar ignores and the formatter keeps: comments and blank lines
+
+
+_PIECE = re.compile(
+    r"""
+      (?P<space> [ \t\r\n]++ )
+    | (?P<comment> //[^\n]*+ | /\*[\s\S]*?\*/ )
+    | "(?:[^"\\]++|\\[\s\S])*+"
+    | [^ \t\r\n"/]++
+    | [\s\S]
+    """,
+    re.VERBOSE,
+)
+
+
+def read_trivia(text: str) -> tuple[tuple[Comment, ...], frozenset[int]]:
+    """Find the comments of a text that parses, and the offsets that follow a blank line."""
+    comments: list[Comment] = []
+    gaps: set[int] = set()
+    for found, own_line in _pieces(text):
+        if found["comment"] is not None:
+            written = found["comment"].rstrip(" \t\r")
+            span = Span(found.start(), found.start() + len(written))
+            comments.append(Comment(text=written, own_line=own_line, span=span))
+        elif found["space"] is not None and found["space"].count("\n") > 1:
+            gaps.add(found.end())
+    return tuple(comments), frozenset(gaps)
+
+
+def _pieces(text: str) -> Iterator[tuple[re.Match[str], bool]]:
+    """Every piece of the text, and whether it is the first on its line."""
+    first = True
+    for found in _PIECE.finditer(text):
+        yield found, first
+        space = found["space"]
+        first = (first or "\n" in space) if space is not None else False

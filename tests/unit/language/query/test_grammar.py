@@ -11,8 +11,7 @@ from omnigraph.catalog.types import Scalar
 from omnigraph.language.query import parse
 from omnigraph.language.query.build import TreeBuilder
 from omnigraph.language.query.codes import MEANINGS, QueryCode
-from omnigraph.language.query.tokens import PUNCTUATION
-from omnigraph.language.query.words import FUNCTIONS, KEYWORDS, SCALARS
+from omnigraph.language.query.tokens import FUNCTIONS, KEYWORDS, PUNCTUATION, SCALARS
 
 
 def test_the_grammar_has_no_conflicts(

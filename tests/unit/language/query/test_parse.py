@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from omnigraph.language.query.parse import parse_queries
+from omnigraph.language.query.tokens import FUNCTIONS, KEYWORDS
 from omnigraph.language.query.tree import (
     AggregateExpr,
     AliasExpr,
@@ -36,7 +37,6 @@ from omnigraph.language.query.tree import (
     Update,
     VariableExpr,
 )
-from omnigraph.language.query.words import FUNCTIONS, KEYWORDS
 from omnigraph.language.source import Source, Span
 from tests.support.queries import conformance_texts, without_places
 

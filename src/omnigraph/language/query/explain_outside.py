@@ -1,15 +1,13 @@
-"""Why text around and between the parts of a query is refused: characters, declarations, open ends."""
+"""Why text outside of the clauses of a query does not fit: characters, declarations, open ends."""
 
 import unicodedata
 
 from omnigraph.errors import did_you_mean, suggestion
 from omnigraph.language.diagnostics import Diagnostic, finding, fix_line, show_text
 from omnigraph.language.query.codes import QueryCode
-from omnigraph.language.query.place import HOPS, Opened
-from omnigraph.language.query.stuck import Stuck
-from omnigraph.language.query.tokens import END, OPEN_COMMENT, OPEN_STRING, STRAY, span_of
+from omnigraph.language.query.place import HOPS, Opened, Stuck
+from omnigraph.language.query.tokens import END, HEADER, OPEN_COMMENT, OPEN_STRING, STRAY, span_of
 from omnigraph.language.query.wording import render_token
-from omnigraph.language.query.words import HEADER
 from omnigraph.language.source import Source, Span
 
 OPENED_SHOWN_MAX = 3
@@ -18,7 +16,7 @@ OPENED_SHOWN_MAX = 3
 # ---- strings, comments, characters
 
 
-def open_string(stuck: Stuck) -> Diagnostic | None:
+def explain_open_string(stuck: Stuck) -> Diagnostic | None:
     """A string without its closing quote."""
     # A quote that was forgotten closes at the next one, lines later; what follows makes no sense.
     runaway = next(
@@ -37,7 +35,7 @@ def open_string(stuck: Stuck) -> Diagnostic | None:
     )
 
 
-def open_comment(stuck: Stuck) -> Diagnostic | None:
+def explain_open_comment(stuck: Stuck) -> Diagnostic | None:
     """A comment without its end."""
     if stuck.token.type != OPEN_COMMENT:
         return None
@@ -65,7 +63,7 @@ _CHARACTERS = {
 }
 
 
-def character(stuck: Stuck) -> Diagnostic | None:
+def explain_character(stuck: Stuck) -> Diagnostic | None:
     """A character that no rule uses."""
     token = stuck.token
     if token.type != STRAY or stuck.outside:
@@ -110,7 +108,7 @@ _FOREIGN = {
 }
 
 
-def header(stuck: Stuck) -> Diagnostic | None:
+def explain_header(stuck: Stuck) -> Diagnostic | None:
     """A header that is unknown or misplaced."""
     if stuck.accepted == {"EXTENSIONS"}:
         message = f"unknown header, 'use' before {render_token(stuck.token)}"
@@ -123,7 +121,7 @@ def header(stuck: Stuck) -> Diagnostic | None:
     )
 
 
-def outside(stuck: Stuck) -> Diagnostic | None:
+def explain_outside(stuck: Stuck) -> Diagnostic | None:
     """Text where only a query may begin."""
     if not stuck.outside:
         return None
@@ -141,7 +139,7 @@ def outside(stuck: Stuck) -> Diagnostic | None:
     )
 
 
-def query_head(stuck: Stuck) -> Diagnostic | None:
+def explain_query_head(stuck: Stuck) -> Diagnostic | None:
     """A query without its name or its parameter list."""
     previous = stuck.place.previous
     if previous.type == "QUERY":
@@ -164,7 +162,7 @@ def query_head(stuck: Stuck) -> Diagnostic | None:
     return None
 
 
-def report_still_open(stuck: Stuck) -> Diagnostic | None:
+def explain_still_open(stuck: Stuck) -> Diagnostic | None:
     """The end of the text, the next query or the next part of a read inside something."""
     opened, previous = stuck.place.opened, stuck.place.previous
     if stuck.token.type == END:

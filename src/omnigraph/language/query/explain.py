@@ -1,18 +1,57 @@
-"""Why text within a query is refused: bodies, clauses, lists, calls, statements."""
+"""Why the query parser is stuck: one rule per case, and the first rule that knows the case gives the finding."""
+
+from collections.abc import Callable
+
+from lark import Token
 
 from omnigraph.errors import did_you_mean, suggestion
-from omnigraph.language.diagnostics import Diagnostic, fix_line, show_text
+from omnigraph.language.diagnostics import Diagnostic, finding, first_finding, fix_line, show_text
 from omnigraph.language.query.codes import QueryCode
-from omnigraph.language.query.place import HOPS
-from omnigraph.language.query.stuck import Stuck, is_call
-from omnigraph.language.query.tokens import span_of
+from omnigraph.language.query.explain_outside import (
+    explain_character,
+    explain_header,
+    explain_open_comment,
+    explain_open_string,
+    explain_outside,
+    explain_query_head,
+    explain_still_open,
+)
+from omnigraph.language.query.place import HOPS, Stuck, is_call
+from omnigraph.language.query.tokens import FUNCTIONS, span_of
 from omnigraph.language.query.wording import render_token
-from omnigraph.language.query.words import FUNCTIONS
+from omnigraph.limits import NESTING_MAX
+
+Rule = Callable[[Stuck], Diagnostic | None]
+
+
+def explain(stuck: Stuck) -> Diagnostic:
+    """Say why the token does not fit, and what would."""
+    return first_finding(_RULES, stuck) or _report_unexpected(stuck)
+
+
+def too_deep(token: Token) -> Diagnostic:
+    """The finding for a block nested past the bound."""
+    return finding(
+        QueryCode.NESTING,
+        span_of(token),
+        f"blocks are nested more than {NESTING_MAX} deep",
+        expected=f"at most {NESTING_MAX} levels of '{{', '(', '[' and 'not'",
+    )
+
+
+def _report_unexpected(stuck: Stuck) -> Diagnostic:
+    where = f" inside '{stuck.owner}'" if stuck.owner and stuck.owner != HOPS else ""
+    return stuck.refuse(
+        QueryCode.UNEXPECTED,
+        f"unexpected {render_token(stuck.token)}{where}",
+        expected=stuck.expected(),
+    )
+
 
 # ---- bodies
 
 
-def body(stuck: Stuck) -> Diagnostic | None:
+def _explain_body(stuck: Stuck) -> Diagnostic | None:
     """A body that is empty, begins wrongly, or both reads and writes."""
     if "_MATCH" in stuck.accepted and "INSERT" in stuck.accepted:
         what = (
@@ -46,7 +85,7 @@ _BLOCKS = {
 }
 
 
-def empty_block(stuck: Stuck) -> Diagnostic | None:
+def _explain_empty_block(stuck: Stuck) -> Diagnostic | None:
     """A block that must hold something."""
     if stuck.token != "}" or stuck.place.previous != "{" or stuck.owner == HOPS:
         return None
@@ -62,7 +101,7 @@ def empty_block(stuck: Stuck) -> Diagnostic | None:
 _PARTS = {"_MATCH", "_RETURN", "_ORDER", "_LIMIT", "_OFFSET"}
 
 
-def clause_order(stuck: Stuck) -> Diagnostic | None:
+def _explain_clause_order(stuck: Stuck) -> Diagnostic | None:
     """A part of a read that is missing, repeated or misplaced."""
     if stuck.accepted == {"_RETURN"}:
         message = (
@@ -83,7 +122,7 @@ def clause_order(stuck: Stuck) -> Diagnostic | None:
 # ---- pieces
 
 
-def nearest_direction(stuck: Stuck) -> Diagnostic | None:
+def _explain_nearest_direction(stuck: Stuck) -> Diagnostic | None:
     """`nearest(…) desc`."""
     closed = stuck.place.closed
     if stuck.kind not in ("ASC", "DESC") or stuck.place.previous.type != "RPAREN":
@@ -99,7 +138,7 @@ def nearest_direction(stuck: Stuck) -> Diagnostic | None:
     )
 
 
-def list_item(stuck: Stuck) -> Diagnostic | None:
+def _explain_list_item(stuck: Stuck) -> Diagnostic | None:
     """A list with something else than literals."""
     if stuck.owner != "[" or "SCALAR" in stuck.accepted or stuck.place.query is None:
         return None
@@ -113,7 +152,7 @@ def list_item(stuck: Stuck) -> Diagnostic | None:
     )
 
 
-def vector_list(stuck: Stuck) -> Diagnostic | None:
+def _explain_vector_list(stuck: Stuck) -> Diagnostic | None:
     """A parameter that is a list of vectors."""
     if stuck.token != "Vector" or stuck.owner != "[":
         return None
@@ -124,7 +163,7 @@ def vector_list(stuck: Stuck) -> Diagnostic | None:
     )
 
 
-def among(stuck: Stuck) -> Diagnostic | None:
+def _explain_among(stuck: Stuck) -> Diagnostic | None:
     """`in` with a property on its right."""
     if stuck.kind != "_DOT" or stuck.place.before.type != "_IN":
         return None
@@ -137,7 +176,7 @@ def among(stuck: Stuck) -> Diagnostic | None:
     )
 
 
-def where(stuck: Stuck) -> Diagnostic | None:
+def _explain_where(stuck: Stuck) -> Diagnostic | None:
     """A `where` that is missing or more than one comparison."""
     place, token = stuck.place, stuck.token
     if "_WHERE" in stuck.accepted:
@@ -176,7 +215,7 @@ _SIGNATURES = {
 }
 
 
-def unknown_function(stuck: Stuck) -> Diagnostic | None:
+def _explain_unknown_function(stuck: Stuck) -> Diagnostic | None:
     """A call of a function that does not exist."""
     token = stuck.token
     if not is_call(token, stuck.following[0]) or stuck.kind != "WORD":
@@ -189,7 +228,7 @@ def unknown_function(stuck: Stuck) -> Diagnostic | None:
     )
 
 
-def arguments(stuck: Stuck) -> Diagnostic | None:
+def _explain_arguments(stuck: Stuck) -> Diagnostic | None:
     """An argument that a function does not take."""
     if stuck.owner not in FUNCTIONS:
         return None
@@ -201,7 +240,7 @@ def arguments(stuck: Stuck) -> Diagnostic | None:
     )
 
 
-def hops(stuck: Stuck) -> Diagnostic | None:
+def _explain_hops(stuck: Stuck) -> Diagnostic | None:
     """Hop bounds that are not two numbers."""
     if stuck.owner != HOPS:
         return None
@@ -215,7 +254,7 @@ def hops(stuck: Stuck) -> Diagnostic | None:
     )
 
 
-def block_value(stuck: Stuck) -> Diagnostic | None:
+def _explain_block_value(stuck: Stuck) -> Diagnostic | None:
     """A property of another variable inside a block."""
     if stuck.token != "." or stuck.place.previous.type != "VARIABLE" or stuck.owner in FUNCTIONS:
         return None
@@ -229,7 +268,7 @@ def block_value(stuck: Stuck) -> Diagnostic | None:
     )
 
 
-def pattern_in_condition(stuck: Stuck) -> Diagnostic | None:
+def _explain_pattern_in_condition(stuck: Stuck) -> Diagnostic | None:
     """A traversal inside of a condition."""
     place = stuck.place
     if stuck.kind != "WORD" or place.previous.type != "VARIABLE":
@@ -244,7 +283,7 @@ def pattern_in_condition(stuck: Stuck) -> Diagnostic | None:
     )
 
 
-def edge_not(stuck: Stuck) -> Diagnostic | None:
+def _explain_edge_not(stuck: Stuck) -> Diagnostic | None:
     """`not` where an edge word is needed."""
     if stuck.kind != "NOT" or stuck.place.previous.type not in ("VARIABLE", "EDGE_OPEN", "_COLON"):
         return None
@@ -254,3 +293,30 @@ def edge_not(stuck: Stuck) -> Diagnostic | None:
         label="a pattern that must not match is not { … }",
         expected=stuck.expected(),
     )
+
+
+# ---- in the order they are asked
+
+_RULES: tuple[Rule, ...] = (
+    explain_open_string,
+    explain_open_comment,
+    explain_still_open,
+    explain_header,
+    explain_outside,
+    _explain_arguments,
+    explain_character,
+    explain_query_head,
+    _explain_body,
+    _explain_nearest_direction,
+    _explain_vector_list,
+    _explain_list_item,
+    _explain_block_value,
+    _explain_pattern_in_condition,
+    _explain_edge_not,
+    _explain_among,
+    _explain_where,
+    _explain_hops,
+    _explain_empty_block,
+    _explain_clause_order,
+    _explain_unknown_function,
+)
