@@ -241,7 +241,7 @@ class RecoverySidecar:
             started_at=sidecar.started_at,
             tables=sidecar.table_keys,
             schema_version=sidecar.schema_version,
-            forecast=None if pending.verdict is None else str(pending.verdict),
+            forecast=None if pending.decision is None else str(pending.decision),
             problem=pending.problem,
             holder=None if pending.holder is None else pending.holder.to_dict(),
         )

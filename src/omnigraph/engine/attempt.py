@@ -52,7 +52,7 @@ def attempt(
         return _prepare_and_commit(engine, view, prepare)
     except Blocked:
         # Its owner was alive at the heal above and has died since; what it left may be complete.
-        if not any(outcome.is_settled for outcome in engine.recovery.heal()):
+        if not any(outcome.is_ended for outcome in engine.recovery.heal()):
             raise
     except DriftError as error:
         # What came after its roll-back is nobody's; anything else is for repair.
@@ -141,5 +141,5 @@ def commit_held(engine: Engine, plan: WritePlan, held_locks: HeldLocks) -> Publi
     try:
         return commit(engine.committer, plan, held_locks)
     except Refused as refused:
-        engine.recovery.take_back(plan.operation_id, held_locks)
+        engine.recovery.roll_back_refused(plan.operation_id, held_locks)
         raise refused.conflict from None

@@ -1,1 +1,1 @@
-"""Settling what a dead writer left: look, decide, act, record."""
+"""Recovery of interrupted operations: gather, classify, act, audit."""

@@ -1,38 +1,49 @@
-"""The record of recoveries: one row per settled operation, whatever was interrupted how often."""
+"""The audit of recoveries: one stored row per ended operation, however often its recovery was interrupted."""
 
 import json
 from collections.abc import Sequence
 from enum import StrEnum
-from typing import Protocol
+from typing import Final
+
+import pyarrow as pa
 
 from omnigraph.commit.sidecar import Sidecar, TableOutcome
+from omnigraph.errors import RowContention, TableExists
 from omnigraph.ids import CommitId, OperationId, TableKey, Version
+from omnigraph.limits import PUBLISH_RETRIES_MAX
+from omnigraph.manifest.records import PRIMARY_KEY
+from omnigraph.storage.rows import Rows
 from omnigraph.values import dataclass
 
-__all__ = [
-    "Audit",
-    "AuditRow",
-    "RecoveryKind",
-    "TableOutcome",
-    "outcomes_json",
-    "outcomes_of",
-    "row_of",
-]
+__all__ = ["AUDIT_KEY", "Audit", "AuditRow", "RecoveryKind", "TableOutcome", "row_of"]
+
+AUDIT_KEY: Final = "operation_id"
+AUDIT_SCHEMA: Final = pa.schema(
+    [
+        pa.field("graph_commit_id", pa.string(), nullable=False),
+        pa.field("recovery_kind", pa.string(), nullable=False),
+        pa.field("recovery_for_actor", pa.string()),
+        pa.field(AUDIT_KEY, pa.string(), nullable=False, metadata={PRIMARY_KEY: b"true"}),
+        pa.field("sidecar_writer_kind", pa.string(), nullable=False),
+        pa.field("per_table_outcomes_json", pa.string(), nullable=False),
+        pa.field("created_at", pa.timestamp("us"), nullable=False),
+    ]
+)
 
 
 class RecoveryKind(StrEnum):
-    """How an operation was settled; the stored spelling only ever grows."""
+    """How recovery ended an operation; the stored spelling only ever grows."""
 
     ROLLED_FORWARD = "RolledForward"
     ROLLED_BACK = "RolledBack"
     ORPHANED_BRANCH_DISCARDED = "OrphanedBranchDiscarded"
     DISCARDED = "Discarded"
-    """An operator gave it up."""
+    """An operator discarded it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditRow:
-    """One settled operation."""
+    """One ended operation."""
 
     commit: CommitId
     kind: RecoveryKind
@@ -43,20 +54,77 @@ class AuditRow:
     created_at: int
 
 
-class Audit(Protocol):
-    """Where recoveries are recorded."""
+@dataclass(frozen=True, slots=True)
+class Audit:
+    """The small keyed table of recoveries; the first recovery creates it."""
+
+    table: Rows
 
     def record(self, row: AuditRow) -> None:
-        """Add a row unless the operation has one."""
-        ...
+        """Add a row unless the operation has one; two recoverers leave one row."""
+        for _ in range(1 + PUBLISH_RETRIES_MAX):
+            if any(one.operation_id == row.operation_id for one in self.rows()):
+                return
+            try:
+                self._add(row)
+                return
+            except (RowContention, TableExists):
+                continue
+        raise RowContention("the audit of recoveries", None, 0)
+
+    def _add(self, row: AuditRow) -> None:
+        rows = pa.Table.from_pylist([_encode_row(row)], schema=AUDIT_SCHEMA)
+        if not self.table.exists():
+            self.table.create(rows, metadata={}, config={})
+            return
+        image = self.table.load(None)
+        if PRIMARY_KEY not in (image.rows.schema.field(AUDIT_KEY).metadata or {}):
+            # Earlier releases did not mark the key; without the mark two recoverers could leave two rows.
+            image = self.table.annotate_key(image)
+        self.table.swap(image, rows)
 
     def rows(self) -> tuple[AuditRow, ...]:
         """Every row, oldest first."""
-        ...
+        if not self.table.exists():
+            return ()
+        found = self.table.load(None).rows
+        position = found.schema.get_field_index("created_at")
+        plain = found.set_column(position, "created_at", found["created_at"].cast(pa.int64()))
+        return tuple(sorted((_decode_row(row) for row in plain.to_pylist()), key=_age))
 
     def rolled_back(self) -> frozenset[OperationId]:
         """The operations that were rolled back: nothing of them may ever become visible."""
-        ...
+        back = (row for row in self.rows() if row.kind is RecoveryKind.ROLLED_BACK)
+        return frozenset(row.operation_id for row in back)
+
+
+def _age(row: AuditRow) -> tuple[int, str]:
+    return (row.created_at, row.operation_id)
+
+
+def _encode_row(row: AuditRow) -> dict[str, object]:
+    return {
+        "graph_commit_id": row.commit,
+        "recovery_kind": str(row.kind),
+        "recovery_for_actor": row.for_actor,
+        AUDIT_KEY: row.operation_id,
+        "sidecar_writer_kind": row.writer_kind,
+        "per_table_outcomes_json": _outcomes_json(row),
+        "created_at": row.created_at,
+    }
+
+
+def _decode_row(row: dict[str, object]) -> AuditRow:
+    actor = row["recovery_for_actor"]
+    return AuditRow(
+        commit=CommitId(str(row["graph_commit_id"])),
+        kind=RecoveryKind(str(row["recovery_kind"])),
+        for_actor=None if actor is None else str(actor),
+        operation_id=OperationId(str(row[AUDIT_KEY])),
+        writer_kind=str(row["sidecar_writer_kind"]),
+        tables=_outcomes_of(str(row["per_table_outcomes_json"])),
+        created_at=int(str(row["created_at"])),
+    )
 
 
 def row_of(
@@ -66,7 +134,7 @@ def row_of(
     outcomes: Sequence[TableOutcome],
     created_at: int,
 ) -> AuditRow:
-    """The row of a settled sidecar."""
+    """Make the row of an operation that recovery ended."""
     return AuditRow(
         commit=commit,
         kind=kind,
@@ -78,13 +146,13 @@ def row_of(
     )
 
 
-def outcomes_json(row: AuditRow) -> str:
-    """The outcomes as they are stored."""
+def _outcomes_json(row: AuditRow) -> str:
+    """Encode the outcomes as they are stored."""
     return json.dumps([outcome.to_dict() for outcome in row.tables])
 
 
-def outcomes_of(text: str) -> tuple[TableOutcome, ...]:
-    """Read stored outcomes."""
+def _outcomes_of(text: str) -> tuple[TableOutcome, ...]:
+    """Decode stored outcomes."""
     return tuple(
         TableOutcome(
             table_key=TableKey(o["table_key"]),

@@ -1,4 +1,4 @@
-"""What happened to a table, and what to do with its operation: pure, one answer per state."""
+"""What happened to each table and what recovery does with the operation: pure functions."""
 
 from collections.abc import Iterable
 from enum import StrEnum
@@ -9,10 +9,10 @@ from omnigraph.values import dataclass
 
 
 class Ownership(StrEnum):
-    """Whose the commits between the visible version and HEAD are."""
+    """Who made the commits between the visible version and HEAD."""
 
     UNKNOWN = "unknown"
-    """Sidecars before version 3 do not tell."""
+    """Sidecars before version 3 do not record their commits."""
     ALL = "all"
     SOME = "some"
     NONE = "none"
@@ -20,10 +20,10 @@ class Ownership(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observed:
-    """One pin and the world.
+    """One pin and the state of its table.
 
-    `is_visible`: the operation's own commits are among those that are visible. `is_fork`: the line exists and no
-    manifest places the table on it. `is_restored`: HEAD is this operation's restore.
+    `is_visible`: commits of the operation are visible. `is_fork`: the Lance branch exists and no manifest uses it.
+    `is_restored`: HEAD is a restore that this operation's recovery made.
     """
 
     pin: Pin
@@ -39,12 +39,12 @@ class Observed:
 
 
 class Finding(StrEnum):
-    """How far a table got."""
+    """How far the operation got on one table."""
 
     NO_MOVEMENT = "NoMovement"
     ALREADY_VISIBLE = "AlreadyVisible"
     FOREIGN = "Foreign"
-    """HEAD moved, but not by this operation: it is not ours to undo."""
+    """Others moved HEAD; this operation's recovery must not undo their commits."""
     ROLLED_PAST_EXPECTED = "RolledPastExpected"
     UNEXPECTED_AT_P1 = "UnexpectedAtP1"
     UNEXPECTED_MULTISTEP = "UnexpectedMultistep"
@@ -57,7 +57,7 @@ REACHED = frozenset({Finding.ROLLED_PAST_EXPECTED, Finding.ALREADY_VISIBLE})
 
 
 def classify(seen: Observed, mode: Mode) -> Finding:
-    """Read one table's movement in a mode."""
+    """Classify the movement of one table in a mode."""
     if seen.head < seen.visible:
         return Finding.INVARIANT_VIOLATION
     if seen.head == seen.visible:
@@ -88,7 +88,7 @@ def _classify_confirmed(seen: Observed) -> Finding:
 
 
 def _past(seen: Observed) -> Finding:
-    """Movement of the right length counts only when no foreign commit is in it."""
+    """Accept movement of the expected length only when every commit in it is ours."""
     foreign = seen.ownership is Ownership.SOME
     return _classify_unexpected(seen) if foreign else Finding.ROLLED_PAST_EXPECTED
 
@@ -101,24 +101,24 @@ def _classify_unexpected(seen: Observed) -> Finding:
 # ---- the whole operation
 
 
-class Decision(StrEnum):
-    """What the tables alone say."""
+class TablesDecision(StrEnum):
+    """The decision that the tables alone allow."""
 
     ABORT = "Abort"
     ROLL_BACK = "RollBack"
     ROLL_FORWARD = "RollForward"
 
 
-def decide(findings: Iterable[Finding]) -> Decision:
-    """All or nothing: forward only when every table got there."""
+def decide_tables(findings: Iterable[Finding]) -> TablesDecision:
+    """Roll forward only when every table reached its target."""
     found = set(findings)
     if Finding.INVARIANT_VIOLATION in found:
-        return Decision.ABORT
-    return Decision.ROLL_FORWARD if found <= REACHED else Decision.ROLL_BACK
+        return TablesDecision.ABORT
+    return TablesDecision.ROLL_FORWARD if found <= REACHED else TablesDecision.ROLL_BACK
 
 
-class Verdict(StrEnum):
-    """What becomes of an operation."""
+class Decision(StrEnum):
+    """What recovery does with an operation."""
 
     ABORT = "abort"
     ROLL_FORWARD = "roll forward"
@@ -130,60 +130,59 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """Everything a verdict depends on.
+    """Everything a decision depends on.
 
-    `is_alive`: its branch is there, in the life it wrote. `is_published`: its own commit is visible.
-    `is_reached`: what it registers, drops and points elsewhere is visible. `relies`: its read set is unmoved.
-    `has_leftovers`: tables or schema files that only it made are there. `may_complete`: its schema files, if it
-    has any, can be put in place.
+    `is_alive`: its branch exists in the incarnation it wrote. `is_published`: its own commit is visible.
+    `is_reached`: everything it registers, drops and points elsewhere is visible. `has_leftovers`: tables or schema
+    files exist that only it made. `may_complete`: its schema files, if it has any, can be put in place.
     """
 
     sidecar: Sidecar
-    seen: tuple[Observed, ...] = ()
+    observed: tuple[Observed, ...] = ()
     is_alive: bool = True
     is_published: bool = False
     is_reached: bool = True
-    relies: bool = True
+    is_read_set_unmoved: bool = True
     has_leftovers: bool = False
     may_complete: bool = True
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """How far each table got."""
-        return tuple(classify(seen, self.sidecar.mode) for seen in self.seen)
+        """The finding for each table."""
+        return tuple(classify(seen, self.sidecar.mode) for seen in self.observed)
 
     @property
     def is_satisfied(self) -> bool:
-        """Whether all it wanted is visible, whoever published it."""
+        """Whether everything it wrote is visible, whoever published it."""
         if not self.sidecar.table_keys or not self.is_reached:
             return False
         if self.sidecar.knows_its_commits:
             return all(finding is Finding.ALREADY_VISIBLE for finding in self.findings)
-        return all(seen.head == seen.visible > seen.pin.expected for seen in self.seen)
+        return all(seen.head == seen.visible > seen.pin.expected for seen in self.observed)
 
 
-def judge(facts: Facts) -> Verdict:
-    """Decide an operation; a decision that was recorded is never taken again."""
+def decide(facts: Facts) -> Decision:
+    """Decide what recovery does with an operation; a recorded decision is final."""
     if not facts.is_alive:
-        return Verdict.ORPHAN
+        return Decision.ORPHAN
     findings = facts.findings
-    decision = decide(findings)
-    if decision is Decision.ABORT:
-        return Verdict.ABORT
+    decision = decide_tables(findings)
+    if decision is TablesDecision.ABORT:
+        return Decision.ABORT
     if facts.sidecar.recorded is not None:
-        return Verdict.ROLL_BACK
+        return Decision.ROLL_BACK
     if facts.is_published or facts.is_satisfied:
-        return Verdict.STALE
-    if decision is Decision.ROLL_FORWARD and facts.relies and facts.may_complete:
-        return Verdict.ROLL_FORWARD
+        return Decision.STALE
+    if decision is TablesDecision.ROLL_FORWARD and facts.is_read_set_unmoved and facts.may_complete:
+        return Decision.ROLL_FORWARD
     if all(finding in UNTOUCHED for finding in findings):
-        return _judge_untouched(facts)
-    return Verdict.ROLL_BACK
+        return _decide_untouched(facts)
+    return Decision.ROLL_BACK
 
 
-def _judge_untouched(facts: Facts) -> Verdict:
-    """No table holds anything of it: it never began, or, when pins are past it, it is long done."""
-    passed = any(seen.visible > seen.pin.expected for seen in facts.seen)
+def _decide_untouched(facts: Facts) -> Decision:
+    """Decide for tables without a commit of it: it never began, or it ended long ago when pins are past it."""
+    passed = any(seen.visible > seen.pin.expected for seen in facts.observed)
     if passed and not facts.sidecar.knows_its_commits:
-        return Verdict.STALE
-    return Verdict.ROLL_BACK if facts.has_leftovers else Verdict.DISCARD
+        return Decision.STALE
+    return Decision.ROLL_BACK if facts.has_leftovers else Decision.DISCARD

@@ -1,4 +1,4 @@
-"""The operator's way out: give a pending operation up, on the record, saying what it leaves."""
+"""Discarding by an operator: remove a pending operation, record it, and list what it leaves."""
 
 from omnigraph.commit.locks import HeldLocks
 from omnigraph.commit.protocol import Committer
@@ -7,9 +7,9 @@ from omnigraph.commit.sidecars import operation_of
 from omnigraph.errors import NotFound, OmniError, RecoveryRequired, SidecarUnreadable
 from omnigraph.ids import MAIN, BranchName, CommitId, OperationId
 from omnigraph.recovery.audit import Audit, AuditRow, RecoveryKind
-from omnigraph.recovery.case import Case, lineage_only
 from omnigraph.recovery.classify import Finding
-from omnigraph.recovery.gather import gather
+from omnigraph.recovery.commits import publish_lineage_only
+from omnigraph.recovery.gather import GatheredOperation, gather
 from omnigraph.storage.layout import sidecar_path
 from omnigraph.values import dataclass
 
@@ -19,7 +19,7 @@ UNKNOWN = "Unknown"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Discarded:
-    """An operation that was given up: the commit that says so, and what it leaves for somebody to look at."""
+    """A discarded operation: the commit that records it, and what it leaves for an operator to repair."""
 
     operation_id: OperationId
     writer_kind: str
@@ -28,14 +28,14 @@ class Discarded:
 
 
 def discard_operation(committer: Committer, audit: Audit, operation_id: OperationId) -> Discarded:
-    """Remove a pending operation without completing it or taking it back; what it wrote stays where it is."""
+    """Remove a pending operation without completing or undoing it; its table versions stay."""
     names = committer.sidecars.names()
     if sidecar_path(operation_id) not in names:
         raise NotFound("pending operation", operation_id, known=map(operation_of, names))
     try:
         sidecar = committer.sidecars.find(operation_id)
     except SidecarUnreadable as error:
-        unknown = (f"nobody knows which tables it moved ({error.reason}); run `omnigraph doctor`",)
+        unknown = (f"the tables it moved are unknown ({error.reason}); run `omnigraph doctor`",)
         return _record_discard(committer, audit, operation_id, None, unknown)
     if sidecar is None:
         raise NotFound("pending operation", operation_id, hint="its writer has just finished it")
@@ -56,7 +56,7 @@ def _record_discard(
     sidecar: Sidecar | None,
     leaves: tuple[str, ...],
 ) -> Discarded:
-    commit = lineage_only(committer, operation_id, _branch(committer, sidecar))
+    commit = publish_lineage_only(committer, operation_id, _branch(committer, sidecar))
     row = AuditRow(
         commit=commit,
         kind=RecoveryKind.DISCARDED,
@@ -74,38 +74,38 @@ def _record_discard(
 
 
 def _branch(committer: Committer, sidecar: Sidecar | None) -> BranchName:
-    """Where the commit goes: the branch of the operation, while there is one."""
+    """Choose the branch of the commit: the operation's while it exists, else main."""
     branch = None if sidecar is None else sidecar.branch
     return BranchName(branch) if branch in committer.manifest.rows.branches() and branch else MAIN
 
 
-# ---- what stays
+# ---- what it leaves
 
 
 def _leaves(
     committer: Committer, audit: Audit, sidecar: Sidecar, held_locks: HeldLocks
 ) -> tuple[str, ...]:
     try:
-        case = gather(committer, audit, sidecar, held_locks)
+        operation = gather(committer, audit, sidecar, held_locks)
     except OmniError as error:
         return (f"its tables cannot be looked at ({error}); run `omnigraph doctor`",)
-    return (*_list_drifted(case), *_list_created(case))
+    return (*_list_drifted(operation), *_list_created(operation))
 
 
-def _list_drifted(case: Case) -> list[str]:
+def _list_drifted(operation: GatheredOperation) -> list[str]:
     return [
         f"{seen.pin.table_key} at version {seen.head}, pinned at {seen.visible}: run `omnigraph repair`"
-        for seen, finding in zip(case.facts.seen, case.facts.findings, strict=True)
+        for seen, finding in zip(operation.facts.observed, operation.facts.findings, strict=True)
         if seen.head != seen.visible and finding is not Finding.FOREIGN
     ]
 
 
-def _list_created(case: Case) -> list[str]:
+def _list_created(operation: GatheredOperation) -> list[str]:
     forks = [
         f"the fork '{seen.pin.table_branch}' of {seen.pin.table_key}: the next write there removes it"
-        for seen in case.facts.seen
+        for seen in operation.facts.observed
         if seen.is_fork
     ]
-    if case.facts.has_leftovers:
+    if operation.facts.has_leftovers:
         forks.append("tables or schema files of an unfinished schema change")
     return forks

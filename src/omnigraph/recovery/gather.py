@@ -1,22 +1,73 @@
-"""Gathering the facts of one pending operation."""
+"""Gathering: read everything that a decision on one pending operation depends on, changing nothing."""
+
+from collections.abc import Sequence
+from typing import Final
 
 from omnigraph.commit.locks import HeldLocks
 from omnigraph.commit.protocol import Committer
-from omnigraph.commit.sidecar import Sidecar, WriterKind
-from omnigraph.ids import MAIN
-from omnigraph.manifest.records import graph_branch
-from omnigraph.manifest.snapshot import Snapshot
+from omnigraph.commit.sidecar import Pin, Sidecar, WriterKind
+from omnigraph.errors import TableNotFound
+from omnigraph.ids import MAIN, RECOVERY_ACTOR, BranchName, OperationId, Version
+from omnigraph.manifest.records import GraphCommit, graph_branch
+from omnigraph.manifest.snapshot import Entry, Snapshot
 from omnigraph.manifest.state import BranchState
 from omnigraph.recovery.audit import Audit
-from omnigraph.recovery.case import Case, recovery_commit
-from omnigraph.recovery.classify import Facts
-from omnigraph.recovery.observe import observe
-from omnigraph.recovery.roll_forward import is_reached
-from omnigraph.recovery.schema_files import StagingAction, is_placed, judge_staging, read_staging
+from omnigraph.recovery.classify import Facts, Observed, Ownership
+from omnigraph.recovery.schema_files import StagingAction, decide_staging, is_placed, read_staging
+from omnigraph.storage.objects.protocol import Objects
+from omnigraph.storage.tables import Tables, TransactionInfo
+from omnigraph.values import dataclass
+
+_RESTORE: Final = "Restore"
+_REPLACING: Final = frozenset({_RESTORE, "Overwrite"})
+"""Lance operations after which a table holds nothing of earlier commits."""
 
 
-def gather(committer: Committer, audit: Audit, sidecar: Sidecar, held_locks: HeldLocks) -> Case:
-    """Read everything a verdict depends on, fresh, changing nothing."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GatheredOperation:
+    """A pending operation whose locks are held, and the branch state it was read on.
+
+    The state is main's when the branch of the operation is gone.
+    """
+
+    committer: Committer
+    audit: Audit
+    sidecar: Sidecar
+    held_locks: HeldLocks
+    state: BranchState
+    facts: Facts
+    staging: StagingAction = StagingAction.NOTHING
+
+    @property
+    def id(self) -> OperationId:
+        """The operation."""
+        return self.sidecar.operation_id
+
+    @property
+    def branch(self) -> BranchName:
+        """The graph branch it writes."""
+        return graph_branch(self.sidecar.branch)
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """What is visible there."""
+        return self.state.snapshot
+
+    @property
+    def objects(self) -> Objects:
+        """The texts of the graph."""
+        return self.committer.sidecars.objects
+
+    @property
+    def is_schema_apply(self) -> bool:
+        """Whether schema files are part of it."""
+        return self.sidecar.writer_kind is WriterKind.SCHEMA_APPLY
+
+
+def gather(
+    committer: Committer, audit: Audit, sidecar: Sidecar, held_locks: HeldLocks
+) -> GatheredOperation:
+    """Read everything a decision depends on, without a cache."""
     alive = _is_alive(committer, sidecar)
     state = committer.manifest.current(graph_branch(sidecar.branch) if alive else MAIN)
     staging = _staging(committer, sidecar, state.snapshot) if alive else StagingAction.NOTHING
@@ -24,16 +75,16 @@ def gather(committer: Committer, audit: Audit, sidecar: Sidecar, held_locks: Hel
     if alive:
         facts = Facts(
             sidecar=sidecar,
-            seen=observe(sidecar, state.snapshot, committer.tables),
+            observed=observe(sidecar, state.snapshot, committer.tables),
             is_published=_is_published(committer, sidecar, state)
             or _is_completed(audit, sidecar, state, staging),
             is_reached=is_reached(sidecar, state.snapshot),
-            relies=_relies(sidecar, state.snapshot),
+            is_read_set_unmoved=_is_read_set_unmoved(sidecar, state.snapshot),
             has_leftovers=_has_leftovers(committer, sidecar, state.snapshot, staging),
             may_complete=sidecar.writer_kind is not WriterKind.SCHEMA_APPLY
             or staging is StagingAction.PROMOTE,
         )
-    return Case(
+    return GatheredOperation(
         committer=committer,
         audit=audit,
         sidecar=sidecar,
@@ -44,8 +95,11 @@ def gather(committer: Committer, audit: Audit, sidecar: Sidecar, held_locks: Hel
     )
 
 
+# ---- the operation
+
+
 def _is_published(committer: Committer, sidecar: Sidecar, state: BranchState) -> bool:
-    """Whether its own commit is visible, or the schema it brings is in place, which comes after any publish."""
+    """Whether its own commit is visible, or its schema is in place, which happens after the publish."""
     if sidecar.commit_id is not None and state.shows(sidecar.commit_id) is not None:
         return True
     hash_ = sidecar.schema_hash
@@ -55,32 +109,50 @@ def _is_published(committer: Committer, sidecar: Sidecar, state: BranchState) ->
 def _is_completed(
     audit: Audit, sidecar: Sidecar, state: BranchState, staging: StagingAction
 ) -> bool:
-    """Whether an earlier recoverer made it visible and died before its record.
+    """Whether an earlier recoverer made it visible and died before it wrote the audit row.
 
-    Of the commits that name an operation only a completing one shows tables, brings a merged parent, or leaves
+    Of the commits that name an operation, only a completing one shows tables, brings a merged parent, or leaves
     schema files to be put in place; a decision to roll back is in the sidecar before its commit.
     """
-    made = recovery_commit(state, sidecar.operation_id)
-    if made is None or sidecar.recorded is not None:
+    commit = find_recovery_commit(state, sidecar.operation_id)
+    if commit is None or sidecar.recorded is not None:
         return False
     if sidecar.operation_id in audit.rolled_back():
-        # Its sidecar came once more, after its roll-back.
+        # A late PUT created the sidecar again after the roll-back.
         return False
     waits = staging is StagingAction.PROMOTE
-    return waits or bool(made.tables) or made.merged_parent is not None
+    return waits or bool(commit.tables) or commit.merged_parent is not None
+
+
+def find_recovery_commit(state: BranchState, operation_id: OperationId) -> GraphCommit | None:
+    """Find the commit by which an earlier recoverer ended this operation."""
+    made = state.lineage.listed(actor=RECOVERY_ACTOR)
+    return next((commit for commit in made if commit.operation_id == operation_id), None)
 
 
 def _is_alive(committer: Committer, sidecar: Sidecar) -> bool:
-    """Whether the branch is there, in the life the operation wrote; the list decides, never a failed open."""
+    """Whether the branch exists in the incarnation the operation wrote; the list of refs decides, never a failed open."""
     if sidecar.branch is None:
         return True
     ref = committer.manifest.rows.branches().get(sidecar.branch)
-    return ref is not None and (
-        sidecar.branch_incarnation is None or ref.incarnation == sidecar.branch_incarnation
+    expected = sidecar.branch_incarnation
+    return ref is not None and (expected is None or ref.incarnation == expected)
+
+
+def is_reached(sidecar: Sidecar, snapshot: Snapshot) -> bool:
+    """Whether everything it registers, drops and points elsewhere is visible."""
+    entries = snapshot.entries
+    registered = all(r.table_key in entries for r in sidecar.registrations)
+    dropped = not any(t.table_key in entries for t in sidecar.tombstones)
+    pointed = all(
+        (entry := entries.get(p.table_key)) is not None
+        and (entry.at.branch, entry.version) == (p.branch, p.version)
+        for p in sidecar.pointer_updates
     )
+    return registered and dropped and pointed
 
 
-def _relies(sidecar: Sidecar, snapshot: Snapshot) -> bool:
+def _is_read_set_unmoved(sidecar: Sidecar, snapshot: Snapshot) -> bool:
     pins = snapshot.pins
     return all(pins.get(table) == expected for table, expected in sidecar.read_set.items())
 
@@ -88,15 +160,15 @@ def _relies(sidecar: Sidecar, snapshot: Snapshot) -> bool:
 def _staging(committer: Committer, sidecar: Sidecar, snapshot: Snapshot) -> StagingAction:
     if sidecar.writer_kind is not WriterKind.SCHEMA_APPLY:
         return StagingAction.NOTHING
-    seen = read_staging(committer.sidecars.objects, snapshot, is_covered=True)
-    foreign = seen.staged is not None and sidecar.schema_hash not in (None, seen.staged.hash)
-    return StagingAction.HOLD_BACK if foreign else judge_staging(seen)
+    staging = read_staging(committer.sidecars.objects, snapshot, is_covered=True)
+    foreign = staging.staged is not None and sidecar.schema_hash not in (None, staging.staged.hash)
+    return StagingAction.HOLD_BACK if foreign else decide_staging(staging)
 
 
 def _has_leftovers(
     committer: Committer, sidecar: Sidecar, snapshot: Snapshot, staging: StagingAction
 ) -> bool:
-    """Whether tables or schema files that only this operation made are there."""
+    """Whether tables or schema files exist that only this operation made."""
     made = (
         registration.table_path
         for registration in sidecar.registrations
@@ -105,3 +177,104 @@ def _has_leftovers(
     return staging is not StagingAction.NOTHING or any(
         committer.tables.exists(path) for path in made
     )
+
+
+# ---- its tables
+
+
+def observe(sidecar: Sidecar, snapshot: Snapshot, tables: Tables) -> tuple[Observed, ...]:
+    """Observe every pin of an operation."""
+    return tuple(_PinReader(sidecar, pin, snapshot, tables).observe() for pin in sidecar.tables)
+
+
+def table_path(pin: Pin, snapshot: Snapshot) -> str:
+    """Give the path of a pinned table: from the manifest, or from the sidecar when the manifest has no such table."""
+    entry = snapshot.entries.get(pin.table_key)
+    return entry.at.path if entry is not None else pin.table_path
+
+
+def _entry(pin: Pin, snapshot: Snapshot) -> Entry | None:
+    """Find the visible table of a pin by its key, or by its path when the table was renamed."""
+    found = snapshot.entries.get(pin.table_key)
+    if found is not None:
+        return found
+    return next((e for e in snapshot.entries.values() if e.at.path == pin.table_path), None)
+
+
+class _PinReader:
+    """Reads where the table of one pin stands."""
+
+    def __init__(self, sidecar: Sidecar, pin: Pin, snapshot: Snapshot, tables: Tables) -> None:
+        self._sidecar = sidecar
+        self._pin = pin
+        self._tables = tables
+        self._entry = _entry(pin, snapshot)
+        self._path = table_path(pin, snapshot)
+        self._visible = self._entry.version if self._entry is not None else Version(0)
+
+    def observe(self) -> Observed:
+        is_fork = self._is_unadopted()
+        if is_fork is None:
+            # A Lance branch that was never created has not moved.
+            return Observed(pin=self._pin, head=self._visible, visible=self._visible)
+        try:
+            head = self._tables.head(self._path, self._pin.table_branch)
+        except TableNotFound:
+            head = Version(0)
+        return self._moved(head, is_fork) if head > self._visible else self._unmoved(head, is_fork)
+
+    def _is_unadopted(self) -> bool | None:
+        """Whether the Lance branch of the pin exists and the manifest does not use it; None when it does not exist."""
+        branch = self._pin.table_branch
+        if branch is None or (self._entry is not None and self._entry.at.branch == branch):
+            return False
+        return True if branch in self._tables.forks(self._path) else None
+
+    def _unmoved(self, head: Version, is_fork: bool) -> Observed:
+        return Observed(
+            pin=self._pin,
+            head=head,
+            visible=self._visible,
+            is_fork=is_fork,
+            is_visible=head == self._visible and self._shows_ours(),
+        )
+
+    def _moved(self, head: Version, is_fork: bool) -> Observed:
+        made = self._commits(self._visible, head)
+        last = made[-1] if made else None
+        return Observed(
+            pin=self._pin,
+            head=head,
+            visible=self._visible,
+            is_fork=is_fork,
+            ownership=self._ownership(made),
+            is_restored=last is not None and last.operation == _RESTORE and self._is_ours(last),
+        )
+
+    def _ownership(self, made: Sequence[TransactionInfo]) -> Ownership:
+        if not self._sidecar.knows_its_commits:
+            return Ownership.UNKNOWN
+        ours = [self._is_ours(one) for one in made]
+        if all(ours):
+            return Ownership.ALL
+        # A commit that cannot be read may be ours: recovery must neither leave it in place nor show it.
+        unread = any(one.uuid is None for one in made)
+        return Ownership.SOME if any(ours) or unread else Ownership.NONE
+
+    def _shows_ours(self) -> bool:
+        """Whether a commit of this operation is visible and no later visible commit replaced all rows."""
+        if not self._sidecar.knows_its_commits or self._visible <= self._pin.expected:
+            return False
+        shown = False
+        for one in self._commits(self._pin.expected, self._visible):
+            if self._is_ours(one):
+                shown = one.operation != _RESTORE
+            elif one.operation in _REPLACING:
+                shown = False
+        return shown
+
+    def _is_ours(self, one: TransactionInfo) -> bool:
+        return one.operation_id == self._sidecar.operation_id or one.uuid in self._pin.uuids
+
+    def _commits(self, after: Version, upto: Version) -> tuple[TransactionInfo, ...]:
+        return self._tables.transactions(self._path, self._pin.table_branch, after, upto)

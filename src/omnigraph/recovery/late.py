@@ -1,7 +1,7 @@
-"""Commits that came after their roll-back: known by the record of recoveries, and undone.
+"""Late commits: commits of an operation that landed after recovery rolled it back; recovery undoes them.
 
-A roll-back takes the versions that a late PUT could create, so these come from roll-backs of earlier releases, or from
-a writer that slept through the end of its lease in the middle of a commit.
+A roll-back takes the versions that a late PUT could create. Late commits come from roll-backs of earlier releases, or
+from a writer that was suspended past the end of its lease during a commit.
 """
 
 from collections.abc import Collection, Sequence
@@ -27,10 +27,10 @@ def are_late(past_pin: Sequence[TransactionInfo], rolled_back: Collection[Operat
 def undo_late(
     committer: Committer, audit: Audit, branch: BranchName, entry: Entry, held_locks: HeldLocks
 ) -> bool:
-    """Put a table back to its pin when only commits of rolled-back operations are past it; whether that was so.
+    """Restore a table to its pin when only commits of rolled-back operations are past it; says whether it did.
 
-    The restore carries the id of the last of them: one whose publish did not come is late itself, and is undone by
-    the next who looks.
+    The restore carries the operation id of the last of them. A restore whose publish failed is therefore late itself,
+    and the next recoverer undoes it.
     """
     at, tables = entry.at, committer.tables
     head = tables.head(at.path, at.branch)

@@ -1,4 +1,4 @@
-"""A background recoverer: settles what dead writers left, every few seconds, while a handle is open."""
+"""A background thread that recovers operations of dead writers every few seconds while a handle is open."""
 
 import threading
 
@@ -19,15 +19,15 @@ class Reconciler:
         self._thread = threading.Thread(target=self._run, name="omnigraph-reconciler", daemon=True)
 
     def start(self) -> None:
-        """Begin; the first look comes after one pause, since an open has just looked."""
+        """Start the thread; it waits once before the first recovery, because an open has just recovered."""
         self._thread.start()
 
     def end(self) -> None:
-        """Let it end by itself; for a handle that was dropped without being closed."""
+        """Ask the thread to end without waiting for it; for a handle that was dropped without being closed."""
         self._stopping.set()
 
     def stop(self) -> None:
-        """End, and wait for the operation in hand."""
+        """Stop the thread and wait for the operation it works on."""
         self._stopping.set()
         if self._thread.is_alive() and self._thread is not threading.current_thread():
             self._thread.join()
@@ -35,7 +35,7 @@ class Reconciler:
     def _run(self) -> None:
         while not self._stopping.wait(self._seconds):
             try:
-                self._recovery.settle()
+                self._recovery.recover_all()
             except OmniError as error:
-                # Whatever stands in the way is told to the next write or open; here it is tried again.
+                # The next write or open reports the problem; this thread tries again later.
                 _log.warning("reconciler.failed", reason=str(error))

@@ -1,4 +1,4 @@
-"""Schema files that a schema change staged: put in place, removed, or left for somebody who can tell."""
+"""Staged files of a schema change: recovery puts them in place, removes them, or asks an operator."""
 
 from enum import StrEnum
 
@@ -21,8 +21,8 @@ _PLACED = {SCHEMA_PG: Failpoint.SCHEMA_SOURCE_PLACED, SCHEMA_IR: Failpoint.SCHEM
 
 
 @dataclass(frozen=True, slots=True)
-class Face:
-    """A coherent contract, as far as this judgement needs it: its hash and the tables it declares."""
+class SchemaSummary:
+    """The hash of a coherent contract and the tables it declares."""
 
     hash: str
     tables: frozenset[TableKey]
@@ -30,16 +30,16 @@ class Face:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Staging:
-    """What lies beside the schema files.
+    """The staged schema files and the accepted ones.
 
     `files` are the schema files that have a staged form. `staged` is the contract that would result from putting
-    them in place, `live` the one that stands; None when three texts do not belong together. `visible` are the
-    tables the manifest shows, `is_covered` says that a pending schema change names these files as its own.
+    them in place, `live` the accepted one; None when the three texts do not belong together. `visible` are the
+    tables the manifest shows, `is_covered` says that a pending schema change owns these files.
     """
 
     files: frozenset[str]
-    staged: Face | None
-    live: Face | None
+    staged: SchemaSummary | None
+    live: SchemaSummary | None
     visible: frozenset[TableKey]
     is_covered: bool
 
@@ -50,34 +50,34 @@ class StagingAction(StrEnum):
     NOTHING = "nothing"
     PROMOTE = "promote"
     HOLD_BACK = "hold back"
-    """Not to be completed: they go when the schema change is rolled back."""
+    """They must not be put in place; the roll-back of the schema change removes them."""
     REMOVE = "remove"
     REFUSE = "refuse"
 
 
-def judge_staging(seen: Staging) -> StagingAction:
-    """Decide by what is known; where two histories look alike, an operator has to tell."""
-    if not seen.files:
+def decide_staging(staging: Staging) -> StagingAction:
+    """Decide by the files and the visible tables; refuse where these leave two histories possible."""
+    if not staging.files:
         return StagingAction.NOTHING
-    if seen.is_covered:
-        return StagingAction.HOLD_BACK if seen.staged is None else StagingAction.PROMOTE
-    stands = seen.live is not None and seen.live.tables == seen.visible
-    if SCHEMA_PG not in seen.files and seen.staged is not None:
-        # The text goes first, so a schema change was putting its files in place: it was published.
+    if staging.is_covered:
+        return StagingAction.HOLD_BACK if staging.staged is None else StagingAction.PROMOTE
+    stands = staging.live is not None and staging.live.tables == staging.visible
+    if SCHEMA_PG not in staging.files and staging.staged is not None:
+        # The source text is put in place first, so the schema change was published.
         return StagingAction.PROMOTE
-    if len(seen.files) < len(SCHEMA_FILES):
-        # They were still being written, or one of them came to the store after the others had been removed.
+    if len(staging.files) < len(SCHEMA_FILES):
+        # The writer died while it staged them, or one of them reached the store after the others were removed.
         return StagingAction.REMOVE if stands else StagingAction.REFUSE
-    return _by_tables(seen)
+    return _decide_by_tables(staging)
 
 
-def _by_tables(seen: Staging) -> StagingAction:
-    """Judge a complete set by the tables that are visible: the publish came, or it did not."""
-    if seen.staged is None or seen.live is None:
+def _decide_by_tables(staging: Staging) -> StagingAction:
+    """Decide for a complete set by the visible tables, which tell whether the publish happened."""
+    if staging.staged is None or staging.live is None:
         return StagingAction.REFUSE
-    if seen.staged.hash == seen.live.hash:
+    if staging.staged.hash == staging.live.hash:
         return StagingAction.REMOVE
-    before, after = seen.live.tables == seen.visible, seen.staged.tables == seen.visible
+    before, after = staging.live.tables == staging.visible, staging.staged.tables == staging.visible
     if before == after:
         return StagingAction.REFUSE
     return StagingAction.PROMOTE if after else StagingAction.REMOVE
@@ -95,26 +95,26 @@ def is_placed(objects: Objects, schema_hash: str) -> bool:
         return False
 
 
-def has_files(objects: Objects) -> bool:
+def has_staged(objects: Objects) -> bool:
     """Whether any schema file has a staged form; one listing."""
     return not _STAGED_FILES.isdisjoint(objects.list(""))
 
 
 def read_staging(objects: Objects, snapshot: Snapshot, *, is_covered: bool) -> Staging:
-    """Read what lies there; `snapshot` is main's."""
+    """Read the staged and the accepted files; `snapshot` is main's."""
     staged = {name: objects.read(staging_path(name)) for name in SCHEMA_FILES}
     present = frozenset(name for name, text in staged.items() if text is not None)
     live = {name: objects.read(name) for name in SCHEMA_FILES} if present else {}
     return Staging(
         files=present,
-        staged=_face({name: staged[name] or live.get(name) for name in SCHEMA_FILES}),
-        live=_face(live),
+        staged=_summarise({name: staged[name] or live.get(name) for name in SCHEMA_FILES}),
+        live=_summarise(live),
         visible=frozenset(snapshot.entries),
         is_covered=is_covered,
     )
 
 
-def _face(texts: dict[str, str | None]) -> Face | None:
+def _summarise(texts: dict[str, str | None]) -> SchemaSummary | None:
     source, ir, state = (texts.get(name) for name in SCHEMA_FILES)
     if source is None:
         return None
@@ -122,11 +122,11 @@ def _face(texts: dict[str, str | None]) -> Face | None:
         contract: Contract = open_contract(Source(source, SCHEMA_PG), ir, state)
     except SchemaContractError:
         return None
-    return Face(contract.ir_hash, frozenset(contract.catalog.tables))
+    return SchemaSummary(contract.ir_hash, frozenset(contract.catalog.tables))
 
 
-def promote(objects: Objects) -> None:
-    """Put the staged files in place, the text first; what is in place already is skipped."""
+def place_staged(objects: Objects) -> None:
+    """Put the staged files in place, the source text first; a file that is in place already is skipped."""
     for name in SCHEMA_FILES:
         if objects.exists(staging_path(name)):
             objects.rename(staging_path(name), name)
@@ -135,40 +135,40 @@ def promote(objects: Objects) -> None:
     _log.info("schema.promoted")
 
 
-def remove(objects: Objects) -> None:
-    """Remove the staged files, the text last, so that what is left of them is never taken for a finished change."""
+def remove_staged(objects: Objects) -> None:
+    """Remove the staged files, the source text last, so that a rest of them never looks like a published change."""
     for name in reversed(SCHEMA_FILES):
         objects.delete(staging_path(name))
         fail(Failpoint.STAGING_REMOVED)
     _log.info("schema.staging_removed")
 
 
-def reconcile(objects: Objects, snapshot: Snapshot) -> StagingAction:
-    """Settle staged files that no pending schema change names."""
-    seen = read_staging(objects, snapshot, is_covered=False)
-    action = judge_staging(seen)
+def reconcile_staged(objects: Objects, snapshot: Snapshot) -> StagingAction:
+    """Put in place or remove staged files that no pending schema change owns."""
+    staging = read_staging(objects, snapshot, is_covered=False)
+    action = decide_staging(staging)
     match action:
         case StagingAction.PROMOTE:
-            promote(objects)
+            place_staged(objects)
         case StagingAction.REMOVE:
-            remove(objects)
+            remove_staged(objects)
         case StagingAction.REFUSE:
-            raise _undecidable(seen)
+            raise _undecidable(staging)
         case StagingAction.NOTHING | StagingAction.HOLD_BACK:
             pass
     return action
 
 
 def is_readable(objects: Objects, snapshot: Snapshot) -> bool:
-    """Whether a read-only look shows tables through their own schema; one listing when nothing is staged."""
-    if not has_files(objects):
+    """Whether a read-only open shows tables through their own schema; one listing when nothing is staged."""
+    if not has_staged(objects):
         return True
-    seen = read_staging(objects, snapshot, is_covered=False)
-    return judge_staging(seen) is not StagingAction.PROMOTE
+    staging = read_staging(objects, snapshot, is_covered=False)
+    return decide_staging(staging) is not StagingAction.PROMOTE
 
 
-def _undecidable(seen: Staging) -> SchemaContractError:
-    names = ", ".join(f"'{staging_path(name)}'" for name in sorted(seen.files))
+def _undecidable(staging: Staging) -> SchemaContractError:
+    names = ", ".join(f"'{staging_path(name)}'" for name in sorted(staging.files))
     return SchemaContractError(
         f"schema files are left of an interrupted schema change ({names}), and the visible tables do not tell "
         "whether it was published; nothing was changed",

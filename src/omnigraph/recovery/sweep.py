@@ -1,7 +1,6 @@
-"""Entry points: settle every pending operation that can be settled here and now."""
+"""The entry points of recovery: each works through the pending sidecars, oldest first."""
 
 from dataclasses import field, replace
-from enum import StrEnum
 
 from omnigraph.commit.guard import Blocked
 from omnigraph.commit.locks import SCHEMA_APPLY, HeldLocks, lock_key
@@ -14,54 +13,28 @@ from omnigraph.ids import MAIN, BranchName, OperationId, TableKey
 from omnigraph.limits import CONTRACT_ROUNDS_MAX, CONTRACT_WAIT_SECONDS
 from omnigraph.logs import get_logger
 from omnigraph.manifest.names import SCHEMA_APPLY_LOCK
+from omnigraph.recovery.act import Outcome, Power, act
 from omnigraph.recovery.audit import Audit, RecoveryKind
-from omnigraph.recovery.case import Case
-from omnigraph.recovery.classify import Verdict, judge
-from omnigraph.recovery.finish import discard, discard_orphan, settle_stale
+from omnigraph.recovery.classify import Decision, decide
 from omnigraph.recovery.gather import gather
 from omnigraph.recovery.late import undo_late
-from omnigraph.recovery.roll_back import roll_back
-from omnigraph.recovery.roll_forward import roll_forward
-from omnigraph.recovery.schema_files import has_files, is_readable, reconcile
+from omnigraph.recovery.schema_files import has_staged, is_readable, reconcile_staged
 from omnigraph.storage.locks.holders import Activity, Holder
 from omnigraph.values import dataclass
 
 _log = get_logger(__name__)
 
 
-class Power(StrEnum):
-    """What a recoverer may do."""
-
-    FORWARD_ONLY = "forward_only"
-    FULL = "full"
-
-
-class Outcome(StrEnum):
-    """What became of a pending operation."""
-
-    ROLLED_FORWARD = "rolled_forward"
-    ROLLED_BACK = "rolled_back"
-    DISCARDED = "discarded"
-    DEFERRED = "deferred"
-    ALIVE = "alive"
-    GONE = "gone"
-
-    @property
-    def is_settled(self) -> bool:
-        """Whether this recoverer ended it."""
-        return self in (Outcome.ROLLED_FORWARD, Outcome.ROLLED_BACK, Outcome.DISCARDED)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pending:
-    """A pending operation and its verdict; a `problem` when it, or what it names, cannot be read.
+    """A pending operation and the decision on it; a `problem` when it, or what it names, cannot be read.
 
-    One with a `holder` is not interrupted: its writer lives.
+    An operation with a `holder` is not interrupted: its writer is alive.
     """
 
     operation_id: OperationId
     sidecar: Sidecar | None = None
-    verdict: Verdict | None = None
+    decision: Decision | None = None
     problem: str | None = None
     holder: Holder | None = None
 
@@ -70,48 +43,48 @@ class Pending:
 class Recovery:
     """The recoverer of one graph.
 
-    `own` are operations of this handle that nobody was told of: maintenance that failed after an acknowledged write.
+    `own` are operations of this handle whose failure no caller saw: maintenance that failed after an acknowledged write.
     """
 
     committer: Committer
     audit: Audit
     own: set[OperationId] = field(default_factory=set)
 
-    # ---- who calls
+    # ---- entry points
 
     def heal(self) -> tuple[Outcome, ...]:
-        """Roll forward what is complete; a live owner is not waited for. Runs at every write entry.
+        """Roll forward complete operations without waiting for live writers. Runs before every write.
 
-        What maintenance of this handle left behind is rolled back as well: its caller got a success, and would not
-        know why the next write is refused.
+        Operations in `own` are rolled back as well: their caller got a success, and could not explain why the next
+        write is refused.
         """
-        return self._each(Power.FORWARD_ONLY, wait=False)
+        return self._recover_each(Power.FORWARD_ONLY, wait=False)
 
-    def own_up(self, error: OmniError) -> None:
-        """Note what maintenance left that failed after an acknowledged write, so that the next heal settles it."""
+    def note_own_failure(self, error: OmniError) -> None:
+        """Note the operation of maintenance that failed after an acknowledged write, so that the next heal ends it."""
         if isinstance(error, RecoveryRequired) and not isinstance(error, Blocked):
             self.own.add(OperationId(error.operation_id))
 
     def refresh(self) -> tuple[Outcome, ...]:
-        """Roll forward what is complete, after its owner, if alive, had its turn."""
+        """Roll forward complete operations; waits for live writers first."""
         self._reconcile_schema_files()
-        return self._each(Power.FORWARD_ONLY, wait=True)
+        return self._recover_each(Power.FORWARD_ONLY, wait=True)
 
-    def settle(self) -> tuple[Outcome, ...]:
-        """Settle everything whose owner is dead: whoever can take all turns of an operation proves that."""
-        return self._each(Power.FULL, wait=False)
+    def recover_all(self) -> tuple[Outcome, ...]:
+        """Roll every operation of a dead writer forward or back; holding all locks of an operation proves its writer dead."""
+        return self._recover_each(Power.FULL, wait=False)
 
     def sweep(self) -> tuple[Outcome, ...]:
-        """Settle everything a read-write open must not leave behind, schema files and schema lock included."""
+        """Recover everything at a read-write open, schema files and the schema lock included."""
         self._reconcile_schema_files()
-        outcomes = self.settle()
+        outcomes = self.recover_all()
         self.drop_dead_schema_lock()
         return outcomes
 
     def require_readable(self) -> None:
         """Refuse a read-only open that would show new tables through the old schema; changes nothing.
 
-        A schema change that is alive puts its files in place at once, and is waited for.
+        Waits for a live schema change, which puts its files in place right after its publish.
         """
         for _ in range(CONTRACT_ROUNDS_MAX):
             snapshot = self.committer.manifest.current(MAIN).snapshot
@@ -124,12 +97,12 @@ class Recovery:
             "the graph read-write once",
         )
 
-    def take_back(self, operation_id: OperationId, held_locks: HeldLocks) -> None:
-        """Settle a refused write of one's own, whose turns are held; raise unless nothing of it is left."""
+    def roll_back_refused(self, operation_id: OperationId, held_locks: HeldLocks) -> None:
+        """Roll back a refused write of the caller, who holds its locks; raises unless nothing of it is left."""
         try:
-            outcome = self._again(operation_id, held_locks)
+            outcome = self._recover_refused(operation_id, held_locks)
         except OmniError as error:
-            raise _left(operation_id, str(error)) from error
+            raise _make_kept_error(operation_id, str(error)) from error
         match outcome:
             case Outcome.ROLLED_FORWARD:
                 raise RecoveryRequired(
@@ -138,12 +111,12 @@ class Recovery:
                     "rest; do not repeat it",
                 )
             case Outcome.DEFERRED | Outcome.ALIVE:
-                raise _left(operation_id, "others were faster")
+                raise _make_kept_error(operation_id, "others were faster")
             case Outcome.ROLLED_BACK | Outcome.DISCARDED | Outcome.GONE:
                 pass
 
     def undo_late(self, branch: BranchName, table: TableKey) -> bool:
-        """Undo commits of rolled-back operations that are past the pin of a table; whether there were only such."""
+        """Undo late commits past the pin of a table; says whether all commits past the pin were late."""
         known = self.committer.manifest.current(branch).snapshot.entries.get(table)
         if known is None or not self.audit.rolled_back():
             return False
@@ -156,22 +129,22 @@ class Recovery:
                 return False
             return undo_late(self.committer, self.audit, branch, entry, held_locks)
 
-    def _again(self, operation_id: OperationId, held_locks: HeldLocks) -> Outcome:
+    def _recover_refused(self, operation_id: OperationId, held_locks: HeldLocks) -> Outcome:
         sidecar = self.committer.sidecars.find(operation_id)
         if sidecar is not None:
-            return self._under(sidecar, held_locks, Power.FULL)
+            return self._recover_locked(sidecar, held_locks, Power.FULL)
         kinds = {row.operation_id: row.kind for row in self.audit.rows()}
         forward = kinds.get(operation_id) is RecoveryKind.ROLLED_FORWARD
         return Outcome.ROLLED_FORWARD if forward else Outcome.GONE
 
-    # ---- looking ahead
+    # ---- forecast
 
     def forecast(self) -> tuple[Pending, ...]:
-        """What would become of every pending operation; changes nothing, takes no turn."""
-        ahead = (self._ahead(one) for one in self.committer.sidecars.inventory())
-        return tuple(pending for pending in ahead if pending is not None)
+        """Decide for every pending operation without acting; changes nothing and takes no lock."""
+        forecasts = (self._forecast_one(one) for one in self.committer.sidecars.inventory())
+        return tuple(pending for pending in forecasts if pending is not None)
 
-    def _ahead(self, one: Sidecar | SidecarUnreadable) -> Pending | None:
+    def _forecast_one(self, one: Sidecar | SidecarUnreadable) -> Pending | None:
         if isinstance(one, SidecarUnreadable):
             return Pending(operation_id=operation_of(one.path), problem=one.reason)
         holder = self.committer.locks.holder(one.lock_keys)
@@ -179,33 +152,33 @@ class Recovery:
         if holder is not None:
             return known
         if self.committer.sidecars.find(one.operation_id) is None:
-            # Its writer ended it while the list was read.
+            # Its writer ended it since the sidecars were listed.
             return None
         try:
             return replace(
-                known, verdict=judge(gather(self.committer, self.audit, one, HeldLocks({})).facts)
+                known, decision=decide(gather(self.committer, self.audit, one, HeldLocks({})).facts)
             )
         except OmniError as error:
             return replace(known, problem=str(error))
 
-    # ---- one after the other
+    # ---- each pending operation
 
-    def _each(self, power: Power, *, wait: bool) -> tuple[Outcome, ...]:
-        """Oldest first, each on a fresh look, because settling one moves pins of the next."""
+    def _recover_each(self, power: Power, *, wait: bool) -> tuple[Outcome, ...]:
+        """Recover pending operations, oldest first; each is gathered anew, because the one before may move its pins."""
         pending = self.committer.sidecars.pending()
         if pending:
             fail(Failpoint.SWEEP_LISTED)
-        return tuple(self._by(sidecar, power, wait=wait) for sidecar in pending)
+        return tuple(
+            self._recover_own(sidecar)
+            if power is Power.FORWARD_ONLY and sidecar.operation_id in self.own
+            else self._recover_one(sidecar, power, wait=wait)
+            for sidecar in pending
+        )
 
-    def _by(self, sidecar: Sidecar, power: Power, *, wait: bool) -> Outcome:
-        if power is Power.FORWARD_ONLY and sidecar.operation_id in self.own:
-            return self._own(sidecar)
-        return self._one(sidecar, power, wait=wait)
-
-    def _own(self, sidecar: Sidecar) -> Outcome:
-        """Settle what this handle left, without a word when it cannot be settled yet: it blocks its own tables only."""
+    def _recover_own(self, sidecar: Sidecar) -> Outcome:
+        """Recover an operation in `own`; a failure is only logged, because the operation blocks its own tables only."""
         try:
-            outcome = self._one(sidecar, Power.FULL, wait=False)
+            outcome = self._recover_one(sidecar, Power.FULL, wait=False)
         except OmniError as error:
             _log.warning("recovery.own_kept", operation=sidecar.operation_id, reason=str(error))
             return Outcome.DEFERRED
@@ -213,22 +186,22 @@ class Recovery:
             self.own.discard(sidecar.operation_id)
         return outcome
 
-    def _one(self, sidecar: Sidecar, power: Power, *, wait: bool) -> Outcome:
+    def _recover_one(self, sidecar: Sidecar, power: Power, *, wait: bool) -> Outcome:
         if wait:
             with self.committer.locks.acquire(sidecar.lock_keys, _activity(sidecar)) as held_locks:
-                return self._under(sidecar, held_locks, power)
+                return self._recover_locked(sidecar, held_locks, power)
         with self.committer.locks.try_acquire(sidecar.lock_keys, _activity(sidecar)) as tried:
-            return Outcome.ALIVE if tried is None else self._under(sidecar, tried, power)
+            return Outcome.ALIVE if tried is None else self._recover_locked(sidecar, tried, power)
 
-    def _under(self, sidecar: Sidecar, held_locks: HeldLocks, power: Power) -> Outcome:
-        """Settle one operation whose turns are all held; a lost race is looked at once more."""
+    def _recover_locked(self, sidecar: Sidecar, held_locks: HeldLocks, power: Power) -> Outcome:
+        """Recover one operation whose locks are all held; retries once when another writer won a race."""
         try:
-            return self._settled(sidecar, held_locks, power)
+            return self._gather_and_act(sidecar, held_locks, power)
         except ConflictError as error:
             _log.warning("recovery.lost_race", operation=sidecar.operation_id, reason=str(error))
-        return self._settled(sidecar, held_locks, power)
+        return self._gather_and_act(sidecar, held_locks, power)
 
-    def _settled(self, sidecar: Sidecar, held_locks: HeldLocks, power: Power) -> Outcome:
+    def _gather_and_act(self, sidecar: Sidecar, held_locks: HeldLocks, power: Power) -> Outcome:
         fresh = self.committer.sidecars.find(sidecar.operation_id)
         if fresh is None:
             return Outcome.GONE
@@ -237,19 +210,19 @@ class Recovery:
             _log.warning("recovery.deferred", operation=fresh.operation_id, power=str(power))
         return outcome
 
-    # ---- what a schema change may have left
+    # ---- leftovers of schema changes
 
     def _reconcile_schema_files(self) -> None:
-        """Settle staged schema files that no pending schema change names."""
+        """Put in place or remove staged schema files that no pending schema change owns."""
         objects = self.committer.sidecars.objects
-        if not has_files(objects):
+        if not has_staged(objects):
             return
         with self.committer.locks.try_acquire([SCHEMA_APPLY]) as tried:
             if tried is not None and not self._is_schema_apply_pending():
-                reconcile(objects, self.committer.manifest.current(MAIN).snapshot)
+                reconcile_staged(objects, self.committer.manifest.current(MAIN).snapshot)
 
     def drop_dead_schema_lock(self) -> None:
-        """Remove the lock of a schema change that was killed: a live one holds its turn."""
+        """Remove the branch that locks the schema when its schema change is dead: a live one holds the table lock."""
         if SCHEMA_APPLY_LOCK not in self.committer.manifest.rows.branches():
             return
         with self.committer.locks.try_acquire([SCHEMA_APPLY]) as tried:
@@ -262,52 +235,14 @@ class Recovery:
         return WriterKind.SCHEMA_APPLY in kinds
 
 
-def act(case: Case, power: Power) -> Outcome:
-    """Carry out the verdict on an operation, as far as the power goes."""
-    match judge(case.facts):
-        case Verdict.ABORT:
-            if power is Power.FULL:
-                raise _make_abort_error(case)
-            return Outcome.DEFERRED
-        case Verdict.ROLL_FORWARD:
-            return Outcome.ROLLED_FORWARD if roll_forward(case) else Outcome.DEFERRED
-        case Verdict.ROLL_BACK:
-            if power is Power.FORWARD_ONLY:
-                return Outcome.DEFERRED
-            roll_back(case)
-            return Outcome.ROLLED_BACK
-        case Verdict.DISCARD:
-            discard(case)
-            return Outcome.ROLLED_BACK
-        case Verdict.STALE:
-            settle_stale(case)
-            return Outcome.ROLLED_FORWARD
-        case Verdict.ORPHAN:
-            discard_orphan(case)
-            return Outcome.DISCARDED
-
-
 def _activity(sidecar: Sidecar) -> Activity:
     return Activity(f"the recovery of {sidecar.writer_kind}", sidecar.operation_id)
 
 
-def _left(operation_id: OperationId, reason: str) -> RecoveryRequired:
-    """The error of a refused write that could not be taken back at once."""
+def _make_kept_error(operation_id: OperationId, reason: str) -> RecoveryRequired:
+    """Make the error for a refused write that could not be rolled back at once."""
     return RecoveryRequired(
         operation_id,
-        f"operation {operation_id} was refused after its tables were written, and could not be taken back yet "
-        f"({reason}); nothing of it is visible, recovery settles it",
-    )
-
-
-def _make_abort_error(case: Case) -> RecoveryRequired:
-    """The error of an operation whose tables stand where no writer can have left them."""
-    seen = ", ".join(
-        f"{s.pin.table_key} HEAD {s.head} pin {s.visible}: {finding}"
-        for s, finding in zip(case.facts.seen, case.facts.findings, strict=True)
-    )
-    return RecoveryRequired(
-        case.sidecar.operation_id,
-        f"operation {case.sidecar.operation_id} ('{case.sidecar.path}') cannot be settled: {seen}; nothing was "
-        "changed, restore the missing table versions or discard the operation",
+        f"operation {operation_id} was refused after its tables were written, and could not be rolled back yet "
+        f"({reason}); nothing of it is visible, recovery will end it",
     )

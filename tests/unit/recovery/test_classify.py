@@ -1,4 +1,4 @@
-"""RC-8: every cell of the table that reads a table's movement, and every verdict on an operation."""
+"""RC-8: every cell of the table that reads a table's movement, and every decision on an operation."""
 
 import itertools
 from typing import Any
@@ -22,10 +22,10 @@ from omnigraph.recovery.classify import (
     Finding,
     Observed,
     Ownership,
-    Verdict,
+    TablesDecision,
     classify,
     decide,
-    judge,
+    decide_tables,
 )
 
 P = 10
@@ -49,7 +49,7 @@ def seen(
     is_visible: bool = False,
     visible: int = P,
 ) -> Observed:
-    """One table whose visible version is 10 unless told otherwise."""
+    """One table whose visible version is 10 unless given otherwise."""
     pin = Pin(
         table_key=TableKey("node:T"),
         table_path="nodes/0000000000000000",
@@ -147,13 +147,13 @@ def test_all_or_nothing_for_every_set_of_findings() -> None:
     reached = {PAST, Finding.ALREADY_VISIBLE}
     for size in range(len(Finding) + 1):
         for found in itertools.combinations(Finding, size):
-            decision = decide(found)
+            decision = decide_tables(found)
             if INVARIANT in found:
-                assert decision is Decision.ABORT
+                assert decision is TablesDecision.ABORT
             elif set(found) <= reached:
-                assert decision is Decision.ROLL_FORWARD
+                assert decision is TablesDecision.ROLL_FORWARD
             else:
-                assert decision is Decision.ROLL_BACK
+                assert decision is TablesDecision.ROLL_BACK
 
 
 def sidecar(
@@ -178,11 +178,11 @@ def sidecar(
     )
 
 
-def verdict(*tables: Observed, version: int = 3, **facts: bool) -> Verdict:
-    told = {name: facts.pop(name) for name in ("recorded", "registered") if name in facts}
-    kind = WriterKind.SCHEMA_APPLY if "registered" in told else WriterKind.MUTATION
-    one = sidecar(*tables, kind=kind, version=version, **told)
-    return judge(Facts(sidecar=one, seen=tables, **facts))
+def decision(*tables: Observed, version: int = 3, **facts: bool) -> Decision:
+    given = {name: facts.pop(name) for name in ("recorded", "registered") if name in facts}
+    kind = WriterKind.SCHEMA_APPLY if "registered" in given else WriterKind.MUTATION
+    one = sidecar(*tables, kind=kind, version=version, **given)
+    return decide(Facts(sidecar=one, observed=tables, **facts))
 
 
 LANDED = seen(11, ownership=Ownership.ALL)
@@ -193,70 +193,76 @@ LOST = seen(9)
 FOREIGN = seen(11, ownership=Ownership.NONE)
 TOUCHED = seen(12, ownership=Ownership.SOME)
 
-VERDICTS = [
-    ("all landed", verdict(LANDED, LANDED), Verdict.ROLL_FORWARD),
-    ("some landed", verdict(LANDED, UNMOVED), Verdict.ROLL_BACK),
-    ("none landed", verdict(UNMOVED, UNMOVED), Verdict.DISCARD),
-    ("a version is lost", verdict(LANDED, LOST), Verdict.ABORT),
-    ("a version is lost, decided", verdict(LOST, recorded=True), Verdict.ABORT),
-    ("decided", verdict(LANDED, recorded=True), Verdict.ROLL_BACK),
-    ("decided, published", verdict(SHOWN, recorded=True, is_published=True), Verdict.ROLL_BACK),
-    ("decided, undone", verdict(PASSED, recorded=True), Verdict.ROLL_BACK),
-    ("its branch is gone", verdict(LANDED, is_alive=False), Verdict.ORPHAN),
+DECISIONS = [
+    ("all landed", decision(LANDED, LANDED), Decision.ROLL_FORWARD),
+    ("some landed", decision(LANDED, UNMOVED), Decision.ROLL_BACK),
+    ("none landed", decision(UNMOVED, UNMOVED), Decision.DISCARD),
+    ("a version is lost", decision(LANDED, LOST), Decision.ABORT),
+    ("a version is lost, decided", decision(LOST, recorded=True), Decision.ABORT),
+    ("decided", decision(LANDED, recorded=True), Decision.ROLL_BACK),
+    ("decided, published", decision(SHOWN, recorded=True, is_published=True), Decision.ROLL_BACK),
+    ("decided, undone", decision(PASSED, recorded=True), Decision.ROLL_BACK),
+    ("its branch is gone", decision(LANDED, is_alive=False), Decision.ORPHAN),
     (
         "its branch is gone, decided",
-        verdict(LANDED, is_alive=False, recorded=True),
-        Verdict.ORPHAN,
+        decision(LANDED, is_alive=False, recorded=True),
+        Decision.ORPHAN,
     ),
-    ("published", verdict(SHOWN, is_published=True), Verdict.STALE),
-    ("published, written over since", verdict(PASSED, is_published=True), Verdict.STALE),
-    ("shown by another", verdict(SHOWN, SHOWN), Verdict.STALE),
-    ("half shown by another", verdict(SHOWN, LANDED), Verdict.ROLL_FORWARD),
-    ("half shown, half undone", verdict(SHOWN, UNMOVED), Verdict.ROLL_BACK),
-    ("relied on what moved", verdict(LANDED, relies=False), Verdict.ROLL_BACK),
-    ("not begun, relied on what moved", verdict(UNMOVED, relies=False), Verdict.DISCARD),
-    ("not begun, passed by others", verdict(PASSED, UNMOVED), Verdict.DISCARD),
-    ("only others moved its tables", verdict(FOREIGN, UNMOVED), Verdict.DISCARD),
-    ("landed, others on top", verdict(TOUCHED, LANDED), Verdict.ROLL_BACK),
+    ("published", decision(SHOWN, is_published=True), Decision.STALE),
+    ("published, written over since", decision(PASSED, is_published=True), Decision.STALE),
+    ("shown by another", decision(SHOWN, SHOWN), Decision.STALE),
+    ("half shown by another", decision(SHOWN, LANDED), Decision.ROLL_FORWARD),
+    ("half shown, half undone", decision(SHOWN, UNMOVED), Decision.ROLL_BACK),
+    ("relied on what moved", decision(LANDED, is_read_set_unmoved=False), Decision.ROLL_BACK),
+    (
+        "not begun, relied on what moved",
+        decision(UNMOVED, is_read_set_unmoved=False),
+        Decision.DISCARD,
+    ),
+    ("not begun, passed by others", decision(PASSED, UNMOVED), Decision.DISCARD),
+    ("only others moved its tables", decision(FOREIGN, UNMOVED), Decision.DISCARD),
+    ("landed, others on top", decision(TOUCHED, LANDED), Decision.ROLL_BACK),
     # earlier versions: arithmetic only
-    ("v2 landed", verdict(seen(11), version=2), Verdict.ROLL_FORWARD),
-    ("v2 not begun", verdict(UNMOVED, version=2), Verdict.DISCARD),
-    ("v2 all past", verdict(PASSED, PASSED, version=2), Verdict.STALE),
-    ("v2 some past", verdict(PASSED, UNMOVED, version=2), Verdict.STALE),
-    ("v1 landed", verdict(seen(11), version=1), Verdict.ROLL_FORWARD),
-    ("v1 too far", verdict(seen(12), version=1), Verdict.ROLL_BACK),
+    ("v2 landed", decision(seen(11), version=2), Decision.ROLL_FORWARD),
+    ("v2 not begun", decision(UNMOVED, version=2), Decision.DISCARD),
+    ("v2 all past", decision(PASSED, PASSED, version=2), Decision.STALE),
+    ("v2 some past", decision(PASSED, UNMOVED, version=2), Decision.STALE),
+    ("v1 landed", decision(seen(11), version=1), Decision.ROLL_FORWARD),
+    ("v1 too far", decision(seen(12), version=1), Decision.ROLL_BACK),
     # schema changes
-    ("schema: all there", verdict(registered=True, is_reached=True), Verdict.STALE),
-    ("schema: staged", verdict(registered=True, is_reached=False), Verdict.ROLL_FORWARD),
+    ("schema: all there", decision(registered=True, is_reached=True), Decision.STALE),
+    ("schema: staged", decision(registered=True, is_reached=False), Decision.ROLL_FORWARD),
     (
         "schema: tables made, no files",
-        verdict(registered=True, is_reached=False, may_complete=False, has_leftovers=True),
-        Verdict.ROLL_BACK,
+        decision(registered=True, is_reached=False, may_complete=False, has_leftovers=True),
+        Decision.ROLL_BACK,
     ),
     (
         "schema: nothing made",
-        verdict(registered=True, is_reached=False, may_complete=False),
-        Verdict.DISCARD,
+        decision(registered=True, is_reached=False, may_complete=False),
+        Decision.DISCARD,
     ),
     (
         "schema: tables moved, no files",
-        verdict(LANDED, registered=True, is_reached=False, may_complete=False),
-        Verdict.ROLL_BACK,
+        decision(LANDED, registered=True, is_reached=False, may_complete=False),
+        Decision.ROLL_BACK,
     ),
 ]
 
 
 @pytest.mark.parametrize(
-    ("found", "expected"), [v[1:] for v in VERDICTS], ids=[v[0] for v in VERDICTS]
+    ("found", "expected"), [v[1:] for v in DECISIONS], ids=[v[0] for v in DECISIONS]
 )
-def test_each_verdict(found: Verdict, expected: Verdict) -> None:
+def test_each_verdict(found: Decision, expected: Decision) -> None:
     assert found is expected
 
 
 def test_a_merge_of_version_1_cannot_tell_that_it_is_half_done() -> None:
     """The file of an earlier release has no room for a confirmation."""
     moved = seen(12)
-    half = Facts(sidecar=sidecar(moved, kind=WriterKind.BRANCH_MERGE, version=1), seen=(moved,))
-    assert judge(half) is Verdict.ROLL_FORWARD
-    newer = Facts(sidecar=sidecar(moved, kind=WriterKind.BRANCH_MERGE, version=2), seen=(moved,))
-    assert judge(newer) is Verdict.ROLL_BACK
+    half = Facts(sidecar=sidecar(moved, kind=WriterKind.BRANCH_MERGE, version=1), observed=(moved,))
+    assert decide(half) is Decision.ROLL_FORWARD
+    newer = Facts(
+        sidecar=sidecar(moved, kind=WriterKind.BRANCH_MERGE, version=2), observed=(moved,)
+    )
+    assert decide(newer) is Decision.ROLL_BACK

@@ -5,11 +5,11 @@ import itertools
 import pytest
 
 from omnigraph.ids import TableKey
-from omnigraph.recovery.schema_files import Face, Staging, StagingAction, judge_staging
+from omnigraph.recovery.schema_files import SchemaSummary, Staging, StagingAction, decide_staging
 from omnigraph.storage.layout import SCHEMA_FILES, SCHEMA_IR, SCHEMA_PG, SCHEMA_STATE
 
 A, B = frozenset({TableKey("node:A")}), frozenset({TableKey("node:A"), TableKey("node:B")})
-OLD, NEW, SAME_TABLES = Face("old", A), Face("new", B), Face("newer", A)
+OLD, NEW, SAME_TABLES = SchemaSummary("old", A), SchemaSummary("new", B), SchemaSummary("newer", A)
 ALL = frozenset(SCHEMA_FILES)
 RENAMED = frozenset({SCHEMA_IR, SCHEMA_STATE})
 WRITING = frozenset({SCHEMA_PG})
@@ -17,13 +17,13 @@ WRITING = frozenset({SCHEMA_PG})
 
 def staged(
     files: frozenset[str],
-    new: Face | None,
+    new: SchemaSummary | None,
     *,
     visible: frozenset[TableKey] = A,
-    live: Face | None = OLD,
+    live: SchemaSummary | None = OLD,
     covered: bool = False,
 ) -> StagingAction:
-    return judge_staging(
+    return decide_staging(
         Staging(files=files, staged=new, live=live, visible=visible, is_covered=covered)
     )
 

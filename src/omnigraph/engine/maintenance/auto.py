@@ -55,7 +55,7 @@ def _maintain_table(engine: Engine, branch: BranchName, entry: Entry) -> None:
     except OmniError as error:
         # The write is committed already; recovery completes maintenance that failed half-way.
         _log.warning("maintenance.failed", table=entry.table_key, branch=branch, reason=str(error))
-        engine.recovery.own_up(error)
+        engine.recovery.note_own_failure(error)
 
 
 def _compact_table(engine: Engine, branch: BranchName, table_key: TableKey) -> None:

@@ -175,7 +175,7 @@ def index_after_load(
             large = _find_absent_indexes(engine, branch, tables)
     except OmniError as error:
         _log.warning("indices.pending", branch=branch, tables=list(tables), reason=str(error))
-        engine.recovery.own_up(error)
+        engine.recovery.note_own_failure(error)
         return tuple(f"{table}.id" for table in tables)
     return tuple(f"{table}.{spec.column}" for table, specs in large.items() for spec in specs)
 

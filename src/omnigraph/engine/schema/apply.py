@@ -103,7 +103,7 @@ def _build_indexes(engine: Engine, actor: str | None) -> tuple[str, ...]:
         report = ensure_indices(engine, actor=actor)
     except OmniError as error:
         _log.warning("schema.indexes_pending", reason=str(error))
-        engine.recovery.own_up(error)
+        engine.recovery.note_own_failure(error)
         report = index_status(engine)
     missing = (one for one in report.indexes if one.state is IndexState.PENDING and one.rows)
     return tuple(f"{one.table_key}.{one.column}" for one in missing)

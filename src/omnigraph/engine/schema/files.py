@@ -2,7 +2,7 @@
 
 from omnigraph.failpoints import Failpoint, fail
 from omnigraph.manifest.accepted_schema import AcceptedSchema
-from omnigraph.recovery.schema_files import promote
+from omnigraph.recovery.schema_files import place_staged
 from omnigraph.storage.layout import staging_path
 from omnigraph.storage.objects.protocol import Objects
 
@@ -19,4 +19,4 @@ def stage_files(objects: Objects, accepted: AcceptedSchema) -> None:
 def place_files(objects: Objects) -> None:
     """Put the staged texts in place, now that the tables they describe are visible."""
     fail(Failpoint.SCHEMA_PUBLISHED)
-    promote(objects)
+    place_staged(objects)

@@ -29,8 +29,7 @@ from omnigraph.manifest.records import lance_branch
 from omnigraph.manifest.travel import At
 from omnigraph.manifest.view import View, Views, capture
 from omnigraph.pipeline.location import StoreLocation
-from omnigraph.recovery.audit_table import KEY as AUDIT_KEY
-from omnigraph.recovery.audit_table import StoredAudit
+from omnigraph.recovery.audit import AUDIT_KEY, Audit
 from omnigraph.recovery.reconciler import Reconciler
 from omnigraph.recovery.sweep import Recovery
 from omnigraph.runtime import Runtime
@@ -148,7 +147,7 @@ def assemble(
         locks=TableLocks(str(store.root), store.locks, settings.lock_wait, runtime),
         runtime=runtime,
     )
-    recovery = Recovery(committer, StoredAudit(store.keyed_rows(layout.AUDIT, AUDIT_KEY)))
+    recovery = Recovery(committer, Audit(store.keyed_rows(layout.AUDIT, AUDIT_KEY)))
     pause = 0.0 if read_only else settings.reconcile_seconds
     return Engine(
         store=store,

@@ -1,0 +1,92 @@
+"""The commits that recovery publishes, and the record with which each recovery ends."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from omnigraph.commit.protocol import Committer
+from omnigraph.commit.sidecar import Sidecar, TableOutcome
+from omnigraph.errors import NotFoundError
+from omnigraph.failpoints import Failpoint, fail
+from omnigraph.ids import RECOVERY_ACTOR, BranchName, CommitId, OperationId
+from omnigraph.logs import get_logger
+from omnigraph.manifest.change import Change, Draft
+from omnigraph.manifest.manifest import Manifest
+from omnigraph.manifest.records import CommitKind
+from omnigraph.manifest.travel import find_commit
+from omnigraph.recovery.audit import RecoveryKind, row_of
+from omnigraph.recovery.gather import GatheredOperation, find_recovery_commit
+
+_log = get_logger(__name__)
+
+
+def draft_commit(
+    committer: Committer,
+    operation_id: OperationId,
+    merged: CommitId | None = None,
+    batch_id: str | None = None,
+) -> Draft:
+    """Draft the commit of a recovery; it names the operation that it ends."""
+    return Draft(
+        commit=CommitId(committer.runtime.new_id()),
+        kind=CommitKind.RECOVERY,
+        actor=RECOVERY_ACTOR,
+        merged_parent=merged,
+        operation_id=operation_id,
+        batch_id=batch_id,
+        not_before=0 if merged is None else _created_at(committer.manifest, merged),
+    )
+
+
+def _created_at(manifest: Manifest, commit: CommitId) -> int:
+    """Read when a commit was made; 0 when no branch shows the commit any more."""
+    try:
+        return find_commit(manifest, commit).created_at
+    except NotFoundError:
+        return 0
+
+
+def publish_commit(committer: Committer, change: Change) -> CommitId:
+    """Publish a change that makes a commit."""
+    done = committer.publish(change)
+    assert done.commit is not None, "a draft always makes a commit"
+    return done.commit.id
+
+
+def publish_lineage_only(
+    committer: Committer,
+    operation_id: OperationId,
+    branch: BranchName,
+    merge: Sidecar | None = None,
+) -> CommitId:
+    """Publish a recovery commit without table changes, with the lineage that a merge brings.
+
+    If an earlier recoverer published one for this operation, that commit is the answer.
+    """
+    found = find_recovery_commit(committer.manifest.current(branch), operation_id)
+    if found is not None:
+        return found.id
+    if merge is None:
+        return publish_commit(
+            committer, Change(branch=branch, draft=draft_commit(committer, operation_id))
+        )
+    made = replace(draft_commit(committer, operation_id, merge.merge_source), agreed=merge.agreed)
+    return publish_commit(committer, Change(branch=branch, draft=made, brought=merge.brought))
+
+
+def record_outcome(
+    operation: GatheredOperation,
+    commit: CommitId,
+    kind: RecoveryKind,
+    outcomes: Sequence[TableOutcome] = (),
+) -> None:
+    """Record the outcome once, then disarm the sidecar."""
+    fail(Failpoint.AUDIT)
+    row = row_of(operation.sidecar, commit, kind, outcomes, operation.committer.runtime.now_us())
+    operation.audit.record(row)
+    _log.info(
+        "recovery.settled",
+        operation=operation.id,
+        kind=str(kind),
+        tables={o.table_key: (o.from_version, o.to_version) for o in outcomes},
+    )
+    operation.committer.sidecars.disarm(operation.id)
