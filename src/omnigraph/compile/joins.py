@@ -5,7 +5,8 @@ from enum import IntEnum
 
 from omnigraph.catalog.model import NodeType
 from omnigraph.compile.checked import Among, Compare, Hop, Operand, PropertyRef, TextMatch
-from omnigraph.compile.plan.algebra import Test, is_fixed, variables_of
+from omnigraph.compile.plan.algebra import Test, is_fixed
+from omnigraph.compile.plan.visit import variables_of
 from omnigraph.values import dataclass
 
 

@@ -24,7 +24,6 @@ from omnigraph.compile.checked import (
     VariableKind,
 )
 from omnigraph.compile.pattern import BARE, Setting, lower_pattern
-from omnigraph.compile.plan.leaves import change_aggregate, change_item
 from omnigraph.compile.plan.operators import (
     Field,
     Group,
@@ -38,9 +37,9 @@ from omnigraph.compile.plan.operators import (
     Tally,
     Window,
     ranked_variable,
-    variables_in,
 )
 from omnigraph.compile.plan.plan import Plan, Slot
+from omnigraph.compile.plan.visit import change_part, variables_of
 from omnigraph.language.source import NOWHERE
 
 
@@ -86,7 +85,7 @@ def _slot(variable: Variable, catalog: Catalog) -> Slot:
 
 
 def _output(column: Column) -> Output:
-    return Output(name=column.name, expr=change_item(column.expr, BARE), type=column.type)
+    return Output(name=column.name, expr=change_part(column.expr, BARE), type=column.type)
 
 
 def _lower_slice(rows: Operator, read: CheckedRead) -> Operator:
@@ -121,7 +120,7 @@ def _lower_order(rows: Operator, read: CheckedRead, columns: tuple[Output, ...])
 
 def _resolve_key(key: SortKey, columns: dict[str, ItemExpr | Field]) -> SortBy | Ranking | None:
     """Give what a key sorts by; a constant sorts nothing and is None."""
-    expr = columns[key.key] if isinstance(key.key, str) else change_item(key.key, BARE)
+    expr = columns[key.key] if isinstance(key.key, str) else change_part(key.key, BARE)
     match expr:
         case PropertyRef() | EntityRef() | TextMatch():
             return SortBy(expr=expr, descending=key.descending)
@@ -153,7 +152,7 @@ def _list_read_variables(
 ) -> frozenset[str]:
     """Name the variables a grouped result reads, beyond counting their rows."""
     read = (
-        variables_in(column.expr)
+        variables_of(column.expr)
         for column in columns
         if not (isinstance(column.expr, Aggregate) and _counts_rows(column.expr, variables))
     )
@@ -201,7 +200,7 @@ def _list_hidden_aggregates(
     order: tuple[SortKey, ...], names: dict[ItemExpr | Field, str]
 ) -> tuple[Output, ...]:
     """Name the aggregates that only the order uses; `#` keeps them apart from every column."""
-    wanted = (change_aggregate(one.key, BARE) for one in order if isinstance(one.key, Aggregate))
+    wanted = (change_part(one.key, BARE) for one in order if isinstance(one.key, Aggregate))
     missing = dict.fromkeys(one for one in wanted if one not in names)
     return tuple(
         Output(name=f"#{number}", expr=one, type=one.type)
@@ -222,7 +221,7 @@ def _group_order(
     """Sort groups by the keys of the query, then by the group keys it does not mention."""
     asked: dict[Field, SortBy] = {}
     for key in order:
-        name = key.key if isinstance(key.key, str) else names[change_item(key.key, BARE)]
+        name = key.key if isinstance(key.key, str) else names[change_part(key.key, BARE)]
         asked.setdefault(Field(name), SortBy(expr=Field(name), descending=key.descending))
     rest = (Field(key.name) for key in keys)
     return (*asked.values(), *(SortBy(expr=field) for field in rest if field not in asked))

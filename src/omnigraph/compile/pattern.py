@@ -14,8 +14,7 @@ from omnigraph.compile.joins import (
     next_hop,
     selectivities,
 )
-from omnigraph.compile.plan.algebra import NEVER, Test, conjuncts, is_present, variables_of
-from omnigraph.compile.plan.leaves import Change, change_condition
+from omnigraph.compile.plan.algebra import NEVER, Test, conjuncts, is_present
 from omnigraph.compile.plan.operators import (
     Anti,
     Argument,
@@ -25,8 +24,8 @@ from omnigraph.compile.plan.operators import (
     OptionalJoin,
     Product,
     Scan,
-    bound,
 )
+from omnigraph.compile.plan.visit import Change, bound, change_part, variables_of
 from omnigraph.language.source import NOWHERE
 from omnigraph.values import dataclass
 
@@ -92,7 +91,7 @@ def _lower_block(pattern: Pattern, setting: Setting, within: "Traits | None") ->
 
 def _tests(pattern: Pattern) -> tuple[Test, ...]:
     matches = (match for bind in pattern.binds for match in bind.matches)
-    found = (change_condition(condition, BARE) for condition in (*matches, *pattern.conditions))
+    found = (change_part(condition, BARE) for condition in (*matches, *pattern.conditions))
     return tuple(part for condition in found for part in conjuncts(condition))
 
 

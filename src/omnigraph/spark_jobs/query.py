@@ -26,7 +26,6 @@ from omnigraph.compile.checked import (
     TextMatch,
 )
 from omnigraph.compile.plan.algebra import Test
-from omnigraph.compile.plan.leaves import references
 from omnigraph.compile.plan.operators import (
     Anti,
     Argument,
@@ -46,6 +45,7 @@ from omnigraph.compile.plan.operators import (
     Window,
 )
 from omnigraph.compile.plan.plan import Plan
+from omnigraph.compile.plan.visit import references
 from omnigraph.compile.rules import fill
 from omnigraph.engine.read.past import compile_as_of
 from omnigraph.engine.read.verbs import Answer

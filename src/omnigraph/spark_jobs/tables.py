@@ -12,7 +12,7 @@ from pyspark.sql.datasource import InputPartition
 from omnigraph.catalog.model import Catalog, TableType
 from omnigraph.catalog.types import PropertyType, Scalar
 from omnigraph.compile.plan.algebra import Test
-from omnigraph.compile.plan.leaves import references
+from omnigraph.compile.plan.visit import references
 from omnigraph.engine.read.opened import Names
 from omnigraph.engine.read.operators.pushdown import sql
 from omnigraph.ids import TableKey

@@ -30,9 +30,9 @@ from omnigraph.compile.plan.algebra import (
     conjuncts,
     push_down_negations,
     unless,
-    variables_of,
 )
 from omnigraph.compile.plan.plan import Slot
+from omnigraph.compile.plan.visit import variables_of
 from omnigraph.compile.rules.coerce_literals import coerce_test
 from omnigraph.compile.rules.fold_constants import fold_test
 from omnigraph.language.query.tree import Comparison

@@ -11,13 +11,11 @@ from omnigraph.compile.checked import (
     Compare,
     Condition,
     Const,
-    EntityRef,
     IsNull,
     Not,
     Now,
     Operand,
     ParamRef,
-    PropertyRef,
     TextMatch,
 )
 from omnigraph.language.query.tree import Comparison
@@ -189,28 +187,6 @@ def operands(condition: Condition) -> Iterator[Operand]:
                 yield from operands(part)
         case _:
             assert_never(condition)
-
-
-def variables_of(test: Test) -> frozenset[str]:
-    """Name the variables a test depends on."""
-    if isinstance(test, Always):
-        return frozenset()
-    return frozenset(
-        one.variable for one in operands(test) if isinstance(one, PropertyRef | EntityRef)
-    )
-
-
-def has_text(test: Test) -> bool:
-    """Tell whether a test searches text anywhere inside."""
-    match test:
-        case TextMatch():
-            return True
-        case Not(part=part):
-            return has_text(part)
-        case AllOf(parts=parts) | AnyOf(parts=parts):
-            return any(has_text(part) for part in parts)
-        case _:
-            return False
 
 
 def is_fixed(operand: Operand) -> bool:

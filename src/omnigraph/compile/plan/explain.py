@@ -47,8 +47,8 @@ from omnigraph.compile.plan.operators import (
     SortBy,
     Tally,
     Window,
-    inputs,
 )
+from omnigraph.compile.plan.visit import inputs
 from omnigraph.limits import VALUE_SHOWN_CHARS_MAX
 
 

@@ -4,22 +4,15 @@ A table of bindings has one column of entities per variable. Properties are not 
 needs one fetches it for the rows it sees.
 """
 
-from collections.abc import Callable, Iterator
-from dataclasses import replace
 from enum import StrEnum
-from typing import assert_never
 
 from omnigraph.catalog.types import PropertyType
 from omnigraph.compile.checked import (
-    Aggregate,
-    Bm25,
     Compare,
     Const,
     Direction,
     EntityRef,
     ItemExpr,
-    Nearest,
-    Now,
     ParamRef,
     PropertyRef,
     Ranking,
@@ -248,94 +241,6 @@ Shaper = Rank | Group | Sort | Slice | Project
 Operator = Binder | Shaper
 
 
-# ---- walking
-
-
 def ranked_variable(ranking: Ranking) -> str:
     """Name the variable a ranking is about; both arms of a fusion are about the same."""
     return ranking.first.field.variable if isinstance(ranking, Rrf) else ranking.field.variable
-
-
-def inputs(operator: Operator) -> tuple[Operator, ...]:
-    """List the operators an operator reads, in execution order."""
-    match operator:
-        case Scan() | Argument():
-            return ()
-        case Product(left=left, right=right):
-            return (left, right)
-        case Anti(input=below, inner=inner) | OptionalJoin(input=below, inner=inner):
-            return (below, inner)
-        case Expand() | Filter() | Rank() | Group() | Sort() | Slice() | Project():
-            return (operator.input,)
-        case _:
-            assert_never(operator)
-
-
-def execution_order(operator: Operator) -> Iterator[Operator]:
-    """List an operator and everything below it, inputs first."""
-    for below in inputs(operator):
-        yield from execution_order(below)
-    yield operator
-
-
-def rewrite(operator: Operator, visit: Callable[[Operator], Operator]) -> Operator:
-    """Rebuild a tree bottom-up; parts that do not change are shared with the old one."""
-    return visit(rebuilt(operator, lambda below: rewrite(below, visit)))
-
-
-def rebuilt(operator: Operator, change: Callable[[Operator], Operator]) -> Operator:
-    """Apply a change to each input of an operator."""
-    match operator:
-        case Scan() | Argument():
-            return operator
-        case Product(left=left, right=right):
-            changed = change(left), change(right)
-            same = changed[0] is left and changed[1] is right
-            return operator if same else replace(operator, left=changed[0], right=changed[1])
-        case Anti(input=below, inner=inner) | OptionalJoin(input=below, inner=inner):
-            changed = change(below), change(inner)
-            same = changed[0] is below and changed[1] is inner
-            return operator if same else replace(operator, input=changed[0], inner=changed[1])
-        case Expand() | Filter() | Rank() | Group() | Sort() | Slice() | Project():
-            only = change(operator.input)
-            return operator if only is operator.input else replace(operator, input=only)
-        case _:
-            assert_never(operator)
-
-
-def bound(operator: Operator) -> frozenset[str]:
-    """Name the variables an operator's rows have, before any are dropped."""
-    match operator:
-        case Scan(variable=variable):
-            return frozenset({variable})
-        case Argument(variables=variables):
-            return frozenset(variables)
-        case Expand(input=below):
-            return bound(below) | operator.binds
-        case Product(left=left, right=right):
-            return bound(left) | bound(right)
-        case OptionalJoin(input=below, binds=binds):
-            return bound(below) | frozenset(binds)
-        case Anti() | Filter() | Rank() | Sort() | Slice():
-            return bound(operator.input)
-        case Group() | Project():
-            return frozenset()
-        case _:
-            assert_never(operator)
-
-
-def variables_in(expr: ItemExpr | Field) -> frozenset[str]:
-    """Name the variables an expression reads."""
-    match expr:
-        case PropertyRef(variable=variable) | EntityRef(variable=variable):
-            return frozenset({variable})
-        case Aggregate(argument=argument):
-            return variables_in(argument)
-        case TextMatch(field=field):
-            return frozenset({field.variable})
-        case Nearest() | Bm25() | Rrf():
-            return frozenset({ranked_variable(expr)})
-        case Const() | ParamRef() | Now() | Field():
-            return frozenset()
-        case _:
-            assert_never(expr)

@@ -17,15 +17,8 @@ from omnigraph.compile.checked import (
     VariableKind,
 )
 from omnigraph.compile.plan.explain import explain
-from omnigraph.compile.plan.operators import (
-    Expand,
-    Multiplicity,
-    Operator,
-    Output,
-    Project,
-    Scan,
-    execution_order,
-)
+from omnigraph.compile.plan.operators import Expand, Multiplicity, Operator, Output, Project, Scan
+from omnigraph.compile.plan.visit import execution_order
 from omnigraph.values import dataclass
 
 

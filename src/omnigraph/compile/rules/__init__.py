@@ -5,9 +5,9 @@ from datetime import datetime
 
 from omnigraph.compile.checked import Const, Now, ParamRef
 from omnigraph.compile.plan.algebra import Test
-from omnigraph.compile.plan.leaves import Change, Fixed
 from omnigraph.compile.plan.plan import Plan
 from omnigraph.compile.plan.rebuild import change_leaves
+from omnigraph.compile.plan.visit import Change, Fixed
 from omnigraph.compile.rules.coerce_literals import coerce_literals, coerce_test
 from omnigraph.compile.rules.count_matches import count_matches
 from omnigraph.compile.rules.fold_constants import fold_constants, fold_test

@@ -16,9 +16,9 @@ from omnigraph.compile.checked import (
 )
 from omnigraph.compile.coerce import Either, Exact, Settled, coerce, coerce_choices
 from omnigraph.compile.plan.algebra import FLIPPED, NEVER, Always, Test, all_of, any_of, is_present
-from omnigraph.compile.plan.leaves import Reference
 from omnigraph.compile.plan.plan import Plan
 from omnigraph.compile.plan.rebuild import change_tests
+from omnigraph.compile.plan.visit import Reference
 
 
 def coerce_literals(plan: Plan) -> Plan:

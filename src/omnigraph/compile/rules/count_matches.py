@@ -2,15 +2,9 @@
 
 from dataclasses import replace
 
-from omnigraph.compile.plan.operators import (
-    Anti,
-    Expand,
-    Group,
-    Multiplicity,
-    Operator,
-    rebuilt,
-)
+from omnigraph.compile.plan.operators import Anti, Expand, Group, Multiplicity, Operator
 from omnigraph.compile.plan.plan import Plan
+from omnigraph.compile.plan.visit import change_inputs
 
 _WEIGHABLE = frozenset({"count", "min", "max"})
 """Sums are left out: adding a product instead of its terms rounds differently."""
@@ -24,7 +18,7 @@ def count_matches(plan: Plan) -> Plan:
 def _mark_counted(operator: Operator, wanted: Multiplicity) -> Operator:
     match operator:
         case Group(tallies=tallies) if all(one.function in _WEIGHABLE for one in tallies):
-            return rebuilt(operator, lambda below: _mark_counted(below, Multiplicity.COUNTED))
+            return change_inputs(operator, lambda below: _mark_counted(below, Multiplicity.COUNTED))
         case Anti(input=below, inner=inner):
             marked = _mark_counted(inner, Multiplicity.ANY)
             return replace(operator, input=_mark_counted(below, wanted), inner=marked)
@@ -33,4 +27,4 @@ def _mark_counted(operator: Operator, wanted: Multiplicity) -> Operator:
             mark = Multiplicity.EACH if keep is None else wanted
             return replace(operator, input=below, multiplicity=mark)
         case _:
-            return rebuilt(operator, lambda below: _mark_counted(below, wanted))
+            return change_inputs(operator, lambda below: _mark_counted(below, wanted))

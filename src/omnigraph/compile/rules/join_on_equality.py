@@ -5,9 +5,10 @@ from dataclasses import replace
 from omnigraph.catalog.types import FLOATS
 from omnigraph.compile.checked import Compare, EntityRef, PropertyRef
 from omnigraph.compile.plan.algebra import Test
-from omnigraph.compile.plan.operators import Filter, Operator, Product, bound, rewrite
+from omnigraph.compile.plan.operators import Filter, Operator, Product
 from omnigraph.compile.plan.plan import Plan
 from omnigraph.compile.plan.rebuild import add_filter
+from omnigraph.compile.plan.visit import bound, rewrite
 
 
 def join_on_equality(plan: Plan) -> Plan:

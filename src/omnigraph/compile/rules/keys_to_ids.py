@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 
 from omnigraph.compile.checked import EntityRef, PropertyRef
-from omnigraph.compile.plan.leaves import Change, Reference
 from omnigraph.compile.plan.plan import Plan, Slot
 from omnigraph.compile.plan.rebuild import change_leaves
+from omnigraph.compile.plan.visit import Change, Reference
 
 
 def keys_to_ids(plan: Plan) -> Plan:

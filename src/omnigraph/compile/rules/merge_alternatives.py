@@ -13,9 +13,9 @@ from omnigraph.compile.checked import (
 )
 from omnigraph.compile.coerce import coerce_choices
 from omnigraph.compile.plan.algebra import Test, all_of, any_of
-from omnigraph.compile.plan.leaves import Reference
 from omnigraph.compile.plan.plan import Plan
 from omnigraph.compile.plan.rebuild import change_tests
+from omnigraph.compile.plan.visit import Reference
 
 
 def merge_alternatives(plan: Plan) -> Plan:

@@ -1,9 +1,10 @@
 """Turn a negated block that only tests outer variables into a filter, which can go down to a scan."""
 
 from omnigraph.compile.plan.algebra import Always, Test, all_of, may_be_empty, unless
-from omnigraph.compile.plan.operators import Anti, Argument, Filter, Operator, rewrite
+from omnigraph.compile.plan.operators import Anti, Argument, Filter, Operator
 from omnigraph.compile.plan.plan import Plan
 from omnigraph.compile.plan.rebuild import add_filter
+from omnigraph.compile.plan.visit import rewrite
 
 
 def negations_to_filters(plan: Plan) -> Plan:

@@ -3,7 +3,6 @@
 from dataclasses import replace
 from typing import assert_never
 
-from omnigraph.compile.plan.algebra import variables_of
 from omnigraph.compile.plan.operators import (
     Anti,
     Argument,
@@ -18,9 +17,9 @@ from omnigraph.compile.plan.operators import (
     Scan,
     Slice,
     Sort,
-    variables_in,
 )
 from omnigraph.compile.plan.plan import Plan
+from omnigraph.compile.plan.visit import variables_of
 
 Names = frozenset[str]
 Pruned = tuple[Operator, Names]
@@ -81,19 +80,5 @@ def _prune_optional(join: OptionalJoin, live: Names) -> Pruned:
 
 def _read(operator: Filter | Rank | Group | Sort | Slice | Project) -> Names:
     """Name the variables an operator itself looks at."""
-    match operator:
-        case Filter(conditions=tests):
-            return _NONE.union(*map(variables_of, tests))
-        case Rank(ties=ties):
-            return frozenset({operator.variable, *ties})
-        case Group(keys=keys, tallies=tallies):
-            arguments = (one.argument for one in tallies if one.argument is not None)
-            return _NONE.union(*map(variables_in, (*(key.expr for key in keys), *arguments)))
-        case Sort(keys=order, ties=ties):
-            return frozenset(ties).union(*(variables_in(key.expr) for key in order))
-        case Slice():
-            return _NONE
-        case Project(columns=columns):
-            return _NONE.union(*(variables_in(column.expr) for column in columns))
-        case _:
-            assert_never(operator)
+    ties = operator.ties if isinstance(operator, Rank | Sort) else ()
+    return variables_of(operator) | frozenset(ties)

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from omnigraph.compile.plan.algebra import Test, variables_of
+from omnigraph.compile.plan.algebra import Test
 from omnigraph.compile.plan.operators import (
     Anti,
     Argument,
@@ -12,11 +12,10 @@ from omnigraph.compile.plan.operators import (
     OptionalJoin,
     Product,
     Scan,
-    bound,
-    rebuilt,
 )
 from omnigraph.compile.plan.plan import Plan
 from omnigraph.compile.plan.rebuild import add_filter
+from omnigraph.compile.plan.visit import bound, change_inputs, variables_of
 
 Tests = tuple[Test, ...]
 
@@ -48,7 +47,7 @@ def _sunk(operator: Operator, tests: Tests) -> Operator:
             joined = replace(operator, input=_sunk(below, lower), inner=_sunk(inner, ()))
             return add_filter(joined, here)
         case _:
-            return add_filter(rebuilt(operator, lambda below: _sunk(below, ())), tests)
+            return add_filter(change_inputs(operator, lambda below: _sunk(below, ())), tests)
 
 
 def _split(tests: Tests, operator: Operator) -> tuple[Tests, Tests]:

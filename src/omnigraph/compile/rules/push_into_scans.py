@@ -3,10 +3,11 @@
 from dataclasses import replace
 
 from omnigraph.compile.checked import TextMatch
-from omnigraph.compile.plan.algebra import Test, has_text
-from omnigraph.compile.plan.operators import Filter, Operator, Scan, rewrite
+from omnigraph.compile.plan.algebra import Test
+from omnigraph.compile.plan.operators import Filter, Operator, Scan
 from omnigraph.compile.plan.plan import Plan
 from omnigraph.compile.plan.rebuild import add_filter
+from omnigraph.compile.plan.visit import has_text, rewrite
 
 
 def push_into_scans(plan: Plan) -> Plan:

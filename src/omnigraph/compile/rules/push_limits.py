@@ -2,8 +2,9 @@
 
 from dataclasses import replace
 
-from omnigraph.compile.plan.operators import Operator, Rank, Slice, Sort, rewrite
+from omnigraph.compile.plan.operators import Operator, Rank, Slice, Sort
 from omnigraph.compile.plan.plan import Plan
+from omnigraph.compile.plan.visit import rewrite
 
 
 def push_limits(plan: Plan) -> Plan:

@@ -19,8 +19,8 @@ from omnigraph.compile.plan.operators import (
     Scan,
     Slice,
     Sort,
-    inputs,
 )
+from omnigraph.compile.plan.visit import inputs
 from omnigraph.engine.read.operators.expand import hop_note
 from omnigraph.engine.read.operators.scan import access_of
 from omnigraph.engine.read.profile import Step, steps_of

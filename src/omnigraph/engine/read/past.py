@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from omnigraph.catalog.ir.contract import Contract
 from omnigraph.catalog.model import Catalog, TableType
 from omnigraph.compile.checked import CheckedRead, Variable, VariableKind
-from omnigraph.compile.plan.leaves import references
 from omnigraph.compile.plan.plan import Plan
+from omnigraph.compile.plan.visit import references
 from omnigraph.engine.cached.plans import Plans
 from omnigraph.engine.read.opened import NO_NAMES, Names
 from omnigraph.errors import QueryError

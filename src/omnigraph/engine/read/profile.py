@@ -6,7 +6,8 @@ from dataclasses import field
 from typing import Protocol, TypeVar
 
 from omnigraph.compile.plan.explain import line
-from omnigraph.compile.plan.operators import Operator, Project, inputs
+from omnigraph.compile.plan.operators import Operator, Project
+from omnigraph.compile.plan.visit import inputs
 from omnigraph.values import dataclass
 
 

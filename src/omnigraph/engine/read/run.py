@@ -19,8 +19,8 @@ from omnigraph.compile.plan.operators import (
     Scan,
     Slice,
     Sort,
-    bound,
 )
+from omnigraph.compile.plan.visit import bound
 from omnigraph.engine.read.bindings import Bindings, concat, distinct
 from omnigraph.engine.read.operators.expand import expand
 from omnigraph.engine.read.operators.filter import keep_all

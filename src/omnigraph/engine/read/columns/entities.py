@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from omnigraph.catalog.model import TableType
 from omnigraph.catalog.types import PropertyType
 from omnigraph.compile.checked import EntityRef
-from omnigraph.compile.plan.leaves import Reference
+from omnigraph.compile.plan.visit import Reference
 from omnigraph.engine.cached.cache import ByteCache
 from omnigraph.engine.read import costs
 from omnigraph.engine.read.columns.cached_column import CachedColumn, read_column

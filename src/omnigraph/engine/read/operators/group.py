@@ -7,7 +7,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.compile.checked import EntityRef, PropertyRef
-from omnigraph.compile.plan.operators import Group, Output, Tally, variables_in
+from omnigraph.compile.plan.operators import Group, Output, Tally
+from omnigraph.compile.plan.visit import variables_of
 from omnigraph.engine.read.bindings import Bindings, concat
 from omnigraph.engine.read.columns.encode import codes_of
 from omnigraph.engine.read.columns.row_ids import Numbers, count_up, no_numbers
@@ -66,7 +67,7 @@ def _assign_groups(
     """The group of every row, and one row of every group; None when each row is a group of its own."""
     if not keys:
         return np.zeros(rows.rows, dtype=np.int64), Bindings({}, 1)
-    wanted = frozenset[str]().union(*(variables_in(key.expr) for key in keys))
+    wanted = frozenset[str]().union(*(variables_of(key.expr) for key in keys))
     narrow = Bindings({name: rows.columns[name] for name in sorted(wanted)}, rows.rows)
     columns = list(_key_codes(keys, rows, reader))
     if len(columns) == 1 and bool((columns[0][1:] > columns[0][:-1]).all()):
@@ -204,8 +205,8 @@ def _combine_partials(operator: Group, partials: Sequence[Partial], reader: Read
 
 
 def _nothing(operator: Group) -> Bindings:
-    read = (variables_in(key.expr) for key in operator.keys)
-    more = (variables_in(one.argument) for one in operator.tallies if one.argument is not None)
+    read = (variables_of(key.expr) for key in operator.keys)
+    more = (variables_of(one.argument) for one in operator.tallies if one.argument is not None)
     names = frozenset[str]().union(*read, *more)
     return Bindings({name: no_numbers() for name in names}, 0)
 

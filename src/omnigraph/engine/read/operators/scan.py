@@ -16,8 +16,8 @@ from omnigraph.compile.checked import (
 )
 from omnigraph.compile.coerce import Exact, coerce
 from omnigraph.compile.plan.algebra import Always, Test, is_fixed, operands
-from omnigraph.compile.plan.leaves import Change, change_condition
 from omnigraph.compile.plan.operators import Scan
+from omnigraph.compile.plan.visit import Change, change_part
 from omnigraph.engine.read import costs
 from omnigraph.engine.read.bindings import Bindings
 from omnigraph.engine.read.columns.entities import Entities
@@ -176,7 +176,7 @@ def _render_pushdown(test: Test, nodes: Entities, reader: Reader) -> str | None:
         return None
     if nodes.names is None or isinstance(test, Always):
         return sql(test, reader.value)
-    return sql(change_condition(test, Change(reference=nodes.stored)), reader.value)
+    return sql(change_part(test, Change(reference=nodes.stored)), reader.value)
 
 
 def _render_tests(tests: Sequence[Test]) -> str:

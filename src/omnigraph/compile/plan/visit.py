@@ -1,0 +1,226 @@
+"""Walking plans and their expressions, and changing parts of them with whatever stays the same shared."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import fields, is_dataclass, replace
+from typing import Any, TypeVar, assert_never
+
+from omnigraph.compile.checked import (
+    Aggregate,
+    AllOf,
+    Among,
+    AnyOf,
+    Bm25,
+    Compare,
+    Const,
+    EntityRef,
+    IsNull,
+    Nearest,
+    Not,
+    Now,
+    ParamRef,
+    PropertyRef,
+    Rrf,
+    TextMatch,
+)
+from omnigraph.compile.plan.operators import (
+    Anti,
+    Argument,
+    Expand,
+    Filter,
+    Group,
+    Operator,
+    OptionalJoin,
+    Output,
+    Product,
+    Project,
+    Rank,
+    Scan,
+    Slice,
+    Sort,
+    SortBy,
+    Tally,
+    Window,
+)
+from omnigraph.language.source import NOWHERE
+from omnigraph.values import dataclass
+
+Reference = PropertyRef | EntityRef
+Fixed = Const | ParamRef
+
+T = TypeVar("T")
+
+_PARTS: dict[type, tuple[str, ...]] = {
+    Aggregate: ("argument",),
+    TextMatch: ("field", "query", "distance"),
+    Nearest: ("field", "query"),
+    Bm25: ("field", "query"),
+    Rrf: ("first", "second", "k"),
+    Compare: ("left", "right"),
+    IsNull: ("operand",),
+    Among: ("operand", "choices"),
+    AllOf: ("parts",),
+    AnyOf: ("parts",),
+    Not: ("part",),
+    Output: ("expr",),
+    Tally: ("argument",),
+    SortBy: ("expr",),
+    Window: ("offset", "limit"),
+    Scan: ("filter", "search"),
+    Filter: ("conditions",),
+    Product: ("on",),
+    Rank: ("ranking", "depth", "window"),
+    Group: ("keys", "tallies"),
+    Sort: ("keys", "window"),
+    Slice: ("window",),
+    Project: ("columns",),
+}
+"""What each expression, condition and operator holds, in reading order; the inputs of operators are not among it."""
+
+_INPUTS: dict[type, tuple[str, ...]] = {
+    Scan: (),
+    Argument: (),
+    Product: ("left", "right"),
+    Anti: ("input", "inner"),
+    OptionalJoin: ("input", "inner"),
+}
+_ONE_INPUT = ("input",)
+_WITH_SPAN = frozenset({Aggregate, TextMatch, Nearest, Bm25, Rrf})
+
+
+# ---- expressions
+
+
+def walk(part: object) -> Iterator[Any]:
+    """List a part of a plan and everything it holds, in reading order, without the inputs of operators."""
+    if isinstance(part, tuple):
+        for one in part:
+            yield from walk(one)
+    elif part is not None:
+        yield part
+        for name in _PARTS.get(type(part), ()):
+            yield from walk(getattr(part, name))
+
+
+def variables_of(part: object) -> frozenset[str]:
+    """Name the variables that a test or an expression reads."""
+    return frozenset(one.variable for one in walk(part) if isinstance(one, PropertyRef | EntityRef))
+
+
+def has_text(part: object) -> bool:
+    """Tell whether a test searches text anywhere inside."""
+    return any(isinstance(one, TextMatch) for one in walk(part))
+
+
+def references(part: object) -> Iterator[PropertyRef]:
+    """Every property that a part of a query or of a plan mentions, inputs included."""
+    if isinstance(part, PropertyRef):
+        yield part
+    elif is_dataclass(part):
+        for name in (one.name for one in fields(part)):
+            yield from references(getattr(part, name))
+    elif isinstance(part, tuple):
+        for item in part:
+            yield from references(item)
+
+
+def _same(value: T) -> T:
+    return value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """What becomes of each kind of leaf; `field` is a property inside a search or ranking."""
+
+    reference: Callable[[Reference], Reference] = _same
+    field: Callable[[PropertyRef], PropertyRef] = _same
+    fixed: Callable[[Fixed], Fixed] = _same
+    now: Callable[[Now], Now | Const] = _same
+
+
+def change_part(part: T, change: Change) -> T:
+    """Change every leaf of an expression, of a condition, or of what an operator holds."""
+    changed: Any
+    match part:
+        case PropertyRef() | EntityRef():
+            changed = change.reference(part)
+        case Const() | ParamRef():
+            changed = change.fixed(part)
+        case Now():
+            changed = change.now(part)
+        case tuple():
+            changed = _change_each(part, change)
+        case _:
+            changed = _change_held(part, change)
+    return changed  # type: ignore[no-any-return]
+
+
+def _change_each(parts: tuple[T, ...], change: Change) -> tuple[T, ...]:
+    new = tuple(change_part(part, change) for part in parts)
+    return parts if all(a is b for a, b in zip(new, parts, strict=True)) else new
+
+
+def _change_held(part: T, change: Change) -> T:
+    """Change what a part holds; a part that changes is at no position of the text any more."""
+    new: dict[str, Any] = {}
+    for name in _PARTS.get(type(part), ()):
+        old = getattr(part, name)
+        changed = change.field(old) if name == "field" else change_part(old, change)
+        if changed is not old:
+            new[name] = changed
+    if not new:
+        return part
+    if type(part) in _WITH_SPAN:
+        new["span"] = NOWHERE
+    return replace(part, **new)  # type: ignore[type-var]
+
+
+# ---- operators
+
+
+def inputs(operator: Operator) -> tuple[Operator, ...]:
+    """List the operators an operator reads, in execution order."""
+    return tuple(getattr(operator, name) for name in _INPUTS.get(type(operator), _ONE_INPUT))
+
+
+def execution_order(operator: Operator) -> Iterator[Operator]:
+    """List an operator and everything below it, inputs first."""
+    for below in inputs(operator):
+        yield from execution_order(below)
+    yield operator
+
+
+def rewrite(operator: Operator, visit: Callable[[Operator], Operator]) -> Operator:
+    """Rebuild a tree bottom-up; parts that do not change are shared with the old one."""
+    return visit(change_inputs(operator, lambda below: rewrite(below, visit)))
+
+
+def change_inputs(operator: Operator, change: Callable[[Operator], Operator]) -> Operator:
+    """Apply a change to each input of an operator."""
+    new: dict[str, Any] = {}
+    for name in _INPUTS.get(type(operator), _ONE_INPUT):
+        below = getattr(operator, name)
+        changed = change(below)
+        if changed is not below:
+            new[name] = changed
+    return replace(operator, **new) if new else operator
+
+
+def bound(operator: Operator) -> frozenset[str]:
+    """Name the variables an operator's rows have, before any are dropped."""
+    match operator:
+        case Scan(variable=variable):
+            return frozenset({variable})
+        case Argument(variables=variables):
+            return frozenset(variables)
+        case Expand(input=below):
+            return bound(below) | operator.binds
+        case Product(left=left, right=right):
+            return bound(left) | bound(right)
+        case OptionalJoin(input=below, binds=binds):
+            return bound(below) | frozenset(binds)
+        case Anti() | Filter() | Rank() | Sort() | Slice():
+            return bound(operator.input)
+        case Group() | Project():
+            return frozenset()
+        case _:
+            assert_never(operator)
