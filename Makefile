@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 UV     := $(shell command -v uv 2>/dev/null)
 
-.PHONY: help setup hooks demo test check fmt faults spark soak bench lock reference report clean
+.PHONY: help setup hooks demo test check fmt faults spark soak bench lock reference walks report clean
 
 help:
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -68,6 +68,9 @@ lock: ## pin what the environment needs, by hash and without addresses
 
 reference: $(STAMP) ## renew the tables of the reference that are made from the code
 	$(BIN)/python -m tests.support.reference
+
+walks: $(STAMP) ## renew the walks of the internals from real runs
+	$(BIN)/python -m tests.support.walks
 
 report: $(STAMP) ## sizes, import knots and the walk of a write, for reading
 	$(BIN)/python -m tests.support.report
