@@ -12,9 +12,9 @@ import pytest
 import omnigraph
 from omnigraph.api.graph import Graph
 from omnigraph.commit.delta import DeltaKind
+from omnigraph.commit.plan import mint_header
 from omnigraph.commit.sidecar import WriterKind
 from omnigraph.engine.write.load import CheckedLoad, LoadRequest, check_load
-from omnigraph.engine.write.verbs import header
 from omnigraph.errors import ConstraintError, KeyConflict, OmniError, ReferentialError
 from omnigraph.ids import MAIN
 from omnigraph.manifest.records import CommitKind
@@ -164,7 +164,7 @@ def brought(graph: Graph) -> Iterator[CheckedLoad]:
     order = LoadRequest(
         kind=DeltaKind.APPEND,
         contract=contract,
-        header=header(engine, WriterKind.LOAD, CommitKind.LOAD, None),
+        header=mint_header(engine.runtime, WriterKind.LOAD, CommitKind.LOAD, None),
     )
     source = {"Person": people(["late"]), "Knows": edges(NAMES, NAMES[::-1])}
     with check_load(engine, identify_source(source, contract.catalog), order) as (found, choice):

@@ -335,7 +335,7 @@ def test_a_write_that_is_cancelled_anywhere_is_whole_or_absent(
 
 def test_the_deprecated_argument_of_refresh_works_and_warns(graph: Graph) -> None:
     with pytest.warns(omnigraph.OmniWarning, match="use roll_back="):
-        graph.refresh(roll_back=True)
+        graph.refresh(settle=True)
     assert_settled(graph)
 
 

@@ -3,15 +3,18 @@
 import json
 import os
 import sys
+from dataclasses import replace
 from typing import Any
 
 import omnigraph
 from omnigraph.api.graph import Graph
 from omnigraph.api.loading import chooser
 from omnigraph.api.runners import workers_of
-from omnigraph.engine.maintenance.indexes import index_after_load
+from omnigraph.engine.write.load import RunnerChoice
 from omnigraph.engine.write.verbs import load
 from omnigraph.errors import OmniError
+from omnigraph.pipeline.input.cut import Size
+from omnigraph.pipeline.progress import Progress
 from tests.support.spark_cluster import peak_bytes
 
 
@@ -37,11 +40,16 @@ def main(order: dict[str, Any]) -> dict[str, Any]:
 def loaded(graph: Graph, order: dict[str, Any], spark: Any) -> dict[str, Any]:
     """Load, and say how much memory this process needed: up to the commit, and with the indexes after it."""
     engine = graph._engine
-    done = load(engine, order["source"], mode=order["mode"], choose=chooser(engine, spark))
-    peak = peak_bytes(os.getpid())
-    if done.commit is not None:
-        workers = workers_of(engine, spark)
-        index_after_load(engine, done.branch, done.commit.tables, None, workers)
+    peaks: list[int] = []
+
+    def choose(size: Size) -> RunnerChoice:
+        return replace(chooser(engine, spark)(size), index_workers=workers_of(engine, spark))
+
+    def note_peak(_: Progress) -> None:
+        peaks.append(peak_bytes(os.getpid()))
+
+    done = load(engine, order["source"], mode=order["mode"], choose=choose, tell=note_peak)
+    peak = peaks[0] if peaks else peak_bytes(os.getpid())
     return {
         "engine": done.engine,
         "tables": done.records,

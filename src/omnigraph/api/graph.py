@@ -343,7 +343,6 @@ class Graph:
         if_commit: str | Commit | None = None,
     ) -> MutationResult:
         """Run a mutation: one commit for all of its statements, or nothing."""
-        from omnigraph.engine.maintenance.auto import maintain_touched
         from omnigraph.engine.write.verbs import mutate
 
         engine, (chosen, values) = self._engine, name_and_params(name, params)
@@ -357,8 +356,6 @@ class Graph:
             actor=writer,
             if_commit=None if if_commit is None else CommitId(str(if_commit)),
         )
-        if done.commit is not None:
-            maintain_touched(engine, done.branch, done.commit.tables)
         return MutationResult(
             branch=done.branch,
             query_name=done.query_name,
@@ -392,11 +389,8 @@ class Graph:
         done; what it raises before the commit stops the load. Types in `append_only` must bring new ids while the
         others of a merge replace rows.
         """
-        from omnigraph.api.loading import chooser, workers_after
-        from omnigraph.engine.maintenance.auto import maintain_touched
-        from omnigraph.engine.maintenance.indexes import index_after_load
+        from omnigraph.api.loading import chooser
         from omnigraph.engine.write.verbs import load
-        from omnigraph.pipeline.progress import Progress
 
         engine, writer = self._engine, actor_name(actor) or self._actor
         if isinstance(source, str):
@@ -416,17 +410,10 @@ class Graph:
             choose=chooser(engine, spark, progress, in_steps=bool(append_only)),
             batch_id=None if batch_id is None else text_of("batch_id", batch_id),
             strict=names_of("append_only", append_only) or (),
+            tell=progress,
         )
         notes = () if done.records else (f"{done.name} has 0 records; nothing was written",)
         notes = (f"{done.reason}; nothing was written",) if done.repeated else notes
-        pending: tuple[str, ...] = ()
-        if done.commit is not None:
-            if progress is not None:
-                rows = sum(done.records.values())
-                progress(Progress("commit", rows, rows))
-            workers = workers_after(engine, spark, done.engine)
-            pending = index_after_load(engine, done.branch, done.commit.tables, writer, workers)
-            maintain_touched(engine, done.branch, done.commit.tables)
         return LoadResult(
             uri=self.uri,
             branch=done.branch,
@@ -438,7 +425,7 @@ class Graph:
             commit=_commit(done.commit),
             engine=done.engine,
             reason=done.reason,
-            pending_indexes=pending,
+            pending_indexes=done.pending_indexes,
             notes=notes,
         )
 

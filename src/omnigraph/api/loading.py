@@ -6,7 +6,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
-from omnigraph.api.runners import spark_runner, workers_of
+from omnigraph.api.runners import spark_runner
 from omnigraph.engine.session.engine import Engine
 from omnigraph.engine.write.load import Choose, RunnerChoice, choose_here, is_large, spell_size
 from omnigraph.errors import OmniError, UserInputError
@@ -15,6 +15,7 @@ from omnigraph.pipeline.input.sources import SpilledFrame
 from omnigraph.pipeline.local import LocalRunner
 from omnigraph.pipeline.maintenance import RunnerWorkers
 from omnigraph.pipeline.progress import ReportingRunner, Tell
+from omnigraph.pipeline.runner import Runner
 from omnigraph.storage.tables import Workers
 
 AUTO = "auto"
@@ -56,20 +57,12 @@ def _make_choose(engine: Engine, spark: Any) -> Choose:
                 f"spark= takes a SparkSession, True, False or 'auto', not '{spark}'; no changes were made"
             )
         return partial(_choose_by_size, engine)
-    return partial(_choose_asked, spark)
+    return partial(_choose_asked, engine, spark)
 
 
-def workers_after(engine: Engine, spark: Any, done_by: str) -> Workers | None:
-    """The workers that build indexes after a load: remote executors; on one machine this process is faster."""
-    if done_by != "spark":
-        return None
-    workers = workers_of(engine, spark)
-    remote = isinstance(workers, RunnerWorkers) and getattr(workers.runner, "is_remote", False)
-    return workers if remote else None
-
-
-def _choose_asked(spark: Any, _size: Size) -> RunnerChoice:
-    return _on_spark(spark, "Spark was asked for")
+def _choose_asked(engine: Engine, spark: Any, _size: Size) -> RunnerChoice:
+    """Spark, whatever the size."""
+    return _on_spark(engine, spark, "Spark was asked for")
 
 
 def _choose_by_size(engine: Engine, size: Size) -> RunnerChoice:
@@ -77,21 +70,30 @@ def _choose_by_size(engine: Engine, size: Size) -> RunnerChoice:
         local = LocalRunner(engine.settings.load_concurrency)
         return RunnerChoice(local, "the rows came from Spark", _spill_frame)
     if size.foreign is not None:
-        return _on_spark(size.foreign.sparkSession, "a Spark DataFrame is among the input")
+        return _on_spark(engine, size.foreign.sparkSession, "a Spark DataFrame is among the input")
     if not is_large(engine, size):
         return choose_here(engine, size)
     if find_spec("pyspark") is None:
         here = choose_here(engine, size)
         return RunnerChoice(here.runner, f"{here.reason}: pyspark is not installed")
     try:
-        return _on_spark(None, f"{spell_size(size)} are past the small-work bound")
+        return _on_spark(engine, None, f"{spell_size(size)} are past the small-work bound")
     except (OmniError, OSError, RuntimeError) as error:
         here = choose_here(engine, size)
         return RunnerChoice(here.runner, f"{here.reason}: Spark did not start ({error})")
 
 
-def _on_spark(spark: Any, reason: str) -> RunnerChoice:
-    return RunnerChoice(spark_runner(spark), reason, _spill_frame)
+def _on_spark(engine: Engine, spark: Any, reason: str) -> RunnerChoice:
+    runner = spark_runner(spark)
+    return RunnerChoice(runner, reason, _spill_frame, _index_workers(engine, runner))
+
+
+def _index_workers(engine: Engine, runner: Runner) -> Workers | None:
+    """Who builds the indexes that follow a load: executors elsewhere; on one machine this process needs less time."""
+    if not getattr(runner, "is_remote", False):
+        return None
+    count = engine.settings.maintenance_concurrency
+    return RunnerWorkers(runner=runner, home=engine.home, count=count)
 
 
 def _spill_frame(frame: Any, location: Any, area: str) -> Any:

@@ -1,11 +1,12 @@
 """A prepared write: what will be committed to which table, on which base, and what it relied on."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from typing import Protocol
 
 import pyarrow as pa
 
+from omnigraph.commit.delta import TableDelta
 from omnigraph.commit.locks import LockKey, lock_key
 from omnigraph.commit.sidecar import (
     PointerUpdate,
@@ -18,6 +19,7 @@ from omnigraph.ids import BranchName, CommitId, OperationId, TableKey, Version
 from omnigraph.manifest.merged import NO_COMMITS
 from omnigraph.manifest.names import actor_name
 from omnigraph.manifest.records import Agreed, CommitKind
+from omnigraph.runtime import Runtime
 from omnigraph.storage.locks.holders import Activity
 from omnigraph.storage.tables import Staged, TableAt, Tables
 from omnigraph.values import dataclass
@@ -40,6 +42,8 @@ class TableWrite:
     staged: Staged | None = None
     steps: tuple[Step, ...] = ()
     fork: str | None = None
+    delta: TableDelta | None = None
+    """What the commits do to the rows, if they are few enough to be in memory."""
 
     @property
     def branch(self) -> str | None:
@@ -63,6 +67,45 @@ class Creation(Protocol):
     def __call__(self, tables: Tables) -> TableAt:
         """Say at which version it is."""
         ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Header:
+    """What identifies one write, the same over all its attempts."""
+
+    kind: WriterKind
+    commit_kind: CommitKind
+    actor: str | None
+    operation_id: OperationId
+    commit_id: CommitId
+    if_commit: CommitId | None = None
+    batch_id: str | None = None
+
+    @property
+    def is_maintenance(self) -> bool:
+        """Whether the write changes no row and adds no graph commit."""
+        return self.kind in (WriterKind.ENSURE_INDICES, WriterKind.OPTIMIZE)
+
+
+def mint_header(
+    runtime: Runtime,
+    kind: WriterKind,
+    commit_kind: CommitKind,
+    actor: str | None,
+    *,
+    if_commit: CommitId | None = None,
+    batch_id: str | None = None,
+) -> Header:
+    """Name one write: its ids are minted once and survive every retry."""
+    return Header(
+        kind=kind,
+        commit_kind=commit_kind,
+        actor=actor,
+        operation_id=OperationId(runtime.new_id()),
+        commit_id=CommitId(runtime.new_id()),
+        if_commit=if_commit,
+        batch_id=batch_id,
+    )
 
 
 def nothing() -> None:
@@ -129,3 +172,26 @@ class WritePlan:
         is_bare = not self.pointer_updates and all(write.staged is None for write in self.tables)
         own = own_lock_keys(self.kind, branch, is_bare=is_bare)
         return frozenset(written | {lock_key(table, branch) for table in named} | own)
+
+
+def plan_of(
+    header: Header,
+    branch: BranchName,
+    tables: Sequence[TableWrite],
+    read_set: Mapping[TableKey, Version] | None = None,
+) -> WritePlan:
+    """The plan of a named write; a table that it writes is not part of its read set."""
+    written = {write.table_key for write in tables}
+    return WritePlan(
+        kind=header.kind,
+        commit_kind=header.commit_kind,
+        branch=branch,
+        actor=header.actor,
+        operation_id=header.operation_id,
+        commit_id=header.commit_id,
+        tables=tuple(tables),
+        read_set={key: at for key, at in (read_set or {}).items() if key not in written},
+        if_commit=header.if_commit,
+        batch_id=header.batch_id,
+        maintenance=header.is_maintenance,
+    )

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from typing import Generic, TypeVar
 
 from omnigraph.commit.guard import Blocked, StaleBase
 from omnigraph.commit.locks import SCHEMA_APPLY, HeldLocks
@@ -13,12 +14,40 @@ from omnigraph.ids import BranchName, TableKey
 from omnigraph.limits import PREPARE_ROUNDS_MAX
 from omnigraph.manifest.branches import is_schema_locked, refuse_during_schema_apply
 from omnigraph.manifest.publish import Published
+from omnigraph.manifest.records import GraphCommit
 from omnigraph.manifest.view import View
 from omnigraph.storage.counters import carry_context
 from omnigraph.storage.locks.holders import Activity
+from omnigraph.values import dataclass
 
-Prepare = Callable[[View], WritePlan | None]
-"""A writer: from a view to a plan, or to nothing to do."""
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared(Generic[T]):
+    """What a writer makes of a view: a plan, None when there is nothing to write, and what it will report."""
+
+    plan: WritePlan | None
+    outcome: T
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Done(Generic[T]):
+    """A write that ended: what it reports, the view it was prepared on, and what was published, if anything."""
+
+    view: View
+    plan: WritePlan | None
+    outcome: T
+    published: Published | None = None
+
+    @property
+    def commit(self) -> GraphCommit | None:
+        """The commit it made; None when there was nothing to write."""
+        return None if self.published is None else self.published.commit
+
+
+Prepare = Callable[[View], Prepared[T]]
+"""A writer: a function from a view to a plan and an outcome."""
 
 
 def enter(engine: Engine, operation: str) -> None:
@@ -43,9 +72,9 @@ def wait_for_schema_change(engine: Engine, operation: str) -> None:
 
 
 def attempt(
-    engine: Engine, branch: BranchName, prepare: Prepare, operation: str = "this write"
-) -> Published | None:
-    """Run a writer; None when it had nothing to write."""
+    engine: Engine, branch: BranchName, prepare: Prepare[T], operation: str = "this write"
+) -> Done[T]:
+    """Run a writer."""
     view = _enter_and_capture(engine, branch, operation)
     engine.require_here(branch, operation)
     try:
@@ -85,13 +114,14 @@ def _try_capture(engine: Engine, branch: BranchName) -> View | OmniError:
         return error
 
 
-def _prepare_and_commit(engine: Engine, view: View, prepare: Prepare) -> Published | None:
-    plan = prepare(view)
+def _prepare_and_commit(engine: Engine, view: View, prepare: Prepare[T]) -> Done[T]:
+    prepared = prepare(view)
+    plan = prepared.plan
     if plan is None:
-        return None
+        return Done(view=view, plan=None, outcome=prepared.outcome)
     try:
         with engine.committer.locks.acquire(plan.lock_keys, plan.activity) as held_locks:
-            return commit_held(engine, plan, held_locks)
+            return _commit_prepared(engine, view, plan, prepared.outcome, held_locks)
     except (ManifestConflict, ReadSetConflict) as error:
         if not plan.is_strict and not isinstance(error, StaleBase):
             raise
@@ -99,13 +129,20 @@ def _prepare_and_commit(engine: Engine, view: View, prepare: Prepare) -> Publish
     return _prepare_under_locks(engine, view, prepare, plan, refusal)
 
 
+def _commit_prepared(
+    engine: Engine, view: View, plan: WritePlan, outcome: T, held_locks: HeldLocks
+) -> Done[T]:
+    published = commit_held(engine, plan, held_locks)
+    return Done(view=view, plan=plan, outcome=outcome, published=published)
+
+
 def _prepare_under_locks(
     engine: Engine,
     first: View,
-    prepare: Prepare,
+    prepare: Prepare[T],
     first_plan: WritePlan,
     refusal: ConflictError | None,
-) -> Published | None:
+) -> Done[T]:
     """Prepare again while holding the turns, so that nobody can move the base a second time.
 
     A strict write, which has a `refusal`, is prepared again only if nothing but maintenance came between.
@@ -117,12 +154,13 @@ def _prepare_under_locks(
             view = engine.view(first.branch)
             if refusal is not None and not _moved_by_maintenance_only(first, view):
                 raise refusal
-            plan = prepare(view)
+            prepared = prepare(view)
+            plan = prepared.plan
             if plan is None:
-                return None
+                return Done(view=view, plan=None, outcome=prepared.outcome)
             if held.covers(plan.lock_keys):
                 try:
-                    return commit_held(engine, plan, held)
+                    return _commit_prepared(engine, view, plan, prepared.outcome, held)
                 except StaleBase as error:
                     # A process that does not take turns moved a table; look again.
                     last = error

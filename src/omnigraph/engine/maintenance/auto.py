@@ -4,9 +4,9 @@ from collections.abc import Hashable, Iterable, Iterator
 
 from omnigraph.catalog.model import TableType
 from omnigraph.commit.locks import HeldLocks, lock_key
-from omnigraph.commit.plan import Step, TableWrite
+from omnigraph.commit.plan import Step, TableWrite, mint_header
 from omnigraph.commit.sidecar import WriterKind
-from omnigraph.engine.maintenance.operation import maintenance
+from omnigraph.engine.maintenance.operation import commit_maintenance
 from omnigraph.engine.maintenance.wanted_indexes import (
     list_extensible_indexes,
     list_missing_indexes,
@@ -78,8 +78,8 @@ def _compact_locked(
     if write is None:
         engine.watch.note(_watch_key(entry), engine.store.tables.open(entry.at).fragment_count())
         return
-    operation = maintenance(engine, WriterKind.OPTIMIZE, CommitKind.OPTIMIZE, branch, None)
-    published = operation.run_held(view, (write,), held_locks)
+    header = mint_header(engine.runtime, WriterKind.OPTIMIZE, CommitKind.OPTIMIZE, None)
+    published = commit_maintenance(engine, header, view, (write,), held_locks)
     after = published.state.snapshot.entry(table_key)
     engine.watch.note(_watch_key(after), engine.store.tables.open(after.at).fragment_count())
 

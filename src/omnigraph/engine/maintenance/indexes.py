@@ -3,17 +3,16 @@
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import nullcontext
 from enum import StrEnum
-from functools import partial
 from typing import Any
 
-from omnigraph.commit.plan import Step, TableWrite
+from omnigraph.commit.plan import Step, TableWrite, mint_header
 from omnigraph.commit.sidecar import WriterKind
 from omnigraph.engine.maintenance.files import table_digests
 from omnigraph.engine.maintenance.operation import (
     Writes,
     for_each_table,
-    maintenance,
     open_local_workers,
+    run_maintenance,
 )
 from omnigraph.engine.maintenance.wanted_indexes import (
     list_absent_indexes,
@@ -180,6 +179,18 @@ def index_after_load(
     return tuple(f"{table}.{spec.column}" for table, specs in large.items() for spec in specs)
 
 
+def index_after_schema_change(engine: Engine, actor: str | None) -> tuple[str, ...]:
+    """Build what a new schema asks for, and name what is still missing: a failure never fails the schema change."""
+    try:
+        report = ensure_indices(engine, actor=actor)
+    except OmniError as error:
+        _log.warning("schema.indexes_pending", reason=str(error))
+        engine.recovery.note_own_failure(error)
+        report = index_status(engine)
+    absent = (one for one in report.indexes if one.state is IndexState.PENDING and one.rows)
+    return tuple(f"{one.table_key}.{one.column}" for one in absent)
+
+
 def _find_absent_indexes(
     engine: Engine, branch: BranchName, tables: Sequence[TableKey]
 ) -> dict[TableKey, tuple[IndexSpec, ...]]:
@@ -202,24 +213,19 @@ def _build_missing(
     tables: Collection[TableKey] | None,
     workers: Workers | None,
 ) -> int:
-    operation = maintenance(
-        engine, WriterKind.ENSURE_INDICES, CommitKind.ENSURE_INDICES, target, actor
-    )
-    built = 0
+    """Build what is missing, and say how many indexes that were."""
+    kind, commit_kind = WriterKind.ENSURE_INDICES, CommitKind.ENSURE_INDICES
+    header = mint_header(engine.runtime, kind, commit_kind, actor)
+    with nullcontext(workers) if workers is not None else open_local_workers(engine) as lent:
 
-    def prepare(lent: Workers, view: View) -> Writes:
-        nonlocal built
-        work = list(_find_work(engine, view, tables))
-        built = sum(len(specs) for _, specs in work)
-        return tuple(
-            for_each_table(
+        def prepare(view: View) -> tuple[Writes, int]:
+            work = list(_find_work(engine, view, tables))
+            writes = for_each_table(
                 engine, lambda one: _write(engine, view, *one, lent), work, _estimate_cost
             )
-        )
+            return tuple(writes), sum(len(specs) for _, specs in work)
 
-    with nullcontext(workers) if workers is not None else open_local_workers(engine) as lent:
-        operation.run(partial(prepare, lent), "ensure indices")
-    return built
+        return run_maintenance(engine, header, target, prepare, "ensure indices").outcome
 
 
 def _estimate_cost(work: tuple[Entry, tuple[IndexSpec, ...]]) -> int:

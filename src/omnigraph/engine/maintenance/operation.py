@@ -11,18 +11,15 @@ from typing import TypeVar
 
 from omnigraph.commit.liveness import is_interrupted
 from omnigraph.commit.locks import HeldLocks
-from omnigraph.commit.plan import TableWrite, WritePlan
-from omnigraph.commit.sidecar import WriterKind
-from omnigraph.engine.attempt import attempt, commit_held
+from omnigraph.commit.plan import Header, TableWrite, plan_of
+from omnigraph.engine.attempt import Done, Prepared, attempt, commit_held
 from omnigraph.engine.session.engine import Engine
 from omnigraph.errors import RecoveryRequired
-from omnigraph.ids import BranchName, CommitId, OperationId
+from omnigraph.ids import BranchName
 from omnigraph.manifest.publish import Published
-from omnigraph.manifest.records import CommitKind
 from omnigraph.manifest.view import View
 from omnigraph.storage.counters import carry_context
 from omnigraph.storage.tables import MaintenanceTask
-from omnigraph.values import dataclass
 
 A = TypeVar("A")
 B = TypeVar("B")
@@ -30,69 +27,32 @@ B = TypeVar("B")
 Writes = tuple[TableWrite, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Maintenance:
-    """One maintenance operation over all its attempts."""
-
-    engine: Engine
-    kind: WriterKind
-    commit_kind: CommitKind
-    branch: BranchName
-    actor: str | None
-    operation_id: OperationId
-    commit_id: CommitId
-
-    def run(self, prepare: Callable[[View], Writes], operation: str) -> Published | None:
-        """Prepare and commit; None if there is nothing to do."""
-        before: View | None = None
-
-        def prepared(view: View) -> WritePlan | None:
-            nonlocal before
-            before = view
-            writes = prepare(view)
-            return self._plan(writes) if writes else None
-
-        published = attempt(self.engine, self.branch, prepared, operation)
-        if published is not None and before is not None:
-            _carry_cached_ids(self.engine, before, published)
-        return published
-
-    def run_held(self, view: View, writes: Writes, held_locks: HeldLocks) -> Published:
-        """Commit prepared writes under locks that the caller holds."""
-        published = commit_held(self.engine, self._plan(writes), held_locks)
-        _carry_cached_ids(self.engine, view, published)
-        return published
-
-    def _plan(self, writes: Writes) -> WritePlan:
-        return WritePlan(
-            kind=self.kind,
-            commit_kind=self.commit_kind,
-            branch=self.branch,
-            actor=self.actor,
-            operation_id=self.operation_id,
-            commit_id=self.commit_id,
-            tables=writes,
-            maintenance=True,
-        )
-
-
-def maintenance(
+def run_maintenance(
     engine: Engine,
-    kind: WriterKind,
-    commit_kind: CommitKind,
+    header: Header,
     branch: BranchName,
-    actor: str | None,
-) -> Maintenance:
-    """Create one operation; its ids are minted once and survive every retry."""
-    return Maintenance(
-        engine=engine,
-        kind=kind,
-        commit_kind=commit_kind,
-        branch=branch,
-        actor=actor,
-        operation_id=OperationId(engine.runtime.new_id()),
-        commit_id=CommitId(engine.runtime.new_id()),
-    )
+    prepare: Callable[[View], tuple[Writes, A]],
+    operation: str,
+) -> Done[A]:
+    """Prepare and commit; nothing is published when no table needs a commit."""
+
+    def prepared(view: View) -> Prepared[A]:
+        writes, outcome = prepare(view)
+        return Prepared(plan_of(header, branch, writes) if writes else None, outcome)
+
+    done = attempt(engine, branch, prepared, operation)
+    if done.published is not None:
+        _carry_cached_ids(engine, done.view, done.published)
+    return done
+
+
+def commit_maintenance(
+    engine: Engine, header: Header, view: View, writes: Writes, held_locks: HeldLocks
+) -> Published:
+    """Commit what was prepared under locks that are held already."""
+    published = commit_held(engine, plan_of(header, view.branch, writes), held_locks)
+    _carry_cached_ids(engine, view, published)
+    return published
 
 
 def for_each_table(
@@ -120,7 +80,7 @@ def _carry_cached_ids(engine: Engine, before: View, published: Published) -> Non
     for table, after in published.state.snapshot.entries.items():
         entry = before.snapshot.entries.get(table)
         if entry is not None and entry.at != after.at:
-            engine.known.carry(entry, after)
+            engine.cached_ids.carry(entry, after)
 
 
 # ---- refusals

@@ -7,14 +7,14 @@ from typing import Any
 
 from omnigraph.catalog.model import TableType
 from omnigraph.commit.liveness import Drift, find_drift
-from omnigraph.commit.plan import Step, TableWrite
+from omnigraph.commit.plan import Step, TableWrite, mint_header
 from omnigraph.commit.sidecar import WriterKind
 from omnigraph.engine.maintenance.indexes import list_pending_indexes
 from omnigraph.engine.maintenance.operation import (
     Writes,
     for_each_table,
-    maintenance,
     refuse_pending,
+    run_maintenance,
 )
 from omnigraph.engine.maintenance.wanted_indexes import list_incomplete_indexes
 from omnigraph.engine.session.engine import Engine
@@ -143,9 +143,11 @@ def _publish(engine: Engine, run: _Run, actor: str | None) -> None:
     """
     last: ConflictError = ReadSetConflict("the set of tables")
     for _ in range(OPTIMIZE_ROUNDS_MAX):
-        operation = maintenance(engine, WriterKind.OPTIMIZE, CommitKind.OPTIMIZE, MAIN, actor)
+        header = mint_header(engine.runtime, WriterKind.OPTIMIZE, CommitKind.OPTIMIZE, actor)
         try:
-            operation.run(lambda view: run.prepare(engine, view), "optimize")
+            run_maintenance(
+                engine, header, MAIN, lambda view: (run.prepare(engine, view), None), "optimize"
+            )
             return
         except ManifestConflict as error:
             last = error

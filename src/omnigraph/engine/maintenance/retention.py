@@ -4,8 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from itertools import combinations, islice, pairwise
 
-from omnigraph.engine.merge.base import BaseFinder, stored_in
-from omnigraph.engine.merge.states import StoredStates
+from omnigraph.engine.merge_base import BaseFinder, StoredStates, stored_in
 from omnigraph.engine.session.engine import Engine
 from omnigraph.errors import OmniError, StorageError, UserInputError
 from omnigraph.failpoints import Failpoint, fail

@@ -1,19 +1,19 @@
 """From a relation to a plan: decide every table, collect every conflict, judge the merged graph, stage."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 
 import pyarrow as pa
 
 from omnigraph.catalog.model import Catalog, NodeType
 from omnigraph.commit.constraints import violations
 from omnigraph.commit.delta import Deltas, deltas_of
-from omnigraph.commit.plan import WritePlan
+from omnigraph.commit.plan import Header, WritePlan, plan_of
 from omnigraph.commit.sidecar import PointerUpdate
 from omnigraph.engine.diff.images import read_images_at, read_images_of
 from omnigraph.engine.diff.row_cache import RowCache
 from omnigraph.engine.diff.spread import Spread
 from omnigraph.engine.merge.apply import TableMerge, table_write
-from omnigraph.engine.merge.base import Base
 from omnigraph.engine.merge.conflicts import (
     Conflict,
     in_order,
@@ -23,9 +23,9 @@ from omnigraph.engine.merge.conflicts import (
 from omnigraph.engine.merge.judged import change_of
 from omnigraph.engine.merge.relate import Relation, TableRelation, Way, relate_tables
 from omnigraph.engine.merge.resolve import Clash, Granularity, Resolved, adopt, three_way
-from omnigraph.engine.merge.target import TargetRows
 from omnigraph.engine.merge.virtual import merge_over
-from omnigraph.engine.write.prepare import Header
+from omnigraph.engine.merge_base import Base
+from omnigraph.engine.snapshot_rows import SnapshotRows
 from omnigraph.errors import MergeConflicts, Problem
 from omnigraph.ids import TableKey, Version
 from omnigraph.limits import AGREED_ROWS_MAX, MERGE_ROW_CACHE_BYTES
@@ -87,7 +87,7 @@ def judge(
     looked_at = {m.relation.table_key: m.relation.target.version for m in merges}
     conflicts = in_order(c for merge in merges for c in _row_conflicts(merge, tables))
     if not conflicts:
-        committed = TargetRows(relation.target.snapshot, tables)
+        committed = SnapshotRows(snapshot=relation.target.snapshot, tables=tables)
         conflicts = in_order(_find_broken_rules(merges, committed, catalog, tables))
         looked_at |= committed.read_set()
     return Judged(
@@ -185,7 +185,7 @@ def _open_sides(merge: TableMerge, tables: Tables) -> dict[str, Table | None]:
 
 
 def _find_broken_rules(
-    merges: Iterable[TableMerge], committed: TargetRows, catalog: Catalog, tables: Tables
+    merges: Iterable[TableMerge], committed: SnapshotRows, catalog: Catalog, tables: Tables
 ) -> Iterator[Conflict]:
     """What the one evaluator of rules says of the target with the merge's changes."""
     merges = tuple(merges)
@@ -208,7 +208,7 @@ def _rule_conflicts(
     key: TableKey,
     problems: list[Problem],
     merge: TableMerge | None,
-    committed: TargetRows,
+    committed: SnapshotRows,
     tables: Tables,
 ) -> Iterator[Conflict]:
     ids = sorted({problem.row_id for problem in problems if problem.row_id is not None})
@@ -238,19 +238,11 @@ def plan_merge(judged: Judged, tables: Tables, header: Header) -> WritePlan:
         raise MergeConflicts(judged.conflicts)
     branch = judged.relation.target.branch
     moving = [one for one in judged.tables if not one.resolved.is_empty]
-    writes = tuple(
+    writes = [
         table_write(one, tables, branch) for one in moving if one.relation.way is not Way.POINT
-    )
-    written = {write.table_key for write in writes}
-    return WritePlan(
-        kind=header.kind,
-        commit_kind=header.commit_kind,
-        branch=branch,
-        actor=header.actor,
-        operation_id=header.operation_id,
-        commit_id=header.commit_id,
-        tables=writes,
-        read_set={k: v for k, v in judged.read_set.items() if k not in written},
+    ]
+    return replace(
+        plan_of(header, branch, writes, judged.read_set),
         pointer_updates=tuple(
             _pointer(one.relation.source) for one in moving if one.relation.way is Way.POINT
         ),
@@ -258,7 +250,6 @@ def plan_merge(judged: Judged, tables: Tables, header: Header) -> WritePlan:
         merge_source_at=_dated(judged.relation.source),
         brought=judged.relation.brought,
         agreed=judged.agreed,
-        if_commit=header.if_commit,
     )
 
 

@@ -6,8 +6,7 @@ from enum import StrEnum
 
 import pyarrow as pa
 
-from omnigraph.engine.merge.base import Base, BaseFinder, Stored, base_at
-from omnigraph.engine.merge.states import StoredStates
+from omnigraph.engine.merge_base import Base, BaseFinder, Stored, StoredStates, base_at
 from omnigraph.errors import MergeBaseUnavailable, UserInputError
 from omnigraph.ids import MAIN, BranchName, CommitId, TableKey
 from omnigraph.manifest.ancestry import Shared, find_shared

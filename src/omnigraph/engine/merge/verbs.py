@@ -1,17 +1,18 @@
 """The merging verb: bring what one branch did into another, in one commit, or say why not."""
 
 from collections.abc import Mapping
+from functools import cache
 
-from omnigraph.commit.plan import WritePlan
+from omnigraph.commit.plan import mint_header
 from omnigraph.commit.sidecar import WriterKind
-from omnigraph.engine.attempt import attempt
+from omnigraph.engine.after_commit import after_commit
+from omnigraph.engine.attempt import Prepared, attempt
 from omnigraph.engine.diff.spread import Spread
 from omnigraph.engine.merge.conflicts import Conflict
 from omnigraph.engine.merge.prepare import Judged, judge, plan_merge
 from omnigraph.engine.merge.relate import Outcome, Relation, relate
 from omnigraph.engine.merge.resolve import Granularity
 from omnigraph.engine.session.engine import Engine
-from omnigraph.engine.write.verbs import header
 from omnigraph.errors import UserInputError
 from omnigraph.failpoints import Failpoint, fail
 from omnigraph.ids import BranchName, TableKey
@@ -52,30 +53,30 @@ def merge(
         return _preview(engine, ours, theirs, chosen, spread, older=allow_older_base)
     engine.require_writable("merge")
     engine.require_here(ours, "merge")
-    write = header(engine, WriterKind.BRANCH_MERGE, CommitKind.BRANCH_MERGE, actor)
-    captured: list[BranchState] = []
-    judged: list[Judged] = []
+    header = mint_header(engine.runtime, WriterKind.BRANCH_MERGE, CommitKind.BRANCH_MERGE, actor)
 
-    def prepared(view: View) -> WritePlan | None:
-        if not captured:
-            # Once, whatever happens to the target: commits the source gets meanwhile are not part of this merge.
-            captured.append(engine.manifest.current(ours))
-        relation = _relate(engine, captured[0], view.state, older=allow_older_base)
-        found = _judge_merge(engine, relation, view, chosen, spread)
-        judged[:] = [found]
-        if found.relation.base is None:
-            return None
-        plan = plan_merge(found, engine.store.tables, write)
+    @cache
+    def capture_source() -> BranchState:
+        """Capture once, whatever happens to the target: later commits of the source are not part of this merge."""
+        return engine.manifest.current(ours)
+
+    def prepare(view: View) -> Prepared[Judged]:
+        relation = _relate(engine, capture_source(), view.state, older=allow_older_base)
+        judged = _judge_merge(engine, relation, view, chosen, spread)
+        if judged.relation.base is None:
+            return Prepared(None, judged)
+        plan = plan_merge(judged, engine.store.tables, header)
         fail(Failpoint.MERGE_PLANNED)
-        return plan
+        return Prepared(plan, judged)
 
-    published = attempt(engine, theirs, prepared, "merge")
+    done = attempt(engine, theirs, prepare, "merge")
+    after_commit(engine, done)
     return Merged(
         source=ours,
         target=theirs,
-        outcome=judged[0].relation.outcome,
-        tables=judged[0].counts,
-        commit=None if published is None else published.commit,
+        outcome=done.outcome.relation.outcome,
+        tables=done.outcome.counts,
+        commit=done.commit,
     )
 
 

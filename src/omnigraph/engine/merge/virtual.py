@@ -16,7 +16,6 @@ from omnigraph.engine.diff.equality import Mask
 from omnigraph.engine.diff.row_cache import RowCache
 from omnigraph.engine.diff.rows import pair_columns
 from omnigraph.engine.diff.spread import Spread
-from omnigraph.engine.merge.base import Folded, Node, Recovered, Stored, Witness
 from omnigraph.engine.merge.conflicts import ConflictKind
 from omnigraph.engine.merge.relate import TableRelation
 from omnigraph.engine.merge.resolve import (
@@ -30,6 +29,7 @@ from omnigraph.engine.merge.resolve import (
     join_agreed,
     mixed_of,
 )
+from omnigraph.engine.merge_base import Folded, Node, Recovered, Stored, Witness
 from omnigraph.ids import CommitId, TableKey
 from omnigraph.limits import COMPARE_ROWS_MAX
 from omnigraph.storage.arrow import column

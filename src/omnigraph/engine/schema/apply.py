@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 from omnigraph.catalog.diff import types
 from omnigraph.catalog.diff.steps import SchemaPlan, first_refusal
@@ -9,10 +10,17 @@ from omnigraph.catalog.model import Catalog
 from omnigraph.catalog.resolve.schema import compile_schema
 from omnigraph.commit.guard import drift
 from omnigraph.commit.locks import HeldLocks, lock_key
-from omnigraph.commit.plan import Creation, TableWrite, WritePlan
+from omnigraph.commit.plan import (
+    Creation,
+    Header,
+    TableWrite,
+    WritePlan,
+    mint_header,
+    plan_of,
+)
 from omnigraph.commit.sidecar import Registration, Tombstone, WriterKind
-from omnigraph.engine.attempt import commit_held
-from omnigraph.engine.maintenance.indexes import IndexState, ensure_indices, index_status
+from omnigraph.engine.after_commit import after_commit
+from omnigraph.engine.attempt import Done, commit_held
 from omnigraph.engine.maintenance.operation import refuse_pending
 from omnigraph.engine.schema.files import place_files, stage_files
 from omnigraph.engine.schema.lock import ACTIVITY, schema_lock
@@ -27,18 +35,14 @@ from omnigraph.errors import (
     SchemaApplyConflict,
     TableExists,
 )
-from omnigraph.ids import MAIN, CommitId, OperationId, TableKey, Version
+from omnigraph.ids import MAIN, TableKey, Version
 from omnigraph.language.source import Source
-from omnigraph.logs import get_logger
 from omnigraph.manifest.accepted_schema import AcceptedSchema, keep_replaced
-from omnigraph.manifest.publish import Published
 from omnigraph.manifest.records import CommitKind, GraphCommit
 from omnigraph.manifest.snapshot import Entry
 from omnigraph.manifest.view import View
 from omnigraph.storage.tables import TableAt, Tables
 from omnigraph.values import dataclass
-
-_log = get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,36 +81,30 @@ def apply_schema(
         # With every turn held, whatever is pending has no owner left: recovery goes first.
         refuse_pending(engine, "schema apply", held_locks)
         work = work_of(view.contract, desired)
+        header = mint_header(
+            engine.runtime,
+            WriterKind.SCHEMA_APPLY,
+            CommitKind.SCHEMA_APPLY,
+            actor,
+            if_commit=view.commit,
+        )
         change = _Change(
             engine=engine,
             view=view,
             accepted=AcceptedSchema(source=source.text, contract=work.contract),
             work=work,
-            actor=actor,
-            operation=OperationId(engine.runtime.new_id()),
+            header=header,
             forgets=allow_data_loss,
         )
-        published = change.commit(held_locks)
+        done = change.commit(held_locks)
         kept = forget_dropped(engine, view.snapshot, work) if allow_data_loss else ()
     return Applied(
         plan=plan,
-        version=published.version,
-        commit=published.commit,
-        pending_indexes=_build_indexes(engine, actor),
+        version=done.outcome,
+        commit=done.commit,
+        pending_indexes=after_commit(engine, done),
         notes=kept,
     )
-
-
-def _build_indexes(engine: Engine, actor: str | None) -> tuple[str, ...]:
-    """Build what the new schema asks for, as an operation of its own; what is missing afterwards is pending."""
-    try:
-        report = ensure_indices(engine, actor=actor)
-    except OmniError as error:
-        _log.warning("schema.indexes_pending", reason=str(error))
-        engine.recovery.note_own_failure(error)
-        report = index_status(engine)
-    missing = (one for one in report.indexes if one.state is IndexState.PENDING and one.rows)
-    return tuple(f"{one.table_key}.{one.column}" for one in missing)
 
 
 def _require_supported(view: View, desired: Catalog, allow_data_loss: bool) -> SchemaPlan:
@@ -140,37 +138,29 @@ class _Change:
     view: View
     accepted: AcceptedSchema
     work: Work
-    actor: str | None
-    operation: OperationId
+    header: Header
     forgets: bool
 
-    def commit(self, held_locks: HeldLocks) -> Published:
+    def commit(self, held_locks: HeldLocks) -> Done[Version]:
         """Make it visible, or leave it to recovery, or leave no trace."""
         self._require_no_drift()
         try:
-            return commit_held(self.engine, self._plan(), held_locks)
+            plan = self._plan()
+            published = commit_held(self.engine, plan, held_locks)
+            return Done(view=self.view, plan=plan, outcome=published.version, published=published)
         except PreconditionFailed as error:
             raise self._make_lease_error() from error
         finally:
             self.engine.contracts.forget()
 
     def _plan(self) -> WritePlan:
-        work, commit = self.work, self.view.commit
-        written = work.reshaped.keys()
-        return WritePlan(
-            kind=WriterKind.SCHEMA_APPLY,
-            commit_kind=CommitKind.SCHEMA_APPLY,
-            branch=MAIN,
-            actor=self.actor,
-            operation_id=self.operation,
-            commit_id=CommitId(self.engine.runtime.new_id()),
-            tables=tuple(self._write(key) for key in sorted(written)),
-            read_set={k: v for k, v in self.view.snapshot.pins.items() if k not in written},
+        writes = [self._write(key) for key in sorted(self.work.reshaped)]
+        return replace(
+            plan_of(self.header, MAIN, writes, self.view.snapshot.pins),
             registrations=tuple(self._registrations()),
             creations=dict(self._creations()),
             tombstones=tuple(self._tombstones()),
-            if_commit=commit,
-            schema_hash=work.contract.ir_hash,
+            schema_hash=self.work.contract.ir_hash,
             before_publish=self._stage_files,
             after_publish=self._place_files,
         )
@@ -236,7 +226,7 @@ class _Change:
 
     def _stage_files(self) -> None:
         self._require_lease()
-        keep_replaced(self.engine.store.objects, self.operation, self.view.contract)
+        keep_replaced(self.engine.store.objects, self.header.operation_id, self.view.contract)
         stage_files(self.engine.store.objects, self.accepted)
 
     def _place_files(self) -> None:
@@ -244,8 +234,8 @@ class _Change:
             place_files(self.engine.store.objects)
         except OmniError as error:
             raise RecoveryRequired(
-                self.operation,
-                f"schema apply {self.operation} is published, but its schema files could not be put in place "
+                self.header.operation_id,
+                f"schema apply {self.header.operation_id} is published, but its schema files could not be put in place "
                 f"({error}); recovery does that, do not repeat it",
             ) from error
 

@@ -54,7 +54,7 @@ class Engine:
     views: Views
     plans: Plans
     cache: ByteCache
-    known: CachedIds
+    cached_ids: CachedIds
     workers: ThreadPoolExecutor
     """Threads that stage tables at the same time; they end with the handle."""
     watch: Watch
@@ -111,7 +111,7 @@ class Engine:
         if self.reconciler is not None:
             self.reconciler.stop()
         self.cache.clear()
-        self.known.clear()
+        self.cached_ids.clear()
         self.manifest.heads.clear()
         self.views.drop(lambda _: True)
 
@@ -161,7 +161,7 @@ def assemble(
         views=Recent(BRANCH_STATES_MAX),
         plans=Plans(),
         cache=ByteCache(settings.cache_bytes),
-        known=CachedIds(settings.cache_bytes // CACHED_ID_BYTES),
+        cached_ids=CachedIds(settings.cache_bytes // CACHED_ID_BYTES),
         workers=ThreadPoolExecutor(settings.load_concurrency, "omnigraph-stage"),
         watch=Watch(),
         embedder=_embedder(settings, runtime),

@@ -7,9 +7,9 @@ from functools import partial
 from typing import TypeVar
 
 from omnigraph.commit.delta import DeltaKind
-from omnigraph.commit.plan import TableWrite, WritePlan
+from omnigraph.commit.plan import Header, TableWrite, WritePlan, plan_of
 from omnigraph.engine.session.engine import Engine
-from omnigraph.engine.write.prepare import Header
+from omnigraph.engine.write.prepare import is_batch_loaded
 from omnigraph.errors import InternalError
 from omnigraph.failpoints import Failpoint, fail
 from omnigraph.ids import TableKey, Version
@@ -203,7 +203,7 @@ class Bulk:
 
     def prepare(self, view: View, header: Header) -> WritePlan | None:
         """Decide, stage every table and plan the commit; None when there is nothing to write."""
-        if header.is_spent(view):
+        if is_batch_loaded(view, header.batch_id):
             return None
         settled = self.settle(view)
         tables = self._make_key_plan(view).tables
@@ -214,21 +214,11 @@ class Bulk:
         own = {table: at for table, at in sites.items() if at.branch == branch}
         staged = self._stage_tables(own, settled)
         fail(Failpoint.PREPARED)
-        return WritePlan(
-            kind=header.kind,
-            commit_kind=header.commit_kind,
-            branch=view.branch,
-            actor=header.actor,
-            operation_id=header.operation_id,
-            commit_id=header.commit_id,
-            tables=tuple(
-                self._table_write(table, at, branch, staged.get(table), settled)
-                for table, at in sites.items()
-            ),
-            read_set=_read_set(view, settled.consulted - sites.keys()),
-            if_commit=header.if_commit,
-            batch_id=header.batch_id,
-        )
+        writes = [
+            self._table_write(table, at, branch, staged.get(table), settled)
+            for table, at in sites.items()
+        ]
+        return plan_of(header, view.branch, writes, _read_set(view, settled.consulted))
 
     def _table_write(
         self,

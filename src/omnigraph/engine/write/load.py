@@ -9,17 +9,14 @@ from typing import Any, Protocol
 from omnigraph.catalog.ir.contract import Contract
 from omnigraph.commit.constraints import violations
 from omnigraph.commit.delta import DeltaKind, Deltas
-from omnigraph.commit.plan import WritePlan
-from omnigraph.engine.attempt import attempt
+from omnigraph.commit.plan import Header
+from omnigraph.engine.attempt import Prepared
 from omnigraph.engine.session.engine import Engine
 from omnigraph.engine.write.bulk import Bulk, check
-from omnigraph.engine.write.committed import SnapshotRows
 from omnigraph.engine.write.heartbeat import keep_heartbeat
-from omnigraph.engine.write.prepare import Header
-from omnigraph.engine.write.writing import Writing, open_committed_rows
+from omnigraph.engine.write.prepare import open_committed_rows, prepare_deltas
 from omnigraph.errors import ReadSetConflict, UserInputError
-from omnigraph.ids import BranchName, LoadMode, TableKey
-from omnigraph.manifest.records import GraphCommit
+from omnigraph.ids import LoadMode, TableKey
 from omnigraph.manifest.view import View
 from omnigraph.pipeline.checks import Here, Job
 from omnigraph.pipeline.input.cut import Size, Spread, cut, measure, spill_split, spool_stream
@@ -29,6 +26,7 @@ from omnigraph.pipeline.input.splits import Portion, Split, grain_of
 from omnigraph.pipeline.local import LocalRunner
 from omnigraph.pipeline.location import StoreLocation
 from omnigraph.pipeline.runner import Runner
+from omnigraph.storage.tables import Workers
 from omnigraph.values import dataclass
 
 KINDS = {
@@ -57,6 +55,8 @@ class RunnerChoice:
     runner: Runner | None
     reason: str
     spread: "Callable[[Any, StoreLocation, str], Sequence[Portion]] | None" = None
+    index_workers: Workers | None = None
+    """Who builds the indexes that follow the load; None stands for this process."""
 
     @property
     def engine(self) -> str:
@@ -120,8 +120,8 @@ class CheckedLoad(Protocol):
         """Raise with every rule that the load would break on a view."""
         ...
 
-    def commit(self, branch: BranchName) -> GraphCommit | None:
-        """Write it; None when there was nothing to write."""
+    def prepare(self, view: View) -> Prepared[None]:
+        """Check the input against a view, stage it and plan the commit."""
         ...
 
 
@@ -191,14 +191,13 @@ class InMemoryLoad:
         if found:
             raise found.error()
 
-    def commit(self, branch: BranchName) -> GraphCommit | None:
-        """Write it."""
-
-        def deltas(view: View, committed: SnapshotRows) -> Deltas:
-            self.order.require_schema(view)
-            return self.deltas
-
-        return Writing(self.engine, self.order.header).run(branch, deltas)
+    def prepare(self, view: View) -> Prepared[None]:
+        """Check the input against a view, stage it and plan the commit."""
+        self.order.require_schema(view)
+        committed = open_committed_rows(self.engine, view)
+        header = self.order.header
+        plan = prepare_deltas(view, self.deltas, committed, self.engine.workers, header)
+        return Prepared(plan, None)
 
 
 def _in_memory(engine: Engine, given: LoadSource, order: LoadRequest) -> InMemoryLoad:
@@ -229,16 +228,10 @@ class SteppedLoad:
         """Raise with every rule that the load would break on a view."""
         self.bulk.settle(view)
 
-    def commit(self, branch: BranchName) -> GraphCommit | None:
-        """Write it."""
-
-        def prepared(view: View) -> WritePlan | None:
-            self.order.require_schema(view)
-            return self.bulk.prepare(view, self.order.header)
-
-        header = self.order.header
-        published = attempt(self.engine, branch, prepared, str(header.commit_kind))
-        return None if published is None else published.commit
+    def prepare(self, view: View) -> Prepared[None]:
+        """Check the input against a view, stage it and plan the commit."""
+        self.order.require_schema(view)
+        return Prepared(self.bulk.prepare(view, self.order.header), None)
 
 
 def _in_steps(

@@ -31,7 +31,7 @@ from omnigraph.compile.coerce import coerce
 from omnigraph.engine.read.columns.compare import compare_value
 from omnigraph.engine.read.operators.pushdown import sql
 from omnigraph.engine.read.reader import repeat_value
-from omnigraph.engine.write.committed import SnapshotRows
+from omnigraph.engine.snapshot_rows import SnapshotRows
 from omnigraph.errors import Problem, data_error
 from omnigraph.pipeline.input.columns import blob
 from omnigraph.runtime import Runtime

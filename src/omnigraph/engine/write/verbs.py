@@ -4,25 +4,26 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
-from omnigraph.commit.delta import DeltaKind, Deltas
+from omnigraph.commit.delta import DeltaKind
+from omnigraph.commit.plan import mint_header
 from omnigraph.commit.sidecar import WriterKind
 from omnigraph.compile.arguments import arguments
 from omnigraph.compile.checked import CheckedMutation
 from omnigraph.engine import branching
-from omnigraph.engine.attempt import enter
+from omnigraph.engine.after_commit import after_commit
+from omnigraph.engine.attempt import Prepared, attempt, enter
 from omnigraph.engine.session.engine import Engine
-from omnigraph.engine.write.committed import SnapshotRows
 from omnigraph.engine.write.load import CheckedLoad, Choose, LoadRequest, change_kind, check_load
 from omnigraph.engine.write.mutate import Counts, Mutating, run_statements
-from omnigraph.engine.write.prepare import Header
-from omnigraph.engine.write.writing import Writing
+from omnigraph.engine.write.prepare import is_batch_loaded, open_committed_rows, prepare_deltas
 from omnigraph.errors import NotFound, QueryError, UserInputError
-from omnigraph.ids import MAIN, BranchName, CommitId, OperationId, TableKey
+from omnigraph.ids import MAIN, BranchName, CommitId, TableKey
 from omnigraph.language.source import Source
 from omnigraph.manifest.names import branch_name, new_branch_name
 from omnigraph.manifest.records import CommitKind, GraphCommit
 from omnigraph.manifest.view import View
 from omnigraph.pipeline.input.sources import identify_source
+from omnigraph.pipeline.progress import Progress, Tell
 from omnigraph.runtime import datetime_of
 from omnigraph.values import dataclass
 
@@ -51,28 +52,9 @@ class Loaded:
     engine: str
     reason: str
     commit: GraphCommit | None
+    pending_indexes: tuple[str, ...] = ()
     repeated: bool = False
     """Whether the batch was there already, so that nothing was read."""
-
-
-def header(
-    engine: Engine,
-    kind: WriterKind,
-    commit_kind: CommitKind,
-    actor: str | None,
-    if_commit: CommitId | None = None,
-    batch_id: str | None = None,
-) -> Header:
-    """Name one write: its ids are minted once and survive every retry."""
-    return Header(
-        kind=kind,
-        commit_kind=commit_kind,
-        actor=actor,
-        operation_id=OperationId(engine.runtime.new_id()),
-        commit_id=CommitId(engine.runtime.new_id()),
-        if_commit=if_commit,
-        batch_id=batch_id,
-    )
 
 
 def mutate(
@@ -91,12 +73,12 @@ def mutate(
     compiled = _compile_mutation(engine, source, name)
     values = arguments(compiled, params)
     now = datetime_of(engine.runtime.now_us() // 1000 * 1000)
-    write = header(engine, WriterKind.MUTATION, CommitKind.MUTATION, actor, if_commit)
-    writing = Writing(engine, write)
-    counts = Counts()
+    header = mint_header(
+        engine.runtime, WriterKind.MUTATION, CommitKind.MUTATION, actor, if_commit=if_commit
+    )
 
-    def deltas(view: View, committed: SnapshotRows) -> Deltas:
-        nonlocal counts
+    def prepare(view: View) -> Prepared[Counts]:
+        committed = open_committed_rows(engine, view)
         mutating = Mutating(
             catalog=view.catalog,
             committed=committed,
@@ -104,12 +86,13 @@ def mutate(
             now=now,
             runtime=engine.runtime,
         )
-        found = run_statements(engine.plans.mutation(view.accepted, source, name), mutating)
-        counts = mutating.counts
-        return found
+        deltas = run_statements(engine.plans.mutation(view.accepted, source, name), mutating)
+        plan = prepare_deltas(view, deltas, committed, engine.workers, header)
+        return Prepared(plan, mutating.counts)
 
-    commit = writing.run(target, deltas)
-    return Mutated(query_name=compiled.name, branch=target, counts=counts, commit=commit)
+    done = attempt(engine, target, prepare, str(header.commit_kind))
+    after_commit(engine, done)
+    return Mutated(query_name=compiled.name, branch=target, counts=done.outcome, commit=done.commit)
 
 
 def _compile_mutation(engine: Engine, source: Source, name: str | None) -> CheckedMutation:
@@ -139,11 +122,12 @@ def load(
     choose: Choose | None = None,
     batch_id: str | None = None,
     strict: Collection[str] = (),
+    tell: Tell | None = None,
 ) -> Loaded:
     """Load records or frames: everything in one commit, or nothing. `dry_run` checks everything and writes nothing.
 
     A `batch_id` is written once: a load that brings it again writes nothing. Types in `strict` are only added to when
-    the others are merged.
+    the others are merged. `tell` is told of the commit, before indexes are built.
     """
     target = branch_name(branch, "load")
     kind = change_kind(mode)
@@ -157,10 +141,12 @@ def load(
     order = LoadRequest(
         kind=kind,
         contract=contract,
-        header=header(engine, WriterKind.LOAD, CommitKind.LOAD, actor, batch_id=batch_id),
+        header=mint_header(
+            engine.runtime, WriterKind.LOAD, CommitKind.LOAD, actor, batch_id=batch_id
+        ),
         strict=frozenset(contract.catalog.table(name).table_key for name in strict),
     )
-    if _is_there(engine, target) and order.header.is_spent(engine.view(target)):
+    if _is_there(engine, target) and is_batch_loaded(engine.view(target), batch_id):
         return Loaded(
             branch=target,
             branch_created=False,
@@ -190,7 +176,14 @@ def load(
         created = from_branch is not None and _create_missing(
             engine, target, from_branch, checked_load
         )
-        return replace(done, branch_created=created, commit=checked_load.commit(target))
+        written = attempt(engine, target, checked_load.prepare, str(CommitKind.LOAD))
+    if written.commit is None:
+        return replace(done, branch_created=created)
+    if tell is not None:
+        rows = sum(done.records.values())
+        tell(Progress("commit", rows, rows))
+    pending = after_commit(engine, written, choice.index_workers)
+    return replace(done, branch_created=created, commit=written.commit, pending_indexes=pending)
 
 
 def _require_branch(engine: Engine, target: BranchName) -> None:

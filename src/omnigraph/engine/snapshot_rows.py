@@ -1,4 +1,4 @@
-"""Committed rows of one view, and which tables were consulted: the read set of a write."""
+"""Committed rows of one snapshot, and which tables a write consulted: its read set."""
 
 from collections.abc import Sequence
 from dataclasses import field
@@ -16,11 +16,12 @@ from omnigraph.values import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotRows:
-    """The rows a write is judged against; every table it looks into is noted."""
+    """The committed rows that rules look at. A table that was consulted must not move before the publish."""
 
     snapshot: Snapshot
     tables: Tables
-    known: CachedIds
+    cached_ids: CachedIds | None = None
+    """Answers whether an id exists without a lookup; a merge, which consults many tables once, has none."""
     consulted: set[TableKey] = field(default_factory=set)
 
     def table(self, table: TableKey) -> Table:
@@ -33,7 +34,7 @@ class SnapshotRows:
     ) -> pa.Table:
         """Rows whose column holds one of the values."""
         if name == "id" and list(columns) == ["id"]:
-            found = self._present(table, values)
+            found = self._find_cached(table, values)
             if found is not None:
                 return pa.table({"id": found})
         return self.table(table).lookup(name, values, list(columns))
@@ -44,7 +45,7 @@ class SnapshotRows:
 
     def holds_none_of(self, table: TableKey, ids: pa.Array) -> bool:
         """Whether a table is known to hold none of the ids; nothing is looked up to find out."""
-        found = self._present(table, ids)
+        found = self._find_cached(table, ids)
         return found is not None and not len(found)
 
     def matching(
@@ -52,13 +53,13 @@ class SnapshotRows:
     ) -> pa.Table:
         """Rows that a filter lets through, as many as one mutation may hold."""
         source = self.table(table).scan(list(columns), filter, blobs=BlobForm.BYTES)
-        found: list[pa.RecordBatch] = []
-        held = 0
+        batches: list[pa.RecordBatch] = []
+        size = 0
         for batch in source:
-            found.append(batch)
-            held += batch.nbytes
-            require_mutation_bytes(held)
-        return pa.Table.from_batches(found, source.schema)
+            batches.append(batch)
+            size += batch.nbytes
+            require_mutation_bytes(size)
+        return pa.Table.from_batches(batches, source.schema)
 
     def whole(self, table: TableKey, ids: pa.Array) -> pa.Table:
         """Whole rows by id, blobs included."""
@@ -68,6 +69,8 @@ class SnapshotRows:
         """The version of every table that was consulted."""
         return {table: self.snapshot.entry(table).version for table in sorted(self.consulted)}
 
-    def _present(self, table: TableKey, ids: pa.Array) -> pa.Array | None:
+    def _find_cached(self, table: TableKey, ids: pa.Array) -> pa.Array | None:
         self.consulted.add(table)
-        return self.known.among(self.snapshot.entry(table), self.tables, ids)
+        if self.cached_ids is None:
+            return None
+        return self.cached_ids.among(self.snapshot.entry(table), self.tables, ids)
