@@ -125,28 +125,32 @@ def _functions(*functions: Callable[..., Any]) -> str:
 
 
 def result_classes() -> list[type]:
-    """The values that calls return: the dataclasses of the package that holds the handle."""
+    """The values that calls return: dataclasses that the modules of the handle define or export with a wire form."""
     found: dict[str, type] = {}
     for info in iter_modules(api.__path__, f"{api.__name__}."):
         module = import_module(info.name)
         found |= {
             one.__name__: one
             for one in vars(module).values()
-            if is_dataclass(one) and inspect.isclass(one) and one.__module__ == info.name
+            if is_dataclass(one)
+            and inspect.isclass(one)
+            and (one.__module__ == info.name or hasattr(one, "to_dict"))
         }
-    return [one for name, one in found.items() if not name.startswith("_")]
+    return [one for name, one in sorted(found.items()) if not name.startswith("_")]
 
 
 def _results() -> str:
     rows = (
-        (
-            f"`{one.__name__}`",
-            ", ".join(f"`{part.name}`" for part in fields(one)),
-            _first_sentence(one),
-        )
+        (f"`{one.__name__}`", ", ".join(_attributes(one)), _first_sentence(one))
         for one in result_classes()
     )
-    return table(("Class", "Fields", "Meaning"), rows)
+    return table(("Class", "Attributes", "Meaning"), rows)
+
+
+def _attributes(holder: type) -> list[str]:
+    """The fields of a value, then what it computes from them."""
+    computed = [n for n, one in public_members(holder).items() if isinstance(one, property)]
+    return [f"`{name}`" for name in (*(one.name for one in fields(holder)), *computed)]
 
 
 # ---- command line

@@ -159,10 +159,9 @@ def relocate(
 
     Nothing outside the graph is written. Handles that were opened before have to be opened again.
     """
-    from omnigraph.api.reports import RelocateReport
     from omnigraph.engine.maintenance.relocate import relocate_graph
 
-    return RelocateReport.of(relocate_graph(place_of(uri), storage_options=storage_options))
+    return relocate_graph(place_of(uri), storage_options=storage_options)
 
 
 class Graph:
@@ -320,8 +319,8 @@ class Graph:
 
         `load` reads a directory of JSON lines back as it is, and Parquet files type by type.
         """
-        from omnigraph.api.reports import ExportReport
         from omnigraph.api.runners import runner_of
+        from omnigraph.engine.history.parts import ExportReport
 
         snapshot = self.snapshot(branch=branch, at=at)
         runner = runner_of(self._engine, spark)
@@ -581,7 +580,7 @@ class Graph:
         images: bool = False,
     ) -> "Diff":
         """Entities that differ between two branches, commits or manifest versions, by table key, then id."""
-        from omnigraph.api.comparisons import Diff, changes_of
+        from omnigraph.engine.history.changes import Diff
         from omnigraph.engine.history.diff import differences
 
         before, after = self._states(base, head)
@@ -590,7 +589,7 @@ class Graph:
         return Diff(
             base=None if before.head is None else before.head.id,
             head=None if after.head is None else after.head.id,
-            changes=changes_of(found),
+            changes=tuple(found),
         )
 
     def diff_stream(
@@ -604,12 +603,11 @@ class Graph:
         images: bool = False,
     ) -> "Iterator[Change]":
         """The changes of a `diff` one after the other, however many they are; both ends are captured now."""
-        from omnigraph.api.comparisons import Change
         from omnigraph.engine.history.diff import differences
 
         before, after = self._states(base, head)
         wanted = self._make_filter(types, kinds, ops, images=images)
-        return map(Change.of, differences(self._engine.store.tables, before, after, wanted))
+        return differences(self._engine.store.tables, before, after, wanted)
 
     def _states(self, base: Reference, head: Reference) -> tuple[BranchState, BranchState]:
         from omnigraph.engine.history.diff import resolve_state
@@ -630,15 +628,13 @@ class Graph:
         images: bool = False,
     ) -> "ChangePage":
         """Read the change feed: whole commits, oldest first, after a cursor or commit; `limit` counts changes."""
-        from omnigraph.api.comparisons import ChangePage
         from omnigraph.engine.history.feed import page
 
         target = branch_name(branch or self._branch, "changes")
         start = None if since is None else str(since)
         wanted = self._make_filter(types, kinds, ops, images=images)
         bound = count_of("limit", limit, least=1)
-        found = page(self._engine, target, start, bound, wanted)
-        return ChangePage.of(found)
+        return page(self._engine, target, start, bound, wanted)
 
     def changes_stream(
         self,
@@ -651,13 +647,12 @@ class Graph:
         images: bool = False,
     ) -> "Iterator[ChangeStream]":
         """The change feed up to now, commit by commit, the changes of each one after the other, however many they are."""
-        from omnigraph.api.comparisons import ChangeStream
         from omnigraph.engine.history.feed import stream
 
         target = branch_name(branch or self._branch, "changes")
         start = None if since is None else str(since)
         wanted = self._make_filter(types, kinds, ops, images=images)
-        return map(ChangeStream.of, stream(self._engine, target, start, wanted))
+        return stream(self._engine, target, start, wanted)
 
     def commit_changes(
         self,
@@ -671,17 +666,11 @@ class Graph:
         page_token: str | None = None,
     ) -> "ChangeBlock":
         """What one commit changed against its first parent; with `limit` a page, `next_page_token` goes on."""
-        from omnigraph.api.comparisons import ChangeBlock, changes_of
         from omnigraph.engine.history.commit_changes import commit_changes
 
         wanted = self._make_filter(types, kinds, ops, images=images)
         bound = count_of("limit", limit)
-        found = commit_changes(self._engine, str(id), wanted, limit=bound, token=page_token)
-        return ChangeBlock(
-            commit=Commit.of(found.commit),
-            changes=changes_of(found.changes),
-            next_page_token=found.next_token,
-        )
+        return commit_changes(self._engine, str(id), wanted, limit=bound, token=page_token)
 
     def baseline(
         self,
@@ -691,13 +680,12 @@ class Graph:
         types: Sequence[str] | None = None,
     ) -> "Baseline":
         """Write a whole state to a file, in the load format, with the cursor from which `changes` goes on after it."""
-        from omnigraph.api.comparisons import Baseline
         from omnigraph.engine.history.baseline import baseline
 
         target = branch_name(branch or self._branch, "baseline")
         named = names_of("types", types)
         file = Path(file_of("out", os.fspath(out)))
-        return Baseline.of(baseline(self._engine, target, file, named))
+        return baseline(self._engine, target, file, named)
 
     def _make_filter(
         self,
@@ -707,7 +695,8 @@ class Graph:
         *,
         images: bool,
     ) -> "Wanted":
-        from omnigraph.engine.history.diff import EntityKind, Op, Wanted
+        from omnigraph.engine.history.changes import EntityKind, Op
+        from omnigraph.engine.history.diff import Wanted
 
         named = names_of("types", types)
         chosen, done = names_of("kinds", kinds), names_of("ops", ops)
@@ -747,13 +736,11 @@ class Graph:
 
         With `spark` (a session, or True) executors rewrite and index; only this process commits.
         """
-        from omnigraph.api.reports import OptimizeReport
         from omnigraph.api.runners import workers_of
         from omnigraph.engine.maintenance.optimize import optimize
 
         workers = workers_of(self._engine, spark)
-        done = optimize(self._engine, actor=actor_name(actor) or self._actor, workers=workers)
-        return OptimizeReport(uri=self.uri, tables=done)
+        return optimize(self._engine, actor=actor_name(actor) or self._actor, workers=workers)
 
     def cleanup(
         self,
@@ -768,17 +755,13 @@ class Graph:
         With them go forks of branches that are gone, dropped tables, and scratch files of loads that never ended.
         What a branch shows stays readable; without `confirm` nothing is removed and the report is a preview.
         """
-        from omnigraph.api.reports import CleanupReport
         from omnigraph.engine.maintenance.cleanup import cleanup
 
-        done = cleanup(
+        return cleanup(
             self._engine,
             keep=count_of("keep", keep),
             older_than=age_of("older_than", older_than),
             confirm=confirm,
-        )
-        return CleanupReport(
-            uri=self.uri, tables=done.tables, confirmed=confirm, scratch_removed=done.scratch
         )
 
     def relocate(self) -> "RelocateReport":
@@ -786,7 +769,6 @@ class Graph:
 
         This handle goes on with the relocated graph; those made from it with `on` are closed.
         """
-        from omnigraph.api.reports import RelocateReport
         from omnigraph.engine.maintenance.relocate import relocate_graph
 
         engine = self._engine
@@ -794,7 +776,7 @@ class Graph:
         home = engine.home
         done = relocate_graph(home.uri, storage_options=dict(home.options), runtime=engine.runtime)
         self._opened = reopen_graph(engine)
-        return RelocateReport.of(done)
+        return done
 
     def repair(
         self, *, confirm: bool = False, force: bool = False, actor: str | None = None
@@ -803,13 +785,11 @@ class Graph:
 
         `force` adopts the others too: their rows become visible as they are.
         """
-        from omnigraph.api.reports import RepairReport
         from omnigraph.engine.maintenance.repair import repair
 
-        found, commit = repair(
+        return repair(
             self._engine, confirm=confirm, force=force, actor=actor_name(actor) or self._actor
         )
-        return RepairReport(uri=self.uri, tables=found, commit=_commit(commit))
 
     def refresh(self, *, roll_back: bool = False, settle: bool | None = None) -> None:
         """Read the graph anew and complete interrupted writes; with `roll_back`, undo those that cannot be completed.
@@ -873,7 +853,7 @@ def _discard_operation(engine: Engine, operation_id: str) -> DiscardedRecovery:
 
     committer, audit = engine.committer, engine.recovery.audit
     chosen = OperationId(text_of("operation_id", operation_id))
-    return DiscardedRecovery.of(discard_operation(committer, audit, chosen))
+    return discard_operation(committer, audit, chosen)
 
 
 def _at(at: Reference | None) -> At | None:

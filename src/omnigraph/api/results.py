@@ -14,10 +14,11 @@ from omnigraph.catalog.border import public_rows
 from omnigraph.catalog.diff.steps import Step
 from omnigraph.catalog.types import PropertyType
 from omnigraph.catalog.values import json_column
+from omnigraph.engine.results import Commit as Commit
 from omnigraph.ids import MAIN
-from omnigraph.manifest.records import CommitKind, GraphCommit
 from omnigraph.recovery.audit import AuditRow, RecoveryKind, TableOutcome
-from omnigraph.recovery.discard import UNKNOWN, Discarded
+from omnigraph.recovery.discard import UNKNOWN
+from omnigraph.recovery.discard import DiscardedRecovery as DiscardedRecovery
 from omnigraph.recovery.sweep import Pending
 from omnigraph.runtime import datetime_of, us_of
 from omnigraph.values import dataclass
@@ -39,56 +40,6 @@ class Branch:
 
     def __str__(self) -> str:
         return self.name
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Commit:
-    """One graph commit."""
-
-    id: str
-    parent: str | None
-    merged_parent: str | None
-    branch: str
-    actor: str | None
-    created_at: datetime
-    manifest_version: int
-    kind: CommitKind
-    tables: tuple[str, ...] = ()
-    batch_id: str | None = None
-    """The batch that the load of this commit named."""
-
-    @classmethod
-    def of(cls, commit: GraphCommit) -> Self:
-        """The public view of a recorded commit."""
-        return cls(
-            id=commit.id,
-            parent=commit.parent,
-            merged_parent=commit.merged_parent,
-            branch=commit.branch,
-            actor=commit.actor,
-            created_at=datetime_of(commit.created_at),
-            manifest_version=commit.manifest_version,
-            kind=commit.kind,
-            tables=tuple(commit.tables),
-            batch_id=commit.batch_id,
-        )
-
-    def to_dict(self) -> dict[str, Any]:
-        """The wire form; main is spelled null there."""
-        return {
-            "graph_commit_id": self.id,
-            "manifest_branch": None if self.branch == MAIN else self.branch,
-            "manifest_version": self.manifest_version,
-            "parent_commit_id": self.parent,
-            "merged_parent_commit_id": self.merged_parent,
-            "actor_id": self.actor,
-            "created_at": us_of(self.created_at),
-            "kind": str(self.kind),
-            "tables": list(self.tables),
-        }
-
-    def __str__(self) -> str:
-        return self.id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -259,35 +210,6 @@ class RecoverySidecar:
         }
         more = {"forecast": self.forecast, "problem": self.problem, "holder": self.holder}
         return body | {name: value for name, value in more.items() if value is not None}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DiscardedRecovery:
-    """A pending operation that was given up: the commit that says so, and what it leaves behind."""
-
-    operation_id: str
-    writer_kind: str
-    commit: str
-    leaves: tuple[str, ...]
-
-    @classmethod
-    def of(cls, given_up: Discarded) -> Self:
-        """The public view."""
-        return cls(
-            operation_id=given_up.operation_id,
-            writer_kind=given_up.writer_kind,
-            commit=given_up.commit,
-            leaves=given_up.leaves,
-        )
-
-    def to_dict(self) -> dict[str, Any]:
-        """The wire form."""
-        return {
-            "operation_id": self.operation_id,
-            "writer_kind": self.writer_kind,
-            "graph_commit_id": self.commit,
-            "leaves": list(self.leaves),
-        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

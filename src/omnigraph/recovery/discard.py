@@ -1,5 +1,7 @@
 """Discarding by an operator: remove a pending operation, record it, and list what it leaves."""
 
+from typing import Any
+
 from omnigraph.commit.locks import HeldLocks
 from omnigraph.commit.protocol import Committer
 from omnigraph.commit.sidecar import Sidecar
@@ -18,7 +20,7 @@ UNKNOWN = "Unknown"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Discarded:
+class DiscardedRecovery:
     """A discarded operation: the commit that records it, and what it leaves for an operator to repair."""
 
     operation_id: OperationId
@@ -26,8 +28,19 @@ class Discarded:
     commit: CommitId
     leaves: tuple[str, ...]
 
+    def to_dict(self) -> dict[str, Any]:
+        """The wire form."""
+        return {
+            "operation_id": self.operation_id,
+            "writer_kind": self.writer_kind,
+            "graph_commit_id": self.commit,
+            "leaves": list(self.leaves),
+        }
 
-def discard_operation(committer: Committer, audit: Audit, operation_id: OperationId) -> Discarded:
+
+def discard_operation(
+    committer: Committer, audit: Audit, operation_id: OperationId
+) -> DiscardedRecovery:
     """Remove a pending operation without completing or undoing it; its table versions stay."""
     names = committer.sidecars.names()
     if sidecar_path(operation_id) not in names:
@@ -55,7 +68,7 @@ def _record_discard(
     operation_id: OperationId,
     sidecar: Sidecar | None,
     leaves: tuple[str, ...],
-) -> Discarded:
+) -> DiscardedRecovery:
     commit = publish_lineage_only(committer, operation_id, _branch(committer, sidecar))
     row = AuditRow(
         commit=commit,
@@ -68,7 +81,7 @@ def _record_discard(
     )
     audit.record(row)
     committer.sidecars.disarm(operation_id)
-    return Discarded(
+    return DiscardedRecovery(
         operation_id=operation_id, writer_kind=row.writer_kind, commit=commit, leaves=leaves
     )
 

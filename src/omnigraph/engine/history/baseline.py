@@ -8,23 +8,14 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from omnigraph.engine.history.changes import Baseline
 from omnigraph.engine.history.feed import cursor_at
 from omnigraph.engine.history.spelling import export_lines
+from omnigraph.engine.results import Commit
 from omnigraph.engine.session.engine import Engine
 from omnigraph.errors import InternalError, StorageError
 from omnigraph.ids import BranchName
-from omnigraph.manifest.records import GraphCommit
 from omnigraph.manifest.view import View
-from omnigraph.values import dataclass
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Baseline:
-    """What a file holds: the state after a commit; the feed goes on from `cursor`."""
-
-    commit: GraphCommit
-    cursor: str
-    records: int
 
 
 def baseline(
@@ -36,7 +27,7 @@ def baseline(
     if head is None:
         raise InternalError(f"branch '{branch}' has no commit")
     records = write_lines(out, export_lines(engine, view, types))
-    return Baseline(commit=head, cursor=resume(view), records=records)
+    return Baseline(commit=Commit.of(head), cursor=resume(view), records=records)
 
 
 def resume(view: View) -> str:

@@ -5,14 +5,15 @@ import json
 from itertools import islice
 from typing import Final
 
+from omnigraph.engine.history.changes import ChangeBlock
 from omnigraph.engine.history.diff import (
     EVERYTHING,
-    EntityChange,
     Place,
     Wanted,
     list_placed_changes,
 )
 from omnigraph.engine.history.tokens import pack, unpack
+from omnigraph.engine.results import Commit
 from omnigraph.engine.session.engine import Engine
 from omnigraph.errors import ChangeDiffRefused, CursorRejected, UserInputError
 from omnigraph.failpoints import Failpoint, fail
@@ -22,19 +23,9 @@ from omnigraph.manifest.snapshot import Entry
 from omnigraph.manifest.state import BranchState
 from omnigraph.manifest.travel import find_commit, state_of
 from omnigraph.storage.tables import Tables
-from omnigraph.values import dataclass
 
 _PREFIX: Final = "og1p."
 _NAMES: Final = {"commit", "wanted", "table", "after"}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CommitPage:
-    """Some of what a commit changed; `next_token` goes on after it and is None at the end."""
-
-    commit: GraphCommit
-    changes: tuple[EntityChange, ...]
-    next_token: str | None
 
 
 def commit_changes(
@@ -44,7 +35,7 @@ def commit_changes(
     *,
     limit: int | None = None,
     token: str | None = None,
-) -> CommitPage:
+) -> ChangeBlock:
     """Compare a commit with its first parent; changes before the token and after the limit are not read."""
     if limit is not None and limit < 1:
         raise UserInputError(f"commit changes: a page holds at least 1 change, not {limit}")
@@ -58,10 +49,10 @@ def commit_changes(
     found = list_placed_changes(engine.store.tables, base, head, wanted, start)
     page = list(found if limit is None else islice(found, limit))
     more = limit is not None and next(found, None) is not None
-    return CommitPage(
-        commit=commit,
+    return ChangeBlock(
+        commit=Commit.of(commit),
         changes=tuple(change for _, change in page),
-        next_token=_token(page[-1][0], commit, wanted) if more else None,
+        next_page_token=_token(page[-1][0], commit, wanted) if more else None,
     )
 
 

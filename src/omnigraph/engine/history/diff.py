@@ -1,7 +1,6 @@
 """Diff: which entities differ between two states of the graph, by table key, then id, streaming."""
 
 from collections.abc import Collection, Iterator, Sequence
-from enum import StrEnum
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -9,63 +8,16 @@ import pyarrow.compute as pc
 from omnigraph.engine.diff.fetch import rows_at
 from omnigraph.engine.diff.images import Row, read_images_at
 from omnigraph.engine.diff.rows import Step, find_changed_steps
+from omnigraph.engine.history.changes import Change, Endpoints, EntityKind, Op
 from omnigraph.engine.session.engine import Engine
 from omnigraph.errors import HistoryReclaimed, TableNotFound
-from omnigraph.ids import MAIN, BranchName, TableKey, is_node, type_name
+from omnigraph.ids import MAIN, BranchName, TableKey, is_node
 from omnigraph.manifest.snapshot import Entry, Snapshot
 from omnigraph.manifest.state import BranchState
 from omnigraph.manifest.travel import At, find_commit, state_at, state_of
 from omnigraph.storage.arrow import column
 from omnigraph.storage.tables import Tables
 from omnigraph.values import dataclass
-
-
-class Op(StrEnum):
-    """What happened to an entity."""
-
-    INSERT = "insert"
-    UPDATE = "update"
-    DELETE = "delete"
-
-
-class EntityKind(StrEnum):
-    """Node or edge."""
-
-    NODE = "node"
-    EDGE = "edge"
-
-
-@dataclass(frozen=True, slots=True)
-class Endpoints:
-    """The two ends of an edge."""
-
-    src: str
-    dst: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EntityChange:
-    """One entity that differs; `properties` names what an update changed, the rows are there when asked for."""
-
-    op: Op
-    table_key: TableKey
-    id: str
-    manifest_version: int
-    table_version: int
-    endpoints: Endpoints | None = None
-    properties: tuple[str, ...] = ()
-    before: Row | None = None
-    after: Row | None = None
-
-    @property
-    def kind(self) -> EntityKind:
-        """Node or edge."""
-        return EntityKind.NODE if is_node(self.table_key) else EntityKind.EDGE
-
-    @property
-    def type_name(self) -> str:
-        """Its type."""
-        return type_name(self.table_key)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,7 +60,7 @@ def resolve_state(engine: Engine, reference: At, branch: BranchName) -> BranchSt
 
 def differences(
     tables: Tables, base: BranchState, head: BranchState, wanted: Wanted = EVERYTHING
-) -> Iterator[EntityChange]:
+) -> Iterator[Change]:
     """Give one change after the other; ids of one table and a chunk of rows are held."""
     for _, change in list_placed_changes(tables, base, head, wanted):
         yield change
@@ -120,7 +72,7 @@ def list_placed_changes(
     head: BranchState,
     wanted: Wanted = EVERYTHING,
     start: Place | None = None,
-) -> Iterator[tuple[Place, EntityChange]]:
+) -> Iterator[tuple[Place, Change]]:
     """Give changes with their places, from the beginning or after one of them."""
     for number, (key, before, after) in enumerate(_pair_tables(base.snapshot, head.snapshot)):
         passed = start is not None and number < start.table
@@ -155,7 +107,7 @@ def _table(
     head: BranchState,
     wanted: Wanted,
     floor: str | None,
-) -> Iterator[EntityChange]:
+) -> Iterator[Change]:
     left = None if before is None else before.at
     right = None if after is None else after.at
     try:
@@ -183,7 +135,7 @@ def _changes(
     names: Sequence[str],
     head: BranchState,
     wanted: Wanted,
-) -> Iterator[EntityChange]:
+) -> Iterator[Change]:
     moves = step.moves
     ops = _ops(moves)
     chosen = [n for n, op in enumerate(ops) if wanted.ops is None or op in wanted.ops]
@@ -192,7 +144,7 @@ def _changes(
     ids, versions = moves["id"].to_pylist(), moves["version"].to_pylist()
     newest = after or before
     for n in chosen:
-        yield EntityChange(
+        yield Change(
             op=ops[n],
             table_key=key,
             id=ids[n],

@@ -4,8 +4,10 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any, Final
 
-from omnigraph.engine.history.diff import EVERYTHING, EntityChange, Wanted, differences
+from omnigraph.engine.history.changes import Change, ChangeBlock, ChangePage, ChangeStream
+from omnigraph.engine.history.diff import EVERYTHING, Wanted, differences
 from omnigraph.engine.history.tokens import pack, unpack
+from omnigraph.engine.results import Commit
 from omnigraph.engine.session.engine import Engine
 from omnigraph.errors import ChangeFeedGap, CursorRejected, HistoryReclaimed, TableNotFound
 from omnigraph.failpoints import Failpoint, fail
@@ -14,35 +16,8 @@ from omnigraph.limits import CHANGES_PAGE
 from omnigraph.manifest.records import GraphCommit
 from omnigraph.manifest.state import BranchState
 from omnigraph.manifest.travel import state_of
-from omnigraph.values import dataclass
 
 _PREFIX: Final = "og1."
-
-
-@dataclass(frozen=True, slots=True)
-class Block:
-    """One commit and everything it changed."""
-
-    commit: GraphCommit
-    changes: tuple[EntityChange, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Chapter:
-    """One commit whose changes are told one after the other; `cursor` goes on after it."""
-
-    commit: GraphCommit
-    cursor: str
-    changes: Iterator[EntityChange]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Page:
-    """Whole commits in order; `cursor` goes on after the last of them."""
-
-    blocks: tuple[Block, ...]
-    cursor: str
-    caught_up: bool
 
 
 def page(
@@ -51,7 +26,7 @@ def page(
     since: str | None = None,
     limit: int | None = None,
     wanted: Wanted = EVERYTHING,
-) -> Page:
+) -> ChangePage:
     """Read the feed from a cursor, after a commit, or from the beginning.
 
     A page holds whole commits and ends with the one that brings it to `limit` changes.
@@ -60,16 +35,16 @@ def page(
     fail(Failpoint.FEED_CAPTURED)
     chain = _first_parents(state)
     waiting = _after(chain, since, state)
-    blocks: list[Block] = []
+    blocks: list[ChangeBlock] = []
     room = CHANGES_PAGE if limit is None else limit
     for commit in waiting:
-        block = Block(commit, tuple(_diff_since(engine, state, commit, since, wanted)))
-        blocks.append(block)
-        room -= len(block.changes)
+        changes = tuple(_diff_since(engine, state, commit, since, wanted))
+        blocks.append(ChangeBlock(commit=Commit.of(commit), changes=changes))
+        room -= len(changes)
         if room <= 0:
             break
-    last = blocks[-1].commit.id if blocks else _find_resume_point(chain, since, state)
-    return Page(
+    last = waiting[len(blocks) - 1].id if blocks else _find_resume_point(chain, since, state)
+    return ChangePage(
         blocks=tuple(blocks),
         cursor=cursor_at(state, last),
         caught_up=len(blocks) == len(waiting),
@@ -78,13 +53,13 @@ def page(
 
 def stream(
     engine: Engine, branch: BranchName, since: str | None = None, wanted: Wanted = EVERYTHING
-) -> Iterator[Chapter]:
-    """Tell the feed up to the head as it is now, commit by commit; no commit is held whole, however much it changed."""
+) -> Iterator[ChangeStream]:
+    """Read the feed up to the present head, commit by commit; no commit is held whole, however much it changed."""
     state = engine.manifest.current(branch)
     fail(Failpoint.FEED_CAPTURED)
     return (
-        Chapter(
-            commit=commit,
+        ChangeStream(
+            commit=Commit.of(commit),
             cursor=cursor_at(state, commit.id),
             changes=_diff_since(engine, state, commit, since, wanted),
         )
@@ -94,7 +69,7 @@ def stream(
 
 def _diff_commits(
     engine: Engine, parent: GraphCommit, commit: GraphCommit, wanted: Wanted
-) -> Iterator[EntityChange]:
+) -> Iterator[Change]:
     base = state_of(engine.manifest, parent.branch, parent)
     head = state_of(engine.manifest, commit.branch, commit)
     fail(Failpoint.FEED_OPENING)
@@ -103,7 +78,7 @@ def _diff_commits(
 
 def _diff_since(
     engine: Engine, state: BranchState, commit: GraphCommit, since: str | None, wanted: Wanted
-) -> Iterator[EntityChange]:
+) -> Iterator[Change]:
     parent = state.lineage.by_id[commit.parent or CommitId("")]
     try:
         yield from _diff_commits(engine, parent, commit, wanted)

@@ -56,6 +56,25 @@ _PARTIAL: Final = ".partial"
 _PARTS: Final = pa.schema([("table_key", pa.string()), ("file", pa.string()), ("rows", pa.int64())])
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExportReport:
+    """The files of an export, and who wrote them: `local` or `spark`."""
+
+    uri: str
+    commit: str | None
+    engine: str
+    parts: tuple[Part, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The wire form."""
+        return {
+            "uri": self.uri,
+            "commit": self.commit,
+            "engine": self.engine,
+            "parts": [one.to_dict() for one in self.parts],
+        }
+
+
 def export_parts(
     engine: Engine,
     view: View,

@@ -67,11 +67,25 @@ class TableCleaned:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cleaned:
-    """What cleanup removed, or would remove: of every table, and scratch files of loads that never ended."""
+class CleanupReport:
+    """What cleanup removed, by table, or what it would remove when it was not confirmed.
 
+    `scratch_removed` names loads that never ended and whose scratch files went.
+    """
+
+    uri: str
     tables: tuple[TableCleaned, ...]
-    scratch: tuple[str, ...] = ()
+    confirmed: bool
+    scratch_removed: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """The wire form."""
+        return {
+            "uri": self.uri,
+            "tables": [one.to_dict() for one in self.tables],
+            "confirmed": self.confirmed,
+            "scratch_removed": list(self.scratch_removed),
+        }
 
 
 def cleanup(
@@ -80,7 +94,7 @@ def cleanup(
     keep: int | None = None,
     older_than: timedelta | None = None,
     confirm: bool = False,
-) -> Cleaned:
+) -> CleanupReport:
     """Remove what no rule keeps and no branch pins; without `confirm`, report what would be removed."""
     engine.require_writable("cleanup")
     for name in sorted(engine.manifest.rows.branch_names()):
@@ -97,7 +111,7 @@ def cleanup(
         for table in _list_tables(engine)
     )
     scratch = sweep_scratch(engine, retention.scratch_age_us, dry_run=not confirm)
-    return Cleaned(tables=tables, scratch=scratch)
+    return CleanupReport(uri=engine.uri, tables=tables, confirmed=confirm, scratch_removed=scratch)
 
 
 def _refuse_drift(engine: Engine, live: Live) -> None:

@@ -17,6 +17,7 @@ from omnigraph.engine.maintenance.operation import (
     run_maintenance,
 )
 from omnigraph.engine.maintenance.wanted_indexes import list_incomplete_indexes
+from omnigraph.engine.results import Commit
 from omnigraph.engine.session.engine import Engine
 from omnigraph.errors import (
     ConflictError,
@@ -80,9 +81,26 @@ class _Counts:
         return staged
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OptimizeReport:
+    """What optimising did, by table; it changes no row, so that `commit` is None."""
+
+    uri: str
+    tables: tuple[TableOptimized, ...]
+    commit: Commit | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The wire form."""
+        return {
+            "uri": self.uri,
+            "tables": [one.to_dict() for one in self.tables],
+            "commit": None if self.commit is None else self.commit.to_dict(),
+        }
+
+
 def optimize(
     engine: Engine, *, actor: str | None = None, workers: Workers | None = None
-) -> tuple[TableOptimized, ...]:
+) -> OptimizeReport:
     """Compact every table of main, bring its indexes up to date, fold the manifest; all in one publish."""
     engine.require_writable("optimize")
     refuse_pending(engine, "optimize")
@@ -90,9 +108,10 @@ def optimize(
     _publish(engine, run, actor)
     _fold(engine)
     view = engine.view(MAIN)
-    return tuple(
+    tables = tuple(
         _report(engine, view, report, run.counts.get(key)) for key, report in run.reports.items()
     )
+    return OptimizeReport(uri=engine.uri, tables=tables)
 
 
 @dataclass(frozen=True, slots=True)

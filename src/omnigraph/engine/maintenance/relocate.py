@@ -1,6 +1,7 @@
 """Relocate: gives the branches of a moved or copied graph the address of its present directory."""
 
 from collections.abc import Mapping
+from typing import Any
 
 from omnigraph.commit.locks import LockKey
 from omnigraph.engine.session.open import open_unsettled
@@ -15,12 +16,20 @@ _RELOCATE = LockKey(TableKey("__relocate__"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Relocated:
-    """The branches that had another address, with that address, and how many files were rewritten."""
+class RelocateReport:
+    """The branches that got another address, each with the one it had, and how many files were rewritten for it."""
 
     uri: str
     branches: Mapping[str, str]
-    files: int
+    files_rewritten: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """The wire form."""
+        return {
+            "uri": self.uri,
+            "branches": [{"branch": b, "old_uri": old} for b, old in self.branches.items()],
+            "files_rewritten": self.files_rewritten,
+        }
 
 
 def relocate_graph(
@@ -28,7 +37,7 @@ def relocate_graph(
     *,
     storage_options: Mapping[str, str] | None = None,
     runtime: Runtime = SYSTEM,
-) -> Relocated:
+) -> RelocateReport:
     """Rewrite the addresses in every branch manifest; a relocation that was killed is completed by the next one.
 
     The manifest of the graph comes last. Writers read the address of a branch there alone: once it is right, the
@@ -43,4 +52,4 @@ def relocate_graph(
         files = sum(map(store.relocate, (*tables, LEGACY_COMMITS, LEGACY_ACTORS)))
         fail(Failpoint.RELOCATE_TABLES_DONE)
         files += store.relocate(MANIFEST)
-    return Relocated(uri=engine.uri, branches=strayed, files=files)
+    return RelocateReport(uri=engine.uri, branches=strayed, files_rewritten=files)

@@ -7,6 +7,7 @@ from typing import Any, Final
 from omnigraph.commit.locks import lock_key
 from omnigraph.engine.attempt import wait_for_schema_change
 from omnigraph.engine.maintenance.operation import refuse_pending
+from omnigraph.engine.results import Commit
 from omnigraph.engine.session.engine import Engine
 from omnigraph.errors import UserInputError
 from omnigraph.ids import MAIN, CommitId, OperationId, TableKey
@@ -99,9 +100,26 @@ def choose(classification: Classification, *, confirm: bool, force: bool) -> Act
             return Action.FORCED if force else Action.REFUSED
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RepairReport:
+    """What repair found, by table, and the commit that adopted it."""
+
+    uri: str
+    tables: tuple[TableRepaired, ...]
+    commit: Commit | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The wire form."""
+        return {
+            "uri": self.uri,
+            "tables": [one.to_dict() for one in self.tables],
+            "commit": None if self.commit is None else self.commit.to_dict(),
+        }
+
+
 def repair(
     engine: Engine, *, confirm: bool = False, force: bool = False, actor: str | None = None
-) -> tuple[tuple[TableRepaired, ...], GraphCommit | None]:
+) -> RepairReport:
     """Examine every table of main whose HEAD is past its pin, and with `confirm` make the HEAD visible."""
     engine.require_writable("repair")
     if force and not confirm:
@@ -127,7 +145,8 @@ def repair(
                     recovery.committer, recovery.audit, MAIN, by_key[one.table_key], held_locks
                 )
         commit = _publish_repaired(engine, by_key, repaired, actor)
-    return repaired, commit
+    made = None if commit is None else Commit.of(commit)
+    return RepairReport(uri=engine.uri, tables=repaired, commit=made)
 
 
 def _classify_table(engine: Engine, entry: Entry, *, confirm: bool, force: bool) -> TableRepaired:

@@ -1,0 +1,221 @@
+"""What diff and the change feed return: changed entities, alone, by commit and in pages, with their wire form."""
+
+from collections.abc import Iterator, Mapping
+from enum import StrEnum
+from typing import Any
+
+from omnigraph.engine.diff.images import Row
+from omnigraph.engine.results import Commit
+from omnigraph.ids import TableKey, is_node, type_name
+from omnigraph.values import dataclass
+
+CHANGES_SHOWN_MAX = 20
+
+
+class Op(StrEnum):
+    """What happened to an entity."""
+
+    INSERT = "insert"
+    UPDATE = "update"
+    DELETE = "delete"
+
+
+class EntityKind(StrEnum):
+    """Node or edge."""
+
+    NODE = "node"
+    EDGE = "edge"
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoints:
+    """The two ends of an edge."""
+
+    src: str
+    dst: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """One entity that differs; `properties` names what an update changed, `images=True` fills in the rows."""
+
+    op: Op
+    table_key: TableKey
+    id: str
+    manifest_version: int
+    table_version: int
+    endpoints: Endpoints | None = None
+    properties: tuple[str, ...] = ()
+    before: Row | None = None
+    after: Row | None = None
+
+    @property
+    def kind(self) -> EntityKind:
+        """Node or edge."""
+        return EntityKind.NODE if is_node(self.table_key) else EntityKind.EDGE
+
+    @property
+    def type_name(self) -> str:
+        """Its type."""
+        return type_name(self.table_key)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The wire form."""
+        ends = self.endpoints
+        images = {"before": self.before, "after": self.after}
+        return {
+            "op": str(self.op),
+            "table_key": self.table_key,
+            "kind": str(self.kind),
+            "type_name": self.type_name,
+            "id": self.id,
+            "endpoints": None if ends is None else {"src": ends.src, "dst": ends.dst},
+            "manifest_version": self.manifest_version,
+            "table_version": self.table_version,
+            "properties": list(self.properties),
+            **{side: row for side, row in images.items() if row is not None},
+        }
+
+    def __str__(self) -> str:
+        ends = f" {self.endpoints.src} -> {self.endpoints.dst}" if self.endpoints else ""
+        what = f" ({', '.join(self.properties)})" if self.properties else ""
+        return f"{_SIGNS[self.op]} {self.table_key} {self.id}{ends}{what}"
+
+
+_SIGNS: Mapping[Op, str] = {Op.INSERT: "+", Op.UPDATE: "~", Op.DELETE: "-"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiffStats:
+    """How much differs; `types_affected` are type names, sorted."""
+
+    inserts: int
+    updates: int
+    deletes: int
+    types_affected: tuple[str, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The wire form."""
+        return {
+            "inserts": self.inserts,
+            "updates": self.updates,
+            "deletes": self.deletes,
+            "types_affected": list(self.types_affected),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Diff:
+    """The entities that differ between two states, by table key, then id."""
+
+    base: str | None
+    head: str | None
+    changes: tuple[Change, ...]
+
+    @property
+    def stats(self) -> DiffStats:
+        """How much differs."""
+        counts = {op: sum(change.op is op for change in self.changes) for op in Op}
+        return DiffStats(
+            inserts=counts[Op.INSERT],
+            updates=counts[Op.UPDATE],
+            deletes=counts[Op.DELETE],
+            types_affected=tuple(sorted({change.type_name for change in self.changes})),
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """The wire form."""
+        return {
+            "from": self.base,
+            "to": self.head,
+            "changes": [change.to_dict() for change in self.changes],
+            "stats": self.stats.to_dict(),
+        }
+
+    def __len__(self) -> int:
+        return len(self.changes)
+
+    def __iter__(self) -> Iterator[Change]:
+        return iter(self.changes)
+
+    def __repr__(self) -> str:
+        stats = self.stats
+        head = (
+            f"<Diff {self.base}..{self.head}: +{stats.inserts} ~{stats.updates} -{stats.deletes}>"
+        )
+        lines = [head, *(str(change) for change in self.changes[:CHANGES_SHOWN_MAX])]
+        more = len(self.changes) - CHANGES_SHOWN_MAX
+        return "\n".join([*lines, f"… {more} more"] if more > 0 else lines)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeBlock:
+    """One commit and everything it changed."""
+
+    commit: Commit
+    changes: tuple[Change, ...]
+    next_page_token: str | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The wire form."""
+        cause = self.commit.to_dict()
+        return {
+            "cause": {
+                "graph_commit_id": cause["graph_commit_id"],
+                "parent_commit_id": cause["parent_commit_id"],
+                "merged_parent_commit_id": cause["merged_parent_commit_id"],
+                "authored_branch": self.commit.branch,
+                "actor_id": cause["actor_id"],
+                "authored_at": cause["created_at"],
+            },
+            "changes": [change.to_dict() for change in self.changes],
+            **({"next_page_token": self.next_page_token} if self.next_page_token else {}),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeStream:
+    """One commit whose changes come one after the other, once; pass `cursor` as `since` to go on after it."""
+
+    commit: Commit
+    cursor: str
+    changes: Iterator[Change]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The wire form; reads the changes that are left to their end."""
+        block = ChangeBlock(commit=self.commit, changes=tuple(self.changes))
+        return block.to_dict() | {"cursor": self.cursor}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Baseline:
+    """A file that holds one whole state, and the cursor from which the change feed goes on after it."""
+
+    commit: Commit
+    cursor: str
+    records: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """The wire form."""
+        return {
+            "snapshot_commit_id": self.commit.id,
+            "resume_cursor": self.cursor,
+            "records": self.records,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangePage:
+    """Whole commits in order; pass `cursor` as `since` to go on."""
+
+    blocks: tuple[ChangeBlock, ...]
+    cursor: str
+    caught_up: bool
+
+    def to_dict(self) -> dict[str, Any]:
+        """The wire form."""
+        return {
+            "blocks": [block.to_dict() for block in self.blocks],
+            "cursor": self.cursor,
+            "caught_up": self.caught_up,
+        }

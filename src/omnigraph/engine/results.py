@@ -1,0 +1,59 @@
+"""What several calls of a graph return: a commit as users see it."""
+
+from datetime import datetime
+from typing import Any, Self
+
+from omnigraph.ids import MAIN
+from omnigraph.manifest.records import CommitKind, GraphCommit
+from omnigraph.runtime import datetime_of, us_of
+from omnigraph.values import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Commit:
+    """One graph commit."""
+
+    id: str
+    parent: str | None
+    merged_parent: str | None
+    branch: str
+    actor: str | None
+    created_at: datetime
+    manifest_version: int
+    kind: CommitKind
+    tables: tuple[str, ...] = ()
+    batch_id: str | None = None
+    """The batch that the load of this commit named."""
+
+    @classmethod
+    def of(cls, commit: GraphCommit) -> Self:
+        """The public view of a recorded commit."""
+        return cls(
+            id=commit.id,
+            parent=commit.parent,
+            merged_parent=commit.merged_parent,
+            branch=commit.branch,
+            actor=commit.actor,
+            created_at=datetime_of(commit.created_at),
+            manifest_version=commit.manifest_version,
+            kind=commit.kind,
+            tables=tuple(commit.tables),
+            batch_id=commit.batch_id,
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """The wire form; main is spelled null there."""
+        return {
+            "graph_commit_id": self.id,
+            "manifest_branch": None if self.branch == MAIN else self.branch,
+            "manifest_version": self.manifest_version,
+            "parent_commit_id": self.parent,
+            "merged_parent_commit_id": self.merged_parent,
+            "actor_id": self.actor,
+            "created_at": us_of(self.created_at),
+            "kind": str(self.kind),
+            "tables": list(self.tables),
+        }
+
+    def __str__(self) -> str:
+        return self.id
