@@ -28,15 +28,19 @@ NEVER = (
     "structlog",
     "torch",
     "polars",
+    "rich",
+    "ulid",
+    "numpy.ma",
+    "importlib.metadata",
     "omnigraph.spark",
     "omnigraph.spark_jobs",
 )
 NO_GRAPH = (*NEVER, "pyarrow", "lance", "numpy", "obstore", "omnigraph.engine", "omnigraph.storage")
 FOREIGN_VERBS = tuple(
-    f"omnigraph.engine.{name}" for name in ("merge", "history", "schema", "analytics", "compare")
+    f"omnigraph.engine.{name}" for name in ("merge", "history", "schema", "analytics", "diff")
 )
-READ = (*NEVER, *FOREIGN_VERBS, "rich", "omnigraph.engine.maintenance", "omnigraph.engine.write")
-WRITE = (*NEVER, *FOREIGN_VERBS, "rich")
+READ = (*NEVER, *FOREIGN_VERBS, "omnigraph.engine.maintenance", "omnigraph.engine.write")
+WRITE = (*NEVER, *FOREIGN_VERBS)
 
 
 @pytest.fixture(scope="module")

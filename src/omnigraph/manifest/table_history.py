@@ -204,7 +204,8 @@ def _newest(rows: pa.Table) -> Iterator[_Newest]:
     versions = rows["table_version"].to_numpy()
     order = np.lexsort((versions, group))
     last = order[np.append(group[order][1:] != group[order][:-1], True)]
-    picked = rows.take(pa.array(last))
+    # A list: `pa.array` of a NumPy array loads `numpy.ma`, which takes longer than a point query.
+    picked = rows.take(pa.array(last.tolist(), pa.int64()))
     for row, incarnation in zip(picked.to_pylist(), table_history[last], strict=True):
         yield _Newest(
             table_key=TableKey(row["table_key"]),

@@ -2,6 +2,8 @@
 
 import os
 import sys
+from collections.abc import Sequence
+from copy import copy
 from importlib.util import find_spec
 from typing import Any
 
@@ -42,6 +44,8 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=True,
     pretty_exceptions_enable=False,
+    # Plain help: rich, which would draw boxes around it, takes longer to load than everything else.
+    rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 schema = typer.Typer(cls=Group, help="Show, plan and change schemas.", no_args_is_help=True)
@@ -142,7 +146,7 @@ def main() -> None:
 
 def _run(call: Call) -> int:
     try:
-        code = app(args=list(call.arguments), standalone_mode=False)
+        code = _select_app(call.arguments)(args=list(call.arguments), standalone_mode=False)
     except OmniError as error:
         if call.debug or os.environ.get("OMNIGRAPH_DEBUG"):
             raise
@@ -160,6 +164,22 @@ def _run(call: Call) -> int:
     if code == EXIT_INTERRUPTED:
         note("interrupted")
     return code if isinstance(code, int) else 0
+
+
+def _select_app(arguments: Sequence[str]) -> typer.Typer:
+    """Keep only the command or group that a call names: Typer reads the signatures of all commands it has.
+
+    Two small commands stay, because Typer takes an app with one command for that command.
+    """
+    named = arguments[0] if arguments else None
+    groups = [one for one in app.registered_groups if one.name == named]
+    if not groups and all(one.name != named for one in app.registered_commands):
+        return app
+    selected = copy(app)
+    kept = (named, "fmt", "version")
+    selected.registered_commands = [one for one in app.registered_commands if one.name in kept]
+    selected.registered_groups = groups
+    return selected
 
 
 def _wrong_call(error: Any) -> int:
