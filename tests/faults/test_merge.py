@@ -11,12 +11,12 @@ import pytest
 import omnigraph
 from omnigraph.api.graph import Graph
 from omnigraph.commit.sidecar import WriterKind
-from omnigraph.engine.diff import fetch
 from omnigraph.engine.session.open import open_unsettled
 from omnigraph.errors import InternalError, MergeConflicts, OmniError
 from omnigraph.failpoints import Failpoint, armed
 from omnigraph.ids import RECOVERY_ACTOR, BranchName, OperationId, TableKey
 from omnigraph.recovery.audit import RecoveryKind
+from omnigraph.storage import addresses
 from tests.support.child import KILLED, run_child
 from tests.support.settled import assert_settled, fingerprint
 from tests.support.story import reopen
@@ -260,7 +260,7 @@ def small_chunks(story: Story) -> Iterator[None]:
     """Replace one row per commit, where a story is told in chunks."""
     with pytest.MonkeyPatch.context() as patch:
         if story.chunks > 1:
-            patch.setattr(fetch, "COMPARE_ROWS_MAX", 1)
+            patch.setattr(addresses, "COMPARE_ROWS_MAX", 1)
         yield
 
 

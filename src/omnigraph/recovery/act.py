@@ -3,6 +3,7 @@
 from dataclasses import replace
 from enum import StrEnum
 
+from omnigraph.commit.schema_files import place_staged
 from omnigraph.commit.sidecar import Registration, TableOutcome
 from omnigraph.errors import ManifestConflict, RecoveryRequired
 from omnigraph.failpoints import Failpoint, fail
@@ -24,7 +25,7 @@ from omnigraph.recovery.gather import (
     table_path,
 )
 from omnigraph.recovery.roll_back import drop_created, drop_fork, may_move_late, roll_back
-from omnigraph.recovery.schema_files import StagingAction, place_staged
+from omnigraph.recovery.schema_files import StagingAction
 from omnigraph.storage.tables import TableAt
 
 _log = get_logger(__name__)

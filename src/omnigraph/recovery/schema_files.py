@@ -4,20 +4,20 @@ from enum import StrEnum
 
 from omnigraph.catalog.ir.contract import Contract
 from omnigraph.catalog.ir.state import SchemaState, open_contract
+from omnigraph.commit.schema_files import place_staged
 from omnigraph.errors import SchemaContractError
 from omnigraph.failpoints import Failpoint, fail
 from omnigraph.ids import TableKey
 from omnigraph.language.source import Source
 from omnigraph.logs import get_logger
 from omnigraph.manifest.snapshot import Snapshot
-from omnigraph.storage.layout import SCHEMA_FILES, SCHEMA_IR, SCHEMA_PG, SCHEMA_STATE, staging_path
+from omnigraph.storage.layout import SCHEMA_FILES, SCHEMA_PG, SCHEMA_STATE, staging_path
 from omnigraph.storage.objects.protocol import Objects
 from omnigraph.values import dataclass
 
 _log = get_logger(__name__)
 
 _STAGED_FILES = frozenset(staging_path(name) for name in SCHEMA_FILES)
-_PLACED = {SCHEMA_PG: Failpoint.SCHEMA_SOURCE_PLACED, SCHEMA_IR: Failpoint.SCHEMA_IR_PLACED}
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,16 +123,6 @@ def _summarise(texts: dict[str, str | None]) -> SchemaSummary | None:
     except SchemaContractError:
         return None
     return SchemaSummary(contract.ir_hash, frozenset(contract.catalog.tables))
-
-
-def place_staged(objects: Objects) -> None:
-    """Put the staged files in place, the source text first; a file that is in place already is skipped."""
-    for name in SCHEMA_FILES:
-        if objects.exists(staging_path(name)):
-            objects.rename(staging_path(name), name)
-            if name in _PLACED:
-                fail(_PLACED[name])
-    _log.info("schema.promoted")
 
 
 def remove_staged(objects: Objects) -> None:

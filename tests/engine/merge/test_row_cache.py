@@ -9,11 +9,11 @@ import pytest
 import omnigraph
 from omnigraph.api.graph import Graph
 from omnigraph.engine.diff.candidates import candidates
-from omnigraph.engine.diff.fetch import rows_at, stream_at
 from omnigraph.engine.diff.row_cache import NO_ROW_CACHE, RowCache
 from omnigraph.engine.diff.rows import find_changed_rows, pair_columns
 from omnigraph.ids import BranchName, TableKey
 from omnigraph.limits import MERGE_ROW_CACHE_BYTES
+from omnigraph.storage.addresses import rows_at, stream_at
 from omnigraph.storage.counters import Cost, counting
 from omnigraph.storage.tables import Table, TableAt
 from tests.support.settled import assert_settled

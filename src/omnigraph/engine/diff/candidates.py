@@ -9,10 +9,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.engine.diff.fetch import ROW_ADDRESS, ROW_ID, rows_at
 from omnigraph.engine.diff.row_cache import NO_ROW_CACHE, RowCache
 from omnigraph.engine.diff.spread import Portion, Spread, align_sides
 from omnigraph.ids import Version
+from omnigraph.storage.addresses import ROW_ADDRESS, ROW_ID, rows_at
 from omnigraph.storage.arrow import column
 from omnigraph.storage.tables import FragmentInfo, Table, TableAt, Tables
 from omnigraph.storage.values import BranchRef

@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from omnigraph.catalog.types import stored_type
 from omnigraph.catalog.values import json_column
-from omnigraph.engine.diff.fetch import rows_at
+from omnigraph.storage.addresses import rows_at
 from omnigraph.storage.blobs import is_blob
 from omnigraph.storage.tables import Table
 

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.engine.diff.fetch import (
+from omnigraph.storage.addresses import (
     ROW_ADDRESS,
     addresses_of,
     row_bytes,

@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.engine.diff.fetch import addresses_of
+from omnigraph.storage.addresses import addresses_of
 from omnigraph.storage.tables import Table
 
 

@@ -8,10 +8,10 @@ import pyarrow.compute as pc
 
 from omnigraph.engine.diff.candidates import candidates
 from omnigraph.engine.diff.equality import Mask, differs
-from omnigraph.engine.diff.fetch import chunk_rows, rows_at
 from omnigraph.engine.diff.row_cache import NO_ROW_CACHE, RowCache
 from omnigraph.engine.diff.spread import Spread
 from omnigraph.limits import COMPARE_ROWS_MAX
+from omnigraph.storage.addresses import chunk_rows, rows_at
 from omnigraph.storage.arrow import column
 from omnigraph.storage.blobs import BlobForm, BlobKind, is_blob
 from omnigraph.storage.tables import Table, TableAt, Tables

@@ -5,7 +5,6 @@ from collections.abc import Collection, Iterator, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.engine.diff.fetch import rows_at
 from omnigraph.engine.diff.images import Row, read_images_at
 from omnigraph.engine.diff.rows import Step, find_changed_steps
 from omnigraph.engine.history.changes import Change, Endpoints, EntityKind, Op
@@ -15,6 +14,7 @@ from omnigraph.ids import MAIN, BranchName, TableKey, is_node
 from omnigraph.manifest.snapshot import Entry, Snapshot
 from omnigraph.manifest.state import BranchState
 from omnigraph.manifest.travel import At, find_commit, state_at, state_of
+from omnigraph.storage.addresses import rows_at
 from omnigraph.storage.arrow import column
 from omnigraph.storage.tables import Tables
 from omnigraph.values import dataclass

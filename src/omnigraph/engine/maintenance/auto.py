@@ -1,16 +1,13 @@
 """Automatic maintenance: after a commit the writer compacts and indexes its tables, within bounds; the write never fails by it."""
 
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable
 
 from omnigraph.catalog.model import TableType
 from omnigraph.commit.locks import HeldLocks, lock_key
 from omnigraph.commit.plan import Step, TableWrite, mint_header
 from omnigraph.commit.sidecar import WriterKind
+from omnigraph.commit.wanted_indexes import list_worthwhile_indexes
 from omnigraph.engine.maintenance.operation import commit_maintenance
-from omnigraph.engine.maintenance.wanted_indexes import (
-    list_extensible_indexes,
-    list_missing_indexes,
-)
 from omnigraph.engine.session.engine import Engine
 from omnigraph.errors import OmniError
 from omnigraph.failpoints import Failpoint, fail
@@ -18,16 +15,13 @@ from omnigraph.ids import BranchName, TableKey
 from omnigraph.limits import (
     AUTO_COMPACT_BYTES_MAX,
     AUTO_COMPACT_ROWS_MAX,
-    AUTO_INDEX_ROWS_MAX,
-    AUTO_SEGMENTS_MAX,
-    INDEX_ROWS_MIN,
     SMALL_FRAGMENTS_MAX,
 )
 from omnigraph.logs import get_logger
 from omnigraph.manifest.records import CommitKind, lance_branch
 from omnigraph.manifest.snapshot import Entry
 from omnigraph.storage.locks.holders import Activity
-from omnigraph.storage.tables import FragmentInfo, IndexSpec, Staged, Table, TableAt, Tables
+from omnigraph.storage.tables import FragmentInfo, Staged, TableAt, Tables
 
 _log = get_logger(__name__)
 
@@ -122,23 +116,10 @@ def _extension(type_: TableType) -> Step:
 
     def extend(tables: Tables, at: TableAt) -> Staged | None:
         fail(Failpoint.OPTIMIZE_COMPACTED)
-        specs = tuple(_list_worthwhile_indexes(type_, tables.open(at)))
+        specs = tuple(list_worthwhile_indexes(type_, tables.open(at)))
         return tables.stage_indices(at, specs) if specs else None
 
     return extend
-
-
-def _list_worthwhile_indexes(type_: TableType, table: Table) -> Iterator[IndexSpec]:
-    rows = {one.id: one.rows for one in table.fragments()}
-    if INDEX_ROWS_MIN <= sum(rows.values()) <= AUTO_INDEX_ROWS_MAX:
-        yield from list_missing_indexes(type_, table)
-    segments = {one.column: len(one.segments) - len(one.dead) for one in table.indices()}
-    for spec in list_extensible_indexes(type_, table):
-        uncovered = table.uncovered(spec.column, spec.kind)
-        is_worth_it = sum(rows[one] for one in uncovered) >= AUTO_COMPACT_ROWS_MAX
-        if is_worth_it and segments.get(spec.column, 0) < AUTO_SEGMENTS_MAX:
-            # Named fragments get a segment of their own; the rest of the index stays as it is.
-            yield IndexSpec(column=spec.column, kind=spec.kind, fragments=uncovered)
 
 
 def _watch_key(entry: Entry) -> Hashable:

@@ -7,18 +7,18 @@ from typing import Any
 
 from omnigraph.commit.plan import Step, TableWrite, mint_header
 from omnigraph.commit.sidecar import WriterKind
+from omnigraph.commit.wanted_indexes import (
+    list_absent_indexes,
+    list_missing_indexes,
+    list_wanted_indexes,
+    why_untrainable,
+)
 from omnigraph.engine.maintenance.files import table_digests
 from omnigraph.engine.maintenance.operation import (
     Writes,
     for_each_table,
     open_local_workers,
     run_maintenance,
-)
-from omnigraph.engine.maintenance.wanted_indexes import (
-    list_absent_indexes,
-    list_missing_indexes,
-    list_wanted_indexes,
-    why_untrainable,
 )
 from omnigraph.engine.session.engine import Engine
 from omnigraph.errors import OmniError

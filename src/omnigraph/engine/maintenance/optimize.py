@@ -9,6 +9,7 @@ from omnigraph.catalog.model import TableType
 from omnigraph.commit.liveness import Drift, find_drift
 from omnigraph.commit.plan import Step, TableWrite, mint_header
 from omnigraph.commit.sidecar import WriterKind
+from omnigraph.commit.wanted_indexes import list_incomplete_indexes
 from omnigraph.engine.maintenance.indexes import list_pending_indexes
 from omnigraph.engine.maintenance.operation import (
     Writes,
@@ -16,7 +17,6 @@ from omnigraph.engine.maintenance.operation import (
     refuse_pending,
     run_maintenance,
 )
-from omnigraph.engine.maintenance.wanted_indexes import list_incomplete_indexes
 from omnigraph.engine.results import Commit
 from omnigraph.engine.session.engine import Engine
 from omnigraph.errors import (

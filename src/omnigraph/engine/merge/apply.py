@@ -9,13 +9,13 @@ import pyarrow.compute as pc
 
 from omnigraph.catalog.model import TableType
 from omnigraph.commit.plan import Step, TableWrite
-from omnigraph.engine.diff.fetch import chunk_rows, rows_at, whole_fragments
 from omnigraph.engine.diff.row_cache import NO_ROW_CACHE, RowCache
 from omnigraph.engine.merge.relate import TableRelation, Way
 from omnigraph.engine.merge.resolve import REMOVED, Resolved
 from omnigraph.failpoints import Failpoint, fail
 from omnigraph.ids import BranchName
 from omnigraph.limits import MERGE_COMMITS_MAX
+from omnigraph.storage.addresses import chunk_rows, rows_at, whole_fragments
 from omnigraph.storage.arrow import column
 from omnigraph.storage.blobs import BlobForm
 from omnigraph.storage.counters import Cost, record

@@ -18,11 +18,11 @@ from omnigraph.commit.plan import (
     mint_header,
     plan_of,
 )
+from omnigraph.commit.schema_files import place_staged, stage_files
 from omnigraph.commit.sidecar import Registration, Tombstone, WriterKind
 from omnigraph.engine.after_commit import after_commit
 from omnigraph.engine.attempt import Done, commit_held
 from omnigraph.engine.maintenance.operation import refuse_pending
-from omnigraph.engine.schema.files import place_files, stage_files
 from omnigraph.engine.schema.lock import ACTIVITY, schema_lock
 from omnigraph.engine.schema.loss import forget_dropped, rewrite
 from omnigraph.engine.schema.work import NewTable, Work, work_of
@@ -35,6 +35,7 @@ from omnigraph.errors import (
     SchemaApplyConflict,
     TableExists,
 )
+from omnigraph.failpoints import Failpoint, fail
 from omnigraph.ids import MAIN, TableKey, Version
 from omnigraph.language.source import Source
 from omnigraph.manifest.accepted_schema import AcceptedSchema, keep_replaced
@@ -231,7 +232,8 @@ class _Change:
 
     def _place_files(self) -> None:
         try:
-            place_files(self.engine.store.objects)
+            fail(Failpoint.SCHEMA_PUBLISHED)
+            place_staged(self.engine.store.objects)
         except OmniError as error:
             raise RecoveryRequired(
                 self.header.operation_id,

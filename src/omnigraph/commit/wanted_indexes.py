@@ -4,6 +4,12 @@ from collections.abc import Iterator
 
 from omnigraph.catalog.model import EdgeType, NodeType, TableType
 from omnigraph.catalog.types import PropertyType, Scalar
+from omnigraph.limits import (
+    AUTO_COMPACT_ROWS_MAX,
+    AUTO_INDEX_ROWS_MAX,
+    AUTO_SEGMENTS_MAX,
+    INDEX_ROWS_MIN,
+)
 from omnigraph.storage.tables import IndexKind, IndexSpec, Table
 
 
@@ -57,6 +63,20 @@ def list_extensible_indexes(type_: TableType, table: Table) -> Iterator[IndexSpe
             uncovered = table.uncovered(spec.column, spec.kind)
             if uncovered and _can_train(spec, table, uncovered):
                 yield spec
+
+
+def list_worthwhile_indexes(type_: TableType, table: Table) -> Iterator[IndexSpec]:
+    """The indexes that are worth a commit right after a write: small ones, and segments over many new rows."""
+    rows = {one.id: one.rows for one in table.fragments()}
+    if INDEX_ROWS_MIN <= sum(rows.values()) <= AUTO_INDEX_ROWS_MAX:
+        yield from list_missing_indexes(type_, table)
+    segments = {one.column: len(one.segments) - len(one.dead) for one in table.indices()}
+    for spec in list_extensible_indexes(type_, table):
+        uncovered = table.uncovered(spec.column, spec.kind)
+        is_worth_it = sum(rows[one] for one in uncovered) >= AUTO_COMPACT_ROWS_MAX
+        if is_worth_it and segments.get(spec.column, 0) < AUTO_SEGMENTS_MAX:
+            # Named fragments get a segment of their own; the rest of the index stays as it is.
+            yield IndexSpec(column=spec.column, kind=spec.kind, fragments=uncovered)
 
 
 def list_usable_indexes(table: Table) -> frozenset[tuple[str, IndexKind | None]]:
