@@ -8,7 +8,7 @@ import pytest
 from _pytest.mark.structures import ParameterSet
 
 ROOT = Path(__file__).parents[2]
-PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.M | re.S)
 WITH_CODE = [page for page in PAGES if BLOCK.search(page.read_text())]
 
