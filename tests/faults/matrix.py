@@ -153,6 +153,7 @@ READERS: Final = frozenset(
         "export_files",
         "export_lines",
         "index_status",
+        "location",
         "on",
         "pending_recoveries",
         "query",
