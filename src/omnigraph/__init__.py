@@ -22,20 +22,20 @@ if TYPE_CHECKING:
     from omnigraph.api.comparisons import Conflict as Conflict
     from omnigraph.api.comparisons import Diff as Diff
     from omnigraph.api.comparisons import MergeResult as MergeResult
-    from omnigraph.api.explanations import Explanation as Explanation
     from omnigraph.api.graph import Graph as Graph
-    from omnigraph.api.graph import discard_recovery as discard_recovery
-    from omnigraph.api.graph import init as init
-    from omnigraph.api.graph import open as open
-    from omnigraph.api.graph import relocate as relocate
+    from omnigraph.api.opening import discard_recovery as discard_recovery
+    from omnigraph.api.opening import init as init
+    from omnigraph.api.opening import open as open
+    from omnigraph.api.opening import relocate as relocate
+    from omnigraph.api.query_results import Explanation as Explanation
+    from omnigraph.api.query_results import QueryResult as QueryResult
+    from omnigraph.api.query_results import QueryStream as QueryStream
     from omnigraph.api.results import Branch as Branch
     from omnigraph.api.results import Commit as Commit
     from omnigraph.api.results import LoadResult as LoadResult
     from omnigraph.api.results import MutationResult as MutationResult
-    from omnigraph.api.results import QueryResult as QueryResult
     from omnigraph.api.results import SchemaApplyResult as SchemaApplyResult
     from omnigraph.api.snapshot import Snapshot as Snapshot
-    from omnigraph.api.streams import QueryStream as QueryStream
     from omnigraph.api.texts import lint as lint
     from omnigraph.api.texts import parse_schema as parse_schema
     from omnigraph.catalog.diff.steps import SchemaPlan as SchemaPlan
@@ -51,14 +51,14 @@ _HOMES = {
     "Catalog": "omnigraph.catalog.model",
     "Diagnostic": "omnigraph.language.diagnostics",
     "SchemaPlan": "omnigraph.catalog.diff.steps",
-    "init": "omnigraph.api.graph",
-    "open": "omnigraph.api.graph",
-    "discard_recovery": "omnigraph.api.graph",
-    "relocate": "omnigraph.api.graph",
+    "init": "omnigraph.api.opening",
+    "open": "omnigraph.api.opening",
+    "discard_recovery": "omnigraph.api.opening",
+    "relocate": "omnigraph.api.opening",
     "Graph": "omnigraph.api.graph",
     "Snapshot": "omnigraph.api.snapshot",
-    "Explanation": "omnigraph.api.explanations",
-    "QueryStream": "omnigraph.api.streams",
+    "Explanation": "omnigraph.api.query_results",
+    "QueryStream": "omnigraph.api.query_results",
     "Branch": "omnigraph.api.results",
     "Commit": "omnigraph.api.results",
     "Baseline": "omnigraph.api.comparisons",
@@ -71,7 +71,7 @@ _HOMES = {
     "LoadResult": "omnigraph.api.results",
     "Progress": "omnigraph.pipeline.progress",
     "MutationResult": "omnigraph.api.results",
-    "QueryResult": "omnigraph.api.results",
+    "QueryResult": "omnigraph.api.query_results",
     "SchemaApplyResult": "omnigraph.api.results",
 }
 

@@ -14,7 +14,7 @@ from typing import Any
 import typer
 
 from omnigraph import api, errors, limits
-from omnigraph.api import graph, snapshot
+from omnigraph.api import graph, opening, snapshot
 from omnigraph.catalog.diff.codes import REGISTRY
 from omnigraph.language.query.codes import MEANINGS
 from omnigraph.surfaces.cli.main import app
@@ -217,7 +217,7 @@ _WHOLE: Mapping[str, Callable[[], str]] = {
     "query codes": _query_codes,
     "migration codes": _migration_codes,
     "limits": _limits,
-    "functions": lambda: _functions(graph.init, graph.open, graph.relocate),
+    "functions": lambda: _functions(opening.init, opening.open, opening.relocate),
     "results": _results,
     "commands": _commands,
 }

@@ -2,12 +2,24 @@
 
 import os
 import sys
-from collections.abc import Iterable, Mapping
-from datetime import timedelta
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from omnigraph.catalog.model import Catalog
+from omnigraph.engine.results import Commit
 from omnigraph.errors import ConfigError, UserInputError, shorten
 from omnigraph.manifest.names import is_utf8
+from omnigraph.manifest.travel import At
+
+if TYPE_CHECKING:
+    from omnigraph.engine.history.diff import Wanted
+
+Reference = str | int | datetime | Commit
+"""A point in history: commit or its id, manifest version, moment."""
+
+_Word = TypeVar("_Word", bound=StrEnum)
 
 
 def place_of(uri: object) -> str:
@@ -93,3 +105,57 @@ def _named(name: str, path: str) -> str:
 
 def _not_a(name: str, wanted: str, value: object) -> UserInputError:
     return UserInputError(f"'{name}' is {wanted}, not {type(value).__name__}; no changes were made")
+
+
+# ---- points in history
+
+
+def point_of(at: Reference | None) -> At | None:
+    """A point in history; None is now."""
+    match at:
+        case Commit(id=commit):
+            return commit
+        case bool():
+            pass
+        case None | str() | int() | datetime():
+            return at
+    raise UserInputError(
+        f"'at' is a commit, a manifest version or a datetime, not {type(at).__name__}"
+    )
+
+
+def reference_of(reference: Reference) -> At:
+    """One side of a comparison: a branch or a point in history."""
+    found = point_of(reference)
+    if found is None:
+        raise UserInputError("a diff compares two states; name a branch, a commit or a version")
+    return found
+
+
+def wanted_of(
+    catalog: Catalog,
+    types: Sequence[str] | None,
+    kinds: Sequence[str] | None,
+    ops: Sequence[str] | None,
+    *,
+    images: bool,
+) -> "Wanted":
+    """Which changes a diff or a feed shows."""
+    from omnigraph.engine.history.changes import EntityKind, Op
+    from omnigraph.engine.history.diff import Wanted
+
+    named = names_of("types", types)
+    chosen, done = names_of("kinds", kinds), names_of("ops", ops)
+    return Wanted(
+        tables=None if named is None else {catalog.table(t).table_key for t in named},
+        kinds=None if chosen is None else {_word_of(EntityKind, kind) for kind in chosen},
+        ops=None if done is None else {_word_of(Op, op) for op in done},
+        images=images,
+    )
+
+
+def _word_of(words: type[_Word], text: str) -> _Word:
+    try:
+        return words(text)
+    except ValueError as error:
+        raise UserInputError(f"'{text}' is unknown, it is one of {', '.join(words)}") from error

@@ -7,56 +7,50 @@ import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import pyarrow as pa
 
 from omnigraph.api.arguments import (
+    Reference,
     age_of,
-    config_of,
     count_of,
     file_of,
     names_of,
-    place_of,
-    refuse_policy,
+    point_of,
+    reference_of,
     text_of,
+    wanted_of,
 )
-from omnigraph.api.explanations import Explanation
+from omnigraph.api.query_results import Explanation, QueryResult, QueryStream
 from omnigraph.api.results import (
     Branch,
     Commit,
     DiscardedRecovery,
     LoadResult,
     MutationResult,
-    QueryResult,
     RecoveryAudit,
     RecoverySidecar,
     SchemaApplyResult,
 )
 from omnigraph.api.snapshot import Snapshot, name_and_params
-from omnigraph.api.streams import QueryStream
 from omnigraph.api.texts import schema_of, source_of
 from omnigraph.catalog.diff.steps import SchemaPlan
-from omnigraph.catalog.ir.encode import shape_hash
 from omnigraph.catalog.model import Catalog
-from omnigraph.catalog.resolve.schema import compile_schema
+from omnigraph.engine.results import view_commit
 from omnigraph.engine.session.engine import Engine
-from omnigraph.engine.session.open import init_graph, open_graph, open_unsettled, reopen_graph
+from omnigraph.engine.session.open import reopen_graph
 from omnigraph.errors import (
-    AlreadyInitialized,
     HistoryReclaimed,
     NotFoundError,
     OmniWarning,
-    UserInputError,
 )
 from omnigraph.ids import MAIN, BranchName, CommitId, OperationId
 from omnigraph.limits import HEAD_READS_MAX
 from omnigraph.manifest.names import actor_name, branch_name
-from omnigraph.manifest.records import GraphCommit
 from omnigraph.manifest.state import BranchState
-from omnigraph.manifest.travel import At, find_commit
+from omnigraph.manifest.travel import find_commit
 
 if TYPE_CHECKING:
     from omnigraph.api.comparisons import (
@@ -76,92 +70,12 @@ if TYPE_CHECKING:
         RelocateReport,
         RepairReport,
     )
-    from omnigraph.engine.history.diff import Wanted
     from omnigraph.engine.maintenance.issues import Examination
     from omnigraph.manifest.branches import Branch as BranchFact
     from omnigraph.pipeline.location import StoreLocation
     from omnigraph.pipeline.progress import Tell
 
-Reference = str | int | datetime | Commit
-"""A point in history: commit or its id, manifest version, moment."""
-
 _Found = TypeVar("_Found")
-_Word = TypeVar("_Word", bound=StrEnum)
-
-
-def init(
-    uri: str | os.PathLike[str],
-    schema: str | Path,
-    *,
-    force: bool = False,
-    exist_ok: bool = False,
-    storage_options: Mapping[str, str] | None = None,
-    actor: str | None = None,
-    config: Mapping[str, Any] | None = None,
-) -> "Graph":
-    """Create a graph with a schema and open it."""
-    text, actor = schema_of(schema), actor_name(actor)
-    try:
-        engine = init_graph(
-            place_of(uri),
-            text,
-            force=force,
-            storage_options=storage_options,
-            config=config_of(config),
-        )
-    except AlreadyInitialized:
-        if not exist_ok:
-            raise
-        graph = open(uri, storage_options=storage_options, actor=actor, config=config)
-        if shape_hash(graph.catalog) != shape_hash(compile_schema(text)):
-            graph.close()
-            raise
-        return graph
-    return Graph(engine, actor=actor)
-
-
-def open(
-    uri: str | os.PathLike[str],
-    *,
-    read_only: bool = False,
-    storage_options: Mapping[str, str] | None = None,
-    actor: str | None = None,
-    policy: None = None,
-    config: Mapping[str, Any] | None = None,
-) -> "Graph":
-    """Open a graph; read-write settles what was interrupted before it returns."""
-    refuse_policy(policy)
-    actor = actor_name(actor)
-    engine = open_graph(
-        place_of(uri),
-        read_only=read_only,
-        storage_options=storage_options,
-        config=config_of(config),
-    )
-    return Graph(engine, actor=actor)
-
-
-def discard_recovery(
-    uri: str | os.PathLike[str],
-    operation_id: str,
-    *,
-    storage_options: Mapping[str, str] | None = None,
-) -> DiscardedRecovery:
-    """Give up a pending operation of a graph that it keeps from being opened."""
-    engine = open_unsettled(place_of(uri), storage_options=storage_options)
-    return _discard_operation(engine, operation_id)
-
-
-def relocate(
-    uri: str | os.PathLike[str], *, storage_options: Mapping[str, str] | None = None
-) -> "RelocateReport":
-    """Give the branches of a graph that was moved or copied the address of where it lies now; repeat it after a crash.
-
-    Nothing outside the graph is written. Handles that were opened before have to be opened again.
-    """
-    from omnigraph.engine.maintenance.relocate import relocate_graph
-
-    return relocate_graph(place_of(uri), storage_options=storage_options)
 
 
 class Graph:
@@ -210,7 +124,7 @@ class Graph:
     def snapshot(self, *, branch: str | None = None, at: Reference | None = None) -> Snapshot:
         """Pin what is visible, now or at a point in history."""
         engine, target = self._engine, branch_name(branch or self._branch, "read")
-        view = engine.view(target, _at(at))
+        view = engine.view(target, point_of(at))
         return Snapshot(engine, view, None if at is None else view.commit)
 
     def query(
@@ -361,7 +275,7 @@ class Graph:
             affected_nodes=done.counts.nodes,
             affected_edges=done.counts.edges,
             actor=writer,
-            commit=_commit(done.commit),
+            commit=view_commit(done.commit),
         )
 
     def load(
@@ -421,7 +335,7 @@ class Graph:
             mode=mode,
             tables={str(key): n for key, n in done.records.items()},
             actor=writer,
-            commit=_commit(done.commit),
+            commit=view_commit(done.commit),
             engine=done.engine,
             reason=done.reason,
             pending_indexes=done.pending_indexes,
@@ -455,7 +369,7 @@ class Graph:
             steps=done.plan.steps,
             manifest_version=done.version,
             actor=writer,
-            commit=_commit(done.commit),
+            commit=view_commit(done.commit),
             warnings=(*done.plan.warnings, *done.notes),
             pending_indexes=done.pending_indexes,
         )
@@ -481,7 +395,7 @@ class Graph:
         from omnigraph.engine import branching
 
         # The branch is made from exactly this state, so its head is known without reading it.
-        made, base = branching.create(self._engine, name, from_branch, _at(at))
+        made, base = branching.create(self._engine, name, from_branch, point_of(at))
         head = None if base.head is None else base.head.id
         return Branch(name=made.name, head=head, parent=made.parent)
 
@@ -584,7 +498,7 @@ class Graph:
         from omnigraph.engine.history.diff import differences
 
         before, after = self._states(base, head)
-        wanted = self._make_filter(types, kinds, ops, images=images)
+        wanted = wanted_of(self.catalog, types, kinds, ops, images=images)
         found = differences(self._engine.store.tables, before, after, wanted)
         return Diff(
             base=None if before.head is None else before.head.id,
@@ -606,15 +520,15 @@ class Graph:
         from omnigraph.engine.history.diff import differences
 
         before, after = self._states(base, head)
-        wanted = self._make_filter(types, kinds, ops, images=images)
+        wanted = wanted_of(self.catalog, types, kinds, ops, images=images)
         return differences(self._engine.store.tables, before, after, wanted)
 
     def _states(self, base: Reference, head: Reference) -> tuple[BranchState, BranchState]:
         from omnigraph.engine.history.diff import resolve_state
 
         branch = branch_name(self._branch, "diff")
-        before = resolve_state(self._engine, _parse_reference(base), branch)
-        return before, resolve_state(self._engine, _parse_reference(head), branch)
+        before = resolve_state(self._engine, reference_of(base), branch)
+        return before, resolve_state(self._engine, reference_of(head), branch)
 
     def changes(
         self,
@@ -632,7 +546,7 @@ class Graph:
 
         target = branch_name(branch or self._branch, "changes")
         start = None if since is None else str(since)
-        wanted = self._make_filter(types, kinds, ops, images=images)
+        wanted = wanted_of(self.catalog, types, kinds, ops, images=images)
         bound = count_of("limit", limit, least=1)
         return page(self._engine, target, start, bound, wanted)
 
@@ -651,7 +565,7 @@ class Graph:
 
         target = branch_name(branch or self._branch, "changes")
         start = None if since is None else str(since)
-        wanted = self._make_filter(types, kinds, ops, images=images)
+        wanted = wanted_of(self.catalog, types, kinds, ops, images=images)
         return stream(self._engine, target, start, wanted)
 
     def commit_changes(
@@ -668,7 +582,7 @@ class Graph:
         """What one commit changed against its first parent; with `limit` a page, `next_page_token` goes on."""
         from omnigraph.engine.history.commit_changes import commit_changes
 
-        wanted = self._make_filter(types, kinds, ops, images=images)
+        wanted = wanted_of(self.catalog, types, kinds, ops, images=images)
         bound = count_of("limit", limit)
         return commit_changes(self._engine, str(id), wanted, limit=bound, token=page_token)
 
@@ -686,26 +600,6 @@ class Graph:
         named = names_of("types", types)
         file = Path(file_of("out", os.fspath(out)))
         return baseline(self._engine, target, file, named)
-
-    def _make_filter(
-        self,
-        types: Sequence[str] | None,
-        kinds: Sequence[str] | None,
-        ops: Sequence[str] | None,
-        *,
-        images: bool,
-    ) -> "Wanted":
-        from omnigraph.engine.history.changes import EntityKind, Op
-        from omnigraph.engine.history.diff import Wanted
-
-        named = names_of("types", types)
-        chosen, done = names_of("kinds", kinds), names_of("ops", ops)
-        return Wanted(
-            tables=None if named is None else {self.catalog.table(t).table_key for t in named},
-            kinds=None if chosen is None else {_parse_word(EntityKind, kind) for kind in chosen},
-            ops=None if done is None else {_parse_word(Op, op) for op in done},
-            images=images,
-        )
 
     # ---- maintenance
 
@@ -830,8 +724,11 @@ class Graph:
 
     def discard_recovery(self, operation_id: str) -> DiscardedRecovery:
         """Give a pending operation up: what it wrote stays where it is, and the result says what that is."""
+        from omnigraph.recovery.discard import discard_operation
+
         self._engine.require_writable("recovery discard")
-        return _discard_operation(self._engine, operation_id)
+        engine, chosen = self._engine, OperationId(text_of("operation_id", operation_id))
+        return discard_operation(engine.committer, engine.recovery.audit, chosen)
 
     def close(self) -> None:
         """Release what is held; what is asked of it later is refused, what was begun ends."""
@@ -846,42 +743,3 @@ class Graph:
     def __repr__(self) -> str:
         mode = ", read-only" if self.read_only else ""
         return f"<Graph {self.uri} on {self._branch}{mode}>"
-
-
-def _discard_operation(engine: Engine, operation_id: str) -> DiscardedRecovery:
-    from omnigraph.recovery.discard import discard_operation
-
-    committer, audit = engine.committer, engine.recovery.audit
-    chosen = OperationId(text_of("operation_id", operation_id))
-    return discard_operation(committer, audit, chosen)
-
-
-def _at(at: Reference | None) -> At | None:
-    match at:
-        case Commit(id=commit):
-            return commit
-        case bool():
-            pass
-        case None | str() | int() | datetime():
-            return at
-    raise UserInputError(
-        f"'at' is a commit, a manifest version or a datetime, not {type(at).__name__}"
-    )
-
-
-def _parse_reference(reference: Reference) -> At:
-    found = _at(reference)
-    if found is None:
-        raise UserInputError("a diff compares two states; name a branch, a commit or a version")
-    return found
-
-
-def _parse_word(words: type[_Word], text: str) -> _Word:
-    try:
-        return words(text)
-    except ValueError as error:
-        raise UserInputError(f"'{text}' is unknown, it is one of {', '.join(words)}") from error
-
-
-def _commit(commit: GraphCommit | None) -> Commit | None:
-    return None if commit is None else Commit.of(commit)

@@ -10,9 +10,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 import pyarrow as pa
 
 from omnigraph.api.arguments import names_of, text_of
-from omnigraph.api.explanations import Explanation
-from omnigraph.api.results import QueryResult
-from omnigraph.api.streams import QueryStream
+from omnigraph.api.query_results import Explanation, QueryResult, QueryStream
 from omnigraph.api.texts import source_of
 from omnigraph.catalog.border import public_reader, public_rows
 from omnigraph.engine.read.verbs import entity, explain, query, stream

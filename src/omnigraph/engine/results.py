@@ -57,3 +57,8 @@ class Commit:
 
     def __str__(self) -> str:
         return self.id
+
+
+def view_commit(commit: GraphCommit | None) -> Commit | None:
+    """The public view of the commit of a write; None where the write changed nothing."""
+    return None if commit is None else Commit.of(commit)

@@ -6,7 +6,9 @@ from dataclasses import field
 from datetime import datetime
 from typing import Final
 
-from omnigraph.api.graph import Graph, Reference, open
+from omnigraph.api.arguments import Reference
+from omnigraph.api.graph import Graph
+from omnigraph.api.opening import open
 from omnigraph.errors import UserInputError, did_you_mean, suggestion
 from omnigraph.ids import MAIN
 from omnigraph.pipeline.location import StoreLocation

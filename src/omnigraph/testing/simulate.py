@@ -16,7 +16,7 @@ from dataclasses import field
 from pathlib import Path
 from typing import Final
 
-from omnigraph.api import graph as api
+from omnigraph.api import opening as api
 from omnigraph.api.graph import Graph
 from omnigraph.errors import OmniError
 from omnigraph.failpoints import Action, armed, skipping

@@ -7,7 +7,7 @@ from typing import Any, Final
 from omnigraph.commit.locks import lock_key
 from omnigraph.engine.attempt import wait_for_schema_change
 from omnigraph.engine.maintenance.operation import refuse_pending
-from omnigraph.engine.results import Commit
+from omnigraph.engine.results import Commit, view_commit
 from omnigraph.engine.session.engine import Engine
 from omnigraph.errors import UserInputError
 from omnigraph.ids import MAIN, CommitId, OperationId, TableKey
@@ -145,8 +145,7 @@ def repair(
                     recovery.committer, recovery.audit, MAIN, by_key[one.table_key], held_locks
                 )
         commit = _publish_repaired(engine, by_key, repaired, actor)
-    made = None if commit is None else Commit.of(commit)
-    return RepairReport(uri=engine.uri, tables=repaired, commit=made)
+    return RepairReport(uri=engine.uri, tables=repaired, commit=view_commit(commit))
 
 
 def _classify_table(engine: Engine, entry: Entry, *, confirm: bool, force: bool) -> TableRepaired:

@@ -43,7 +43,7 @@ def place(*given: str | None) -> str:
 
 def open_store(uri: str, *, read_only: bool = True, actor: str | None = None) -> "Graph":
     """Open the graph a command works on."""
-    from omnigraph.api.graph import open as open_graph
+    from omnigraph.api.opening import open as open_graph
 
     if actor is not None and actor.startswith(SYSTEM_ACTORS):
         raise typer.BadParameter(f"actors beginning with '{SYSTEM_ACTORS}' are the system's own")

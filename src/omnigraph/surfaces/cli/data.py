@@ -60,7 +60,7 @@ def init(
 
     Example: omnigraph init people.omni --schema people.pg
     """
-    from omnigraph.api.graph import init as init_graph
+    from omnigraph.api.opening import init as init_graph
 
     text: str | Path = sys.stdin.read() if schema == "-" else Path(schema)
     with init_graph(place(uri), text, force=force) as graph:

@@ -79,7 +79,7 @@ def demo(
 
     Example: omnigraph demo
     """
-    from omnigraph.api.graph import init
+    from omnigraph.api.opening import init
 
     home = directory or Path(tempfile.mkdtemp(prefix="omnigraph-demo-"))
     done: list[Step] = []

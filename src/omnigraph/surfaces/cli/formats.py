@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from omnigraph.api.results import QueryResult
+    from omnigraph.api.query_results import QueryResult
 
 CELL_CHARS_MAX = 80
 

@@ -49,7 +49,7 @@ def relocate(uri: Uri = None, store: Store = None, json: Json = False) -> None:
 
     Example: omnigraph relocate copy.omni
     """
-    from omnigraph.api.graph import relocate as relocate_graph
+    from omnigraph.api.opening import relocate as relocate_graph
 
     done = relocate_graph(place(uri, store))
     if json:
@@ -136,7 +136,7 @@ def recovery_discard(
 
     Example: omnigraph recovery discard 01J9ZQ4T7M2V6X8Y0A1B2C3D4E people.omni --confirm
     """
-    from omnigraph.api.graph import discard_recovery
+    from omnigraph.api.opening import discard_recovery
 
     where = place(uri, store)
     if not confirm:

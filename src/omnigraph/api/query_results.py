@@ -1,0 +1,242 @@
+"""What a read returns: rows in memory, rows as a stream, or how the read goes about its work."""
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import field
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+
+from omnigraph.catalog.border import public_rows
+from omnigraph.catalog.types import PropertyType
+from omnigraph.catalog.values import json_column
+from omnigraph.compile.plan.operators import Operator
+from omnigraph.compile.plan.plan import Plan
+from omnigraph.engine.read.profile import Step, render
+from omnigraph.values import dataclass
+
+ROWS_SHOWN_MAX = 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class QueryResult:
+    """Rows of a query: Arrow inside, other shapes on demand."""
+
+    query_name: str
+    branch: str
+    snapshot: str | None
+    commit: str | None
+    found: pa.Table | pa.RecordBatch = field(repr=False)
+    """The rows in the form of storage; `table` is what is handed out."""
+    types: tuple[PropertyType, ...] = field(repr=False)
+
+    @cached_property
+    def table(self) -> pa.Table:
+        """Typed columns."""
+        is_table = isinstance(self.found, pa.Table)
+        return public_rows(self.found if is_table else pa.Table.from_batches([self.found]))
+
+    @property
+    def columns(self) -> list[str]:
+        """Names of the columns, in the order of the query."""
+        return list(self.found.schema.names)
+
+    @cached_property
+    def rows(self) -> list[dict[str, Any]]:
+        """Rows as JSON-shaped values."""
+        return self._records(wire=False)
+
+    def _records(self, *, wire: bool) -> list[dict[str, Any]]:
+        shown = [
+            json_column(column, type_, wire=wire)
+            for column, type_ in zip(self.found.columns, self.types, strict=True)
+        ]
+        return _records(self.columns, shown) if shown else [{} for _ in range(len(self))]
+
+    def to_arrow(self) -> pa.Table:
+        """Typed columns."""
+        return self.table
+
+    def to_list(self) -> list[dict[str, Any]]:
+        """Rows as Python values: dates are dates."""
+        found: list[dict[str, Any]] = self.table.to_pylist()
+        return found
+
+    def to_pandas(self) -> Any:
+        """A pandas DataFrame; integers with NULLs among them stay integers, in pandas' own nullable types."""
+        import pandas
+
+        frame = self.table.to_pandas()
+        for name in self.columns:
+            column = self.table[name]
+            if column.null_count and pa.types.is_integer(column.type):
+                # NumPy has no NULL for integers, and as floats the large ones would be others.
+                frame[name] = pandas.api.types.pandas_dtype(_nullable(column.type)).__from_arrow__(
+                    column
+                )
+        return frame
+
+    def to_polars(self) -> Any:
+        """A polars DataFrame."""
+        import polars
+
+        return polars.from_arrow(self.table)
+
+    def to_csv(self) -> str:
+        """CSV that `load` reads back: nothing for NULL, `""` for an empty text, JSON for a list; no final line break."""
+        shown = [
+            map(_csv_cell, json_column(column, type_, wire=not type_.is_list))
+            for column, type_ in zip(self.found.columns, self.types, strict=True)
+        ]
+        header = ",".join(map(_csv_cell, self.columns))
+        return "\n".join([header, *map(",".join, zip(*shown, strict=True))])
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Record batches, one after the other."""
+        yield from self.table.to_batches()
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        return self.table.__arrow_c_stream__(requested_schema)
+
+    def __len__(self) -> int:
+        return int(self.found.num_rows)
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        return iter(self.rows)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The wire form."""
+        target = {"branch": self.branch} if self.snapshot is None else {"snapshot": self.snapshot}
+        return {
+            "query_name": self.query_name,
+            "target": target,
+            "row_count": len(self),
+            "columns": self.columns,
+            "rows": self._records(wire=True),
+            "graph_commit_id": self.commit,
+        }
+
+    def __repr__(self) -> str:
+        head = f"<{self.query_name}: {len(self)} rows on {self.branch}>"
+        lines = [head, " | ".join(self.columns)]
+        shown = self.table.slice(0, ROWS_SHOWN_MAX)
+        lines += [" | ".join(str(value) for value in row.values()) for row in shown.to_pylist()]
+        if len(self) > ROWS_SHOWN_MAX:
+            lines.append(f"… {len(self) - ROWS_SHOWN_MAX} more")
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        import html
+
+        def cells(values: Any, tag: str) -> str:
+            return "".join(f"<{tag}>{html.escape(str(value))}</{tag}>" for value in values)
+
+        shown = self.table.slice(0, ROWS_SHOWN_MAX).to_pylist()
+        body = "".join(f"<tr>{cells(row.values(), 'td')}</tr>" for row in shown)
+        more = f"<p>{len(self)} rows</p>"
+        return f"<table><thead><tr>{cells(self.columns, 'th')}</tr></thead><tbody>{body}</tbody></table>{more}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueryStream:
+    """Rows of a query, once: each batch is made when it is asked for and forgotten when it is let go."""
+
+    query_name: str
+    branch: str
+    snapshot: str | None
+    commit: str | None
+    reader: pa.RecordBatchReader = field(repr=False)
+    types: tuple[PropertyType, ...] = field(repr=False)
+
+    @property
+    def columns(self) -> list[str]:
+        """Names of the columns, in the order of the query."""
+        return list(self.reader.schema.names)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The declared types of the columns."""
+        return self.reader.schema
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        yield from self.reader
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """Rows as JSON-shaped values, a batch at a time."""
+        names = self.columns
+        for batch in self.reader:
+            shown = [
+                json_column(pa.chunked_array([column]), type_)
+                for column, type_ in zip(batch.columns, self.types, strict=True)
+            ]
+            yield from (dict(zip(names, row, strict=True)) for row in zip(*shown, strict=True))
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        return self.reader.__arrow_c_stream__(requested_schema)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """A plan from the result down: per operator the way it takes, and after a run its rows and milliseconds."""
+
+    plan: Plan = field(repr=False)
+    steps: tuple[Step, ...]
+    profiled: bool = False
+
+    @property
+    def text(self) -> str:
+        """The readable tree."""
+        return render(self.steps)
+
+    @property
+    def operators(self) -> tuple[Operator, ...]:
+        """All operators in execution order."""
+        return self.plan.operators
+
+    def to_dict(self) -> dict[str, Any]:
+        """The wire form; rows and milliseconds are there after a run."""
+        return {
+            "query_name": self.plan.name,
+            "profiled": self.profiled,
+            "operators": [_step(one) for one in self.steps],
+        }
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def _step(step: Step) -> dict[str, Any]:
+    body = {"operator": step.operator, "depth": step.depth, "notes": list(step.notes)}
+    if step.rows is None:
+        return body
+    return body | {"rows": step.rows, "milliseconds": step.milliseconds}
+
+
+def _records(names: list[str], columns: list[list[Any]]) -> list[dict[str, Any]]:
+    """Columns as rows; those of few columns, which most results are, are written out: that is three times as fast."""
+    match names:
+        case [a]:
+            return [{a: one} for one in columns[0]]
+        case [a, b]:
+            return [{a: one, b: two} for one, two in zip(*columns, strict=True)]
+        case [a, b, c]:
+            return [{a: one, b: two, c: three} for one, two, three in zip(*columns, strict=True)]
+        case _:
+            return [dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True)]
+
+
+_QUOTED = re.compile(r'[,"\r\n]')
+
+
+def _csv_cell(value: Any) -> str:
+    if value is None:
+        return ""
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return '"' + text.replace('"', '""') + '"' if not text or _QUOTED.search(text) else text
+
+
+def _nullable(stored: pa.DataType) -> str:
+    """What pandas calls an integer that may be missing: `Int64`, `UInt32`, …"""
+    return str(stored).replace("uint", "UInt").replace("int", "Int")
