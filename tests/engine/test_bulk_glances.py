@@ -19,7 +19,7 @@ from omnigraph.errors import ConstraintError, KeyConflict, OmniError, Referentia
 from omnigraph.ids import MAIN
 from omnigraph.manifest.records import CommitKind
 from omnigraph.pipeline.input.sources import identify_source
-from omnigraph.pipeline.keys import local_endpoints, local_ids
+from omnigraph.pipeline.keys import plan
 from tests.support.settled import assert_settled
 
 SCHEMA = """
@@ -115,8 +115,7 @@ def test_nodes_that_are_too_many_stay_where_they_are(
     graph: Graph, rows: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     few = rows == "few nodes"
-    for module in (local_endpoints, local_ids):
-        monkeypatch.setattr(module, "CACHED_IDS_ROWS", 60 if few else 59)
+    monkeypatch.setattr(plan, "CACHED_IDS_ROWS", 60 if few else 59)
     source = {"Person": people(), "Knows": edges(NAMES, NAMES)}
     expected = ["check", "stage"] if few else ["check", "decide", "stage"]
     assert phases(graph, source) == expected

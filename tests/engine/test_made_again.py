@@ -18,7 +18,7 @@ def test_what_another_process_keeps_open_is_of_the_graph_that_was_seen(tmp_path:
             graph.load({"A": pa.table({"k": list(names)})}, mode="append")
             at = graph._engine.view(MAIN).snapshot.entry(node_key("A")).at
             # As a task receives it; both graphs have the same table at the same version.
-            home = pickle.loads(pickle.dumps(graph._engine.home))
+            home = pickle.loads(pickle.dumps(graph._engine.location))
             table = home.store().tables.open(at)
             assert home.store().tables.open(at) is table
             found.append((at, table.read(["k"])["k"].to_pylist()))

@@ -25,7 +25,9 @@ def test_the_same_rows_may_differ_whoever_looks(
 ) -> None:
     with graph_of() as graph:
         engine = graph._engine
-        spread = Spread(runner=LocalRunner(2, buckets=buckets), home=engine.home, rows_min=0)
+        spread = Spread(
+            runner=LocalRunner(2, buckets=buckets), location=engine.location, rows_min=0
+        )
         seen = []
         for branch, step in steps:
             if step == ("optimize",):

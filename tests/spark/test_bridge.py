@@ -57,7 +57,7 @@ def test_every_value_comes_back(data: st.DataObject, scalar: Scalar, listed: boo
     there = to_spark(batch, wanted)
     assert there.schema == wanted
     back = shape_column(from_spark(there.column(0), kind), kind)
-    assert back.misplaced == ()
+    assert back.misfits == ()
     assert back.values.equals(stored)
     loaded = shape_column(
         decimals_to_integers(pa.table([there.column(0)], ["x"]))["x"].combine_chunks(), kind
@@ -85,4 +85,4 @@ def test_decimals_beyond_every_integer_are_told_apart() -> None:
     wide = pa.table({"x": pa.array([Decimal(10**25), Decimal(1)], pa.decimal128(38, 0))})
     column = decimals_to_integers(wide)["x"].combine_chunks()
     shaped = shape_column(column, PropertyType(scalar=Scalar.U64))
-    assert [wrong.index for wrong in shaped.misplaced][:1] == [0]
+    assert [wrong.index for wrong in shaped.misfits][:1] == [0]

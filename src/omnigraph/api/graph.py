@@ -98,7 +98,7 @@ class Graph:
     @property
     def location(self) -> "StoreLocation":
         """Its uri and storage options, as a value with which another process opens it."""
-        return self._opened.home
+        return self._opened.location
 
     @property
     def catalog(self) -> Catalog:
@@ -667,8 +667,10 @@ class Graph:
 
         engine = self._engine
         engine.require_writable("relocate")
-        home = engine.home
-        done = relocate_graph(home.uri, storage_options=dict(home.options), runtime=engine.runtime)
+        location = engine.location
+        done = relocate_graph(
+            location.uri, storage_options=dict(location.options), runtime=engine.runtime
+        )
         self._opened = reopen_graph(engine)
         return done
 

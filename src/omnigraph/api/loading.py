@@ -93,7 +93,7 @@ def _index_workers(engine: Engine, runner: Runner) -> Workers | None:
     if not getattr(runner, "is_remote", False):
         return None
     count = engine.settings.maintenance_concurrency
-    return RunnerWorkers(runner=runner, home=engine.home, count=count)
+    return RunnerWorkers(runner=runner, location=engine.location, count=count)
 
 
 def _spill_frame(frame: Any, location: Any, area: str) -> Any:

@@ -30,7 +30,9 @@ def workers_of(engine: Engine, spark: Any) -> Workers | None:
     if spark is None or spark is False:
         return None
     return RunnerWorkers(
-        runner=spark_runner(spark), home=engine.home, count=engine.settings.maintenance_concurrency
+        runner=spark_runner(spark),
+        location=engine.location,
+        count=engine.settings.maintenance_concurrency,
     )
 
 
@@ -39,5 +41,7 @@ def spread_of(engine: Engine, spark: Any) -> Spread | None:
     if spark is None or spark is False:
         return None
     return Spread(
-        runner=spark_runner(spark), home=engine.home, rows_min=engine.settings.small_work_rows
+        runner=spark_runner(spark),
+        location=engine.location,
+        rows_min=engine.settings.small_work_rows,
     )

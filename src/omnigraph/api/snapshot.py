@@ -153,7 +153,7 @@ class Snapshot:
         with self._reading():
             schema = self._engine.store.tables.open(entry.at).schema
         return PinnedTable(
-            location=self._engine.home,
+            location=self._engine.location,
             table_key=type_.table_key,
             at=entry.at,
             type=type_,

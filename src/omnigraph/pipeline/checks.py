@@ -1,6 +1,6 @@
-"""Per-split checks: read a split, say everything that is wrong with it, keep what had to be parsed."""
+"""Per-split checks: a task reads a split, reports everything that is wrong with it, and keeps what it had to parse."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from itertools import pairwise
@@ -24,12 +24,12 @@ from omnigraph.pipeline.input.intake import (
     Part,
     ascends,
     derive_ids,
-    find_misnamed_ids,
-    id_problem,
+    find_wrong_ids,
     join_parts,
+    make_id_problem,
     pending_rows,
 )
-from omnigraph.pipeline.input.read import POSITION, split_rows, take, with_ids, without
+from omnigraph.pipeline.input.read import POSITION, drop_rows, read_split, split_rows, with_ids
 from omnigraph.pipeline.input.splits import (
     Content,
     Loose,
@@ -41,15 +41,15 @@ from omnigraph.pipeline.input.splits import (
 )
 from omnigraph.pipeline.location import StoreLocation
 from omnigraph.pipeline.messages import (
-    ANSWERS,
-    CheckPassed,
-    Counted,
-    Found,
-    Ids,
+    MESSAGES,
+    Finding,
+    IdRange,
+    LocatedProblem,
     Message,
     Phase,
-    Piece,
-    Placed,
+    ScratchSlices,
+    SplitCount,
+    SplitLines,
     encode,
 )
 from omnigraph.pipeline.runner import Each
@@ -61,116 +61,123 @@ from omnigraph.values import dataclass
 _K = TypeVar("_K")
 
 VALUES = 0
-"""Where value rules stand among the rules."""
+"""The order of value rules in reports: before all other rules."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
-    """What every task of one load knows: which graph, which types, how it writes, and where its scratch files go.
+class LoadSpec:
+    """What every task of one load knows: the graph, its types, how the load writes, and where scratch files go.
 
-    `seed` is the operation: fresh ids are made of it, so that a task that runs twice makes the same.
+    `seed` is the operation id: fresh ids are made from it, so that a task that runs twice makes the same ids.
     """
 
-    home: StoreLocation
-    here: "Here"
+    location: StoreLocation
+    process: "LoadProcess"
     catalog: Catalog
     kind: DeltaKind
     seed: str
     area: str
-    strict: frozenset[TableKey] = frozenset()
-    """Tables that a merge only adds to."""
+    append_only: frozenset[TableKey] = frozenset()
+    """Tables that a merge only adds rows to."""
 
     def store(self) -> Store:
-        """The graph as this process reaches it."""
-        return self.here.store or _reach_store(self.home, self.seed)
+        """The store of the graph, as this process opened it."""
+        return self.process.store or _open_remote(self.location, self.seed)
 
-    def kept(self, name: str, at: TableAt | None, make: Callable[[], _K]) -> _K:
-        """Something that several tasks of one process need: made by the first, and gone with the load.
+    def cached(self, name: str, at: TableAt | None, make: Callable[[], _K]) -> _K:
+        """Make a value that several tasks of one process need once; it is cached until the load stages its rows.
 
-        It is good for one version of a table: another attempt may see another one.
+        The value belongs to one version of a table: another attempt may see another version.
         """
-        here = self.here if self.here.store is not None else _elsewhere(self.home, self.seed)
-        return here.kept(name, at, make)
+        return self._find_process().cached(name, at, make)
 
-    def let_go(self) -> None:
-        """Let go of what was kept: a process that works for Spark stays, and the next load may be long in coming."""
-        here = self.here if self.here.store is not None else _elsewhere(self.home, self.seed)
-        here.let_go()
+    def clear_cache(self) -> None:
+        """Drop the cached values: a Spark worker lives on after the load."""
+        self._find_process().clear_cache()
+
+    def _find_process(self) -> "LoadProcess":
+        return (
+            self.process
+            if self.process.store is not None
+            else _find_remote(self.location, self.seed)
+        )
 
     def kind_of(self, table: TableKey) -> DeltaKind:
         """How one table is written."""
-        return DeltaKind.APPEND if table in self.strict else self.kind
+        return DeltaKind.APPEND if table in self.append_only else self.kind
 
     def type(self, table: TableKey) -> TableType:
         """The type of a table."""
         return self.catalog.tables[table]
 
     def rank(self, table: TableKey) -> int:
-        """Where a table stands in reports."""
+        """The number of a table in the order of reports."""
         return list(self.catalog.tables).index(table)
 
     def scratch_path(self, name: str) -> str:
-        """A new scratch file: a task that runs twice writes two, and its answer names one."""
+        """Name a new scratch file: a task that runs twice writes two files, and its message names one."""
         return f"{self.area}/{name}-{SYSTEM.new_id()}.lance"
 
-    def keep(self, store: Store, name: str, rows: pa.Table) -> str:
-        """Write a scratch file and say where."""
+    def write_scratch(self, store: Store, name: str, rows: pa.Table) -> str:
+        """Write rows to a new scratch file and return its path."""
         path = self.scratch_path(name)
         store.scratch.write(path, rows)
         return path
 
 
-class Here:
-    """The opened graph of the process that runs the load; it does not travel."""
+class LoadProcess:
+    """What one process holds for a load: the open store and cached values; pickling leaves both out."""
 
     def __init__(self, store: Store | None = None) -> None:
         self.store = store
         self._lock = Lock()
-        self._made: dict[str, tuple[TableAt | None, Any]] = {}
+        self._cache: dict[str, tuple[TableAt | None, Any]] = {}
 
-    def kept(self, name: str, at: TableAt | None, make: Callable[[], _K]) -> _K:
-        """What was made under a name at a version; others wait for whoever makes it."""
+    def cached(self, name: str, at: TableAt | None, make: Callable[[], _K]) -> _K:
+        """The value of a name at a version; other threads wait for the one that makes it."""
         with self._lock:
-            if name not in self._made or self._made[name][0] != at:
-                self._made[name] = (at, make())
-            found: _K = self._made[name][1]
-            return found
+            if name not in self._cache or self._cache[name][0] != at:
+                self._cache[name] = (at, make())
+            value: _K = self._cache[name][1]
+            return value
 
-    def let_go(self) -> None:
-        """Forget what was made; what is in use stays with who uses it."""
+    def clear_cache(self) -> None:
+        """Drop the cached values; tasks that use one keep their reference."""
         with self._lock:
-            self._made.clear()
+            self._cache.clear()
 
-    def __reduce__(self) -> "tuple[type[Here], tuple[()]]":
-        return (Here, ())
+    def __reduce__(self) -> "tuple[type[LoadProcess], tuple[()]]":
+        return (LoadProcess, ())
 
 
 @lru_cache(maxsize=2)
-def _reach_store(home: StoreLocation, seed: str) -> Store:
-    # Opened anew for every load: what another process holds open may be of a graph that was here before.
-    return open_store(home.uri, dict(home.options), fsync=home.fsync)
+def _open_remote(location: StoreLocation, seed: str) -> Store:
+    # A worker opens the store once for every load: another graph may be at this location by then.
+    return open_store(location.uri, dict(location.options), fsync=location.fsync)
 
 
 @lru_cache(maxsize=1)
-def _elsewhere(home: StoreLocation, seed: str) -> Here:
-    # A process that works for one load after the other keeps nothing of the one before.
-    return Here()
+def _find_remote(location: StoreLocation, seed: str) -> LoadProcess:
+    # A worker that runs tasks of one load after another drops the cache of the load before.
+    return LoadProcess()
 
 
-# ---- the first look
+# ---- the first reading
 
 
-Glance = Callable[[EdgeType, pa.Table, Store], bool]
-"""Whether the ends of edges are all there, as far as that is seen in passing."""
+EndpointCheck = Callable[[EdgeType, pa.Table, Store], bool]
+"""Whether all endpoints of the edges exist, as far as a task sees while it reads."""
 
 
-def check_step(job: Job, splits: Sequence[Split], glance: Glance | None = None) -> Each:
-    """Read every split once: what is wrong, what it holds."""
+def check_step(
+    load: LoadSpec, splits: Sequence[Split], endpoints: EndpointCheck | None = None
+) -> Each:
+    """Read every split once: report what is wrong and count what it holds."""
     return Each(
         name="check",
         splits=splits,
-        run=Check(job, glance),
-        out=ANSWERS,
+        run=Check(load, endpoints),
+        out=MESSAGES,
         weigh=attrgetter("bytes"),
     )
 
@@ -179,82 +186,82 @@ def check_step(job: Job, splits: Sequence[Split], glance: Glance | None = None) 
 class Check:
     """Reads one split for the first time."""
 
-    job: Job
-    glance: Glance | None = None
+    load: LoadSpec
+    endpoints: EndpointCheck | None = None
 
     def __call__(self, split: Split) -> Iterator[pa.Table]:
-        store = self.job.store()
-        whole, lines = Intake(self.job.catalog), list[int]()
-        answers: list[Message] = []
+        store = self.load.store()
+        whole, lines = Intake(self.load.catalog), list[int]()
+        messages: list[Message] = []
         for one in split.inputs:
-            intake, count = take(one, self.job.catalog, store, split.first + sum(lines))
+            intake, count = read_split(one, self.load.catalog, store, split.first + sum(lines))
             lines.append(count)
-            answers += _read_problems(one, intake, self.job)
+            messages += _list_read_problems(one, intake, self.load)
             whole.join(intake)
-        answers.append(CheckPassed(split.number, tuple(lines)))
+        messages.append(SplitLines(split.number, tuple(lines)))
         for key in sorted(whole.parts):
-            answers += self._table(split, whole, self.job.type(key), store)
-        yield encode(answers)
+            messages += self._check_table(split, whole, self.load.type(key), store)
+        yield encode(messages)
 
-    def _table(
+    def _check_table(
         self, split: Split, intake: Intake, type_: TableType, store: Store
     ) -> Iterator[Message]:
         part = join_parts(type_, intake.parts[type_.table_key])
         ids = derive_ids(type_, part)
-        wrong = list(_id_problems(self.job.rank(type_.table_key), type_, part, ids))
+        wrong = list(_list_id_problems(self.load.rank(type_.table_key), type_, part, ids))
         yield from wrong
-        kept, sure = None, False
+        shaped, found = None, False
         if not wrong and not intake.total:
             rows = pending_rows(type_, part, ids).append_column(
                 POSITION, pa.array(part.origins.numbers, pa.int64())
             )
-            yield from value_problems(self.job, type_, rows)
-            if is_costly(split.content):
-                kept = self.job.keep(store, f"{type_.name}-{split.number}", rows)
-            if self.glance is not None and isinstance(type_, EdgeType):
-                sure = self.glance(type_, rows, store)
-        yield Counted(
+            yield from check_values(self.load, type_, rows)
+            if _is_costly(split.content):
+                shaped = self.load.write_scratch(store, f"{type_.name}-{split.number}", rows)
+            if self.endpoints is not None and isinstance(type_, EdgeType):
+                found = self.endpoints(type_, rows, store)
+        yield SplitCount(
             split=split.number,
             table_key=type_.table_key,
             rows=part.rows,
-            ids=_encode_ids(ids),
-            shaped=kept,
-            sure=sure,
+            ids=_make_id_range(ids),
+            shaped=shaped,
+            endpoints_found=found,
         )
 
 
-def is_costly(content: Content) -> bool:
-    """Whether what was read is kept: it had to be parsed, or searched for in many files or among many rows."""
+def _is_costly(content: Content) -> bool:
+    """Whether reading again costs more than a scratch file: lines, many small files, slices of row groups."""
     if isinstance(content, RowGroups):
         return content.is_sliced
     return isinstance(content, Loose | TextTable | Several)
 
 
-def _encode_ids(ids: pa.Array) -> Ids:
-    named = ids.drop_null()
-    if not len(named) or not ascends(named):
-        return Ids(len(named))
-    return Ids(len(named), (named[0].as_py(), named[-1].as_py()))
+def _make_id_range(ids: pa.Array) -> IdRange:
+    present = ids.drop_null()
+    if not len(present) or not ascends(present):
+        return IdRange(len(present))
+    return IdRange(len(present), (present[0].as_py(), present[-1].as_py()))
 
 
-def are_distinct(counted: Iterable[Counted]) -> bool:
-    """Whether no id can be in two splits, nor twice in one: they ascend, from one split to another."""
-    named = [one.ids for one in counted if one.ids.count]
-    spans = sorted(one.span for one in named if one.span is not None)
-    return len(spans) == len(named) and all(a[1] < b[0] for a, b in pairwise(spans))
+def are_distinct(counts: Iterable[SplitCount]) -> bool:
+    """Whether all ids differ: they ascend inside every split, and the ranges of the splits do not overlap."""
+    ranges = [one.ids for one in counts if one.ids.count]
+    spans = sorted(one.span for one in ranges if one.span is not None)
+    return len(spans) == len(ranges) and all(a[1] < b[0] for a, b in pairwise(spans))
 
 
-def _read_problems(split: Split, intake: Intake, job: Job) -> Iterator[Found]:
-    """What reading refused: of lines in their order, of frames column by column."""
-    placed: dict[int, list[Placed]] = {}
+def _list_read_problems(split: Split, intake: Intake, load: LoadSpec) -> Iterator[Finding]:
+    """The problems that reading found: of lines in their order, of frames column by column."""
+    located: dict[int, list[LocatedProblem]] = {}
     for problem in intake.problems:
-        rank = -1 if problem.record is None else _column_rank(split, problem, job)
-        placed.setdefault(rank, []).append(_locate_problem(problem))
-    if split.part and -1 in placed:
-        # Every part of a frame has the same columns; the first speaks for all.
+        rank = -1 if problem.record is None else _column_rank(split, problem, load)
+        located.setdefault(rank, []).append(_locate_problem(problem))
+    if split.part and -1 in located:
+        # Every part of a frame has the same columns, so only the first part reports them.
         return
-    for rank, problems in placed.items():
-        yield Found(
+    for rank, problems in located.items():
+        yield Finding(
             phase=Phase.READ,
             order=(split.source, rank),
             problems=tuple(problems),
@@ -262,104 +269,103 @@ def _read_problems(split: Split, intake: Intake, job: Job) -> Iterator[Found]:
         )
     rest = intake.total - len(intake.problems)
     if rest:
-        yield Found(phase=Phase.READ, order=(split.source,), problems=(), total=rest)
+        yield Finding(phase=Phase.READ, order=(split.source,), problems=(), total=rest)
 
 
-def _column_rank(split: Split, problem: Problem, job: Job) -> int:
+def _column_rank(split: Split, problem: Problem, load: LoadSpec) -> int:
     if isinstance(split.content, Loose):
         return 0
     assert split.table_key is not None, "a frame has a type"
-    names = [*list_columns(job.type(split.table_key)), "id"]
+    names = [*list_columns(load.type(split.table_key)), "id"]
     return names.index(str(problem.property))
 
 
-def _id_problems(rank: int, type_: TableType, part: Part, ids: pa.Array) -> Iterator[Found]:
-    for place, (rule, marked) in enumerate(find_misnamed_ids(type_, part, ids)):
-        if len(marked):
-            shown = marked.slice(0, PROBLEMS_SHOWN_MAX).to_pylist()
-            problems = (id_problem(rule, type_, part, ids, row) for row in shown)
-            yield Found(
+def _list_id_problems(rank: int, type_: TableType, part: Part, ids: pa.Array) -> Iterator[Finding]:
+    for index, (rule, wrong) in enumerate(find_wrong_ids(type_, part, ids)):
+        if len(wrong):
+            shown = wrong.slice(0, PROBLEMS_SHOWN_MAX).to_pylist()
+            problems = (make_id_problem(rule, type_, part, ids, row) for row in shown)
+            yield Finding(
                 phase=Phase.IDS,
-                order=(rank, place),
+                order=(rank, index),
                 problems=tuple(_locate_problem(problem) for problem in problems),
-                total=len(marked),
+                total=len(wrong),
             )
 
 
-def _locate_problem(problem: Problem) -> Placed:
-    return Placed(problem=problem, position=problem.record)
+def _locate_problem(problem: Problem) -> LocatedProblem:
+    return LocatedProblem(problem=problem, position=problem.record)
 
 
 # ---- rules
 
 
-def value_problems(job: Job, type_: TableType, rows: pa.Table) -> Iterator[Found]:
-    """What the value rules say of rows, by property."""
-    change = change_of(job, type_, rows)
-    for place, name in enumerate(sorted(type_.properties)):
-        for rule_number, rule in enumerate(value_rules(type_, type_.properties[name])):
-            found = rule(change)
-            if found:
-                # Problems are told by id, so that only now fresh ids are needed.
-                found = rule(change_of(job, type_, with_ids(rows, job.seed)))
-                yield make_finding(found, (VALUES, job.rank(type_.table_key), place, rule_number))
+def check_values(load: LoadSpec, type_: TableType, rows: pa.Table) -> Iterator[Finding]:
+    """Apply the value rules to rows, property by property."""
+    delta = delta_of(load, type_, rows)
+    for index, name in enumerate(sorted(type_.properties)):
+        for rule_index, rule in enumerate(value_rules(type_, type_.properties[name])):
+            violations = rule(delta)
+            if violations:
+                # Problems name rows by id, so fresh ids are made only when there are problems.
+                violations = rule(delta_of(load, type_, with_ids(rows, load.seed)))
+                order = (VALUES, load.rank(type_.table_key), index, rule_index)
+                yield make_finding(violations, order)
 
 
-def change_of(job: Job, type_: TableType, rows: pa.Table) -> TableDelta:
-    """Rows with positions as the change of a table, or of some of its columns."""
+def delta_of(load: LoadSpec, type_: TableType, rows: pa.Table) -> TableDelta:
+    """Make the delta of a table, or of some of its columns, from rows with positions."""
     numbers: Any = rows[POSITION].to_numpy()
     return TableDelta(
         type=type_,
-        kind=job.kind_of(type_.table_key),
+        kind=load.kind_of(type_.table_key),
         rows=rows.drop([POSITION]),
         origins=Origins(numbers),
     )
 
 
-def make_finding(found: Violations, order: tuple[int, ...]) -> Found:
-    """Violations of one rule as an answer."""
-    return Found(
+def make_finding(violations: Violations, order: tuple[int, ...]) -> Finding:
+    """Make the finding of one rule."""
+    return Finding(
         phase=Phase.RULES,
         order=order,
-        problems=tuple(_locate_problem(problem) for problem in found.problems),
-        total=found.total,
+        problems=tuple(_locate_problem(problem) for problem in violations.problems),
+        total=violations.total,
     )
 
 
-# ---- a second look, at what is left
+# ---- the second reading, without superseded rows
 
 
-def recheck_step(
-    job: Job, splits: Sequence[Split], superseded: Mapping[tuple[TableKey, int], tuple[Piece, ...]]
-) -> Each:
-    """Ask the value rules again, of every row but those that lost."""
-    return Each(name="recheck", splits=splits, run=Recheck(job, superseded), out=ANSWERS)
+def recheck_step(load: LoadSpec, splits: Sequence[Split], superseded: ScratchSlices) -> Each:
+    """Apply the value rules again, without superseded rows."""
+    return Each(name="recheck", splits=splits, run=Recheck(load, superseded), out=MESSAGES)
 
 
 @dataclass(frozen=True, slots=True)
 class Recheck:
-    """Asks the value rules of one table again, of the rows that count."""
+    """Applies the value rules to the rows of a split that are not superseded."""
 
-    job: Job
-    superseded: Mapping[tuple[TableKey, int], tuple[Piece, ...]]
+    load: LoadSpec
+    superseded: ScratchSlices
 
     def __call__(self, split: Split) -> Iterator[pa.Table]:
-        store = self.job.store()
-        assert split.table_key is not None, "only shaped splits are looked at again"
-        type_ = self.job.type(split.table_key)
+        store = self.load.store()
+        assert split.table_key is not None, "shaped splits have a type"
+        type_ = self.load.type(split.table_key)
         rows = split_rows(split, type_, [n for n in type_.schema.names if n != "id"], store)
-        kept = without(rows, self.superseded.get((split.table_key, split.number), ()), store)
-        yield encode(value_problems(self.job, type_, kept))
+        slices = self.superseded.get((split.table_key, split.number), ())
+        yield encode(check_values(self.load, type_, drop_rows(rows, slices, store)))
 
 
-def list_shaped_splits(splits: Sequence[Split], counted: Sequence[Counted]) -> list[Split]:
-    """The splits that later steps read: one per table, the shaped form where there is one."""
-    from_number = {split.number: split for split in splits}
-    found = []
-    for one in sorted(counted, key=lambda one: (one.table_key, one.split)):
-        split = replace(from_number[one.split], table_key=one.table_key)
+def list_shaped_splits(splits: Sequence[Split], counts: Sequence[SplitCount]) -> list[Split]:
+    """List the splits that later steps read: one per table, the shaped form where there is one."""
+    by_number = {split.number: split for split in splits}
+    shaped = []
+    for one in sorted(counts, key=lambda one: (one.table_key, one.split)):
+        split = replace(by_number[one.split], table_key=one.table_key)
         if one.shaped is not None:
-            found.append(replace(split, content=Shaped(one.shaped)))
+            shaped.append(replace(split, content=Shaped(one.shaped)))
         elif not isinstance(split.content, Loose | TextTable | Several):
-            found.append(split)
-    return found
+            shaped.append(split)
+    return shaped

@@ -1,4 +1,4 @@
-"""From problems of many tasks to one error: the same that one pass over the whole input would raise."""
+"""Findings of many tasks as one error: the same that one pass over the whole input would raise."""
 
 from bisect import bisect_left
 from collections import Counter
@@ -13,22 +13,22 @@ from omnigraph.ids import TableKey
 from omnigraph.limits import PROBLEMS_SHOWN_MAX
 from omnigraph.pipeline.input.intake import make_duplicate_problem
 from omnigraph.pipeline.input.splits import Split, number_in, split_of
-from omnigraph.pipeline.messages import CheckPassed, Found, Phase, Placed
+from omnigraph.pipeline.messages import Finding, LocatedProblem, Phase, SplitLines
 from omnigraph.values import dataclass
 
 DUPLICATES = 2
-"""What the order of problems with ids ends with when two rows share one."""
+"""The last number in the `order` of findings about duplicate ids."""
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
-    """Positions of a split that are lines of one input: what comes before them in the split, and in the input."""
+class InputSpan:
+    """The lines of one input in a split: how many lines come before them in the split, and in the input."""
 
     input: Split
     in_split: int
     in_input: int
 
-    def origin(self, number: int) -> Origin:
+    def locate(self, number: int) -> Origin:
         """Name a line or a record of the split."""
         own = number - self.in_split + self.in_input
         if self.input.counts_lines:
@@ -37,70 +37,70 @@ class Stretch:
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
-    """Where positions are: tasks count inside their splits, and here the splits before are added."""
+class InputMap:
+    """Turns positions into files and lines: tasks count inside their splits, the map adds the splits before."""
 
-    stretches: Mapping[int, Sequence[Stretch]]
+    spans: Mapping[int, Sequence[InputSpan]]
 
-    def origin(self, position: int) -> Origin:
+    def locate(self, position: int) -> Origin:
         """Name the line or the record at a position."""
-        number, stretches = number_in(position), self.stretches[split_of(position)]
-        place = bisect_left(stretches, number, key=attrgetter("in_split")) - 1
-        return stretches[place].origin(number)
+        number, spans = number_in(position), self.spans[split_of(position)]
+        index = bisect_left(spans, number, key=attrgetter("in_split")) - 1
+        return spans[index].locate(number)
 
 
-def places_of(splits: Sequence[Split], passed: Iterable[CheckPassed]) -> Places:
-    """Add up lines: every input counts its own."""
-    lines = {one.split: one.lines for one in passed}
+def map_inputs(splits: Sequence[Split], counted: Iterable[SplitLines]) -> InputMap:
+    """Add up the lines of the splits; every input has its own count."""
+    lines = {one.split: one.lines for one in counted}
     counts: Counter[int] = Counter()
-    stretches: dict[int, list[Stretch]] = {}
+    spans: dict[int, list[InputSpan]] = {}
     for split in splits:
-        own, passed_over = stretches.setdefault(split.number, []), 0
+        own, before = spans.setdefault(split.number, []), 0
         for one, count in zip(split.inputs, lines[split.number], strict=True):
-            own.append(Stretch(one, passed_over, counts[one.source]))
-            passed_over += count
+            own.append(InputSpan(one, before, counts[one.source]))
+            before += count
             counts[one.source] += count
-    return Places(stretches)
+    return InputMap(spans)
 
 
-def error_of(
-    found: Iterable[Found], phase: Phase, places: Places, catalog: Catalog
+def make_error(
+    findings: Iterable[Finding], phase: Phase, inputs: InputMap, catalog: Catalog
 ) -> OmniError | None:
-    """The error that the problems of one phase deserve; None when there are none."""
-    relevant = [one for one in found if one.phase is phase]
+    """Make the error of the problems of one phase; None when there are none."""
+    relevant = [one for one in findings if one.phase is phase]
     if phase is Phase.IDS:
         relevant = _drop_doubtful_duplicates(relevant)
     total = sum(one.total for one in relevant)
     if not total:
         return None
     ordered = sorted(
-        ((one.order, placed) for one in relevant for placed in one.problems),
-        key=lambda pair: (pair[0], _rank_of(phase, pair[1])),
+        ((one.order, located) for one in relevant for located in one.problems),
+        key=lambda pair: (pair[0], _sort_key(phase, pair[1])),
     )
-    shown = [_make_problem(placed, places, catalog) for _, placed in ordered[:PROBLEMS_SHOWN_MAX]]
+    shown = [_make_problem(located, inputs, catalog) for _, located in ordered[:PROBLEMS_SHOWN_MAX]]
     return data_error(shown, total=total)
 
 
-def _drop_doubtful_duplicates(found: Sequence[Found]) -> list[Found]:
-    """Where ids are wrong, two equal ones say nothing more."""
-    wrong = {one.order[0] for one in found if one.order[1] != DUPLICATES}
-    return [one for one in found if one.order[1] != DUPLICATES or one.order[0] not in wrong]
+def _drop_doubtful_duplicates(findings: Sequence[Finding]) -> list[Finding]:
+    """Drop duplicates of tables whose ids are wrong: the ids may differ once they are right."""
+    wrong = {one.order[0] for one in findings if one.order[1] != DUPLICATES}
+    return [one for one in findings if one.order[1] != DUPLICATES or one.order[0] not in wrong]
 
 
-def _rank_of(phase: Phase, placed: Placed) -> tuple[str, int]:
-    """Rules are reported by id, everything else in the order it was given."""
-    position = placed.twin if placed.twin is not None else placed.position
-    row_id = placed.problem.row_id if phase is Phase.RULES else None
+def _sort_key(phase: Phase, located: LocatedProblem) -> tuple[str, int]:
+    """Rules are reported by id, everything else in input order."""
+    first = located.duplicate_of
+    position = located.position if first is None else first
+    row_id = located.problem.row_id if phase is Phase.RULES else None
     return (row_id or "", -1 if position is None else position)
 
 
-def _make_problem(placed: Placed, places: Places, catalog: Catalog) -> Problem:
-    if placed.position is None:
-        return placed.problem
-    origin = places.origin(placed.position)
-    if placed.twin is None:
-        return replace(placed.problem, file=origin.file, line=origin.line, record=origin.record)
-    type_ = catalog.tables[TableKey(str(placed.problem.table_key))]
-    return make_duplicate_problem(
-        type_, str(placed.problem.row_id), places.origin(placed.twin), origin
-    )
+def _make_problem(located: LocatedProblem, inputs: InputMap, catalog: Catalog) -> Problem:
+    if located.position is None:
+        return located.problem
+    origin = inputs.locate(located.position)
+    if located.duplicate_of is None:
+        return replace(located.problem, file=origin.file, line=origin.line, record=origin.record)
+    type_ = catalog.tables[TableKey(str(located.problem.table_key))]
+    first = inputs.locate(located.duplicate_of)
+    return make_duplicate_problem(type_, str(located.problem.row_id), first, origin)

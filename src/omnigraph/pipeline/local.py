@@ -1,4 +1,4 @@
-"""Steps run by threads of this process."""
+"""The local runner: threads of this process run the steps."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
@@ -9,65 +9,66 @@ import pyarrow as pa
 
 from omnigraph.limits import BUCKET_BYTES
 from omnigraph.pipeline.runner import Each, Shuffle, Step
-from omnigraph.pipeline.shuffle import Gathering
+from omnigraph.pipeline.shuffle import ShuffleBuffer
 from omnigraph.storage.counters import carry_context
 
 _R = TypeVar("_R")
 
 
 class LocalRunner:
-    """Runs steps in threads; Arrow and Lance work outside the interpreter's lock, so they share the cores."""
+    """Runs steps in threads; Arrow and Lance release the interpreter's lock, so the threads use all cores."""
 
     engine = "local"
 
     def __init__(
         self, workers: int, *, buckets: int | None = None, keys_bytes_max: int = BUCKET_BYTES
     ) -> None:
-        """Take so many splits at a time. More keys than fit under the bound wait in temporary files."""
+        """Run `workers` splits at a time; keys of a shuffle past `keys_bytes_max` wait in temporary files."""
         self._workers = max(1, workers)
         self._buckets = buckets
         self._keys_bytes_max = keys_bytes_max
 
     @property
     def workers(self) -> int:
-        """How many splits it works on at once."""
+        """How many splits run at once."""
         return self._workers
 
     def run(self, step: Step) -> pa.Table:
-        """All answers of a step, in the order of its splits or buckets."""
+        """Run a step; rows come in the order of its splits or buckets."""
         match step:
             case Each():
-                return _join_results(self._every(step.run, step.splits, step.schedule()), step.out)
+                return _join_tables(self._run_all(step.run, step.splits, step.schedule()), step.out)
             case Shuffle():
                 return self._run_shuffle(step)
 
     def _run_shuffle(self, step: Shuffle) -> pa.Table:
-        with Gathering(step.sides, self._keys_bytes_max, self._buckets) as gathering:
-            for position, parts in self._as_done(step.keys, step.splits):
+        with ShuffleBuffer(step.sides, self._keys_bytes_max, self._buckets) as buffer:
+            for position, parts in self._run_as_done(step.keys, step.splits):
                 for side, rows in parts:
-                    gathering.add(side, rows, position)
-            answers = self._every(
-                lambda number: step.decide(gathering.bucket(number)), gathering.numbers()
+                    buffer.add(side, rows, position)
+            results = self._run_all(
+                lambda number: step.decide(buffer.read_bucket(number)), buffer.list_buckets()
             )
-        return _join_results(answers, step.out)
+        return _join_tables(results, step.out)
 
-    def _every(
+    def _run_all(
         self,
         work: Callable[[Any], Iterator[_R]],
         items: Sequence[Any],
         schedule: Sequence[int] | None = None,
     ) -> list[list[_R]]:
-        """Do all the work, in turns; answers in the order of the items."""
+        """Run the work for all items; results come in the order of the items."""
         schedule = range(len(items)) if schedule is None else schedule
-        answers: list[list[_R]] = [[] for _ in items]
-        for position, answer in self._as_done(work, [items[number] for number in schedule]):
-            answers[schedule[position]] = answer
-        return answers
+        results: list[list[_R]] = [[] for _ in items]
+        ordered = [items[number] for number in schedule]
+        for position, result in self._run_as_done(work, ordered):
+            results[schedule[position]] = result
+        return results
 
-    def _as_done(
+    def _run_as_done(
         self, work: Callable[[Any], Iterator[_R]], items: Sequence[Any]
     ) -> Iterator[tuple[int, list[_R]]]:
-        """Do all the work, some of it at a time; the first failure stops what has not begun."""
+        """Run the work and yield results as they are done; the first failure stops what has not begun."""
         if self._workers == 1 or len(items) < 2:
             for number, item in enumerate(items):
                 yield number, list(work(item))
@@ -85,6 +86,6 @@ class LocalRunner:
                     yield running.pop(future), future.result()
 
 
-def _join_results(answers: Iterable[Iterable[pa.Table]], out: pa.Schema) -> pa.Table:
-    tables = [table.cast(out) for answer in answers for table in answer]
+def _join_tables(results: Iterable[Iterable[pa.Table]], out: pa.Schema) -> pa.Table:
+    tables = [table.cast(out) for result in results for table in result]
     return pa.concat_tables(tables) if tables else out.empty_table()

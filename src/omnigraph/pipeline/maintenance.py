@@ -1,4 +1,4 @@
-"""Chores of maintenance as a step: index segments and rewrites, done wherever a runner has hands."""
+"""Maintenance tasks as a step: a runner builds index segments and rewrites fragments."""
 
 from collections.abc import Iterator, Sequence
 from typing import Final
@@ -15,30 +15,32 @@ _RECEIPTS: Final = pa.schema([("number", pa.int64()), ("receipt", pa.binary())])
 
 @dataclass(frozen=True, slots=True)
 class MaintenanceSplit:
-    """One chore and where the graph is that it belongs to."""
+    """One maintenance task and the location of its graph."""
 
     number: int
-    home: StoreLocation
+    location: StoreLocation
     task: MaintenanceTask
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunnerWorkers:
-    """The hands of a runner, lent to storage."""
+    """The workers of a runner, as storage uses them."""
 
     runner: Runner
-    home: StoreLocation
+    location: StoreLocation
     count: int
 
     def do(self, tasks: Sequence[MaintenanceTask]) -> list[bytes]:
-        """Run one task per chore, the heaviest first; answers come in the order of the chores."""
-        splits = [MaintenanceSplit(number, self.home, task) for number, task in enumerate(tasks)]
+        """Run maintenance tasks, the heaviest first; receipts come in the order of the tasks."""
+        splits = [
+            MaintenanceSplit(number, self.location, task) for number, task in enumerate(tasks)
+        ]
         splits.sort(key=lambda split: split.task.weight, reverse=True)
         step = Each(name="maintenance", splits=splits, run=_run_maintenance, out=_RECEIPTS)
-        found: list[bytes] = self.runner.run(step).sort_by("number")["receipt"].to_pylist()
-        return found
+        receipts: list[bytes] = self.runner.run(step).sort_by("number")["receipt"].to_pylist()
+        return receipts
 
 
 def _run_maintenance(split: MaintenanceSplit) -> Iterator[pa.Table]:
-    receipt = split.home.store().tables.do(split.task)
+    receipt = split.location.store().tables.do(split.task)
     yield pa.table([[split.number], [receipt]], schema=_RECEIPTS)

@@ -1,7 +1,7 @@
-"""What tasks say: a few small values each, told in one column, so that every step answers alike."""
+"""What tasks send to the driver: a few small values each, pickled in one column, so that every step has the same schema."""
 
 import pickle
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from enum import IntEnum
 from typing import Final
 
@@ -12,11 +12,11 @@ from omnigraph.ids import TableKey
 from omnigraph.storage.tables import Marked, Written
 from omnigraph.values import dataclass
 
-ANSWERS: Final = pa.schema([("answer", pa.binary())])
+MESSAGES: Final = pa.schema([("message", pa.binary())])
 
 
 class Phase(IntEnum):
-    """When a problem counts: those of a later phase are told only when there are none before."""
+    """When a problem is reported: problems of a later phase only when no earlier phase has any."""
 
     READ = 0
     IDS = 1
@@ -24,68 +24,65 @@ class Phase(IntEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class Finding:
     """Problems of one kind in one place: the first of them in full, and how many there are.
 
-    `order` tells kinds apart and puts them in order. `problems` come with the positions they are told by, and those
-    of twins with the position of the first twin.
+    `order` tells kinds apart and is their order in reports.
     """
 
     phase: Phase
     order: tuple[int, ...]
-    problems: tuple["Placed", ...]
+    problems: tuple["LocatedProblem", ...]
     total: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Placed:
-    """A problem, the position it is at, and the other one it may be about."""
+class LocatedProblem:
+    """A problem, the position of its row, and for a duplicate the position of the first row with the same id."""
 
     problem: Problem
     position: int | None
-    twin: int | None = None
+    duplicate_of: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Counted:
-    """How many rows of a table a split holds, the ids they bring, and the scratch file that has them shaped.
-
-    `sure` says that they are edges whose ends all come with them.
-    """
+class SplitCount:
+    """How many rows of a table a split holds, the range of their ids, and the scratch file that holds them shaped."""
 
     split: int
     table_key: TableKey
     rows: int
-    ids: "Ids"
+    ids: "IdRange"
     shaped: str | None = None
-    sure: bool = False
+    endpoints_found: bool = False
+    """Whether the rows are edges whose endpoints were all found while reading."""
 
 
 @dataclass(frozen=True, slots=True)
-class Ids:
-    """How many rows bring an id, and the first and last of these when they ascend."""
+class IdRange:
+    """How many rows have an id, and the first and last id when the ids ascend."""
 
     count: int
     span: tuple[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class CheckPassed:
-    """How many lines or rows a split passed over, input by input."""
+class SplitLines:
+    """How many lines or rows each input of a split has."""
 
     split: int
     lines: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Undecided:
-    """A table of edges some of whose ends were not found at a glance."""
+class EndpointsMissing:
+    """An edge table some of whose endpoints a task did not find."""
 
     table_key: TableKey
 
 
-class PieceKind(IntEnum):
-    """What rows of a scratch file mean."""
+class SliceKind(IntEnum):
+    """What the rows of a scratch slice mean."""
 
     SUPERSEDED = 0
     MATCHED = 1
@@ -93,10 +90,10 @@ class PieceKind(IntEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Piece:
+class ScratchSlice:
     """Rows of a scratch file that belong to one split, or to one fragment when they are `REPLACED`."""
 
-    kind: PieceKind
+    kind: SliceKind
     table_key: TableKey
     part: int
     path: str
@@ -104,9 +101,13 @@ class Piece:
     rows: int
 
 
+ScratchSlices = Mapping[tuple[TableKey, int], tuple[ScratchSlice, ...]]
+"""Slices by table and split, or by table and fragment."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WroteFragments:
-    """Fragments that hold the rows of some splits; `number` names the task."""
+    """Fragments that hold the rows of some splits; `number` is that of the task."""
 
     number: int
     table_key: TableKey
@@ -114,22 +115,30 @@ class WroteFragments:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Discarded:
-    """Fragments in which the task of a number marked replaced rows."""
+class MarkedRows:
+    """Fragments in which a task marked replaced rows as deleted; `number` is that of the task."""
 
     number: int
     table_key: TableKey
     marked: tuple[Marked, ...]
 
 
-Message = Found | Counted | CheckPassed | Undecided | Piece | WroteFragments | Discarded
+Message = (
+    Finding
+    | SplitCount
+    | SplitLines
+    | EndpointsMissing
+    | ScratchSlice
+    | WroteFragments
+    | MarkedRows
+)
 
 
-def encode(answers: Iterable[Message]) -> pa.Table:
-    """Spell answers as a table."""
-    return pa.table({"answer": [pickle.dumps(answer) for answer in answers]}, schema=ANSWERS)
+def encode(messages: Iterable[Message]) -> pa.Table:
+    """Encode messages as a table."""
+    return pa.table({"message": [pickle.dumps(one) for one in messages]}, schema=MESSAGES)
 
 
 def decode(table: pa.Table) -> Sequence[Message]:
-    """Read answers back."""
-    return [pickle.loads(answer) for answer in table["answer"].to_pylist()]
+    """Decode the messages of a table."""
+    return [pickle.loads(one) for one in table["message"].to_pylist()]

@@ -1,4 +1,4 @@
-"""Progress: what bulk work says while it runs."""
+"""Progress reports of bulk work while it runs."""
 
 from collections.abc import Callable
 from typing import Any
@@ -11,7 +11,7 @@ from omnigraph.values import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a phase is, in parts of it; `total` is None while nobody knows."""
+    """How many parts of a phase are done; `total` is None while it is not known."""
 
     phase: str
     done: int
@@ -27,25 +27,25 @@ Tell = Callable[[Progress], object]
 
 @dataclass(frozen=True, slots=True)
 class ReportingRunner:
-    """Says of every step when it begins and when it is done; what it is told to raise stops the work."""
+    """Calls `tell` when a step begins and when it is done; an error that `tell` raises stops the work."""
 
     runner: Runner
     tell: Tell
 
     @property
     def engine(self) -> str:
-        """What the report says."""
+        """The name in the load report."""
         return self.runner.engine
 
     @property
     def workers(self) -> int:
-        """About how many splits are worked on at once."""
+        """About how many splits run at once."""
         return self.runner.workers
 
     def run(self, step: Step) -> pa.Table:
         """Run a step."""
         parts = len(step.splits)
         self.tell(Progress(step.name, 0, parts))
-        found = self.runner.run(step)
+        rows = self.runner.run(step)
         self.tell(Progress(step.name, parts, parts))
-        return found
+        return rows

@@ -1,4 +1,4 @@
-"""The two kinds of steps bulk work is made of, and who runs them."""
+"""The two kinds of steps of bulk work, and the protocol of the runners that run them."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
@@ -7,8 +7,8 @@ import pyarrow as pa
 
 from omnigraph.values import dataclass
 
-KEY = "meeting key"
-"""The column of a `Shuffle` by which rows meet; named as no property can be."""
+KEY = "join key"
+"""The column by which a `Shuffle` joins rows; no property can have this name."""
 
 Split = Any
 """A small picklable description of a part of the work: tasks carry splits, never rows."""
@@ -18,8 +18,8 @@ Split = Any
 class Each:
     """Work on every split by itself.
 
-    `run` is a picklable function of a split and yields tables of schema `out`. It may run twice for one split: it
-    derives what it says from the split alone, and files it writes count only when its answer names them.
+    `run` is a picklable function of a split and yields tables of schema `out`. It may run twice for one split: its
+    messages depend on the split alone, and files that it writes count only when a message names them.
     """
 
     name: str
@@ -27,10 +27,10 @@ class Each:
     run: Callable[[Split], Iterator[pa.Table]]
     out: pa.Schema
     weigh: Callable[[Split], int] | None = None
-    """About how long a split takes, one against another."""
+    """How long a split takes, in relation to the others."""
 
     def schedule(self) -> Sequence[int]:
-        """The numbers of the splits, the heaviest first: hands that begin with those end together."""
+        """The indexes of the splits, the heaviest first, so that all workers end at about the same time."""
         numbers, weigh = range(len(self.splits)), self.weigh
         if weigh is None:
             return numbers
@@ -39,11 +39,11 @@ class Each:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shuffle:
-    """Bring the rows of all splits together by key, then decide.
+    """Join the rows of all splits by key, then decide.
 
-    `keys` yields narrow tables with a text or binary column `KEY`, each under the name of a side; `decide` sees every row
+    `keys` yields narrow tables with a text or binary column `KEY`, each under the name of a side; `decide` gets every row
     of a set of keys, all sides together, and yields tables of schema `out`. A side without rows is an empty table. The
-    order in which rows of one key arrive is not defined: decide by a position column, never by arrival.
+    order of rows with the same key is not defined: decide by a position column, never by arrival.
     """
 
     name: str
@@ -58,18 +58,18 @@ Step = Each | Shuffle
 
 
 class Runner(Protocol):
-    """Runs steps somewhere; the answer does not depend on where."""
+    """Runs steps somewhere; the result does not depend on where."""
 
     @property
     def engine(self) -> str:
-        """What the report says: `local` or `spark`."""
+        """The name in the load report: `local` or `spark`."""
         ...
 
     @property
     def workers(self) -> int:
-        """About how many splits it works on at once."""
+        """About how many splits run at once."""
         ...
 
     def run(self, step: Step) -> pa.Table:
-        """All answers of a step, in no particular order: small ones, for they come to the caller's process."""
+        """Run a step; its rows come to this process, so they are few and small."""
         ...

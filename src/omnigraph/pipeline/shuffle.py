@@ -1,28 +1,84 @@
-"""Rows of a shuffle on their way to their buckets: in memory while they are few, then in files of this machine."""
+"""The shuffle in this process: rows go to buckets by the hash of their key, through files when they are many."""
 
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.ipc
 
-from omnigraph.limits import SPILLED_BUCKETS
-from omnigraph.pipeline.keys.buckets import by_bucket
+from omnigraph.limits import HASHED_ROWS, SPILLED_BUCKETS
+from omnigraph.pipeline.runner import KEY
 from omnigraph.values import dataclass
+
+_FACTOR = np.uint64(0x9E3779B97F4A7C15)
+_SHIFT = np.uint64(29)
+
+
+# ---- buckets: equal keys have the same bucket, in every process
+
+
+def buckets_of(keys: pa.Array, buckets: int) -> "np.ndarray[Any, np.dtype[np.int64]]":
+    """Number the bucket of every key: a text and its bytes have the same; NULL has bucket 0."""
+    parts = [
+        _hash_keys(keys.slice(start, HASHED_ROWS)) for start in range(0, len(keys), HASHED_ROWS)
+    ]
+    hashes = np.concatenate(parts) if parts else np.empty(0, np.uint64)
+    return (hashes % np.uint64(buckets)).astype(np.int64)
+
+
+def split_by_bucket(rows: pa.Table, buckets: int) -> Iterator[tuple[int, pa.Table]]:
+    """Yield the rows of every bucket that has some, in their order."""
+    if buckets == 1 or not rows.num_rows:
+        yield 0, rows
+        return
+    keys = rows[KEY]
+    joined = pa.concat_arrays(keys.chunks) if keys.num_chunks else pa.array([], keys.type)
+    numbers = buckets_of(joined, buckets)
+    order = np.argsort(numbers, kind="stable")
+    present, starts = np.unique(numbers[order], return_index=True)
+    sorted_rows = rows.take(pa.array(order))
+    for number, start, end in zip(
+        present.tolist(), starts.tolist(), [*starts[1:].tolist(), len(order)], strict=True
+    ):
+        yield number, sorted_rows.slice(start, end - start)
+
+
+def _hash_keys(keys: pa.Array) -> "np.ndarray[Any, np.dtype[np.uint64]]":
+    """Hash every key: its bytes weighted by their index, summed, then mixed."""
+    narrow = keys.cast(pa.large_binary())
+    _, offsets, values = narrow.buffers()
+    ends = np.frombuffer(offsets, np.int64)[narrow.offset : narrow.offset + len(narrow) + 1]
+    lengths = np.diff(ends)
+    text = np.frombuffer(values or b"", np.uint8)[ends[0] : ends[-1]].astype(np.uint64)
+    indexes = np.arange(len(text), dtype=np.int64) - np.repeat(ends[:-1] - ends[0], lengths)
+    with np.errstate(over="ignore"):
+        weights = np.cumprod(np.full(int(lengths.max(initial=0)), _FACTOR, np.uint64))
+        sums = np.concatenate([[np.uint64(0)], np.cumsum((text + np.uint64(1)) * weights[indexes])])
+        plain = sums[ends[1:] - ends[0]] - sums[ends[:-1] - ends[0]]
+        mixed: np.ndarray[Any, np.dtype[np.uint64]] = (plain ^ (plain >> _SHIFT)) * _FACTOR
+    mixed ^= mixed >> np.uint64(32)
+    if narrow.null_count:
+        mixed[~narrow.is_valid().to_numpy(zero_copy_only=False)] = 0
+    return mixed
+
+
+# ---- the rows of a shuffle
 
 
 @dataclass(frozen=True, slots=True)
-class _Kept:
-    """A file of rows of one side: one batch per bucket that has some, and which bucket that is."""
+class _BucketFile:
+    """A file of rows of one side: one batch for each bucket that has rows, and the index of that batch."""
 
     path: Path
     batches: Mapping[int, int]
 
 
-class Gathering:
-    """Collects the sides of a shuffle; past a bound they are sorted by bucket into files, which go at the end."""
+class ShuffleBuffer:
+    """Collects the sides of a shuffle in memory; past a bound it writes them to temporary files, sorted by bucket."""
 
     def __init__(
         self, sides: Mapping[str, pa.Schema], bytes_max: int, buckets: int | None = None
@@ -30,13 +86,13 @@ class Gathering:
         self._sides = sides
         self._bytes_max = bytes_max
         self._buckets = buckets
-        self._held: dict[str, list[tuple[int, pa.Table]]] = {side: [] for side in sides}
+        self._buffered: dict[str, list[tuple[int, pa.Table]]] = {side: [] for side in sides}
         self._bytes = 0
-        self._kept: dict[str, list[_Kept]] = {side: [] for side in sides}
-        self._home: tempfile.TemporaryDirectory[str] | None = None
-        self._sorted: list[dict[str, pa.Table]] | None = None
+        self._files: dict[str, list[_BucketFile]] = {side: [] for side in sides}
+        self._directory: tempfile.TemporaryDirectory[str] | None = None
+        self._in_memory: list[dict[str, pa.Table]] | None = None
 
-    def __enter__(self) -> "Gathering":
+    def __enter__(self) -> "ShuffleBuffer":
         return self
 
     def __exit__(
@@ -45,74 +101,74 @@ class Gathering:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if self._home is not None:
-            self._home.cleanup()
+        if self._directory is not None:
+            self._directory.cleanup()
 
     def add(self, side: str, rows: pa.Table, position: int) -> None:
-        """Take rows in; those held in memory are given back in the order of their turns, whenever they came."""
+        """Add rows of a side; rows in memory are sorted by `position`, whenever they are added."""
         if rows.num_rows:
-            self._held[side].append((position, rows))
+            self._buffered[side].append((position, rows))
             self._bytes += rows.nbytes
         if self._bytes > self._bytes_max:
             self._spill()
 
-    def numbers(self) -> Sequence[int]:
-        """The buckets that can be asked for, once everything is in."""
-        if self._home is not None:
+    def list_buckets(self) -> Sequence[int]:
+        """List the buckets; call it when all rows are added."""
+        if self._directory is not None:
             self._spill()
             return range(self._buckets or SPILLED_BUCKETS)
-        self._sorted = self._in_memory(self._buckets or 1)
-        return range(len(self._sorted))
+        self._in_memory = self._sort_in_memory(self._buckets or 1)
+        return range(len(self._in_memory))
 
-    def bucket(self, number: int) -> Mapping[str, pa.Table]:
-        """Every side of a bucket; an empty table where there is nothing."""
-        if self._sorted is not None:
-            return self._sorted[number]
+    def read_bucket(self, number: int) -> Mapping[str, pa.Table]:
+        """Read every side of a bucket; a side without rows is an empty table."""
+        if self._in_memory is not None:
+            return self._in_memory[number]
         return {
             side: pa.concat_tables(
-                [schema.empty_table(), *(_read(kept, number) for kept in self._kept[side] if number in kept.batches)]
+                [schema.empty_table(), *(_read(file, number) for file in self._files[side] if number in file.batches)]
             )
             for side, schema in self._sides.items()
         }  # fmt: skip
 
-    def _in_memory(self, buckets: int) -> list[dict[str, pa.Table]]:
+    def _sort_in_memory(self, buckets: int) -> list[dict[str, pa.Table]]:
         empty = {side: schema.empty_table() for side, schema in self._sides.items()}
-        met = [dict(empty) for _ in range(buckets)]
+        sorted_rows = [dict(empty) for _ in range(buckets)]
         for side in self._sides:
             rows = self._take_side(side)
             if rows.num_rows:
-                for number, part in by_bucket(rows, buckets):
-                    met[number][side] = part
-        return met
+                for number, part in split_by_bucket(rows, buckets):
+                    sorted_rows[number][side] = part
+        return sorted_rows
 
     def _take_side(self, side: str) -> pa.Table:
-        tables = [rows for _, rows in sorted(self._held[side], key=lambda held: held[0])]
+        tables = [rows for _, rows in sorted(self._buffered[side], key=lambda pair: pair[0])]
         schema = self._sides[side]
-        self._held[side] = []
+        self._buffered[side] = []
         return pa.concat_tables(tables).cast(schema) if tables else schema.empty_table()
 
     def _spill(self) -> None:
-        if self._home is None:
-            self._home = tempfile.TemporaryDirectory(prefix="omnigraph-keys-")
+        if self._directory is None:
+            self._directory = tempfile.TemporaryDirectory(prefix="omnigraph-keys-")
         for number, side in enumerate(self._sides):
             rows = self._take_side(side)
             if rows.num_rows:
-                path = Path(self._home.name) / f"{number}-{len(self._kept[side])}.arrow"
-                self._kept[side].append(_write(path, rows, self._buckets or SPILLED_BUCKETS))
+                path = Path(self._directory.name) / f"{number}-{len(self._files[side])}.arrow"
+                self._files[side].append(_write(path, rows, self._buckets or SPILLED_BUCKETS))
         self._bytes = 0
 
 
-def _write(path: Path, rows: pa.Table, buckets: int) -> _Kept:
+def _write(path: Path, rows: pa.Table, buckets: int) -> _BucketFile:
     batches: dict[int, int] = {}
     with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, rows.schema) as writer:
-        for number, part in by_bucket(rows, buckets):
+        for number, part in split_by_bucket(rows, buckets):
             batches[number] = len(batches)
             for batch in part.combine_chunks().to_batches():
                 writer.write_batch(batch)
-    return _Kept(path, batches)
+    return _BucketFile(path, batches)
 
 
-def _read(kept: _Kept, number: int) -> pa.Table:
-    with pa.OSFile(str(kept.path), "rb") as file:
-        reader = pa.ipc.open_file(file)
-        return pa.Table.from_batches([reader.get_batch(kept.batches[number])])
+def _read(file: _BucketFile, number: int) -> pa.Table:
+    with pa.OSFile(str(file.path), "rb") as source:
+        reader = pa.ipc.open_file(source)
+        return pa.Table.from_batches([reader.get_batch(file.batches[number])])

@@ -1,4 +1,4 @@
-"""Staging by many hands: splits become fragments, replaced rows are marked, and only receipts come back."""
+"""Staging by workers: splits become fragments, replaced rows are marked as deleted, and tasks send only receipts."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
@@ -9,10 +9,17 @@ import pyarrow.compute as pc
 
 from omnigraph.errors import InternalError
 from omnigraph.ids import TableKey
-from omnigraph.pipeline.checks import Job
-from omnigraph.pipeline.input.read import POSITION, positions_in, split_rows, with_ids, without
+from omnigraph.pipeline.checks import LoadSpec
+from omnigraph.pipeline.input.read import POSITION, drop_rows, read_slices, split_rows, with_ids
 from omnigraph.pipeline.input.splits import Split
-from omnigraph.pipeline.messages import ANSWERS, Discarded, Piece, WroteFragments, encode
+from omnigraph.pipeline.messages import (
+    MESSAGES,
+    MarkedRows,
+    ScratchSlice,
+    ScratchSlices,
+    WroteFragments,
+    encode,
+)
 from omnigraph.pipeline.runner import Each
 from omnigraph.storage.arrow import column
 from omnigraph.storage.lance.search import ROW_ID
@@ -21,55 +28,53 @@ from omnigraph.storage.store import Store
 from omnigraph.storage.tables import TableAt, Written
 from omnigraph.values import dataclass
 
-Pieces = Mapping[tuple[TableKey, int], tuple[Piece, ...]]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteSplit:
-    """Splits of one table that become fragments together, and which of their rows count or replace others."""
+    """Splits of one table that one task writes, and for each split its superseded and its matched rows."""
 
     number: int
     table_key: TableKey
     at: TableAt
     splits: tuple[Split, ...]
-    superseded: tuple[tuple[Piece, ...], ...]
-    matched: tuple[tuple[Piece, ...], ...]
+    superseded: tuple[tuple[ScratchSlice, ...], ...]
+    matched: tuple[tuple[ScratchSlice, ...], ...]
 
     @property
     def bytes(self) -> int:
-        """About how much there is to write."""
+        """About how much the task writes."""
         return sum(split.bytes for split in self.splits)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MarkSplit:
-    """Rows of some fragments that are replaced."""
+    """Replaced rows of some fragments, which one task marks as deleted."""
 
     number: int
     table_key: TableKey
     at: TableAt
-    pieces: tuple[Piece, ...]
+    slices: tuple[ScratchSlice, ...]
     bytes: int = 0
-    """Nothing, against what is written."""
+    """Marking weighs nothing beside writing."""
 
 
 def write_splits(
     splits: Sequence[Split],
     sites: Mapping[TableKey, TableAt],
-    superseded: Pieces,
-    matched: Pieces,
+    superseded: ScratchSlices,
+    matched: ScratchSlices,
     workers: int | None,
 ) -> list[WriteSplit]:
-    """Put splits of a table that follow one another together, so that each of many hands has its share."""
-    found: list[WriteSplit] = []
-    for table, group in groupby(splits, key=_table):
+    """Put consecutive splits of a table together, a fair share for each worker; None leaves every split alone."""
+    writes: list[WriteSplit] = []
+    for table, group in groupby(splits, key=_require_table):
         own = list(group)
         size = _share(len(own), workers)
         for start in range(0, len(own), size):
             run = tuple(own[start : start + size])
-            found.append(
+            writes.append(
                 WriteSplit(
-                    number=len(found),
+                    number=len(writes),
                     table_key=table,
                     at=sites[table],
                     splits=run,
@@ -77,40 +82,55 @@ def write_splits(
                     matched=tuple(matched.get((table, split.number), ()) for split in run),
                 )
             )
-    return found
+    return writes
+
+
+def mark_splits(
+    sites: Mapping[TableKey, TableAt], replaced: ScratchSlices, workers: int | None
+) -> list[MarkSplit]:
+    """Distribute fragments over workers; one task marks all replaced rows of a fragment."""
+    marks: list[MarkSplit] = []
+    for table, fragments in groupby(sorted(replaced), key=lambda key: key[0]):
+        own = list(fragments)
+        size = _share(len(own), workers)
+        for start in range(0, len(own), size):
+            slices = tuple(one for key in own[start : start + size] for one in replaced[key])
+            marks.append(
+                MarkSplit(number=len(marks), table_key=table, at=sites[table], slices=slices)
+            )
+    return marks
 
 
 def _share(count: int, workers: int | None) -> int:
-    """How many of them one hand takes; one when there are hands enough."""
     return 1 if workers is None else max(1, -(-count // max(1, workers)))
 
 
-def _table(split: Split) -> TableKey:
+def _require_table(split: Split) -> TableKey:
     if split.table_key is None:
         raise InternalError(f"split {split.number} has no table")
     return split.table_key
 
 
-def stage_step(job: Job, writes: Sequence[WriteSplit], marks: Sequence[MarkSplit]) -> Each:
-    """Write the rows of every split, and mark those that they replace."""
+def stage_step(load: LoadSpec, writes: Sequence[WriteSplit], marks: Sequence[MarkSplit]) -> Each:
+    """Write the rows of every split, and mark the rows that they replace."""
     return Each(
         name="stage",
         splits=(*writes, *marks),
-        run=Stage(job),
-        out=ANSWERS,
+        run=Stage(load),
+        out=MESSAGES,
         weigh=attrgetter("bytes"),
     )
 
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """Writes the fragments of some splits, rows that replace others apart from new ones; or marks replaced rows."""
+    """Writes the fragments of some splits, successors of committed rows apart from new rows; or marks replaced rows."""
 
-    job: Job
+    load: LoadSpec
 
     def __call__(self, split: WriteSplit | MarkSplit) -> Iterator[pa.Table]:
-        # Everything is decided: nobody asks for ids any more.
-        self.job.let_go()
+        # All keys are resolved, so no task needs the cached ids any more.
+        self.load.clear_cache()
         match split:
             case WriteSplit():
                 yield self._write(split)
@@ -118,65 +138,49 @@ class Stage:
                 yield self._mark(split)
 
     def _mark(self, split: MarkSplit) -> pa.Table:
-        store = self.job.store()
-        addresses = column(positions_in(split.pieces, store), ROW_ADDRESS)
+        store = self.load.store()
+        addresses = column(read_slices(split.slices, store), ROW_ADDRESS)
         marked = store.tables.mark(split.at, addresses)
-        return encode([Discarded(number=split.number, table_key=split.table_key, marked=marked)])
+        return encode([MarkedRows(number=split.number, table_key=split.table_key, marked=marked)])
 
     def _write(self, split: WriteSplit) -> pa.Table:
-        store = self.job.store()
+        store = self.load.store()
         written: list[Written] = []
         if any(split.matched):
-            for offset, _ in enumerate(split.splits):
-                written += self._replacing(split, offset, store)
-        fresh = store.tables.write(split.at, self._fresh(split, store))
+            for index, _ in enumerate(split.splits):
+                written += self._write_successors(split, index, store)
+        fresh = store.tables.write(split.at, self._read_new_rows(split, store))
         if fresh.rows:
             written.append(fresh)
         return encode(
             [WroteFragments(number=split.number, table_key=split.table_key, written=tuple(written))]
         )
 
-    def _rows(self, split: WriteSplit, offset: int, store: Store) -> pa.Table:
-        type_ = self.job.type(split.table_key)
+    def _read_rows(self, split: WriteSplit, index: int, store: Store) -> pa.Table:
+        type_ = self.load.type(split.table_key)
         names = [name for name in type_.schema.names if name != "id"]
-        rows = split_rows(split.splits[offset], type_, names, store)
-        return without(rows, split.superseded[offset], store)
+        rows = split_rows(split.splits[index], type_, names, store)
+        return drop_rows(rows, split.superseded[index], store)
 
-    def _fresh(self, split: WriteSplit, store: Store) -> pa.RecordBatchReader:
-        """Rows that replace none, as a stream: no more than one split is held at a time."""
-        schema = self.job.type(split.table_key).schema
+    def _read_new_rows(self, split: WriteSplit, store: Store) -> pa.RecordBatchReader:
+        """Stream the rows that match no committed row; one split is in memory at a time."""
+        schema = self.load.type(split.table_key).schema
 
         def batches() -> Iterator[pa.RecordBatch]:
-            for offset, pieces in enumerate(split.matched):
-                rows = without(self._rows(split, offset, store), pieces, store)
-                whole = with_ids(rows, self.job.seed).select(schema.names).cast(schema)
+            for index, slices in enumerate(split.matched):
+                rows = drop_rows(self._read_rows(split, index, store), slices, store)
+                whole = with_ids(rows, self.load.seed).select(schema.names).cast(schema)
                 yield from whole.to_batches()
 
         return pa.RecordBatchReader.from_batches(schema, batches())
 
-    def _replacing(self, split: WriteSplit, offset: int, store: Store) -> Iterator[Written]:
-        """Rows that replace others, under the row ids of those, in the order of these."""
-        if not split.matched[offset]:
+    def _write_successors(self, split: WriteSplit, index: int, store: Store) -> Iterator[Written]:
+        """Write the rows that replace committed ones under the row ids of those, in row id order."""
+        if not split.matched[index]:
             return
-        schema = self.job.type(split.table_key).schema
-        matched = positions_in(split.matched[offset], store).sort_by(ROW_ID)
-        rows = self._rows(split, offset, store)
-        places = pc.index_in(matched[POSITION], value_set=column(rows, POSITION))
-        chosen = rows.take(places).select(schema.names).cast(schema)
-        yield store.tables.write(split.at, chosen, row_ids=column(matched, ROW_ID))
-
-
-def mark_splits(
-    sites: Mapping[TableKey, TableAt], replaced: Pieces, workers: int | None
-) -> list[MarkSplit]:
-    """Deal fragments out to many hands; one fragment is marked by one of them."""
-    found: list[MarkSplit] = []
-    for table, fragments in groupby(sorted(replaced), key=lambda key: key[0]):
-        own = list(fragments)
-        size = _share(len(own), workers)
-        for start in range(0, len(own), size):
-            pieces = tuple(piece for key in own[start : start + size] for piece in replaced[key])
-            found.append(
-                MarkSplit(number=len(found), table_key=table, at=sites[table], pieces=pieces)
-            )
-    return found
+        schema = self.load.type(split.table_key).schema
+        matched = read_slices(split.matched[index], store).sort_by(ROW_ID)
+        rows = self._read_rows(split, index, store)
+        order = pc.index_in(matched[POSITION], value_set=column(rows, POSITION))
+        successors = rows.take(order).select(schema.names).cast(schema)
+        yield store.tables.write(split.at, successors, row_ids=column(matched, ROW_ID))

@@ -6,7 +6,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from omnigraph.pipeline.keys.buckets import by_bucket
+from omnigraph.pipeline.shuffle import split_by_bucket
 from omnigraph.values import dataclass
 
 FLUSH_BYTES: Final = 32 * 1024 * 1024
@@ -36,7 +36,7 @@ class Packing:
     def flush(self) -> Iterator[Packet]:
         """Yield packets of everything that is buffered."""
         for side, tables in self.buffered.items():
-            for bucket, rows in by_bucket(pa.concat_tables(tables), self.buckets):
+            for bucket, rows in split_by_bucket(pa.concat_tables(tables), self.buckets):
                 yield bucket, side, pack_packet(rows)
         self.buffered, self.bytes = {}, 0
 

@@ -85,7 +85,7 @@ def spark_query(
     plan = fill(found.plan, arguments(found.checked, params), now)
     graph = SparkGraph(
         spark=spark_runner(spark).spark,
-        location=engine.home,
+        location=engine.location,
         catalog=found.catalog,
         snapshot=found.snapshot,
         names=found.names,

@@ -44,7 +44,7 @@ def add(graph: Graph, start: int, count: int) -> None:
 def built(graph: Graph, count: int = 8) -> dict[str, int]:
     """How many segments every index has, once many hands built what was missing."""
     engine = graph._engine
-    workers = RunnerWorkers(runner=LocalRunner(2), home=engine.home, count=count)
+    workers = RunnerWorkers(runner=LocalRunner(2), location=engine.location, count=count)
     ensure_indices(engine, workers=workers)
     entry = engine.view(MAIN).snapshot.entry(TableKey("node:Person"))
     infos = engine.store.tables.open(entry.at).indices()

@@ -22,14 +22,14 @@ class ProcessWorkers:
     count = 3
 
     def __init__(self, home: StoreLocation) -> None:
-        self.home = home
+        self.location = home
         self.done = 0
 
     def do(self, tasks: Sequence[MaintenanceTask]) -> list[bytes]:
         self.done += len(tasks)
         fresh = multiprocessing.get_context("spawn")
         with ProcessPoolExecutor(1, mp_context=fresh) as pool:
-            return list(pool.map(_do, [(self.home, task) for task in tasks]))
+            return list(pool.map(_do, [(self.location, task) for task in tasks]))
 
 
 def _do(split: tuple[StoreLocation, MaintenanceTask]) -> bytes:
@@ -49,7 +49,7 @@ def test_index_parts_built_elsewhere_are_put_in_place_as_they_are(tmp_path: Path
     with made(tmp_path / "h", config={"maintenance": "off"}) as graph:
         for number in range(100, 104):
             graph.load([person(number, bio="likes rope")], mode="append")
-        workers = ProcessWorkers(graph._engine.home)
+        workers = ProcessWorkers(graph._engine.location)
         rows = content(graph)
         report = ensure_indices(graph._engine, workers=workers)
         assert workers.done > report.built > 0
@@ -65,7 +65,7 @@ def test_index_parts_built_elsewhere_are_put_in_place_as_they_are(tmp_path: Path
 
 
 def test_tables_rewritten_elsewhere_hold_the_same_rows(graph: Graph) -> None:
-    workers = ProcessWorkers(graph._engine.home)
+    workers = ProcessWorkers(graph._engine.location)
     rows, before = content(graph), graph.commits()[0].id
     optimize(graph._engine, workers=workers)
     assert workers.done

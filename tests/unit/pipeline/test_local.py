@@ -9,9 +9,9 @@ import pyarrow.compute as pc
 import pytest
 
 from omnigraph.failpoints import PARK_SECONDS_MAX
-from omnigraph.pipeline.keys.buckets import buckets_of, by_bucket
 from omnigraph.pipeline.local import LocalRunner
 from omnigraph.pipeline.runner import KEY, Each, Shuffle
+from omnigraph.pipeline.shuffle import buckets_of, split_by_bucket
 
 SQUARES = pa.schema([("n", pa.int64()), ("square", pa.int64())])
 NAMES = pa.schema([(KEY, pa.string()), ("position", pa.int64())])
@@ -134,7 +134,7 @@ def test_a_text_and_its_bytes_have_one_bucket_wherever_they_stand() -> None:
 
 def test_keys_that_count_up_spread_over_the_buckets() -> None:
     keys = pa.array([f"p{number:08d}" for number in range(20_000)])
-    sizes = [rows.num_rows for _, rows in by_bucket(pa.table({KEY: keys}), 16)]
+    sizes = [rows.num_rows for _, rows in split_by_bucket(pa.table({KEY: keys}), 16)]
     assert sum(sizes) == 20_000
     assert len(sizes) == 16
     assert max(sizes) < 2 * min(sizes)

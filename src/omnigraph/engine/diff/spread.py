@@ -26,7 +26,7 @@ class Spread:
     """A runner, and where its tasks find the tables."""
 
     runner: Runner
-    home: StoreLocation
+    location: StoreLocation
     rows_min: int
     """Fewer rows to read than this are read here: a task costs more than they do."""
 
@@ -39,7 +39,7 @@ class Spread:
 class ReadSplit:
     """Fragments of one side that are read whole."""
 
-    home: StoreLocation
+    location: StoreLocation
     side: str
     held: CommittedSplit
 
@@ -106,7 +106,7 @@ def _splits(spread: Spread, side: str, portion: Portion) -> Iterator[ReadSplit |
     if portion.table is not None:
         key = TableKey(portion.table.at.path)
         for held in cut_table(key, portion.table.at, portion.parts, COMPARE_SPLIT_ROWS):
-            yield ReadSplit(spread.home, side, held)
+            yield ReadSplit(spread.location, side, held)
 
 
 def _keys(
@@ -117,7 +117,7 @@ def _keys(
 
 
 def _read(read: Callable[[Table, Sequence[int]], pa.Table], split: ReadSplit) -> pa.Table:
-    return read(split.home.store().tables.open(split.held.at), split.held.fragments)
+    return read(split.location.store().tables.open(split.held.at), split.held.fragments)
 
 
 def _decide(keep: Keep, sides: Mapping[str, pa.Table]) -> Iterator[pa.Table]:

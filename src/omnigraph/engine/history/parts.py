@@ -44,7 +44,7 @@ class Part:
 class PartSplit:
     """Fragments of one table version, and the file they go to."""
 
-    home: StoreLocation
+    location: StoreLocation
     at: TableAt
     type: TableType
     fragments: tuple[int, ...]
@@ -140,7 +140,7 @@ def _splits(
     cut = cut_table(entry.table_key, entry.at, fragments, EXPORT_PART_ROWS)
     for number, held in enumerate(cut):
         yield PartSplit(
-            home=engine.home,
+            location=engine.location,
             at=held.at,
             type=type_,
             fragments=held.fragments,
@@ -163,7 +163,7 @@ def _remove(splits: Iterable[PartSplit]) -> None:
 
 def _write(split: PartSplit) -> Iterator[pa.Table]:
     """Write one file under another name first: a task that dies or runs twice leaves no half of one."""
-    table = split.home.store().tables.open(split.at)
+    table = split.location.store().tables.open(split.at)
     names = [name for name in split.type.schema.names if name in table.schema.names]
     batches = table.scan(names, fragments=split.fragments, blobs=BlobForm.BYTES)
     partial = f"{split.file}.{os.getpid()}{_PARTIAL}"

@@ -45,7 +45,7 @@ class Engine:
     """Everything the verbs work with."""
 
     store: Store
-    home: StoreLocation
+    location: StoreLocation
     """How a task in another process finds the store."""
     manifest: Manifest
     contracts: AcceptedSchemas
@@ -151,7 +151,7 @@ def assemble(
     pause = 0.0 if read_only else settings.reconcile_seconds
     return Engine(
         store=store,
-        home=StoreLocation.of(
+        location=StoreLocation.of(
             store.root.uri, storage_options, fsync=settings.durability == "fsync"
         ),
         manifest=manifest,

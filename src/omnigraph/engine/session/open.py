@@ -82,10 +82,14 @@ def open_graph(
 def reopen_graph(engine: Engine) -> Engine:
     """Close a graph and open it again as it was opened, with nothing cached."""
     engine.stop()
-    options = dict(engine.home.options)
+    options = dict(engine.location.options)
     return _settle(
         assemble(
-            engine.home.uri, engine.settings, engine.runtime, options, read_only=engine.read_only
+            engine.location.uri,
+            engine.settings,
+            engine.runtime,
+            options,
+            read_only=engine.read_only,
         )
     )
 

@@ -17,37 +17,37 @@ from omnigraph.limits import COMMITTED_SPLIT_ROWS
 from omnigraph.manifest.records import lance_branch
 from omnigraph.manifest.view import View
 from omnigraph.pipeline.checks import (
-    Job,
+    LoadSpec,
     are_distinct,
     check_step,
     list_shaped_splits,
     recheck_step,
 )
-from omnigraph.pipeline.findings import Places, error_of, places_of
+from omnigraph.pipeline.findings import InputMap, make_error, map_inputs
 from omnigraph.pipeline.input.splits import CommittedSplit, Split, cut_table
 from omnigraph.pipeline.keys.decide import STRICT, decide_step
-from omnigraph.pipeline.keys.local_endpoints import (
-    choose_checked_while_reading,
-    choose_local_endpoint_tables,
+from omnigraph.pipeline.keys.local import (
     local_endpoints_step,
+    local_ids_step,
+    make_reading_check,
 )
-from omnigraph.pipeline.keys.local_ids import choose_local_id_tables, local_ids_step
-from omnigraph.pipeline.keys.plan import KeyPlan
+from omnigraph.pipeline.keys.plan import KeyPlan, Where
 from omnigraph.pipeline.messages import (
-    CheckPassed,
-    Counted,
-    Discarded,
-    Found,
+    EndpointsMissing,
+    Finding,
+    MarkedRows,
     Message,
     Phase,
-    Piece,
-    PieceKind,
-    Undecided,
+    ScratchSlice,
+    ScratchSlices,
+    SliceKind,
+    SplitCount,
+    SplitLines,
     WroteFragments,
     decode,
 )
 from omnigraph.pipeline.runner import Runner, Step
-from omnigraph.pipeline.stage import Pieces, mark_splits, stage_step, write_splits
+from omnigraph.pipeline.stage import mark_splits, stage_step, write_splits
 from omnigraph.storage.tables import Marked, Staged, TableAt, Tables, Written
 from omnigraph.values import dataclass
 
@@ -56,24 +56,24 @@ _A = TypeVar("_A", bound=Message)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checked:
-    """An input that was read once. What is wrong with ids, and what value rules say, is told later, with more of it."""
+    """An input that was read once. Problems of ids and values are reported later, together with those of other rows."""
 
     splits: Sequence[Split]
     records: Mapping[TableKey, int]
-    distinct: frozenset[TableKey]
-    sure: frozenset[TableKey]
-    ids: Sequence[Found]
-    values: Sequence[Found]
-    places: Places
+    distinct_ids: frozenset[TableKey]
+    endpoints_found: frozenset[TableKey]
+    ids: Sequence[Finding]
+    values: Sequence[Finding]
+    inputs: InputMap
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyOutcome:
-    """What keys decided: rows that lose, rows that replace committed ones, where those are, and who was asked."""
+    """The outcome of the key join: superseded rows, rows that match committed ones, where those are, and the read set."""
 
-    superseded: Pieces
-    matched: Pieces
-    replaced: Pieces
+    superseded: ScratchSlices
+    matched: ScratchSlices
+    replaced: ScratchSlices
     consulted: frozenset[TableKey]
 
 
@@ -82,7 +82,7 @@ class Bulk:
     """One load over all its attempts: what depends on the input alone is done once."""
 
     engine: Engine
-    job: Job
+    job: LoadSpec
     runner: Runner
     checked: Checked
     appended: dict[tuple[str, str | None], list[Written]] = field(default_factory=dict)
@@ -96,28 +96,35 @@ class Bulk:
     # ---- deciding
 
     def settle(self, view: View) -> KeyOutcome:
-        """Decide about every key, against what is committed; raise with every rule that is broken."""
+        """Join incoming and committed keys, then check the rules; raise with every rule that is broken."""
         checked, merges = self.checked, self.job.kind is DeltaKind.MERGE
-        sure = frozenset() if checked.ids else self._sure(view)
-        judges = not merges and not checked.ids
-        first = self._make_key_plan(view, identifies=True, judges=judges, sure=sure)
-        answers = self._resolve_ids(first)
-        found = _only(answers, Found)
-        self._raise([*checked.ids, *found], Phase.IDS)
-        pieces = _only(answers, Piece)
+        endpoints_found = frozenset() if checked.ids else self._find_endpoints(view)
+        first = self._make_key_plan(
+            view,
+            resolves_ids=True,
+            checks_rules=not merges and not checked.ids,
+            endpoints_found=endpoints_found,
+        )
+        messages = self._resolve_ids(first)
+        findings = _only(messages, Finding)
+        self._raise([*checked.ids, *findings], Phase.IDS)
+        slices = _only(messages, ScratchSlice)
         superseded, replaced = (
-            _by_part(pieces, PieceKind.SUPERSEDED),
-            _by_part(pieces, PieceKind.REPLACED),
+            _by_part(slices, SliceKind.SUPERSEDED),
+            _by_part(slices, SliceKind.REPLACED),
         )
         if merges or replaced:
-            # Rows that lose, and committed ones that are replaced, are out of it when rules are asked.
-            later = self._make_key_plan(view, superseded=superseded, replaced=replaced, sure=sure)
-            strict = [one for one in found if one.order[0] == STRICT]
-            found = [*strict, *_only(self._run_decide(later), Found)] if later.has_rules else strict
-        self._raise([*self._values(superseded), *found], Phase.RULES)
+            # The rules see neither superseded rows nor the committed rows that the load replaces.
+            later = self._make_key_plan(
+                view, superseded=superseded, replaced=replaced, endpoints_found=endpoints_found
+            )
+            strict = [one for one in findings if one.order[0] == STRICT]
+            rules = _only(self._run_decide(later), Finding) if later.has_rules else []
+            findings = [*strict, *rules]
+        self._raise([*self._list_value_problems(superseded), *findings], Phase.RULES)
         return KeyOutcome(
             superseded=superseded,
-            matched=_by_part(pieces, PieceKind.MATCHED),
+            matched=_by_part(slices, SliceKind.MATCHED),
             replaced=replaced,
             consulted=first.consulted,
         )
@@ -126,11 +133,11 @@ class Bulk:
         self,
         view: View,
         *,
-        identifies: bool = False,
-        judges: bool = True,
-        superseded: Pieces | None = None,
-        replaced: Pieces | None = None,
-        sure: frozenset[TableKey] = frozenset(),
+        resolves_ids: bool = False,
+        checks_rules: bool = True,
+        superseded: ScratchSlices | None = None,
+        replaced: ScratchSlices | None = None,
+        endpoints_found: frozenset[TableKey] = frozenset(),
     ) -> KeyPlan:
         entries = view.snapshot.entries
         wrong = {one.order[0] for one in self.checked.ids}
@@ -140,62 +147,64 @@ class Bulk:
             if (count or self.job.kind is DeltaKind.REPLACE) and self.job.rank(table) not in wrong
         }
         return KeyPlan(
-            job=self.job,
-            rows=rows,
+            load=self.job,
+            incoming_rows=rows,
             pins={key: entry.at for key, entry in entries.items()},
-            held={key: entry.row_count for key, entry in entries.items()},
-            identifies=identifies,
-            judges=judges,
+            committed_rows={key: entry.row_count for key, entry in entries.items()},
+            resolves_ids=resolves_ids,
+            checks_rules=checks_rules,
             superseded=superseded or {},
             replaced=replaced or {},
-            sure=sure,
-            distinct=self.checked.distinct,
+            endpoints_found=endpoints_found,
+            distinct_ids=self.checked.distinct_ids,
         )
 
-    def _sure(self, view: View) -> frozenset[TableKey]:
-        """Tables of edges whose ends are all there, as far as that is cheaper seen where they are."""
-        key_plan, sure = self._make_key_plan(view), self.checked.sure
-        edges = [
-            edge for edge in choose_local_endpoint_tables(key_plan) if edge.table_key not in sure
-        ]
+    def _find_endpoints(self, view: View) -> frozenset[TableKey]:
+        """Look for endpoints where that needs no shuffle; name the edge tables all of whose endpoints exist."""
+        found = self.checked.endpoints_found
+        key_plan = self._make_key_plan(view, endpoints_found=found)
+        edges = [one for one in key_plan.edges() if key_plan.where_endpoints(one) is Where.TASK]
         if not edges:
-            return sure
+            return found
         step = local_endpoints_step(key_plan, self.checked.splits, edges)
-        doubtful = {one.table_key for one in _only(_run(self.runner, step), Undecided)}
-        return sure | frozenset(edge.table_key for edge in edges) - doubtful
+        missing = {one.table_key for one in _only(_run(self.runner, step), EndpointsMissing)}
+        return found | frozenset(edge.table_key for edge in edges) - missing
 
     def _resolve_ids(self, key_plan: KeyPlan) -> Sequence[Message]:
-        """Settle ids, where they are given as far as tasks can hold them."""
-        tables = choose_local_id_tables(key_plan)
+        """Resolve ids: in tasks where the key plan says so, the others in the shuffle."""
+        tables = [one for one in key_plan.tables if key_plan.where_ids(one) is Where.TASK]
         if not tables:
             return self._run_decide(key_plan)
-        met = _run(self.runner, local_ids_step(key_plan, self.checked.splits, tables))
-        return [*met, *self._run_decide(replace(key_plan, met=frozenset(tables)))]
+        resolved = _run(self.runner, local_ids_step(key_plan, self.checked.splits, tables))
+        rest = replace(key_plan, resolved_ids=frozenset(tables))
+        return [*resolved, *self._run_decide(rest)]
 
     def _run_decide(self, key_plan: KeyPlan) -> Sequence[Message]:
-        tables = {side.table_key for side in key_plan.put}
+        tables = {side.table_key for side in key_plan.incoming_sides}
         splits = [split for split in self.checked.splits if split.table_key in tables]
-        held = self._cut_committed(key_plan)
-        return _run(self.runner, decide_step(key_plan, splits, held)) if splits or held else ()
+        committed = self._cut_committed(key_plan)
+        if not splits and not committed:
+            return ()
+        return _run(self.runner, decide_step(key_plan, splits, committed))
 
     def _cut_committed(self, key_plan: KeyPlan) -> list[CommittedSplit]:
         tables = self.engine.store.tables
-        found: list[CommittedSplit] = []
-        for table in sorted({side.table_key for side in key_plan.gathered}):
+        splits: list[CommittedSplit] = []
+        for table in sorted({side.table_key for side in key_plan.committed_sides}):
             at = key_plan.pins[table]
-            found += cut_table(table, at, tables.open(at).fragments(), COMMITTED_SPLIT_ROWS)
-        return found
+            splits += cut_table(table, at, tables.open(at).fragments(), COMMITTED_SPLIT_ROWS)
+        return splits
 
-    def _values(self, superseded: Pieces) -> Sequence[Found]:
+    def _list_value_problems(self, superseded: ScratchSlices) -> Sequence[Finding]:
         if not self.checked.values or not superseded:
             return self.checked.values
-        # Some of the rows that break rules may have lost; only the others count.
+        # Superseded rows may break value rules; only the others count.
         return _only(
-            _run(self.runner, recheck_step(self.job, self.checked.splits, superseded)), Found
+            _run(self.runner, recheck_step(self.job, self.checked.splits, superseded)), Finding
         )
 
-    def _raise(self, found: Iterable[Found], phase: Phase) -> None:
-        error = error_of(found, phase, self.checked.places, self.job.catalog)
+    def _raise(self, findings: Iterable[Finding], phase: Phase) -> None:
+        error = make_error(findings, phase, self.checked.inputs, self.job.catalog)
         if error is not None:
             raise error
 
@@ -252,7 +261,7 @@ class Bulk:
         marks = mark_splits(sites, replaced, self._share)
         answers = _run(self.runner, stage_step(self.job, writes, marks)) if writes or marks else ()
         found |= self._collect_fragments(rest, _only(answers, WroteFragments), len(writes))
-        marked = _collect_marks(_only(answers, Discarded), len(marks))
+        marked = _collect_marks(_only(answers, MarkedRows), len(marks))
         return {
             table: self._describe_staged(table, at, found[table], marked[table], settled)
             for table, at in sites.items()
@@ -317,41 +326,44 @@ class Bulk:
             )
 
 
-def check(engine: Engine, job: Job, runner: Runner, splits: Sequence[Split]) -> Bulk:
-    """Read an input for the first time; raise with everything that is wrong with its records."""
-    look = choose_checked_while_reading(job, splits)
-    answers = _run(runner, check_step(job, splits, None if look is None else look.passing))
-    passed = _only(answers, CheckPassed)
-    _require_all([one.split for one in passed], [split.number for split in splits], "check")
-    places, found = places_of(splits, passed), _only(answers, Found)
-    error = error_of(found, Phase.READ, places, job.catalog)
+def check(engine: Engine, job: LoadSpec, runner: Runner, splits: Sequence[Split]) -> Bulk:
+    """Read an input for the first time; raise with every problem of its records."""
+    endpoints = make_reading_check(job, splits)
+    step = check_step(job, splits, None if endpoints is None else endpoints.check_reading)
+    messages = _run(runner, step)
+    lines = _only(messages, SplitLines)
+    _require_all([one.split for one in lines], [split.number for split in splits], "check")
+    inputs, findings = map_inputs(splits, lines), _only(messages, Finding)
+    error = make_error(findings, Phase.READ, inputs, job.catalog)
     if error is not None:
         raise error
-    counted = _only(answers, Counted)
-    of_tables: defaultdict[TableKey, list[Counted]] = defaultdict(list)
-    for one in counted:
-        of_tables[one.table_key].append(one)
+    counts = _only(messages, SplitCount)
+    by_table: defaultdict[TableKey, list[SplitCount]] = defaultdict(list)
+    for one in counts:
+        by_table[one.table_key].append(one)
     checked = Checked(
-        splits=list_shaped_splits(splits, counted),
-        records={key: sum(one.rows for one in of_tables[key]) for key in sorted(of_tables)},
-        distinct=frozenset(key for key, parts in of_tables.items() if are_distinct(parts)),
-        sure=frozenset(key for key, parts in of_tables.items() if all(one.sure for one in parts)),
-        ids=[one for one in found if one.phase is Phase.IDS],
-        values=[one for one in found if one.phase is Phase.RULES],
-        places=places,
+        splits=list_shaped_splits(splits, counts),
+        records={key: sum(one.rows for one in by_table[key]) for key in sorted(by_table)},
+        distinct_ids=frozenset(key for key, own in by_table.items() if are_distinct(own)),
+        endpoints_found=frozenset(
+            key for key, own in by_table.items() if all(one.endpoints_found for one in own)
+        ),
+        ids=[one for one in findings if one.phase is Phase.IDS],
+        values=[one for one in findings if one.phase is Phase.RULES],
+        inputs=inputs,
     )
     return Bulk(engine, job, runner, checked)
 
 
-# ---- answers
+# ---- messages
 
 
 def _run(runner: Runner, step: Step) -> Sequence[Message]:
     return decode(runner.run(step))
 
 
-def _only(answers: Iterable[Message], kind: type[_A]) -> list[_A]:
-    return [answer for answer in answers if isinstance(answer, kind)]
+def _only(messages: Iterable[Message], kind: type[_A]) -> list[_A]:
+    return [message for message in messages if isinstance(message, kind)]
 
 
 def _require_all(actual: Sequence[int], expected: Sequence[int], step: str) -> None:
@@ -362,7 +374,7 @@ def _require_all(actual: Sequence[int], expected: Sequence[int], step: str) -> N
         )
 
 
-def _collect_marks(answers: Sequence[Discarded], tasks: int) -> Mapping[TableKey, list[Marked]]:
+def _collect_marks(answers: Sequence[MarkedRows], tasks: int) -> Mapping[TableKey, list[Marked]]:
     _require_all([one.number for one in answers], range(tasks), "stage")
     found: defaultdict[TableKey, list[Marked]] = defaultdict(list)
     for one in answers:
@@ -370,15 +382,15 @@ def _collect_marks(answers: Sequence[Discarded], tasks: int) -> Mapping[TableKey
     return found
 
 
-def _by_part(pieces: Iterable[Piece], kind: PieceKind) -> Pieces:
-    found: defaultdict[tuple[TableKey, int], list[Piece]] = defaultdict(list)
+def _by_part(pieces: Iterable[ScratchSlice], kind: SliceKind) -> ScratchSlices:
+    found: defaultdict[tuple[TableKey, int], list[ScratchSlice]] = defaultdict(list)
     for piece in pieces:
         if piece.kind is kind:
             found[piece.table_key, piece.part].append(piece)
     return {key: tuple(of_part) for key, of_part in found.items()}
 
 
-def _rows(pieces: Pieces, table: TableKey) -> int:
+def _rows(pieces: ScratchSlices, table: TableKey) -> int:
     return sum(
         piece.rows for (key, _), of_part in pieces.items() if key == table for piece in of_part
     )

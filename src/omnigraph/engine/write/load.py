@@ -18,10 +18,10 @@ from omnigraph.engine.write.prepare import open_committed_rows, prepare_deltas
 from omnigraph.errors import ReadSetConflict, UserInputError
 from omnigraph.ids import LoadMode, TableKey
 from omnigraph.manifest.view import View
-from omnigraph.pipeline.checks import Here, Job
+from omnigraph.pipeline.checks import LoadProcess, LoadSpec
 from omnigraph.pipeline.input.cut import Size, Spread, cut, measure, spill_split, spool_stream
 from omnigraph.pipeline.input.intake import Intake
-from omnigraph.pipeline.input.sources import LoadSource, take
+from omnigraph.pipeline.input.sources import LoadSource, read_source
 from omnigraph.pipeline.input.splits import Portion, Split, grain_of
 from omnigraph.pipeline.local import LocalRunner
 from omnigraph.pipeline.location import StoreLocation
@@ -170,7 +170,7 @@ def _splits(
 
 def _spread(engine: Engine, choice: RunnerChoice, area: str) -> Spread | None:
     spread = choice.spread
-    return None if spread is None else lambda frame: spread(frame, engine.home, area)
+    return None if spread is None else lambda frame: spread(frame, engine.location, area)
 
 
 # ---- in memory
@@ -203,7 +203,7 @@ class InMemoryLoad:
 def _in_memory(engine: Engine, given: LoadSource, order: LoadRequest) -> InMemoryLoad:
     intake = Intake(order.contract.catalog)
     for source in given.sources:
-        take(source, intake)
+        read_source(source, intake)
     deltas = intake.deltas(order.kind, engine.runtime)
     return InMemoryLoad(engine=engine, order=order, deltas=deltas, records=intake.records)
 
@@ -238,12 +238,12 @@ def _in_steps(
     engine: Engine, splits: Sequence[Split], order: LoadRequest, choice: RunnerChoice, area: str
 ) -> SteppedLoad:
     assert choice.runner is not None, "steps have someone to run them"
-    job = Job(
-        home=engine.home,
-        here=Here(engine.store),
+    job = LoadSpec(
+        location=engine.location,
+        process=LoadProcess(engine.store),
         catalog=order.contract.catalog,
         kind=order.kind,
-        strict=order.strict,
+        append_only=order.strict,
         seed=order.header.operation_id,
         area=area,
     )

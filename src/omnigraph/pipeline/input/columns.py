@@ -1,4 +1,4 @@
-"""JSON values → typed Arrow columns: a fast way for clean data, a careful one that names what is wrong."""
+"""JSON values as typed Arrow columns: whole columns for clean data, else value by value with every problem."""
 
 import base64
 import binascii
@@ -18,15 +18,15 @@ from omnigraph.values import dataclass
 
 BLOB_PREFIX = "base64:"
 _ITEM = PropertyType(scalar=Scalar.F32)
-"""What a vector holds."""
+"""The type of a vector's items."""
 DAYS = (-719162, 2932896)
 INSTANTS = (-62135596800000, 253402300799999)
-"""Years 1 to 9999, what RFC 3339 text can spell."""
+"""Years 1 to 9999, the range of RFC 3339."""
 
 
 @dataclass(frozen=True, slots=True)
-class Misplaced:
-    """A value that does not fit: its place in the column, the rule and the sentence."""
+class ColumnMisfit:
+    """A value that does not fit: its index in the column, the rule and the reason."""
 
     index: int
     rule: str
@@ -35,10 +35,10 @@ class Misplaced:
 
 @dataclass(frozen=True, slots=True)
 class Shaped:
-    """A typed column (NULL where a value did not fit) and what was wrong with it."""
+    """A typed column (NULL where a value did not fit) and the values that did not fit."""
 
     values: pa.Array
-    misplaced: tuple[Misplaced, ...] = ()
+    misfits: tuple[ColumnMisfit, ...] = ()
 
 
 def shape(values: Sequence[Any], target: PropertyType) -> Shaped:
@@ -51,22 +51,22 @@ def shape(values: Sequence[Any], target: PropertyType) -> Shaped:
 
 def _careful(values: Sequence[Any], target: PropertyType) -> Shaped:
     kept: list[object] = []
-    misplaced: list[Misplaced] = []
+    misfits: list[ColumnMisfit] = []
     for index, value in enumerate(values):
         found = json_fit(value, target)
         if isinstance(found, Misfit):
-            misplaced.append(Misplaced(index, found.rule, found.reason))
+            misfits.append(ColumnMisfit(index, found.rule, found.reason))
             kept.append(None)
         else:
             kept.append(found)
-    return Shaped(to_arrow(kept, target), tuple(misplaced))
+    return Shaped(to_arrow(kept, target), tuple(misfits))
 
 
 # ---- one value
 
 
 def json_fit(value: Any, target: PropertyType) -> object | Misfit:
-    """Convert one JSON value to what its property stores, or say why that cannot be."""
+    """Convert one JSON value to the stored form of its property, or say why it does not fit."""
     if value is None:
         return None if target.nullable else Misfit("J14", f"required, {target} expected")
     if target.is_vector:
@@ -154,9 +154,9 @@ def _vector(value: Any, target: PropertyType) -> object | Misfit:
         return Misfit("J12", f"expected {target}, got {_kind(value)} '{shorten(value)}'")
     if len(value) != target.dimension:
         return Misfit("J12", f"expected {target.dimension} numbers, got {len(value)}")
-    for place, item in enumerate(value):
+    for index, item in enumerate(value):
         if type(item) not in (int, float) or isinstance(fit(item, _ITEM), Misfit):
-            message = f"item {place}: expected a finite number of F32, got '{shorten(item)}'"
+            message = f"item {index}: expected a finite number of F32, got '{shorten(item)}'"
             return Misfit("J12", message)
     return tuple(float(item) for item in value)
 
@@ -166,10 +166,10 @@ def _list(value: Any, target: PropertyType) -> object | Misfit:
         return Misfit("J13", f"expected {target}, got {_kind(value)} '{shorten(value)}'")
     item_type = PropertyType(scalar=target.scalar)
     items: list[object] = []
-    for place, item in enumerate(value):
+    for index, item in enumerate(value):
         found = _wrong(item, item_type) if item is None else _scalar(item, item_type)
         if isinstance(found, Misfit):
-            return Misfit(found.rule, f"item {place}: {found.reason}")
+            return Misfit(found.rule, f"item {index}: {found.reason}")
         items.append(found)
     return tuple(items)
 
@@ -193,7 +193,7 @@ def blob(value: Any) -> object | Misfit:
 _INSTANT = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,3})?Z$"
 
 
-_SPELLED: Mapping[Scalar, pa.DataType] = {
+_JSON_TYPES: Mapping[Scalar, pa.DataType] = {
     Scalar.DATE: pa.string(),
     Scalar.DATETIME: pa.string(),
     Scalar.BLOB: pa.string(),
@@ -202,13 +202,13 @@ _SPELLED: Mapping[Scalar, pa.DataType] = {
 
 
 def json_type(target: PropertyType) -> pa.DataType:
-    """How JSON spells a property: days, instants and bytes are texts there."""
-    item = _SPELLED.get(target.scalar, PropertyType(scalar=target.scalar).arrow)
+    """The type of a property in JSON, where dates, instants and bytes are texts."""
+    item = _JSON_TYPES.get(target.scalar, PropertyType(scalar=target.scalar).arrow)
     return pa.list_(item) if target.is_list or target.is_vector else item
 
 
 def shape_arrow(values: pa.Array, target: PropertyType) -> pa.Array | None:
-    """Turn values as JSON spells them into the column of a property; None unless all are plainly right."""
+    """Convert a column as Arrow reads it from JSON to the type of a property; None unless every value surely fits."""
     if values.null_count and not target.nullable:
         return None
     try:
@@ -231,7 +231,7 @@ def _items(values: pa.Array, target: PropertyType) -> pa.Array | None:
             return _finite(values.cast(target.arrow, safe=False))
         case Scalar.BLOB:
             shaped = _careful(values.to_pylist(), target)
-            return None if shaped.misplaced else shaped.values
+            return None if shaped.misfits else shaped.values
         case _:
             return values
 
@@ -245,7 +245,7 @@ def _lists(values: pa.Array, target: PropertyType) -> pa.Array | None:
 
 
 def relist(items: pa.Array, like: pa.Array) -> pa.ListArray:
-    """Items as lists of the lengths of others; NULL where those are."""
+    """Group items into lists with the lengths of `like`; NULL where `like` is NULL."""
     lengths = pc.fill_null(pc.list_value_length(like), 0).to_numpy(zero_copy_only=False)
     offsets = pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int32())
     return pa.ListArray.from_arrays(offsets, items, mask=pc.is_null(like))
@@ -263,17 +263,17 @@ def _vectors(values: pa.Array, target: PropertyType) -> pa.Array | None:
 
 
 def _pack_vectors(flat: pa.Array, values: pa.Array, target: PropertyType) -> pa.Array:
-    """Vectors from their numbers, one after the other; NULL where there is none."""
+    """Make vectors from consecutive numbers; NULL where `values` is NULL."""
     packed = pa.FixedSizeListArray.from_arrays(flat, target.dimension).cast(target.arrow)
     if not values.null_count:
         return packed
     present = values.is_valid().to_numpy(zero_copy_only=False)
-    places = pa.array(np.cumsum(present) - 1, pa.int64(), mask=~present)
-    return packed.take(places)
+    indexes = pa.array(np.cumsum(present) - 1, pa.int64(), mask=~present)
+    return packed.take(indexes)
 
 
 def _instants(texts: pa.Array) -> pa.Array | None:
-    """Instants in UTC as they are mostly spelled; other spellings are read one by one."""
+    """Parse instants in UTC in the usual form; None when a text has another form."""
     if not pc.all(pc.match_substring_regex(texts, _INSTANT), min_count=0).as_py() or _year_0(texts):
         return None
     return texts.cast(pa.timestamp("ms", "UTC")).cast(pa.int64()).cast(pa.date64())
@@ -283,7 +283,7 @@ def _instants(texts: pa.Array) -> pa.Array | None:
 
 
 def _fast(values: Sequence[Any], target: PropertyType) -> pa.Array | None:
-    """The column when every value is plainly right; None sends it the careful way."""
+    """Make the column at once when every value surely fits; None otherwise."""
     kinds = set(map(type, values)) - {type(None)}
     if not kinds:
         return pa.nulls(len(values), target.arrow)
@@ -319,7 +319,7 @@ def _pad_dates(texts: pa.Array) -> pa.Array | None:
 
 
 def _year_0(texts: pa.Array) -> bool:
-    """Whether a text names the year that Arrow knows and no calendar has."""
+    """Whether a text names the year 0, which Arrow accepts and RFC 3339 does not."""
     return bool(pc.any(pc.starts_with(texts, "0000"), min_count=0).as_py())
 
 
@@ -340,6 +340,6 @@ def _fast_vectors(values: Sequence[Any], target: PropertyType) -> pa.Array | Non
     packed = pa.FixedSizeListArray.from_arrays(pa.array(flat), target.dimension).cast(target.arrow)
     if len(present) == len(values):
         return packed
-    places = np.full(len(values), -1)
-    places[[i for i, value in enumerate(values) if value is not None]] = np.arange(len(present))
-    return packed.take(pa.array(places, pa.int64(), mask=places < 0))
+    indexes = np.full(len(values), -1)
+    indexes[[i for i, value in enumerate(values) if value is not None]] = np.arange(len(present))
+    return packed.take(pa.array(indexes, pa.int64(), mask=indexes < 0))

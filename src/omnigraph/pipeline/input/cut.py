@@ -1,4 +1,4 @@
-"""Cutting what a load is given into splits, as far as it can be read more than once."""
+"""Cutting of load sources into splits; sources that can be read only once go to scratch files first."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -42,24 +42,24 @@ from omnigraph.values import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Size:
-    """How large an input is, as far as its files and frames tell; `rows` counts those that say."""
+    """The size of an input, as far as its files and frames state it."""
 
     bytes: int
     rows: int
     foreign: Any | None = None
-    """A frame whose rows are elsewhere, which only Spark can cut."""
+    """A Spark frame, which only Spark can cut."""
 
 
 Spread = Callable[[Any], Sequence[Portion]]
-"""Cuts a frame whose rows are elsewhere: they are written to scratch files there, in an order that is kept."""
+"""Cuts a Spark frame: its tasks write the rows to scratch files, whose order is kept."""
 
 
 Spool = Callable[[Iterator[pa.Table]], Iterator[Portion]]
-"""Keeps the parts of a frame that comes only once."""
+"""Writes the parts of a stream to scratch files."""
 
 
 def measure(given: LoadSource) -> Size:
-    """Say how large an input is; of what comes once, as far as it was read."""
+    """Measure an input; of a stream only the part that was read ahead."""
     grain = grain_of(NO_BOUND, 0)
     portions = [one for source in given.sources for one in _portions(source, grain, None, None)]
     return Size(
@@ -71,10 +71,10 @@ def measure(given: LoadSource) -> Size:
 def cut(
     given: LoadSource, grain: Grain, spread: Spread | None = None, spool: Spool | None = None
 ) -> tuple[Split, ...]:
-    """Cut every source into tasks, the small ones together."""
+    """Cut every source into splits; small sources share a split."""
     splits = (
-        _split(source, portion, number, part)
-        for number, source in enumerate(given.sources)
+        _make_split(source, portion, index, part)
+        for index, source in enumerate(given.sources)
         for part, portion in enumerate(_portions(source, grain, spread, spool))
     )
     return tuple(pack_splits(splits, grain))
@@ -116,13 +116,13 @@ def _portions(
         case Records():
             yield Portion(SpilledRecords(""), source.ahead_bytes, source.ahead_rows)
         case FrameStream(ahead):
-            # Only what was read is known: enough to tell that it is large.
+            # Only the part that was read ahead is known, which is enough to see that the stream is large.
             yield Portion(InMemory(ahead), ahead.nbytes, ahead.num_rows)
         case ForeignFrame():
-            raise InternalError("a frame whose rows are elsewhere was to be cut here")
+            raise InternalError("a Spark frame cannot be cut in this process")
 
 
-def _split(source: Source, portion: Portion, place: int, part: int) -> Split:
+def _make_split(source: Source, portion: Portion, index: int, part: int) -> Split:
     file = None
     if isinstance(source, LineFile) or (isinstance(source, FrameFile) and source.named):
         file = str(source.path)
@@ -131,7 +131,7 @@ def _split(source: Source, portion: Portion, place: int, part: int) -> Split:
     type_ = None if isinstance(source, Stream) else source.type
     return Split(
         number=0,
-        source=place,
+        source=index,
         part=part,
         content=portion.content,
         table_key=None if type_ is None else type_.table_key,
@@ -145,14 +145,14 @@ def _split(source: Source, portion: Portion, place: int, part: int) -> Split:
 def _spool_source(
     spool: Spool, source: Stream | Records, bytes_max: int
 ) -> Iterator[tuple[str, int]]:
-    """The scratch files that keep the parts of a source, and their sizes."""
+    """Write the parts of a source to scratch files; yield their paths and sizes."""
     for portion in spool(source.parts(bytes_max)):
-        assert isinstance(portion.content, Spilled), "a spool keeps parts in scratch files"
+        assert isinstance(portion.content, Spilled), "a spool writes scratch files"
         yield portion.content.path, portion.bytes
 
 
 def spool_stream(parts: Iterator[pa.Table], store: Store, area: str) -> Iterator[Portion]:
-    """Keep the parts of a stream in scratch files, as they come."""
+    """Write the parts of a stream to scratch files as they arrive."""
     for number, rows in enumerate(parts):
         path = f"{area}/stream-{SYSTEM.new_id()}-{number}.lance"
         store.scratch.write(path, pack_frame(rows))
@@ -160,7 +160,7 @@ def spool_stream(parts: Iterator[pa.Table], store: Store, area: str) -> Iterator
 
 
 def spill_split(split: Split, store: Store, area: str) -> Split:
-    """The same split as other processes can read it: rows in memory go to a scratch file."""
+    """Write the rows of a split in memory to a scratch file, so that other processes can read them."""
     if not isinstance(split.content, InMemory):
         return split
     path = f"{area}/frame-{split.number}.lance"

@@ -24,7 +24,7 @@ _TEXT = PropertyType(scalar=Scalar.STRING)
 
 
 def read_frame(frame: Any, type_: TableType) -> pa.Table:
-    """Bring a frame of any kind into Arrow."""
+    """Read a frame of any kind as an Arrow table."""
     if isinstance(frame, pa.Table):
         return frame
     if isinstance(frame, pa.RecordBatch):
@@ -61,13 +61,13 @@ def _read_file(path: Path, type_: TableType) -> pa.Table:
 
 
 def _from_pandas(frame: Any, type_: TableType) -> pa.Table:
-    """Take a pandas frame; its index is no column of the graph."""
+    """Convert a pandas frame; its index is no column of the graph."""
     try:
         return pa.Table.from_pandas(frame, preserve_index=False)
     except OverflowError:
         if not frame.columns.is_unique:
             raise
-    # Arrow takes a Python integer for an I64 unless it is told otherwise.
+    # Without a type Arrow reads a Python integer as an I64.
     wide = [
         name
         for name, target in list_columns(type_).items()
@@ -80,7 +80,7 @@ def _from_pandas(frame: Any, type_: TableType) -> pa.Table:
 
 
 def _numbers(values: Any, target: PropertyType) -> pa.Array:
-    """A column of Python numbers; those that do not fit the property stay, to be named."""
+    """Convert a column of Python numbers; numbers that do not fit the property stay, so that an error can name them."""
     nested = target.is_list or target.is_vector
     try:
         return pa.Array.from_pandas(
@@ -97,7 +97,7 @@ def take_frame(
     first: int = 1,
     file: str | None = None,
 ) -> None:
-    """Take in the rows of a frame, numbered from `first` on, or note what is wrong with them."""
+    """Read the rows of a frame into an intake, numbered from `first` on."""
     named = frame.rename_columns([column_name(type_, name) for name in frame.column_names])
     problems = _find_misnamed(type_, named)
     if problems:
@@ -111,28 +111,30 @@ def take_frame(
     intake.add(
         type_,
         Part(
-            columns=columns, given=_read_given_ids(type_, named, origins, intake), origins=origins
+            columns=columns,
+            explicit_ids=_read_ids(type_, named, origins, intake),
+            origins=origins,
         ),
     )
 
 
 def column_name(type_: TableType, name: str) -> str:
-    """The column of a table that a column of a frame fills."""
+    """The table column that a frame column fills."""
     return _ENDS.get(name, name) if isinstance(type_, EdgeType) else name
 
 
 def _find_misnamed(type_: TableType, frame: pa.Table) -> list[Problem]:
-    """Columns that the type has not, has twice, or lacks."""
+    """Find columns that are unknown, given twice, or missing."""
     table = type_.table_key
     ends = ("src", "dst") if isinstance(type_, EdgeType) else ()
     known = ["id", *ends, *type_.properties]
     found = []
-    for place, name in enumerate(frame.column_names):
+    for index, name in enumerate(frame.column_names):
         if name not in known:
             near = suggestion(did_you_mean(name, known))
             message = f"unknown column '{name}' of {type_.name}{near}"
             found.append(Problem(rule="J05", message=message, table_key=table, property=name))
-        elif name in frame.column_names[:place]:
+        elif name in frame.column_names[:index]:
             message = f"column '{name}' of {type_.name} is given twice"
             found.append(Problem(rule="J06", message=message, table_key=table, property=name))
     for end in ends:
@@ -145,7 +147,7 @@ def _find_misnamed(type_: TableType, frame: pa.Table) -> list[Problem]:
 
 
 def list_columns(type_: TableType) -> dict[str, PropertyType]:
-    """The columns of a table but its ids, in the order they are read."""
+    """List the columns of a table but its ids, in the order in which they are read."""
     ends = {"src": _TEXT, "dst": _TEXT} if isinstance(type_, EdgeType) else {}
     return ends | {name: type_.properties[name].type for name in sorted(type_.properties)}
 
@@ -169,15 +171,13 @@ def _column(
             table_key=type_.table_key,
             property=name,
         )
-        for wrong in shaped.misplaced
+        for wrong in shaped.misfits
     )
     return shaped.values
 
 
-def _read_given_ids(
-    type_: TableType, frame: pa.Table, origins: Origins, intake: Intake
-) -> pa.Array:
-    """Ids that the frame brings; only texts are ids."""
+def _read_ids(type_: TableType, frame: pa.Table, origins: Origins, intake: Intake) -> pa.Array:
+    """Read the explicit ids of a frame; only texts are ids."""
     if "id" not in frame.column_names:
         return pa.nulls(frame.num_rows, pa.string())
     shaped = shape_column(whole(frame, "id"), PropertyType(scalar=Scalar.STRING, nullable=True))
@@ -188,13 +188,13 @@ def _read_given_ids(
             table_key=type_.table_key,
             property="id",
         )
-        for wrong in shaped.misplaced
+        for wrong in shaped.misfits
     )
     return shaped.values
 
 
 def shape_column(values: pa.Array, target: PropertyType) -> Shaped:
-    """Turn an Arrow column into the column of a property; only doubtful ones go through Python."""
+    """Convert an Arrow column to the type of a property; only columns that may not fit go through Python."""
     if pa.types.is_dictionary(values.type):
         values = values.dictionary_decode()
     if (target.is_list or target.is_vector) and _is_text(values.type):
@@ -210,15 +210,15 @@ def shape_column(values: pa.Array, target: PropertyType) -> Shaped:
 
 
 def _python_values(values: pa.Array) -> list[Any]:
-    """Values one by one; instants as milliseconds, since Python's do not reach as far as Arrow's."""
+    """Convert values to Python; instants as milliseconds, since Python has a smaller range than Arrow."""
     if _is_list(values.type):
         values = relist(_plain_items(values.flatten()), values)
     try:
         found: list[Any] = _plain_items(values).to_pylist()
     except (OverflowError, ValueError):
-        # Python has no such date, time or number; nothing of ours holds it either.
+        # Python has no such date, time or number, and no property holds one.
         texts = values.cast(pa.string()).to_pylist()
-        return [None if text is None else Unspeakable(text) for text in texts]
+        return [None if text is None else ArrowOnly(text) for text in texts]
     return _whole_numbers(found) if _is_whole_decimal(_item(values.type)) else found
 
 
@@ -234,8 +234,8 @@ def _whole_numbers(values: Any) -> Any:
 
 
 @dataclass(frozen=True, slots=True)
-class Unspeakable:
-    """A value that Arrow holds and Python cannot: it fits no property."""
+class ArrowOnly:
+    """A value that Arrow has and Python has not: it fits no property."""
 
     text: str
 
@@ -257,7 +257,7 @@ def _is_whole_decimal(found: pa.DataType) -> bool:
 
 
 def _item(found: pa.DataType) -> pa.DataType:
-    """The type of what a list holds, of anything else the type itself."""
+    """The item type of a list type; any other type itself."""
     return found.value_type if _is_list(found) else found
 
 
@@ -271,7 +271,7 @@ def _cast(values: pa.Array, target: PropertyType) -> pa.Array:
 
 
 def _milliseconds(values: pa.Array) -> pa.Array:
-    """Instants as milliseconds; a fraction of one is cut off, before 1970 as well as after."""
+    """Convert instants to milliseconds, rounded down, before 1970 as well as after."""
     parts = {"us": 1_000, "ns": 1_000_000}.get(values.type.unit)
     if parts is not None:
         numbers = pc.fill_null(values.cast(pa.int64()), 0).to_numpy(zero_copy_only=False)
@@ -280,7 +280,7 @@ def _milliseconds(values: pa.Array) -> pa.Array:
 
 
 def _is_plain(values: pa.Array, target: PropertyType) -> bool:
-    """Whether every number is finite, every day and instant one that text can spell, and no item is missing."""
+    """Whether numbers are finite, dates and instants within RFC 3339, and no list item is missing."""
     flat = values
     if target.is_vector or target.is_list:
         flat = values.flatten()
@@ -302,14 +302,14 @@ _FAMILIES: Mapping[Scalar, tuple[Any, ...]] = {
     Scalar.STRING: (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view),
     Scalar.BOOL: (pa.types.is_boolean,),
     Scalar.DATE: (pa.types.is_date32,),
-    # A day is its midnight, as in text.
+    # A date stands for its midnight, as in text.
     Scalar.DATETIME: (pa.types.is_date64, pa.types.is_timestamp, pa.types.is_date32),
     Scalar.BLOB: (pa.types.is_binary, pa.types.is_large_binary),
 }
 
 
 def _casts_cleanly(found: pa.DataType, target: PropertyType) -> bool:
-    """Whether the family of the Arrow type is the one the property holds, so that a safe cast decides."""
+    """Whether the Arrow type is of the same family as the property, so that a safe cast decides."""
     if pa.types.is_null(found):
         return True
     if target.is_vector or target.is_list:

@@ -1,4 +1,4 @@
-"""Files of records: blocks of lines, read by Arrow where every line is plainly right, else one by one."""
+"""Files of records: Arrow parses blocks of lines at once, and lines that it cannot parse are read one by one."""
 
 import codecs
 import gzip
@@ -23,17 +23,17 @@ from omnigraph.errors import UserInputError, shorten
 from omnigraph.limits import BLOCK_BYTES, JSONL_LINE_BYTES_MAX, RECORD_SHOWN_CHARS_MAX
 from omnigraph.pipeline.input.columns import json_type, shape_arrow
 from omnigraph.pipeline.input.intake import Intake, Part
-from omnigraph.pipeline.input.records import Batch, Given, as_record
+from omnigraph.pipeline.input.records import Batch, NumberedRecord, as_record
 from omnigraph.storage.arrow import column
 from omnigraph.values import dataclass
 
 _HEAD = re.compile(rb'\s*\{\s*"(type|edge)"\s*:\s*"([^"\\]*)"')
-"""How a record begins that the fast way can sort without reading the rest of it."""
+"""The beginning of a record whose type is known without parsing the rest of the line."""
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Lines of a file that follow one another, and the number of the first."""
+    """Consecutive lines of a file, and the number of the first."""
 
     texts: Sequence[bytes]
     first: int = 1
@@ -41,34 +41,34 @@ class Block:
 
 
 def take_file(path: Path, intake: Intake) -> None:
-    """Take in the records of a file; no more than one block of it is held at a time."""
+    """Read the records of a file into an intake, block by block."""
     for block in _blocks(path):
         take_block(block, intake)
 
 
 def take_row_file(path: Path, type_: TableType, intake: Intake) -> None:
-    """Take in a file of rows of one type: objects of property values, without envelope."""
+    """Read a file of rows of one type: objects of property values, without envelope."""
     for block in _blocks(path):
         take_row_block(block, type_, intake)
 
 
 def take_row_block(block: Block, type_: TableType, intake: Intake) -> None:
-    """Take in lines that are rows of one type."""
-    _take_carefully(block, range(len(block.texts)), intake, type_)
+    """Read lines that are rows of one type."""
+    _read_one_by_one(block, range(len(block.texts)), intake, type_)
 
 
 Texts = list[bytes]
-"""Lines that follow one another."""
+"""Consecutive lines."""
 
 
 def texts_of(stream: IO[Any]) -> Iterator[Texts]:
-    """Lines of an open file, bytes or text, some at a time."""
+    """Read the lines of an open file, bytes or text, some at a time."""
     for block in _blocks_of(stream, None):
         yield list(block.texts)
 
 
 def take_texts(texts: Iterable[Texts], name: str, intake: Intake) -> None:
-    """Take in records from lines that come some at a time."""
+    """Read records from lines that arrive some at a time."""
     first = 1
     for lines in texts:
         take_block(Block(lines, first, name), intake)
@@ -76,21 +76,21 @@ def take_texts(texts: Iterable[Texts], name: str, intake: Intake) -> None:
 
 
 def blocks_in(text: bytes) -> Iterator[Block]:
-    """Lines of a text, some at a time, numbered from 1."""
+    """Cut a text into blocks of lines, numbered from 1."""
     yield from _blocks_of(io.BytesIO(text), None, opens=False)
 
 
 def _blocks(path: Path) -> Iterator[Block]:
-    """Some lines of a file at a time; unpacked when it is compressed."""
+    """Read a file in blocks of lines, decompressed where needed."""
     with open_lines(path) as lines:
         yield from _blocks_of(lines, str(path))
 
 
 def read_blocks(path: Path, start: int, end: int | None) -> Iterator[Block]:
-    """Lines that begin in a range of bytes, some at a time, numbered from 1 within the range."""
+    """Read the lines that begin in a range of bytes, in blocks, numbered from 1 within the range."""
     with open_lines(path) as lines:
         if start:
-            # A line belongs to the range it begins in: the rest of one that began before is passed over.
+            # A line belongs to the range in which it begins, so the rest of an earlier line is skipped.
             lines.seek(start - 1)
             lines.readline()
         yield from _blocks_of(_Until(lines, end) if end is not None else lines, None, not start)
@@ -98,24 +98,24 @@ def read_blocks(path: Path, start: int, end: int | None) -> Iterator[Block]:
 
 @dataclass(slots=True)
 class _Until:
-    """Lines of a file up to those that begin at or after a byte."""
+    """The lines of a file that begin before a byte."""
 
     lines: IO[bytes]
     end: int
 
     def readlines(self, hint: int) -> list[bytes]:
-        """Some whole lines of about that many bytes together; none at the end."""
+        """Read whole lines of about `hint` bytes together; none at the end."""
         rest = self.end - self.lines.tell()
         if rest <= 0:
             return []
-        # Reading stops once there are more bytes than asked for, and does not when none are.
+        # `readlines(n)` stops once it has more than n bytes, and with n = 0 it never stops.
         wanted = min(hint, rest) - 1
         return self.lines.readlines(wanted) if wanted else [self.lines.readline()]
 
 
 @contextmanager
 def open_lines(path: Path) -> Iterator[IO[bytes]]:
-    """Open a file of lines; what cannot be read is the user's to mend."""
+    """Open a file of lines; a file that cannot be read is an input error."""
     try:
         with open(path, "rb") as raw:
             stream: Any = gzip.GzipFile(fileobj=raw) if path.suffix == ".gz" else raw
@@ -128,8 +128,8 @@ def open_lines(path: Path) -> Iterator[IO[bytes]]:
 
 def _blocks_of(lines: Any, name: str | None, opens: bool = True) -> Iterator[Block]:
     first = 1
-    while given := lines.readlines(BLOCK_BYTES):
-        texts = [text.encode() if isinstance(text, str) else text for text in given]
+    while read := lines.readlines(BLOCK_BYTES):
+        texts = [text.encode() if isinstance(text, str) else text for text in read]
         if opens and first == 1:
             texts[0] = texts[0].removeprefix(codecs.BOM_UTF8)
         yield Block(texts, first, name)
@@ -137,42 +137,42 @@ def _blocks_of(lines: Any, name: str | None, opens: bool = True) -> Iterator[Blo
 
 
 def take_block(block: Block, intake: Intake) -> None:
-    """Take in lines: whole columns at once where Arrow reads exactly what we would, the rest with care."""
+    """Read lines: Arrow parses whole columns where it gives exactly our result, other lines are read one by one."""
     tables, doubtful = _sort_by_type(block.texts, intake.catalog)
-    for type_, places in tables:
-        part = _read(type_, block, places)
+    for type_, indexes in tables:
+        part = _parse_lines(type_, block, indexes)
         if part is None:
-            doubtful += places
+            doubtful += indexes
         else:
             intake.add(type_, part)
     if doubtful:
-        _take_carefully(block, sorted(doubtful), intake)
+        _read_one_by_one(block, sorted(doubtful), intake)
 
 
-# ---- the fast way
+# ---- whole columns by Arrow
 
-Places = list[int]
+Indexes = list[int]
 """Lines of a block, counted from 0."""
 
 
 def _sort_by_type(
     texts: Sequence[bytes], catalog: Catalog
-) -> tuple[list[tuple[TableType, Places]], Places]:
-    """Sort lines by type, as far as their beginnings tell it; the others are doubtful."""
-    tables: dict[str, tuple[TableType, Places]] = {}
-    doubtful: Places = []
-    homes: dict[bytes, Places] = {}
+) -> tuple[list[tuple[TableType, Indexes]], Indexes]:
+    """Sort lines by type, as far as their beginnings show it; the other lines are doubtful."""
+    tables: dict[str, tuple[TableType, Indexes]] = {}
+    doubtful: Indexes = []
+    lists: dict[bytes, Indexes] = {}
     match = _HEAD.match
-    for place, text in enumerate(texts):
+    for index, text in enumerate(texts):
         head = match(text)
-        # A line that ends inside a record, or is too long, is for the careful way to refuse.
+        # A line that ends inside a record, or is too long, is refused when it is read by itself.
         if head is None or not _is_whole(text) or len(text) > JSONL_LINE_BYTES_MAX:
-            doubtful.append(place)
+            doubtful.append(index)
             continue
-        home = homes.get(head[0])
-        if home is None:
-            home = homes[head[0]] = _home(head, catalog, tables, doubtful)
-        home.append(place)
+        indexes = lists.get(head[0])
+        if indexes is None:
+            indexes = lists[head[0]] = _find_list(head, catalog, tables, doubtful)
+        indexes.append(index)
     return list(tables.values()), doubtful
 
 
@@ -180,12 +180,12 @@ def _is_whole(text: bytes) -> bool:
     return text.endswith(b"}\n") or text.rstrip().endswith(b"}")
 
 
-def _home(
+def _find_list(
     head: re.Match[bytes],
     catalog: Catalog,
-    tables: dict[str, tuple[TableType, Places]],
-    doubtful: Places,
-) -> Places:
+    tables: dict[str, tuple[TableType, Indexes]],
+    doubtful: Indexes,
+) -> Indexes:
     name = head[2].decode(errors="replace")
     type_ = catalog.nodes.get(name) if head[1] == b"type" else catalog.edge(name)
     if type_ is None:
@@ -193,9 +193,9 @@ def _home(
     return tables.setdefault(type_.table_key, (type_, []))[1]
 
 
-def _read(type_: TableType, block: Block, places: Places) -> Part | None:
-    """Read lines of one type; None when anything about them is not plainly right."""
-    text = b"\n".join([block.texts[place] for place in places])
+def _parse_lines(type_: TableType, block: Block, indexes: Indexes) -> Part | None:
+    """Parse lines of one type; None when any of them is not surely right."""
+    text = b"\n".join([block.texts[index] for index in indexes])
     try:
         text.decode()
         rows = pyarrow.json.read_json(
@@ -207,12 +207,12 @@ def _read(type_: TableType, block: Block, places: Places) -> Part | None:
         )
     except (pa.ArrowException, UnicodeDecodeError):
         return None
-    columns = _columns(type_, rows) if rows.num_rows == len(places) else None
+    columns = _columns(type_, rows) if rows.num_rows == len(indexes) else None
     if columns is None:
         return None
-    numbers = np.array(places, dtype=np.int64) + block.first
-    given = columns.pop("id")
-    return Part(columns=columns, given=given, origins=Origins(numbers, (block.file,)))
+    numbers = np.array(indexes, dtype=np.int64) + block.first
+    ids = columns.pop("id")
+    return Part(columns=columns, explicit_ids=ids, origins=Origins(numbers, (block.file,)))
 
 
 def _columns(type_: TableType, rows: pa.Table) -> dict[str, pa.Array] | None:
@@ -245,7 +245,7 @@ def _envelope(type_: TableType) -> pa.Schema:
     return _envelope_of("edge" if isinstance(type_, EdgeType) else "type", properties)
 
 
-# ---- the careful way
+# ---- one line at a time
 
 
 class _Duplicate(ValueError):
@@ -267,29 +267,29 @@ def _no_constant(text: str) -> Any:
 _DECODER = json.JSONDecoder(object_pairs_hook=_members, parse_constant=_no_constant)
 
 
-def _take_carefully(
-    block: Block, places: Iterable[int], intake: Intake, type_: TableType | None = None
+def _read_one_by_one(
+    block: Block, indexes: Iterable[int], intake: Intake, type_: TableType | None = None
 ) -> None:
     batch = Batch(intake.catalog, block.file)
     decoded = (
-        _decode_line(block.texts[place], block.first + place, batch)
-        for place in places
-        if block.texts[place].strip()
+        _decode_line(block.texts[index], block.first + index, batch)
+        for index in indexes
+        if block.texts[index].strip()
     )
-    given = [one for one in decoded if one is not None]
+    records = [one for one in decoded if one is not None]
     if type_ is not None:
-        given = [Given(one.number, as_record(type_, one.record)) for one in given]
-    batch.take(given, intake)
+        records = [NumberedRecord(one.number, as_record(type_, one.record)) for one in records]
+    batch.read(records, intake)
 
 
-def _decode_line(line: bytes, number: int, batch: Batch) -> Given | None:
-    """Read one line; None, with the reason noted, when it is no JSON value."""
+def _decode_line(line: bytes, number: int, batch: Batch) -> NumberedRecord | None:
+    """Decode one line; None, after adding a problem, when it is no JSON value."""
     if len(line) > JSONL_LINE_BYTES_MAX:
         message = f"the line has {len(line)} bytes, at most {JSONL_LINE_BYTES_MAX} are read"
         batch.refuse(number, "J01", message)
         return None
     try:
-        return Given(number, _DECODER.decode(line.decode().strip()))
+        return NumberedRecord(number, _DECODER.decode(line.decode().strip()))
     except _Duplicate as error:
         batch.refuse(number, "J06", f"member '{shorten(str(error))}' is given twice")
     except UnicodeDecodeError as error:

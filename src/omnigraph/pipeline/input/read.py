@@ -1,4 +1,4 @@
-"""A split read: taken in with everything that is wrong, or, once it was found right, as rows with their positions."""
+"""Reading of splits: the first time with every problem, later as rows with their positions."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -14,6 +14,7 @@ import pyarrow.parquet
 from omnigraph.catalog.model import Catalog, NodeType, TableType
 from omnigraph.errors import InternalError
 from omnigraph.ids import TableKey
+from omnigraph.pipeline.input.blobs import decode_records
 from omnigraph.pipeline.input.frames import (
     column_name,
     list_columns,
@@ -21,10 +22,8 @@ from omnigraph.pipeline.input.frames import (
     shape_column,
     take_frame,
 )
-from omnigraph.pipeline.input.identity import fresh_ids_at, key_ids
-from omnigraph.pipeline.input.intake import Intake, is_keyed
+from omnigraph.pipeline.input.intake import Intake, fresh_ids_at, is_keyed, key_ids
 from omnigraph.pipeline.input.lines import Block, blocks_in, read_blocks, take_block, take_row_block
-from omnigraph.pipeline.input.record_blobs import decode_records
 from omnigraph.pipeline.input.records import as_record, take_records
 from omnigraph.pipeline.input.splits import (
     ByteRange,
@@ -40,21 +39,21 @@ from omnigraph.pipeline.input.splits import (
     Split,
     TextTable,
 )
-from omnigraph.pipeline.messages import Piece
+from omnigraph.pipeline.messages import ScratchSlice
 from omnigraph.storage.arrow import column
 from omnigraph.storage.store import Store
 
 POSITION = "row position"
-"""The column that says where a row was given; named as no property can be."""
+"""The column of input positions; no property can have this name."""
 
 SLICE_ROWS = 1 << 16
-"""Rows that are read at once where only some rows of a row group are wanted."""
+"""Rows of one batch where a split needs only a slice of a row group."""
 
-# ---- the first time: everything may be wrong
+# ---- the first time: every value may be wrong
 
 
-def take(split: Split, catalog: Catalog, store: Store, first: int) -> tuple[Intake, int]:
-    """Take in one input, numbered from a position on; says how many lines or rows it has."""
+def read_split(split: Split, catalog: Catalog, store: Store, first: int) -> tuple[Intake, int]:
+    """Read one input, its rows numbered from `first` on; return also how many lines or rows it has."""
     intake = Intake(catalog)
     match split.content:
         case ByteRange() | SpilledLines():
@@ -64,7 +63,7 @@ def take(split: Split, catalog: Catalog, store: Store, first: int) -> tuple[Inta
                 split, decode_records(unpack_frame(store.scratch.read(path))), intake, first
             )
         case Shaped() | Several():
-            raise InternalError(f"split {split.number} is not one input that was not read yet")
+            raise InternalError(f"split {split.number} was read before, or holds several inputs")
         case content:
             type_ = catalog.tables[_table(split)]
             frame = read_content(content, type_, store)
@@ -110,7 +109,7 @@ def _table(split: Split) -> TableKey:
 def read_content(
     content: Frame, type_: TableType, store: Store, names: Sequence[str] | None = None
 ) -> pa.Table:
-    """Read a frame, or some of its columns as far as the source can tell them apart."""
+    """Read a frame, or some of its columns where the source allows that."""
     match content:
         case InMemory():
             return content.rows
@@ -128,24 +127,25 @@ TEXT = "__text"
 
 
 def pack_frame(rows: pa.Table) -> pa.Table:
-    """A frame of any columns as one that every file takes."""
+    """Pack a frame of any columns into one cell, so that every scratch file can hold it."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, rows.schema) as writer:
         writer.write_table(rows)
-    whole = sink.getvalue()
-    ends = pa.py_buffer(np.array([0, whole.size], dtype=np.int64))
-    return pa.table({_PACKED: pa.Array.from_buffers(pa.large_binary(), 1, [None, ends, whole])})
+    packed = sink.getvalue()
+    offsets = pa.py_buffer(np.array([0, packed.size], dtype=np.int64))
+    cell = pa.Array.from_buffers(pa.large_binary(), 1, [None, offsets, packed])
+    return pa.table({_PACKED: cell})
 
 
 def unpack_frame(rows: pa.Table) -> pa.Table:
-    """The frame that was packed; one that was not is as it is."""
+    """Unpack a frame; a frame that is not packed stays as it is."""
     if rows.column_names != [_PACKED]:
         return rows
     return pa.ipc.open_stream(rows[_PACKED][0].as_buffer()).read_all()
 
 
 class _Groups:
-    """Row groups of a Parquet file, as something that a frame can be read from."""
+    """Row groups of a Parquet file as an Arrow stream, which `read_frame` accepts."""
 
     def __init__(self, content: RowGroups, type_: TableType, names: Sequence[str] | None) -> None:
         self._content, self._type, self._names = content, type_, names
@@ -154,7 +154,7 @@ class _Groups:
         return self._content.path
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> Any:
-        # A local file is not worth the threads that fetch it ahead.
+        # Threads that prefetch a local file cost more than they save.
         with pyarrow.parquet.ParquetFile(self._content.path, pre_buffer=False) as file:
             names = file.schema_arrow.names
             if self._names is not None:
@@ -166,27 +166,27 @@ class _Groups:
 def _read_groups(
     file: pyarrow.parquet.ParquetFile, content: RowGroups, names: Sequence[str]
 ) -> pa.Table:
-    """Rows of row groups; of those before a slice no more than a batch is held, and none after it is read."""
+    """Read row groups or a slice of them; batches before the slice are dropped, those after it are not read."""
     groups = list(content.groups)
     if content.rows is None:
         return file.read_row_groups(groups, columns=names, use_threads=False)
-    held: list[pa.RecordBatch] = []
+    batches: list[pa.RecordBatch] = []
     start, end, passed = content.start, content.start + content.rows, 0
     for batch in file.iter_batches(SLICE_ROWS, row_groups=groups, columns=names, use_threads=False):
         low, high = max(start - passed, 0), min(end - passed, batch.num_rows)
         if low < high:
-            held.append(batch.slice(low, high - low))
+            batches.append(batch.slice(low, high - low))
         passed += batch.num_rows
         if passed >= end:
             break
-    return pa.Table.from_batches(held)
+    return pa.Table.from_batches(batches)
 
 
-# ---- later: what was found right
+# ---- later: the values are known to be right
 
 
 def split_rows(split: Split, type_: TableType, names: Sequence[str], store: Store) -> pa.Table:
-    """Read some columns of a split that was found right, with `id` and the position; a NULL id is a fresh one."""
+    """Read some columns of a checked split, with `id` and position; a NULL id asks for a fresh id."""
     match split.content:
         case Shaped():
             return store.scratch.read(split.content.path, ["id", *names, POSITION])
@@ -201,7 +201,7 @@ def split_rows(split: Split, type_: TableType, names: Sequence[str], store: Stor
 def _several_rows(
     splits: Sequence[Split], type_: TableType, names: Sequence[str], store: Store
 ) -> pa.Table:
-    """Frames of one type read one after the other, their rows counted through."""
+    """Read frames of one type one after the other, their positions counted through."""
     parts: list[pa.Table] = []
     first = splits[0].first
     for split in splits:
@@ -236,25 +236,25 @@ def _reshape(
 
 
 def with_ids(rows: pa.Table, seed: str) -> pa.Table:
-    """Fill in fresh ids: those of the same load and position are always the same."""
+    """Fill in fresh ids; the same load and position always give the same id."""
     ids = column(rows, "id")
     if not ids.null_count:
         return rows
     missing = ids.is_null()
-    places = column(rows, POSITION).filter(missing).to_numpy()
-    filled = pc.replace_with_mask(ids, missing, fresh_ids_at(seed, places))
+    positions = column(rows, POSITION).filter(missing).to_numpy()
+    filled = pc.replace_with_mask(ids, missing, fresh_ids_at(seed, positions))
     return rows.set_column(rows.schema.get_field_index("id"), "id", filled)
 
 
-def without(rows: pa.Table, pieces: Sequence[Piece], store: Store) -> pa.Table:
-    """Leave out the rows at the positions that pieces name."""
-    if not pieces:
+def drop_rows(rows: pa.Table, slices: Sequence[ScratchSlice], store: Store) -> pa.Table:
+    """Drop the rows whose positions the slices hold."""
+    if not slices:
         return rows
-    gone = positions_in(pieces, store)[POSITION]
-    return rows.filter(pc.invert(pc.is_in(rows[POSITION], value_set=gone)))
+    dropped = read_slices(slices, store)[POSITION]
+    return rows.filter(pc.invert(pc.is_in(rows[POSITION], value_set=dropped)))
 
 
-def positions_in(pieces: Sequence[Piece], store: Store) -> pa.Table:
-    """Read pieces of scratch files, one after the other."""
-    parts = [store.scratch.read(piece.path, start=piece.start, rows=piece.rows) for piece in pieces]
+def read_slices(slices: Sequence[ScratchSlice], store: Store) -> pa.Table:
+    """Read slices of scratch files one after the other."""
+    parts = [store.scratch.read(one.path, start=one.start, rows=one.rows) for one in slices]
     return pa.concat_tables(parts)

@@ -1,4 +1,4 @@
-"""The record format of a load: one JSON object per node or edge, in any order, checked one by one."""
+"""The record format: one JSON object per node or edge, in any order, checked one by one."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
@@ -29,39 +29,39 @@ RESERVED = frozenset(
 )
 _NODE_KEYS = frozenset({"type", "data"})
 _EDGE_KEYS = frozenset({"edge", "from", "to", "data"})
-_ENDS = frozenset({"src", "dst", "from", "to"})
+_ENDPOINTS = frozenset({"src", "dst", "from", "to"})
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
-    """One record as it was given: the line or number it has, and what it says."""
+class NumberedRecord:
+    """One record and its line or record number."""
 
     number: int
     record: Any
 
 
 def take_records(source: Iterable[Any], intake: Intake, first: int = 1) -> None:
-    """Take in mappings from memory; no more than one batch of them is held at a time."""
-    numbered = (Given(number, record) for number, record in enumerate(source, first))
+    """Read records from memory into an intake, batch by batch."""
+    numbered = (NumberedRecord(number, record) for number, record in enumerate(source, first))
     while batch := list(islice(numbered, RECORDS_TYPED)):
-        Batch(intake.catalog).take(batch, intake)
+        Batch(intake.catalog).read(batch, intake)
 
 
 def as_record(type_: TableType, row: Any) -> Any:
-    """A row of one type as the record that says the same."""
+    """Turn a row of one type into a record."""
     if not isinstance(row, Mapping):
         return row
     if not isinstance(type_, EdgeType):
         return {"type": type_.name, "data": row}
-    ends = {"from": row.get("from", row.get("src")), "to": row.get("to", row.get("dst"))}
-    data = {name: value for name, value in row.items() if name not in _ENDS}
-    given = {end: id_ for end, id_ in ends.items() if id_ is not None}
-    return {"edge": type_.name, "data": data} | given
+    ids = {"from": row.get("from", row.get("src")), "to": row.get("to", row.get("dst"))}
+    data = {name: value for name, value in row.items() if name not in _ENDPOINTS}
+    endpoints = {name: id_ for name, id_ in ids.items() if id_ is not None}
+    return {"edge": type_.name, "data": data} | endpoints
 
 
 @dataclass(slots=True)
-class Gathered:
-    """Records of one table: parallel lists, one entry per record."""
+class TableRecords:
+    """The records of one table as parallel lists, one entry per record."""
 
     type: TableType
     data: list[Mapping[str, Any]] = field(default_factory=list)
@@ -72,21 +72,21 @@ class Gathered:
 
 @dataclass(slots=True)
 class Batch:
-    """Some records on their way into tables: sorted by type, then typed column by column."""
+    """A batch of records: sorted by type, then typed column by column."""
 
     catalog: Catalog
     file: str | None = None
-    tables: dict[TableKey, Gathered] = field(default_factory=dict)
+    tables: dict[TableKey, TableRecords] = field(default_factory=dict)
     problems: list[tuple[int, Problem]] = field(default_factory=list)
 
-    def take(self, batch: Sequence[Given], intake: Intake) -> None:
-        """Take in records, or note what is wrong with them in the order they came."""
-        for given in batch:
-            self._gather(given)
-        parts = {key: self._to_columns(gathered) for key, gathered in self.tables.items()}
+    def read(self, records: Sequence[NumberedRecord], intake: Intake) -> None:
+        """Read records into an intake; report problems in the order of the records."""
+        for record in records:
+            self._sort(record)
+        parts = {key: self._to_columns(table) for key, table in self.tables.items()}
         for key, part in parts.items():
             intake.add(self.tables[key].type, part)
-        self.problems.sort(key=lambda noted: noted[0])
+        self.problems.sort(key=lambda pair: pair[0])
         intake.refuse(problem for _, problem in self.problems)
 
     def refuse(
@@ -97,7 +97,7 @@ class Batch:
         table: TableKey | None = None,
         property: str | None = None,
     ) -> None:
-        """Note what is wrong with a record."""
+        """Add a problem of a record."""
         origin = Origins(np.array([number]), (self.file,)).of(0)
         self.problems.append(
             (number, origin.problem(rule, message, table_key=table, property=property))
@@ -105,8 +105,9 @@ class Batch:
 
     # ---- envelopes
 
-    def _gather(self, given: Given) -> None:
-        number, record = given.number, given.record
+    def _sort(self, numbered: NumberedRecord) -> None:
+        """Check the envelope of a record and sort it to its table."""
+        number, record = numbered.number, numbered.record
         if not isinstance(record, Mapping):
             shown = shorten(record, RECORD_SHOWN_CHARS_MAX)
             self.refuse(number, "J02", f"a record is a JSON object, got: {shown}")
@@ -119,12 +120,12 @@ class Batch:
         type_ = self._type_of(record, number)
         if type_ is None or not self._is_sound(record, type_, number):
             return
-        gathered = self.tables.setdefault(type_.table_key, Gathered(type_))
-        gathered.data.append(record.get("data") or {})
-        gathered.numbers.append(number)
+        table = self.tables.setdefault(type_.table_key, TableRecords(type_))
+        table.data.append(record.get("data") or {})
+        table.numbers.append(number)
         if isinstance(type_, EdgeType):
-            gathered.sources.append(record["from"])
-            gathered.targets.append(record["to"])
+            table.sources.append(record["from"])
+            table.targets.append(record["to"])
 
     def _type_of(self, record: Mapping[str, Any], number: int) -> TableType | None:
         is_node = "type" in record
@@ -140,10 +141,10 @@ class Batch:
         return found
 
     def _is_sound(self, record: Mapping[str, Any], type_: TableType, number: int) -> bool:
-        """Whether the envelope is right; what is wrong is noted."""
+        """Whether the envelope is right; add a problem otherwise."""
         return (
             self._only_known_members(record, type_, number)
-            and self._has_ends(record, type_, number)
+            and self._has_endpoints(record, type_, number)
             and self._has_known_properties(record.get("data"), type_, number)
         )
 
@@ -157,7 +158,7 @@ class Batch:
         self.refuse(number, "J08" if unknown in RESERVED else "J05", message, type_.table_key)
         return False
 
-    def _has_ends(self, record: Mapping[str, Any], type_: TableType, number: int) -> bool:
+    def _has_endpoints(self, record: Mapping[str, Any], type_: TableType, number: int) -> bool:
         if not isinstance(type_, EdgeType):
             return True
         wrong = next((end for end in ("from", "to") if not isinstance(record.get(end), str)), None)
@@ -179,7 +180,7 @@ class Batch:
         unknown = next((name for name in data if name != "id" and name not in known), None)
         if unknown is None:
             return True
-        reserved = unknown in RESERVED or (isinstance(type_, EdgeType) and unknown in _ENDS)
+        reserved = unknown in RESERVED or (isinstance(type_, EdgeType) and unknown in _ENDPOINTS)
         message = (
             f"'{unknown}' is reserved and cannot be given in the data of {type_.name}"
             if reserved
@@ -192,50 +193,53 @@ class Batch:
 
     # ---- values
 
-    def _to_columns(self, gathered: Gathered) -> Part:
-        type_ = gathered.type
+    def _to_columns(self, table: TableRecords) -> Part:
+        type_ = table.type
         columns: dict[str, pa.Array] = {}
         if isinstance(type_, EdgeType):
-            columns = {"src": self._ends(gathered, "from"), "dst": self._ends(gathered, "to")}
+            columns = {
+                "src": self._read_endpoints(table, "from"),
+                "dst": self._read_endpoints(table, "to"),
+            }
         for name in sorted(type_.properties):
-            shaped = shape([data.get(name) for data in gathered.data], type_.properties[name].type)
+            shaped = shape([data.get(name) for data in table.data], type_.properties[name].type)
             columns[name] = shaped.values
-            for wrong in shaped.misplaced:
-                label = _label(type_, gathered.data[wrong.index])
+            for wrong in shaped.misfits:
+                label = _label(type_, table.data[wrong.index])
                 missing = " is missing" if wrong.rule == "J14" else ""
                 message = f"property '{name}' of {label}{missing}: {wrong.reason}"
-                number = gathered.numbers[wrong.index]
+                number = table.numbers[wrong.index]
                 self.refuse(number, wrong.rule, message, type_.table_key, name)
         return Part(
             columns=columns,
-            given=self._read_given_ids(gathered),
-            origins=Origins(np.asarray(gathered.numbers, dtype=np.int64), (self.file,)),
+            explicit_ids=self._read_ids(table),
+            origins=Origins(np.asarray(table.numbers, dtype=np.int64), (self.file,)),
         )
 
-    def _ends(self, gathered: Gathered, end: str) -> pa.Array:
-        given = gathered.sources if end == "from" else gathered.targets
-        return self._texts(gathered, given, "J04", end, "an end")
+    def _read_endpoints(self, table: TableRecords, name: str) -> pa.Array:
+        ids = table.sources if name == "from" else table.targets
+        return self._read_texts(table, ids, "J04", name, "an end")
 
-    def _read_given_ids(self, gathered: Gathered) -> pa.Array:
-        given = [data.get("id") for data in gathered.data]
-        return self._texts(gathered, given, "J09", "id", "the id")
+    def _read_ids(self, table: TableRecords) -> pa.Array:
+        ids = [data.get("id") for data in table.data]
+        return self._read_texts(table, ids, "J09", "id", "the id")
 
-    def _texts(
-        self, gathered: Gathered, given: Sequence[Any], rule: str, name: str, what: str
+    def _read_texts(
+        self, table: TableRecords, values: Sequence[Any], rule: str, name: str, what: str
     ) -> pa.Array:
-        """Ids as a column; what is no text that can be stored is refused."""
-        if set(map(type, given)) <= {str, type(None)}:
+        """Make a column of ids; refuse values that are no storable text."""
+        if set(map(type, values)) <= {str, type(None)}:
             try:
-                return pa.array(given, pa.string())
+                return pa.array(values, pa.string())
             except UnicodeEncodeError:
                 pass
         kept: list[str | None] = []
-        for number, one in zip(gathered.numbers, given, strict=True):
+        for number, one in zip(table.numbers, values, strict=True):
             fits = one is None or (isinstance(one, str) and is_storable(one))
             kept.append(one if fits else None)
             if not fits:
-                message = f"{what} of {gathered.type.name} is text, got '{shorten(one)}'"
-                self.refuse(number, rule, message, gathered.type.table_key, name)
+                message = f"{what} of {table.type.name} is text, got '{shorten(one)}'"
+                self.refuse(number, rule, message, table.type.table_key, name)
         return pa.array(kept, pa.string())
 
 

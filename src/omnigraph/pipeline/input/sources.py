@@ -1,4 +1,4 @@
-"""What a load is given: files, frames, streams and records, told apart before anything is read."""
+"""Load sources: files, frames, streams and records, identified before anything is read."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -11,11 +11,11 @@ import pyarrow as pa
 from omnigraph.catalog.model import Catalog, TableType
 from omnigraph.errors import InternalError, UserInputError
 from omnigraph.limits import RECORDS_TYPED
+from omnigraph.pipeline.input.blobs import encode_records, estimate_bytes
 from omnigraph.pipeline.input.frames import read_frame, take_frame
 from omnigraph.pipeline.input.intake import Intake
 from omnigraph.pipeline.input.lines import Texts, take_file, take_row_file, take_texts, texts_of
 from omnigraph.pipeline.input.read import TEXT
-from omnigraph.pipeline.input.record_blobs import encode_records, estimate_bytes
 from omnigraph.pipeline.input.records import as_record, take_records
 from omnigraph.pipeline.input.splits import Portion
 from omnigraph.values import dataclass
@@ -34,7 +34,7 @@ class LineFile:
 
 @dataclass(frozen=True, slots=True)
 class FrameFile:
-    """A file that is one table; `named` when there are several, so that an error says which."""
+    """A file that is one frame; `named` when there are several files, so that errors name the file."""
 
     path: Path
     type: TableType
@@ -51,28 +51,28 @@ class FrameSource:
 
 @dataclass(frozen=True, slots=True)
 class FrameStream:
-    """A frame that comes batch by batch, once; `ahead` was read already."""
+    """A frame that can be read once, batch by batch; `ahead` was read already."""
 
     ahead: pa.Table
     rest: Iterator[pa.RecordBatch]
     type: TableType
 
     def all(self) -> pa.Table:
-        """Everything that is still to come, in memory."""
+        """Read the whole frame into memory."""
         return pa.concat_tables([self.ahead, *map(_as_table, self.rest)])
 
     def parts(self, bytes_max: int) -> Iterator[pa.Table]:
-        """Everything that is still to come, some of it at a time."""
-        none = self.ahead.slice(0, 0)
-        held, size, given = [none], 0, False
+        """Read the frame in parts of about `bytes_max`; a frame without rows gives one empty part."""
+        no_rows = self.ahead.slice(0, 0)
+        gathered, size, yielded = [no_rows], 0, False
         for batch in chain(self.ahead.to_batches(), self.rest):
-            held.append(_as_table(batch))
+            gathered.append(_as_table(batch))
             size += batch.nbytes
             if size >= bytes_max:
-                yield pa.concat_tables(held)
-                held, size, given = [none], 0, True
-        if size or not given:
-            yield pa.concat_tables(held)
+                yield pa.concat_tables(gathered)
+                gathered, size, yielded = [no_rows], 0, True
+        if size or not yielded:
+            yield pa.concat_tables(gathered)
 
 
 def _as_table(batch: pa.RecordBatch) -> pa.Table:
@@ -81,14 +81,14 @@ def _as_table(batch: pa.RecordBatch) -> pa.Table:
 
 @dataclass(frozen=True, slots=True)
 class SpilledFrame:
-    """Rows that other processes wrote to scratch files already."""
+    """A frame whose rows Spark tasks wrote to scratch files already."""
 
     portions: tuple[Portion, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class ForeignFrame:
-    """A frame whose rows are in other processes: a Spark DataFrame, or what became of one."""
+    """A frame whose rows are in other processes: a Spark DataFrame, or a `SpilledFrame`."""
 
     frame: Any
     type: TableType
@@ -96,7 +96,7 @@ class ForeignFrame:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stream:
-    """An open file of records, which comes once; `ahead` was read already."""
+    """An open file of records, which can be read once; `ahead` was read already."""
 
     name: str
     ahead: tuple[Texts, ...] = ()
@@ -104,26 +104,26 @@ class Stream:
 
     @property
     def ahead_bytes(self) -> int:
-        """How much was read."""
+        """The bytes that were read ahead."""
         return sum(map(_bytes, self.ahead))
 
     def texts(self) -> Iterator[Texts]:
-        """All of its lines, some at a time."""
+        """Read all lines, some at a time."""
         yield from self.ahead
         yield from self.rest
 
     def parts(self, bytes_max: int) -> Iterator[pa.Table]:
-        """All of its lines, put together until they are worth a file."""
-        held: Texts = []
+        """Read all lines in parts of about `bytes_max`."""
+        gathered: Texts = []
         size = 0
         for lines in self.texts():
-            held += lines
+            gathered += lines
             size += _bytes(lines)
             if size >= bytes_max:
-                yield _as_text(held)
-                held, size = [], 0
-        if held:
-            yield _as_text(held)
+                yield _as_text(gathered)
+                gathered, size = [], 0
+        if gathered:
+            yield _as_text(gathered)
 
 
 def _bytes(lines: Texts) -> int:
@@ -136,7 +136,7 @@ def _as_text(lines: Texts) -> pa.Table:
 
 @dataclass(frozen=True, slots=True)
 class Records:
-    """Records from memory, or rows of one type; those `ahead` were asked for already."""
+    """Records from memory, or rows of one type; those in `ahead` were read already."""
 
     rest: Iterator[Any]
     type: TableType | None = None
@@ -144,33 +144,33 @@ class Records:
 
     @property
     def ahead_bytes(self) -> int:
-        """About how much was asked for."""
+        """About how many bytes were read ahead."""
         return sum(map(estimate_bytes, self.ahead))
 
     @property
     def ahead_rows(self) -> int:
-        """How many records were asked for."""
+        """How many records were read ahead."""
         return sum(map(len, self.ahead))
 
     def all(self) -> Iterator[Any]:
-        """Every record, once."""
+        """Iterate over every record."""
         return chain(*self.ahead, self.rest)
 
     def parts(self, bytes_max: int) -> Iterator[pa.Table]:
-        """Every record, put together until they are worth a file."""
-        held: list[Any] = []
+        """Encode the records as blobs of about `bytes_max`."""
+        gathered: list[Any] = []
         for batch in chain(self.ahead, batch_records(self.rest)):
-            held += batch
+            gathered += batch
             room = max(1, bytes_max * len(batch) // max(1, estimate_bytes(batch)))
-            while len(held) >= room:
-                yield encode_records(held[:room])
-                held = held[room:]
-        if held:
-            yield encode_records(held)
+            while len(gathered) >= room:
+                yield encode_records(gathered[:room])
+                gathered = gathered[room:]
+        if gathered:
+            yield encode_records(gathered)
 
 
 def batch_records(records: Iterator[Any]) -> Iterator[list[Any]]:
-    """Records some at a time."""
+    """Cut records into batches."""
     while batch := list(islice(records, RECORDS_TYPED)):
         yield batch
 
@@ -180,75 +180,77 @@ Source = LineFile | FrameFile | FrameSource | FrameStream | ForeignFrame | Strea
 
 @dataclass(frozen=True, slots=True)
 class LoadSource:
-    """Everything a load brings, in order, and what messages call it."""
+    """All sources of a load, in order, and their name in messages."""
 
     sources: tuple[Source, ...]
     name: str = "the input"
 
     def read_ahead(self, bytes_max: int, rows_max: int) -> "LoadSource":
-        """The same, with streams that end before a bound in memory, and others read up to it."""
+        """Read streams ahead: short ones into memory, others up to a bound."""
         return replace(
-            self, sources=tuple(_ahead(one, bytes_max, rows_max) for one in self.sources)
+            self, sources=tuple(_read_ahead(one, bytes_max, rows_max) for one in self.sources)
         )
 
     @property
     def streams(self) -> bool:
-        """Whether something comes once, some of it at a time."""
+        """Whether a source can be read only once."""
         return any(isinstance(one, FrameStream | Stream | Records) for one in self.sources)
 
     @property
     def foreign(self) -> Any | None:
-        """The first frame whose rows are elsewhere."""
+        """The first frame whose rows are in other processes."""
         found = (source.frame for source in self.sources if isinstance(source, ForeignFrame))
         return next(found, None)
 
 
-def _ahead(source: Source, bytes_max: int, rows_max: int) -> Source:
+def _read_ahead(source: Source, bytes_max: int, rows_max: int) -> Source:
     match source:
         case FrameStream():
-            return _frame_ahead(source, bytes_max, rows_max)
+            return _read_frame_ahead(source, bytes_max, rows_max)
         case Stream():
-            return _lines_ahead(source, bytes_max)
+            return _read_lines_ahead(source, bytes_max)
         case Records():
-            return _records_ahead(source, bytes_max, rows_max)
+            return _read_records_ahead(source, bytes_max, rows_max)
         case _:
             return source
 
 
-def _lines_ahead(stream: Stream, bytes_max: int) -> Stream:
-    held, size = list(stream.ahead), stream.ahead_bytes
+def _read_lines_ahead(stream: Stream, bytes_max: int) -> Stream:
+    ahead, size = list(stream.ahead), stream.ahead_bytes
     for lines in stream.rest:
-        held.append(lines)
+        ahead.append(lines)
         size += _bytes(lines)
         if size > bytes_max:
             break
-    return replace(stream, ahead=tuple(held))
+    return replace(stream, ahead=tuple(ahead))
 
 
-def _records_ahead(records: Records, bytes_max: int, rows_max: int) -> Records:
-    held, size, rows = list(records.ahead), records.ahead_bytes, records.ahead_rows
+def _read_records_ahead(records: Records, bytes_max: int, rows_max: int) -> Records:
+    ahead, size, rows = list(records.ahead), records.ahead_bytes, records.ahead_rows
     for batch in batch_records(records.rest):
-        held.append(batch)
+        ahead.append(batch)
         size += estimate_bytes(batch)
         rows += len(batch)
         if size > bytes_max or rows > rows_max:
             break
-    return replace(records, ahead=tuple(held))
+    return replace(records, ahead=tuple(ahead))
 
 
-def _frame_ahead(stream: FrameStream, bytes_max: int, rows_max: int) -> FrameSource | FrameStream:
-    held, size, rows = [stream.ahead], stream.ahead.nbytes, stream.ahead.num_rows
+def _read_frame_ahead(
+    stream: FrameStream, bytes_max: int, rows_max: int
+) -> FrameSource | FrameStream:
+    ahead, size, rows = [stream.ahead], stream.ahead.nbytes, stream.ahead.num_rows
     for batch in stream.rest:
-        held.append(_as_table(batch))
+        ahead.append(_as_table(batch))
         size += batch.nbytes
         rows += batch.num_rows
         if size > bytes_max or rows > rows_max:
-            return FrameStream(pa.concat_tables(held), stream.rest, stream.type)
-    return FrameSource(pa.concat_tables(held), stream.type)
+            return FrameStream(pa.concat_tables(ahead), stream.rest, stream.type)
+    return FrameSource(pa.concat_tables(ahead), stream.type)
 
 
 def identify_source(source: Any, catalog: Catalog) -> LoadSource:
-    """Tell what a source is; only names and kinds are looked at."""
+    """Identify a source by its names and Python types; nothing is read."""
     if isinstance(source, Mapping):
         found = (
             one
@@ -271,8 +273,8 @@ def identify_source(source: Any, catalog: Catalog) -> LoadSource:
     )
 
 
-def take(source: Source, intake: Intake) -> None:
-    """Take all of it in, here and now."""
+def read_source(source: Source, intake: Intake) -> None:
+    """Read a whole source into memory."""
     match source:
         case LineFile(path, None):
             take_file(path, intake)
@@ -286,7 +288,7 @@ def take(source: Source, intake: Intake) -> None:
         case FrameStream(_, _, type_):
             take_frame(type_, source.all(), intake)
         case ForeignFrame(_, type_):
-            raise InternalError(f"the frame of '{type_.name}' was to be read here")
+            raise InternalError(f"the frame of '{type_.name}' cannot be read in this process")
         case Stream():
             take_texts(source.texts(), source.name, intake)
         case Records(_, None):
@@ -322,7 +324,7 @@ def _local(source: str | Path) -> Path:
 
 
 def _files(path: Path, suffixes: tuple[str, ...], what: str) -> list[Path]:
-    """A file, or the files of a directory in name order."""
+    """List a file, or the files of a directory in name order."""
     if not path.is_dir():
         return [path]
     found = sorted(one for one in path.iterdir() if one.name.endswith(suffixes))
@@ -333,7 +335,7 @@ def _files(path: Path, suffixes: tuple[str, ...], what: str) -> list[Path]:
     return found
 
 
-# ---- what belongs to one type
+# ---- sources of one type
 
 
 def _type_sources(type_: TableType, frame: Any) -> Iterator[Source]:
@@ -352,7 +354,7 @@ def _type_sources(type_: TableType, frame: Any) -> Iterator[Source]:
 
 
 def _translate_errors(reader: pa.RecordBatchReader, type_: TableType) -> Iterator[pa.RecordBatch]:
-    """The batches of a stream; what it fails with is told as what it is."""
+    """Yield the batches of a stream; its errors become errors of ours."""
     try:
         yield from reader
     except (OSError, pa.ArrowException, TypeError, ValueError) as error:

@@ -1,4 +1,4 @@
-"""How inputs and tables are cut: numbered, picklable parts, and the positions of their rows."""
+"""Splits: numbered, picklable parts of inputs and tables, and the positions of their rows."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -17,7 +17,7 @@ from omnigraph.storage.tables import FragmentInfo, TableAt
 from omnigraph.values import dataclass
 
 POSITION_BITS = 32
-"""Rows of one split that can be told apart; the bits above count splits."""
+"""The low bits of a position number the rows of a split; the bits above number the splits."""
 _ROW = (1 << POSITION_BITS) - 1
 
 NO_BOUND = 1 << 60
@@ -29,7 +29,7 @@ NO_BOUND = 1 << 60
 
 @dataclass(frozen=True, slots=True)
 class ByteRange:
-    """The lines of a file that begin in a range of its bytes; all of it when there is no end."""
+    """The lines of a file that begin in a range of its bytes; without an end, all lines from `start` on."""
 
     path: str
     start: int = 0
@@ -38,27 +38,27 @@ class ByteRange:
 
 @dataclass(frozen=True, slots=True)
 class SpilledLines:
-    """Lines of a stream in a scratch file of the run."""
+    """Lines of a stream in a scratch file."""
 
     path: str
 
 
 @dataclass(frozen=True, slots=True)
 class SpilledRecords:
-    """Records from memory in a scratch file of the run."""
+    """A record blob in a scratch file."""
 
     path: str
 
 
 @dataclass(frozen=True, slots=True)
 class RowGroups:
-    """Some row groups of a Parquet file that follow one another, or some rows of them."""
+    """Consecutive row groups of a Parquet file, or a slice of their rows."""
 
     path: str
     groups: tuple[int, ...]
     start: int = 0
     rows: int | None = None
-    """How many rows, from `start` on; all of them when it is None."""
+    """The number of rows from `start` on; None stands for all rows."""
 
     @property
     def is_sliced(self) -> bool:
@@ -68,28 +68,28 @@ class RowGroups:
 
 @dataclass(frozen=True, slots=True)
 class TextTable:
-    """A whole CSV file: only its reader knows where a row ends."""
+    """A whole CSV file: only its parser knows where a row ends."""
 
     path: str
 
 
 @dataclass(frozen=True, slots=True)
 class InMemory:
-    """Rows of a frame in this process."""
+    """Rows of a frame in the memory of this process."""
 
     rows: pa.Table
 
 
 @dataclass(frozen=True, slots=True)
 class Spilled:
-    """Rows of a frame in a scratch file of the run."""
+    """Rows of a frame in a scratch file."""
 
     path: str
 
 
 @dataclass(frozen=True, slots=True)
 class Shaped:
-    """Rows of one table, typed and checked, in a scratch file of the run."""
+    """Typed and checked rows of one table in a scratch file."""
 
     path: str
 
@@ -97,12 +97,12 @@ class Shaped:
 Frame = RowGroups | TextTable | InMemory | Spilled
 Lines = ByteRange | SpilledLines
 Loose = Lines | SpilledRecords
-"""Records one by one, as opposed to frames."""
+"""Content that is read record by record, as opposed to frames."""
 
 
 @dataclass(frozen=True, slots=True)
 class Several:
-    """Small inputs that one task reads one after the other; each of them keeps its name and counts its own lines."""
+    """Small inputs that one task reads one after the other; each has its own file name and line numbers."""
 
     splits: "tuple[Split, ...]"
 
@@ -112,10 +112,10 @@ Content = Loose | Frame | Shaped | Several
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Split:
-    """A part of the input: its number, the input it is part of, in the order they were given, and which part of that.
+    """A part of the input: `source` is the index of the input, `part` the index of this part in that input.
 
-    Without `table_key` it holds records of any type. `file` is what an error calls the input; it counts lines there,
-    or rows.
+    Without `table_key` it holds records of any type. `file` names the input in errors, together with a line
+    (`counts_lines`) or a record number.
     """
 
     number: int
@@ -126,9 +126,9 @@ class Split:
     file: str | None = None
     counts_lines: bool = False
     bytes: int = 0
-    """About how much there is to read."""
+    """About how many bytes the task reads."""
     rows: int | None = None
-    """How many rows, where that is known beforehand."""
+    """The number of rows, where it is known before reading."""
 
     @property
     def first(self) -> int:
@@ -137,13 +137,13 @@ class Split:
 
     @property
     def inputs(self) -> "tuple[Split, ...]":
-        """The inputs that it reads: itself, unless it holds several."""
+        """The inputs of the split: several small ones, or the split itself."""
         return self.content.splits if isinstance(self.content, Several) else (self,)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommittedSplit:
-    """Some fragments of a pinned table: committed rows that incoming ones are judged against."""
+    """Some fragments of a pinned table: committed rows whose keys are joined with incoming ones."""
 
     table_key: TableKey
     at: TableAt
@@ -164,7 +164,7 @@ def split_of(position: int) -> int:
 
 
 def number_in(position: int) -> int:
-    """Which row or line of its split a position is, from 1."""
+    """The number of a position inside its split, from 1."""
     return position & _ROW
 
 
@@ -178,7 +178,7 @@ def splits_of(positions: "np.ndarray[Any, np.dtype[np.int64]]") -> "np.ndarray[A
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grain:
-    """How much one task reads at most: in bytes, in rows, and as a worker's fair share of the whole."""
+    """How much one task reads at most: bytes, rows, and a worker's fair share of the whole input."""
 
     bytes: int
     rows: int
@@ -186,12 +186,12 @@ class Grain:
     share_rows: int
 
     def slices(self, size: int, rows: int) -> int:
-        """Into how many tasks rows are cut that could be read by one: as many as bring a share to each worker."""
+        """Into how many tasks a run of row groups is cut, so that each worker gets a share."""
         return max(1, -(-size // self.share_bytes), -(-rows // self.share_rows))
 
 
 def grain_of(bytes_wanted: int, size: int, rows: int = 0, workers: int = 1) -> Grain:
-    """How an input of a size is cut for some workers: none of them is idle while others have much to do."""
+    """Choose the grain for an input of a size, so that no worker is idle while others have much to do."""
     bytes_max = split_bytes(bytes_wanted, size)
     if workers < 2:
         return Grain(bytes=bytes_max, rows=SPLIT_ROWS, share_bytes=NO_BOUND, share_rows=NO_BOUND)
@@ -199,7 +199,7 @@ def grain_of(bytes_wanted: int, size: int, rows: int = 0, workers: int = 1) -> G
     return Grain(
         bytes=min(bytes_max, max(SPREAD_BYTES, share_bytes)),
         rows=min(SPLIT_ROWS, share_rows),
-        # To cut inside a row group costs the reading of what comes before: only idle workers are worth it.
+        # A task that reads a slice also decodes the rows before it; that pays only when workers would be idle.
         share_bytes=max(bytes_max, share_bytes),
         share_rows=share_rows,
     )
@@ -207,7 +207,7 @@ def grain_of(bytes_wanted: int, size: int, rows: int = 0, workers: int = 1) -> G
 
 @dataclass(frozen=True, slots=True)
 class Portion:
-    """What becomes a split once all inputs are known: it only lacks a number."""
+    """A split without its number, which is known once all inputs are cut."""
 
     content: Content
     bytes: int
@@ -215,7 +215,7 @@ class Portion:
 
 
 def cut_lines(path: Path, bytes_max: int) -> Iterator[Portion]:
-    """Cut a file of lines by its bytes; a compressed one stays whole."""
+    """Cut a file of lines by bytes; a compressed file stays whole."""
     try:
         size = path.stat().st_size
         with open(path, "rb"):
@@ -224,7 +224,7 @@ def cut_lines(path: Path, bytes_max: int) -> Iterator[Portion]:
         reason = error.strerror or str(error)
         raise UserInputError(f"'{path}' cannot be read: {reason}; no changes were made") from error
     if path.suffix == ".gz":
-        # Text shrinks to about a fifth when it is compressed.
+        # Compression shrinks text to about a fifth.
         yield Portion(ByteRange(str(path)), 5 * size)
         return
     for start in range(0, max(size, 1), bytes_max):
@@ -233,26 +233,28 @@ def cut_lines(path: Path, bytes_max: int) -> Iterator[Portion]:
 
 
 def cut_parquet(path: Path, grain: Grain) -> Iterator[Portion]:
-    """Cut a Parquet file between its row groups, and inside those that are more than a worker's share."""
+    """Cut a Parquet file between its row groups, and inside row groups that exceed a worker's share."""
     try:
         metadata = pyarrow.parquet.read_metadata(path)
     except (OSError, pa.ArrowException) as error:
         raise UserInputError(f"'{path}' cannot be read: {error}; no changes were made") from error
     groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
-    # A group weighs by its bytes or by its rows, whichever is nearer to its bound.
+    # The weight of a group is its bytes or its rows, whichever is nearer to the bound.
     weights = [
         max(group.total_byte_size / grain.bytes, group.num_rows / grain.rows) for group in groups
     ]
     for run in _runs(weights, 1):
         size = sum(groups[number].total_byte_size for number in run)
         rows = sum(groups[number].num_rows for number in run)
-        yield from _sliced(RowGroups(str(path), tuple(run)), size, rows, grain.slices(size, rows))
+        yield from _cut_slices(
+            RowGroups(str(path), tuple(run)), size, rows, grain.slices(size, rows)
+        )
     if not groups:
         yield Portion(RowGroups(str(path), ()), 0, 0)
 
 
-def _sliced(content: RowGroups, size: int, rows: int, count: int) -> Iterator[Portion]:
-    """Some row groups as one portion, or cut into several that are read apart."""
+def _cut_slices(content: RowGroups, size: int, rows: int, count: int) -> Iterator[Portion]:
+    """Make one portion of some row groups, or cut them into slices."""
     if count < 2 or rows < 2:
         yield Portion(content, size, rows)
         return
@@ -263,7 +265,7 @@ def _sliced(content: RowGroups, size: int, rows: int, count: int) -> Iterator[Po
 
 
 def cut_frame(rows: pa.Table, grain: Grain) -> Iterator[Portion]:
-    """Cut a frame in memory; nothing is copied."""
+    """Cut a frame in memory without copying it."""
     per_row = max(1, rows.nbytes // max(1, rows.num_rows))
     step = max(1, min(grain.bytes // per_row, grain.rows))
     for start in range(0, max(rows.num_rows, 1), step):
@@ -277,12 +279,12 @@ def cut_table(
     """Cut a pinned table into groups of fragments."""
     live = [fragment for fragment in fragments if fragment.rows]
     for run in _runs([fragment.rows for fragment in live], rows_max):
-        numbers = tuple(live[place].id for place in run)
+        numbers = tuple(live[index].id for index in run)
         yield CommittedSplit(table_key=table_key, at=at, fragments=numbers)
 
 
 def pack_splits(splits: Iterable[Split], grain: Grain) -> Iterator[Split]:
-    """Put small inputs that follow one another together until they are worth a task, and number the result."""
+    """Put consecutive small inputs together until they fill a task, and number the splits."""
     for number, run in enumerate(_packed_runs(splits, grain)):
         yield replace(run[0], number=number) if len(run) == 1 else _several(run, number)
 
@@ -301,7 +303,7 @@ def _packed_runs(splits: Iterable[Split], grain: Grain) -> Iterator[list[Split]]
 
 
 def _go_together(one: Split, other: Split) -> bool:
-    """Whether one task can read both: lines, or frames of one type, that all processes can reach."""
+    """Whether one task can read both: both lines, or both frames of one type, readable by every process."""
     kinds = [_kind(split.content) for split in (one, other)]
     return kinds[0] is not None and kinds[0] == kinds[1] and one.table_key == other.table_key
 
@@ -330,12 +332,12 @@ def _several(run: Sequence[Split], number: int) -> Split:
 
 
 def split_bytes(wanted: int, total: int) -> int:
-    """How many bytes a split may have: more than wanted when there would be too many of them."""
+    """The bytes of a split: more than wanted when there would be too many splits."""
     return max(1, wanted, total // SPLITS_MAX)
 
 
 def _runs(sizes: Sequence[float], size_max: int) -> Iterator[list[int]]:
-    """Numbers that follow one another, together until a size is reached; at least one."""
+    """Group consecutive indexes until their sizes reach a bound; a group has at least one."""
     totals = np.cumsum([0, *sizes])[:-1] // max(1, size_max)
     for _, run in groupby(range(len(sizes)), key=lambda number: int(totals[number])):
         yield list(run)

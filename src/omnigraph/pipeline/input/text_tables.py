@@ -1,4 +1,4 @@
-"""CSV files as frames: cells that Arrow would read as something else are read as texts first."""
+"""CSV files as frames: cells whose type Arrow would guess wrongly are read as texts first."""
 
 import json
 import os
@@ -16,24 +16,24 @@ from omnigraph.catalog.types import PropertyType, Scalar
 from omnigraph.pipeline.input.columns import Shaped, json_type, shape, shape_arrow
 
 WIDE: Final = pa.decimal128(38, 0)
-"""Holds every integer that a U64 or an I64 is given, so that each one that does not fit can be named."""
+"""Holds integers beyond U64 and I64, so that an error can name each one that does not fit."""
 
 THREADED_BYTES: Final = 1 << 20
-"""Files up to this are read by one thread."""
+"""Files up to this size are read by one thread."""
 
 _INFERRED: Final = frozenset({Scalar.BOOL, Scalar.I32, Scalar.I64, Scalar.U32})
-"""Types that Arrow reads from text as we do. It takes a U64 beyond I64 for a float, and `-0` for an integer."""
+"""Types that Arrow reads from text as we do. Arrow reads a U64 beyond I64 as a float, and `-0` as an integer."""
 
 
 def read_csv(path: Path, type_: TableType) -> pa.Table:
     """Read a text table: an empty cell is NULL, a quoted empty one is the empty text; texts stay texts."""
     ends = ("src", "dst", "from", "to") if isinstance(type_, EdgeType) else ()
-    types = {name: held.type for name, held in type_.properties.items()}
-    texts = [name for name, held in types.items() if _is_read_as_text(held)]
+    types = {name: property.type for name, property in type_.properties.items()}
+    texts = [name for name, wanted in types.items() if _is_read_as_text(wanted)]
     rows = pyarrow.csv.read_csv(
-        _ended(path),
+        _end_last_line(path),
         read_options=pyarrow.csv.ReadOptions(use_threads=is_worth_threads(path)),
-        # Otherwise a text with a line break in it is cut wherever a block ends.
+        # Without this, a text with a line break is cut where a block ends.
         parse_options=pyarrow.csv.ParseOptions(newlines_in_values=True),
         convert_options=pyarrow.csv.ConvertOptions(
             column_types=dict.fromkeys(["id", *ends, *texts], pa.string()),
@@ -42,20 +42,20 @@ def read_csv(path: Path, type_: TableType) -> pa.Table:
             quoted_strings_can_be_null=False,
         ),
     )
-    for place, name in enumerate(rows.column_names):
+    for index, name in enumerate(rows.column_names):
         read = _READERS.get(types[name].scalar) if name in types else None
         if read is not None and types[name].is_plain:
-            rows = rows.set_column(place, name, read(rows.column(place)))
+            rows = rows.set_column(index, name, read(rows.column(index)))
     return rows
 
 
 def is_worth_threads(path: Path) -> bool:
-    """Whether several threads read a file sooner than one: to hand work over costs more than to read a small file."""
+    """Whether several threads read a file sooner than one: for a small file, starting them costs more."""
     return path.stat().st_size > THREADED_BYTES
 
 
-def _ended(path: Path) -> Path | pa.BufferReader:
-    """A file whose last line is ended: Arrow takes an empty cell at the very end for a quoted one."""
+def _end_last_line(path: Path) -> Path | pa.BufferReader:
+    """Give a file whose last line ends: Arrow reads an empty cell at the very end as a quoted one."""
     with path.open("rb") as file:
         size = file.seek(0, os.SEEK_END)
         file.seek(max(0, size - 1))
@@ -65,8 +65,8 @@ def _ended(path: Path) -> Path | pa.BufferReader:
         return pa.BufferReader(file.read() + b"\n")
 
 
-def _is_read_as_text(held: PropertyType) -> bool:
-    return held.scalar not in _INFERRED or held.is_list or held.is_vector
+def _is_read_as_text(wanted: PropertyType) -> bool:
+    return wanted.scalar not in _INFERRED or wanted.is_list or wanted.is_vector
 
 
 def _integers(texts: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -78,7 +78,7 @@ def _floats(texts: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _first_cast(texts: pa.ChunkedArray, *types: pa.DataType) -> pa.ChunkedArray:
-    """The texts as the first of the types that holds them all; else they stay, and the load says what they are."""
+    """Cast texts to the first type that holds them all; else they stay texts, which the load refuses by value."""
     trimmed = pc.utf8_trim_whitespace(texts)
     for wanted in types:
         try:
@@ -89,7 +89,7 @@ def _first_cast(texts: pa.ChunkedArray, *types: pa.DataType) -> pa.ChunkedArray:
 
 
 def _instants(texts: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Instants as databases write them: `+00` is short for `+00:00`."""
+    """Complete instants as databases write them: `+00` is short for `+00:00`."""
     return pc.replace_substring_regex(texts, r"(:[0-9.]+[+-][0-9]{2})$", r"\1:00")
 
 
@@ -105,16 +105,18 @@ _READERS: Final[Mapping[Scalar, Callable[[pa.ChunkedArray], pa.ChunkedArray]]] =
 
 
 def shape_lists(texts: pa.Array, target: PropertyType) -> Shaped:
-    """Read the cells of a text column as JSON arrays: how a text table spells lists and vectors."""
+    """Read the cells of a text column as JSON arrays, the form of lists and vectors in CSV."""
     read = _read_arrays(texts, target)
     shaped = None if read is None else shape_arrow(read, target)
     if shaped is not None:
         return Shaped(shaped)
-    return shape([None if text is None else _decoded(text) for text in texts.to_pylist()], target)
+    return shape(
+        [None if text is None else _decode_cell(text) for text in texts.to_pylist()], target
+    )
 
 
 def _read_arrays(texts: pa.Array, target: PropertyType) -> pa.Array | None:
-    """All cells at once; None when one of them is no JSON array of such values."""
+    """Parse all cells at once; None when one of them is no JSON array of such values."""
     if not len(texts):
         return pa.array([], json_type(target))
     spelled = pc.fill_null(texts.cast(pa.large_string()), "null")
@@ -123,7 +125,7 @@ def _read_arrays(texts: pa.Array, target: PropertyType) -> pa.Array | None:
     schema = pa.schema([("v", json_type(target))])
     options = pyarrow.json.ParseOptions(explicit_schema=schema, newlines_in_values=True)
     try:
-        # The characters of an array that begins at its first item stand one after the other.
+        # The data buffer of a text array without offset holds all texts one after the other.
         rows = pyarrow.json.read_json(pa.BufferReader(records.buffers()[2]), parse_options=options)
     except pa.ArrowInvalid:
         return None
@@ -131,8 +133,8 @@ def _read_arrays(texts: pa.Array, target: PropertyType) -> pa.Array | None:
     return rows.column(0).combine_chunks() if is_exact else None
 
 
-def _decoded(text: str) -> Any:
-    """One cell; what is no JSON stays the text, which fits no list."""
+def _decode_cell(text: str) -> Any:
+    """Decode one cell; a text that is no JSON stays, and fits no list."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):

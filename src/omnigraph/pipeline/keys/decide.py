@@ -1,4 +1,4 @@
-"""Per-key decisions: every row of a set of keys is there, so each rule can be asked once and for all."""
+"""Per-key decisions: a bucket holds every row of its keys, so each rule is asked once."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
@@ -18,45 +18,45 @@ from omnigraph.commit.delta import Deltas, TableDelta
 from omnigraph.errors import Problem
 from omnigraph.ids import TableKey
 from omnigraph.limits import PROBLEMS_SHOWN_MAX
-from omnigraph.pipeline.checks import Job, change_of, make_finding
+from omnigraph.pipeline.checks import LoadSpec, delta_of, make_finding
 from omnigraph.pipeline.findings import DUPLICATES
 from omnigraph.pipeline.input.intake import find_duplicates, has_duplicates, keep_last
 from omnigraph.pipeline.input.read import POSITION, with_ids
 from omnigraph.pipeline.input.splits import CommittedSplit, Split, splits_of
-from omnigraph.pipeline.keys.bucket import Bucket
 from omnigraph.pipeline.keys.extract import Keys
-from omnigraph.pipeline.keys.plan import ID, UNIQUE, KeyPlan
+from omnigraph.pipeline.keys.plan import FORMER, ID, UNIQUE, KeyPlan, KeySide, Origin
 from omnigraph.pipeline.messages import (
-    ANSWERS,
-    Found,
+    MESSAGES,
+    Finding,
+    LocatedProblem,
     Message,
     Phase,
-    Piece,
-    PieceKind,
-    Placed,
+    ScratchSlice,
+    SliceKind,
     encode,
 )
-from omnigraph.pipeline.runner import Shuffle
+from omnigraph.pipeline.runner import KEY, Shuffle
 from omnigraph.storage.arrow import column
 from omnigraph.storage.lance.search import ROW_ID
 from omnigraph.storage.lance.table import ROW_ADDRESS
+from omnigraph.storage.store import Store
 from omnigraph.values import dataclass
 
-STRICT, TUPLES, ENDS, STRANDED, COUNTS = 1, 2, 3, 4, 5
-"""Where rules stand in reports, after those about single values."""
+STRICT, TUPLES, ENDPOINTS, STRANDED, COUNTS = 1, 2, 3, 4, 5
+"""The order of rules in reports, after the rules about single values (0)."""
 
 
 def decide_step(
-    key_plan: KeyPlan, splits: Sequence[Split], held: Sequence[CommittedSplit]
+    key_plan: KeyPlan, splits: Sequence[Split], committed: Sequence[CommittedSplit]
 ) -> Shuffle:
-    """Bring keys together and decide."""
+    """Shuffle incoming and committed keys, then decide bucket by bucket."""
     return Shuffle(
         name="decide",
-        splits=(*splits, *held),
+        splits=(*splits, *committed),
         keys=Keys(key_plan),
         sides=key_plan.schemas,
         decide=Decide(key_plan),
-        out=ANSWERS,
+        out=MESSAGES,
     )
 
 
@@ -67,47 +67,139 @@ class Decide:
     key_plan: KeyPlan
 
     def __call__(self, sides: Mapping[str, pa.Table]) -> Iterator[pa.Table]:
-        bucket = Bucket(self.key_plan, sides, self.key_plan.job.store())
-        answers: list[Message] = []
-        if self.key_plan.identifies:
-            answers += resolve_ids(bucket)
-        if self.key_plan.judges:
-            answers += _check_rules(bucket)
-        yield encode(answers)
+        bucket = Bucket(self.key_plan, sides, self.key_plan.load.store())
+        messages: list[Message] = []
+        if self.key_plan.resolves_ids:
+            messages += resolve_ids(bucket)
+        if self.key_plan.checks_rules:
+            messages += _check_rules(bucket)
+        yield encode(messages)
 
 
-# ---- who is who
+# ---- the rows of a bucket
+
+
+@dataclass(frozen=True, slots=True)
+class Bucket:
+    """The rows of a set of keys; for the rules it is the view of committed rows (`commit.constraints.Committed`)."""
+
+    key_plan: KeyPlan
+    sides: Mapping[str, pa.Table]
+    store: Store
+
+    @property
+    def load(self) -> LoadSpec:
+        """What every task of the load knows."""
+        return self.key_plan.load
+
+    def incoming(self, table: TableKey, role: str, group: int = 0) -> pa.Table:
+        """Incoming rows of one side, under the column names of the table; empty when no rule needs them."""
+        side = KeySide(Origin.INCOMING, table, role, group)
+        if side.name not in self.sides:
+            return _name_columns(side, self.key_plan.schema(side).empty_table())
+        return _name_columns(side, self.sides[side.name])
+
+    def committed(self, table: TableKey, role: str, group: int = 0) -> pa.Table | None:
+        """Committed rows of one side; None when the join does not read them."""
+        side = KeySide(Origin.COMMITTED, table, role, group)
+        return _name_columns(side, self.sides[side.name]) if side.name in self.sides else None
+
+    # ---- what rules ask about committed rows
+
+    def where(
+        self, table: TableKey, name: str, values: pa.Array, columns: Sequence[str]
+    ) -> pa.Table:
+        """Committed rows whose column holds one of the values."""
+        if name == ID and "src" in columns:
+            former = self.committed(table, FORMER)
+            return self._no_rows(table, columns) if former is None else former.select(list(columns))
+        rows = self._find_side(table, name, columns)
+        if rows is None:
+            return self._look_up(table, name, values, columns)
+        return rows.filter(pc.is_in(rows[name], value_set=values)).select(list(columns))
+
+    def all(self, table: TableKey, columns: Sequence[str]) -> pa.Table:
+        """Every committed row of this bucket under the endpoint among the columns."""
+        side = next(name for name in ("src", "dst") if name in columns)
+        rows = self.committed(table, side)
+        return self._no_rows(table, columns) if rows is None else rows.select(list(columns))
+
+    def _find_side(self, table: TableKey, name: str, columns: Sequence[str]) -> pa.Table | None:
+        if name == ID or not set(columns) - {ID, name}:
+            rows = self.committed(table, name)
+            if rows is not None:
+                return rows
+        for group, one in enumerate(self.load.type(table).unique):
+            if name == one.columns[0] and set(columns) == {ID, *one.columns}:
+                return self.committed(table, UNIQUE, group)
+        return None
+
+    def _look_up(
+        self, table: TableKey, name: str, values: pa.Array, columns: Sequence[str]
+    ) -> pa.Table:
+        if not self.key_plan.committed_rows.get(table):
+            return self._no_rows(table, columns)
+        opened = self.store.tables.open(self.key_plan.pins[table])
+        return opened.lookup(name, values, list(columns))
+
+    def _no_rows(self, table: TableKey, columns: Sequence[str]) -> pa.Table:
+        return self.load.type(table).schema.empty_table().select(list(columns))
+
+    def find_by_id(self, table: TableKey, ids: pa.Array) -> pa.Table:
+        """Committed rows with one of the ids, with their row ids and row addresses."""
+        rows = self.committed(table, ID)
+        if rows is not None:
+            return rows.filter(pc.is_in(rows[ID], value_set=ids))
+        if not self.key_plan.committed_rows.get(table):
+            return pa.table({ID: ids.slice(0, 0), ROW_ID: _NO_NUMBERS, ROW_ADDRESS: _NO_NUMBERS})
+        opened = self.store.tables.open(self.key_plan.pins[table])
+        return opened.lookup(ID, ids, (ID,), row_id=True, row_address=True)
+
+
+_NO_NUMBERS = pa.array([], pa.uint64())
+
+
+def _name_columns(side: KeySide, rows: pa.Table) -> pa.Table:
+    if side.role == UNIQUE:
+        return rows.drop([KEY])
+    name = "src" if side.role == FORMER else side.role
+    return rows.rename_columns([name if one == KEY else one for one in rows.column_names])
+
+
+# ---- ids
 
 
 def resolve_ids(bucket: Bucket) -> Iterator[Message]:
-    """Tell ids that are there twice, those that lose, and rows that replace others."""
-    for table in bucket.key_plan.meeting:
-        type_ = bucket.job.type(table)
-        rows = bucket.put(table, ID)
+    """Find duplicate ids, superseded rows, and rows that match committed ones."""
+    for table in bucket.key_plan.unresolved:
+        type_ = bucket.load.type(table)
+        rows = bucket.incoming(table, ID)
         if not rows.num_rows:
             continue
-        if has_duplicates(column(rows, "id")):
-            if not keep_last(type_, bucket.job.kind_of(table)):
-                yield _find_duplicates(bucket, type_, rows)
+        if has_duplicates(column(rows, ID)):
+            if not keep_last(type_, bucket.load.kind_of(table)):
+                yield _refuse_duplicates(bucket, type_, rows)
                 continue
             positions = _find_superseded(rows)
-            yield from _pieces(bucket, PieceKind.SUPERSEDED, table, pa.table({POSITION: positions}))
+            yield from _write_slices(
+                bucket, SliceKind.SUPERSEDED, table, pa.table({POSITION: positions})
+            )
             rows = rows.filter(pc.invert(pc.is_in(rows[POSITION], value_set=positions)))
-        if not bucket.key_plan.replaces:
-            yield from _find_existing(bucket, type_, rows)
+        if not bucket.key_plan.overwrites:
+            yield from _match_committed(bucket, type_, rows)
 
 
-def _find_duplicates(bucket: Bucket, type_: TableType, rows: pa.Table) -> Found:
-    duplicates = find_duplicates(column(rows, "id"), column(rows, POSITION))
+def _refuse_duplicates(bucket: Bucket, type_: TableType, rows: pa.Table) -> Finding:
+    duplicates = find_duplicates(column(rows, ID), column(rows, POSITION))
     shown = duplicates.slice(0, PROBLEMS_SHOWN_MAX).to_pylist()
-    return Found(
+    return Finding(
         phase=Phase.IDS,
-        order=(bucket.job.rank(type_.table_key), DUPLICATES),
+        order=(bucket.load.rank(type_.table_key), DUPLICATES),
         problems=tuple(
-            Placed(
+            LocatedProblem(
                 problem=Problem(rule="", message="", table_key=type_.table_key, row_id=one["id"]),
                 position=one["second"],
-                twin=one["first"],
+                duplicate_of=one["first"],
             )
             for one in shown
         ),
@@ -116,66 +208,72 @@ def _find_duplicates(bucket: Bucket, type_: TableType, rows: pa.Table) -> Found:
 
 
 def _find_superseded(rows: pa.Table) -> pa.Array:
-    """Positions of every row but the last of its id."""
-    last = rows.group_by("id", use_threads=False).aggregate([(POSITION, "max")])
+    """The positions of every row but the last of its id."""
+    last = rows.group_by(ID, use_threads=False).aggregate([(POSITION, "max")])
     positions = column(rows, POSITION)
-    winners = column(last, f"{POSITION}_max")
-    return positions.filter(pc.invert(pc.is_in(positions, value_set=winners)))
+    successors = column(last, f"{POSITION}_max")
+    return positions.filter(pc.invert(pc.is_in(positions, value_set=successors)))
 
 
-def _find_existing(bucket: Bucket, type_: TableType, rows: pa.Table) -> Iterator[Message]:
-    """Rows whose id is there already: an append must not bring any, a merge replaces them."""
+def _match_committed(bucket: Bucket, type_: TableType, rows: pa.Table) -> Iterator[Message]:
+    """Find rows whose id is committed: a merge replaces those rows, an append refuses them."""
     table = type_.table_key
-    held = bucket.addressed(table, column(rows, "id"))
-    if not held.num_rows:
+    committed = bucket.find_by_id(table, column(rows, ID))
+    if not committed.num_rows:
         return
-    order = pc.index_in(rows["id"], value_set=column(held, "id"))
+    order = pc.index_in(rows[ID], value_set=column(committed, ID))
     matched = rows.append_column(
-        ROW_ID, column(held, ROW_ID).take(column(pa.table({"o": order}), "o"))
+        ROW_ID, column(committed, ROW_ID).take(column(pa.table({"o": order}), "o"))
     )
     matched = matched.filter(pc.is_valid(matched[ROW_ID]))
-    yield from _pieces(bucket, PieceKind.MATCHED, table, matched.select([POSITION, ROW_ID]))
-    yield from _pieces(bucket, PieceKind.REPLACED, table, held.select([ROW_ADDRESS]))
-    change = _order_rows(bucket.job, type_, rows)
-    found = strict_inserts(Deltas({table: change}), _final(bucket, {table: change}))
-    if found:
-        yield make_finding(found, (STRICT, bucket.job.rank(table)))
+    yield from _write_slices(bucket, SliceKind.MATCHED, table, matched.select([POSITION, ROW_ID]))
+    yield from _write_slices(bucket, SliceKind.REPLACED, table, committed.select([ROW_ADDRESS]))
+    delta = _order_rows(bucket.load, type_, rows)
+    violations = strict_inserts(Deltas({table: delta}), _final(bucket, {table: delta}))
+    if violations:
+        yield make_finding(violations, (STRICT, bucket.load.rank(table)))
 
 
-def _pieces(bucket: Bucket, kind: PieceKind, table: TableKey, rows: pa.Table) -> Iterator[Piece]:
-    """Keep rows in a scratch file, sorted by the split or fragment they belong to."""
+def _write_slices(
+    bucket: Bucket, kind: SliceKind, table: TableKey, rows: pa.Table
+) -> Iterator[ScratchSlice]:
+    """Write rows to a scratch file, sorted by the split or fragment they belong to; yield one slice for each."""
     name = rows.column_names[0]
     rows = rows.sort_by(name)
     numbers = rows[name].to_numpy()
-    parts = (numbers >> np.uint64(32)) if kind is PieceKind.REPLACED else splits_of(numbers)
-    path = bucket.job.keep(bucket.store, f"{kind.name.lower()}-{bucket.job.rank(table)}", rows)
-    found, starts, counts = np.unique(parts, return_index=True, return_counts=True)
-    for part, start, count in zip(found.tolist(), starts.tolist(), counts.tolist(), strict=True):
-        yield Piece(kind=kind, table_key=table, part=part, path=path, start=start, rows=count)
+    parts = (numbers >> np.uint64(32)) if kind is SliceKind.REPLACED else splits_of(numbers)
+    name = f"{kind.name.lower()}-{bucket.load.rank(table)}"
+    path = bucket.load.write_scratch(bucket.store, name, rows)
+    present, starts, counts = np.unique(parts, return_index=True, return_counts=True)
+    for part, start, count in zip(present.tolist(), starts.tolist(), counts.tolist(), strict=True):
+        yield ScratchSlice(
+            kind=kind, table_key=table, part=part, path=path, start=start, rows=count
+        )
 
 
 # ---- rules about several rows
 
 
 def _check_rules(bucket: Bucket) -> Iterator[Message]:
-    nodes = {node.table_key: _ids_change(bucket, node) for node in bucket.key_plan.nodes()}
-    for table in bucket.key_plan.tables:
-        yield from _unique(bucket, bucket.job.type(table))
-    for edge in bucket.key_plan.edges():
-        if edge.table_key not in bucket.key_plan.sure:
-            yield from _ends(bucket, edge, nodes)
+    key_plan = bucket.key_plan
+    nodes = {node.table_key: _make_ids_delta(bucket, node) for node in key_plan.nodes()}
+    for table in key_plan.tables:
+        yield from _check_unique(bucket, bucket.load.type(table))
+    for edge in key_plan.edges():
+        if edge.table_key not in key_plan.endpoints_found:
+            yield from _check_endpoints(bucket, edge, nodes)
         if not edge.cardinality.is_free:
             yield from _check_cardinality(bucket, edge, nodes)
-    if bucket.key_plan.replaces:
-        for node in bucket.key_plan.nodes():
+    if key_plan.overwrites:
+        for node in key_plan.nodes():
             yield from _check_stranded_edges(bucket, node, nodes)
 
 
-def _ids_change(bucket: Bucket, node: NodeType) -> TableDelta:
+def _make_ids_delta(bucket: Bucket, node: NodeType) -> TableDelta:
     return TableDelta(
         type=node,
-        kind=bucket.job.kind_of(node.table_key),
-        rows=bucket.put(node.table_key, ID).select(["id"]),
+        kind=bucket.load.kind_of(node.table_key),
+        rows=bucket.incoming(node.table_key, ID).select([ID]),
     )
 
 
@@ -183,71 +281,73 @@ def _final(bucket: Bucket, deltas: Mapping[TableKey, TableDelta]) -> Final:
     return Final(
         deltas=Deltas(MappingProxyType(dict(deltas))),
         committed=bucket,
-        catalog=bucket.job.catalog,
+        catalog=bucket.load.catalog,
     )
 
 
-def _order_rows(job: Job, type_: TableType, rows: pa.Table) -> TableDelta:
-    """Rows in the order they were given, every one with its id."""
-    return change_of(job, type_, with_ids(rows.sort_by(POSITION), job.seed))
+def _order_rows(load: LoadSpec, type_: TableType, rows: pa.Table) -> TableDelta:
+    """Put rows in input order and give every row its id."""
+    return delta_of(load, type_, with_ids(rows.sort_by(POSITION), load.seed))
 
 
 def _apply_rule(
-    job: Job,
+    load: LoadSpec,
     type_: TableType,
     rows: pa.Table,
     rule: Callable[[TableDelta], Violations],
     order: tuple[int, ...],
-) -> Iterator[Found]:
-    """Ask a rule; rows are put in order, and fresh ids made, only when it has something to say."""
-    if rule(change_of(job, type_, rows)):
-        yield make_finding(rule(_order_rows(job, type_, rows)), order)
+) -> Iterator[Finding]:
+    """Ask a rule; rows are ordered, and fresh ids made, only when the rule is broken."""
+    if rule(delta_of(load, type_, rows)):
+        yield make_finding(rule(_order_rows(load, type_, rows)), order)
 
 
-def _unique(bucket: Bucket, type_: TableType) -> Iterator[Found]:
-    rank = bucket.job.rank(type_.table_key)
-    for place, group in enumerate(type_.unique):
-        rows = bucket.put(type_.table_key, UNIQUE, place)
+def _check_unique(bucket: Bucket, type_: TableType) -> Iterator[Finding]:
+    rank = bucket.load.rank(type_.table_key)
+    for index, group in enumerate(type_.unique):
+        rows = bucket.incoming(type_.table_key, UNIQUE, index)
         if rows.num_rows:
-            rule = partial(_unique_rule, bucket, group)
-            yield from _apply_rule(bucket.job, type_, rows, rule, (TUPLES, rank, place))
+            rule = partial(_ask_unique, bucket, group)
+            yield from _apply_rule(bucket.load, type_, rows, rule, (TUPLES, rank, index))
 
 
-def _unique_rule(bucket: Bucket, group: Columns, change: TableDelta) -> Violations:
-    return unique_group(change, group, _final(bucket, {change.type.table_key: change}))
+def _ask_unique(bucket: Bucket, group: Columns, delta: TableDelta) -> Violations:
+    return unique_group(delta, group, _final(bucket, {delta.type.table_key: delta}))
 
 
-def _ends(bucket: Bucket, edge: EdgeType, nodes: Mapping[TableKey, TableDelta]) -> Iterator[Found]:
+def _check_endpoints(
+    bucket: Bucket, edge: EdgeType, nodes: Mapping[TableKey, TableDelta]
+) -> Iterator[Finding]:
     final = _final(bucket, nodes)
-    for place, (side, word) in enumerate(SIDES):
-        rows = bucket.put(edge.table_key, side)
+    for index, (side, word) in enumerate(SIDES):
+        rows = bucket.incoming(edge.table_key, side)
         name = edge.source if side == "src" else edge.target
         missing = final.missing_nodes(name, column(rows, side))
         if len(missing):
-            lost = rows.filter(pc.is_in(rows[side], value_set=missing))
-            change = _order_rows(bucket.job, edge, lost)
-            found = check_end(change, edge, side, word, final)
-            yield make_finding(found, (ENDS, bucket.job.rank(edge.table_key), place))
+            wrong = rows.filter(pc.is_in(rows[side], value_set=missing))
+            delta = _order_rows(bucket.load, edge, wrong)
+            violations = check_end(delta, edge, side, word, final)
+            yield make_finding(violations, (ENDPOINTS, bucket.load.rank(edge.table_key), index))
 
 
 def _check_cardinality(
     bucket: Bucket, edge: EdgeType, nodes: Mapping[TableKey, TableDelta]
-) -> Iterator[Found]:
-    rows = bucket.put(edge.table_key, "src")
+) -> Iterator[Finding]:
+    rows = bucket.incoming(edge.table_key, "src")
 
-    def rule(change: TableDelta) -> Violations:
-        return edge_counts(change, edge, _final(bucket, {**nodes, edge.table_key: change}))
+    def rule(delta: TableDelta) -> Violations:
+        return edge_counts(delta, edge, _final(bucket, {**nodes, edge.table_key: delta}))
 
-    order = (COUNTS, bucket.job.rank(edge.table_key))
-    yield from _apply_rule(bucket.job, edge, rows, rule, order)
+    order = (COUNTS, bucket.load.rank(edge.table_key))
+    yield from _apply_rule(bucket.load, edge, rows, rule, order)
 
 
 def _check_stranded_edges(
     bucket: Bucket, node: NodeType, nodes: Mapping[TableKey, TableDelta]
-) -> Iterator[Found]:
-    for place, (edge, side) in enumerate(list_incident_sides(node, bucket.job.catalog)):
-        if edge.table_key not in bucket.key_plan.rows:
-            found = orphans(nodes[node.table_key], edge, side, _final(bucket, nodes))
-            if found:
-                order = (STRANDED, bucket.job.rank(node.table_key), place)
-                yield make_finding(found, order)
+) -> Iterator[Finding]:
+    for index, (edge, side) in enumerate(list_incident_sides(node, bucket.load.catalog)):
+        if edge.table_key not in bucket.key_plan.incoming_rows:
+            violations = orphans(nodes[node.table_key], edge, side, _final(bucket, nodes))
+            if violations:
+                order = (STRANDED, bucket.load.rank(node.table_key), index)
+                yield make_finding(violations, order)

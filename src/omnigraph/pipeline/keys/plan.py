@@ -1,23 +1,27 @@
-"""Which keys of a load must meet: incoming rows under the ids and tuples they bring, committed ones under theirs."""
+"""The key plan of a load: which ids, endpoints and unique tuples are checked where, decided once.
 
+A load joins the keys of its incoming rows with those of committed rows. A shuffle of all keys always works and is the
+dearest way, so the plan chooses for each table the cheapest of four places (`Where`).
+"""
+
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field, replace
+from enum import StrEnum
 from functools import cached_property
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from omnigraph.catalog.model import EdgeType, NodeType, TableType
 from omnigraph.commit.constraints.endpoints import SIDES, list_incident_sides
-from omnigraph.commit.constraints.keys import comparable
 from omnigraph.commit.delta import DeltaKind
 from omnigraph.ids import TableKey, node_key
-from omnigraph.limits import LOOKUP_ROWS_PER_VALUE
-from omnigraph.pipeline.checks import Job
+from omnigraph.limits import CACHED_IDS_ROWS, LOOKUP_ROWS_PER_VALUE
+from omnigraph.pipeline.checks import LoadSpec
 from omnigraph.pipeline.input.read import POSITION
-from omnigraph.pipeline.messages import Piece
+from omnigraph.pipeline.input.splits import InMemory, RowGroups, Spilled, Split
+from omnigraph.pipeline.messages import ScratchSlice
 from omnigraph.pipeline.runner import KEY
-from omnigraph.storage.arrow import column
 from omnigraph.storage.lance.search import ROW_ID
 from omnigraph.storage.lance.table import ROW_ADDRESS
 from omnigraph.storage.tables import TableAt
@@ -26,218 +30,324 @@ from omnigraph.values import dataclass
 ID = "id"
 UNIQUE = "unique"
 FORMER = "former"
-"""Former sources of edges that the load replaces."""
+"""The role of the sources that replaced edges had before the load."""
+
+
+class Where(StrEnum):
+    """Where the keys of a table are checked, from the cheapest place to the dearest."""
+
+    NOWHERE = "nowhere"
+    """The check step saw that nothing can be wrong: ids ascend, or every endpoint was found while reading."""
+
+    TASK = "task"
+    """In the task that reads the rows, with the ids of the other rows in memory."""
+
+    SHUFFLE = "shuffle"
+    """In a bucket of the shuffle, to which all rows of a key come."""
+
+
+class Origin(StrEnum):
+    """Which rows a side of the join holds."""
+
+    INCOMING = "incoming"
+    COMMITTED = "committed"
 
 
 @dataclass(frozen=True, slots=True)
 class KeySide:
-    """Rows of one table that come under one kind of key: incoming (`put`) or committed (`held`)."""
+    """One side of the join: rows of one table and origin under one kind of key (id, endpoint or unique tuple)."""
 
-    origin: str
+    origin: Origin
     table_key: TableKey
     role: str
     group: int = 0
 
     @property
     def name(self) -> str:
-        """How a shuffle calls it."""
+        """The name of the side in a shuffle."""
         return f"{self.origin}|{self.table_key}|{self.role}|{self.group}"
 
 
 @dataclass(frozen=True, kw_only=True)
 class KeyPlan:
-    """One meeting of keys: what is to be decided there, about which tables, against which committed versions.
+    """One join of incoming and committed keys: what it decides, for which tables, against which table versions.
 
-    `identifies` asks for rows that share an id or meet one that is there; `judges` for every rule about several rows.
-    `losers` and `replaced` are what an earlier meeting found: rows of splits, and of committed fragments, that count
-    no more. The ends of edges that are `sure` were seen to be there, and ids that are `distinct` to be so; those of
-    tables that have `met` are settled.
+    `resolves_ids` asks for duplicates, superseded rows and matches with committed rows; `checks_rules` for every rule
+    about several rows. `superseded` (by split) and `replaced` (by fragment) are rows that an earlier join excluded.
     """
 
-    job: Job
-    rows: Mapping[TableKey, int]
+    load: LoadSpec
+    incoming_rows: Mapping[TableKey, int]
     pins: Mapping[TableKey, TableAt]
-    held: Mapping[TableKey, int]
-    identifies: bool
-    judges: bool
-    superseded: Mapping[tuple[TableKey, int], tuple[Piece, ...]] = field(default_factory=dict)
-    replaced: Mapping[tuple[TableKey, int], tuple[Piece, ...]] = field(default_factory=dict)
-    sure: frozenset[TableKey] = frozenset()
-    distinct: frozenset[TableKey] = frozenset()
-    met: frozenset[TableKey] = frozenset()
+    committed_rows: Mapping[TableKey, int]
+    resolves_ids: bool
+    checks_rules: bool
+    superseded: Mapping[tuple[TableKey, int], tuple[ScratchSlice, ...]] = field(
+        default_factory=dict
+    )
+    replaced: Mapping[tuple[TableKey, int], tuple[ScratchSlice, ...]] = field(default_factory=dict)
+    endpoints_found: frozenset[TableKey] = frozenset()
+    """Edge tables all of whose endpoints exist."""
+    distinct_ids: frozenset[TableKey] = frozenset()
+    """Tables whose incoming ids are distinct."""
+    resolved_ids: frozenset[TableKey] = frozenset()
+    """Tables whose ids an earlier step resolved."""
+
+    # ---- the tables of the load
 
     @property
     def tables(self) -> tuple[TableKey, ...]:
         """The tables that are loaded, in the order of reports."""
-        return tuple(sorted(self.rows))
+        return tuple(sorted(self.incoming_rows))
 
     @property
-    def replaces(self) -> bool:
-        """Whether loaded tables lose all they held."""
-        return self.job.kind is DeltaKind.REPLACE
+    def overwrites(self) -> bool:
+        """Whether loaded tables lose all their committed rows."""
+        return self.load.kind is DeltaKind.REPLACE
 
     def edges(self) -> Iterator[EdgeType]:
         """The edge types that are loaded."""
         for table in self.tables:
-            type_ = self.job.type(table)
+            type_ = self.load.type(table)
             if isinstance(type_, EdgeType):
                 yield type_
 
     def nodes(self) -> Iterator[NodeType]:
         """The node types that are loaded."""
         for table in self.tables:
-            type_ = self.job.type(table)
+            type_ = self.load.type(table)
             if isinstance(type_, NodeType):
                 yield type_
 
-    def asks_for(self, edge: EdgeType, side: str) -> bool:
-        """Whether an end of an edge type has to meet others: nodes, or edges that are counted."""
+    def surviving_version(self, table: TableKey) -> TableAt | None:
+        """The committed version of a table whose rows survive the load; None when no row does."""
+        overwritten = self.overwrites and table in self.incoming_rows
+        return None if overwritten or not self.committed_rows.get(table) else self.pins[table]
+
+    # ---- where keys are checked
+
+    def where_ids(self, table: TableKey) -> Where:
+        """Where the ids of a loaded table are resolved."""
+        distinct = table in self.distinct_ids and self.surviving_version(table) is None
+        if not self.resolves_ids or distinct or table in self.resolved_ids:
+            return Where.NOWHERE
+        committed = 0 if self.uses_index(table) else self.committed_rows.get(table, 0)
+        few = max(self.incoming_rows[table], committed) <= CACHED_IDS_ROWS
+        return Where.TASK if few else Where.SHUFFLE
+
+    def where_endpoints(self, edge: EdgeType) -> Where:
+        """Where the endpoints of a loaded edge type are looked for."""
+        rows = self.incoming_rows[edge.table_key]
+        if edge.table_key in self.endpoints_found or not rows:
+            return Where.NOWHERE
+        nodes = list_node_tables(edge)
+        ids = sum(self.incoming_rows.get(t, 0) + self.committed_rows.get(t, 0) for t in nodes)
+        if any(self.uses_index(table) for table in nodes) or not _are_few(ids, rows):
+            return Where.SHUFFLE
+        return Where.TASK
+
+    def uses_index(self, table: TableKey) -> bool:
+        """Whether the index finds the keys of the load sooner than a scan of the committed rows."""
+        incoming = sum(self.incoming_rows.values())
+        return self.committed_rows.get(table, 0) > LOOKUP_ROWS_PER_VALUE * incoming
+
+    @property
+    def unresolved(self) -> tuple[TableKey, ...]:
+        """The tables whose ids this join resolves."""
+        return tuple(t for t in self.tables if self.where_ids(t) is not Where.NOWHERE)
+
+    def needs_endpoint(self, edge: EdgeType, side: str) -> bool:
+        """Whether an endpoint of an edge type is a key of the shuffle: for its node, or to count edges of a source."""
         counted = side == "src" and not edge.cardinality.is_free
-        return counted or edge.table_key not in self.sure
+        return counted or edge.table_key not in self.endpoints_found
 
     @property
     def has_rules(self) -> bool:
-        """Whether any rule about several rows concerns these tables."""
-        tuples = any(self.job.type(table).unique for table in self.tables)
-        ends = any(self.asks_for(edge, side) for edge in self.edges() for side, _ in SIDES)
-        return tuples or ends or any(self._wanted_of_strandings())
+        """Whether any rule about several rows concerns the loaded tables."""
+        unique = any(self.load.type(table).unique for table in self.tables)
+        return unique or self._needs_endpoints or any(self._list_stranding_sides())
+
+    @property
+    def _needs_endpoints(self) -> bool:
+        return any(self.needs_endpoint(edge, side) for edge in self.edges() for side, _ in SIDES)
 
     @property
     def consulted(self) -> frozenset[TableKey]:
-        """The tables whose committed rows the decisions depend on."""
+        """The tables whose committed rows the outcome depends on, wherever keys are checked: the read set."""
         none: frozenset[TableKey] = frozenset()
-        every = replace(self, identifies=True, judges=True, sure=none, distinct=none, met=none)
-        return frozenset(side.table_key for side in every._list_sides())
+        every = replace(
+            self,
+            resolves_ids=True,
+            checks_rules=True,
+            endpoints_found=none,
+            distinct_ids=none,
+            resolved_ids=none,
+        )
+        return frozenset(side.table_key for side in every._list_committed())
 
-    # ---- incoming
+    # ---- the sides of the join
 
     @cached_property
-    def put(self) -> tuple[KeySide, ...]:
-        """The sides that incoming rows come under."""
-        return tuple(side for table in self.tables for side in self._put(self.job.type(table)))
+    def incoming_sides(self) -> tuple[KeySide, ...]:
+        """The sides of incoming rows."""
+        return tuple(
+            side for table in self.tables for side in self._list_incoming(self.load.type(table))
+        )
 
-    def _put(self, type_: TableType) -> Iterator[KeySide]:
+    def _list_incoming(self, type_: TableType) -> Iterator[KeySide]:
         table = type_.table_key
-        if self._meets_others(table) or (isinstance(type_, NodeType) and self._names_nodes):
-            yield KeySide("put", table, ID)
-        if self.judges:
+        resolves = self.where_ids(table) is not Where.NOWHERE
+        if resolves or (isinstance(type_, NodeType) and self._names_nodes):
+            yield KeySide(Origin.INCOMING, table, ID)
+        if self.checks_rules:
             if isinstance(type_, EdgeType):
                 for side, _ in SIDES:
-                    if self.asks_for(type_, side):
-                        yield KeySide("put", table, side)
+                    if self.needs_endpoint(type_, side):
+                        yield KeySide(Origin.INCOMING, table, side)
             for group in range(len(type_.unique)):
-                yield KeySide("put", table, UNIQUE, group)
-
-    @property
-    def meeting(self) -> tuple[TableKey, ...]:
-        """The tables whose ids are to be settled: they may be there twice, in the input or in what is committed."""
-        return tuple(table for table in self.tables if self._meets_others(table))
-
-    def _meets_others(self, table: TableKey) -> bool:
-        alone = table in self.distinct and self.stays(table) is None
-        return self.identifies and not alone and table not in self.met
+                yield KeySide(Origin.INCOMING, table, UNIQUE, group)
 
     @property
     def _names_nodes(self) -> bool:
-        """Whether rules about edges ask which nodes there are; what they say may name one of any type."""
-        asked = any(self.asks_for(edge, side) for edge in self.edges() for side, _ in SIDES)
-        return self.judges and (self.replaces or asked)
-
-    # ---- committed
+        """Whether rules about edges ask which nodes exist; their messages may name a node of any type."""
+        return self.checks_rules and (self.overwrites or self._needs_endpoints)
 
     @cached_property
-    def gathered(self) -> tuple[KeySide, ...]:
-        """The sides that committed rows come under; where there are far more of them, they are looked up instead."""
-        wanted = dict.fromkeys(self._list_sides())
+    def committed_sides(self) -> tuple[KeySide, ...]:
+        """The sides of committed rows that are read; the index finds the rows of the others."""
+        sides = dict.fromkeys(self._list_committed())
         return tuple(
             side
-            for side in wanted
-            if self.held.get(side.table_key) and not self._is_looked_up(side)
+            for side in sides
+            if self.committed_rows.get(side.table_key) and not self._is_looked_up(side)
         )
 
     def _is_looked_up(self, side: KeySide) -> bool:
-        # What is replaced does not count any more, and a lookup would not know.
-        exact = side.role == ID or not (self.replaced or self.replaces)
-        return exact and self.is_looked_up(side.table_key)
+        # An index lookup would also find rows that this load replaces.
+        exact = side.role == ID or not (self.replaced or self.overwrites)
+        return exact and self.uses_index(side.table_key)
 
-    def is_looked_up(self, table: TableKey) -> bool:
-        """Whether a table holds so much that to ask for some of its rows costs less than to read them."""
-        coming = sum(self.rows.values())
-        return self.held.get(table, 0) > LOOKUP_ROWS_PER_VALUE * coming
+    def _list_committed(self) -> Iterator[KeySide]:
+        for table in self.tables if not self.overwrites else ():
+            if self.where_ids(table) is not Where.NOWHERE:
+                yield KeySide(Origin.COMMITTED, table, ID)
+            if self.checks_rules:
+                for group in range(len(self.load.type(table).unique)):
+                    yield KeySide(Origin.COMMITTED, table, UNIQUE, group)
+        if self.checks_rules:
+            yield from self._list_edge_sides()
+            yield from self._list_stranding_sides()
 
-    def stays(self, table: TableKey) -> TableAt | None:
-        """The committed version of a table whose rows stay, if there is one."""
-        gone = self.replaces and table in self.rows
-        return None if gone or not self.held.get(table) else self.pins[table]
-
-    def _list_sides(self) -> Iterator[KeySide]:
-        for table in self.tables:
-            if not self.replaces and self._meets_others(table):
-                yield KeySide("held", table, ID)
-            if self.judges and not self.replaces:
-                for group in range(len(self.job.type(table).unique)):
-                    yield KeySide("held", table, UNIQUE, group)
-        if self.judges:
-            yield from self._wanted_of_edges()
-            yield from self._wanted_of_strandings()
-
-    def _wanted_of_edges(self) -> Iterator[KeySide]:
+    def _list_edge_sides(self) -> Iterator[KeySide]:
         for edge in self.edges():
-            for name in (edge.source, edge.target):
-                seen = edge.table_key in self.sure
-                if not seen and not (self.replaces and node_key(name) in self.rows):
-                    yield KeySide("held", node_key(name), ID)
+            for table in map(node_key, (edge.source, edge.target)):
+                found = edge.table_key in self.endpoints_found
+                if not found and not (self.overwrites and table in self.incoming_rows):
+                    yield KeySide(Origin.COMMITTED, table, ID)
             if not edge.cardinality.is_free:
-                yield KeySide("held", edge.table_key, "src")
-                yield KeySide("held", edge.table_key, FORMER)
+                yield KeySide(Origin.COMMITTED, edge.table_key, "src")
+                yield KeySide(Origin.COMMITTED, edge.table_key, FORMER)
 
-    def _wanted_of_strandings(self) -> Iterator[KeySide]:
-        for node in self.nodes() if self.replaces else ():
-            for edge, side in list_incident_sides(node, self.job.catalog):
-                if edge.table_key not in self.rows:
-                    yield KeySide("held", edge.table_key, side)
+    def _list_stranding_sides(self) -> Iterator[KeySide]:
+        """Committed edges whose nodes an overwrite may remove."""
+        for node in self.nodes() if self.overwrites else ():
+            for edge, side in list_incident_sides(node, self.load.catalog):
+                if edge.table_key not in self.incoming_rows:
+                    yield KeySide(Origin.COMMITTED, edge.table_key, side)
 
-    # ---- what a shuffle is told
+    # ---- the columns of the sides
 
     @cached_property
     def schemas(self) -> Mapping[str, pa.Schema]:
-        """The columns of every side."""
-        return {side.name: self.schema(side) for side in (*self.put, *self.gathered)}
+        """The schema of every side, by its name."""
+        sides = (*self.incoming_sides, *self.committed_sides)
+        return {side.name: self.schema(side) for side in sides}
 
     def schema(self, side: KeySide) -> pa.Schema:
         """The columns of a side, its key first."""
-        fields = [(KEY, pa.string())]
-        fields += [
-            (name, _type(self.job.type(side.table_key), name)) for name in self.columns(side)
-        ]
-        return pa.schema(fields)
+        type_ = self.load.type(side.table_key)
+        columns = [(name, _type_of(type_, name)) for name in self.columns(side)]
+        return pa.schema([(KEY, pa.string()), *columns])
 
     def columns(self, side: KeySide) -> Sequence[str]:
         """The columns of a side beside its key."""
+        incoming = side.origin is Origin.INCOMING
         if side.role == ID:
-            ids: tuple[str, ...] = (POSITION,)
-            if side.origin == "held":
-                ids = (ROW_ID, ROW_ADDRESS) if self.identifies else ()
-            return ids
+            if incoming:
+                return (POSITION,)
+            return (ROW_ID, ROW_ADDRESS) if self.resolves_ids else ()
         group: tuple[str, ...] = ()
         if side.role == UNIQUE:
-            group = self.job.type(side.table_key).unique[side.group].columns
-        return ("id", *group, POSITION) if side.origin == "put" else ("id", *group)
+            group = self.load.type(side.table_key).unique[side.group].columns
+        return (ID, *group, POSITION) if incoming else (ID, *group)
 
 
-_OWN = {
-    "id": pa.string(),
+_HELPER_TYPES = {
+    ID: pa.string(),
     POSITION: pa.int64(),
     ROW_ID: pa.uint64(),
     ROW_ADDRESS: pa.uint64(),
 }
 
 
-def _type(type_: TableType, name: str) -> pa.DataType:
-    return _OWN[name] if name in _OWN else type_.schema.field(name).type
+def _type_of(type_: TableType, name: str) -> pa.DataType:
+    return _HELPER_TYPES[name] if name in _HELPER_TYPES else type_.schema.field(name).type
 
 
-def tuple_keys(rows: pa.Table, columns: Sequence[str]) -> pa.Array:
-    """Texts that are equal where tuples are; NULL where a value is missing, which exempts the row."""
-    texts = [comparable(column(rows, name)).cast(pa.string()) for name in columns]
-    return texts[0] if len(texts) == 1 else pc.binary_join_element_wise(*texts, "\x1f")
+def list_node_tables(edge: EdgeType) -> tuple[TableKey, ...]:
+    """The node tables at the endpoints of an edge type."""
+    return tuple(dict.fromkeys((node_key(edge.source), node_key(edge.target))))
+
+
+def _are_few(nodes: int, edges: int) -> bool:
+    """Whether every task can hold the ids of nodes, and reading them costs less than shuffling the edges."""
+    return nodes <= min(CACHED_IDS_ROWS, 2 * edges)
+
+
+# ---- before anything is read
+
+
+@dataclass(frozen=True, slots=True)
+class ReadingPlan:
+    """The edge tables whose endpoints the check step looks for while it reads, and the splits of their nodes."""
+
+    edges: frozenset[TableKey]
+    nodes: Mapping[TableKey, tuple[Split, ...]]
+
+
+def plan_reading(load: LoadSpec, splits: Sequence[Split]) -> ReadingPlan:
+    """Choose the edge types whose endpoints are looked for while reading, among the nodes of the same load.
+
+    Incoming nodes exist after the load whatever is committed. Only nodes in frames can be read beforehand.
+    """
+    frames: defaultdict[TableKey, list[Split]] = defaultdict(list)
+    for split in splits:
+        if split.table_key is not None and all(_is_frame(one) for one in split.inputs):
+            frames[split.table_key].append(split)
+    rows = {table: sum(split.rows or 0 for split in own) for table, own in frames.items()}
+    edges = [
+        type_
+        for table in frames
+        if isinstance(type_ := load.type(table), EdgeType)
+        and all(node in frames for node in list_node_tables(type_))
+        and _are_few(sum(rows[node] for node in list_node_tables(type_)), rows[table])
+    ]
+    nodes = {node for edge in edges for node in list_node_tables(edge)}
+    return ReadingPlan(
+        frozenset(edge.table_key for edge in edges),
+        {table: tuple(_join_slices(frames[table])) for table in nodes},
+    )
+
+
+def _is_frame(split: Split) -> bool:
+    return isinstance(split.content, RowGroups | InMemory | Spilled)
+
+
+def _join_slices(splits: Sequence[Split]) -> Iterator[Split]:
+    """Replace the slices of a row group by the whole row group, so that it is read once."""
+    for split in splits:
+        content = split.content
+        if not isinstance(content, RowGroups) or not content.is_sliced:
+            yield split
+        elif not content.start:
+            yield replace(split, content=RowGroups(content.path, content.groups))

@@ -17,8 +17,7 @@ from omnigraph.catalog.types import PropertyType, Scalar
 from omnigraph.commit.delta import DeltaKind, TableDelta
 from omnigraph.errors import OmniError, Problem
 from omnigraph.pipeline.input.frames import read_frame, take_frame
-from omnigraph.pipeline.input.identity import fresh_ids
-from omnigraph.pipeline.input.intake import Intake
+from omnigraph.pipeline.input.intake import Intake, fresh_ids
 from omnigraph.pipeline.input.lines import Block, take_block, take_file, take_row_file
 from omnigraph.pipeline.input.records import take_records
 from omnigraph.runtime import SYSTEM

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from omnigraph.errors import UserInputError
 from omnigraph.ids import TableKey, Version
-from omnigraph.pipeline.findings import places_of
+from omnigraph.pipeline.findings import map_inputs
 from omnigraph.pipeline.input.lines import read_blocks
 from omnigraph.pipeline.input.splits import (
     NO_BOUND,
@@ -34,7 +34,7 @@ from omnigraph.pipeline.input.splits import (
     split_bytes,
     split_of,
 )
-from omnigraph.pipeline.messages import CheckPassed
+from omnigraph.pipeline.messages import SplitLines
 from omnigraph.storage.tables import FragmentInfo, TableAt
 
 texts = st.lists(st.text(alphabet="aé日 \r", max_size=12), max_size=30)
@@ -157,8 +157,8 @@ def test_a_position_in_several_inputs_tells_its_own() -> None:
         for n, name in enumerate(names)
     ]
     [split] = pack_splits(inputs, grain_of(1 << 20, 0))
-    places = places_of([split], [CheckPassed(0, (2, 0, 3, 1))])
-    told = [str(places.origin(split.first + n)) for n in range(6)]
+    places = map_inputs([split], [SplitLines(0, (2, 0, 3, 1))])
+    told = [str(places.locate(split.first + n)) for n in range(6)]
     assert told == ["a, line 1", "a, line 2", "b, line 1", "b, line 2", "b, line 3", "c, line 1"]
 
 
@@ -185,9 +185,9 @@ def test_lines_are_counted_through_all_splits_of_a_file() -> None:
         Split(number=1, source=0, part=1, content=ByteRange("a"), file="a", counts_lines=True),
         Split(number=2, source=1, content=ByteRange("b"), file="b", counts_lines=True),
     ]
-    places = places_of(splits, [CheckPassed(1, (7,)), CheckPassed(0, (10,)), CheckPassed(2, (3,))])
-    assert str(places.origin(first_position(1))) == "a, line 11"
-    assert str(places.origin(first_position(2) + 2)) == "b, line 3"
+    places = map_inputs(splits, [SplitLines(1, (7,)), SplitLines(0, (10,)), SplitLines(2, (3,))])
+    assert str(places.locate(first_position(1))) == "a, line 11"
+    assert str(places.locate(first_position(2) + 2)) == "b, line 3"
 
 
 def test_there_are_never_too_many_splits() -> None:

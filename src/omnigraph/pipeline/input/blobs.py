@@ -1,4 +1,4 @@
-"""Records from memory as bytes that another process reads: plain values only, and nothing in them that could run."""
+"""Record blobs: records from memory as bytes that another process reads; unpickling them cannot run code."""
 
 import io
 import pickle
@@ -11,27 +11,27 @@ import pyarrow as pa
 from omnigraph.errors import UserInputError
 from omnigraph.limits import RECORDS_WEIGHED
 
-_PARCEL: Final = "__records"
+_BLOB: Final = "__records"
 
 
 def encode_records(records: Sequence[Any]) -> pa.Table:
-    """Records as a frame of one cell."""
-    return pa.table({_PARCEL: pa.array([_encode_each(records)], pa.large_binary())})
+    """Encode records as a table of one cell."""
+    return pa.table({_BLOB: pa.array([_pickle(records)], pa.large_binary())})
 
 
 def decode_records(rows: pa.Table) -> list[Any]:
-    """The records that were put into a frame."""
-    found: list[Any] = _Unpickler(io.BytesIO(rows[_PARCEL][0].as_buffer())).load()
-    return found
+    """Decode the records of a table of one cell."""
+    records: list[Any] = _Unpickler(io.BytesIO(rows[_BLOB][0].as_buffer())).load()
+    return records
 
 
 def estimate_bytes(records: Sequence[Any]) -> int:
-    """About how many bytes records take: some of them are weighed for all."""
-    some = records[:: -(-len(records) // RECORDS_WEIGHED)] if records else records
-    return len(_encode_each(some)) * len(records) // len(some) if some else 0
+    """Estimate the bytes of records from a sample of them."""
+    sample = records[:: -(-len(records) // RECORDS_WEIGHED)] if records else records
+    return len(_pickle(sample)) * len(records) // len(sample) if sample else 0
 
 
-def _encode_each(records: Sequence[Any]) -> bytes:
+def _pickle(records: Sequence[Any]) -> bytes:
     sink = io.BytesIO()
     try:
         _Pickler(sink, protocol=5).dump(list(records))
@@ -46,14 +46,14 @@ def _encode_each(records: Sequence[Any]) -> bytes:
 
 
 class _Pickler(pickle.Pickler):
-    """Spells what rules look at as plain values; of anything else only what an error would say of it is kept."""
+    """Pickles values of properties as plain values; of any other value only the type name and text, for the error."""
 
     def reducer_override(self, value: Any) -> Any:
         if any(value is one for one in _KNOWN.values()) or type(value) in _PLAIN:
             return NotImplemented
-        for kind, spelled in _ACCEPTED.items():
+        for kind, reduce in _ACCEPTED.items():
             if isinstance(value, kind):
-                return spelled(value)
+                return reduce(value)
         number = next((kind for kind in (int, float) if isinstance(value, kind)), None)
         if number is not None:
             return _number, (type(value).__name__, number(value))
@@ -68,13 +68,13 @@ class _Unpickler(pickle.Unpickler):
 
 
 def _number(kind: str, value: int | float) -> Any:
-    """A number of a type that no property takes."""
+    """Make a number of a type that no property accepts."""
     made = type(kind, (type(value),), {})
     return made(value)
 
 
 def _thing(kind: str, text: str) -> Any:
-    """A value of a type that no property takes."""
+    """Make a value of a type that no property accepts."""
     made = type(kind, (), {"__str__": lambda _: text, "__repr__": lambda _: text})
     return made()
 
@@ -94,11 +94,11 @@ _ACCEPTED: Final[Mapping[type, Any]] = {
     tuple: lambda value: (list, (list(value),)),
     datetime: _reduce_moment,
 }
-"""Kinds that properties take whatever their type is called."""
+"""Kinds that properties accept, subclasses included."""
 
 _PLAIN: Final = (date, timedelta, timezone)
 _KNOWN: Final[Mapping[tuple[str, str], Any]] = {
     (one.__module__, one.__name__): one
     for one in (date, datetime, timedelta, timezone, dict, str, bytes, list, _number, _thing)
 }
-"""Everything that a parcel may name."""
+"""Everything that a record blob may name."""

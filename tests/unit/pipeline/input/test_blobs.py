@@ -16,8 +16,8 @@ import pytest
 
 from omnigraph.catalog.types import PropertyType, Scalar
 from omnigraph.errors import UserInputError
+from omnigraph.pipeline.input.blobs import decode_records, encode_records, estimate_bytes
 from omnigraph.pipeline.input.columns import json_fit
-from omnigraph.pipeline.input.record_blobs import decode_records, encode_records, estimate_bytes
 
 
 class Word(StrEnum):
