@@ -31,7 +31,7 @@ import omnigraph
 from omnigraph.compile.checked import Direction
 from omnigraph.engine.cached.cache import ByteCache
 from omnigraph.engine.read.columns.entities import Entities
-from omnigraph.engine.read.graph.adjacency import Each
+from omnigraph.engine.read.graph.adjacency import NeighbourUnit
 from omnigraph.engine.read.graph.topology import Topology
 from omnigraph.ids import TableKey
 
@@ -159,19 +159,19 @@ def run_topology(graph: omnigraph.Graph, rounds: int = 3) -> None:
     raw, built = [], []
     for _ in range(rounds):
         raw.append(timed(lambda: _by_hand(engine)))
-        built.append(timed(lambda: _topology(engine).adjacency(Direction.OUT, Each.PAIR)))
+        built.append(timed(lambda: _topology(engine).adjacency(Direction.OUT, NeighbourUnit.PAIR)))
     print(
         f"Q9 adjacency of {_rows(engine)} edges: {1000 * min(built):.0f} ms, by hand {1000 * min(raw):.0f} ms, "
         f"ratio {min(built) / min(raw):.2f}"
     )
     cache = ByteCache(1 << 30)
-    _topology(engine, cache).adjacency(Direction.OUT, Each.PAIR)
+    _topology(engine, cache).adjacency(Direction.OUT, NeighbourUnit.PAIR)
     followed = []
     insert = 'query add($a: String, $b: String) { insert Knows { from: $a, to: $b, since: date("2020-01-01") } }'
     for number in range(40):
         graph.mutate(insert, {"a": f"p{number:08d}", "b": "p00000099"})
         topology = _topology(engine, cache)
-        followed.append(timed(partial(topology.adjacency, Direction.OUT, Each.PAIR)))
+        followed.append(timed(partial(topology.adjacency, Direction.OUT, NeighbourUnit.PAIR)))
     usual, worst = statistics.median(followed), max(followed)
     print(
         f"Q9 after a commit of one edge: {1000 * usual:.1f} ms, at most {1000 * worst:.1f} ms "
@@ -246,7 +246,7 @@ def run(root: Path, chosen: argparse.Namespace) -> None:
     clock = time.process_time if chosen.cpu else time.perf_counter
     run_warm(cases, arms, opened, keys, chosen.pairs, clock)
     held = opened[0]._engine.cache
-    print(f"held {held.bytes_held / 1e6:.0f} MB of at most {held.bytes_max / 1e6:.0f} MB")
+    print(f"cached {held.bytes_cached / 1e6:.0f} MB of at most {held.bytes_max / 1e6:.0f} MB")
     if not chosen.only:
         run_topology(opened[0])
     for arm, one in zip(arms, opened, strict=True):

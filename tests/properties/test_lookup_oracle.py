@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from omnigraph.compile.plan.plan import Plan
-from omnigraph.engine.read.graph.adjacency import Each
+from omnigraph.engine.read.graph.adjacency import NeighbourUnit
 from omnigraph.engine.read.lookup import answer_lookup
 from omnigraph.limits import LOOKUP_VALUES_MAX
 from tests.properties.test_read_oracle import worlds
@@ -49,16 +49,18 @@ def test_memory_gives_the_rows_a_lookup_means(place: Place, data: st.DataObject)
 
 def from_memory(plan: Plan, world: World, identity: str | None) -> pa.Table:
     """Answer from memory alone, once it holds what is needed."""
-    lookup, opened = plan.lookup, world.reader(plan).opened
+    lookup, opened = plan.lookup, world.reader(plan).snapshot
     assert lookup is not None
     nodes, shown = opened.nodes(lookup.type_name), opened.nodes(lookup.shown_type)
-    assert answer_lookup(plan, opened, {"id": identity}) is None or nodes.held_keys is not None
-    nodes.numbers_of(pa.array(["nobody"] * LOOKUP_VALUES_MAX))
-    assert shown.places.rows == len(shown)
+    assert (
+        answer_lookup(plan, opened, {"id": identity}) is None or nodes.cached_id_index is not None
+    )
+    nodes.row_ids_of(pa.array(["nobody"] * LOOKUP_VALUES_MAX))
+    assert shown.row_offsets.rows == len(shown)
     for name in lookup.columns:
         shown.whole(name)
     if lookup.hop is not None:
-        opened.topology(lookup.hop.edge).adjacency(lookup.hop.direction, Each.PAIR)
+        opened.topology(lookup.hop.edge).adjacency(lookup.hop.direction, NeighbourUnit.PAIR)
     found = answer_lookup(plan, opened, {"id": identity})
     assert found is not None
     return pa.Table.from_batches([found])

@@ -21,10 +21,10 @@ from omnigraph.embedding.embedder import Embedder
 from omnigraph.embedding.mock import MockEmbedder
 from omnigraph.engine.cached.cache import ByteCache
 from omnigraph.engine.cached.traversal import Traversal
-from omnigraph.engine.read.opened import NO_NAMES, Opened
 from omnigraph.engine.read.profile import Profile
 from omnigraph.engine.read.reader import Reader
 from omnigraph.engine.read.run import run
+from omnigraph.engine.read.snapshot_tables import NO_NAMES, SnapshotTables
 from omnigraph.ids import MAIN, OperationId, TableKey, Version
 from omnigraph.language.source import Source
 from omnigraph.manifest.snapshot import Entry, Snapshot
@@ -162,7 +162,7 @@ class World:
         """What a query is run with."""
         found = Reader(
             plan=plan,
-            opened=Opened(
+            snapshot=SnapshotTables(
                 catalog=self.catalog,
                 snapshot=self.snapshot,
                 tables=self.store.tables,

@@ -13,8 +13,8 @@ from omnigraph.catalog.model import Catalog, TableType
 from omnigraph.catalog.types import PropertyType, Scalar
 from omnigraph.compile.plan.algebra import Test
 from omnigraph.compile.plan.visit import references
-from omnigraph.engine.read.opened import Names
 from omnigraph.engine.read.operators.pushdown import sql
+from omnigraph.engine.read.snapshot_tables import Names
 from omnigraph.ids import TableKey
 from omnigraph.manifest.snapshot import Snapshot
 from omnigraph.pipeline.input.splits import cut_table

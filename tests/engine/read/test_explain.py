@@ -65,7 +65,7 @@ def test_the_tree_tells_filters_and_the_way_of_every_operator(cold: Graph) -> No
 
 def test_explaining_reads_no_row_and_needs_no_value(cold: Graph) -> None:
     cold.explain(FRIENDS)
-    assert cold._engine.cache.bytes_held < 100_000
+    assert cold._engine.cache.bytes_cached < 100_000
     assert cold.explain(FRIENDS, "friends").text == cold.explain(FRIENDS).text
     with pytest.raises(ParamError):
         cold.explain(FRIENDS, profile=True)

@@ -7,7 +7,7 @@ import pytest
 from omnigraph.compile.checked import Direction
 from omnigraph.engine.cached.cache import ByteCache
 from omnigraph.engine.read.columns.entities import Entities
-from omnigraph.engine.read.graph.adjacency import Each
+from omnigraph.engine.read.graph.adjacency import NeighbourUnit
 from omnigraph.engine.read.graph.topology import Topology
 from omnigraph.ids import TableKey
 from omnigraph.storage.counters import Cost, counting
@@ -38,7 +38,7 @@ def scans(world: World, query: str) -> int:
 def same_as_fresh(world: World) -> None:
     """Every adjacency that is held is the one a reader without memory would make."""
     for direction in Direction:
-        for each in Each:
+        for each in NeighbourUnit:
             held = topology(world).adjacency(direction, each)
             fresh = topology(world, ByteCache(1 << 20)).adjacency(direction, each)
             nodes = entities(world, PORT).all
@@ -47,7 +47,7 @@ def same_as_fresh(world: World) -> None:
             assert sorted(pairs) == sorted(
                 zip(anew.rows.tolist(), anew.targets.tolist(), strict=True)
             )
-            if each is Each.PAIR:
+            if each is NeighbourUnit.PAIR:
                 assert pairs == sorted(set(pairs))
             else:
                 assert walked.edges is not None
@@ -57,7 +57,7 @@ def same_as_fresh(world: World) -> None:
 
 def walk_all(world: World) -> None:
     for direction in Direction:
-        for each in Each:
+        for each in NeighbourUnit:
             topology(world).adjacency(direction, each)
 
 
@@ -92,10 +92,10 @@ def test_an_edge_between_new_nodes_is_walked(harbour: World) -> None:
 
 def test_a_changed_node_keeps_its_edges_and_shows_its_new_values(harbour: World) -> None:
     harbour.rows(FEEDERS)
-    before = topology(harbour).adjacency(Direction.OUT, Each.PAIR)
+    before = topology(harbour).adjacency(Direction.OUT, NeighbourUnit.PAIR)
     harbour.merge("Port", [PORTS[0] | {"lat": 1.5}])
     assert ("BEANR", 1.5) in harbour.rows(LATS)
-    assert topology(harbour).adjacency(Direction.OUT, Each.PAIR) is before
+    assert topology(harbour).adjacency(Direction.OUT, NeighbourUnit.PAIR) is before
     same_as_fresh(harbour)
 
 
@@ -260,7 +260,7 @@ def test_the_last_edge_between_two_nodes_takes_their_connection_along(busy: Worl
                 strict=True,
             )
         )
-        found = topology(busy).adjacency(Direction.OUT, Each.PAIR)
+        found = topology(busy).adjacency(Direction.OUT, NeighbourUnit.PAIR)
         near, far = (np.array([nodes[code]]) for code in ("NLRTM", "FRLEH"))
         assert found.connected(near, far)[0] == (number < len(between) - 1)
     same_as_fresh(busy)
@@ -303,7 +303,7 @@ def test_nothing_is_held_beyond_the_bound(harbour: World) -> None:
     harbour.cache = ByteCache(600)
     for _ in range(3):
         assert len(harbour.rows(FEEDERS)) == 5
-    assert harbour.cache.bytes_held <= 600
+    assert harbour.cache.bytes_cached <= 600
 
 
 @pytest.mark.parametrize("cut", [1, 2, 3])

@@ -25,11 +25,11 @@ class ByteCache:
         self._latest: OrderedDict[Hashable, Hashable] = OrderedDict()
         self._interned: OrderedDict[Hashable, Any] = OrderedDict()
         self._spent: dict[Hashable, float] = {}
-        self._made: dict[Hashable, Any] = {}
+        self._derived: dict[Hashable, Any] = {}
         self._drops = 0
 
     @property
-    def bytes_held(self) -> int:
+    def bytes_cached(self) -> int:
         """The size of everything in it."""
         return self._bytes
 
@@ -71,18 +71,18 @@ class ByteCache:
         self._keep(key, value, size, None)
         return value
 
-    def made(self, key: Hashable, make: Callable[[], T | None]) -> T | None:
+    def derive(self, key: Hashable, make: Callable[[], T | None]) -> T | None:
         """Give what is made of held values; it takes no room of its own, and goes when one of them may have gone."""
-        found: T | None = self._made.get(key)
+        found: T | None = self._derived.get(key)
         if found is not None:
             return found
         drops = self._drops
         found = make()
         with self._lock:
             if found is not None and drops == self._drops:
-                if len(self._made) >= CACHE_NAMES_MAX:
-                    self._made.clear()
-                self._made[key] = found
+                if len(self._derived) >= CACHE_NAMES_MAX:
+                    self._derived.clear()
+                self._derived[key] = found
         return found
 
     def latest(self, family: Hashable) -> Any | None:
@@ -115,7 +115,7 @@ class ByteCache:
             self._latest.clear()
             self._interned.clear()
             self._spent.clear()
-            self._drop_made()
+            self._drop_derived()
             self._bytes = 0
 
     def _keep(self, key: Hashable, value: Any, size: int, family: Hashable | None) -> None:
@@ -124,7 +124,7 @@ class ByteCache:
                 return
             replaced = self._values.pop(key, (None, 0))
             if replaced[1] or self._bytes + size > self.bytes_max:
-                self._drop_made()
+                self._drop_derived()
             self._values[key] = (value, size)
             self._bytes += size - replaced[1]
             if family is not None:
@@ -135,10 +135,10 @@ class ByteCache:
                 _, (_, gone) = self._values.popitem(last=False)
                 self._bytes -= gone
 
-    def _drop_made(self) -> None:
+    def _drop_derived(self) -> None:
         # One that is being made has looked at values that may have gone meanwhile.
         self._drops += 1
-        self._made.clear()
+        self._derived.clear()
 
 
 def _shrink(names: OrderedDict[Hashable, Any]) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from omnigraph.engine.read.columns.row_ids import Mask, Numbers, count_up, no_numbers
+from omnigraph.engine.read.columns.row_ids import Integers, Mask, RowIds, count_up, no_row_ids
 from omnigraph.errors import EngineError
 from omnigraph.limits import PATHS_MAX
 from omnigraph.values import dataclass
@@ -14,16 +14,16 @@ from omnigraph.values import dataclass
 class Bindings:
     """Rows of bindings. With weights, a row stands for that many equal rows."""
 
-    columns: Mapping[str, Numbers]
+    columns: Mapping[str, RowIds]
     rows: int
-    weights: Numbers | None = None
+    weights: Integers | None = None
 
-    def take(self, places: Numbers) -> "Bindings":
+    def take(self, offsets: Integers) -> "Bindings":
         """Rows by place, in the order asked."""
         return Bindings(
-            {name: numbers[places] for name, numbers in self.columns.items()},
-            len(places),
-            None if self.weights is None else self.weights[places],
+            {name: row_ids[offsets] for name, row_ids in self.columns.items()},
+            len(offsets),
+            None if self.weights is None else self.weights[offsets],
         )
 
     def keep(self, mask: Mask) -> "Bindings":
@@ -33,14 +33,14 @@ class Bindings:
     def slice(self, start: int, end: int) -> "Bindings":
         """Rows from one place to another, without copying."""
         return Bindings(
-            {name: numbers[start:end] for name, numbers in self.columns.items()},
+            {name: row_ids[start:end] for name, row_ids in self.columns.items()},
             max(min(end, self.rows) - start, 0),
             None if self.weights is None else self.weights[start:end],
         )
 
-    def with_column(self, name: str, numbers: Numbers) -> "Bindings":
+    def with_column(self, name: str, row_ids: RowIds) -> "Bindings":
         """The same rows with one more variable."""
-        return Bindings({**self.columns, name: numbers}, self.rows, self.weights)
+        return Bindings({**self.columns, name: row_ids}, self.rows, self.weights)
 
     def only(self, names: Iterable[str] | None) -> "Bindings":
         """The same rows with fewer variables; None keeps all."""
@@ -49,7 +49,7 @@ class Bindings:
         kept = {name: self.columns[name] for name in names if name in self.columns}
         return Bindings(kept, self.rows, self.weights)
 
-    def weighted(self, factors: Numbers) -> "Bindings":
+    def weighted(self, factors: Integers) -> "Bindings":
         """Multiply the weight of every row."""
         if self.weights is None:
             return Bindings(self.columns, self.rows, factors)
@@ -65,8 +65,8 @@ class Bindings:
         """Rows once per unit of weight."""
         if self.weights is None:
             return self
-        places = np.repeat(count_up(self.rows), self.weights)
-        return Bindings(self.columns, self.rows).take(places)
+        offsets = np.repeat(count_up(self.rows), self.weights)
+        return Bindings(self.columns, self.rows).take(offsets)
 
     @property
     def total(self) -> int:
@@ -79,20 +79,20 @@ def concat(parts: Sequence[Bindings], names: Iterable[str] = ()) -> Bindings:
     if len(parts) == 1:
         return parts[0]
     if not parts:
-        return Bindings({name: no_numbers() for name in names}, 0)
+        return Bindings({name: no_row_ids() for name in names}, 0)
     columns = {
         name: np.concatenate([one.columns[name] for one in parts]) for name in parts[0].columns
     }
     return Bindings(columns, sum(one.rows for one in parts), _weights(parts))
 
 
-def _weights(parts: Sequence[Bindings]) -> Numbers | None:
+def _weights(parts: Sequence[Bindings]) -> Integers | None:
     if all(one.weights is None for one in parts):
         return None
     return np.concatenate([weights_of(one) for one in parts])
 
 
-def weights_of(bindings: Bindings) -> Numbers:
+def weights_of(bindings: Bindings) -> Integers:
     """The weight of every row; one when there are none."""
     return np.ones(bindings.rows, dtype=np.int64) if bindings.weights is None else bindings.weights
 
@@ -108,11 +108,11 @@ def distinct(rows: Bindings, variables: tuple[str, ...]) -> Bindings:
     return narrow.take(firsts)
 
 
-def _ascends(numbers: Numbers) -> bool:
-    return bool((numbers[1:] > numbers[:-1]).all())
+def _ascends(row_ids: RowIds) -> bool:
+    return bool((row_ids[1:] > row_ids[:-1]).all())
 
 
-def codes(bindings: Bindings, names: Iterable[str]) -> Numbers:
+def codes(bindings: Bindings, names: Iterable[str]) -> Integers:
     """One number per row that is equal exactly where the named columns are equal."""
     names = tuple(names)
     if len(names) == 1:
@@ -127,7 +127,7 @@ def codes(bindings: Bindings, names: Iterable[str]) -> Numbers:
 
 def encode_together(
     left: Bindings, right: Bindings, names: Iterable[str]
-) -> tuple[Numbers, Numbers]:
+) -> tuple[Integers, Integers]:
     """Codes of two tables that are comparable with one another."""
     names = tuple(names)
     both = Bindings(

@@ -48,7 +48,7 @@ def _explain_operator(operator: Operator, reader: Reader, depth: int) -> Iterato
 def _notes(operator: Operator, reader: Reader) -> Iterator[str]:
     match operator:
         case Scan(search=search):
-            yield access_of(operator, reader, only_asking=True).note
+            yield access_of(operator, reader, explain_only=True).note
             for test in search:
                 yield f"terms of {test.field.property}"
         case Expand():

@@ -9,10 +9,10 @@ import pyarrow.compute as pc
 from omnigraph.compile.checked import Const
 from omnigraph.compile.plan.plan import Lookup, Plan
 from omnigraph.engine.read.columns.entities import Entities
-from omnigraph.engine.read.columns.id_index import KeyMap
-from omnigraph.engine.read.columns.row_offsets import Places
-from omnigraph.engine.read.graph.adjacency import Adjacency, Each
-from omnigraph.engine.read.opened import Opened
+from omnigraph.engine.read.columns.id_index import IdIndex
+from omnigraph.engine.read.columns.row_offsets import RowOffsets
+from omnigraph.engine.read.graph.adjacency import Adjacency, NeighbourUnit
+from omnigraph.engine.read.snapshot_tables import SnapshotTables
 from omnigraph.values import dataclass
 
 _TAKE: Final = pc.get_function("take")
@@ -24,34 +24,34 @@ class Hop:
     """From a node to the rows of its neighbours."""
 
     adjacency: Adjacency
-    places: Places
-    known: pa.Array | None
-    """The places of all neighbours of all nodes, where they are their numbers."""
+    row_offsets: RowOffsets
+    target_offsets: pa.Array | None
+    """The row_offsets of all neighbours of all nodes, where they are their numbers."""
 
     def from_one(self, node: int) -> pa.Array:
-        """The places of the neighbours of a node."""
-        if self.known is None:
-            return self.places.indices(self.adjacency.neighbours(node))
+        """The row_offsets of the neighbours of a node."""
+        if self.target_offsets is None:
+            return self.row_offsets.indices(self.adjacency.neighbours(node))
         start, end = self.adjacency.span(node)
-        return self.known.slice(start, end - start)
+        return self.target_offsets.slice(start, end - start)
 
 
 @dataclass(frozen=True, slots=True)
-class Ready:
+class LookupTables:
     """All that a lookup needs: who has an id, whom it leads to, and the rows to pick from."""
 
-    keys: KeyMap
-    places: Places
+    index: IdIndex
+    row_offsets: RowOffsets
     hop: Hop | None
     rows: pa.RecordBatch
 
     def answer(self, text: str) -> pa.RecordBatch:
         """The rows for one id."""
-        number = self.keys.number(text)
+        row_id = self.index.row_id_of(text)
         if self.hop is not None:
-            return _TAKE.call([self.rows, self.hop.from_one(number)], _OPTIONS)
-        place = self.places.place(number)
-        return self.rows.slice(place, 1) if place >= 0 else self.nothing
+            return _TAKE.call([self.rows, self.hop.from_one(row_id)], _OPTIONS)
+        offset = self.row_offsets.offset_of(row_id)
+        return self.rows.slice(offset, 1) if offset >= 0 else self.nothing
 
     @property
     def nothing(self) -> pa.RecordBatch:
@@ -60,13 +60,13 @@ class Ready:
 
 
 def answer_lookup(
-    plan: Plan, opened: Opened, params: Mapping[str, object]
+    plan: Plan, snapshot: SnapshotTables, params: Mapping[str, object]
 ) -> pa.RecordBatch | None:
     """Answer a plan that is a lookup; None when it is none, or while memory does not hold all it needs."""
     lookup = plan.lookup
     if lookup is None:
         return None
-    ready = opened.cache.made((opened, lookup), lambda: _ready(plan, lookup, opened))
+    ready = snapshot.cache.derive((snapshot, lookup), lambda: _ready(plan, lookup, snapshot))
     if ready is None:
         return None
     fixed = lookup.id
@@ -74,30 +74,36 @@ def answer_lookup(
     return ready.answer(text) if isinstance(text, str) else ready.nothing
 
 
-def _ready(plan: Plan, lookup: Lookup, opened: Opened) -> Ready | None:
-    nodes, shown = opened.nodes(lookup.type_name), opened.nodes(lookup.shown_type)
-    keys, places, rows = nodes.held_keys, shown.held_places, _rows(plan, lookup, shown)
-    if keys is None or places is None or rows is None:
+def _ready(plan: Plan, lookup: Lookup, snapshot: SnapshotTables) -> LookupTables | None:
+    nodes, shown = snapshot.nodes(lookup.type_name), snapshot.nodes(lookup.shown_type)
+    index, row_offsets, rows = (
+        nodes.cached_id_index,
+        shown.cached_row_offsets,
+        _rows(plan, lookup, shown),
+    )
+    if index is None or row_offsets is None or rows is None:
         return None
     if lookup.hop is None:
-        return Ready(keys, places, None, rows)
-    hop = _hop(lookup, opened, places)
-    return None if hop is None else Ready(keys, places, hop, rows)
+        return LookupTables(index, row_offsets, None, rows)
+    hop = _hop(lookup, snapshot, row_offsets)
+    return None if hop is None else LookupTables(index, row_offsets, hop, rows)
 
 
 def _rows(plan: Plan, lookup: Lookup, shown: Entities) -> pa.RecordBatch | None:
     """All rows of the table with the columns of the result, if memory holds them as they are declared."""
-    columns = [shown.held_column(name) for name in lookup.columns]
+    columns = [shown.cached_column(name) for name in lookup.columns]
     kinds = tuple(None if one is None else one.type for one in columns)
     if kinds != plan.arrow_types:
         return None
     return pa.RecordBatch.from_arrays(columns, schema=plan.schema)
 
 
-def _hop(lookup: Lookup, opened: Opened, places: Places) -> Hop | None:
+def _hop(lookup: Lookup, snapshot: SnapshotTables, row_offsets: RowOffsets) -> Hop | None:
     assert lookup.hop is not None
-    topology = opened.topology(lookup.hop.edge)
-    adjacency = topology.held(lookup.hop.direction, Each.PAIR)
+    topology = snapshot.topology(lookup.hop.edge)
+    adjacency = topology.cached(lookup.hop.direction, NeighbourUnit.PAIR)
     if adjacency is None:
         return None
-    return Hop(adjacency, places, pa.array(adjacency.targets) if places.are_numbers else None)
+    return Hop(
+        adjacency, row_offsets, pa.array(adjacency.targets) if row_offsets.are_row_ids else None
+    )

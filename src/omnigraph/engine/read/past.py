@@ -13,7 +13,7 @@ from omnigraph.compile.checked import CheckedRead, Variable, VariableKind
 from omnigraph.compile.plan.plan import Plan
 from omnigraph.compile.plan.visit import references
 from omnigraph.engine.cached.plans import Plans
-from omnigraph.engine.read.opened import NO_NAMES, Names
+from omnigraph.engine.read.snapshot_tables import NO_NAMES, Names
 from omnigraph.errors import QueryError
 from omnigraph.ids import TableKey, edge_key, node_key
 from omnigraph.language.source import Source

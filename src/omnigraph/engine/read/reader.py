@@ -25,9 +25,9 @@ from omnigraph.embedding.lazy import LazyEmbedder
 from omnigraph.engine.cached.traversal import Traversal, traversal_of
 from omnigraph.engine.read.bindings import Bindings
 from omnigraph.engine.read.columns.entities import Entities
-from omnigraph.engine.read.columns.row_ids import Numbers
-from omnigraph.engine.read.opened import Opened
+from omnigraph.engine.read.columns.row_ids import RowIds
 from omnigraph.engine.read.profile import Profile
+from omnigraph.engine.read.snapshot_tables import SnapshotTables
 from omnigraph.values import dataclass
 
 
@@ -35,7 +35,7 @@ from omnigraph.values import dataclass
 class Scored:
     """Entities a ranking has put in order, with their scores."""
 
-    numbers: Numbers
+    row_ids: RowIds
     scores: pa.Array
 
 
@@ -44,7 +44,7 @@ class Reader:
     """The world of one query; nothing in it changes while the query runs."""
 
     plan: Plan
-    opened: Opened
+    snapshot: SnapshotTables
     params: Mapping[str, object]
     now: datetime
     embedder: Embedder = field(default_factory=LazyEmbedder)
@@ -58,9 +58,9 @@ class Reader:
         slot = self.plan.by_name[variable]
         match slot.kind:
             case VariableKind.NODE:
-                return self.opened.nodes(slot.type_name)
+                return self.snapshot.nodes(slot.type_name)
             case VariableKind.EDGE:
-                return self.opened.edges(slot.type_name)
+                return self.snapshot.edges(slot.type_name)
 
     def value(self, fixed: Const | ParamRef | Now) -> object:
         """The value of an operand that is the same for every row."""

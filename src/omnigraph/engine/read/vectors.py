@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from omnigraph.engine.read import costs
 from omnigraph.engine.read.columns.entities import Entities
-from omnigraph.engine.read.columns.row_ids import Numbers, no_numbers
+from omnigraph.engine.read.columns.row_ids import RowIds, no_row_ids
 from omnigraph.storage.tables import IndexKind
 from omnigraph.values import dataclass
 
@@ -36,22 +36,22 @@ class Vectors:
     name: str
     note: Callable[[str], None]
 
-    def distances(self, numbers: Numbers, query: Matrix) -> pa.Array:
+    def distances(self, row_ids: RowIds, query: Matrix) -> pa.Array:
         """The squared distance of every entity; NULL for one without a vector."""
-        known, inverse = np.unique(numbers, return_inverse=True)
+        known, inverse = np.unique(row_ids, return_inverse=True)
         found, mask = self._measure(known, query)
         return pa.array(found[inverse], mask=mask[inverse])
 
-    def closest(self, numbers: Numbers, query: Matrix, count: int) -> tuple[Numbers, Distances]:
+    def closest(self, row_ids: RowIds, query: Matrix, count: int) -> tuple[RowIds, Distances]:
         """The candidates nearest to a query, by distance, then by id; `numbers` ascend and differ."""
-        if not len(numbers) or not count or not self._is_stored:
-            return no_numbers(), np.empty(0, dtype=np.float64)
+        if not len(row_ids) or not count or not self._is_stored:
+            return no_row_ids(), np.empty(0, dtype=np.float64)
         found = (
-            self._search_index(numbers, query, count) if self._asks_index(len(numbers)) else None
+            self._search_index(row_ids, query, count) if self._asks_index(len(row_ids)) else None
         )
         if found is None:
             self.note(f"vectors of {self.name} compared one by one")
-            found = numbers
+            found = row_ids
         else:
             self.note(f"vector index on {self.name}")
         return self._sort_all(found, query, count)
@@ -60,36 +60,36 @@ class Vectors:
     def _is_stored(self) -> bool:
         return len(self.entities) > 0 and self.name in self.entities.table.field_ids
 
-    def _sort_all(self, numbers: Numbers, query: Matrix, count: int) -> tuple[Numbers, Distances]:
-        numbers = self._shortlist(numbers, query, count)
-        distances, mask = self._measure(numbers, query)
-        numbers, distances = numbers[~mask], distances[~mask]
-        if count < len(numbers):
+    def _sort_all(self, row_ids: RowIds, query: Matrix, count: int) -> tuple[RowIds, Distances]:
+        row_ids = self._shortlist(row_ids, query, count)
+        distances, mask = self._measure(row_ids, query)
+        row_ids, distances = row_ids[~mask], distances[~mask]
+        if count < len(row_ids):
             last = np.partition(distances, count - 1)[count - 1]
             within = distances <= last
-            numbers, distances = numbers[within], distances[within]
-        order = np.lexsort((self.entities.id_ranks(numbers), distances))[:count]
-        return numbers[order], distances[order]
+            row_ids, distances = row_ids[within], distances[within]
+        order = np.lexsort((self.entities.id_ranks(row_ids), distances))[:count]
+        return row_ids[order], distances[order]
 
-    def _shortlist(self, numbers: Numbers, query: Matrix, count: int) -> Numbers:
+    def _shortlist(self, row_ids: RowIds, query: Matrix, count: int) -> RowIds:
         """Leave out what is surely too far, told by distances in single precision and how wrong they may be."""
-        if len(numbers) * len(query) <= _BLOCK_CELLS or not self.entities.fits(self.name):
-            return numbers
+        if len(row_ids) * len(query) <= _BLOCK_CELLS or not self.entities.fits(self.name):
+            return row_ids
         matrix, squares = self._whole(len(query))
-        places = self.entities.places.of(numbers)
+        offsets = self.entities.row_offsets.of(row_ids)
         square = float(query @ query)
-        few = len(places) * _FILTERED_PART < len(matrix)
+        few = len(offsets) * _FILTERED_PART < len(matrix)
         # What stands where a vector is missing may be anything, and is never looked at.
         with np.errstate(all="ignore"):
-            rough = matrix[places] @ query if few else (matrix @ query)[places]
-            squares = squares[places]
+            rough = matrix[offsets] @ query if few else (matrix @ query)[offsets]
+            squares = squares[offsets]
             distances = squares - 2 * rough + square
         doubt = _ROUNDING * len(query) * (squares + square)
         known = ~np.isnan(distances)
         if count >= int(known.sum()):
-            return numbers
+            return row_ids
         last = np.partition((distances + doubt)[known], count - 1)[count - 1]
-        return np.asarray(numbers[known & (distances - doubt <= last)])
+        return np.asarray(row_ids[known & (distances - doubt <= last)])
 
     def _whole(self, dimension: int) -> tuple[Matrix, Matrix]:
         """All vectors, and their squared lengths; NaN for an entity without a vector."""
@@ -104,14 +104,14 @@ class Vectors:
 
     # ---- measuring
 
-    def _measure(self, numbers: Numbers, query: Matrix) -> tuple[Distances, npt.NDArray[np.bool_]]:
+    def _measure(self, row_ids: RowIds, query: Matrix) -> tuple[Distances, npt.NDArray[np.bool_]]:
         """Distances in double precision, and where there is none."""
         size = max(1, _BLOCK_CELLS // len(query))
-        found = np.empty(len(numbers), dtype=np.float64)
-        mask = np.zeros(len(numbers), dtype=bool)
-        for start in range(0, len(numbers), size):
+        found = np.empty(len(row_ids), dtype=np.float64)
+        mask = np.zeros(len(row_ids), dtype=bool)
+        for start in range(0, len(row_ids), size):
             part = slice(start, start + size)
-            vectors = self.entities.values(self.name, numbers[part])
+            vectors = self.entities.values(self.name, row_ids[part])
             with np.errstate(all="ignore"):
                 difference = _matrix(vectors, len(query)).astype(np.float64) - query
                 found[part] = np.einsum("ij,ij->i", difference, difference)
@@ -124,22 +124,22 @@ class Vectors:
         """Whether the index finds the closest faster than comparing all candidates."""
         entities = self.entities
         rows = len(entities)
-        loose = entities.loose_rows(self.name, IndexKind.VECTOR)
-        if loose == rows or candidates * _FILTERED_PART < rows:
+        uncovered = entities.uncovered_rows(self.name, IndexKind.VECTOR)
+        if uncovered == rows or candidates * _FILTERED_PART < rows:
             return False
-        return rows * costs.SCANNED_ROW > costs.LOOKUP + loose * costs.SCANNED_ROW
+        return rows * costs.SCANNED_ROW > costs.LOOKUP + uncovered * costs.SCANNED_ROW
 
-    def _search_index(self, numbers: Numbers, query: Matrix, count: int) -> Numbers | None:
+    def _search_index(self, row_ids: RowIds, query: Matrix, count: int) -> RowIds | None:
         """Candidates that surely hold the closest ones; None when the index is no help."""
         rows = len(self.entities)
-        wanted = (count * rows) // len(numbers) + _SLACK
+        wanted = (count * rows) // len(row_ids) + _SLACK
         while wanted < rows // 2:
             hits = self.entities.table.nearest(
                 self.name, pa.array(query), wanted, columns=(), row_id=True
             )
             found = hits[_ROW_ID].to_numpy().astype(np.int64)
             distances = hits["_distance"].to_numpy().astype(np.float64)
-            kept = np.isin(found, numbers, assume_unique=True)
+            kept = np.isin(found, row_ids, assume_unique=True)
             if len(found) < wanted:
                 return np.sort(found[kept])
             if kept.sum() >= count:
@@ -154,8 +154,8 @@ def _matrix(vectors: pa.Array, dimension: int) -> Matrix:
     """The items of vectors, one row each; rows without a vector hold anything."""
     start = vectors.offset * dimension
     items = vectors.values.slice(start, len(vectors) * dimension)
-    numbers = items.to_numpy(zero_copy_only=False).astype(np.float32, copy=False)
-    return np.asarray(numbers).reshape(len(vectors), dimension)
+    floats = items.to_numpy(zero_copy_only=False).astype(np.float32, copy=False)
+    return np.asarray(floats).reshape(len(vectors), dimension)
 
 
 def _squares(matrix: Matrix, vectors: pa.Array) -> Matrix:

@@ -12,11 +12,11 @@ from omnigraph.compile.arguments import arguments
 from omnigraph.compile.plan.plan import Plan
 from omnigraph.engine.read.explain import explain_steps, measure_steps
 from omnigraph.engine.read.lookup import answer_lookup
-from omnigraph.engine.read.opened import Opened, open_snapshot
 from omnigraph.engine.read.past import Compiled, compile_as_of
 from omnigraph.engine.read.profile import Profile, Step
 from omnigraph.engine.read.reader import Reader
 from omnigraph.engine.read.run import run, run_batches
+from omnigraph.engine.read.snapshot_tables import SnapshotTables, open_snapshot
 from omnigraph.engine.session.engine import Engine
 from omnigraph.ids import TableKey
 from omnigraph.language.source import Source
@@ -98,7 +98,7 @@ def explain(
     return Explained(plan=found.plan, steps=measure_steps(watched))
 
 
-def _open_for(engine: Engine, found: Compiled) -> Opened:
+def _open_for(engine: Engine, found: Compiled) -> SnapshotTables:
     tables, cache = engine.store.tables, engine.cache
     return open_snapshot(found.catalog, found.snapshot, found.names, tables, cache)
 
@@ -106,7 +106,7 @@ def _open_for(engine: Engine, found: Compiled) -> Opened:
 def _reader(engine: Engine, found: Compiled, values: Mapping[str, object]) -> Reader:
     return Reader(
         plan=found.plan,
-        opened=_open_for(engine, found),
+        snapshot=_open_for(engine, found),
         params=values,
         embedder=engine.embedder,
         traversal=engine.traversal,

@@ -83,7 +83,7 @@ def test_every_width_range_and_reversed_operand_is_answered_by_the_index(
 ) -> None:
     for condition in (f"$t.{name} {operator} {literal}", f"{literal} {TURNED[operator]} $t.{name}"):
         reader, filter = pushed(things, condition)
-        table = reader.opened.nodes("Thing").table
+        table = reader.snapshot.nodes("Thing").table
         assert "ScalarIndexQuery" in table.explain(filter), filter
         found = table.read(("id",), filter)["id"].to_pylist()
         assert sorted(found) == ids(things, condition)
@@ -92,7 +92,7 @@ def test_every_width_range_and_reversed_operand_is_answered_by_the_index(
 @pytest.mark.parametrize("name", sorted(LITERALS))
 def test_a_choice_of_values_is_answered_by_the_index(things: World, name: str) -> None:
     reader, filter = pushed(things, f"$t.{name} in [{', '.join(LITERALS[name])}]")
-    assert "ScalarIndexQuery" in reader.opened.nodes("Thing").table.explain(filter), filter
+    assert "ScalarIndexQuery" in reader.snapshot.nodes("Thing").table.explain(filter), filter
 
 
 @pytest.mark.parametrize(
@@ -117,6 +117,6 @@ def test_a_number_no_column_value_can_be_is_compared_all_the_same(
 
 def test_a_column_without_an_index_is_compared_by_storage_as_well(things: World) -> None:
     reader, filter = pushed(things, '$t.key = "t3"')
-    table = reader.opened.nodes("Thing").table
+    table = reader.snapshot.nodes("Thing").table
     assert "ScalarIndexQuery" not in table.explain("key = 't3'")
     assert table.read(("id",), filter)["id"].to_pylist() == ["t3"]

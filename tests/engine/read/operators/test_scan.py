@@ -122,7 +122,7 @@ def conditions(draw: st.DrawFn) -> str:
 @given(condition=conditions())
 def test_storage_and_memory_agree_on_every_test(fleet: World, condition: str) -> None:
     reader, tests = filters_of(fleet, condition)
-    nodes = reader.opened.nodes("Vessel")
+    nodes = reader.snapshot.nodes("Vessel")
     rows = Bindings({"v": nodes.all}, len(nodes))
     for test in tests:
         text = sql(test, reader.value)
@@ -146,7 +146,7 @@ def test_a_pushed_equality_is_answered_by_the_index(fleet: World, name: str) -> 
     reader, (test,) = filters_of(fleet, f"$v.{name} = {LITERALS[name][0]}")
     text = sql(test, reader.value)
     assert text is not None
-    assert "ScalarIndexQuery" in reader.opened.nodes("Vessel").table.explain(text)
+    assert "ScalarIndexQuery" in reader.snapshot.nodes("Vessel").table.explain(text)
 
 
 def test_parameters_are_coerced_like_literals(fleet: World) -> None:
@@ -170,7 +170,7 @@ def test_a_text_that_sql_would_end_is_only_a_text(fleet: World) -> None:
         (scan,) = (one for one in reader.plan.operators if isinstance(one, Scan))
         pushed = sql(scan.filter[0], reader.value)
         assert pushed is not None
-        table = reader.opened.nodes("Vessel").table
+        table = reader.snapshot.nodes("Vessel").table
         assert not isinstance(table, RenamedTable)
         assert table.count(pushed) == 0
         assert fleet.rows(query, {"k": text}) == [(0,)]
@@ -215,9 +215,9 @@ POINT = "query q($id: String) { match { $p: Person { key: $id } } return { $p.na
 
 def test_a_cold_point_lookup_reads_no_whole_column(large: World) -> None:
     assert large.rows(POINT, {"id": "p777"}) == [("name 277", 57)]
-    nodes = large.reader(large.plan(POINT)).opened.nodes("Person")
-    assert not any(nodes.holds(name) for name in ("id", "name", "age"))
-    assert large.cache.bytes_held < 100_000
+    nodes = large.reader(large.plan(POINT)).snapshot.nodes("Person")
+    assert not any(nodes.has_cached(name) for name in ("id", "name", "age"))
+    assert large.cache.bytes_cached < 100_000
 
 
 def test_points_asked_for_often_cost_nothing_more(large: World) -> None:
@@ -236,7 +236,7 @@ def test_a_cold_equality_asks_the_index(large: World) -> None:
     access = access_of(scan, reader)
     assert access.note == "index on city"
     assert access.filter is not None
-    plan = reader.opened.nodes("Person").table.explain(access.filter)
+    plan = reader.snapshot.nodes("Person").table.explain(access.filter)
     assert "ScalarIndexQuery" in plan
     assert large.rows(query) == [(66_667,)]
 
@@ -246,7 +246,7 @@ def test_a_column_asked_for_often_is_read_once_and_held(large: World) -> None:
     for _ in range(12):
         large.rows(query)
     reader = large.reader(large.plan(query))
-    assert reader.opened.nodes("Person").holds("city")
+    assert reader.snapshot.nodes("Person").has_cached("city")
     with counting() as costs:
         assert large.rows(query) == [(66_667,)]
     assert costs[Cost.TABLE_SCANS] == 0
@@ -255,5 +255,5 @@ def test_a_column_asked_for_often_is_read_once_and_held(large: World) -> None:
 def test_a_limit_without_order_looks_at_few_rows(large: World) -> None:
     query = "query q() { match { $p: Person } return { $p, $p.name } limit 3 }"
     assert len(large.rows(query)) == 3
-    nodes = large.reader(large.plan(query)).opened.nodes("Person")
-    assert not nodes.holds("name")
+    nodes = large.reader(large.plan(query)).snapshot.nodes("Person")
+    assert not nodes.has_cached("name")

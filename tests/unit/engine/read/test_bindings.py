@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from omnigraph.engine.read.bindings import Bindings, codes, concat, distinct, encode_together
-from omnigraph.engine.read.columns.row_ids import ABSENT, spread
+from omnigraph.engine.read.columns.row_ids import ABSENT, lay_out_runs
 from omnigraph.errors import EngineError
 from omnigraph.limits import PATHS_MAX
 
@@ -83,6 +83,6 @@ def test_more_paths_than_a_number_can_count_are_refused() -> None:
 @given(runs=st.lists(st.tuples(st.integers(0, 50), st.integers(0, 4)), max_size=8))
 def test_runs_are_laid_out_after_one_another(runs: list[tuple[int, int]]) -> None:
     starts, counts = (np.array([run[n] for run in runs], dtype=np.int64) for n in range(2))
-    of_run, places = spread(starts, counts)
+    of_run, places = lay_out_runs(starts, counts)
     expected = [(n, start + step) for n, (start, count) in enumerate(runs) for step in range(count)]
     assert list(zip(of_run.tolist(), places.tolist(), strict=True)) == expected

@@ -19,14 +19,14 @@ def test_the_oldest_goes_first_and_what_is_used_stays() -> None:
     cache.peek("a")
     cache.get("d", lambda: b"xxx", size)
     assert [name for name in "abcd" if cache.peek(name) is not None] == ["a", "c", "d"]
-    assert cache.bytes_held == 9
+    assert cache.bytes_cached == 9
 
 
 def test_what_is_larger_than_the_cache_is_given_and_not_held() -> None:
     cache = ByteCache(2)
     assert cache.get("a", lambda: b"xxx", size) == b"xxx"
     assert cache.peek("a") is None
-    assert cache.bytes_held == 0
+    assert cache.bytes_cached == 0
 
 
 def test_threads_that_want_the_same_wait_for_one_load() -> None:
@@ -85,15 +85,15 @@ def test_costs_add_up_and_equal_things_are_one() -> None:
 def test_what_is_made_of_held_values_goes_when_one_of_them_goes() -> None:
     cache = ByteCache(6)
     cache.get("a", lambda: b"xxx", size)
-    assert cache.made("both", lambda: "first") == "first"
+    assert cache.derive("both", lambda: "first") == "first"
     cache.get("b", lambda: b"xxx", size)
-    assert cache.made("both", lambda: "second") == "first"
+    assert cache.derive("both", lambda: "second") == "first"
     cache.get("c", lambda: b"xxx", size)
-    assert cache.made("both", lambda: "second") == "second"
+    assert cache.derive("both", lambda: "second") == "second"
     cache.keep("c", b"yyy", 3)
-    assert cache.made("both", lambda: "third") == "third"
+    assert cache.derive("both", lambda: "third") == "third"
     cache.clear()
-    assert cache.made("both", lambda: "fourth") == "fourth"
+    assert cache.derive("both", lambda: "fourth") == "fourth"
 
 
 def test_what_was_being_made_while_a_value_went_is_given_and_not_held() -> None:
@@ -104,12 +104,12 @@ def test_what_was_being_made_while_a_value_went_is_given_and_not_held() -> None:
         cache.get("b", lambda: b"yyy", size)
         return "of a"
 
-    assert cache.made("made", make) == "of a"
-    assert cache.made("made", lambda: "of b") == "of b"
+    assert cache.derive("made", make) == "of a"
+    assert cache.derive("made", lambda: "of b") == "of b"
 
 
 def test_what_cannot_be_made_yet_is_tried_again() -> None:
     cache = ByteCache(3)
-    nothing: str | None = cache.made("made", lambda: None)
+    nothing: str | None = cache.derive("made", lambda: None)
     assert nothing is None
-    assert cache.made("made", lambda: "now") == "now"
+    assert cache.derive("made", lambda: "now") == "now"

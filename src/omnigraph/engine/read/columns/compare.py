@@ -85,7 +85,7 @@ def has_item(lists: pa.Array, item: pa.Array | pa.Scalar) -> pa.Array:
 # ---- a column and a set of values
 
 
-def among(column: pa.Array, type_: PropertyType, choices: Sequence[object] | None) -> pa.Array:
+def is_among(column: pa.Array, type_: PropertyType, choices: Sequence[object] | None) -> pa.Array:
     """Whether each value is one of the choices; unknown when it is not and one of them is NULL.
 
     NULL is unknown among any choices, and is not among none.

@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.engine.read.columns.row_ids import ABSENT, Numbers
+from omnigraph.engine.read.columns.row_ids import ABSENT, Integers
 
 _RANK_BYTES = 8
 """The width of what stands for one item of a list."""
@@ -40,7 +40,7 @@ def _ranks(items: pa.Array) -> np.ndarray:
     return np.asarray(ranks.to_numpy(zero_copy_only=False), dtype=f">u{_RANK_BYTES}")
 
 
-def codes_of(values: pa.Array) -> Numbers:
+def codes_of(values: pa.Array) -> Integers:
     """Numbers that are equal where values are; both zeros are one, and NULL is what no entity is: -1."""
     codes = flat(unify_zeros(values)).dictionary_encode().indices.fill_null(ABSENT)
     return np.asarray(codes.to_numpy(zero_copy_only=False), dtype=np.int64)

@@ -17,11 +17,18 @@ from omnigraph.engine.cached.cache import ByteCache
 from omnigraph.engine.read import costs
 from omnigraph.engine.read.columns.cached_column import CachedColumn, read_column
 from omnigraph.engine.read.columns.encode import codes_of
-from omnigraph.engine.read.columns.id_index import KeyMap, key_map
+from omnigraph.engine.read.columns.id_index import IdIndex, build_id_index
 from omnigraph.engine.read.columns.layout import Layout, layout_of
-from omnigraph.engine.read.columns.row_ids import ABSENT, Numbers, count_up, indices_of, no_numbers
-from omnigraph.engine.read.columns.row_offsets import Places, places_of
-from omnigraph.engine.read.columns.value_index import Matches, matches_of
+from omnigraph.engine.read.columns.row_ids import (
+    ABSENT,
+    Integers,
+    RowIds,
+    count_up,
+    indices_of,
+    no_row_ids,
+)
+from omnigraph.engine.read.columns.row_offsets import RowOffsets, build_row_offsets
+from omnigraph.engine.read.columns.value_index import ValueIndex, build_value_index
 from omnigraph.engine.read.renamed import RenamedTable
 from omnigraph.limits import HELD_PART, KEY_MAP_ROWS_MAX, LOOKUP_VALUES_MAX
 from omnigraph.manifest.snapshot import Entry
@@ -82,94 +89,98 @@ class Entities:
         return layout_of(self.entry, self.tables, self.cache)
 
     @property
-    def places(self) -> Places:
+    def row_offsets(self) -> RowOffsets:
         """Where each entity is in a whole column."""
         if not len(self):
-            return places_of(no_numbers())
-        return self.cache.get((self.layout, "places"), self._read_places, lambda one: one.nbytes)
-
-    def _read_places(self) -> Places:
-        rows = self.table.read((), row_id=True, fragments=[f.id for f in self.layout.fragments])
-        return places_of(column(rows, _ROW_ID).to_numpy(zero_copy_only=False).astype(np.int64))
-
-    @property
-    def held_places(self) -> Places | None:
-        """Where each entity is in a whole column, if that is in memory."""
-        return self.cache.peek((self.layout, "places"))
-
-    @property
-    def all(self) -> Numbers:
-        """Every entity, in the order of whole columns; the same array while it is held."""
-        if not len(self):
-            return no_numbers()
+            return build_row_offsets(no_row_ids())
         return self.cache.get(
-            (self.layout, "all"), self._read_all, lambda numbers: int(numbers.nbytes)
+            (self.layout, "row_offsets"), self._read_row_offsets, lambda one: one.nbytes
         )
 
-    def _read_all(self) -> Numbers:
-        return self.places.all()
+    def _read_row_offsets(self) -> RowOffsets:
+        rows = self.table.read((), row_id=True, fragments=[f.id for f in self.layout.fragments])
+        return build_row_offsets(
+            column(rows, _ROW_ID).to_numpy(zero_copy_only=False).astype(np.int64)
+        )
 
-    def _are_all(self, numbers: Numbers) -> bool:
-        return len(numbers) == len(self) and numbers is self.cache.peek((self.layout, "all"))
+    @property
+    def cached_row_offsets(self) -> RowOffsets | None:
+        """Where each entity is in a whole column, if that is in memory."""
+        return self.cache.peek((self.layout, "row_offsets"))
+
+    @property
+    def all(self) -> RowIds:
+        """Every entity, in the order of whole columns; the same array while it is held."""
+        if not len(self):
+            return no_row_ids()
+        return self.cache.get(
+            (self.layout, "all"), self._read_all, lambda row_ids: int(row_ids.nbytes)
+        )
+
+    def _read_all(self) -> RowIds:
+        return self.row_offsets.all()
+
+    def _are_all(self, row_ids: RowIds) -> bool:
+        return len(row_ids) == len(self) and row_ids is self.cache.peek((self.layout, "all"))
 
     # ---- ids
 
-    def number_of(self, text: str) -> int:
+    def row_id_of(self, text: str) -> int:
         """The entity with an id, or -1."""
-        keys = self._keys(1)
-        if keys is not None:
-            return keys.number(text)
+        index = self._id_index(1)
+        if index is not None:
+            return index.row_id_of(text)
         return int(self._look_up(pa.array([text], pa.string()))[0])
 
-    def numbers_of(self, texts: pa.Array) -> Numbers:
+    def row_ids_of(self, texts: pa.Array) -> RowIds:
         """The entities with these ids; -1 for those that are not there."""
         if not len(self) or not len(texts):
             return np.full(len(texts), ABSENT, dtype=np.int64)
         if len(texts) > LOOKUP_VALUES_MAX:
             found = pc.fill_null(pc.index_in(texts, value_set=self.whole(ID)), ABSENT)
-            return self.places.at(found.to_numpy(zero_copy_only=False).astype(np.int64))
-        keys = self._keys(len(texts))
-        if keys is None:
+            return self.row_offsets.at(found.to_numpy(zero_copy_only=False).astype(np.int64))
+        index = self._id_index(len(texts))
+        if index is None:
             return self._look_up(texts)
-        return np.array([keys.number(text) for text in texts.to_pylist()], dtype=np.int64)
+        return np.array([index.row_id_of(text) for text in texts.to_pylist()], dtype=np.int64)
 
-    def _look_up(self, texts: pa.Array) -> Numbers:
+    def _look_up(self, texts: pa.Array) -> RowIds:
         if not len(self):
             return np.full(len(texts), ABSENT, dtype=np.int64)
-        if len(texts) * len(self) <= _COMPARED_MAX and self.holds(ID):
+        if len(texts) * len(self) <= _COMPARED_MAX and self.has_cached(ID):
             ids = self.whole(ID)
             found = [pc.index(ids, text).as_py() for text in texts]
-            return self.places.at(np.array(found, dtype=np.int64))
+            return self.row_offsets.at(np.array(found, dtype=np.int64))
         rows = self.table.lookup(ID, texts, (ID,), row_id=True)
         known = dict(zip(rows[ID].to_pylist(), rows[_ROW_ID].to_pylist(), strict=True))
         return np.array([known.get(text, ABSENT) for text in texts.to_pylist()], dtype=np.int64)
 
     @property
-    def held_keys(self) -> KeyMap | None:
+    def cached_id_index(self) -> IdIndex | None:
         """The key map, if there is one."""
-        return self.cache.peek((self.layout, "keys"))
+        return self.cache.peek((self.layout, "id_index"))
 
-    def _keys(self, wanted: int) -> KeyMap | None:
+    def _id_index(self, wanted: int) -> IdIndex | None:
         """The key map, if there is one or it is worth having by now."""
-        found = self.held_keys
+        found = self.cached_id_index
         if found is not None or not len(self) or len(self) > KEY_MAP_ROWS_MAX:
             return found
-        loose = self.loose_rows(ID, IndexKind.BTREE) * costs.SCANNED_ROW
+        loose = self.uncovered_rows(ID, IndexKind.BTREE) * costs.SCANNED_ROW
         cost = costs.LOOKUP + wanted * costs.LOOKUP_ROW + loose
-        if self.cache.spend((self.layout, "keys"), cost) + cost < len(self) * costs.KEY_ROW:
+        if self.cache.spend((self.layout, "id_index"), cost) + cost < len(self) * costs.KEY_ROW:
             return None
-        family = (self.layout.path, "keys")
+        family = (self.layout.path, "id_index")
         previous = self.cache.latest(family)
         return self.cache.get(
-            (self.layout, "keys"),
-            lambda: key_map(self.layout, self.places, self.whole(ID), previous),
-            lambda keys: keys.nbytes,
+            (self.layout, "id_index"),
+            lambda: build_id_index(self.layout, self.row_offsets, self.whole(ID), previous),
+            lambda index: index.nbytes,
             family,
         )
 
     def _find_uncovered(self, name: str, kind: IndexKind) -> frozenset[int]:
-        spoilt = self.table.damaged_segments
-        key = (self.layout, self.table.at, "uncovered", self.table.field_ids[name], kind, spoilt)
+        damaged = self.table.damaged_segments
+        key = (self.layout, self.table.at, "uncovered", self.table.field_ids[name], kind, damaged)
         return self.cache.get(
             key, lambda: frozenset(self.table.uncovered(name, kind)), lambda found: 100 + len(found)
         )
@@ -181,7 +192,7 @@ class Entities:
         uncovered = self._find_uncovered(name, kind)
         return tuple(part for part in self.layout.fragments if part.id in uncovered)
 
-    def loose_rows(self, name: str, kind: IndexKind) -> int:
+    def uncovered_rows(self, name: str, kind: IndexKind) -> int:
         """How many rows no index of that kind on a column covers."""
         return sum(part.rows for part in self.uncovered_fragments(name, kind))
 
@@ -193,67 +204,67 @@ class Entities:
 
     # ---- properties
 
-    def values(self, name: str, numbers: Numbers) -> pa.Array:
+    def values(self, name: str, row_ids: RowIds) -> pa.Array:
         """A property of entities; NULL for no entity, and for a property the version does not have."""
-        return self.columns((name,), numbers)[name]
+        return self.columns((name,), row_ids)[name]
 
-    def columns(self, names: Sequence[str], numbers: Numbers) -> dict[str, pa.Array]:
+    def columns(self, names: Sequence[str], row_ids: RowIds) -> dict[str, pa.Array]:
         """Several properties of entities; what must be fetched comes in one fetch."""
         found: dict[str, pa.Array] = {}
         missing: list[str] = []
-        pick = self._picker(numbers)
+        pick = self._picker(row_ids)
         fields = self.table.field_ids if len(self) else {}
         for name in dict.fromkeys(names):
             if name not in fields:
-                found[name] = pa.nulls(len(numbers), self._kind(name))
-            elif (whole := self._ready(name, len(numbers))) is not None:
+                found[name] = pa.nulls(len(row_ids), self._kind(name))
+            elif (whole := self._ready(name, len(row_ids))) is not None:
                 found[name] = pick(whole)
             else:
                 missing.append(name)
-        return found | self._fetch_rows(missing, numbers) if missing else found
+        return found | self._fetch_rows(missing, row_ids) if missing else found
 
-    def _picker(self, numbers: Numbers) -> Callable[[pa.Array], pa.Array]:
+    def _picker(self, row_ids: RowIds) -> Callable[[pa.Array], pa.Array]:
         """How to pick the values of entities from a whole column; their places are found once."""
-        if self._are_all(numbers):
+        if self._are_all(row_ids):
             return lambda whole: whole
-        if len(numbers) == 1 and (place := self.places.place(int(numbers[0]))) != ABSENT:
-            return lambda whole: whole.slice(place, 1)
+        if len(row_ids) == 1 and (offset := self.row_offsets.offset_of(int(row_ids[0]))) != ABSENT:
+            return lambda whole: whole.slice(offset, 1)
         indices: pa.Array | None = None
 
         def pick(whole: pa.Array) -> pa.Array:
             nonlocal indices
             if indices is None:
-                indices = self.places.indices(numbers)
+                indices = self.row_offsets.indices(row_ids)
             return whole.take(indices)
 
         return pick
 
-    def matches(self, name: str, *, only_asking: bool = False) -> Matches | None:
+    def value_index(self, name: str, *, explain_only: bool = False) -> ValueIndex | None:
         """Entities by their value of a property in memory, if they are held so or that is worth it by now."""
-        if not len(self) or not self.holds(name) or len(self) > KEY_MAP_ROWS_MAX:
+        if not len(self) or not self.has_cached(name) or len(self) > KEY_MAP_ROWS_MAX:
             return None
-        key = (self.layout, "matches", self.fields.get(name))
-        found: Matches | None = self.cache.peek(key)
-        if found is not None or only_asking:
+        key = (self.layout, "value_index", self.fields.get(name))
+        found: ValueIndex | None = self.cache.peek(key)
+        if found is not None or explain_only:
             return found
         cost = len(self) * costs.COMPARED_ROW
         if self.cache.spend(key, cost) + cost < len(self) * costs.MATCHED_ROW:
             return None
         return self.cache.get(
-            key, lambda: matches_of(self.whole(name), self.all), lambda one: one.nbytes
+            key, lambda: build_value_index(self.whole(name), self.all), lambda one: one.nbytes
         )
 
-    def codes(self, name: str, numbers: Numbers) -> Numbers:
+    def codes(self, name: str, row_ids: RowIds) -> Integers:
         """Numbers that are equal where a property of entities is; -1 for NULL, and so for no entity."""
-        if not len(self) or len(numbers) * _CODED_PART < len(self) or not self.fits(name):
-            return codes_of(self.values(name, numbers))
+        if not len(self) or len(row_ids) * _CODED_PART < len(self) or not self.fits(name):
+            return codes_of(self.values(name, row_ids))
         whole = self.cache.get(
             (self.layout, "codes", self.fields.get(name)),
             lambda: codes_of(self.whole(name)).astype(np.int32),
             lambda codes: int(codes.nbytes),
         )
-        places = self.places.of(numbers)
-        return np.where(places < 0, ABSENT, whole[np.maximum(places, 0)])
+        offsets = self.row_offsets.of(row_ids)
+        return np.where(offsets < 0, ABSENT, whole[np.maximum(offsets, 0)])
 
     def _kind(self, name: str) -> pa.DataType:
         return pa.string() if name in (ID, "src", "dst") else self.declared(name).arrow
@@ -280,14 +291,14 @@ class Entities:
         )
         return found.values
 
-    def held_column(self, name: str) -> pa.Array | None:
+    def cached_column(self, name: str) -> pa.Array | None:
         """A whole column, if it is in memory."""
         if not len(self) or name not in self.table.field_ids:
             return None
         found: CachedColumn | None = self.cache.peek(self._column_key(name)[0])
         return None if found is None else found.values
 
-    def holds(self, name: str) -> bool:
+    def has_cached(self, name: str) -> bool:
         """Whether a whole column is in memory."""
         if not len(self) or name not in self.table.field_ids:
             return True
@@ -342,39 +353,39 @@ class Entities:
             lambda _: 100,
         )
 
-    def _fetch_rows(self, names: Sequence[str], numbers: Numbers) -> dict[str, pa.Array]:
-        """Fetch some rows by number; each wanted row once."""
-        present = numbers != ABSENT
-        wanted, places = np.unique(numbers[present], return_inverse=True)
+    def _fetch_rows(self, names: Sequence[str], row_ids: RowIds) -> dict[str, pa.Array]:
+        """Fetch rows by row id, each wanted row once."""
+        present = row_ids != ABSENT
+        wanted, positions = np.unique(row_ids[present], return_inverse=True)
         rows = self.table.take(pa.array(wanted.astype(np.uint64)), list(names))
-        spread = np.full(len(numbers), ABSENT, dtype=np.int64)
-        spread[present] = places
-        indices = indices_of(spread)
-        return {name: column(rows, name).take(indices) for name in names}
+        indices = np.full(len(row_ids), ABSENT, dtype=np.int64)
+        indices[present] = positions
+        taken = indices_of(indices)
+        return {name: column(rows, name).take(taken) for name in names}
 
     # ---- ids of entities
 
-    def id_texts(self, numbers: Numbers) -> pa.Array:
+    def id_texts(self, row_ids: RowIds) -> pa.Array:
         """The ids of entities; NULL for no entity."""
-        return self.values(ID, numbers)
+        return self.values(ID, row_ids)
 
-    def id_ranks(self, numbers: Numbers) -> Numbers:
+    def id_ranks(self, row_ids: RowIds) -> Integers:
         """Numbers that order entities as their ids do; no entity is before all."""
         if not len(self):
-            return np.full(len(numbers), ABSENT, dtype=np.int64)
-        if len(numbers) * _CODED_PART < len(self) or not self.fits(ID):
-            return np.where(numbers == ABSENT, ABSENT, _rank_texts(self.id_texts(numbers)))
-        places = self.places.of(numbers)
+            return np.full(len(row_ids), ABSENT, dtype=np.int64)
+        if len(row_ids) * _CODED_PART < len(self) or not self.fits(ID):
+            return np.where(row_ids == ABSENT, ABSENT, _rank_texts(self.id_texts(row_ids)))
+        offsets = self.row_offsets.of(row_ids)
         ranks = self.cache.get((self.layout, "ranks"), self._ranks, lambda one: int(one.nbytes))
-        return np.where(places < 0, ABSENT, ranks[np.maximum(places, 0)])
+        return np.where(offsets < 0, ABSENT, ranks[np.maximum(offsets, 0)])
 
-    def _ranks(self) -> Numbers:
+    def _ranks(self) -> Integers:
         texts = self.whole(ID)
         if pc.all(pc.less(texts[:-1], texts[1:]), min_count=0).as_py():
             return count_up(len(texts))
         return _rank_texts(texts)
 
 
-def _rank_texts(texts: pa.Array) -> Numbers:
+def _rank_texts(texts: pa.Array) -> Integers:
     ranks = pc.rank(texts, tiebreaker="dense")
     return np.asarray(ranks.to_numpy(zero_copy_only=False).astype(np.int64))

@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from omnigraph.engine.read.columns.layout import Layout
 from omnigraph.engine.read.columns.row_ids import ABSENT
-from omnigraph.engine.read.columns.row_offsets import Places
+from omnigraph.engine.read.columns.row_offsets import RowOffsets
 from omnigraph.values import dataclass
 
 _ENTRY_BYTES = 130
@@ -17,11 +17,11 @@ _RECENT_PART = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KeyMap:
+class IdIndex:
     """The number of every id of a layout. `recent` ids came after `known`, which earlier maps share."""
 
     layout: Layout
-    places: Places
+    row_offsets: RowOffsets
     texts: pa.Array
     known: dict[str, int]
     recent: dict[str, int] = field(default_factory=dict)
@@ -33,37 +33,39 @@ class KeyMap:
         """How much memory this takes."""
         return _ENTRY_BYTES * (len(self.recent) + (0 if self.inherited else len(self.known)))
 
-    def number(self, text: str) -> int:
+    def row_id_of(self, text: str) -> int:
         """The entity with an id, or -1."""
         if not self.inherited:
             return self.known.get(text, ABSENT)
-        return next((n for n in self._candidates(text) if self._is(n, text)), ABSENT)
+        return next((n for n in self._candidates(text) if self._has_id(n, text)), ABSENT)
 
     def _candidates(self, text: str) -> Sequence[int]:
         found = self.recent.get(text), self.known.get(text)
-        return [number for number in found if number is not None]
+        return [row_id for row_id in found if row_id is not None]
 
-    def _is(self, number: int, text: str) -> bool:
-        place = self.places.place(number)
-        return place != ABSENT and self.texts[place].as_py() == text
+    def _has_id(self, row_id: int, text: str) -> bool:
+        offset = self.row_offsets.offset_of(row_id)
+        return offset != ABSENT and self.texts[offset].as_py() == text
 
 
-def key_map(layout: Layout, places: Places, texts: pa.Array, previous: KeyMap | None) -> KeyMap:
+def build_id_index(
+    layout: Layout, row_offsets: RowOffsets, texts: pa.Array, previous: IdIndex | None
+) -> IdIndex:
     """Map the ids of a layout; most of the previous map is kept when most of its fragments are."""
     fresh = _fresh(layout, previous)
     if previous is None or fresh * _RECENT_PART > layout.rows:
-        known = dict(zip(texts.to_pylist(), places.all().tolist(), strict=True))
-        return KeyMap(layout=layout, places=places, texts=texts, known=known)
+        known = dict(zip(texts.to_pylist(), row_offsets.all().tolist(), strict=True))
+        return IdIndex(layout=layout, row_offsets=row_offsets, texts=texts, known=known)
     recent = dict(previous.recent)
-    numbers = places.all()
+    row_ids = row_offsets.all()
     for fragment in layout.fragments:
         if fragment not in previous.layout.starts:
             start = layout.starts[fragment]
             ids = texts.slice(start, fragment.rows).to_pylist()
-            recent |= zip(ids, numbers[start : start + fragment.rows].tolist(), strict=True)
-    return KeyMap(
+            recent |= zip(ids, row_ids[start : start + fragment.rows].tolist(), strict=True)
+    return IdIndex(
         layout=layout,
-        places=places,
+        row_offsets=row_offsets,
         texts=texts,
         known=previous.known,
         recent=recent,
@@ -71,7 +73,7 @@ def key_map(layout: Layout, places: Places, texts: pa.Array, previous: KeyMap | 
     )
 
 
-def _fresh(layout: Layout, previous: KeyMap | None) -> int:
+def _fresh(layout: Layout, previous: IdIndex | None) -> int:
     if previous is None:
         return layout.rows
     starts = previous.layout.starts

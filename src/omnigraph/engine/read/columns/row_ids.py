@@ -1,4 +1,4 @@
-"""Entities as numbers: an entity is the stable row id of its row, and -1 is no entity."""
+"""Row ids: an entity is the stable row id of its row in Lance, and -1 is no entity."""
 
 from typing import Any, Final
 
@@ -6,10 +6,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-Numbers = npt.NDArray[np.int64]
+RowIds = npt.NDArray[np.int64]
+Integers = npt.NDArray[np.int64]
+"""Whatever is no row id: offsets, codes, counts, weights."""
 Mask = npt.NDArray[np.bool_]
 
-Small = npt.NDArray[Any]
+NarrowIntegers = npt.NDArray[Any]
 """Integers in four bytes while they fit, else in eight."""
 
 ABSENT: Final = -1
@@ -17,42 +19,42 @@ _SMALL_MAX: Final = np.iinfo(np.int32).max
 _DIGIT_BITS: Final = 16
 
 
-def no_numbers() -> Numbers:
+def no_row_ids() -> RowIds:
     """An empty column of numbers."""
     return np.empty(0, dtype=np.int64)
 
 
-def indices_of(places: Numbers) -> pa.Array:
+def indices_of(offsets: Integers) -> pa.Array:
     """Places as take indices; NULL for no place."""
-    absent = places < 0
-    return pa.array(places, mask=absent) if absent.any() else whole_indices(places)
+    absent = offsets < 0
+    return pa.array(offsets, mask=absent) if absent.any() else whole_indices(offsets)
 
 
-def whole_indices(places: Numbers) -> pa.Array:
+def whole_indices(offsets: Integers) -> pa.Array:
     """Places as take indices, none of them absent; nothing is copied or looked at."""
-    dense = np.ascontiguousarray(places, dtype=np.int64)
+    dense = np.ascontiguousarray(offsets, dtype=np.int64)
     return pa.Array.from_buffers(pa.int64(), len(dense), [None, pa.py_buffer(dense)])
 
 
-def count_up(n: int) -> Numbers:
+def count_up(n: int) -> Integers:
     """The numbers from 0 to n - 1."""
     return np.arange(n, dtype=np.int64)
 
 
-def spread(starts: Numbers, counts: Numbers) -> tuple[Numbers, Numbers]:
+def lay_out_runs(starts: Integers, counts: Integers) -> tuple[Integers, Integers]:
     """Lay out runs after one another: for every element its run, and its place `start + offset`."""
     rows = np.repeat(count_up(len(counts)), counts)
     before = np.cumsum(counts) - counts
     return rows, count_up(len(rows)) + np.repeat(starts - before, counts)
 
 
-def small(numbers: npt.NDArray[Any]) -> Small:
+def narrow(numbers: npt.NDArray[Any]) -> NarrowIntegers:
     """Numbers in as few bytes as they need."""
     fits = not len(numbers) or int(numbers.max()) <= _SMALL_MAX
     return numbers.astype(np.int32 if fits else np.int64)
 
 
-def stable_order(keys: Numbers, size: int) -> Numbers:
+def stable_order(keys: Integers, size: int) -> Integers:
     """The stable order of keys below `size`: NumPy sorts short integers by digits, far faster than long ones."""
     order = np.argsort((keys & 0xFFFF).astype(np.uint16), kind="stable")
     for shift in range(_DIGIT_BITS, size.bit_length(), _DIGIT_BITS):

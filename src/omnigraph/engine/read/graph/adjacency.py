@@ -9,24 +9,25 @@ import numpy as np
 from omnigraph.compile.checked import Direction
 from omnigraph.engine.read.columns.row_ids import (
     ABSENT,
+    Integers,
     Mask,
-    Numbers,
-    Small,
+    NarrowIntegers,
+    RowIds,
     count_up,
-    small,
-    spread,
+    lay_out_runs,
+    narrow,
     stable_order,
 )
-from omnigraph.engine.read.columns.row_offsets import Places
+from omnigraph.engine.read.columns.row_offsets import RowOffsets
 from omnigraph.values import dataclass
 
 _KEY_BITS = 62
 """Two numbers of so many bits together fit in one."""
 _PIECES_MAX = 64
-"""Up to so many numbers are put in by copying what lies between them, which takes a tenth of marking places."""
+"""Up to so many numbers are put in by copying what lies between them, which takes a tenth of marking positions."""
 
 
-class Each(StrEnum):
+class NeighbourUnit(StrEnum):
     """What counts as a neighbour."""
 
     PAIR = "pair"
@@ -39,20 +40,20 @@ class Each(StrEnum):
 class Walk:
     """Steps along edges: the place of the source among those asked for, the target, the edge if it counts."""
 
-    rows: Numbers
-    targets: Numbers
-    edges: Numbers | None = None
+    rows: Integers
+    targets: RowIds
+    edges: RowIds | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ends:
     """Edges by their two ends: where a walk comes from, where it leads."""
 
-    near: Numbers
-    far: Numbers
-    edges: Numbers
+    near: RowIds
+    far: RowIds
+    edges: RowIds
 
-    def turned(self, direction: Direction) -> "Ends":
+    def oriented(self, direction: Direction) -> "Ends":
         """The same edges as a walk in a direction sees them; both ways meet a loop once."""
         match direction:
             case Direction.OUT:
@@ -67,7 +68,7 @@ class Ends:
                     edges=np.concatenate([self.edges, self.edges[loose]]),
                 )
 
-    def keep(self, mask: Mask | Numbers) -> "Ends":
+    def keep(self, mask: Mask | Integers) -> "Ends":
         """Some of the edges."""
         return Ends(near=self.near[mask], far=self.far[mask], edges=self.edges[mask])
 
@@ -83,9 +84,9 @@ class Slots:
 
     low: int
     size: int
-    known: Numbers | None = None
+    known: RowIds | None = None
 
-    def of(self, nodes: Numbers) -> Numbers:
+    def of(self, nodes: RowIds) -> RowIds:
         """The slots of nodes; the one past the end for no node and for a node that is not among them."""
         if self.known is None:
             found = nodes - self.low if self.low else nodes
@@ -109,11 +110,11 @@ class Slots:
         return np.array_equal(self.known[: other.size], other.known)
 
 
-def slots_of(places: Places) -> Slots:
+def slots_of(row_offsets: RowOffsets) -> Slots:
     """Slots for the nodes of a table version."""
-    if places.is_dense:
-        return Slots(places.low, places.high - places.low + 1)
-    return Slots(0, places.rows, np.sort(places.all()))
+    if row_offsets.is_dense:
+        return Slots(row_offsets.low, row_offsets.high - row_offsets.low + 1)
+    return Slots(0, row_offsets.rows, np.sort(row_offsets.all()))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,9 +125,9 @@ class Adjacency:
     """
 
     slots: Slots
-    offsets: Small
-    targets: Small
-    edges: Small | None = None
+    offsets: NarrowIntegers
+    targets: NarrowIntegers
+    edges: NarrowIntegers | None = None
 
     @property
     def nbytes(self) -> int:
@@ -134,7 +135,7 @@ class Adjacency:
         held = (self.offsets, self.targets, self.edges, self.slots.known)
         return sum(part.nbytes for part in held if part is not None)
 
-    def degrees(self, nodes: Numbers) -> Numbers:
+    def degrees(self, nodes: RowIds) -> Integers:
         """How many neighbours each node has."""
         slots = self.slots.of(nodes)
         return np.asarray(self.offsets[slots + 1] - self.offsets[slots], dtype=np.int64)
@@ -145,12 +146,12 @@ class Adjacency:
         start, end = self.offsets[slot : slot + 2].tolist()
         return start, end
 
-    def neighbours(self, node: int) -> Numbers:
+    def neighbours(self, node: int) -> RowIds:
         """The neighbours of one node."""
         start, end = self.span(node)
         return self.targets[start:end].astype(np.int64)
 
-    def walk(self, nodes: Numbers) -> Walk:
+    def walk(self, nodes: RowIds) -> Walk:
         """Step from every node to all its neighbours, in the order of the nodes."""
         if len(nodes) == 1:
             slot = self.slots.one(int(nodes[0]))
@@ -161,13 +162,13 @@ class Adjacency:
         counts = self.offsets[slots + 1] - starts
         if len(slots) == self.slots.size and np.array_equal(slots, count_up(len(slots))):
             return self._walk(np.repeat(count_up(len(counts)), counts), slice(None))
-        return self._walk(*spread(starts, counts))
+        return self._walk(*lay_out_runs(starts, counts))
 
-    def _walk(self, rows: Numbers, places: slice | Numbers) -> Walk:
-        edges = None if self.edges is None else self.edges[places].astype(np.int64)
-        return Walk(rows, self.targets[places].astype(np.int64), edges)
+    def _walk(self, rows: Integers, positions: slice | Integers) -> Walk:
+        edges = None if self.edges is None else self.edges[positions].astype(np.int64)
+        return Walk(rows, self.targets[positions].astype(np.int64), edges)
 
-    def connected(self, sources: Numbers, targets: Numbers) -> Mask:
+    def connected(self, sources: RowIds, targets: RowIds) -> Mask:
         """Mark the pairs that are neighbours; rows must ascend."""
         slots = self.slots.of(sources)
         found = self.position(slots, targets)
@@ -176,7 +177,7 @@ class Adjacency:
             return within
         return np.asarray(within & (self.targets[np.where(within, found, 0)] == targets))
 
-    def position(self, slots: Numbers, targets: Numbers) -> Numbers:
+    def position(self, slots: Integers, targets: RowIds) -> Integers:
         """Where each target is, or would be, in its ascending row: a binary search in all rows at once."""
         low = self.offsets[slots].astype(np.int64)
         high = self.offsets[slots + 1].astype(np.int64)
@@ -191,33 +192,33 @@ class Adjacency:
 # ---- making
 
 
-def compress(slots: Slots, ends: Ends, each: Each) -> Adjacency:
+def compress(slots: Slots, ends: Ends, unit: NeighbourUnit) -> Adjacency:
     """Group edges by their near end."""
-    match each:
-        case Each.EDGE:
+    match unit:
+        case NeighbourUnit.EDGE:
             found = slots.of(ends.near)
             order = stable_order(found, slots.size)
             return Adjacency(
                 slots=slots,
                 offsets=_offsets(found, slots.size),
-                targets=small(ends.far)[order],
-                edges=small(ends.edges)[order],
+                targets=narrow(ends.far)[order],
+                edges=narrow(ends.edges)[order],
             )
-        case Each.PAIR:
+        case NeighbourUnit.PAIR:
             found, far = _pairs(slots.of(ends.near), ends.far)
-            return Adjacency(slots=slots, offsets=_offsets(found, slots.size), targets=small(far))
+            return Adjacency(slots=slots, offsets=_offsets(found, slots.size), targets=narrow(far))
 
 
-def group_pairs(slots: Slots, near: Numbers, far: Numbers) -> Adjacency:
+def group_pairs(slots: Slots, near: RowIds, far: RowIds) -> Adjacency:
     """Group pairs that differ already; they keep their order, so that only `connected` is not to be asked."""
     found = slots.of(near)
     if slots.size > 1:
         order = stable_order(found, slots.size)
         found, far = found[order], far[order]
-    return Adjacency(slots=slots, offsets=_offsets(found, slots.size), targets=small(far))
+    return Adjacency(slots=slots, offsets=_offsets(found, slots.size), targets=narrow(far))
 
 
-def _pairs(found: Numbers, far: Numbers) -> tuple[Numbers, Numbers]:
+def _pairs(found: RowIds, far: RowIds) -> tuple[Integers, Integers]:
     """Pairs in order, each once."""
     if not len(found):
         return found, far
@@ -234,11 +235,11 @@ def _pairs(found: Numbers, far: Numbers) -> tuple[Numbers, Numbers]:
     return keys >> bits, keys & ((1 << bits) - 1)
 
 
-def _offsets(found: Numbers, size: int) -> Small:
+def _offsets(found: RowIds, size: int) -> NarrowIntegers:
     offsets = np.zeros(size + 2, dtype=np.int64)
     np.cumsum(np.bincount(found, minlength=size)[:size], out=offsets[1:-1])
     offsets[-1] = offsets[-2]
-    return small(offsets)
+    return narrow(offsets)
 
 
 def add_edges(adjacency: Adjacency, slots: Slots, ends: Ends) -> Adjacency:
@@ -261,13 +262,13 @@ def _with_pairs(grown: Adjacency, ends: Ends) -> Adjacency:
     )
 
 
-def _insert_pairs(grown: Adjacency, found: Numbers, positions: Numbers, ends: Ends) -> Adjacency:
+def _insert_pairs(grown: Adjacency, found: RowIds, positions: Integers, ends: Ends) -> Adjacency:
     counts = np.bincount(found, minlength=grown.slots.size + 1)
     offsets = grown.offsets.copy()
     offsets[1:] += np.cumsum(counts)
     return Adjacency(
         slots=grown.slots,
-        offsets=small(offsets),
+        offsets=narrow(offsets),
         targets=_insert(grown.targets, positions, ends.far),
         edges=None if grown.edges is None else _insert(grown.edges, positions, ends.edges),
     )
@@ -278,37 +279,39 @@ def without(adjacency: Adjacency, ends: Ends) -> Adjacency:
     found = adjacency.slots.of(ends.near)
     if adjacency.edges is None:
         found, far = _pairs(found, ends.far)
-        places = adjacency.position(found, far)
+        positions = adjacency.position(found, far)
     else:
-        found, places = _places_of(adjacency, found, ends.edges)
+        found, positions = _find_positions(adjacency, found, ends.edges)
     offsets = adjacency.offsets.astype(np.int64)
     offsets[1:] -= np.cumsum(np.bincount(found, minlength=adjacency.slots.size + 1))
     return Adjacency(
         slots=adjacency.slots,
-        offsets=small(offsets),
-        targets=np.delete(adjacency.targets, places),
-        edges=None if adjacency.edges is None else np.delete(adjacency.edges, places),
+        offsets=narrow(offsets),
+        targets=np.delete(adjacency.targets, positions),
+        edges=None if adjacency.edges is None else np.delete(adjacency.edges, positions),
     )
 
 
-def _places_of(adjacency: Adjacency, slots: Numbers, edges: Numbers) -> tuple[Numbers, Numbers]:
-    """The rows and places of some edges, which lie in the rows of these slots."""
+def _find_positions(
+    adjacency: Adjacency, slots: Integers, edges: RowIds
+) -> tuple[Integers, Integers]:
+    """The rows and positions of some edges, which lie in the rows of these slots."""
     assert adjacency.edges is not None, "only edges that count have a place of their own"
     rows = np.unique(slots)
     starts = adjacency.offsets[rows].astype(np.int64)
-    of_row, places = spread(starts, adjacency.offsets[rows + 1] - starts)
-    wanted = np.isin(adjacency.edges[places], edges)
-    return rows[of_row[wanted]], places[wanted]
+    of_row, positions = lay_out_runs(starts, adjacency.offsets[rows + 1] - starts)
+    wanted = np.isin(adjacency.edges[positions], edges)
+    return rows[of_row[wanted]], positions[wanted]
 
 
-def _insert(values: Small, positions: Numbers, more: Numbers) -> Small:
-    small_more = small(more)
+def _insert(values: NarrowIntegers, positions: Integers, more: RowIds) -> NarrowIntegers:
+    small_more = narrow(more)
     wide = (
         values.astype(small_more.dtype) if small_more.dtype.itemsize > values.itemsize else values
     )
     if len(positions) > _PIECES_MAX:
         return np.insert(wide, positions, small_more)
-    parts: list[Small] = [wide[: positions[0]]] if len(positions) else [wide]
+    parts: list[NarrowIntegers] = [wide[: positions[0]]] if len(positions) else [wide]
     for number, start in enumerate(positions):
         end = positions[number + 1] if number + 1 < len(positions) else len(wide)
         parts += [small_more[number : number + 1], wide[start:end]]

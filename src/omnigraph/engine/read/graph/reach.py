@@ -5,18 +5,18 @@ from collections.abc import Callable
 import numpy as np
 
 from omnigraph.engine.read.columns.entities import Entities
-from omnigraph.engine.read.columns.row_ids import ABSENT, Numbers, count_up, no_numbers
+from omnigraph.engine.read.columns.row_ids import ABSENT, Integers, RowIds, count_up, no_row_ids
 from omnigraph.engine.read.graph.adjacency import (
     Adjacency,
-    Each,
     Ends,
+    NeighbourUnit,
     Slots,
     compress,
     group_pairs,
 )
 from omnigraph.limits import REACH_CELLS
 
-Step = Callable[[Numbers], Adjacency]
+Step = Callable[[RowIds], Adjacency]
 
 _DENSE = 8
 """New nodes are marked in the whole map when they are more than one in this many of it; else sorted."""
@@ -27,7 +27,7 @@ def reach_block(nodes: Entities) -> int:
     return max(1, REACH_CELLS // max(len(nodes), 1))
 
 
-def reach(step: Step, sources: Numbers, low: int, high: int, *, ordered: bool) -> Adjacency:
+def reach(step: Step, sources: RowIds, low: int, high: int, *, ordered: bool) -> Adjacency:
     """The nodes within `low..high` hops of every source, as an adjacency of the sources.
 
     A node is met once; the source itself only through a loop of its own, at the first hop. Only when it is
@@ -35,7 +35,7 @@ def reach(step: Step, sources: Numbers, low: int, high: int, *, ordered: bool) -
     """
     sources = sources[sources != ABSENT]
     origins, nodes = count_up(len(sources)), sources
-    found: list[tuple[Numbers, Numbers]] = []
+    found: list[tuple[Integers, RowIds]] = []
     seen: Seen | None = None
     for hop in range(1, high + 1):
         adjacency = step(nodes)
@@ -51,21 +51,21 @@ def reach(step: Step, sources: Numbers, low: int, high: int, *, ordered: bool) -
             break
         if hop >= low:
             found.append((origins, nodes))
-    near = np.concatenate([one for one, _ in found]) if found else no_numbers()
-    far = np.concatenate([one for _, one in found]) if found else no_numbers()
+    near = np.concatenate([one for one, _ in found]) if found else no_row_ids()
+    far = np.concatenate([one for _, one in found]) if found else no_row_ids()
     slots = Slots(0, len(sources), sources)
     if not ordered:
         return group_pairs(slots, sources[near], far)
-    return compress(slots, Ends(near=sources[near], far=far, edges=far), Each.PAIR)
+    return compress(slots, Ends(near=sources[near], far=far, edges=far), NeighbourUnit.PAIR)
 
 
 class Seen:
     """The (source, node) pairs met so far: one mark each where nodes lie close, else a sorted list."""
 
-    def __init__(self, slots: Slots, sources: Numbers) -> None:
+    def __init__(self, slots: Slots, sources: RowIds) -> None:
         self._slots = slots if slots.known is None else None
         self._marks = np.zeros(0, dtype=bool)
-        self._keys = no_numbers()
+        self._keys = no_row_ids()
         if self._slots is not None:
             self._width = slots.size + 1
             self._marks = np.zeros(len(sources) * self._width, dtype=bool)
@@ -74,18 +74,18 @@ class Seen:
             self._width = 1 << 40
             self._keys = self._key(count_up(len(sources)), sources)
 
-    def _key(self, origins: Numbers, nodes: Numbers) -> Numbers:
-        places = nodes if self._slots is None else self._slots.of(nodes)
-        return origins * self._width + places
+    def _key(self, origins: RowIds, nodes: RowIds) -> Integers:
+        slots = nodes if self._slots is None else self._slots.of(nodes)
+        return origins * self._width + slots
 
-    def fresh(self, origins: Numbers, nodes: Numbers) -> tuple[Numbers, Numbers]:
+    def fresh(self, origins: RowIds, nodes: RowIds) -> tuple[RowIds, RowIds]:
         """The pairs that are new, each once; from now on they are met."""
         keys = self._key(origins, nodes)
         keys = self._marked(keys) if self._slots is not None else self._listed(keys)
         low = 0 if self._slots is None else self._slots.low
         return keys // self._width, keys % self._width + low
 
-    def _marked(self, keys: Numbers) -> Numbers:
+    def _marked(self, keys: Integers) -> Integers:
         keys = keys[~self._marks[keys]]
         if len(keys) * _DENSE > len(self._marks):
             before = self._marks.copy()
@@ -95,7 +95,7 @@ class Seen:
         self._marks[keys] = True
         return keys
 
-    def _listed(self, keys: Numbers) -> Numbers:
+    def _listed(self, keys: Integers) -> Integers:
         keys = np.setdiff1d(keys, self._keys)
         self._keys = np.union1d(self._keys, keys)
         return keys

@@ -11,12 +11,12 @@ from omnigraph.engine.read import costs
 from omnigraph.engine.read.columns.cached_column import CachedColumn
 from omnigraph.engine.read.columns.entities import ID, Entities
 from omnigraph.engine.read.columns.layout import Layout
-from omnigraph.engine.read.columns.row_ids import ABSENT, Mask, Numbers, indices_of
-from omnigraph.engine.read.columns.row_offsets import Places
+from omnigraph.engine.read.columns.row_ids import ABSENT, Integers, Mask, RowIds, indices_of
+from omnigraph.engine.read.columns.row_offsets import RowOffsets
 from omnigraph.engine.read.graph.adjacency import (
     Adjacency,
-    Each,
     Ends,
+    NeighbourUnit,
     Slots,
     add_edges,
     compress,
@@ -46,7 +46,7 @@ _GONE_MAX = 1_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kept:
+class CachedAdjacency:
     """An adjacency and what it was made from; `dangling` when an edge had an end that was not there.
 
     `entry` is a version of the edge table with the layout `edges`.
@@ -82,44 +82,46 @@ class Topology:
     sources: Entities
     targets: Entities
 
-    def adjacency(self, direction: Direction, each: Each) -> Adjacency:
+    def adjacency(self, direction: Direction, unit: NeighbourUnit) -> Adjacency:
         """The neighbours of all nodes in a direction."""
-        key, family = self._names(direction, each)
-        held: Kept | None = self.edges.cache.peek(key)
+        key, family = self._names(direction, unit)
+        held: CachedAdjacency | None = self.edges.cache.peek(key)
         if held is not None:
             return held.adjacency
         previous = self.edges.cache.latest(family)
-        kept: Kept = self.edges.cache.get(
+        kept: CachedAdjacency = self.edges.cache.get(
             key,
-            lambda: self._patch(previous, direction, each) or self._built(direction, each),
+            lambda: self._patch(previous, direction, unit) or self._built(direction, unit),
             lambda one: one.adjacency.nbytes,
             family,
         )
         return kept.adjacency
 
-    def held(self, direction: Direction, each: Each) -> Adjacency | None:
+    def cached(self, direction: Direction, unit: NeighbourUnit) -> Adjacency | None:
         """The neighbours of all nodes in a direction, if they are in memory."""
-        found: Kept | None = self.edges.cache.peek(self._names(direction, each)[0])
+        found: CachedAdjacency | None = self.edges.cache.peek(self._names(direction, unit)[0])
         return None if found is None else found.adjacency
 
-    def is_near(self, direction: Direction, each: Each) -> bool:
+    def is_near(self, direction: Direction, unit: NeighbourUnit) -> bool:
         """Whether an adjacency is in memory, or one that it differs little from."""
-        key, family = self._names(direction, each)
+        key, family = self._names(direction, unit)
         if self.edges.cache.peek(key) is not None:
             return True
         previous = self.edges.cache.latest(family)
         return previous is not None and self._can_patch(previous)
 
-    def _names(self, direction: Direction, each: Each) -> tuple[object, object]:
-        kind = ("adjacency", direction, each)
+    def _names(self, direction: Direction, unit: NeighbourUnit) -> tuple[object, object]:
+        kind = ("adjacency", direction, unit)
         layouts = (self.edges.layout, self.sources.layout, self.targets.layout)
         return (*layouts, *kind), (self.edges.layout.path, *kind)
 
     # ---- from the whole table
 
-    def _built(self, direction: Direction, each: Each) -> Kept:
+    def _built(self, direction: Direction, unit: NeighbourUnit) -> CachedAdjacency:
         ends, dangling = self._whole()
-        return self._keep(compress(self._slots(direction), ends.turned(direction), each), dangling)
+        return self._keep(
+            compress(self._slots(direction), ends.oriented(direction), unit), dangling
+        )
 
     def _whole(self) -> tuple[Ends, bool]:
         """All edges by their ends; kept for a while, because the other direction may be walked next."""
@@ -130,8 +132,8 @@ class Topology:
             lambda found: found[0].nbytes,
         )
 
-    def _keep(self, adjacency: Adjacency, dangling: bool) -> Kept:
-        return Kept(
+    def _keep(self, adjacency: Adjacency, dangling: bool) -> CachedAdjacency:
+        return CachedAdjacency(
             adjacency=adjacency,
             entry=self.edges.entry,
             edges=self.edges.layout,
@@ -141,7 +143,7 @@ class Topology:
         )
 
     def _slots(self, direction: Direction) -> Slots:
-        return slots_of(self.near(direction).places)
+        return slots_of(self.near(direction).row_offsets)
 
     def near(self, direction: Direction) -> Entities:
         """The nodes a walk in a direction comes from."""
@@ -164,16 +166,18 @@ class Topology:
         near, far = column(rows, SOURCE), column(rows, TARGET)
         if len(edges) <= LOOKUP_VALUES_MAX:
             return Ends(
-                near=self.sources.numbers_of(near), far=self.targets.numbers_of(far), edges=edges
+                near=self.sources.row_ids_of(near), far=self.targets.row_ids_of(far), edges=edges
             )
         with ThreadPoolExecutor(1) as both:
-            sources = both.submit(self.sources.numbers_of, near)
-            targets = self.targets.numbers_of(far)
+            sources = both.submit(self.sources.row_ids_of, near)
+            targets = self.targets.row_ids_of(far)
             return Ends(near=sources.result(), far=targets, edges=edges)
 
     # ---- from the adjacency of an earlier version
 
-    def _patch(self, previous: Kept | None, direction: Direction, each: Each) -> Kept | None:
+    def _patch(
+        self, previous: CachedAdjacency | None, direction: Direction, unit: NeighbourUnit
+    ) -> CachedAdjacency | None:
         if previous is None or not self._can_patch(previous):
             return None
         slots, adjacency = self._slots(direction), previous.adjacency
@@ -187,13 +191,13 @@ class Topology:
             # Cleanup has removed the version that would tell.
             return None
         if len(gone.edges):
-            adjacency = self._without(adjacency, gone, direction, each)
+            adjacency = self._without(adjacency, gone, direction, unit)
         whole, dangling = drop_dangling(more)
         if len(whole.edges) or slots.size != adjacency.slots.size:
-            adjacency = add_edges(adjacency, slots, whole.turned(direction))
+            adjacency = add_edges(adjacency, slots, whole.oriented(direction))
         return self._keep(adjacency, dangling)
 
-    def _can_patch(self, previous: Kept) -> bool:
+    def _can_patch(self, previous: CachedAdjacency) -> bool:
         """Whether little changed: few edges came, went, or were written to other fragments."""
         change = _change(previous.edges, self.edges.layout)
         moved = sum(fragment.rows for fragment in (*change.lost, *change.fresh))
@@ -201,11 +205,11 @@ class Topology:
             not previous.dangling
             and moved * _PATCH_PART <= self.edges.layout.rows
             and change.gone <= _GONE_MAX
-            and keeps(self.sources, previous.sources)
-            and keeps(self.targets, previous.targets)
+            and keeps_nodes(self.sources, previous.sources)
+            and keeps_nodes(self.targets, previous.targets)
         )
 
-    def _find_moved_edges(self, previous: Kept, change: Change) -> tuple[Ends, Ends]:
+    def _find_moved_edges(self, previous: CachedAdjacency, change: Change) -> tuple[Ends, Ends]:
         """The edges that came, and those that went; what was only written elsewhere did neither.
 
         A compaction writes edges again as they were; they keep their numbers.
@@ -220,32 +224,32 @@ class Topology:
             [gone, self._find_deleted_edges(previous, change)]
         )
 
-    def _find_deleted_edges(self, previous: Kept, change: Change) -> Ends:
+    def _find_deleted_edges(self, previous: CachedAdjacency, change: Change) -> Ends:
         """The edges that were marked as deleted since, as they were."""
         if not change.thinned:
             return self._ends(())
         before = Entities(self.edges.type, previous.entry, self.edges.tables, self.edges.cache)
-        numbers = [one.id for one, _ in change.thinned]
-        then, now = before.table.deleted(numbers), self.edges.table.deleted(numbers)
-        places = [
+        fragments = [one.id for one, _ in change.thinned]
+        then, now = before.table.deleted(fragments), self.edges.table.deleted(fragments)
+        offsets = [
             before.layout.starts[old] + _live(np.setdiff1d(now[old.id], then[old.id]), then[old.id])
             for old, _ in change.thinned
         ]
-        edges = before.places.at(np.concatenate(places))
+        edges = before.row_offsets.at(np.concatenate(offsets))
         rows = before.table.take(pa.array(edges.astype(np.uint64)), (SOURCE, TARGET))
         return Ends(
-            near=self.sources.numbers_of(column(rows, SOURCE)),
-            far=self.targets.numbers_of(column(rows, TARGET)),
+            near=self.sources.row_ids_of(column(rows, SOURCE)),
+            far=self.targets.row_ids_of(column(rows, TARGET)),
             edges=edges,
         )
 
     def _without(
-        self, adjacency: Adjacency, gone: Ends, direction: Direction, each: Each
+        self, adjacency: Adjacency, gone: Ends, direction: Direction, unit: NeighbourUnit
     ) -> Adjacency:
         """Take edges out; a pair stays while another edge connects it."""
-        ends = gone.turned(direction)
-        if each is Each.PAIR:
-            still = self.local(ends.near, direction, Each.PAIR)
+        ends = gone.oriented(direction)
+        if unit is NeighbourUnit.PAIR:
+            still = self.local(ends.near, direction, NeighbourUnit.PAIR)
             ends = ends.keep(~still.connected(ends.near, ends.far))
         return without(adjacency, ends)
 
@@ -255,28 +259,28 @@ class Topology:
         """What a hop from some nodes through the indexes may cost, where no index covers a row included."""
         edges = nodes * len(self.edges) // max(len(self.near(direction)), 1)
         ways = _split_directions(direction)
-        loose = sum(self.edges.loose_rows(_name(one), IndexKind.BTREE) for one in ways)
-        return len(ways) * costs.hop(edges, len(self.edges)) + loose * costs.SCANNED_ROW
+        uncovered = sum(self.edges.uncovered_rows(_name(one), IndexKind.BTREE) for one in ways)
+        return len(ways) * costs.hop(edges, len(self.edges)) + uncovered * costs.SCANNED_ROW
 
-    def local(self, nodes: Numbers, direction: Direction, each: Each) -> Adjacency:
+    def local(self, nodes: RowIds, direction: Direction, unit: NeighbourUnit) -> Adjacency:
         """The neighbours of some nodes, found through the indexes of the edge table."""
         known = np.unique(nodes[nodes != ABSENT])
         slots = Slots(0, len(known), known)
         parts = [self._edges_of(known, one) for one in _split_directions(direction)]
         ends, _ = drop_dangling(_both_ways(parts))
-        return compress(slots, ends, each)
+        return compress(slots, ends, unit)
 
-    def _edges_of(self, known: Numbers, direction: Direction) -> Ends:
+    def _edges_of(self, known: RowIds, direction: Direction) -> Ends:
         name, other = _name(direction), _name(_TURNED[direction])
         texts = self.near(direction).id_texts(known)
         if not len(self.edges) or not len(known):
             nothing = np.empty(0, dtype=np.int64)
             return Ends(near=nothing, far=nothing, edges=nothing)
         rows = self.edges.table.lookup(name, texts, (SOURCE, TARGET), row_id=True)
-        places = pc.index_in(column(rows, name), value_set=texts).to_numpy(zero_copy_only=False)
+        offsets = pc.index_in(column(rows, name), value_set=texts).to_numpy(zero_copy_only=False)
         return Ends(
-            near=known[places.astype(np.int64)],
-            far=self.far(direction).numbers_of(column(rows, other)),
+            near=known[offsets.astype(np.int64)],
+            far=self.far(direction).row_ids_of(column(rows, other)),
             edges=column(rows, _ROW_ID).to_numpy(zero_copy_only=False).astype(np.int64),
         )
 
@@ -289,14 +293,14 @@ def _among(some: Ends, others: Ends) -> Mask:
     if not len(some.edges) or not len(others.edges):
         return np.zeros(len(some.edges), dtype=bool)
     order = np.argsort(others.edges, kind="stable")
-    places = np.searchsorted(others.edges, some.edges, sorter=order)
-    found = others.keep(order[np.minimum(places, len(order) - 1)])
+    offsets = np.searchsorted(others.edges, some.edges, sorter=order)
+    found = others.keep(order[np.minimum(offsets, len(order) - 1)])
     same = (found.near == some.near) & (found.far == some.far)
     return np.asarray(same & (found.edges == some.edges))
 
 
-def _live(offsets: Offsets, deleted: Offsets) -> Numbers:
-    """The places of rows among those that are not deleted."""
+def _live(offsets: Offsets, deleted: Offsets) -> Integers:
+    """The offsets of rows among those that are not deleted."""
     return np.asarray(offsets - np.searchsorted(deleted, offsets), dtype=np.int64)
 
 
@@ -332,21 +336,21 @@ def _both_ways(parts: list[Ends]) -> Ends:
     return join_ends([out, back.keep(back.near != back.far)])
 
 
-def keeps(nodes: Entities, before: Layout) -> bool:
+def keeps_nodes(nodes: Entities, before: Layout) -> bool:
     """Whether every node of an earlier layout is still there, with the number and the id it had."""
     now = nodes.layout
     gone = [fragment for fragment in before.fragments if fragment not in now.starts]
     if not gone:
         return True
-    places: Places | None = nodes.cache.peek((before, "places"))
+    row_offsets: RowOffsets | None = nodes.cache.peek((before, "row_offsets"))
     ids: CachedColumn | None = nodes.cache.peek((before, "column", nodes.fields[ID]))
-    if places is None or ids is None:
+    if row_offsets is None or ids is None:
         return False
-    spots = np.concatenate(
+    lost = np.concatenate(
         [np.arange(before.starts[f], before.starts[f] + f.rows, dtype=np.int64) for f in gone]
     )
-    found = nodes.places.of(places.at(spots))
+    found = nodes.row_offsets.of(row_offsets.at(lost))
     if (found == ABSENT).any():
         return False
-    same = pc.equal(ids.values.take(indices_of(spots)), nodes.whole(ID).take(indices_of(found)))
+    same = pc.equal(ids.values.take(indices_of(lost)), nodes.whole(ID).take(indices_of(found)))
     return bool(pc.all(same, min_count=0).as_py())

@@ -8,8 +8,8 @@ from omnigraph.compile.plan.operators import Expand, Multiplicity
 from omnigraph.engine.cached.traversal import Mode
 from omnigraph.engine.read import costs
 from omnigraph.engine.read.bindings import Bindings, weights_of
-from omnigraph.engine.read.columns.row_ids import Numbers, count_up, no_numbers
-from omnigraph.engine.read.graph.adjacency import Adjacency, Each
+from omnigraph.engine.read.columns.row_ids import Integers, RowIds, count_up, no_row_ids
+from omnigraph.engine.read.graph.adjacency import Adjacency, NeighbourUnit
 from omnigraph.engine.read.graph.reach import reach, reach_block
 from omnigraph.engine.read.graph.topology import Topology
 from omnigraph.engine.read.reader import Reader
@@ -28,9 +28,9 @@ def expand(operator: Expand, bindings: Bindings, reader: Reader) -> Iterator[Bin
     if not bindings.rows:
         yield _nothing(operator, bindings)
         return
-    topology = reader.opened.topology(operator.edge)
-    each = Each.PAIR if operator.edge_variable is None else Each.EDGE
-    for part, adjacency in _adjacencies(operator, topology, each, bindings, reader):
+    topology = reader.snapshot.topology(operator.edge)
+    unit = NeighbourUnit.PAIR if operator.edge_variable is None else NeighbourUnit.EDGE
+    for part, adjacency in _adjacencies(operator, topology, unit, bindings, reader):
         for block in _blocks(operator, adjacency, part):
             yield _merge_equal_rows(operator, _walk_edges(operator, adjacency, block))
 
@@ -39,7 +39,7 @@ def _nothing(operator: Expand, bindings: Bindings) -> Bindings:
     rows = bindings.only(operator.keep)
     for name in operator.binds:
         if operator.keep is None or name in operator.keep:
-            rows = rows.with_column(name, no_numbers())
+            rows = rows.with_column(name, no_row_ids())
     return rows
 
 
@@ -47,21 +47,21 @@ def _nothing(operator: Expand, bindings: Bindings) -> Bindings:
 
 
 def _adjacencies(
-    operator: Expand, topology: Topology, each: Each, bindings: Bindings, reader: Reader
+    operator: Expand, topology: Topology, unit: NeighbourUnit, bindings: Bindings, reader: Reader
 ) -> Iterator[tuple[Bindings, Adjacency]]:
     """The neighbours of the sources at any of the wanted distances."""
 
-    def step(nodes: Numbers) -> Adjacency:
+    def step(nodes: RowIds) -> Adjacency:
         if reader.traversal.mode is not Mode.INDEXED:
-            held = topology.held(operator.direction, each)
-            if held is not None:
+            cached = topology.cached(operator.direction, unit)
+            if cached is not None:
                 reader.note("adjacency in memory")
-                return held
-        if _is_indexed(operator, topology, each, len(nodes), reader):
+                return cached
+        if _is_indexed(operator, topology, unit, len(nodes), reader):
             reader.note("index hops")
-            return topology.local(nodes, operator.direction, each)
+            return topology.local(nodes, operator.direction, unit)
         reader.note("adjacency in memory")
-        return topology.adjacency(operator.direction, each)
+        return topology.adjacency(operator.direction, unit)
 
     sources = bindings.columns[operator.source]
     if operator.high == 1 and operator.low <= 1:
@@ -75,7 +75,7 @@ def _adjacencies(
 
 
 def _is_indexed(
-    operator: Expand, topology: Topology, each: Each, frontier: int, reader: Reader
+    operator: Expand, topology: Topology, unit: NeighbourUnit, frontier: int, reader: Reader
 ) -> bool:
     """Whether to ask the indexes of the edge table instead of having all its edges in memory."""
     match reader.traversal.mode:
@@ -87,21 +87,21 @@ def _is_indexed(
             pass
     if frontier > reader.traversal.frontier_max or operator.high > reader.traversal.hops_max:
         return False
-    if topology.is_near(operator.direction, each):
+    if topology.is_near(operator.direction, unit):
         return False
     cost = topology.hop_cost(frontier, operator.direction)
-    key = (topology.edges.layout, "hops", operator.direction, each)
+    key = (topology.edges.layout, "hops", operator.direction, unit)
     spent = topology.edges.cache.spend(key, cost)
     return spent + cost < len(topology.edges) * costs.EDGE_ROW
 
 
 def hop_note(operator: Expand, reader: Reader) -> str:
     """Say how the first hop would be walked from a single node."""
-    topology = reader.opened.topology(operator.edge)
-    each = Each.PAIR if operator.edge_variable is None else Each.EDGE
+    topology = reader.snapshot.topology(operator.edge)
+    unit = NeighbourUnit.PAIR if operator.edge_variable is None else NeighbourUnit.EDGE
     if reader.traversal.mode is Mode.INDEXED:
         return "index hops"
-    if reader.traversal.mode is Mode.CSR or topology.is_near(operator.direction, each):
+    if reader.traversal.mode is Mode.CSR or topology.is_near(operator.direction, unit):
         return "adjacency in memory"
     if topology.hop_cost(1, operator.direction) < len(topology.edges) * costs.EDGE_ROW:
         return f"index hops from up to {reader.traversal.frontier_max} nodes, else adjacency"
@@ -148,7 +148,7 @@ def _walk_edges(operator: Expand, adjacency: Adjacency, bindings: Bindings) -> B
     return rest.take(walk.rows).with_column(operator.target, walk.targets)
 
 
-def _count_matches(operator: Expand, degrees: Numbers, bindings: Bindings) -> Bindings:
+def _count_matches(operator: Expand, degrees: Integers, bindings: Bindings) -> Bindings:
     """Rows whose target nobody looks at: its number of matches is all there is to it."""
     match operator.multiplicity:
         case Multiplicity.ANY:
@@ -173,9 +173,9 @@ def _by_edge(operator: Expand, adjacency: Adjacency, bindings: Bindings) -> Bind
         operator.target: targets,
         operator.edge_variable: edges,
     }  # fmt: skip
-    for name, numbers in fresh.items():
+    for name, row_ids in fresh.items():
         if operator.keep is None or name in operator.keep:
-            walked = walked.with_column(name, numbers)
+            walked = walked.with_column(name, row_ids)
     return walked
 
 
@@ -191,13 +191,13 @@ def _merge_equal_rows(operator: Expand, rows: Bindings) -> Bindings:
         return Bindings({}, 1, np.array([weight], dtype=np.int64))
     if len(rows.columns) > 1:
         return rows
-    ((name, numbers),) = rows.columns.items()
-    if bool((numbers[1:] > numbers[:-1]).all()):
+    ((name, row_ids),) = rows.columns.items()
+    if bool((row_ids[1:] > row_ids[:-1]).all()):
         return rows
-    low = int(numbers.min())
-    if int(numbers.max()) - low > _MERGE_SPARSE * rows.rows or rows.total > _EXACT_MAX:
+    low = int(row_ids.min())
+    if int(row_ids.max()) - low > _MERGE_SPARSE * rows.rows or rows.total > _EXACT_MAX:
         return rows
-    counts = np.bincount(numbers - low, weights_of(rows) if rows.weights is not None else None)
+    counts = np.bincount(row_ids - low, weights_of(rows) if rows.weights is not None else None)
     found = np.flatnonzero(counts)
     if operator.multiplicity is Multiplicity.ANY:
         return Bindings({name: found + low}, len(found))

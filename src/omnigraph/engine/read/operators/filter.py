@@ -23,7 +23,7 @@ from omnigraph.compile.checked import (
 from omnigraph.compile.coerce import coerce
 from omnigraph.compile.plan.algebra import FLIPPED, Always, Test
 from omnigraph.engine.read.bindings import Bindings
-from omnigraph.engine.read.columns.compare import among, compare_columns, compare_value
+from omnigraph.engine.read.columns.compare import compare_columns, compare_value, is_among
 from omnigraph.engine.read.columns.row_ids import ABSENT, Mask
 from omnigraph.engine.read.operators.search import text_mask, text_truth
 from omnigraph.engine.read.reader import Reader
@@ -66,7 +66,7 @@ def truth(test: Test, bindings: Bindings, reader: Reader) -> pa.Array:
             return pc.is_valid(column) if negated else pc.is_null(column)
         case Among(operand=operand, choices=choices):
             column = reader.column(operand, bindings)
-            return among(column, operand.type, _choices(reader.value(choices)))
+            return is_among(column, operand.type, _choices(reader.value(choices)))
         case AllOf(parts=parts):
             return _fold(pc.and_kleene, parts, bindings, reader)
         case AnyOf(parts=parts):

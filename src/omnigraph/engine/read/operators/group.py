@@ -11,7 +11,7 @@ from omnigraph.compile.plan.operators import Group, Output, Tally
 from omnigraph.compile.plan.visit import variables_of
 from omnigraph.engine.read.bindings import Bindings, concat
 from omnigraph.engine.read.columns.encode import codes_of
-from omnigraph.engine.read.columns.row_ids import Numbers, count_up, no_numbers
+from omnigraph.engine.read.columns.row_ids import Integers, count_up, no_row_ids
 from omnigraph.engine.read.operators.rows import Groups, value_column
 from omnigraph.engine.read.reader import Reader
 from omnigraph.values import dataclass
@@ -25,7 +25,7 @@ class Partial:
     """Groups of some of the rows: one binding of each, and per tally a count and a value so far."""
 
     samples: Bindings
-    counts: dict[str, Numbers]
+    counts: dict[str, Integers]
     values: dict[str, pa.Array]
 
 
@@ -42,7 +42,7 @@ def group(operator: Group, tables: Iterable[Bindings], reader: Reader) -> Groups
 
 def _partial(operator: Group, rows: Bindings, reader: Reader) -> Partial:
     codes, samples = _assign_groups(operator.keys, rows, reader)
-    counts: dict[str, Numbers] = {}
+    counts: dict[str, Integers] = {}
     values: dict[str, pa.Array] = {}
     weights = rows.weights
     for tally in operator.tallies:
@@ -63,7 +63,7 @@ def _partial(operator: Group, rows: Bindings, reader: Reader) -> Partial:
 
 def _assign_groups(
     keys: Sequence[Output], rows: Bindings, reader: Reader
-) -> tuple[Numbers | None, Bindings]:
+) -> tuple[Integers | None, Bindings]:
     """The group of every row, and one row of every group; None when each row is a group of its own."""
     if not keys:
         return np.zeros(rows.rows, dtype=np.int64), Bindings({}, 1)
@@ -76,7 +76,7 @@ def _assign_groups(
     return codes, narrow.take(firsts)
 
 
-def _key_codes(keys: Sequence[Output], rows: Bindings, reader: Reader) -> Iterator[Numbers]:
+def _key_codes(keys: Sequence[Output], rows: Bindings, reader: Reader) -> Iterator[Integers]:
     """Numbers that are equal where a key is; an entity that is a key decides all its properties."""
     entities = {key.expr.variable for key in keys if isinstance(key.expr, EntityRef)}
     for name in sorted(entities):
@@ -92,7 +92,7 @@ def _key_codes(keys: Sequence[Output], rows: Bindings, reader: Reader) -> Iterat
                 yield codes_of(value_column(key.expr, rows, reader))
 
 
-def _combine_codes(columns: Sequence[Numbers], rows: int) -> tuple[Numbers, Numbers]:
+def _combine_codes(columns: Sequence[Integers], rows: int) -> tuple[Integers, Integers]:
     """One dense code per row, and the first row of every code."""
     found = _dense(columns[0])
     for column in columns[1:]:
@@ -105,7 +105,7 @@ def _combine_codes(columns: Sequence[Numbers], rows: int) -> tuple[Numbers, Numb
     return found, firsts
 
 
-def _dense(codes: Numbers) -> Numbers:
+def _dense(codes: Integers) -> Integers:
     """Codes without gaps, in the same order."""
     if not len(codes):
         return codes
@@ -120,7 +120,7 @@ def _dense(codes: Numbers) -> Numbers:
 # ---- tallies
 
 
-def _sum_weights(codes: Numbers | None, weights: Numbers | None, groups: int) -> Numbers:
+def _sum_weights(codes: Integers | None, weights: Integers | None, groups: int) -> Integers:
     """The weight of every group."""
     if codes is None:
         return np.ones(groups, dtype=np.int64) if weights is None else weights
@@ -132,8 +132,8 @@ def _sum_weights(codes: Numbers | None, weights: Numbers | None, groups: int) ->
 
 
 def _tally_values(
-    tally: Tally, values: pa.Array, codes: Numbers | None, weights: Numbers | None, groups: int
-) -> tuple[Numbers, pa.Array]:
+    tally: Tally, values: pa.Array, codes: Integers | None, weights: Integers | None, groups: int
+) -> tuple[Integers, pa.Array]:
     """How many values each group has, and what became of them."""
     if codes is None:
         codes = count_up(groups)
@@ -151,7 +151,9 @@ def _tally_values(
             return counts, _extreme(tally.function, values, codes, groups)
 
 
-def _sum_values(values: pa.Array, codes: Numbers, weights: Numbers | None, groups: int) -> pa.Array:
+def _sum_values(
+    values: pa.Array, codes: Integers, weights: Integers | None, groups: int
+) -> pa.Array:
     numbers = values.to_numpy(zero_copy_only=False)
     if pa.types.is_integer(values.type) and _is_small(numbers, weights):
         exact = numbers.astype(np.int64) * (1 if weights is None else weights)
@@ -162,7 +164,7 @@ def _sum_values(values: pa.Array, codes: Numbers, weights: Numbers | None, group
     return pa.array(np.bincount(codes, floats, minlength=groups))
 
 
-def _is_small(numbers: np.ndarray, weights: Numbers | None) -> bool:
+def _is_small(numbers: np.ndarray, weights: Integers | None) -> bool:
     if not len(numbers):
         return True
     largest = max(abs(int(numbers.max())), abs(int(numbers.min())))
@@ -170,7 +172,7 @@ def _is_small(numbers: np.ndarray, weights: Numbers | None) -> bool:
     return float(largest) * total < _INTEGER_SUM_MAX
 
 
-def _extreme(function: str, values: pa.Array, codes: Numbers, groups: int) -> pa.Array:
+def _extreme(function: str, values: pa.Array, codes: Integers, groups: int) -> pa.Array:
     grouped = pa.table({"g": pa.array(codes), "v": values}).group_by("g")
     found = grouped.aggregate([("v", function)]).combine_chunks()
     places = np.full(groups, -1, dtype=np.int64)
@@ -189,7 +191,7 @@ def _combine_partials(operator: Group, partials: Sequence[Partial], reader: Read
         return _partial(operator, _nothing(operator), reader)
     samples = concat([one.samples for one in partials])
     codes, firsts = _assign_groups(operator.keys, samples, reader)
-    counts: dict[str, Numbers] = {}
+    counts: dict[str, Integers] = {}
     values: dict[str, pa.Array] = {}
     for tally in operator.tallies:
         name = tally.name
@@ -208,7 +210,7 @@ def _nothing(operator: Group) -> Bindings:
     read = (variables_of(key.expr) for key in operator.keys)
     more = (variables_of(one.argument) for one in operator.tallies if one.argument is not None)
     names = frozenset[str]().union(*read, *more)
-    return Bindings({name: no_numbers() for name in names}, 0)
+    return Bindings({name: no_row_ids() for name in names}, 0)
 
 
 def _same_type(parts: list[pa.Array]) -> list[pa.Array]:

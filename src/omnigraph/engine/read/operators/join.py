@@ -8,7 +8,14 @@ import pyarrow as pa
 from omnigraph.compile.checked import Compare, EntityRef, Operand, PropertyRef
 from omnigraph.compile.plan.operators import Anti, OptionalJoin, Product
 from omnigraph.engine.read.bindings import Bindings, encode_together, weights_of
-from omnigraph.engine.read.columns.row_ids import ABSENT, Numbers, count_up, no_numbers, spread
+from omnigraph.engine.read.columns.row_ids import (
+    ABSENT,
+    Integers,
+    RowIds,
+    count_up,
+    lay_out_runs,
+    no_row_ids,
+)
 from omnigraph.engine.read.operators.filter import keep_all
 from omnigraph.engine.read.reader import Reader
 from omnigraph.errors import EngineError
@@ -21,16 +28,16 @@ def product(
     """Pair rows; equal values are met by a join, everything else by testing every pair."""
     equal = next((test for test in operator.on if test.op == "="), None)
     if equal is not None:
-        rows, places = _equal_pairs(equal, left, right, reader)
-        yield keep_all(operator.on, _pair(left, right, rows, places), reader)
+        rows, offsets = _equal_pairs(equal, left, right, reader)
+        yield keep_all(operator.on, _pair(left, right, rows, offsets), reader)
         return
     _require_small(left, right)
     size = max(1, MORSEL_ROWS // max(right.rows, 1))
     for start in range(0, max(left.rows, 1), size):
         part = left.slice(start, start + size)
         rows = np.repeat(count_up(part.rows), right.rows)
-        places = np.tile(count_up(right.rows), part.rows)
-        yield keep_all(operator.on, _pair(part, right, rows, places), reader)
+        offsets = np.tile(count_up(right.rows), part.rows)
+        yield keep_all(operator.on, _pair(part, right, rows, offsets), reader)
 
 
 def _require_small(left: Bindings, right: Bindings) -> None:
@@ -42,11 +49,11 @@ def _require_small(left: Bindings, right: Bindings) -> None:
         )
 
 
-def _pair(left: Bindings, right: Bindings, rows: Numbers, places: Numbers) -> Bindings:
-    columns = {name: numbers[rows] for name, numbers in left.columns.items()}
-    columns |= {name: numbers[places] for name, numbers in right.columns.items()}
+def _pair(left: Bindings, right: Bindings, rows: Integers, offsets: Integers) -> Bindings:
+    columns = {name: row_ids[rows] for name, row_ids in left.columns.items()}
+    columns |= {name: row_ids[offsets] for name, row_ids in right.columns.items()}
     paired = Bindings(columns, len(rows))
-    for side, chosen in ((left, rows), (right, places)):
+    for side, chosen in ((left, rows), (right, offsets)):
         if side.weights is not None:
             paired = paired.weighted(side.weights[chosen])
     return paired
@@ -54,38 +61,38 @@ def _pair(left: Bindings, right: Bindings, rows: Numbers, places: Numbers) -> Bi
 
 def _equal_pairs(
     test: Compare, left: Bindings, right: Bindings, reader: Reader
-) -> tuple[Numbers, Numbers]:
+) -> tuple[Integers, Integers]:
     """The pairs that agree on one equality, in the order of the left rows."""
     if not left.rows or not right.rows:
-        return no_numbers(), no_numbers()
+        return no_row_ids(), no_row_ids()
     mine, theirs = (test.left, test.right) if _is_of(test.left, left) else (test.right, test.left)
     ours, others = reader.column(mine, left), reader.column(theirs, right)
     known = pa.chunked_array([ours, others]).dictionary_encode().combine_chunks()
     codes = known.indices.fill_null(ABSENT).to_numpy(zero_copy_only=False).astype(np.int64)
     ours_codes, other_codes = codes[: len(ours)], codes[len(ours) :]
-    rows, places, _ = matches(ours_codes, other_codes)
+    rows, offsets, _ = match_codes(ours_codes, other_codes)
     present = ours_codes[rows] != ABSENT
-    return rows[present], places[present]
+    return rows[present], offsets[present]
 
 
 def _is_of(operand: Operand, side: Bindings) -> bool:
     return isinstance(operand, PropertyRef | EntityRef) and operand.variable in side.columns
 
 
-def matches(ours: Numbers, theirs: Numbers) -> tuple[Numbers, Numbers, Numbers]:
+def match_codes(ours: Integers, theirs: Integers) -> tuple[Integers, Integers, Integers]:
     """All pairs of equal codes in the order of ours, and how many each of ours has."""
     order = np.argsort(theirs, kind="stable")
     ordered = theirs[order]
     low = np.searchsorted(ordered, ours, side="left")
     counts = np.searchsorted(ordered, ours, side="right") - low
-    rows, places = spread(low.astype(np.int64), counts.astype(np.int64))
-    return rows, order[places].astype(np.int64), counts.astype(np.int64)
+    rows, offsets = lay_out_runs(low.astype(np.int64), counts.astype(np.int64))
+    return rows, order[offsets].astype(np.int64), counts.astype(np.int64)
 
 
 def anti(operator: Anti, bindings: Bindings, inner: Bindings) -> Bindings:
     """Keep rows that the inner part does not know."""
     if not operator.on:
-        return bindings if inner.rows == 0 else bindings.take(no_numbers())
+        return bindings if inner.rows == 0 else bindings.take(no_row_ids())
     if not inner.rows or not bindings.rows:
         return bindings
     ours, theirs = encode_together(bindings, inner, operator.on)
@@ -98,11 +105,11 @@ def optional(operator: OptionalJoin, bindings: Bindings, inner: Bindings) -> Bin
         ours, theirs = encode_together(bindings, inner, operator.on)
     else:
         ours, theirs = (np.zeros(side.rows, dtype=np.int64) for side in (bindings, inner))
-    rows, places, counts = matches(ours, theirs)
+    rows, offsets, counts = match_codes(ours, theirs)
     alone = np.flatnonzero(counts == 0)
     order = np.argsort(np.concatenate([rows, alone]), kind="stable")
     chosen = np.concatenate([rows, alone])[order]
-    found = np.concatenate([places, np.full(len(alone), ABSENT, dtype=np.int64)])[order]
+    found = np.concatenate([offsets, np.full(len(alone), ABSENT, dtype=np.int64)])[order]
     joined = bindings.take(chosen)
     for name in operator.binds:
         joined = joined.with_column(name, _pick(inner.columns[name], found, ABSENT))
@@ -111,7 +118,7 @@ def optional(operator: OptionalJoin, bindings: Bindings, inner: Bindings) -> Bin
     return joined.weighted(_pick(weights_of(inner), found, 1))
 
 
-def _pick(values: Numbers, places: Numbers, otherwise: int) -> Numbers:
+def _pick(values: RowIds, offsets: Integers, otherwise: int) -> Integers:
     if not len(values):
-        return np.full(len(places), otherwise, dtype=np.int64)
-    return np.where(places == ABSENT, otherwise, values[np.maximum(places, 0)])
+        return np.full(len(offsets), otherwise, dtype=np.int64)
+    return np.where(offsets == ABSENT, otherwise, values[np.maximum(offsets, 0)])

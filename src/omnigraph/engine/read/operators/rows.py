@@ -21,7 +21,7 @@ from omnigraph.compile.checked import (
 from omnigraph.compile.plan.operators import Field
 from omnigraph.engine.read.bindings import Bindings
 from omnigraph.engine.read.columns.encode import unify_zeros
-from omnigraph.engine.read.columns.row_ids import Numbers
+from omnigraph.engine.read.columns.row_ids import Integers
 from omnigraph.engine.read.operators.search import scores, text_truth
 from omnigraph.engine.read.reader import Reader
 from omnigraph.errors import InternalError
@@ -41,11 +41,11 @@ class Groups:
         """How many groups there are."""
         return self.samples.rows
 
-    def take(self, places: Numbers) -> "Groups":
+    def take(self, offsets: Integers) -> "Groups":
         """Groups by place, in the order asked."""
-        chosen = pa.array(places)
+        chosen = pa.array(offsets)
         tallies = {name: values.take(chosen) for name, values in self.tallies.items()}
-        return Groups(samples=self.samples.take(places), keys=self.keys, tallies=tallies)
+        return Groups(samples=self.samples.take(offsets), keys=self.keys, tallies=tallies)
 
     def slice(self, start: int, end: int) -> "Groups":
         """Groups from one place to another."""

@@ -21,8 +21,8 @@ from omnigraph.compile.plan.visit import Change, change_part
 from omnigraph.engine.read import costs
 from omnigraph.engine.read.bindings import Bindings
 from omnigraph.engine.read.columns.entities import Entities
-from omnigraph.engine.read.columns.row_ids import ABSENT, Numbers, no_numbers
-from omnigraph.engine.read.columns.value_index import can_match
+from omnigraph.engine.read.columns.row_ids import ABSENT, RowIds, no_row_ids
+from omnigraph.engine.read.columns.value_index import can_index_values
 from omnigraph.engine.read.operators.filter import keep_all
 from omnigraph.engine.read.operators.pushdown import column_name, sql
 from omnigraph.engine.read.operators.search import matching
@@ -39,10 +39,10 @@ _FIRST_PART = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Access:
-    """How a scan finds its entities: by `ids`, as `known` ones, by a `filter` of storage, or by reading columns."""
+    """How a scan finds its entities: by `ids`, as `matched` ones, by a `filter` of storage, or by reading columns."""
 
     ids: tuple[str, ...] | None = None
-    known: Numbers | None = None
+    matched: RowIds | None = None
     filter: str | None = None
     rest: tuple[Test, ...] = ()
     note: str = "every row"
@@ -59,39 +59,39 @@ def scan(operator: Scan, reader: Reader, wanted: int | None = None) -> Iterator[
 
 
 def _matching(operator: Scan, reader: Reader) -> Bindings:
-    nodes = reader.opened.nodes(operator.type_name)
+    nodes = reader.snapshot.nodes(operator.type_name)
     if not len(nodes):
-        return Bindings({operator.variable: no_numbers()}, 0)
+        return Bindings({operator.variable: no_row_ids()}, 0)
     access = access_of(operator, reader)
     reader.note(access.note)
     search = operator.search
-    if search and access.ids is None and access.known is None and access.filter is None:
+    if search and access.ids is None and access.matched is None and access.filter is None:
         # The terms name the rows that have them; all others need not be looked at.
-        numbers, search = np.sort(matching(search[0], reader)), search[1:]
+        row_ids, search = np.sort(matching(search[0], reader)), search[1:]
     else:
-        numbers = _start(access, nodes)
-    rows = Bindings({operator.variable: numbers}, len(numbers))
+        row_ids = _start(access, nodes)
+    rows = Bindings({operator.variable: row_ids}, len(row_ids))
     return keep_all((*access.rest, *search), rows, reader)
 
 
-def _start(access: Access, nodes: Entities) -> Numbers:
+def _start(access: Access, nodes: Entities) -> RowIds:
     if access.ids is not None and len(access.ids) == 1:
-        number = nodes.number_of(access.ids[0])
-        return no_numbers() if number == ABSENT else np.array([number], dtype=np.int64)
+        row_id = nodes.row_id_of(access.ids[0])
+        return no_row_ids() if row_id == ABSENT else np.array([row_id], dtype=np.int64)
     if access.ids is not None:
-        found = nodes.numbers_of(pa.array(access.ids, pa.string()))
+        found = nodes.row_ids_of(pa.array(access.ids, pa.string()))
         return np.asarray(found[found != ABSENT])
-    if access.known is not None:
-        return access.known
+    if access.matched is not None:
+        return access.matched
     if access.filter is not None:
         rows = nodes.table.read((), access.filter, row_id=True)
         return np.asarray(column(rows, _ROW_ID).to_numpy(zero_copy_only=False), dtype=np.int64)
     return nodes.all
 
 
-def access_of(operator: Scan, reader: Reader, *, only_asking: bool = False) -> Access:
+def access_of(operator: Scan, reader: Reader, *, explain_only: bool = False) -> Access:
     """Choose how a scan finds its entities; what is only asked for is not counted as a use."""
-    tests, nodes = operator.filter, reader.opened.nodes(operator.type_name)
+    tests, nodes = operator.filter, reader.snapshot.nodes(operator.type_name)
     if any(test == Always(False) for test in tests):
         return Access(ids=(), note="nothing can match")
     for test in tests:
@@ -100,11 +100,11 @@ def access_of(operator: Scan, reader: Reader, *, only_asking: bool = False) -> A
             rest = tuple(one for one in tests if one is not test)
             return Access(ids=ids, rest=rest, note="id lookup")
     for test in tests:
-        known = _find_by_value(test, nodes, reader, only_asking)
-        if known is not None:
+        matched = _find_by_value(test, nodes, reader, explain_only)
+        if matched is not None:
             rest = tuple(one for one in tests if one is not test)
-            return Access(known=known, rest=rest, note=f"values of {_render_tests([test])}")
-    spent = 0.0 if only_asking else costs.LOOKUP
+            return Access(matched=matched, rest=rest, note=f"values of {_render_tests([test])}")
+    spent = 0.0 if explain_only else costs.LOOKUP
     return _by_index(tests, nodes, spent, reader) or _by_column(tests, nodes, reader)
 
 
@@ -125,9 +125,9 @@ def _ids(test: Test, reader: Reader) -> tuple[str, ...] | None:
 
 
 def _find_by_value(
-    test: Test, nodes: Entities, reader: Reader, only_asking: bool
-) -> Numbers | None:
-    """The entities that have the value a property must have, if they are known."""
+    test: Test, nodes: Entities, reader: Reader, explain_only: bool
+) -> RowIds | None:
+    """The entities that have the value a property must have, if they are matched."""
     match test:
         case Compare(left=PropertyRef() as one, op="=", right=Const() | ParamRef() as fixed):
             pass
@@ -135,7 +135,11 @@ def _find_by_value(
             pass
         case _:
             return None
-    found = nodes.matches(one.property, only_asking=only_asking) if can_match(one.type) else None
+    found = (
+        nodes.value_index(one.property, explain_only=explain_only)
+        if can_index_values(one.type)
+        else None
+    )
     if found is None:
         return None
     exact = coerce("=", reader.value(fixed), one.type)
@@ -186,7 +190,7 @@ def _render_tests(tests: Sequence[Test]) -> str:
 def _is_served(test: Test, nodes: Entities) -> bool:
     """Whether an index covers a column that is compared with a value, and the column is not in memory."""
     name = _find_served_column(test)
-    return name is not None and not nodes.holds(name) and nodes.covered(name, IndexKind.BTREE)
+    return name is not None and not nodes.has_cached(name) and nodes.covered(name, IndexKind.BTREE)
 
 
 def _find_served_column(test: Test) -> str | None:
@@ -226,7 +230,7 @@ def _names(tests: Sequence[Test]) -> set[str]:
 
 def _by_column(tests: Sequence[Test], nodes: Entities, reader: Reader) -> Access:
     """Read the tested columns, or let storage do it where they would not fit in memory."""
-    large = [name for name in _names(tests) if not nodes.holds(name) and not nodes.fits(name)]
+    large = [name for name in _names(tests) if not nodes.has_cached(name) and not nodes.fits(name)]
     if large:
         pairs = [(test, _render_pushdown(test, nodes, reader)) for test in tests]
         texts = [text for _, text in pairs if text is not None]

@@ -9,10 +9,10 @@ import pyarrow as pa
 from omnigraph.compile.checked import Bm25, Const, Nearest, ParamRef, PropertyRef, Rrf, TextMatch
 from omnigraph.compile.plan.operators import Rank, Window
 from omnigraph.engine.read.bindings import Bindings
-from omnigraph.engine.read.columns.row_ids import ABSENT, Mask, Numbers, count_up
+from omnigraph.engine.read.columns.row_ids import ABSENT, Integers, Mask, RowIds, count_up
 from omnigraph.engine.read.operators.sorting import bounds, id_order, select_first, sort_rows
 from omnigraph.engine.read.reader import Reader, Scored
-from omnigraph.engine.read.text.search import Texts, places_in
+from omnigraph.engine.read.text.search import Texts, positions_in
 from omnigraph.engine.read.vectors import Matrix, Vectors
 from omnigraph.errors import EmbeddingError
 
@@ -34,12 +34,12 @@ def text_truth(test: TextMatch, rows: Bindings, reader: Reader) -> pa.Array:
     matched = text_mask(test, rows, reader)
     present = matched.copy()
     others = np.flatnonzero(~matched)
-    numbers = rows.columns[test.field.variable][others]
-    present[others] = _texts(test.field, reader).is_present(numbers)
+    row_ids = rows.columns[test.field.variable][others]
+    present[others] = _texts(test.field, reader).is_present(row_ids)
     return pa.array(matched, mask=~present)
 
 
-def matching(test: TextMatch, reader: Reader) -> Numbers:
+def matching(test: TextMatch, reader: Reader) -> RowIds:
     """The entities whose text matches, each once."""
     texts, query = _texts(test.field, reader), _text(test.query, reader)
     match test.function:
@@ -81,24 +81,24 @@ def scores(ranking: Nearest | Bm25 | Rrf, rows: Bindings, reader: Reader) -> pa.
         case Bm25(field=field):
             return _relevance(ranking, rows.columns[field.variable], reader)
         case Rrf(first=first):
-            numbers = rows.columns[first.field.variable]
+            row_ids = rows.columns[first.field.variable]
             if known is None:
-                known = _fuse_ranks(ranking, _entities(numbers), None, reader)
-            order = np.argsort(known.numbers)
-            places = places_in(numbers, known.numbers[order])
-            return known.scores.take(pa.array(order[places], mask=places == ABSENT))
+                known = _fuse_ranks(ranking, _entities(row_ids), None, reader)
+            order = np.argsort(known.row_ids)
+            positions = positions_in(row_ids, known.row_ids[order])
+            return known.scores.take(pa.array(order[positions], mask=positions == ABSENT))
 
 
-def _relevance(ranking: Bm25, numbers: Numbers, reader: Reader) -> pa.Array:
+def _relevance(ranking: Bm25, row_ids: RowIds, reader: Reader) -> pa.Array:
     texts = _texts(ranking.field, reader)
     found, values = texts.relevance(_text(ranking.query, reader))
     order = np.argsort(found)
-    places = places_in(numbers, found[order])
-    hit = places != ABSENT
-    shown = np.zeros(len(numbers), dtype=np.float64)
-    shown[hit] = values[order[places[hit]]]
+    positions = positions_in(row_ids, found[order])
+    hit = positions != ABSENT
+    shown = np.zeros(len(row_ids), dtype=np.float64)
+    shown[hit] = values[order[positions[hit]]]
     present = hit.copy()
-    present[~hit] = texts.is_present(numbers[~hit])
+    present[~hit] = texts.is_present(row_ids[~hit])
     return pa.array(shown, mask=~present)
 
 
@@ -132,23 +132,23 @@ def _require_space(ranking: Nearest, reader: Reader) -> None:
 def rank(operator: Rank, rows: Bindings, reader: Reader) -> Bindings:
     """Order rows by the rank of their entity, then by the ids of the ties; rows without a rank go."""
     rows = rows.unweighted()
-    numbers = rows.columns[operator.variable]
+    row_ids = rows.columns[operator.variable]
     _, end = bounds(operator.window, reader)
-    entities = _entities(numbers)
+    entities = _entities(row_ids)
     best = _best(operator, entities, end, reader)
     reader.scored[operator.ranking] = best
-    if entities is numbers:
+    if entities is row_ids:
         # Every row is an entity of its own, and each entity has its place among them.
-        return rows.take(np.searchsorted(numbers, best.numbers[:end]))
-    order = np.argsort(best.numbers)
-    places = places_in(numbers, best.numbers[order])
-    rows = rows.keep(places != ABSENT)
-    ranks = order[places[places != ABSENT]]
+        return rows.take(np.searchsorted(row_ids, best.row_ids[:end]))
+    order = np.argsort(best.row_ids)
+    positions = positions_in(row_ids, best.row_ids[order])
+    rows = rows.keep(positions != ABSENT)
+    ranks = order[positions[positions != ABSENT]]
     return _in_order(rows, ranks, operator.ties, end, reader)
 
 
 def _in_order(
-    rows: Bindings, ranks: Numbers, ties: tuple[str, ...], end: int | None, reader: Reader
+    rows: Bindings, ranks: Integers, ties: tuple[str, ...], end: int | None, reader: Reader
 ) -> Bindings:
     first = None if end is None else select_first(pa.array(ranks), False, end)
     if first is not None:
@@ -157,67 +157,67 @@ def _in_order(
     return rows.take(sort_rows(columns, rows.rows)[:end])
 
 
-def _entities(numbers: Numbers) -> Numbers:
+def _entities(row_ids: RowIds) -> RowIds:
     """Each entity once, ascending."""
-    if bool((numbers[1:] > numbers[:-1]).all()) and not (len(numbers) and numbers[0] == ABSENT):
-        return numbers
-    found = np.unique(numbers)
+    if bool((row_ids[1:] > row_ids[:-1]).all()) and not (len(row_ids) and row_ids[0] == ABSENT):
+        return row_ids
+    found = np.unique(row_ids)
     return np.asarray(found[found != ABSENT])
 
 
-def _best(operator: Rank, numbers: Numbers, end: int | None, reader: Reader) -> Scored:
+def _best(operator: Rank, row_ids: RowIds, end: int | None, reader: Reader) -> Scored:
     match operator.ranking:
         case Nearest() | Bm25() as arm:
-            return _rank_arm(arm, numbers, end, reader)
+            return _rank_arm(arm, row_ids, end, reader)
         case Rrf() as fusion:
-            return _fuse_ranks(fusion, numbers, operator.depth, reader)
+            return _fuse_ranks(fusion, row_ids, operator.depth, reader)
 
 
-def _rank_arm(arm: Nearest | Bm25, numbers: Numbers, end: int | None, reader: Reader) -> Scored:
+def _rank_arm(arm: Nearest | Bm25, row_ids: RowIds, end: int | None, reader: Reader) -> Scored:
     """The best entities of one ranking, best first."""
     match arm:
         case Nearest(field=field):
             query = _vector(arm, reader)
-            count = len(numbers) if end is None else min(end, len(numbers))
-            found, distances = _vectors(field, reader).closest(numbers, query, count)
+            count = len(row_ids) if end is None else min(end, len(row_ids))
+            found, distances = _vectors(field, reader).closest(row_ids, query, count)
             return Scored(found, pa.array(distances))
         case Bm25(field=field):
             found, values = _texts(field, reader).relevance(_text(arm.query, reader))
-            kept = places_in(found, numbers) != ABSENT
+            kept = positions_in(found, row_ids) != ABSENT
             return _by_score(found[kept], values[kept], arm.field.variable, end, reader)
 
 
 def _by_score(
-    numbers: Numbers, values: Floats, variable: str, end: int | None, reader: Reader
+    row_ids: RowIds, values: Floats, variable: str, end: int | None, reader: Reader
 ) -> Scored:
     if end is not None:
         first = select_first(pa.array(values), True, end)
         if first is not None:
-            numbers, values = numbers[first], values[first]
-    order = np.lexsort((reader.entities(variable).id_ranks(numbers), -values))
-    return Scored(numbers[order], pa.array(values[order]))
+            row_ids, values = row_ids[first], values[first]
+    order = np.lexsort((reader.entities(variable).id_ranks(row_ids), -values))
+    return Scored(row_ids[order], pa.array(values[order]))
 
 
-def _fuse_ranks(ranking: Rrf, numbers: Numbers, depth: Window | None, reader: Reader) -> Scored:
+def _fuse_ranks(ranking: Rrf, row_ids: RowIds, depth: Window | None, reader: Reader) -> Scored:
     """Reciprocal rank fusion: ties keep the order of the first arm, then of the second."""
     k = reader.integer(ranking.k)
     assert k is not None, "binding refuses a constant that is not there"
     _, top = bounds(depth, reader)
     arms = [
-        _rank_arm(arm, numbers, top if isinstance(arm, Nearest) else None, reader).numbers
+        _rank_arm(arm, row_ids, top if isinstance(arm, Nearest) else None, reader).row_ids
         for arm in (ranking.first, ranking.second)
     ]
     found = np.unique(np.concatenate(arms))
-    places = [_places(found, arm) for arm in arms]
+    positions = [_rank_positions(found, arm) for arm in arms]
     total = sum(
-        np.where(at == len(found), 0.0, 1.0 / (k + at.astype(np.float64) + 1)) for at in places
+        np.where(at == len(found), 0.0, 1.0 / (k + at.astype(np.float64) + 1)) for at in positions
     )
-    order = np.lexsort((places[1], places[0], -np.asarray(total)))
+    order = np.lexsort((positions[1], positions[0], -np.asarray(total)))
     return Scored(found[order], pa.array(np.asarray(total)[order]))
 
 
-def _places(found: Numbers, arm: Numbers) -> Numbers:
+def _rank_positions(found: RowIds, arm: RowIds) -> Integers:
     """The rank of each entity in an arm; past the end for those it does not have."""
-    places = np.full(len(found), len(found), dtype=np.int64)
-    places[np.searchsorted(found, arm)] = count_up(len(arm))
-    return places
+    positions = np.full(len(found), len(found), dtype=np.int64)
+    positions[np.searchsorted(found, arm)] = count_up(len(arm))
+    return positions

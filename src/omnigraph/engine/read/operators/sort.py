@@ -7,7 +7,7 @@ import pyarrow as pa
 from omnigraph.compile.checked import EntityRef
 from omnigraph.compile.plan.operators import Field, Slice, Sort, SortBy
 from omnigraph.engine.read.bindings import Bindings, concat
-from omnigraph.engine.read.columns.row_ids import Numbers
+from omnigraph.engine.read.columns.row_ids import Integers
 from omnigraph.engine.read.operators.rows import Groups, Rows, value_column
 from omnigraph.engine.read.operators.sorting import (
     Column,
@@ -54,13 +54,13 @@ def sort(operator: Sort, tables: Iterable[Rows], names: Iterable[str], reader: R
     return whole.take(_order(operator, whole, end, reader))
 
 
-def _order(operator: Sort, rows: Rows, end: int | None, reader: Reader) -> Numbers:
+def _order(operator: Sort, rows: Rows, end: int | None, reader: Reader) -> Integers:
     """The places of the first rows in order."""
-    places = _candidates(operator, rows, end, reader)
-    if places is not None:
-        rows = rows.take(places)
+    offsets = _candidates(operator, rows, end, reader)
+    if offsets is not None:
+        rows = rows.take(offsets)
     order = sort_rows(_columns(operator, rows, reader), rows.rows)[:end]
-    return order if places is None else places[order]
+    return order if offsets is None else offsets[order]
 
 
 def _columns(operator: Sort, rows: Rows, reader: Reader) -> list[Column]:
@@ -80,7 +80,7 @@ def _key(key: SortBy, rows: Rows, reader: Reader) -> pa.Array:
     return value_column(key.expr, rows, reader)
 
 
-def _candidates(operator: Sort, rows: Rows, end: int | None, reader: Reader) -> Numbers | None:
+def _candidates(operator: Sort, rows: Rows, end: int | None, reader: Reader) -> Integers | None:
     """The rows that may be among the first by their first key alone; None for all."""
     if end is None or not operator.keys or end * _SELECT_PART >= rows.rows:
         return None

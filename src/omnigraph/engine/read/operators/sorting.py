@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from omnigraph.compile.plan.operators import Window
 from omnigraph.engine.read.bindings import Bindings
 from omnigraph.engine.read.columns.encode import flat, unify_zeros
-from omnigraph.engine.read.columns.row_ids import Numbers, count_up
+from omnigraph.engine.read.columns.row_ids import Integers, count_up
 from omnigraph.engine.read.reader import Reader
 
 
@@ -28,7 +28,7 @@ Column = tuple[pa.Array, bool]
 """Values, and whether they descend."""
 
 
-def sort_rows(columns: Sequence[Column], rows: int) -> Numbers:
+def sort_rows(columns: Sequence[Column], rows: int) -> Integers:
     """The stable order of rows by several columns; NULL is below every value, NaN after every number."""
     if not columns or rows < 2:
         return count_up(rows)
@@ -69,13 +69,13 @@ def id_order(variable: str, rows: Bindings, reader: Reader) -> pa.Array:
     return pa.array(reader.entities(variable).id_ranks(rows.columns[variable]))
 
 
-def select_first(values: pa.Array, descending: bool, count: int) -> Numbers | None:
+def select_first(values: pa.Array, descending: bool, count: int) -> Integers | None:
     """The places of the first `count` values in order and of all equal to the last of them; None for all."""
     missing = values.null_count
     if count == 0:
         return count_up(0)
     if not missing and pa.types.is_integer(values.type) and count < len(values):
-        return _select_first_numbers(values.to_numpy(), descending, count)
+        return _select_first_integers(values.to_numpy(), descending, count)
     if not descending and missing >= count:
         return _offsets_of(pc.is_null(values))
     wanted = count if descending else count - missing
@@ -88,7 +88,7 @@ def select_first(values: pa.Array, descending: bool, count: int) -> Numbers | No
     return _offsets_of(pc.fill_null(within, not descending))
 
 
-def _select_first_numbers(numbers: npt.NDArray[Any], descending: bool, count: int) -> Numbers:
+def _select_first_integers(numbers: npt.NDArray[Any], descending: bool, count: int) -> Integers:
     last = _at(numbers, descending, count)
     return np.flatnonzero(numbers >= last if descending else numbers <= last)
 
@@ -115,5 +115,5 @@ def _nth(values: pa.Array, descending: bool, place: int) -> pa.Scalar | None:
     return values[best[-1].as_py()]
 
 
-def _offsets_of(mask: pa.Array) -> Numbers:
+def _offsets_of(mask: pa.Array) -> Integers:
     return np.flatnonzero(mask.to_numpy(zero_copy_only=False)).astype(np.int64)

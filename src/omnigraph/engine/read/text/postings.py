@@ -7,7 +7,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from omnigraph.engine.read.columns.row_ids import Numbers, Small, no_numbers, small, stable_order
+from omnigraph.engine.read.columns.row_ids import (
+    Integers,
+    NarrowIntegers,
+    RowIds,
+    narrow,
+    no_row_ids,
+    stable_order,
+)
 from omnigraph.engine.read.text.vocabulary import Vocabulary, terms_of
 from omnigraph.values import dataclass
 
@@ -20,11 +27,11 @@ class Postings:
     """The terms of one fragment's texts: term `terms[i]` is in `rows[offsets[i]:offsets[i + 1]]`."""
 
     vocabulary: Vocabulary
-    terms: Small
-    offsets: Small
-    rows: Small
-    counts: Small
-    lengths: Small
+    terms: NarrowIntegers
+    offsets: NarrowIntegers
+    rows: NarrowIntegers
+    counts: NarrowIntegers
+    lengths: NarrowIntegers
     """How many terms each row has; 0 for no text too."""
     texts: int = 0
     """How many rows have a text."""
@@ -37,7 +44,7 @@ class Postings:
         parts = (self.terms, self.offsets, self.rows, self.counts, self.lengths)
         return 200 + _TERM_BYTES * self.added + sum(part.nbytes for part in parts)
 
-    def of(self, term: int) -> tuple[Small, Small]:
+    def of(self, term: int) -> tuple[NarrowIntegers, NarrowIntegers]:
         """The rows that have a term, ascending, and how often."""
         at = int(np.searchsorted(self.terms, term))
         if at == len(self.terms) or self.terms[at] != term:
@@ -51,19 +58,19 @@ def postings_of(
 ) -> Iterator[Postings]:
     """Analyse the texts of several fragments, which follow one another with these sizes."""
     known = len(vocabulary)
-    places, terms = terms_of(texts, vocabulary)
+    offsets, terms = terms_of(texts, vocabulary)
     added = len(vocabulary) - known
     ends = np.cumsum(np.array(sizes, dtype=np.int64))
-    cuts = np.searchsorted(places, ends)
+    cuts = np.searchsorted(offsets, ends)
     start = cut = 0
     for end, stop in zip(ends.tolist(), cuts.tolist(), strict=True):
         part = texts.slice(start, end - start)
-        found = _postings(places[cut:stop] - start, terms[cut:stop], len(part), vocabulary)
+        found = _postings(offsets[cut:stop] - start, terms[cut:stop], len(part), vocabulary)
         yield replace(found, texts=len(part) - part.null_count, added=added)
         start, cut, added = end, stop, 0
 
 
-def _postings(rows: Numbers, terms: Numbers, size: int, vocabulary: Vocabulary) -> Postings:
+def _postings(rows: Integers, terms: RowIds, size: int, vocabulary: Vocabulary) -> Postings:
     order = stable_order(terms, len(vocabulary))
     ordered, in_rows = terms[order], rows[order]
     fresh = np.ones(len(order), dtype=bool)
@@ -73,11 +80,11 @@ def _postings(rows: Numbers, terms: Numbers, size: int, vocabulary: Vocabulary) 
     known, starts = np.unique(ordered[firsts], return_index=True)
     return Postings(
         vocabulary=vocabulary,
-        terms=small(known),
-        offsets=small(np.concatenate([starts, [len(firsts)]])),
-        rows=small(in_rows[firsts]),
-        counts=small(counts),
-        lengths=small(np.bincount(rows, minlength=size)),
+        terms=narrow(known),
+        offsets=narrow(np.concatenate([starts, [len(firsts)]])),
+        rows=narrow(in_rows[firsts]),
+        counts=narrow(counts),
+        lengths=narrow(np.bincount(rows, minlength=size)),
     )
 
 
@@ -88,9 +95,9 @@ def _postings(rows: Numbers, terms: Numbers, size: int, vocabulary: Vocabulary) 
 class Hits:
     """Rows that have one of the terms asked for: per term the places, how often it is there, how long the text is."""
 
-    places: Numbers
-    counts: Numbers
-    lengths: Numbers
+    offsets: Integers
+    counts: Integers
+    lengths: Integers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,10 +109,10 @@ class Found:
     length: int
 
     @property
-    def places(self) -> Numbers:
+    def offsets(self) -> RowIds:
         """Every row that has one of the terms, ascending."""
-        parts = [one.places for one in self.hits]
-        return np.unique(np.concatenate(parts)) if parts else no_numbers()
+        parts = [one.offsets for one in self.hits]
+        return np.unique(np.concatenate(parts)) if parts else no_row_ids()
 
 
 def find(parts: Iterable[tuple[int, Postings]], terms: Sequence[str]) -> Found:
@@ -129,19 +136,17 @@ def find(parts: Iterable[tuple[int, Postings]], terms: Sequence[str]) -> Found:
 
 def _join_hits(parts: Sequence[Hits]) -> Hits:
     if not parts:
-        return Hits(no_numbers(), no_numbers(), no_numbers())
+        return Hits(no_row_ids(), no_row_ids(), no_row_ids())
     return Hits(
-        np.concatenate([one.places for one in parts]),
+        np.concatenate([one.offsets for one in parts]),
         np.concatenate([one.counts for one in parts]),
         np.concatenate([one.lengths for one in parts]),
     )
 
 
-def find_near(
-    parts: Iterable[tuple[int, Postings]], terms: Sequence[str], distance: int
-) -> Numbers:
+def find_near(parts: Iterable[tuple[int, Postings]], terms: Sequence[str], distance: int) -> RowIds:
     """The rows that have a term within an edit distance of one of these, ascending."""
-    found: list[Numbers] = []
+    found: list[RowIds] = []
     near: dict[tuple[Vocabulary, int], list[int]] = {}
     for start, postings in parts:
         # A vocabulary grows while fragments are read, so its close terms hold for its size alone.
@@ -151,21 +156,21 @@ def find_near(
             close = [vocabulary.near(term, distance) for term in terms]
             near[asked] = np.unique(np.concatenate(close)).tolist() if close else []
         found += [postings.of(number)[0].astype(np.int64) + start for number in near[asked]]
-    return np.unique(np.concatenate(found)) if found else no_numbers()
+    return np.unique(np.concatenate(found)) if found else no_row_ids()
 
 
 SATURATION = 1.2
 LENGTH_SHARE = 0.75
 
 
-def bm25(found: Found) -> tuple[Numbers, npt.NDArray[np.float64]]:
+def bm25(found: Found) -> tuple[RowIds, npt.NDArray[np.float64]]:
     """The relevance of every row that has one of the terms, by place; statistics are those of all texts."""
-    places = found.places
-    scores = np.zeros(len(places), dtype=np.float64)
+    offsets = found.offsets
+    scores = np.zeros(len(offsets), dtype=np.float64)
     average = found.length / found.texts if found.texts else 1.0
     for hits in found.hits:
-        rarity = np.log(1 + (found.texts - len(hits.places) + 0.5) / (len(hits.places) + 0.5))
+        rarity = np.log(1 + (found.texts - len(hits.offsets) + 0.5) / (len(hits.offsets) + 0.5))
         share = 1 - LENGTH_SHARE + LENGTH_SHARE * hits.lengths / max(average, 1e-9)
         weight = hits.counts * (SATURATION + 1) / (hits.counts + SATURATION * share)
-        scores[np.searchsorted(places, hits.places)] += rarity * weight
-    return places, scores
+        scores[np.searchsorted(offsets, hits.offsets)] += rarity * weight
+    return offsets, scores

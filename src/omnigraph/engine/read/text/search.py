@@ -1,4 +1,4 @@
-"""Searching the texts of a table version: through its text index, or through terms held in memory."""
+"""Searching the texts of a table version: through its text index, or through terms cached in memory."""
 
 from collections.abc import Callable, Iterator
 
@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from omnigraph.engine.read import costs
 from omnigraph.engine.read.columns.entities import Entities
-from omnigraph.engine.read.columns.row_ids import ABSENT, Mask, Numbers, no_numbers
+from omnigraph.engine.read.columns.row_ids import ABSENT, Integers, Mask, RowIds, no_row_ids
 from omnigraph.engine.read.text.postings import Postings, bm25, find, find_near, postings_of
 from omnigraph.engine.read.text.vocabulary import Vocabulary, distinct_terms
 from omnigraph.storage.arrow import column
@@ -19,7 +19,7 @@ _BLOCK_ROWS = 1 << 18
 """Texts that are analysed together."""
 _ROW_ID = "_rowid"
 
-Scores = tuple[Numbers, npt.NDArray[np.float64]]
+Scores = tuple[RowIds, npt.NDArray[np.float64]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,65 +30,65 @@ class Texts:
     name: str
     note: Callable[[str], None]
 
-    def matching(self, query: str) -> Numbers:
+    def matching(self, query: str) -> RowIds:
         """The entities whose text has at least one term of the query."""
         terms = distinct_terms(tokens(query))
         if not terms or not self._is_stored:
-            return no_numbers()
+            return no_row_ids()
         if self._asks_index():
             self.note(f"text index on {self.name}")
             indexed = self._search_index(query, terms)
-            loose = self.entities.uncovered_fragments(self.name, IndexKind.TEXT)
+            uncovered = self.entities.uncovered_fragments(self.name, IndexKind.TEXT)
             return np.concatenate(
-                [indexed, self._numbers(find(self._postings(loose), terms).places)]
+                [indexed, self._row_ids_at(find(self._postings(uncovered), terms).offsets)]
             )
         self.note(f"terms of {self.name} in memory")
-        return self._numbers(find(self._postings(), terms).places)
+        return self._row_ids_at(find(self._postings(), terms).offsets)
 
-    def near(self, query: str, distance: int) -> Numbers:
+    def near(self, query: str, distance: int) -> Integers:
         """The entities whose text has a term within an edit distance of one of the query."""
         terms = distinct_terms(tokens(query))
         if not terms or not self._is_stored:
-            return no_numbers()
+            return no_row_ids()
         self.note(f"terms of {self.name} in memory")
-        return self._numbers(find_near(self._postings(), terms, distance))
+        return self._row_ids_at(find_near(self._postings(), terms, distance))
 
     def relevance(self, query: str) -> Scores:
         """The entities with at least one term of the query, and their BM25 scores."""
         terms = distinct_terms(tokens(query))
         if not terms or not self._is_stored:
-            return no_numbers(), np.empty(0, dtype=np.float64)
+            return no_row_ids(), np.empty(0, dtype=np.float64)
         self.note(f"terms of {self.name} in memory")
-        places, scores = bm25(find(self._postings(), terms))
-        return self._numbers(places), scores
+        offsets, scores = bm25(find(self._postings(), terms))
+        return self._row_ids_at(offsets), scores
 
-    def is_present(self, numbers: Numbers) -> Mask:
+    def is_present(self, row_ids: RowIds) -> Mask:
         """Mark the entities that have a text."""
-        found = self.entities.values(self.name, numbers)
+        found = self.entities.values(self.name, row_ids)
         return np.asarray(found.is_valid().to_numpy(zero_copy_only=False), dtype=bool)
 
     @property
     def _is_stored(self) -> bool:
         return len(self.entities) > 0 and self.name in self.entities.table.field_ids
 
-    def _numbers(self, places: Numbers) -> Numbers:
-        return self.entities.places.at(places)
+    def _row_ids_at(self, offsets: Integers) -> RowIds:
+        return self.entities.row_offsets.at(offsets)
 
     # ---- the index of the table
 
     def _asks_index(self) -> bool:
         """Whether to ask the index of the table instead of having all its terms in memory."""
         entities = self.entities
-        loose = entities.loose_rows(self.name, IndexKind.TEXT)
-        if loose == len(entities):
+        uncovered = entities.uncovered_rows(self.name, IndexKind.TEXT)
+        if uncovered == len(entities):
             return False
-        missing = [part for part in entities.layout.fragments if not self._is_held(part)]
+        missing = [part for part in entities.layout.fragments if not self._is_cached(part)]
         needed = sum(part.rows for part in missing) * costs.TEXT_ROW
-        cost = costs.LOOKUP + loose * costs.TEXT_ROW
+        cost = costs.LOOKUP + uncovered * costs.TEXT_ROW
         spent = entities.cache.spend((entities.layout, "text", self._field), cost)
         return spent + cost < needed
 
-    def _search_index(self, query: str, terms: tuple[str, ...]) -> Numbers:
+    def _search_index(self, query: str, terms: tuple[str, ...]) -> RowIds:
         rows = self.entities.table.match(self.name, query, columns=(), row_id=True)
         hits = column(rows, _ROW_ID).to_numpy(zero_copy_only=False).astype(np.int64)
         if self._segments == 1:
@@ -97,7 +97,7 @@ class Texts:
         found = np.unique(hits)
         texts = self.entities.values(self.name, found)
         (postings,) = postings_of(texts, [len(texts)], Vocabulary())
-        return np.asarray(found[find([(0, postings)], terms).places])
+        return np.asarray(found[find([(0, postings)], terms).offsets])
 
     @property
     def _segments(self) -> int:
@@ -114,7 +114,7 @@ class Texts:
     def _key(self, part: FragmentInfo) -> tuple[object, ...]:
         return ("postings", self.entities.layout.path, self._field, part)
 
-    def _is_held(self, part: FragmentInfo) -> bool:
+    def _is_cached(self, part: FragmentInfo) -> bool:
         return self.entities.cache.peek(self._key(part)) is not None
 
     def _postings(
@@ -124,9 +124,9 @@ class Texts:
         layout = self.entities.layout
         block: list[FragmentInfo] = []
         for part in layout.fragments if parts is None else parts:
-            held = self.entities.cache.peek(self._key(part))
-            if held is not None:
-                yield layout.starts[part], held
+            cached = self.entities.cache.peek(self._key(part))
+            if cached is not None:
+                yield layout.starts[part], cached
                 continue
             block.append(part)
             if sum(one.rows for one in block) >= _BLOCK_ROWS:
@@ -148,9 +148,9 @@ class Texts:
         return self.entities.cache.get(key, Vocabulary, lambda _: 100)
 
 
-def places_in(numbers: Numbers, among: Numbers) -> Numbers:
+def positions_in(row_ids: RowIds, among: RowIds) -> Integers:
     """Where each number stands in an ascending list; -1 for those that are not in it."""
     if not len(among):
-        return np.full(len(numbers), ABSENT, dtype=np.int64)
-    found = np.minimum(np.searchsorted(among, numbers), len(among) - 1)
-    return np.where(among[found] == numbers, found, ABSENT)
+        return np.full(len(row_ids), ABSENT, dtype=np.int64)
+    found = np.minimum(np.searchsorted(among, row_ids), len(among) - 1)
+    return np.where(among[found] == row_ids, found, ABSENT)

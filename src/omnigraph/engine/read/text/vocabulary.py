@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.engine.read.columns.row_ids import Numbers, count_up, spread
+from omnigraph.engine.read.columns.row_ids import Integers, count_up, lay_out_runs
 from omnigraph.storage.lance.text import tokens_of_each
 
 _BREAKS = r"[\x00-\x2F\x3A-\x40\x5B-\x60\x7B-\x7F]+"
@@ -22,7 +22,7 @@ class Vocabulary:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._numbers: dict[str, int] = {}
-        self._letters: dict[int, tuple[Numbers, npt.NDArray[Any]]] = {}
+        self._letters: dict[int, tuple[Integers, npt.NDArray[Any]]] = {}
         self._lettered = 0
 
     def __len__(self) -> int:
@@ -32,7 +32,7 @@ class Vocabulary:
         """The number of a term, if any text has it."""
         return self._numbers.get(term)
 
-    def add(self, terms: Iterable[str]) -> Numbers:
+    def add(self, terms: Iterable[str]) -> Integers:
         """The numbers of terms; new ones are added."""
         known = self._numbers
         with self._lock:
@@ -40,7 +40,7 @@ class Vocabulary:
                 (known.setdefault(term, len(known)) for term in terms), dtype=np.int64
             )
 
-    def near(self, term: str, distance: int) -> Numbers:
+    def near(self, term: str, distance: int) -> Integers:
         """The numbers of all terms within an edit distance; letters are replaced, put in or left out."""
         with self._lock:
             self._spell()
@@ -64,7 +64,7 @@ class Vocabulary:
         self._lettered = len(terms)
 
 
-def _edits(sought: npt.NDArray[Any], matrix: npt.NDArray[Any]) -> Numbers:
+def _edits(sought: npt.NDArray[Any], matrix: npt.NDArray[Any]) -> Integers:
     """The edit distance of one word to each of many of the same length, all at once."""
     count, size = matrix.shape
     before = np.tile(np.arange(size + 1, dtype=np.int64), (count, 1))
@@ -80,21 +80,21 @@ def _edits(sought: npt.NDArray[Any], matrix: npt.NDArray[Any]) -> Numbers:
     return np.asarray(before[:, -1])
 
 
-def terms_of(texts: pa.Array, vocabulary: Vocabulary) -> tuple[Numbers, Numbers]:
+def terms_of(texts: pa.Array, vocabulary: Vocabulary) -> tuple[Integers, Integers]:
     """Cut texts into terms: for every term that occurs its text, ascending, and its number.
 
     Every distinct piece between blanks is cut once, however often it occurs.
     """
     lists = pc.ascii_split_whitespace(texts)
-    places = pc.list_parent_indices(lists).to_numpy(zero_copy_only=False).astype(np.int64)
+    offsets = pc.list_parent_indices(lists).to_numpy(zero_copy_only=False).astype(np.int64)
     pieces = pc.list_flatten(lists).dictionary_encode()
     starts, counts, terms = _cut(pieces.dictionary, vocabulary)
     codes = pieces.indices.to_numpy(zero_copy_only=False).astype(np.int64)
-    occurrences, at = spread(starts[codes], counts[codes])
-    return places[occurrences], terms[at]
+    occurrences, at = lay_out_runs(starts[codes], counts[codes])
+    return offsets[occurrences], terms[at]
 
 
-def _cut(pieces: pa.Array, vocabulary: Vocabulary) -> tuple[Numbers, Numbers, Numbers]:
+def _cut(pieces: pa.Array, vocabulary: Vocabulary) -> tuple[Integers, Integers, Integers]:
     """The terms of every piece: where they start in the last array, and how many they are."""
     lists = pc.split_pattern_regex(pieces, pattern=_BREAKS)
     words = pc.list_flatten(lists).dictionary_encode()
@@ -103,7 +103,7 @@ def _cut(pieces: pa.Array, vocabulary: Vocabulary) -> tuple[Numbers, Numbers, Nu
     numbers = vocabulary.add(term for terms in found for term in terms)
     starts = np.cumsum(sizes) - sizes
     codes = words.indices.to_numpy(zero_copy_only=False).astype(np.int64)
-    of_word, at = spread(starts[codes], sizes[codes])
+    of_word, at = lay_out_runs(starts[codes], sizes[codes])
     parents = pc.list_parent_indices(lists).to_numpy(zero_copy_only=False).astype(np.int64)
     counts = np.bincount(parents[of_word], minlength=len(pieces)).astype(np.int64)
     return np.cumsum(counts) - counts, counts, numbers[at]

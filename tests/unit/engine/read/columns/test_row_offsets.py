@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from omnigraph.engine.read.columns.row_ids import ABSENT
-from omnigraph.engine.read.columns.row_offsets import places_of
-from omnigraph.engine.read.graph.adjacency import Each, Ends, add_edges, compress, slots_of
+from omnigraph.engine.read.columns.row_offsets import build_row_offsets
+from omnigraph.engine.read.graph.adjacency import Ends, NeighbourUnit, add_edges, compress, slots_of
 
 close = st.lists(st.integers(0, 30), unique=True, max_size=20)
 far = st.lists(st.integers(0, 2**40), unique=True, max_size=8)
@@ -24,13 +24,13 @@ def numbers(values: list[int]) -> np.ndarray:
 def test_every_row_is_found_at_its_place_and_nothing_else_is(
     ids: list[int], asked: list[int]
 ) -> None:
-    places = places_of(numbers(ids))
+    places = build_row_offsets(numbers(ids))
     assert places.all().tolist() == ids
     assert places.of(numbers(ids)).tolist() == list(range(len(ids)))
     assert places.at(numbers(list(range(len(ids))))).tolist() == ids
     expected = [ids.index(one) if one in ids else ABSENT for one in asked]
     assert places.of(numbers(asked)).tolist() == expected
-    assert [places.place(one) for one in asked if one >= 0] == [
+    assert [places.offset_of(one) for one in asked if one >= 0] == [
         at for one, at in zip(asked, expected, strict=True) if one >= 0
     ]
     assert places.at(numbers([ABSENT])).tolist() == [ABSENT]
@@ -51,12 +51,12 @@ def ends_of(pairs: list[tuple[int, int]], first: int = 0) -> Ends:
     )
 
 
-@given(graph=graphs(), each=st.sampled_from(Each))
+@given(graph=graphs(), each=st.sampled_from(NeighbourUnit))
 def test_walking_meets_exactly_the_neighbours(
-    graph: tuple[list[int], list[tuple[int, int]], list[tuple[int, int]]], each: Each
+    graph: tuple[list[int], list[tuple[int, int]], list[tuple[int, int]]], each: NeighbourUnit
 ) -> None:
     ids, before, later = graph
-    slots = slots_of(places_of(numbers(ids)))
+    slots = slots_of(build_row_offsets(numbers(ids)))
     grown = add_edges(compress(slots, ends_of(before), each), slots, ends_of(later, len(before)))
     pairs = [*before, *later]
     asked = [*ids, ABSENT, *ids[:1]]
@@ -66,15 +66,15 @@ def test_walking_meets_exactly_the_neighbours(
         wanted = [
             (row, other)
             for row, node in enumerate(asked)
-            for one, other in (pairs if each is Each.EDGE else set(pairs))
+            for one, other in (pairs if each is NeighbourUnit.EDGE else set(pairs))
             if one == node
         ]
         assert sorted(met) == sorted(wanted)
         assert [row for row, _ in met] == sorted(row for row, _ in met)
         assert adjacency.degrees(numbers(asked)).tolist() == [
-            sum(row == place for row, _ in wanted) for place in range(len(asked))
+            sum(row == offset_of for row, _ in wanted) for offset_of in range(len(asked))
         ]
-        if each is Each.PAIR:
+        if each is NeighbourUnit.PAIR:
             both = [(one, other) for one in asked for other in asked]
             connected = adjacency.connected(
                 numbers([one for one, _ in both]), numbers([other for _, other in both])

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from omnigraph.catalog.types import PropertyType, Scalar
-from omnigraph.engine.read.columns.value_index import can_match, matches_of
+from omnigraph.engine.read.columns.value_index import build_value_index, can_index_values
 
 
 @given(
@@ -20,14 +20,14 @@ def test_every_value_leads_to_its_entities_and_nothing_to_those_without(
     pairs: list[tuple[int, str | None]],
 ) -> None:
     numbers = np.array([number for number, _ in pairs], dtype=np.int64)
-    found = matches_of(pa.array([value for _, value in pairs], pa.string()), numbers)
+    found = build_value_index(pa.array([value for _, value in pairs], pa.string()), numbers)
     for value in ("a", "b", "", "é", "no", "other"):
         assert found.of(value).tolist() == [number for number, one in pairs if one == value]
     assert found.of(None).tolist() == []
 
 
 def test_whole_numbers_match_as_numbers() -> None:
-    found = matches_of(pa.array([3, None, 7, 3], pa.uint64()), np.array([10, 11, 12, 13]))
+    found = build_value_index(pa.array([3, None, 7, 3], pa.uint64()), np.array([10, 11, 12, 13]))
     assert found.of(3).tolist() == [10, 13]
     assert found.of(2**63).tolist() == []
     assert found.nbytes > 0
@@ -36,5 +36,5 @@ def test_whole_numbers_match_as_numbers() -> None:
 @pytest.mark.parametrize("scalar", Scalar)
 def test_only_types_whose_equality_is_that_of_python_match(scalar: Scalar) -> None:
     exact = {Scalar.STRING, Scalar.I32, Scalar.I64, Scalar.U32, Scalar.U64}
-    assert can_match(PropertyType(scalar=scalar)) == (scalar in exact)
-    assert not can_match(PropertyType(scalar=scalar, is_list=True))
+    assert can_index_values(PropertyType(scalar=scalar)) == (scalar in exact)
+    assert not can_index_values(PropertyType(scalar=scalar, is_list=True))

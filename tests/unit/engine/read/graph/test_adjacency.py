@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from omnigraph.compile.checked import Direction
-from omnigraph.engine.read.columns.row_ids import ABSENT, Numbers, stable_order
+from omnigraph.engine.read.columns.row_ids import ABSENT, RowIds, stable_order
 from omnigraph.engine.read.graph.adjacency import (
-    Each,
     Ends,
+    NeighbourUnit,
     Slots,
     add_edges,
     compress,
@@ -22,7 +22,7 @@ ends_of = st.lists(st.tuples(st.integers(0, NODES - 1), st.integers(0, NODES - 1
 spread_out = st.booleans()
 
 
-def numbers(values: list[int]) -> Numbers:
+def numbers(values: list[int]) -> RowIds:
     return np.array(values, dtype=np.int64)
 
 
@@ -42,7 +42,7 @@ def slots(sparse: bool) -> Slots:
 def test_every_neighbour_is_walked_to_once(
     pairs: list[tuple[int, int]], sparse: bool, direction: Direction
 ) -> None:
-    found = compress(slots(sparse), ends(pairs).turned(direction), Each.PAIR)
+    found = compress(slots(sparse), ends(pairs).oriented(direction), NeighbourUnit.PAIR)
     forward, back = {(a, b) for a, b in pairs}, {(b, a) for a, b in pairs}
     expected = {
         Direction.OUT: forward, Direction.IN: back, Direction.BOTH: forward | back
@@ -59,16 +59,16 @@ def test_every_neighbour_is_walked_to_once(
 
 @given(pairs=ends_of, sparse=spread_out)
 def test_every_edge_is_walked_with_its_number(pairs: list[tuple[int, int]], sparse: bool) -> None:
-    found = compress(slots(sparse), ends(pairs), Each.EDGE)
+    found = compress(slots(sparse), ends(pairs), NeighbourUnit.EDGE)
     walk = found.walk(np.arange(NODES))
     assert walk.edges is not None
     rows = zip(walk.rows.tolist(), walk.targets.tolist(), walk.edges.tolist(), strict=True)
     assert sorted(rows) == sorted((a, b, n) for n, (a, b) in enumerate(pairs))
 
 
-@given(before=ends_of, more=ends_of, sparse=spread_out, each=st.sampled_from(Each))
+@given(before=ends_of, more=ends_of, sparse=spread_out, each=st.sampled_from(NeighbourUnit))
 def test_edges_added_later_give_what_all_at_once_give(
-    before: list[tuple[int, int]], more: list[tuple[int, int]], sparse: bool, each: Each
+    before: list[tuple[int, int]], more: list[tuple[int, int]], sparse: bool, each: NeighbourUnit
 ) -> None:
     start = compress(slots(sparse), ends(before), each)
     grown = add_edges(start, slots(sparse), ends(more, len(before)))
@@ -79,7 +79,7 @@ def test_edges_added_later_give_what_all_at_once_give(
     assert Counter(zip(one.rows.tolist(), one.targets.tolist(), strict=True)) == Counter(
         zip(two.rows.tolist(), two.targets.tolist(), strict=True)
     )
-    if each is Each.PAIR:
+    if each is NeighbourUnit.PAIR:
         assert grown.targets.tolist() == whole.targets.tolist()
     else:
         assert one.edges is not None
@@ -89,14 +89,14 @@ def test_edges_added_later_give_what_all_at_once_give(
 
 def test_many_edges_at_once_are_put_in_as_few_are() -> None:
     pairs = [(n % NODES, n * 7 % NODES) for n in range(500)]
-    start = compress(slots(False), ends(pairs[:300]), Each.EDGE)
+    start = compress(slots(False), ends(pairs[:300]), NeighbourUnit.EDGE)
     grown = add_edges(start, slots(False), ends(pairs[300:], 300))
     assert sorted(grown.edges.tolist() if grown.edges is not None else []) == list(range(500))
 
 
 @pytest.mark.parametrize("sparse", [False, True])
 def test_nobody_and_a_node_that_is_not_there_have_no_neighbours(sparse: bool) -> None:
-    found = compress(slots(sparse), ends([(0, 1), (0, 1), (2, 0)]), Each.PAIR)
+    found = compress(slots(sparse), ends([(0, 1), (0, 1), (2, 0)]), NeighbourUnit.PAIR)
     for node in (ABSENT, NODES, 10_000):
         assert len(found.walk(numbers([node])).targets) == 0
         assert found.degrees(numbers([node, 0])).tolist() == [0, 1]
@@ -105,7 +105,7 @@ def test_nobody_and_a_node_that_is_not_there_have_no_neighbours(sparse: bool) ->
 
 def test_slots_far_apart_are_found_by_number() -> None:
     sparse = Slots(0, 3, numbers([5, 1_000_000, 2**40]))
-    found = compress(sparse, ends([(5, 2**40), (2**40, 5)]), Each.PAIR)
+    found = compress(sparse, ends([(5, 2**40), (2**40, 5)]), NeighbourUnit.PAIR)
     assert found.walk(numbers([2**40])).targets.tolist() == [5]
     assert found.walk(numbers([6, 5])).targets.tolist() == [2**40]
     assert not sparse.extends(Slots(0, 3))
@@ -115,7 +115,7 @@ def test_slots_far_apart_are_found_by_number() -> None:
 def test_numbers_too_large_to_be_put_together_are_paired_all_the_same() -> None:
     far = numbers([2**61, 5, 2**61, 5])
     pairs = Ends(near=numbers([3, 3, 3, 1]), far=far, edges=far)
-    found = compress(Slots(0, NODES), pairs, Each.PAIR)
+    found = compress(Slots(0, NODES), pairs, NeighbourUnit.PAIR)
     walk = found.walk(np.arange(NODES))
     assert list(zip(walk.rows.tolist(), walk.targets.tolist(), strict=True)) == [
         (1, 5),

@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from omnigraph.engine.read.columns.row_ids import ABSENT, Numbers
-from omnigraph.engine.read.graph.adjacency import Adjacency, Each, Ends, Slots, compress
+from omnigraph.engine.read.columns.row_ids import ABSENT, RowIds
+from omnigraph.engine.read.graph.adjacency import Adjacency, Ends, NeighbourUnit, Slots, compress
 from omnigraph.engine.read.graph.reach import reach
 
 NODES = 9
@@ -52,9 +52,9 @@ def test_every_node_is_reached_once_at_its_shortest_distance(
         far=np.array([b for _, b in pairs], dtype=np.int64),
         edges=np.arange(len(pairs)),
     )
-    adjacency = compress(Slots(0, NODES, known), ends, Each.PAIR)
+    adjacency = compress(Slots(0, NODES, known), ends, NeighbourUnit.PAIR)
 
-    def step(nodes: Numbers) -> Adjacency:
+    def step(nodes: RowIds) -> Adjacency:
         return adjacency
 
     asked = np.array(sorted(sources), dtype=np.int64)

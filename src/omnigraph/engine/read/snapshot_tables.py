@@ -22,7 +22,7 @@ _TABLE_BYTES = 2_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Opened:
+class SnapshotTables:
     """Nodes, edges and topologies by name, each made when it is first asked for; it serves as a key."""
 
     catalog: Catalog
@@ -30,29 +30,29 @@ class Opened:
     tables: Tables
     cache: ByteCache
     names: Names
-    known_nodes: dict[str, Entities] = field(default_factory=dict)
-    known_edges: dict[str, Entities] = field(default_factory=dict)
-    known_topologies: dict[str, Topology] = field(default_factory=dict)
+    cached_nodes: dict[str, Entities] = field(default_factory=dict)
+    cached_edges: dict[str, Entities] = field(default_factory=dict)
+    cached_topologies: dict[str, Topology] = field(default_factory=dict)
 
     def nodes(self, type_name: str) -> Entities:
         """The nodes of a type; none when the snapshot is older than the type."""
-        found = self.known_nodes.get(type_name)
+        found = self.cached_nodes.get(type_name)
         if found is None:
             found = self._entities(node_key(type_name), self.catalog.nodes[type_name])
-            self.known_nodes[type_name] = found
+            self.cached_nodes[type_name] = found
         return found
 
     def edges(self, edge_name: str) -> Entities:
         """The edges of a type; none when the snapshot is older than the type."""
-        found = self.known_edges.get(edge_name)
+        found = self.cached_edges.get(edge_name)
         if found is None:
             found = self._entities(edge_key(edge_name), self.catalog.edges[edge_name])
-            self.known_edges[edge_name] = found
+            self.cached_edges[edge_name] = found
         return found
 
     def topology(self, edge_name: str) -> Topology:
         """Who is connected by edges of a type."""
-        found = self.known_topologies.get(edge_name)
+        found = self.cached_topologies.get(edge_name)
         if found is None:
             edge = self.catalog.edges[edge_name]
             found = Topology(
@@ -60,7 +60,7 @@ class Opened:
                 sources=self.nodes(edge.source),
                 targets=self.nodes(edge.target),
             )
-            self.known_topologies[edge_name] = found
+            self.cached_topologies[edge_name] = found
         return found
 
     def _entities(self, key: TableKey, type_: TableType) -> Entities:
@@ -70,13 +70,15 @@ class Opened:
 
 def open_snapshot(
     catalog: Catalog, snapshot: Snapshot, names: Names, tables: Tables, cache: ByteCache
-) -> Opened:
+) -> SnapshotTables:
     """Open a snapshot, or give it as an earlier query opened it."""
     # Held by identity: while they are held, no other objects can have their places in memory.
     key = ("opened", id(catalog), id(snapshot))
-    found: Opened | None = cache.peek(key) if names is NO_NAMES else None
+    found: SnapshotTables | None = cache.peek(key) if names is NO_NAMES else None
     if found is None:
-        found = Opened(catalog=catalog, snapshot=snapshot, names=names, tables=tables, cache=cache)
+        found = SnapshotTables(
+            catalog=catalog, snapshot=snapshot, names=names, tables=tables, cache=cache
+        )
         if names is NO_NAMES:
             cache.keep(key, found, _TABLE_BYTES * (1 + len(snapshot.entries)))
     return found
