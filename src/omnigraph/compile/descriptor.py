@@ -9,7 +9,6 @@ from omnigraph.compile.checked import (
     Checked,
     CheckedDelete,
     CheckedInsert,
-    CheckedMutation,
     CheckedRead,
     CheckedStatement,
     CheckedUpdate,
@@ -68,45 +67,6 @@ def describe_value(name: str, value_type: PropertyType) -> ValueDescriptor:
         item_kind=item_kind,
         vector_dim=value_type.dimension,
         nullable=value_type.nullable,
-    )
-
-
-# ---- the catalog of stored queries
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QueryEntry:
-    """A stored query as clients list it."""
-
-    name: str
-    tool_name: str
-    mutation: bool
-    params: tuple[ValueDescriptor, ...] = ()
-    description: str | None = None
-    instruction: str | None = None
-
-    def to_dict(self) -> dict[str, Any]:
-        """The wire form; a missing description or instruction is left out."""
-        facts = {
-            "name": self.name,
-            "tool_name": self.tool_name,
-            "description": self.description,
-            "instruction": self.instruction,
-            "mutation": self.mutation,
-            "params": [param.to_dict() for param in self.params],
-        }
-        return {name: value for name, value in facts.items() if value is not None}
-
-
-def describe_query(checked: Checked, *, tool_name: str | None = None) -> QueryEntry:
-    """Describe a query for the catalog of stored queries."""
-    return QueryEntry(
-        name=checked.name,
-        tool_name=tool_name or checked.name,
-        mutation=isinstance(checked, CheckedMutation),
-        params=tuple(describe_value(p.name, p.type) for p in checked.params.values()),
-        description=checked.description,
-        instruction=checked.instruction,
     )
 
 

@@ -1,12 +1,12 @@
-"""Values in their place: what search, bounds and assignments ask of a parameter."""
+"""Values in their place: what search and bounds ask of a parameter."""
 
 from datetime import UTC, datetime
 
 import pytest
 
-from omnigraph.compile.arguments import arguments, assign_columns
-from omnigraph.errors import DataError, ParamError
-from tests.support.compiling import mutation, read
+from omnigraph.compile.arguments import arguments
+from omnigraph.errors import ParamError
+from tests.support.compiling import read
 
 NOW = datetime(2026, 1, 10, 8, tzinfo=UTC)
 
@@ -49,48 +49,3 @@ def test_a_bound_has_a_least_value(body: str, least: int) -> None:
 def test_a_filter_may_be_given_null() -> None:
     checked = read("match { $v: Vessel { dwt: $x } } return { $v }", "$x: I32?")
     assert arguments(checked, None) == {"x": None}
-
-
-# ---- assignments
-
-
-def test_assigned_values_are_what_the_table_stores() -> None:
-    checked = mutation(
-        'insert Vessel { imo: $i, name: "a", dwt: $f, seen: now() }  insert OwnedBy { from: $i, to: "c" }',
-        "$i: String, $f: F64",
-    )
-    assert assign_columns(checked, {"i": "9", "f": 7.0}, NOW) == (
-        {"imo": "9", "name": "a", "dwt": 7, "seen": NOW},
-        {"src": "9", "dst": "c"},
-    )
-
-
-def test_a_delete_assigns_nothing() -> None:
-    assert assign_columns(mutation('delete Port where code = "x"'), {}, NOW) == ({},)
-
-
-@pytest.mark.parametrize(
-    ("params", "body", "value", "rule", "mention"),
-    [
-        ("$x: String?", 'update Port set { name: $x } where code = "nowhere"', None, "W01", "Port.name"),
-        ("$x: String?", "insert OwnedBy { from: $x, to: \"c\" }", None, "W01", "OwnedBy.src"),
-        ("$x: I64", 'update Vessel set { crew: $x } where imo = "1"', -1, "W02", "-1"),
-        ("$x: F64", 'update Vessel set { draft: $x } where imo = "1"', 1e39, "W02", "draft"),
-        ("$x: F64", 'update Vessel set { dwt: $x } where imo = "1"', 7.5, "W03", "7.5"),
-    ],
-)  # fmt: skip
-def test_a_value_that_cannot_be_stored_is_refused_whether_or_not_anything_matches(
-    params: str, body: str, value: object, rule: str, mention: str
-) -> None:
-    with pytest.raises(DataError, match=mention) as caught:
-        assign_columns(mutation(body, params), {"x": value}, NOW)
-    assert caught.value.code == rule
-
-
-def test_every_value_that_cannot_be_stored_is_reported() -> None:
-    checked = mutation(
-        'update Vessel set { crew: $x, dwt: $y } where imo = "1"', "$x: I64, $y: F64"
-    )
-    with pytest.raises(DataError) as caught:
-        assign_columns(checked, {"x": -1, "y": 0.5}, NOW)
-    assert [p.rule for p in caught.value.problems] == ["W02", "W03"]

@@ -3,14 +3,13 @@
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
 from omnigraph.catalog.model import Catalog
 from omnigraph.catalog.resolve.schema import compile_schema
-from omnigraph.compile.arguments import arguments, assign_columns
+from omnigraph.compile.arguments import arguments
 from omnigraph.compile.checked import CheckedMutation, CheckedRead
 from omnigraph.compile.query import check_mutation, check_read
 from omnigraph.errors import OmniError
@@ -55,7 +54,7 @@ def compiled(step: Step) -> CheckedRead | CheckedMutation:
         arguments(read, params)
         return read
     mutation = check_mutation(Source(facts["mutate"]), step.catalog, name)
-    assign_columns(mutation, arguments(mutation, params), datetime(2026, 1, 1, tzinfo=UTC))
+    arguments(mutation, params)
     return mutation
 
 

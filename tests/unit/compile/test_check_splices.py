@@ -17,7 +17,7 @@ from omnigraph.compile.checked import (
     Pattern,
     PropertyRef,
 )
-from omnigraph.compile.descriptor import describe_operation, describe_query
+from omnigraph.compile.descriptor import describe_operation
 from omnigraph.errors import OmniError
 from omnigraph.language.query.parse import parse_findings
 from omnigraph.language.source import Source
@@ -65,7 +65,6 @@ def test_a_query_is_refused_with_findings_or_checked_whole(text: str) -> None:
             assert isinstance(check_error(found, harbour(), source), OmniError)
             assert all(d.message and d.code and d.query_name for d in found)
         else:
-            describe_query(checked)
             describe_operation(checked, harbour())
             assert_whole(checked)
 

@@ -1,6 +1,6 @@
 """What clients are told about a query."""
 
-from omnigraph.compile.descriptor import TypeUse, describe_operation, describe_query
+from omnigraph.compile.descriptor import TypeUse, describe_operation, describe_value
 from tests.support.compiling import checked, harbour, mutation, read
 
 
@@ -8,37 +8,23 @@ def test_parameters_are_described_in_the_words_of_clients() -> None:
     found = checked(
         "query find($s: String, $b: Bool?, $i: I32, $u: U32, $l: I64, $n: U64, $f: F32, $d: Date,"
         " $t: DateTime, $x: Blob, $v: Vector(4), $ls: [I64]?)"
-        ' @description("Finds") @instruction("Ask twice")'
         " { match { $p: Port } return { $p } }"
     )
-    assert describe_query(found, tool_name="find_ports").to_dict() == {
-        "name": "find",
-        "tool_name": "find_ports",
-        "description": "Finds",
-        "instruction": "Ask twice",
-        "mutation": False,
-        "params": [
-            {"name": "s", "kind": "string", "nullable": False},
-            {"name": "b", "kind": "bool", "nullable": True},
-            {"name": "i", "kind": "int", "nullable": False},
-            {"name": "u", "kind": "int", "nullable": False},
-            {"name": "l", "kind": "bigint", "nullable": False},
-            {"name": "n", "kind": "bigint", "nullable": False},
-            {"name": "f", "kind": "float", "nullable": False},
-            {"name": "d", "kind": "date", "nullable": False},
-            {"name": "t", "kind": "datetime", "nullable": False},
-            {"name": "x", "kind": "blob", "nullable": False},
-            {"name": "v", "kind": "vector", "vector_dim": 4, "nullable": False},
-            {"name": "ls", "kind": "list", "item_kind": "bigint", "nullable": True},
-        ],
-    }
-
-
-def test_a_mutation_says_so_and_its_tool_is_called_like_it() -> None:
-    entry = describe_query(mutation('delete Company where name = "x"'))
-    assert entry.mutation
-    assert entry.tool_name == "q"
-    assert "description" not in entry.to_dict()
+    described = [describe_value(one.name, one.type).to_dict() for one in found.params.values()]
+    assert described == [
+        {"name": "s", "kind": "string", "nullable": False},
+        {"name": "b", "kind": "bool", "nullable": True},
+        {"name": "i", "kind": "int", "nullable": False},
+        {"name": "u", "kind": "int", "nullable": False},
+        {"name": "l", "kind": "bigint", "nullable": False},
+        {"name": "n", "kind": "bigint", "nullable": False},
+        {"name": "f", "kind": "float", "nullable": False},
+        {"name": "d", "kind": "date", "nullable": False},
+        {"name": "t", "kind": "datetime", "nullable": False},
+        {"name": "x", "kind": "blob", "nullable": False},
+        {"name": "v", "kind": "vector", "vector_dim": 4, "nullable": False},
+        {"name": "ls", "kind": "list", "item_kind": "bigint", "nullable": True},
+    ]
 
 
 def test_the_result_is_what_running_it_gives() -> None:

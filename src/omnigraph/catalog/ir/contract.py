@@ -127,14 +127,6 @@ def create_contract(desired: Catalog, domain: str) -> Contract:
     return advance(empty, without_hints(desired))
 
 
-def inert_hints(desired: Catalog) -> tuple[str, ...]:
-    """Say which hints of the first schema of a graph do nothing."""
-    return tuple(
-        f"@rename_from on {where} is ignored: a new graph has nothing to rename"
-        for where in _list_hints(desired)
-    )
-
-
 def match(accepted: Contract, desired: Catalog) -> CatalogMatch:
     """Say for each desired declaration which accepted one it continues, and which hints are unusable."""
     return match_catalogs(accepted.catalog, desired)
@@ -285,15 +277,6 @@ def without_hints(catalog: Catalog) -> Catalog:
         return replace(found, properties=properties, **head)
 
     return _each(catalog, plain)
-
-
-def _list_hints(catalog: Catalog) -> Iterator[str]:
-    for kind in TypeKind:
-        for name, found in sorted(list_declared(catalog, kind).items()):
-            if getattr(found, "rename_from", None) is not None:
-                yield f"{kind.noun} '{name}'"
-            own = (one for one in found.properties.values() if not one.inherited_from)
-            yield from (f"property '{name}.{one.name}'" for one in own if one.rename_from)
 
 
 # ---- places

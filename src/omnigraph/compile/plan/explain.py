@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterable, Iterator
 from datetime import date, datetime
-from typing import Protocol, assert_never
+from typing import assert_never
 
 from omnigraph.compile.checked import (
     Aggregate,
@@ -52,21 +52,10 @@ from omnigraph.compile.plan.visit import inputs
 from omnigraph.limits import VALUE_SHOWN_CHARS_MAX
 
 
-class Explainable(Protocol):
-    """What the text of a plan is made from."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def params(self) -> tuple[Parameter, ...]: ...
-    @property
-    def root(self) -> Project: ...
-
-
-def explain(plan: Explainable) -> str:
+def explain(name: str, params: Iterable[Parameter], root: Project) -> str:
     """Draw a plan as a tree; the same plan always gives the same text."""
-    params = ", ".join(f"${param.name}: {param.type}" for param in plan.params)
-    return "\n".join((f"query {plan.name}({params})", *_tree(plan.root)))
+    listed = ", ".join(f"${param.name}: {param.type}" for param in params)
+    return "\n".join((f"query {name}({listed})", *_tree(root)))
 
 
 def _tree(operator: Operator) -> Iterator[str]:

@@ -148,7 +148,7 @@ class Plan:
     @cached_property
     def text(self) -> str:
         """The readable tree."""
-        return explain(self)
+        return explain(self.name, self.params, self.root)
 
     def __str__(self) -> str:
         return self.text

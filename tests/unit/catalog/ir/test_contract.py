@@ -10,7 +10,6 @@ from omnigraph.catalog.ir.contract import (
     advance,
     bind,
     create_contract,
-    inert_hints,
     match,
     without_hints,
 )
@@ -147,15 +146,6 @@ def test_hints_are_not_part_of_a_contract() -> None:
     hinted = FIRST.replace("node Ship", 'node Ship @rename_from("Boat")')
     assert created(hinted) == created(FIRST)
     assert without_hints(compiled(hinted)) == compiled(FIRST)
-
-
-def test_hints_of_the_first_schema_are_inert_and_said_to_be() -> None:
-    text = 'node Ship @rename_from("Boat") { imo: I32 @rename_from("id_") } interface I { a: I32 @rename_from("b") }'
-    assert [warning.split(" is ignored")[0] for warning in inert_hints(compiled(text))] == [
-        "@rename_from on property 'I.a'",
-        "@rename_from on node type 'Ship'",
-        "@rename_from on property 'Ship.imo'",
-    ]
 
 
 def test_an_unusable_hint_is_found_by_matching_and_refused_by_accepting() -> None:

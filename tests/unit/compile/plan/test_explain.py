@@ -50,7 +50,7 @@ Project id = $v.id, n = $n.id, c.berth
 
 def test_a_plan_prints_as_its_text_and_lists_its_operators_inputs_first() -> None:
     plan = optimize(lower(checked_read(NESTED), harbour()))
-    assert str(plan) == plan.text == explain(plan)
+    assert str(plan) == plan.text == explain(plan.name, plan.params, plan.root)
     assert [type(one).__name__ for one in plan.operators] == [
         "Scan", "Expand", "Filter", "Scan", "Product", "Argument", "Expand", "Anti",
         "Argument", "Expand", "Filter", "Anti", "Sort", "Slice", "Project",
