@@ -100,7 +100,7 @@ OBSERVED: Mapping[str, tuple[str, ...]] = {
         + "lance/test_tables.py::test_an_overwrite_replaces_everything_and_may_leave_nothing",
     ),
     "ST-26": (
-        "tests/unit/test_lance_layer.py::test_only_storage_imports_lance_or_the_object_store",
+        "tests/unit/test_import_layers.py::test_what_a_module_loads_lies_below_it",
         "tests/unit/test_lance_layer.py::test_heads_move_behind_the_known_doors_only",
     ),
     "ST-27": (

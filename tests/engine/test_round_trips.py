@@ -16,6 +16,7 @@ import pyarrow.csv
 import pyarrow.ipc
 import pyarrow.parquet
 import pytest
+from _pytest.mark.structures import ParameterSet
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
@@ -176,8 +177,25 @@ WITH_BLOBS = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
-@pytest.mark.parametrize("type_", ["Open", "Must"])
+REQUIRED = (by_table, by_export, by_csv, by_pandas_objects)
+"""One way of each reader with required properties; the other ways are soak, since nullable ones hold the same values."""
+
+
+def _ways() -> list[ParameterSet]:
+    soak = pytest.mark.soak
+    return [
+        pytest.param(
+            way,
+            type_,
+            id=f"{type_}-{way.__name__}",
+            marks=() if type_ == "Open" or way in REQUIRED else soak,
+        )
+        for type_ in ("Open", "Must")
+        for way in WAYS
+    ]
+
+
+@pytest.mark.parametrize(("way", "type_"), _ways())
 def test_every_value_comes_back(
     source: Graph, way: Callable[[Graph, str, Path], Any], type_: str, tmp_path: Path
 ) -> None:
