@@ -50,7 +50,8 @@ class KernelLock:
 
 def open_place(place: Place) -> Store:
     """Open the store of a place anew, as another handle or process would."""
-    return open_store(place.uri, place.options, fsync=place.kind == "fsync")
+    fsync, unofficial = place.kind == "fsync", place.kind != "official"
+    return open_store(place.uri, place.options, fsync=fsync, unofficial=unofficial)
 
 
 def people(ids: Iterable[str], age: int | Sequence[int | None] = 30, **columns: Any) -> pa.Table:

@@ -54,7 +54,7 @@ from omnigraph.pipeline.messages import (
 )
 from omnigraph.pipeline.runner import Each
 from omnigraph.runtime import SYSTEM
-from omnigraph.storage.store import Store, open_store
+from omnigraph.storage.store import Store
 from omnigraph.storage.tables import TableAt
 from omnigraph.values import dataclass
 
@@ -153,7 +153,7 @@ class LoadProcess:
 @lru_cache(maxsize=2)
 def _open_remote(location: StoreLocation, seed: str) -> Store:
     # A worker opens the store once for every load: another graph may be at this location by then.
-    return open_store(location.uri, dict(location.options), fsync=location.fsync)
+    return location.open()
 
 
 @lru_cache(maxsize=1)

@@ -21,24 +21,37 @@ class StoreLocation:
     uri: str
     options: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     fsync: bool = False
+    unofficial: bool = True
     opening: str = ""
     """A new id for each time a graph is opened: a process opens the store again when another graph may be there."""
 
     @classmethod
     def of(
-        cls, uri: str, options: Mapping[str, str] | None = None, *, fsync: bool = False
+        cls,
+        uri: str,
+        options: Mapping[str, str] | None = None,
+        *,
+        fsync: bool = False,
+        unofficial: bool = True,
     ) -> "StoreLocation":
         """Name a root as it is seen now."""
-        return cls(uri, tuple(sorted((options or {}).items())), fsync, SYSTEM.new_id())
+        named = tuple(sorted((options or {}).items()))
+        return cls(uri, named, fsync, unofficial, SYSTEM.new_id())
 
     def store(self) -> Store:
         """Open the store; each process opens a location once."""
         return _open_store(self)
 
+    def open(self) -> Store:
+        """Open the store anew."""
+        return open_store(
+            self.uri, dict(self.options), fsync=self.fsync, unofficial=self.unofficial
+        )
+
 
 @lru_cache(maxsize=8)
 def _open_store(location: StoreLocation) -> Store:
-    return open_store(location.uri, dict(location.options), fsync=location.fsync)
+    return location.open()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

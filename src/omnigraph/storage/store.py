@@ -1,17 +1,19 @@
-"""A graph root opened: its texts, its tables, its manifest and its turns."""
+"""An opened graph root: its texts, its tables, its manifest and its locks."""
 
 import os
 from collections.abc import Mapping
 
 from lance.lance import _Session as Session
 
+from omnigraph.errors import ConfigError
 from omnigraph.limits import INDEX_CACHE_BYTES, METADATA_CACHE_BYTES
 from omnigraph.runtime import SYSTEM, Runtime
 from omnigraph.storage.counters import Cost
+from omnigraph.storage.lance import branches
 from omnigraph.storage.lance.datasets import Costing, Datasets
 from omnigraph.storage.lance.rows import LanceRows
 from omnigraph.storage.lance.tables import LanceTables
-from omnigraph.storage.lance.unofficial.addresses import relocate_table
+from omnigraph.storage.lance.unofficial.addresses import relocate_branch
 from omnigraph.storage.layout import MANIFEST, Root, root_of
 from omnigraph.storage.locks.table import Locks, open_locks
 from omnigraph.storage.objects.cloud import open_objects
@@ -40,7 +42,19 @@ class Store:
 
     def relocate(self, path: str) -> int:
         """Give every branch of a table the address of this root; says how many files were rewritten."""
-        return relocate_table(self.internal, self.objects, path)
+        if not self.internal.unofficial:
+            raise ConfigError(
+                "relocate rewrites addresses inside Lance's own files, and the setting 'unofficial_lance' is off; "
+                "no changes were made",
+                hint="relocate with OMNIGRAPH_UNOFFICIAL_LANCE=on, or move the graph back to its former address",
+            )
+        if self.root.is_memory:
+            return 0
+        rewritten = 0
+        for branch in sorted(branches.names(self.internal, self.objects, path)):
+            rewritten += relocate_branch(self.root, self.objects, path, branch)
+            self.internal.forget(path, branch)
+        return rewritten
 
     def keyed_rows(self, path: str, key: str) -> Rows:
         """Give another small keyed table of this root, such as the audit of recoveries."""
@@ -53,10 +67,14 @@ def open_store(
     runtime: Runtime = SYSTEM,
     *,
     fsync: bool = False,
+    unofficial: bool = True,
     index_cache_bytes: int = INDEX_CACHE_BYTES,
     metadata_cache_bytes: int = METADATA_CACHE_BYTES,
 ) -> Store:
-    """Open a root; nothing is read or written yet. `fsync` makes local commits survive a power failure."""
+    """Open a root; nothing is read or written yet.
+
+    `fsync` makes local commits survive a power failure. `unofficial` is the switch of `storage.lance.unofficial`.
+    """
     root = root_of(uri)
     objects = open_objects(root, storage_options, fsync=fsync, runtime=runtime)
     options = lance_options(root, storage_options)
@@ -65,8 +83,16 @@ def open_store(
     )
     counted = Costing(opens=Cost.MANIFEST_OPENS, probes=Cost.MANIFEST_PROBES)
     # Versions of the manifest are never removed.
-    internal = Datasets(root, options, session, costing=counted, gapless=True, fsync=fsync)
-    datasets = Datasets(root, options, session, fsync=fsync)
+    internal = Datasets(
+        root,
+        options,
+        session,
+        unofficial=unofficial,
+        costing=counted,
+        gapless=True,
+        fsync=fsync,
+    )
+    datasets = Datasets(root, options, session, unofficial=unofficial, fsync=fsync)
     return Store(
         root=root,
         objects=objects,

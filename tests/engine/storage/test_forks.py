@@ -14,7 +14,9 @@ from tests.support.places import Place, race_threads
 from tests.support.tables import PEOPLE, ages, filled, head_at, land, open_place, people
 
 pytestmark = pytest.mark.parametrize(
-    "place", ["local", "memory", pytest.param("s3", marks=pytest.mark.s3)], indirect=True
+    "place",
+    ["local", "official", "memory", pytest.param("s3", marks=pytest.mark.s3)],
+    indirect=True,
 )
 
 

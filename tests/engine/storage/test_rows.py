@@ -33,7 +33,7 @@ from tests.support.tables import (
     publish_each,
 )
 
-STORES = ["local", "memory", pytest.param("s3", marks=pytest.mark.s3)]
+STORES = ["local", "official", "memory", pytest.param("s3", marks=pytest.mark.s3)]
 
 
 @pytest.fixture(params=[*STORES, "fake"])

@@ -125,7 +125,8 @@ def assemble(
     read_only: bool = False,
 ) -> Engine:
     """Put the parts of a handle together; nothing is read or written yet."""
-    store = open_store(uri, storage_options, runtime, fsync=settings.durability == "fsync")
+    fsync, unofficial = settings.durability == "fsync", settings.unofficial_lance == "on"
+    store = open_store(uri, storage_options, runtime, fsync=fsync, unofficial=unofficial)
     legacy = LegacyLineage(
         commits=store.keyed_rows(layout.LEGACY_COMMITS, "graph_commit_id"),
         actors=store.keyed_rows(layout.LEGACY_ACTORS, "graph_commit_id"),
@@ -152,7 +153,7 @@ def assemble(
     return Engine(
         store=store,
         location=StoreLocation.of(
-            store.root.uri, storage_options, fsync=settings.durability == "fsync"
+            store.root.uri, storage_options, fsync=fsync, unofficial=unofficial
         ),
         manifest=manifest,
         contracts=AcceptedSchemas(store.objects, runtime),

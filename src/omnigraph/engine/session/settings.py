@@ -38,6 +38,8 @@ class Settings:
     """How many seconds an operation waits for a live writer that holds a lock."""
     reconcile_seconds: float = 0.0
     """How often a background thread recovers the writes of dead writers; 0 is never."""
+    unofficial_lance: str = "on"
+    """Whether storage reads and writes Lance's own files where that is faster: `on`, or `off` for Lance's API alone."""
     embed_provider: str | None = None
     embed_model: str | None = None
     embed_base_url: str | None = None
@@ -55,6 +57,7 @@ _READERS = {
     "split_bytes": int,
     "lock_wait": float,
     "reconcile_seconds": float,
+    "unofficial_lance": str,
     "embed_provider": str,
     "embed_model": str,
     "embed_base_url": str,
@@ -67,7 +70,11 @@ _LEAST = {
     "small_work_rows": 0,
     "split_bytes": 1,
 }
-_CHOICES = {"durability": ("none", "fsync"), "maintenance": ("auto", "off")}
+_CHOICES = {
+    "durability": ("none", "fsync"),
+    "maintenance": ("auto", "off"),
+    "unofficial_lance": ("on", "off"),
+}
 DEPRECATED = {"upkeep": "maintenance"}
 """Earlier names of settings; a handle that is given one works and warns."""
 

@@ -1,13 +1,11 @@
 """Lance branches of one table: listing, creating, dropping; none of it moves a HEAD."""
 
 import copy
-import json
 import os
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeVar
-from urllib.parse import quote, unquote
 
 from lance import LanceDataset
 
@@ -18,7 +16,6 @@ from omnigraph.errors import (
     StorageError,
     TableNotFound,
     UserInputError,
-    shorten,
 )
 from omnigraph.ids import Version
 from omnigraph.limits import REF_LOOKS_MAX
@@ -29,16 +26,15 @@ from omnigraph.storage.lance.faults import (
     classify_fault,
     translate_faults,
 )
-from omnigraph.storage.layout import REFS, TREE, Root, branch_path
+from omnigraph.storage.lance.unofficial.branch_refs import list_ref_names, read_ref
+from omnigraph.storage.layout import TREE, Root, branch_path
 from omnigraph.storage.objects.faults import StorageKind, StoreAction
 from omnigraph.storage.objects.protocol import Objects
 from omnigraph.storage.tables import TableAt
-from omnigraph.storage.values import MAIN_INCARNATION, BranchRef, Incarnation
+from omnigraph.storage.values import MAIN_INCARNATION, BranchRef, Incarnation, incarnation_of
 
 _R = TypeVar("_R")
 _NAME: Final = re.compile(r"[\w.-]+(?:/[\w.-]+)*")
-
-_REF: Final = ".json"
 
 _PARTS: Final = ("_versions", "_transactions", "_deletions", "_indices", "_refs", "data")
 """What Lance keeps in the directory of a branch, the manifests first: without them the rest is unreachable."""
@@ -74,11 +70,15 @@ def steady(action: StoreAction, location: TableLocation, work: Callable[[], _R])
 
 
 def names(datasets: Datasets, objects: Objects, path: str) -> frozenset[str]:
-    """List the names of the branches only; their refs are not read where the store can list them."""
-    if datasets.root.is_memory:
-        return frozenset(refs(datasets, path))
-    files = (text.rpartition("/")[2] for text in objects.list(f"{path}/{REFS}"))
-    return frozenset(unquote(file[: -len(_REF)]) for file in files if file.endswith(_REF))
+    """List the names of the branches; their refs are not read where their files can be listed."""
+    if _has_ref_files(datasets):
+        return list_ref_names(objects, path)
+    return frozenset(refs(datasets, path))
+
+
+def _has_ref_files(datasets: Datasets) -> bool:
+    """Whether refs are read as files; Lance keeps those of a memory root in a memory of its own."""
+    return datasets.unofficial and not datasets.root.is_memory
 
 
 def base_outside(datasets: Datasets, at: TableAt) -> str | None:
@@ -112,37 +112,14 @@ def tree_of(file: str) -> str | None:
 
 
 def ref(datasets: Datasets, objects: Objects, path: str, branch: str) -> BranchRef | None:
-    """Read one branch, None when there is none: one small text where the store can read it, else a listing."""
-    if datasets.root.is_memory:
-        # Lance keeps a memory of its own, which the object store cannot read.
-        return refs(datasets, path).get(branch)
-    text = objects.read(f"{path}/{REFS}/{quote(branch, safe='')}.json")
-    if text is None:
-        return None
-    try:
-        return _decode_ref(branch, json.loads(text))
-    except (ValueError, KeyError, TypeError) as error:
-        raise StorageError(
-            f"the ref of branch '{branch}' in '{path}/{REFS}' cannot be read ({error}): {shorten(text)}; "
-            "nothing was changed",
-            storage_kind="permanent",
-            hint="put the file back from a copy of the graph; main can be read without it",
-        ) from error
-
-
-def _decode_ref(branch: str, facts: Mapping[str, Any]) -> BranchRef:
-    """A ref as Lance stores it."""
-    return BranchRef(
-        name=branch,
-        parent=facts["parentBranch"],
-        parent_version=Version(facts["parentVersion"]),
-        created_us=int(facts["createAt"]) * 1_000_000,
-        incarnation=_mapping(facts["identifier"]["version_mapping"]),
-    )
+    """Read one branch, None when there is none: one small file where it can be read, else a listing."""
+    if _has_ref_files(datasets):
+        return read_ref(objects, path, branch)
+    return refs(datasets, path).get(branch)
 
 
 def incarnation(datasets: Datasets, objects: Objects, path: str, branch: str | None) -> Incarnation:
-    """Read which life of a branch name this is; the main line has only one."""
+    """Read the incarnation of a branch; main has only one."""
     if branch is None:
         return MAIN_INCARNATION
     found = ref(datasets, objects, path, branch)
@@ -257,9 +234,5 @@ def _ref(name: str, facts: Mapping[str, Any]) -> BranchRef:
         parent=facts["parent_branch"],
         parent_version=Version(facts["parent_version"]),
         created_us=int(facts["create_at"]) * 1_000_000,
-        incarnation=_mapping(facts["branch_identifier"]),
+        incarnation=incarnation_of(facts["branch_identifier"]),
     )
-
-
-def _mapping(pairs: Any) -> Incarnation:
-    return tuple((int(version), str(uuid)) for version, uuid in pairs)

@@ -1,4 +1,9 @@
-"""Added, dropped and renamed columns as one change of the schema; no data is rewritten."""
+"""Added, dropped and renamed columns as one change of the schema; no data is rewritten.
+
+Lance's API numbers the fields of a new schema from zero, and field ids have gaps after a drop: a schema that was numbered
+anew would point at the wrong columns, now and in every past version. So the new schema is cut from the messages of the
+stored one, as pickling gives them. Nothing else keeps the field ids, so the switch of `unofficial` does not turn this off.
+"""
 
 from collections.abc import Sequence
 from typing import Any, Final, cast
@@ -12,20 +17,16 @@ from omnigraph.storage.lance.physical import physical
 from omnigraph.storage.tables import AddColumn, ColumnChange, DropColumn, RenameColumn
 
 _SYSTEM: Final = ("id", "src", "dst")
-"""Come first, in this order; properties follow by name."""
+"""These columns come first, in this order; properties follow by name."""
 
 _NAME_FIELD: Final = 2
-"""Number of the name in the protobuf form of a Lance field."""
+"""The field of the message that holds the name of a column."""
 
 
-def change(
+def change_columns(
     dataset: LanceDataset, changes: Sequence[ColumnChange]
 ) -> LanceOperation.Merge | LanceOperation.Project:
-    """Describe the changed schema as one Lance operation.
-
-    Field ids have gaps after a drop, so that the new schema must be cut from the stored one: numbering it
-    afresh would point at the wrong columns.
-    """
+    """Describe the changed schema as one Lance operation."""
     metadata, *stored = _protos(dataset.lance_schema)
     fields = _by_name(dataset.lance_schema, stored)
     before = frozenset(fields)
@@ -33,7 +34,7 @@ def change(
     for one in changes:
         _apply(fields, one, free_id)
         if isinstance(one, AddColumn):
-            # Lance takes a known name under a new number for a mistake; a second step may do it.
+            # Lance takes a stored name under a new field id for a mistake; a second step may add it.
             _require(one.field.name not in before, f"column '{one.field.name}' was there before")
         free_id += len(fields[one.field.name]) if isinstance(one, AddColumn) else 0
     ordered = [proto for name in sorted(fields, key=_position) for proto in fields[name]]
@@ -77,7 +78,7 @@ def _position(name: str) -> tuple[int, str]:
 
 
 def _protos(schema: LanceSchema) -> tuple[Any, ...]:
-    """Take a schema apart the way pickling does."""
+    """Take a schema apart as pickling does."""
     _, arguments = cast(tuple[Any, tuple[Any, ...]], schema.__reduce__())
     return arguments
 
@@ -97,7 +98,7 @@ def _width(field: Any) -> int:
 
 
 def _new_field(field: pa.Field, free_id: int) -> tuple[bytes, ...]:
-    """Number a new field past every id the table ever used."""
+    """Give a new field the ids after every id that the table ever used."""
     padding = [pa.field(f"_{number}", pa.int8()) for number in range(free_id)]
     (stored,) = physical(pa.schema([field]))
     _, *protos = _protos(LanceSchema.from_pyarrow(pa.schema([*padding, stored])))

@@ -38,7 +38,9 @@ def compact(
     )
     if not plan.tasks:
         return None
-    made = (worker or run_here(dataset))([RewriteWork(task) for task in plan.tasks])
+    made = (worker or run_here(dataset, unofficial=False))(
+        [RewriteWork(task) for task in plan.tasks]
+    )
     done = [one.result for one in made]
     groups = [LanceOperation.RewriteGroup(r.original_fragments, r.new_fragments) for r in done]
     old = {fragment.id for r in done for fragment in r.original_fragments}

@@ -1,5 +1,6 @@
 """Opened Lance datasets of one root: one session, a bounded cache of versions, cheap probes of HEAD."""
 
+import ctypes
 import os
 import threading
 from collections.abc import Mapping
@@ -19,18 +20,15 @@ from omnigraph.limits import (
 )
 from omnigraph.runtime import SYSTEM
 from omnigraph.storage.counters import Cost, record
-from omnigraph.storage.lance.durable import sync_file_system
 from omnigraph.storage.lance.faults import TableLocation, translate_faults
+from omnigraph.storage.lance.unofficial.version_files import NewestVersion
 from omnigraph.storage.layout import Root, branch_path
 from omnigraph.storage.lru import Recent
 from omnigraph.storage.objects.faults import StoreAction
 from omnigraph.storage.tables import TableAt
 from omnigraph.values import dataclass
 
-_VERSIONS: Final = "_versions"
-_LAST: Final = 2**64 - 1
-"""Manifests are named by what is left to this number, so that the newest is listed first."""
-
+_LIBRARY: Final = ctypes.CDLL(None, use_errno=True)
 _SHARED_MEMORY: Final = "shared-memory"
 """Lance gives every opening of `memory://` a store of its own; this scheme is one store per process."""
 
@@ -43,31 +41,6 @@ class Costing:
     probes: Cost = Cost.TABLE_PROBES
 
 
-@dataclass(frozen=True, slots=True)
-class _End:
-    """A version as the last of its line on a disk: the file of its manifest, and of the one that would follow."""
-
-    version: Version
-    file: str
-    following: str
-
-    @classmethod
-    def at(cls, location: str, version: Version) -> "_End":
-        """Take a version for the last of the line whose files are in a place."""
-        names = (
-            f"{location}/{_VERSIONS}/{_LAST - n:020d}.manifest" for n in (version, version + 1)
-        )
-        return cls(version, *names)
-
-    @property
-    def is_true(self) -> bool:
-        """Whether it is there and the next is not: it is the last then, unless versions between were removed.
-
-        Nothing is removed of a table without gaps, nor past a pin.
-        """
-        return not os.access(self.following, os.F_OK) and os.access(self.file, os.F_OK)
-
-
 class Datasets:
     """Opens versions of the tables under one root and keeps the last ones open; safe between threads."""
 
@@ -77,6 +50,7 @@ class Datasets:
         options: Mapping[str, str],
         session: Any,
         *,
+        unofficial: bool = True,
         costing: Costing | None = None,
         gapless: bool = False,
         fsync: bool = False,
@@ -85,12 +59,14 @@ class Datasets:
         self.root = root
         self.options = dict(options) or None
         self.session = session
+        self.unofficial = unofficial
+        """The switch of `storage.lance.unofficial`."""
         self._costing = costing or Costing()
         self._gapless = gapless
         self._fsync = fsync and root.is_local
         self._held: Recent[TableAt, LanceDataset] = Recent(handles_max)
         self._turns = tuple(threading.Lock() for _ in range(OPENING_LOCKS))
-        self._ends: dict[str, _End] = {}
+        self._newest: dict[str, NewestVersion] = {}
 
     def uri(self, path: str, branch: str | None = None) -> str:
         """Spell the place of a table's branch for Lance."""
@@ -180,31 +156,36 @@ class Datasets:
 
         A line without gaps ends where it did when the last version seen has no successor.
         """
-        line = branch_path(path, branch)
-        end = self._ends.get(line)
-        if end is not None and end.is_true:
+        directory = branch_path(path, branch)
+        newest = self._newest.get(directory)
+        if newest is not None and newest.is_newest:
             record(self._costing.probes)
-            return end.version
+            return newest.version
         held = self._held.newest(lambda at: at.path == path and at.branch == branch)
         if held is None:
             return Version(self.latest(path, branch).version)
         with translate_faults(StoreAction.READ, self.location(path, branch)):
             version = Version(held.latest_version)
         record(self._costing.probes)
-        if self._gapless and self.root.is_local:
-            if len(self._ends) >= TABLE_HANDLES_MAX:
-                self._ends.clear()
-            self._ends[line] = _End.at(self.root.at(line), version)
+        if self._gapless and self._has_version_files:
+            if len(self._newest) >= TABLE_HANDLES_MAX:
+                self._newest.clear()
+            self._newest[directory] = NewestVersion.at(self.root.at(directory), version)
         return version
 
     def is_newest(self, at: TableAt) -> bool:
         """Tell whether no version follows one that is pinned; on a disk two looks, however many versions there are."""
-        # Elsewhere than on a disk a listing costs as much.
-        location = self.root.at(branch_path(at.path, at.branch)) if self.root.is_local else None
-        if location is not None and _End.at(location, at.version).is_true:
-            record(self._costing.probes)
-            return True
+        if self._has_version_files:
+            directory = self.root.at(branch_path(at.path, at.branch))
+            if NewestVersion.at(directory, at.version).is_newest:
+                record(self._costing.probes)
+                return True
         return self.head(at.path, at.branch) == at.version
+
+    @property
+    def _has_version_files(self) -> bool:
+        """Whether manifest files are looked up by name; on an object store a listing costs as much."""
+        return self.unofficial and self.root.is_local
 
     def exists(self, path: str, branch: str | None = None) -> bool:
         """Tell whether a table, or the files of one of its branches, are there."""
@@ -218,7 +199,7 @@ class Datasets:
         """Make what was written so far durable, where that was asked for."""
         if self._fsync:
             with translate_faults(StoreAction.WRITE, self.location(path, None)):
-                sync_file_system(self.root.uri)
+                _sync_file_system(self.root.uri)
 
     def forget(self, path: str | None = None, branch: str | None = None) -> None:
         """Let go of opened versions: all, those of a path, those of a branch, or of both."""
@@ -233,3 +214,17 @@ class Datasets:
         )
         record(self._costing.opens)
         return opened
+
+
+def _sync_file_system(directory: str) -> None:
+    """Wait until everything written to the file system of a directory would survive a power failure."""
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        if hasattr(_LIBRARY, "syncfs"):
+            if _LIBRARY.syncfs(descriptor) != 0:
+                number = ctypes.get_errno()
+                raise OSError(number, os.strerror(number), directory)
+        else:
+            os.sync()
+    finally:
+        os.close(descriptor)

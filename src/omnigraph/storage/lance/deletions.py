@@ -1,144 +1,124 @@
-"""Which rows of a fragment are deleted, read from its deletion file and not from its rows."""
+"""The deleted rows of the fragments of one version, by its deletion files."""
 
-import struct
-from collections.abc import Callable
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final, TypeAlias
 
 import numpy as np
-import pyarrow as pa
-from lance import LanceDataset
+from lance import FragmentMetadata, LanceDataset
+from lance.fragment import DeletionFile
 
-from omnigraph.errors import StorageError
-from omnigraph.storage.layout import branch_path
-from omnigraph.storage.tables import Offsets, TableAt
+from omnigraph.limits import DELETION_READS_MAX
+from omnigraph.storage.counters import Cost, carry_context, record
+from omnigraph.storage.lance.datasets import Datasets
+from omnigraph.storage.lance.faults import TableLocation, translate_faults
+from omnigraph.storage.lance.fragments import deletion_path, fragment_of
+from omnigraph.storage.lance.unofficial.deletion_files import decode_offsets
+from omnigraph.storage.lru import Recent
+from omnigraph.storage.objects.faults import StoreAction
+from omnigraph.storage.objects.protocol import Objects
+from omnigraph.storage.tables import FragmentInfo, Offsets, TableAt
 
-NO_OFFSETS: Final[Offsets] = np.empty(0, np.uint32)
+CachedDeletions: TypeAlias = Recent[str, Offsets]
+"""The offsets in deletion files, by file name; the name of a deletion file is unique in its table."""
 
-_ALONE: Final = pa.ipc.IpcReadOptions(use_threads=False)
-_NO_RUNS: Final = 12346
-_SOME_RUNS: Final = 12347
-_ARRAY_MAX: Final = 4096
-_OFFSETS_FROM: Final = 4
-_BITMAP_BYTES: Final = 8192
+ReadableDeletions: TypeAlias = Recent[str, bool]
+"""The names of deletion files that Lance has read without a fault."""
 
-
-def deletion_path(
-    dataset: LanceDataset, path: str, branch: str | None, fragment: Any
-) -> str | None:
-    """Place the deletion file of a fragment under the graph root; None when it lies elsewhere."""
-    deleted = fragment.deletion_file
-    return below(dataset, path, branch, deleted.base_id, deleted.path(fragment.id))
-
-
-def below(
-    dataset: LanceDataset, path: str, branch: str | None, base_id: int | None, name: str
-) -> str | None:
-    """Place a file of a line, or of one that it came from, under the graph root; None when it lies elsewhere."""
-    if base_id is None:
-        return f"{branch_path(path, branch)}/{name}"
-    base = dataset.base_paths().get(base_id)
-    spelled = "" if base is None else str(base.path).rstrip("/")
-    # A fork names the line it came from by its full address, which ends in the table's own path.
-    _, found, rest = spelled.rpartition(f"/{path}")
-    return f"{path}{rest}/{name}" if found else None
+_NO_OFFSETS: Final[Offsets] = np.empty(0, np.uint32)
+_CACHED_ROWS_MAX: Final = 4_096
+"""Deleted rows of a fragment up to which its offsets are cached."""
+_ADDRESS: Final = "_rowaddr"
 
 
-def needed_files(dataset: LanceDataset, at: TableAt) -> dict[str, int | None]:
-    """Place every file of a version that can be placed under the graph root: data, deletions, and index segments."""
-    found: dict[str, int | None] = {}
+class DeletionReads:
+    """Reads the deletion files of one version; all versions of all tables share the caches."""
 
-    def put(base_id: int | None, name: str, size: int | None) -> None:
-        location = below(dataset, at.path, at.branch, base_id, name)
-        if location is not None:
-            found[location] = size
+    __slots__ = ("_at", "_cached", "_dataset", "_location", "_objects", "_readable", "_reads_files")
 
-    for fragment in dataset.get_fragments():
-        metadata = fragment.metadata
-        for file in metadata.files:
-            put(file.base_id, f"data/{file._path}", file.file_size_bytes or None)
-        if metadata.deletion_file is not None:
-            deleted = metadata.deletion_file
-            put(deleted.base_id, deleted.path(metadata.id), None)
-    for described in dataset.describe_indices():
-        for segment in described.segments:
-            put(segment.base_id, f"_indices/{segment.uuid}/", segment.size_bytes)
-    return found
+    def __init__(
+        self,
+        at: TableAt,
+        datasets: Datasets,
+        objects: Objects,
+        cached: CachedDeletions,
+        readable: ReadableDeletions,
+    ) -> None:
+        self._at = at
+        self._dataset: LanceDataset = datasets.at(at)
+        self._location: TableLocation = datasets.location_of(at)
+        self._objects = objects
+        self._cached = cached
+        self._readable = readable
+        # Lance keeps the files of a memory root in a memory of its own.
+        self._reads_files = datasets.unofficial and not datasets.root.is_memory
 
+    def of(self, fragments: Sequence[int]) -> Mapping[int, Offsets]:
+        """Read the offsets of the deleted rows of some fragments."""
+        if self._location.root.is_local or len(fragments) < 2:
+            return {fragment: self._read_deleted(fragment) for fragment in fragments}
+        with ThreadPoolExecutor(min(DELETION_READS_MAX, len(fragments)), "omnigraph-read") as pool:
+            return dict(
+                zip(fragments, pool.map(carry_context(self._read_deleted), fragments), strict=True)
+            )
 
-def decode_offsets(data: bytes, file_type: str) -> Offsets:
-    """Read the offsets out of a deletion file."""
-    return _DECODERS[file_type](data)
+    def require_readable(self, fragments: Sequence[FragmentInfo]) -> None:
+        """Let Lance read deletion files in a scan, before a search needs them.
 
+        A search of a text index waits without end for a thread that panics over a damaged deletion file. A scan of
+        one row reports the panic, and leaves the contents in Lance's memory for the search.
+        """
+        for info in fragments:
+            name = f"{self._at.path}/{info.deletions}"
+            if info.deletions is None or self._readable.get(name) is not None:
+                continue
+            with translate_faults(StoreAction.READ, self._location):
+                part = [fragment_of(self._dataset, info.id)]
+                self._dataset.scanner(
+                    columns=[], with_row_address=True, limit=1, fragments=part
+                ).to_table()
+            self._readable.put(name, True)
 
-def _of_array(data: bytes) -> Offsets:
-    # One small column: waking threads for it takes longer than reading it.
-    with pa.ipc.open_file(pa.BufferReader(data), options=_ALONE) as source:
-        offsets: Offsets = source.read_all().column(0).to_numpy().astype(np.uint32)
-    return np.sort(offsets)
+    def learn(self, before: FragmentMetadata, after: FragmentMetadata, more: Offsets) -> None:
+        """Cache the offsets in a new deletion file: those of the file before it, and more."""
+        cached: Offsets | None = _NO_OFFSETS
+        if before.deletion_file is not None:
+            cached = self._cached.get(self._name(before.id, before.deletion_file))
+        if cached is not None and after.deletion_file is not None:
+            name = self._name(after.id, after.deletion_file)
+            self._cache(name, np.union1d(cached, more))
 
+    def _read_deleted(self, fragment: int) -> Offsets:
+        with translate_faults(StoreAction.READ, self._location):
+            metadata = fragment_of(self._dataset, fragment).metadata
+            file = metadata.deletion_file
+            if file is None:
+                return _NO_OFFSETS
+            path = deletion_path(self._dataset, self._at.path, self._at.branch, metadata)
+        name = self._name(fragment, file)
+        cached = self._cached.get(name)
+        if cached is not None:
+            return cached
+        data = None
+        if path is not None and self._reads_files:
+            data = self._objects.read_bytes(path)
+        if data is not None:
+            return self._cache(name, decode_offsets(data, file.file_type))
+        return self._scan_deleted(fragment, metadata.physical_rows)
 
-def _of_bitmap(data: bytes) -> Offsets:
-    """Read a roaring bitmap in its portable form: containers of 65,536 numbers each."""
-    try:
-        parts = [
-            _container(data, key, size, start, runs) for key, size, start, runs in _headers(data)
-        ]
-    except (struct.error, ValueError) as error:
-        raise StorageError(
-            f"a deletion file of {len(data)} bytes is not a roaring bitmap ({error}); nothing was changed"
-        ) from error
-    return np.concatenate([NO_OFFSETS, *parts])
+    def _scan_deleted(self, fragment: int, rows: int) -> Offsets:
+        """Find the deleted rows as those that a scan leaves out; for files that are not read here."""
+        with translate_faults(StoreAction.READ, self._location):
+            part = [fragment_of(self._dataset, fragment)]
+            scan = self._dataset.scanner(columns=[], with_row_address=True, fragments=part)
+            left = scan.to_table()[_ADDRESS].to_numpy()
+        record(Cost.TABLE_SCANS)
+        is_deleted = np.ones(rows, dtype=bool)
+        is_deleted[(left & np.uint64(0xFFFFFFFF)).astype(np.int64)] = False
+        return np.flatnonzero(is_deleted).astype(np.uint32)
 
+    def _name(self, fragment: int, file: DeletionFile) -> str:
+        return f"{self._at.path}/{file.path(fragment)}"
 
-def _headers(data: bytes) -> list[tuple[int, int, int, bool]]:
-    """Key, number of values, place and whether it is one of runs, for every container."""
-    (cookie,) = struct.unpack_from("<I", data)
-    location = 4
-    if cookie == _NO_RUNS:
-        (count,) = struct.unpack_from("<I", data, location)
-        location, runs = location + 4, np.zeros(count, bool)
-    elif cookie & 0xFFFF == _SOME_RUNS:
-        count = (cookie >> 16) + 1
-        flags = np.frombuffer(data, np.uint8, (count + 7) // 8, location)
-        location, runs = location + len(flags), np.unpackbits(flags, bitorder="little").astype(bool)
-    else:
-        raise ValueError(f"it begins with {cookie}")
-    described = np.frombuffer(data, "<u2", 2 * count, location).reshape(count, 2).astype(np.int64)
-    location += 4 * count
-    if cookie == _NO_RUNS or count >= _OFFSETS_FROM:
-        location += 4 * count
-    found = []
-    for number, (key, size) in enumerate(described.tolist()):
-        found.append((key, size + 1, location, bool(runs[number])))
-        location += _length(data, size + 1, location, is_runs=bool(runs[number]))
-    return found
-
-
-def _length(data: bytes, size: int, location: int, *, is_runs: bool) -> int:
-    if is_runs:
-        (count,) = struct.unpack_from("<H", data, location)
-        return 2 + 4 * int(count)
-    return 2 * size if size <= _ARRAY_MAX else _BITMAP_BYTES
-
-
-def _container(data: bytes, key: int, size: int, location: int, is_runs: bool) -> Offsets:
-    if is_runs:
-        (count,) = struct.unpack_from("<H", data, location)
-        pairs = np.frombuffer(data, "<u2", 2 * int(count), location + 2).reshape(-1, 2)
-        starts, lengths = pairs[:, 0].astype(np.uint32), pairs[:, 1].astype(np.int64) + 1
-        ends = np.cumsum(lengths)
-        within = np.arange(int(ends[-1]) if len(ends) else 0) - np.repeat(ends - lengths, lengths)
-        low = np.repeat(starts, lengths) + within.astype(np.uint32)
-    elif size <= _ARRAY_MAX:
-        low = np.frombuffer(data, "<u2", size, location).astype(np.uint32)
-    else:
-        bits = np.frombuffer(data, np.uint8, _BITMAP_BYTES, location)
-        low = np.flatnonzero(np.unpackbits(bits, bitorder="little")).astype(np.uint32)
-    offsets: Offsets = low + np.uint32(key << 16)
-    return offsets
-
-
-_DECODERS: Final[dict[str, Callable[[bytes], Offsets]]] = {
-    "array": _of_array,
-    "bitmap": _of_bitmap,
-}
+    def _cache(self, name: str, offsets: Offsets) -> Offsets:
+        return self._cached.put(name, offsets) if len(offsets) <= _CACHED_ROWS_MAX else offsets

@@ -1,4 +1,4 @@
-"""Fragments of one version: their ids, their handles, what tells two of them apart."""
+"""Fragments of one version: their ids, their handles, their files."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -7,6 +7,7 @@ from lance import LanceDataset, LanceFragment
 
 from omnigraph.errors import InternalError
 from omnigraph.limits import FRAGMENT_ROWS_MAX, FRAGMENT_ROWS_MIN, FRAGMENTS_AIM
+from omnigraph.storage.layout import branch_path
 from omnigraph.storage.tables import FragmentInfo
 
 
@@ -53,3 +54,27 @@ def _info(fragment: Any) -> FragmentInfo:
         deleted_rows=fragment.num_deletions,
         bytes=sum(file.file_size_bytes or 0 for file in fragment.files),
     )
+
+
+# ---- where their files lie
+
+
+def deletion_path(
+    dataset: LanceDataset, path: str, branch: str | None, fragment: Any
+) -> str | None:
+    """Give the path of the deletion file of a fragment under the graph root; None when it lies elsewhere."""
+    deleted = fragment.deletion_file
+    return locate_file(dataset, path, branch, deleted.base_id, deleted.path(fragment.id))
+
+
+def locate_file(
+    dataset: LanceDataset, path: str, branch: str | None, base_id: int | None, name: str
+) -> str | None:
+    """Give the path of a file of a branch, or of a branch it forked from, under the graph root; None when it lies elsewhere."""
+    if base_id is None:
+        return f"{branch_path(path, branch)}/{name}"
+    base = dataset.base_paths().get(base_id)
+    address = "" if base is None else str(base.path).rstrip("/")
+    # A fork names its parent by a full address, which ends in the path of the table.
+    _, found, rest = address.rpartition(f"/{path}")
+    return f"{path}{rest}/{name}" if found else None

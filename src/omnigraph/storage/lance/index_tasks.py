@@ -57,22 +57,22 @@ Worker = Callable[[Sequence[Work]], list[Made]]
 """Does work of one table version somewhere and brings what Lance made of it, in order."""
 
 
-def do(dataset: LanceDataset, work: Work) -> Any:
+def do(dataset: LanceDataset, work: Work, *, unofficial: bool) -> Any:
     """Do one piece of work in this process."""
     match work:
         case SegmentWork():
             # A handle of its own: building borrows it mutably, and readers of a shared one would be refused.
-            return _segment(copy.copy(dataset), work)
+            return _segment(copy.copy(dataset), work, unofficial=unofficial)
         case RewriteWork():
             return work.task.execute(dataset)
 
 
-def _segment(dataset: LanceDataset, work: SegmentWork) -> Index:
+def _segment(dataset: LanceDataset, work: SegmentWork, *, unofficial: bool) -> Index:
     if work.type == TEXT:
         # A text segment that did not pass through here makes every text query on the column fail.
         return dataset.merge_existing_index_segments([_train_index(dataset, work, work.fragments)])
     sorted_here = None
-    if work.type == BTREE:
+    if work.type == BTREE and unofficial:
         empty = partial(_train_index, dataset, work, ())
         sorted_here = btrees.built(dataset, work.column, work.fragments, empty)
     return sorted_here or _train_index(dataset, work, work.fragments)
@@ -89,9 +89,9 @@ def _train_index(dataset: LanceDataset, work: SegmentWork, fragments: Sequence[i
     )
 
 
-def run_here(dataset: LanceDataset) -> Worker:
+def run_here(dataset: LanceDataset, *, unofficial: bool) -> Worker:
     """Do everything in this process, one after the other."""
-    return lambda work: [Made(do(dataset, one)) for one in work]
+    return lambda work: [Made(do(dataset, one, unofficial=unofficial)) for one in work]
 
 
 def run_elsewhere(at: TableAt, workers: Workers) -> Worker:
@@ -104,8 +104,10 @@ def run_elsewhere(at: TableAt, workers: Workers) -> Worker:
     return worker
 
 
-def run_task(dataset: LanceDataset, task: MaintenanceTask, location: TableLocation) -> bytes:
-    """Do a chore that arrived, and spell what came of it."""
-    result = do(dataset, pickle.loads(task.work))
+def run_task(
+    dataset: LanceDataset, task: MaintenanceTask, location: TableLocation, *, unofficial: bool
+) -> bytes:
+    """Do a task that another process cut, and encode its result."""
+    result = do(dataset, pickle.loads(task.work), unofficial=unofficial)
     files = index_files([result]) if isinstance(result, Index) else data_files(result.new_fragments)
     return pickle.dumps(Made(result, digest_new_files(location, files)))

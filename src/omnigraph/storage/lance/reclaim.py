@@ -1,6 +1,6 @@
 """Giving space back: removing old versions of a table and the files that only they use."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from typing import cast
 
@@ -8,7 +8,7 @@ from lance import CleanupStats
 
 from omnigraph.ids import Version
 from omnigraph.runtime import us_of
-from omnigraph.storage.lance.branches import steady, tree_of
+from omnigraph.storage.lance.branches import steady
 from omnigraph.storage.lance.datasets import Datasets
 from omnigraph.storage.lance.faults import translate_faults
 from omnigraph.storage.objects.faults import StoreAction
@@ -60,33 +60,3 @@ def reclaim(
     # Lance looks at every branch of the table, for what stands on these versions.
     stats = steady(StoreAction.DELETE, datasets.location(path, branch), work)
     return Reclaimed(versions=stats.old_versions, bytes=stats.bytes_removed)
-
-
-def sizes(datasets: Datasets, path: str) -> Mapping[str | None, int]:
-    """Weigh what lies in the directory of a table: the bytes of its main line, and of every branch tree."""
-    found: dict[str | None, int] = {}
-    for name, weight in file_sizes(datasets, path).items():
-        tree = tree_of(name)
-        found[tree] = found.get(tree, 0) + weight
-    return found
-
-
-def segment_files(datasets: Datasets, path: str) -> Mapping[str, Mapping[str, int]]:
-    """The files of every index segment of a table and their bytes, on whichever line it lies, by its uuid."""
-    found: dict[str, dict[str, int]] = {}
-    for name, weight in file_sizes(datasets, path).items():
-        _, is_index, rest = f"/{name}".partition("/_indices/")
-        if is_index:
-            found.setdefault(rest.partition("/")[0], {})[name] = weight
-    return found
-
-
-def file_sizes(datasets: Datasets, path: str) -> Mapping[str, int]:
-    """The bytes of every file in the directory of a table, by its name there; one listing."""
-    dataset = datasets.latest(path, None)
-    found: dict[str, int] = {}
-    with translate_faults(StoreAction.LIST, datasets.location(path, None)):
-        for batch in dataset.all_files():
-            names, weights = batch.column("path").to_pylist(), batch.column("size_bytes")
-            found |= zip(names, weights.to_pylist(), strict=True)
-    return found

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from lance import FragmentMetadata, LanceDataset
 from lance.dataset import ColumnOrdering
+from lance.fragment import RowIdSequence
 
 from omnigraph.errors import InternalError, OmniError, StorageError
 from omnigraph.limits import (
@@ -20,9 +21,10 @@ from omnigraph.storage.blobs import BlobDescriptor, BlobForm, descriptors
 from omnigraph.storage.counters import Cost, record
 from omnigraph.storage.lance import search
 from omnigraph.storage.lance.blob_reads import BlobReads
-from omnigraph.storage.lance.deletion_reads import DeletionReads
+from omnigraph.storage.lance.datasets import Datasets
+from omnigraph.storage.lance.deletions import DeletionReads
 from omnigraph.storage.lance.digests import Digests, digest_file, digest_key, name_below_line
-from omnigraph.storage.lance.faults import TableLocation, translate_faults
+from omnigraph.storage.lance.faults import translate_faults
 from omnigraph.storage.lance.fragments import fragment_infos, fragment_of
 from omnigraph.storage.lance.index import index_infos, list_uncovered, unfit_size
 from omnigraph.storage.lance.index_damage import (
@@ -47,7 +49,7 @@ from omnigraph.storage.tables import (
 
 ROW_ADDRESS: Final = "_rowaddr"
 _AUTO_CLEANUP: Final = "lance.auto_cleanup."
-_BORN: Final = "_row_created_at_version"
+_CREATED: Final = "_row_created_at_version"
 
 _Answer = TypeVar("_Answer")
 
@@ -64,22 +66,24 @@ class LanceTable:
         "_fragments",
         "_location",
         "_schema",
+        "_unofficial",
         "deletions",
     )
 
     def __init__(
         self,
         at: TableAt,
-        dataset: LanceDataset,
-        location: TableLocation,
+        datasets: Datasets,
         deletions: DeletionReads,
         damaged: DamagedSegments,
     ) -> None:
+        dataset, location = datasets.at(at), datasets.location_of(at)
         self._at = at
         self.deletions = deletions
         self._damaged = damaged
         self._dataset = dataset
         self._location = location
+        self._unofficial = datasets.unofficial
         self._schema = logical(dataset.schema)
         self._blobs = BlobReads(dataset, self._schema, location)
         self._fragments: tuple[FragmentInfo, ...] | None = None
@@ -325,31 +329,31 @@ class LanceTable:
 
     def row_ids(self, addresses: pa.Array) -> pa.Array:
         """Give the lasting row ids of rows, of deleted ones too, in the order asked."""
-        found = self._of_manifest(addresses, _row_ids)
+        found = self._of_manifest(addresses, _row_ids if self._unofficial else _decoded_row_ids)
         assert found is not None, "row ids stand in the manifest"
         return found
 
     def created_versions(self, addresses: pa.Array) -> pa.Array:
         """Give the versions that live rows were born in, in the order asked."""
-        found = self._of_manifest(addresses, _births)
+        found = self._of_manifest(addresses, _created_versions) if self._unofficial else None
         if found is not None:
             return found
         listed = ", ".join(map(str, addresses.to_pylist()))
-        rows = self.read([_BORN], f"{ROW_ADDRESS} IN ({listed})", row_address=True)
-        location = pc.index_in(addresses, value_set=rows[ROW_ADDRESS].combine_chunks())
-        return rows[_BORN].combine_chunks().take(location).cast(pa.uint64())
+        rows = self.read([_CREATED], f"{ROW_ADDRESS} IN ({listed})", row_address=True)
+        positions = pc.index_in(addresses, value_set=rows[ROW_ADDRESS].combine_chunks())
+        return rows[_CREATED].combine_chunks().take(positions).cast(pa.uint64())
 
     def _of_manifest(
-        self, addresses: pa.Array, told: Callable[[FragmentMetadata, Numbers], Numbers | None]
+        self, addresses: pa.Array, decode: Callable[[FragmentMetadata, Numbers], Numbers | None]
     ) -> pa.Array | None:
-        """What the manifest says of rows; None when it does not say it of some."""
+        """Decode what the manifest records for rows; None when it records nothing for some of them."""
         wanted = addresses.to_numpy(zero_copy_only=False).astype(np.uint64)
-        numbers, offsets = wanted >> np.uint64(32), wanted & np.uint64(0xFFFFFFFF)
+        fragments, offsets = wanted >> np.uint64(32), wanted & np.uint64(0xFFFFFFFF)
         found = np.empty(len(wanted), np.uint64)
         with translate_faults(StoreAction.READ, self._location):
-            for number in np.unique(numbers).tolist():
-                here = numbers == number
-                part = told(fragment_of(self._dataset, number).metadata, offsets[here])
+            for fragment in np.unique(fragments).tolist():
+                here = fragments == fragment
+                part = decode(fragment_of(self._dataset, fragment).metadata, offsets[here])
                 if part is None:
                     return None
                 found[here] = part
@@ -548,12 +552,22 @@ def _begun(source: pa.RecordBatchReader) -> pa.RecordBatchReader:
 
 
 def _row_ids(fragment: FragmentMetadata, offsets: Numbers) -> Numbers | None:
-    return None if fragment.row_id_meta is None else row_ids_at(fragment.row_id_meta, offsets)
+    metadata = fragment.row_id_meta
+    found = None if metadata is None else row_ids_at(metadata, offsets)
+    return _decoded_row_ids(fragment, offsets) if found is None else found
 
 
-def _births(fragment: FragmentMetadata, offsets: Numbers) -> Numbers | None:
-    told = fragment.created_at_version_meta
-    return None if told is None else versions_at(told, offsets)
+def _decoded_row_ids(fragment: FragmentMetadata, offsets: Numbers) -> Numbers | None:
+    if fragment.row_id_meta is None:
+        return None
+    sequence = RowIdSequence.from_inline_metadata(fragment.row_id_meta)
+    row_ids: Numbers = sequence.to_pyarrow().to_numpy()
+    return row_ids[offsets.astype(np.int64)]
+
+
+def _created_versions(fragment: FragmentMetadata, offsets: Numbers) -> Numbers | None:
+    metadata = fragment.created_at_version_meta
+    return None if metadata is None else versions_at(metadata, offsets)
 
 
 def auto_cleanup_keys(dataset: LanceDataset) -> tuple[str, ...]:

@@ -19,11 +19,19 @@ from omnigraph.limits import (
     TABLE_HANDLES_MAX,
 )
 from omnigraph.storage.counters import Cost, record
-from omnigraph.storage.lance import branches, columns, commit, index, index_tasks, reclaim, stage
+from omnigraph.storage.lance import (
+    branches,
+    columns,
+    commit,
+    files,
+    index,
+    index_tasks,
+    reclaim,
+    stage,
+)
 from omnigraph.storage.lance.compact import compact, releasable
 from omnigraph.storage.lance.datasets import Datasets
-from omnigraph.storage.lance.deletion_reads import CachedDeletions, DeletionReads, ReadableDeletions
-from omnigraph.storage.lance.deletions import needed_files
+from omnigraph.storage.lance.deletions import CachedDeletions, DeletionReads, ReadableDeletions
 from omnigraph.storage.lance.digests import (
     Digests,
     digest_file,
@@ -31,7 +39,7 @@ from omnigraph.storage.lance.digests import (
     digest_new_files,
     new_files,
 )
-from omnigraph.storage.lance.faults import TableLocation, translate_faults
+from omnigraph.storage.lance.faults import translate_faults
 from omnigraph.storage.lance.index_damage import DamagedSegments
 from omnigraph.storage.lance.physical import physical
 from omnigraph.storage.lance.table import LanceTable, auto_cleanup_keys
@@ -108,18 +116,13 @@ class LanceTables:
 
     def open(self, at: TableAt) -> LanceTable:
         """Open one version; a version opened before costs nothing."""
-        held = self._opened.get(at)
-        if held is not None:
-            return held
-        location = self._datasets.location_of(at)
-        return self._opened.put(at, self._table(at, location))
-
-    def _table(self, at: TableAt, location: TableLocation) -> LanceTable:
-        dataset = self._datasets.at(at)
+        opened = self._opened.get(at)
+        if opened is not None:
+            return opened
         deletions = DeletionReads(
-            at, dataset, location, self._objects, self._deletions, self._readable
+            at, self._datasets, self._objects, self._deletions, self._readable
         )
-        return LanceTable(at, dataset, location, deletions, self._damaged)
+        return self._opened.put(at, LanceTable(at, self._datasets, deletions, self._damaged))
 
     def forget(self, path: str | None = None, branch: str | None = None) -> None:
         """Let go of opened versions: all, those of a path, those of a branch, or of both."""
@@ -138,7 +141,7 @@ class LanceTables:
 
     def sizes(self, path: str) -> Mapping[str | None, int]:
         """The bytes of a table's main line and of every branch tree."""
-        return reclaim.sizes(self._datasets, path)
+        return files.sizes(self._datasets, path)
 
     def reclaim(
         self,
@@ -165,7 +168,7 @@ class LanceTables:
 
     def copy(self, at: TableAt, source: TableAt, fragments: Sequence[int]) -> Written | None:
         """Copy the files of fragments of another line for a later `stage_written`; None when rows must be written."""
-        if self._datasets.root.is_memory:
+        if self._datasets.root.is_memory or not self._datasets.unofficial:
             return None
         with self._writing(at):
             dataset = self._datasets.at(source)
@@ -190,10 +193,10 @@ class LanceTables:
 
     def are_scattered(self, at: TableAt, addresses: pa.Array, *, appending: bool) -> bool:
         """Tell whether rows lie so far apart that an append and a takeover cost less than one update of them."""
-        numbers = addresses.to_numpy(zero_copy_only=False) >> np.uint64(32)
-        if not len(numbers):
+        fragments = addresses.to_numpy(zero_copy_only=False) >> np.uint64(32)
+        if not len(fragments) or not self._datasets.unofficial:
             return False
-        low, high = int(numbers.min()), int(numbers.max())
+        low, high = int(fragments.min()), int(fragments.max())
         around = sum(f.physical_rows for f in self.open(at).fragments() if low <= f.id <= high)
         if self._datasets.root.is_distant:
             return around > SPAN_ROWS_DISTANT_MAX
@@ -209,6 +212,7 @@ class LanceTables:
         like: TableAt | None = None,
     ) -> Staged:
         """Describe a commit in which rows at these addresses go, and rows of the append before it become their heirs."""
+        assert self._datasets.unofficial, "without the switch rows are updated, and none take over"
         other = None if like is None else DeletionSource(self._datasets.at(like), self.open(like))
         change = stage.takeover(self._base(at), [written], successors, addresses, other)
         record(Cost.STAGE_MERGE)
@@ -267,16 +271,16 @@ class LanceTables:
 
     def check_indices(self, at: TableAt, noted: Mapping[str, str]) -> tuple[IndexInfo, ...]:
         """Compare the files of every index with what was noted; one that cannot be used is `damaged` for reads too."""
-        return self.open(at).check_indices(reclaim.segment_files(self._datasets, at.path), noted)
+        return self.open(at).check_indices(files.segment_files(self._datasets, at.path), noted)
 
     def needed_files(self, at: TableAt) -> Mapping[str, int | None]:
         """The data and deletion files of a version, and its index segments with a slash at the end; and their bytes."""
         with translate_faults(StoreAction.READ, self._datasets.location_of(at)):
-            return needed_files(self._datasets.at(at), at)
+            return files.needed_files(self._datasets.at(at), at)
 
     def listed_files(self, path: str) -> Mapping[str, int]:
         """Every file in the directory of a table and its bytes; one listing."""
-        found = reclaim.file_sizes(self._datasets, path)
+        found = files.file_sizes(self._datasets, path)
         return {f"{path}/{name}": size for name, size in found.items()}
 
     def digest(self, path: str) -> str | None:
@@ -341,11 +345,12 @@ class LanceTables:
         """Do a chore that a `stage_` call elsewhere cut."""
         with self._writing(task.at):
             location = self._datasets.location(task.at.path, task.at.branch, task.at.version)
-            return index_tasks.run_task(self._datasets.at(task.at), task, location)
+            dataset, unofficial = self._datasets.at(task.at), self._datasets.unofficial
+            return index_tasks.run_task(dataset, task, location, unofficial=unofficial)
 
     def _worker(self, at: TableAt, workers: Workers | None) -> index_tasks.Worker:
         return (
-            index_tasks.run_here(self._datasets.at(at))
+            index_tasks.run_here(self._datasets.at(at), unofficial=self._datasets.unofficial)
             if workers is None
             else index_tasks.run_elsewhere(at, workers)
         )
@@ -353,7 +358,7 @@ class LanceTables:
     def stage_columns(self, at: TableAt, changes: Sequence[ColumnChange]) -> Staged:
         """Stage added, dropped and renamed columns without rewriting data."""
         with self._writing(at):
-            operation = columns.change(self._datasets.at(at), changes)
+            operation = columns.change_columns(self._datasets.at(at), changes)
         record(Cost.STAGE_COLUMNS)
         return self._staged(at, StagedKind.COLUMNS, stage.Change(operation=operation))
 

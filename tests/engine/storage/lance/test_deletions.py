@@ -12,7 +12,9 @@ from tests.support.places import Place
 from tests.support.tables import land, open_place, people
 
 pytestmark = pytest.mark.parametrize(
-    "place", ["local", "memory", pytest.param("s3", marks=pytest.mark.s3)], indirect=True
+    "place",
+    ["local", "official", "memory", pytest.param("s3", marks=pytest.mark.s3)],
+    indirect=True,
 )
 COUNT = 20_000
 

@@ -42,7 +42,9 @@ from tests.support.tables import (
 )
 
 pytestmark = pytest.mark.parametrize(
-    "place", ["local", "memory", pytest.param("s3", marks=pytest.mark.s3)], indirect=True
+    "place",
+    ["local", "official", "memory", pytest.param("s3", marks=pytest.mark.s3)],
+    indirect=True,
 )
 
 

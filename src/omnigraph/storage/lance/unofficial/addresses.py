@@ -11,8 +11,6 @@ from typing import Final
 
 from omnigraph.errors import StorageError
 from omnigraph.failpoints import Failpoint, fail
-from omnigraph.storage.lance import branches
-from omnigraph.storage.lance.datasets import Datasets
 from omnigraph.storage.layout import Root, branch_path
 from omnigraph.storage.objects.protocol import Objects
 from omnigraph.values import dataclass
@@ -35,20 +33,16 @@ def canonical_root(root: Root) -> str:
     return os.path.realpath(root.uri) if root.is_local else root.uri
 
 
-def relocate_table(datasets: Datasets, objects: Objects, path: str) -> int:
-    """Give every branch manifest of a table the address of this root; says how many files were rewritten.
+def relocate_branch(root: Root, objects: Objects, path: str, branch: str) -> int:
+    """Give every manifest of a branch of a table the address of this root; says how many files were rewritten.
 
-    The oldest version of a branch comes first: while its newest one holds another address, so does the branch.
+    The oldest version comes first: as long as the newest one holds another address, so does the branch.
     """
-    if datasets.root.is_memory:
-        return 0
-    root, rewritten = canonical_root(datasets.root), 0
-    for branch in sorted(branches.names(datasets, objects, path)):
-        files = objects.list(f"{branch_path(path, branch)}/_versions")
-        # Names count down, so that the newest is listed first.
-        for file in sorted((f for f in files if f.endswith(".manifest")), reverse=True):
-            rewritten += _relocate_file(objects, file, root, path)
-        datasets.forget(path, branch)
+    address, rewritten = canonical_root(root), 0
+    files = objects.list(f"{branch_path(path, branch)}/_versions")
+    # Names count down, so that the newest is listed first.
+    for file in sorted((f for f in files if f.endswith(".manifest")), reverse=True):
+        rewritten += _relocate_file(objects, file, address, path)
     return rewritten
 
 

@@ -7,10 +7,9 @@ from typing import Any, Final
 from lance import LanceDataset
 
 from omnigraph.runtime import SYSTEM
-from omnigraph.storage.lance.deletions import below
 from omnigraph.storage.lance.digests import digest_new_files
 from omnigraph.storage.lance.faults import TableLocation
-from omnigraph.storage.lance.fragments import fragment_of
+from omnigraph.storage.lance.fragments import fragment_of, locate_file
 from omnigraph.storage.lance.physical import blob_columns
 from omnigraph.storage.layout import branch_path
 from omnigraph.storage.objects.protocol import Objects
@@ -63,7 +62,7 @@ def _is_alike(target: Table, source: Table) -> bool:
 
 def _files(dataset: LanceDataset, at: TableAt, fragment: Any) -> list[str | None]:
     return [
-        below(dataset, at.path, at.branch, file.base_id, f"{_DATA}/{file._path}")
+        locate_file(dataset, at.path, at.branch, file.base_id, f"{_DATA}/{file._path}")
         for file in fragment.files
     ]
 

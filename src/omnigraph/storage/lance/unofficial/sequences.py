@@ -6,18 +6,20 @@ from collections.abc import Iterator
 from typing import Any, TypeAlias
 
 import numpy as np
-from lance.fragment import RowDatasetVersionMeta, RowIdMeta, RowIdSequence
+from lance.fragment import RowDatasetVersionMeta, RowIdMeta
 
 Numbers: TypeAlias = np.ndarray[Any, np.dtype[np.uint64]]
 
 
-def row_ids_at(metadata: RowIdMeta, offsets: Numbers) -> Numbers:
-    """Give the row ids of some rows of a fragment; those of rows that were loaded together are one range."""
-    known = _ranges(bytes(json.loads(metadata.json()).get("Inline", ())))
-    if known is None:
-        sequence: Numbers = RowIdSequence.from_inline_metadata(metadata).to_pyarrow().to_numpy()
-        return sequence[offsets.astype(np.int64)]
-    starts, ends = known
+def row_ids_at(metadata: RowIdMeta, offsets: Numbers) -> Numbers | None:
+    """Read the row ids of some rows of a fragment; None when they are not encoded as plain ranges.
+
+    The row ids of rows that one load wrote are one range.
+    """
+    ranges = _ranges(bytes(json.loads(metadata.json()).get("Inline", ())))
+    if ranges is None:
+        return None
+    starts, ends = ranges
     before = np.concatenate([[0], np.cumsum(ends - starts)]).astype(np.uint64)
     part = np.searchsorted(before, offsets, side="right") - 1
     return starts[part] + (offsets - before[part])

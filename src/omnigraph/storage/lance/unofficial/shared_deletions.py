@@ -7,8 +7,8 @@ import numpy as np
 from lance import FragmentMetadata, LanceDataset
 from lance.fragment import DeletionFile
 
-from omnigraph.storage.lance.deletions import deletion_path
 from omnigraph.storage.lance.faults import TableLocation, translate_faults
+from omnigraph.storage.lance.fragments import deletion_path
 from omnigraph.storage.layout import branch_path
 from omnigraph.storage.objects.faults import StoreAction
 from omnigraph.storage.tables import Table

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from omnigraph.errors import StorageError
-from omnigraph.storage.lance.deletions import decode_offsets
+from omnigraph.storage.lance.unofficial.deletion_files import decode_offsets
 
 
 def array_file(offsets: list[int]) -> bytes:

@@ -1,0 +1,46 @@
+"""Refs of Lance branches, read as the small JSON files they are: one request where Lance lists and reads all of them."""
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+from urllib.parse import quote, unquote
+
+from omnigraph.errors import StorageError, shorten
+from omnigraph.ids import Version
+from omnigraph.storage.layout import REFS
+from omnigraph.storage.objects.protocol import Objects
+from omnigraph.storage.values import BranchRef, incarnation_of
+
+_SUFFIX: Final = ".json"
+
+
+def list_ref_names(objects: Objects, path: str) -> frozenset[str]:
+    """List the branches of a table by the names of their refs; reads none of them."""
+    files = (text.rpartition("/")[2] for text in objects.list(f"{path}/{REFS}"))
+    return frozenset(unquote(file[: -len(_SUFFIX)]) for file in files if file.endswith(_SUFFIX))
+
+
+def read_ref(objects: Objects, path: str, branch: str) -> BranchRef | None:
+    """Read the ref of one branch; None when there is none."""
+    text = objects.read(f"{path}/{REFS}/{quote(branch, safe='')}{_SUFFIX}")
+    if text is None:
+        return None
+    try:
+        return _decode_ref(branch, json.loads(text))
+    except (ValueError, KeyError, TypeError) as error:
+        raise StorageError(
+            f"the ref of branch '{branch}' in '{path}/{REFS}' cannot be read ({error}): {shorten(text)}; "
+            "nothing was changed",
+            storage_kind="permanent",
+            hint="put the file back from a copy of the graph; main can be read without it",
+        ) from error
+
+
+def _decode_ref(branch: str, facts: Mapping[str, Any]) -> BranchRef:
+    return BranchRef(
+        name=branch,
+        parent=facts["parentBranch"],
+        parent_version=Version(facts["parentVersion"]),
+        created_us=int(facts["createAt"]) * 1_000_000,
+        incarnation=incarnation_of(facts["identifier"]["version_mapping"]),
+    )
