@@ -7,14 +7,18 @@ from typing import Any
 from omnigraph.api.graph import Graph
 from omnigraph.storage.tables import Landed, Staged, Tables
 
-Watch = Callable[[Staged], None]
+FragmentCounts = Callable[[Staged], None]
 
 
 class WatchedTables:
     """Other tables, and what happens just before and just after a change is committed to one of them."""
 
     def __init__(
-        self, inner: Tables, before: Watch, after: Watch, restoring: Callable[[], None]
+        self,
+        inner: Tables,
+        before: FragmentCounts,
+        after: FragmentCounts,
+        restoring: Callable[[], None],
     ) -> None:
         self._inner = inner
         self._before = before
@@ -44,8 +48,8 @@ def _nothing(*_: Any) -> None:
 def watched(
     graph: Graph,
     *,
-    before: Watch = _nothing,
-    after: Watch = _nothing,
+    before: FragmentCounts = _nothing,
+    after: FragmentCounts = _nothing,
     restoring: Callable[[], None] = _nothing,
 ) -> Graph:
     """The same graph, its table commits watched."""

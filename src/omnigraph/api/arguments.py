@@ -14,7 +14,7 @@ from omnigraph.manifest.names import is_utf8
 from omnigraph.manifest.travel import At
 
 if TYPE_CHECKING:
-    from omnigraph.engine.history.diff import Wanted
+    from omnigraph.engine.history.compare import Wanted
 
 Reference = str | int | datetime | Commit
 """A point in history: commit or its id, manifest version, moment."""
@@ -142,7 +142,7 @@ def wanted_of(
 ) -> "Wanted":
     """Which changes a diff or a feed shows."""
     from omnigraph.engine.history.changes import EntityKind, Op
-    from omnigraph.engine.history.diff import Wanted
+    from omnigraph.engine.history.compare import Wanted
 
     named = names_of("types", types)
     chosen, done = names_of("kinds", kinds), names_of("ops", ops)

@@ -234,7 +234,7 @@ class Graph:
         `load` reads a directory of JSON lines back as it is, and Parquet files type by type.
         """
         from omnigraph.api.runners import runner_of
-        from omnigraph.engine.history.parts import ExportReport
+        from omnigraph.engine.history.export_files import ExportReport
 
         snapshot = self.snapshot(branch=branch, at=at)
         runner = runner_of(self._engine, spark)
@@ -495,11 +495,11 @@ class Graph:
     ) -> "Diff":
         """Entities that differ between two branches, commits or manifest versions, by table key, then id."""
         from omnigraph.engine.history.changes import Diff
-        from omnigraph.engine.history.diff import differences
+        from omnigraph.engine.history.compare import list_changes
 
         before, after = self._states(base, head)
         wanted = wanted_of(self.catalog, types, kinds, ops, images=images)
-        found = differences(self._engine.store.tables, before, after, wanted)
+        found = list_changes(self._engine.store.tables, before, after, wanted)
         return Diff(
             base=None if before.head is None else before.head.id,
             head=None if after.head is None else after.head.id,
@@ -517,14 +517,14 @@ class Graph:
         images: bool = False,
     ) -> "Iterator[Change]":
         """The changes of a `diff` one after the other, however many they are; both ends are captured now."""
-        from omnigraph.engine.history.diff import differences
+        from omnigraph.engine.history.compare import list_changes
 
         before, after = self._states(base, head)
         wanted = wanted_of(self.catalog, types, kinds, ops, images=images)
-        return differences(self._engine.store.tables, before, after, wanted)
+        return list_changes(self._engine.store.tables, before, after, wanted)
 
     def _states(self, base: Reference, head: Reference) -> tuple[BranchState, BranchState]:
-        from omnigraph.engine.history.diff import resolve_state
+        from omnigraph.engine.history.compare import resolve_state
 
         branch = branch_name(self._branch, "diff")
         before = resolve_state(self._engine, reference_of(base), branch)

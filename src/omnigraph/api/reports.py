@@ -1,6 +1,6 @@
 """What maintenance and export report: values of the engine, under their public name."""
 
-from omnigraph.engine.history.parts import ExportReport, Part
+from omnigraph.engine.history.export_files import ExportReport, Part
 from omnigraph.engine.maintenance.cleanup import CleanupReport, TableCleaned
 from omnigraph.engine.maintenance.indexes import IndexReport, IndexState, IndexStatus
 from omnigraph.engine.maintenance.optimize import OptimizeReport, Skipped, TableOptimized

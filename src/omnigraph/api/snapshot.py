@@ -29,7 +29,7 @@ from omnigraph.storage.blobs import BlobForm
 from omnigraph.storage.tables import Table
 
 if TYPE_CHECKING:
-    from omnigraph.engine.history.parts import Part
+    from omnigraph.engine.history.export_files import Part
     from omnigraph.pipeline.location import PinnedTable
     from omnigraph.pipeline.runner import Runner
 
@@ -173,7 +173,7 @@ class Snapshot:
 
     def export_lines(self, types: Sequence[str] | None = None) -> Iterator[pa.Buffer]:
         """What `export` gives as UTF-8 JSON, one record a line, many at a time."""
-        from omnigraph.engine.history.spelling import export_lines
+        from omnigraph.engine.history.export import export_lines
 
         return self._translate_reclaimed(
             export_lines(self._engine, self._view, names_of("types", types))
@@ -187,7 +187,7 @@ class Snapshot:
         runner: "Runner",
     ) -> "tuple[Part, ...]":
         """Write every entity as part files into a new directory."""
-        from omnigraph.engine.history.parts import export_parts
+        from omnigraph.engine.history.export_files import export_parts
 
         with self._reading():
             named = names_of("types", types)

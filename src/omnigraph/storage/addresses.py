@@ -131,3 +131,18 @@ def _width(kind: pa.DataType) -> int:
 def addresses_of(addresses: pa.Array) -> Addresses:
     """The same as NumPy numbers."""
     return addresses.to_numpy(zero_copy_only=False).astype(np.uint64)
+
+
+# ---- addresses in a later version
+
+
+def find_addresses_in(before: Table, now: Table, rows: pa.Array) -> pa.Array:
+    """Give the address of every row in the later version: the same, null where its fragment was rewritten."""
+    if before.at == now.at:
+        return rows
+    here = {part.id: part.files for part in now.fragments()}
+    kept = [part.id for part in before.fragments() if here.get(part.id) == part.files]
+    # Nulls are set apart first: with them the numbers would pass through floats and lose their ends.
+    numbers = addresses_of(pc.fill_null(rows, 0))
+    there = np.isin(numbers >> np.uint64(32), np.array(kept, dtype=np.uint64))
+    return pa.array(numbers, pa.uint64(), mask=~(there & rows.is_valid().to_numpy(False)))

@@ -141,7 +141,7 @@ def test_a_shelf_gives_rows_in_any_order(graph: Graph) -> None:
     row_cache.put(table, rows)
     addresses = rows["_rowaddr"].combine_chunks()
     for order in (addresses, addresses[::-1], addresses.take(pa.array([5, 0, 5]))):
-        found = row_cache.held(table, order, ["id"])
+        found = row_cache.find_rows(table, order, ["id"])
         assert found is not None
         assert found.equals(rows_at(table, order, ["id"]))
-    assert row_cache.held(table, addresses, ["id", "vec"]) is None
+    assert row_cache.find_rows(table, addresses, ["id", "vec"]) is None

@@ -5,7 +5,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from typing import Any, TypeVar
 
-from omnigraph.limits import CACHE_NAMES_MAX
+from omnigraph.limits import CACHE_NAMES_MAX, SMALL_FRAGMENTS_MAX
 
 T = TypeVar("T")
 
@@ -144,3 +144,26 @@ class ByteCache:
 def _shrink(names: OrderedDict[Hashable, Any]) -> None:
     while len(names) > CACHE_NAMES_MAX:
         names.popitem(last=False)
+
+
+# ---- fragments
+
+
+class FragmentCounts:
+    """The number of fragments each line of a table had when it was last looked after; safe between threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._seen: dict[Hashable, int] = {}
+
+    def is_due(self, line: Hashable, fragments: int) -> bool:
+        """Whether enough have come since; a line not seen before is looked at as soon as it has that many."""
+        with self._lock:
+            return fragments - self._seen.get(line, 0) > SMALL_FRAGMENTS_MAX
+
+    def note(self, line: Hashable, fragments: int) -> None:
+        """Remember how many there are now."""
+        with self._lock:
+            if len(self._seen) >= CACHE_NAMES_MAX:
+                self._seen.clear()
+            self._seen[line] = fragments

@@ -31,7 +31,7 @@ class RowCache:
     def __init__(self, room: int = 0, implied: Mapping[str, Sequence[str]] | None = None) -> None:
         self._room = room
         self._implied = implied or {}
-        self._held: dict[TableAt, list[pa.Table]] = {}
+        self._rows: dict[TableAt, list[pa.Table]] = {}
 
     def implied(self, table: Table) -> Sequence[str]:
         """The columns of a table that need not be compared, besides the id."""
@@ -47,7 +47,7 @@ class RowCache:
         """Keep rows with their addresses, if there is room."""
         if rows.nbytes <= self._room:
             self._room -= rows.nbytes
-            self._held.setdefault(table.at, []).append(rows)
+            self._rows.setdefault(table.at, []).append(rows)
 
     def rows(
         self,
@@ -57,20 +57,22 @@ class RowCache:
         blobs: BlobForm = BlobForm.DESCRIPTOR,
     ) -> pa.Table:
         """As `rows_at`."""
-        held = self.held(table, addresses, names)
-        return rows_at(table, addresses, names, blobs) if held is None else held
+        find_rows = self.find_rows(table, addresses, names)
+        return rows_at(table, addresses, names, blobs) if find_rows is None else find_rows
 
     def stream(
         self, table: Table, addresses: pa.Array, names: Sequence[str]
     ) -> Iterator[pa.RecordBatch]:
         """As `stream_at`."""
         ordered = pa.array(np.sort(addresses_of(addresses)))
-        held = self.held(table, ordered, names)
-        return stream_at(table, ordered, names) if held is None else iter(held.to_batches())
+        find_rows = self.find_rows(table, ordered, names)
+        return (
+            stream_at(table, ordered, names) if find_rows is None else iter(find_rows.to_batches())
+        )
 
-    def held(self, table: Table, addresses: pa.Array, names: Sequence[str]) -> pa.Table | None:
+    def find_rows(self, table: Table, addresses: pa.Array, names: Sequence[str]) -> pa.Table | None:
         """Give rows by address if all of them are here."""
-        for rows in self._held.get(table.at, ()):
+        for rows in self._rows.get(table.at, ()):
             if set(names) <= set(rows.column_names):
                 here, chosen = column(rows, ROW_ADDRESS), rows.select(list(names))
                 if here.equals(addresses):

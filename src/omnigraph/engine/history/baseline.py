@@ -9,8 +9,8 @@ from pathlib import Path
 import pyarrow as pa
 
 from omnigraph.engine.history.changes import Baseline
+from omnigraph.engine.history.export import export_lines
 from omnigraph.engine.history.feed import cursor_at
-from omnigraph.engine.history.spelling import export_lines
 from omnigraph.engine.results import Commit
 from omnigraph.engine.session.engine import Engine
 from omnigraph.errors import InternalError, StorageError

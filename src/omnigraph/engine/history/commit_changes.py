@@ -6,13 +6,13 @@ from itertools import islice
 from typing import Final
 
 from omnigraph.engine.history.changes import ChangeBlock
-from omnigraph.engine.history.diff import (
+from omnigraph.engine.history.compare import (
     EVERYTHING,
-    Place,
+    ChangePosition,
     Wanted,
-    list_placed_changes,
+    list_changes_from,
 )
-from omnigraph.engine.history.tokens import pack, unpack
+from omnigraph.engine.history.feed import decode_token, encode_token
 from omnigraph.engine.results import Commit
 from omnigraph.engine.session.engine import Engine
 from omnigraph.errors import ChangeDiffRefused, CursorRejected, UserInputError
@@ -46,7 +46,7 @@ def commit_changes(
     fail(Failpoint.FEED_OPENING)
     if commit.kind is CommitKind.SCHEMA_APPLY:
         _refuse_reshaped(engine.store.tables, commit, base, head, wanted)
-    found = list_placed_changes(engine.store.tables, base, head, wanted, start)
+    found = list_changes_from(engine.store.tables, base, head, wanted, start)
     page = list(found if limit is None else islice(found, limit))
     more = limit is not None and next(found, None) is not None
     return ChangeBlock(
@@ -109,18 +109,18 @@ def _make_refusal(commit: GraphCommit, why: str, reason: str, **facts: str) -> C
 # ---- tokens
 
 
-def _token(place: Place, commit: GraphCommit, wanted: Wanted) -> str:
+def _token(place: ChangePosition, commit: GraphCommit, wanted: Wanted) -> str:
     body = {"commit": commit.id, "wanted": _digest(wanted)}
-    return pack(_PREFIX, body | {"table": place.table, "after": place.after})
+    return encode_token(_PREFIX, body | {"table": place.table, "after": place.after})
 
 
-def _start(token: str, commit: GraphCommit, wanted: Wanted) -> Place:
-    body = unpack(_PREFIX, token, _NAMES)
+def _start(token: str, commit: GraphCommit, wanted: Wanted) -> ChangePosition:
+    body = decode_token(_PREFIX, token, _NAMES)
     if body["commit"] != commit.id:
         raise CursorRejected(f"it belongs to commit {body['commit']}, not to {commit.id}")
     if body["wanted"] != _digest(wanted):
         raise CursorRejected("the page before asked for other types, kinds or operations")
-    return Place(table=int(body["table"]), after=str(body["after"]))
+    return ChangePosition(table=int(body["table"]), after=str(body["after"]))
 
 
 def _digest(wanted: Wanted) -> str:

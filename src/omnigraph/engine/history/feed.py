@@ -1,12 +1,14 @@
 """The change feed: what each commit of a branch changed, oldest first, with a cursor to go on from."""
 
-from collections.abc import Iterator
+import base64
+import binascii
+import json
+from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Any, Final
 
 from omnigraph.engine.history.changes import Change, ChangeBlock, ChangePage, ChangeStream
-from omnigraph.engine.history.diff import EVERYTHING, Wanted, differences
-from omnigraph.engine.history.tokens import pack, unpack
+from omnigraph.engine.history.compare import EVERYTHING, Wanted, list_changes
 from omnigraph.engine.results import Commit
 from omnigraph.engine.session.engine import Engine
 from omnigraph.errors import ChangeFeedGap, CursorRejected, HistoryReclaimed, TableNotFound
@@ -73,7 +75,7 @@ def _diff_commits(
     base = state_of(engine.manifest, parent.branch, parent)
     head = state_of(engine.manifest, commit.branch, commit)
     fail(Failpoint.FEED_OPENING)
-    return differences(engine.store.tables, base, head, wanted)
+    return list_changes(engine.store.tables, base, head, wanted)
 
 
 def _diff_since(
@@ -135,11 +137,13 @@ def _on_chain(commit: CommitId, chain: list[GraphCommit], state: BranchState) ->
 
 def cursor_at(state: BranchState, commit: CommitId | None) -> str:
     """A cursor of this life of a branch that goes on after a commit."""
-    return pack(_PREFIX, {"branch": state.branch, "line": _incarnation(state), "after": commit})
+    return encode_token(
+        _PREFIX, {"branch": state.branch, "line": _incarnation(state), "after": commit}
+    )
 
 
 def _place(cursor: str, chain: list[GraphCommit], state: BranchState) -> CommitId | None:
-    body = unpack(_PREFIX, cursor, {"branch", "line", "after"})
+    body = decode_token(_PREFIX, cursor, {"branch", "line", "after"})
     if body["branch"] != state.branch:
         raise CursorRejected(f"it belongs to branch '{body['branch']}', not to '{state.branch}'")
     if body["line"] != _incarnation(state):
@@ -151,3 +155,26 @@ def _place(cursor: str, chain: list[GraphCommit], state: BranchState) -> CommitI
 
 def _incarnation(state: BranchState) -> list[list[Any]]:
     return [list(part) for part in state.branch_incarnation]
+
+
+# ---- tokens
+
+
+def encode_token(prefix: str, body: Mapping[str, Any]) -> str:
+    """Spell facts as one word."""
+    packed = base64.urlsafe_b64encode(json.dumps(body, separators=(",", ":")).encode())
+    return prefix + packed.decode().rstrip("=")
+
+
+def decode_token(prefix: str, token: str, names: set[str]) -> dict[str, Any]:
+    """Read the facts back; what is not of this kind, or lacks one of the names, is refused."""
+    text = token.removeprefix(prefix)
+    if not token.startswith(prefix):
+        raise CursorRejected("it is damaged")
+    try:
+        body = json.loads(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
+    except (ValueError, binascii.Error) as error:
+        raise CursorRejected("it is damaged") from error
+    if not isinstance(body, dict) or not names <= body.keys():
+        raise CursorRejected("it is damaged")
+    return body

@@ -44,7 +44,7 @@ def maintain_touched(engine: Engine, branch: BranchName, tables: Iterable[TableK
 def _maintain_table(engine: Engine, branch: BranchName, entry: Entry) -> None:
     try:
         count = engine.store.tables.open(entry.at).fragment_count()
-        if engine.watch.is_due(_watch_key(entry), count):
+        if engine.fragment_counts.is_due(_watch_key(entry), count):
             _compact_table(engine, branch, entry.table_key)
     except OmniError as error:
         # The write is committed already; recovery completes maintenance that failed half-way.
@@ -70,12 +70,16 @@ def _compact_locked(
         return
     write = _write(engine.store.tables, entry, type_)
     if write is None:
-        engine.watch.note(_watch_key(entry), engine.store.tables.open(entry.at).fragment_count())
+        engine.fragment_counts.note(
+            _watch_key(entry), engine.store.tables.open(entry.at).fragment_count()
+        )
         return
     header = mint_header(engine.runtime, WriterKind.OPTIMIZE, CommitKind.OPTIMIZE, None)
     published = commit_maintenance(engine, header, view, (write,), held_locks)
     after = published.state.snapshot.entry(table_key)
-    engine.watch.note(_watch_key(after), engine.store.tables.open(after.at).fragment_count())
+    engine.fragment_counts.note(
+        _watch_key(after), engine.store.tables.open(after.at).fragment_count()
+    )
 
 
 def _write(tables: Tables, entry: Entry, type_: TableType) -> TableWrite | None:

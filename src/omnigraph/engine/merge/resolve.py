@@ -13,10 +13,10 @@ import pyarrow.compute as pc
 from omnigraph.engine.diff.candidates import candidates
 from omnigraph.engine.diff.equality import Mask
 from omnigraph.engine.diff.row_cache import NO_ROW_CACHE, RowCache
-from omnigraph.engine.diff.row_offsets import places
 from omnigraph.engine.diff.rows import Compared, find_changed_rows, pair_columns
 from omnigraph.engine.diff.spread import Spread
 from omnigraph.engine.merge.conflicts import ConflictKind
+from omnigraph.storage.addresses import find_addresses_in
 from omnigraph.storage.arrow import column
 from omnigraph.storage.counters import carry_context
 from omnigraph.storage.tables import TableAt, Tables
@@ -154,7 +154,7 @@ class _Sides:
 
     def in_target(self, rows: pa.Array) -> pa.Array:
         """Where rows of the base that the target left alone lie in the target."""
-        return places(self._base, self._target, rows)
+        return find_addresses_in(self._base, self._target, rows)
 
     def by_target(self) -> Compared:
         """Base against target."""

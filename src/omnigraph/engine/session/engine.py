@@ -12,11 +12,10 @@ from omnigraph.commit.sidecars import Sidecars
 from omnigraph.embedding.config import EmbeddingConfig, choose_config
 from omnigraph.embedding.embedder import Embedder
 from omnigraph.embedding.lazy import LazyEmbedder
-from omnigraph.engine.cached.cache import ByteCache
+from omnigraph.engine.cached.cache import ByteCache, FragmentCounts
 from omnigraph.engine.cached.ids import CachedIds
 from omnigraph.engine.cached.plans import Plans
 from omnigraph.engine.cached.traversal import Traversal, traversal_of
-from omnigraph.engine.cached.watch import Watch
 from omnigraph.engine.session.settings import Settings
 from omnigraph.errors import GraphClosed, ReadOnlyError, TableNotFound
 from omnigraph.ids import MAIN, BranchName
@@ -57,7 +56,7 @@ class Engine:
     cached_ids: CachedIds
     workers: ThreadPoolExecutor
     """Threads that stage tables at the same time; they end with the handle."""
-    watch: Watch
+    fragment_counts: FragmentCounts
     embedder: Embedder
     """Set up at the first text, then kept."""
     traversal: Traversal
@@ -164,7 +163,7 @@ def assemble(
         cache=ByteCache(settings.cache_bytes),
         cached_ids=CachedIds(settings.cache_bytes // CACHED_ID_BYTES),
         workers=ThreadPoolExecutor(settings.load_concurrency, "omnigraph-stage"),
-        watch=Watch(),
+        fragment_counts=FragmentCounts(),
         embedder=_embedder(settings, runtime),
         traversal=traversal_of(),
         runtime=runtime,

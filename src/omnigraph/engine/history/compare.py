@@ -41,7 +41,7 @@ EVERYTHING = Wanted()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class ChangePosition:
     """A change as a place to go on after: the how-manieth table of the comparison, and an id in it."""
 
     table: int
@@ -58,21 +58,21 @@ def resolve_state(engine: Engine, reference: At, branch: BranchName) -> BranchSt
     return state_of(engine.manifest, commit.branch, commit)
 
 
-def differences(
+def list_changes(
     tables: Tables, base: BranchState, head: BranchState, wanted: Wanted = EVERYTHING
 ) -> Iterator[Change]:
     """Give one change after the other; ids of one table and a chunk of rows are held."""
-    for _, change in list_placed_changes(tables, base, head, wanted):
+    for _, change in list_changes_from(tables, base, head, wanted):
         yield change
 
 
-def list_placed_changes(
+def list_changes_from(
     tables: Tables,
     base: BranchState,
     head: BranchState,
     wanted: Wanted = EVERYTHING,
-    start: Place | None = None,
-) -> Iterator[tuple[Place, Change]]:
+    start: ChangePosition | None = None,
+) -> Iterator[tuple[ChangePosition, Change]]:
     """Give changes with their places, from the beginning or after one of them."""
     for number, (key, before, after) in enumerate(_pair_tables(base.snapshot, head.snapshot)):
         passed = start is not None and number < start.table
@@ -81,7 +81,7 @@ def list_placed_changes(
             continue
         floor = start.after if start is not None and number == start.table else None
         for change in _table(tables, key, before, after, head, wanted, floor):
-            yield Place(table=number, after=change.id), change
+            yield ChangePosition(table=number, after=change.id), change
 
 
 def _pair_tables(

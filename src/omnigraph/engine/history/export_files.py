@@ -11,8 +11,7 @@ import pyarrow.parquet
 
 from omnigraph.catalog.border import public_reader
 from omnigraph.catalog.model import TableType
-from omnigraph.engine.history.export import list_tables
-from omnigraph.engine.history.spelling import lines
+from omnigraph.engine.history.export import lines, list_tables
 from omnigraph.engine.session.engine import Engine
 from omnigraph.errors import UserInputError
 from omnigraph.ids import PartFormat, TableKey, is_node
