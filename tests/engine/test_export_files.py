@@ -10,7 +10,7 @@ import pytest
 
 import omnigraph
 from omnigraph.api.graph import Graph
-from omnigraph.engine.history import parts
+from omnigraph.engine.history import export_files
 from tests.support.maintenance import SCHEMA, content, scattered
 
 
@@ -23,7 +23,7 @@ def graph(tmp_path: Path) -> Iterator[Graph]:
 
 @pytest.fixture(autouse=True)
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parts, "EXPORT_PART_ROWS", 4)
+    monkeypatch.setattr(export_files, "EXPORT_PART_ROWS", 4)
 
 
 def test_json_lines_in_many_files_load_to_the_same_graph(graph: Graph, tmp_path: Path) -> None:
@@ -84,7 +84,7 @@ def test_an_export_that_fails_leaves_no_file(
     graph: Graph, tmp_path: Path, format: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     name = "_write_lines" if format == "jsonl" else "_write_parquet"
-    write, turns = getattr(parts, name), count()
+    write, turns = getattr(export_files, name), count()
 
     def failing(path: str, *rest: Any) -> int:
         rows: int = write(path, *rest)
@@ -92,9 +92,9 @@ def test_an_export_that_fails_leaves_no_file(
             raise OSError("the disk is full")
         return rows
 
-    monkeypatch.setattr(parts, name, failing)
+    monkeypatch.setattr(export_files, name, failing)
     with pytest.raises(OSError, match="the disk is full"):
         graph.export_files(tmp_path / "out", format=format)
     assert list((tmp_path / "out").iterdir()) == []
-    monkeypatch.setattr(parts, name, write)
+    monkeypatch.setattr(export_files, name, write)
     assert graph.export_files(tmp_path / "out", format=format).parts

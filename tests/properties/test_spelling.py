@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from omnigraph.catalog.model import TableType
 from omnigraph.catalog.resolve.schema import compile_schema
 from omnigraph.catalog.values import to_arrow
-from omnigraph.engine.history import spelling
+from omnigraph.engine.history import export
 from omnigraph.engine.history.export import batch_records
 from omnigraph.errors import DataError
 
@@ -81,7 +81,7 @@ def _exact(record: Any) -> str:
 
 
 def spelled(batch: pa.RecordBatch, type_: TableType) -> list[str]:
-    whole = b"".join(memoryview(one) for one in spelling.lines(batch, type_)).decode()
+    whole = b"".join(memoryview(one) for one in export.lines(batch, type_)).decode()
     lines = whole.split("\n")
     assert lines.pop() == ""
     return [_exact(json.loads(line)) for line in lines]
@@ -103,11 +103,11 @@ def test_edges_are_spelled_with_their_ends(some: list[tuple[str, ...]]) -> None:
 
 
 def test_a_large_batch_is_spelled_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spelling, "SPELLED_BYTES", 50)
+    monkeypatch.setattr(export, "SPELLED_BYTES", 50)
     type_ = CATALOG.table("Goes")
     some = [{"id": f"{n}", "src": "a", "dst": "b", "note": None} for n in range(50)]
     batch = batch_of(type_, some)
-    assert len(list(spelling.lines(batch, type_))) > 10
+    assert len(list(export.lines(batch, type_))) > 10
     assert spelled(batch, type_) == one_by_one(batch, type_)
 
 
@@ -117,4 +117,4 @@ def test_a_number_that_json_cannot_spell_is_refused() -> None:
     columns = [pa.array([row[field.name]], field.type) for field in type_.schema]
     batch = pa.RecordBatch.from_arrays(columns, names=type_.schema.names)
     with pytest.raises(DataError, match="not finite"):
-        list(spelling.lines(batch, type_))
+        list(export.lines(batch, type_))
