@@ -151,13 +151,13 @@ class LoadProcess:
 
 
 @lru_cache(maxsize=2)
-def _open_remote(location: StoreLocation, seed: str) -> Store:
+def _open_remote(location: StoreLocation, _seed: str) -> Store:
     # A worker opens the store once for every load: another graph may be at this location by then.
     return location.open()
 
 
 @lru_cache(maxsize=1)
-def _find_remote(location: StoreLocation, seed: str) -> LoadProcess:
+def _find_remote(_location: StoreLocation, _seed: str) -> LoadProcess:
     # A worker that runs tasks of one load after another drops the cache of the load before.
     return LoadProcess()
 

@@ -21,7 +21,7 @@ _BEYOND = 10**30
 """A bound this far out is past every integer."""
 
 
-def values(deltas: Deltas, final: Final) -> Violations:
+def values(deltas: Deltas, _final: Final) -> Violations:
     """Every value rule of every put row."""
     found = Violations()
     for delta in deltas:
@@ -62,7 +62,7 @@ def check_required(delta: TableDelta, property_: Property) -> Violations:
     name = f"{delta.type.name}.{property_.name}"
     mask = pc.is_null(column(delta.rows, property_.name))
     return of_rows(
-        delta, mask, "W01", lambda row: f"required property {name} has no value", property_.name
+        delta, mask, "W01", lambda _row: f"required property {name} has no value", property_.name
     )
 
 
