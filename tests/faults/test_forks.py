@@ -12,7 +12,7 @@ from omnigraph.failpoints import Failpoint, armed
 from omnigraph.ids import BranchName, OperationId, TableKey
 from omnigraph.manifest.manifest import Manifest
 from omnigraph.manifest.snapshot import Entry
-from omnigraph.storage.tables import TableAt
+from omnigraph.storage.values import TableAt
 from tests.faults.conftest import Stage
 from tests.support.foreign import foreign_publish
 from tests.support.once import once

@@ -14,7 +14,7 @@ from omnigraph.api.graph import Graph
 from omnigraph.errors import OmniError, RecoveryRequired, StorageError
 from omnigraph.manifest.names import SCHEMA_APPLY_LOCK
 from omnigraph.storage.layout import MANIFEST
-from omnigraph.storage.tables import Staged
+from omnigraph.storage.values import Staged
 from tests.support.child import run_child
 from tests.support.disks import small_disk
 from tests.support.settled import assert_settled

@@ -18,7 +18,7 @@ from omnigraph.manifest.publish import publish
 from omnigraph.manifest.records import CommitKind
 from omnigraph.recovery.audit import RecoveryKind
 from omnigraph.storage.counters import Cost, counting
-from omnigraph.storage.tables import TableAt
+from omnigraph.storage.values import TableAt
 from tests.faults.conftest import PLACES, Stage
 from tests.support.child import KILLED, run_child, run_parked_child
 from tests.support.foreign import foreign_rows

@@ -11,7 +11,7 @@ import omnigraph
 from omnigraph.api.graph import Graph
 from omnigraph.failpoints import Failpoint, armed
 from omnigraph.storage.counters import Cost, counting
-from omnigraph.storage.tables import Staged
+from omnigraph.storage.values import Staged
 from tests.faults.conftest import PLACES, Stage
 from tests.faults.rows import WRITE_ROWS, Row
 from tests.support.foreign import foreign_rows

@@ -11,7 +11,7 @@ from omnigraph.errors import ManifestConflict, PreconditionFailed, RecoveryRequi
 from omnigraph.failpoints import Failpoint, armed, kill
 from omnigraph.recovery.audit import RecoveryKind
 from omnigraph.storage.counters import Cost, counting
-from omnigraph.storage.tables import Staged
+from omnigraph.storage.values import Staged
 from tests.faults.conftest import Stage
 from tests.support.child import KILLED, run_child, run_parked_child
 from tests.support.foreign import foreign_publish, foreign_rows

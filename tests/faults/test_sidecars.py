@@ -21,7 +21,7 @@ from omnigraph.manifest.change import Change, Update
 from omnigraph.manifest.publish import publish
 from omnigraph.recovery.audit import RecoveryKind
 from omnigraph.storage.counters import Cost, counting
-from omnigraph.storage.tables import TableAt
+from omnigraph.storage.values import TableAt
 from tests.faults.conftest import Stage
 from tests.support.fault_graph import fault_graph
 from tests.support.fault_objects import Failure

@@ -18,7 +18,7 @@ from omnigraph.manifest.records import CommitKind, lance_branch
 from omnigraph.manifest.travel import state_at
 from omnigraph.storage.rows import Rows
 from omnigraph.storage.store import open_store
-from omnigraph.storage.tables import TableAt
+from omnigraph.storage.values import TableAt
 from tests.support.manifests import (
     CITY,
     KNOWS,

@@ -9,7 +9,7 @@ from omnigraph.ids import BranchName, CommitId, OperationId, TableKey, Version
 from omnigraph.manifest.change import Change, Draft, Update
 from omnigraph.manifest.publish import publish
 from omnigraph.manifest.records import CommitKind
-from omnigraph.storage.tables import TableAt
+from omnigraph.storage.values import TableAt
 
 
 def foreign_rows(graph: Graph, table: str, keys: Sequence[str], branch: str = "main") -> TableAt:

@@ -7,7 +7,7 @@ from typing import Any
 
 from omnigraph.api.graph import Graph
 from omnigraph.ids import OperationId
-from omnigraph.storage.tables import TableAt
+from omnigraph.storage.values import TableAt
 
 
 def forge_sidecar(

@@ -11,7 +11,8 @@ from omnigraph.api.graph import Graph
 from omnigraph.commit.locks import lock_key
 from omnigraph.ids import MAIN, BranchName, OperationId, TableKey, Version
 from omnigraph.manifest.snapshot import Entry
-from omnigraph.storage.tables import FragmentInfo, Staged, TableAt, Tables
+from omnigraph.storage.tables import Tables
+from omnigraph.storage.values import FragmentInfo, Staged, TableAt
 
 SCHEMA = """
 node Person {

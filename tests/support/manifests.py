@@ -21,8 +21,7 @@ from omnigraph.manifest.records import (
 )
 from omnigraph.manifest.stamp import CURRENT, STAMP
 from omnigraph.storage.rows import Rows
-from omnigraph.storage.tables import TableAt
-from omnigraph.storage.values import BranchRef
+from omnigraph.storage.values import BranchRef, TableAt
 
 PERSON, CITY, KNOWS = TableKey("node:Person"), TableKey("node:City"), TableKey("edge:Knows")
 PATHS = {PERSON: "nodes/person", CITY: "nodes/city", KNOWS: "edges/knows"}

@@ -8,7 +8,7 @@ from omnigraph.manifest.publish import publish
 from omnigraph.manifest.records import CommitKind
 from omnigraph.runtime import SYSTEM
 from omnigraph.storage.store import open_store
-from omnigraph.storage.tables import TableAt
+from omnigraph.storage.values import TableAt
 
 TRIES_MAX = 100
 

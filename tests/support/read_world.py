@@ -29,8 +29,15 @@ from omnigraph.ids import MAIN, OperationId, TableKey, Version
 from omnigraph.language.source import Source
 from omnigraph.manifest.snapshot import Entry, Snapshot
 from omnigraph.storage.store import Store, open_store
-from omnigraph.storage.tables import IndexKind, IndexSpec, Staged, Table, TableAt
-from omnigraph.storage.values import MAIN_INCARNATION, Incarnation
+from omnigraph.storage.tables import Table
+from omnigraph.storage.values import (
+    MAIN_INCARNATION,
+    Incarnation,
+    IndexKind,
+    IndexSpec,
+    Staged,
+    TableAt,
+)
 
 Row = Mapping[str, Any]
 

@@ -11,7 +11,8 @@ from omnigraph.errors import HeadMoved, Interleaved, RowContention
 from omnigraph.ids import OperationId, Version
 from omnigraph.storage.locks.table import TableLock
 from omnigraph.storage.store import Store, open_store
-from omnigraph.storage.tables import IndexKind, IndexSpec, Landed, Staged, TableAt, Tables
+from omnigraph.storage.tables import Tables
+from omnigraph.storage.values import IndexKind, IndexSpec, Landed, Staged, TableAt
 from tests.support.places import Place
 from tests.support.races import Barrier
 

@@ -5,7 +5,8 @@ from dataclasses import replace
 from typing import Any
 
 from omnigraph.api.graph import Graph
-from omnigraph.storage.tables import Landed, Staged, Tables
+from omnigraph.storage.tables import Tables
+from omnigraph.storage.values import Landed, Staged
 
 FragmentCounts = Callable[[Staged], None]
 

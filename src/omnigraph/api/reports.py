@@ -6,7 +6,7 @@ from omnigraph.engine.maintenance.indexes import IndexReport, IndexState, IndexS
 from omnigraph.engine.maintenance.optimize import OptimizeReport, Skipped, TableOptimized
 from omnigraph.engine.maintenance.relocate import RelocateReport
 from omnigraph.engine.maintenance.repair import Action, Classification, RepairReport, TableRepaired
-from omnigraph.storage.tables import IndexKind
+from omnigraph.storage.values import IndexKind
 
 __all__ = [
     "Action",

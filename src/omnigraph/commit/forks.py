@@ -9,7 +9,8 @@ from omnigraph.failpoints import Failpoint, fail
 from omnigraph.manifest.forks import ForkStatus, fork_status
 from omnigraph.manifest.manifest import Manifest
 from omnigraph.manifest.records import graph_branch
-from omnigraph.storage.tables import TableAt, Tables
+from omnigraph.storage.tables import Tables
+from omnigraph.storage.values import TableAt
 
 
 def fork_table(tables: Tables, manifest: Manifest, write: TableWrite) -> TableAt:

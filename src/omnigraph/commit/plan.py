@@ -21,7 +21,8 @@ from omnigraph.manifest.names import actor_name
 from omnigraph.manifest.records import Agreed, CommitKind
 from omnigraph.runtime import Runtime
 from omnigraph.storage.locks.holders import Activity
-from omnigraph.storage.tables import Staged, TableAt, Tables
+from omnigraph.storage.tables import Tables
+from omnigraph.storage.values import Staged, TableAt
 from omnigraph.values import dataclass
 
 Step = Callable[[Tables, TableAt], Staged | None]

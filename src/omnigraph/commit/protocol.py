@@ -30,8 +30,8 @@ from omnigraph.manifest.publish import Published, publish
 from omnigraph.manifest.records import lance_branch
 from omnigraph.runtime import Runtime, datetime_of
 from omnigraph.storage.layout import Root
-from omnigraph.storage.tables import Landed, TableAt, Tables
-from omnigraph.storage.values import Incarnation
+from omnigraph.storage.tables import Tables
+from omnigraph.storage.values import Incarnation, Landed, TableAt
 from omnigraph.values import dataclass
 
 _log = get_logger(__name__)

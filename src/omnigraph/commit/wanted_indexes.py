@@ -10,7 +10,8 @@ from omnigraph.limits import (
     AUTO_SEGMENTS_MAX,
     INDEX_ROWS_MIN,
 )
-from omnigraph.storage.tables import IndexKind, IndexSpec, Table
+from omnigraph.storage.tables import Table
+from omnigraph.storage.values import IndexKind, IndexSpec
 
 
 def list_wanted_indexes(type_: TableType) -> tuple[IndexSpec, ...]:

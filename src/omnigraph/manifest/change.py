@@ -26,7 +26,7 @@ from omnigraph.manifest.records import (
 )
 from omnigraph.manifest.state import BranchState
 from omnigraph.manifest.table_history import TableHistory, TableIncarnation
-from omnigraph.storage.tables import TableAt
+from omnigraph.storage.values import TableAt
 from omnigraph.values import dataclass
 
 

@@ -25,7 +25,8 @@ from omnigraph.manifest.stamp import CURRENT, STAMP
 from omnigraph.manifest.state import BranchState
 from omnigraph.storage.layout import SCHEMA_FILES, SCHEMA_IR, SCHEMA_PG, SCHEMA_STATE
 from omnigraph.storage.objects.protocol import Objects
-from omnigraph.storage.tables import TableAt, Tables
+from omnigraph.storage.tables import Tables
+from omnigraph.storage.values import TableAt
 
 
 def initialise(

@@ -5,8 +5,7 @@ from collections.abc import Mapping
 from omnigraph.errors import NotFound
 from omnigraph.ids import BranchName, TableKey, Version
 from omnigraph.manifest.table_history import TableHistory, TableIncarnation
-from omnigraph.storage.tables import TableAt
-from omnigraph.storage.values import MAIN_INCARNATION, Incarnation
+from omnigraph.storage.values import MAIN_INCARNATION, Incarnation, TableAt
 from omnigraph.values import dataclass
 
 

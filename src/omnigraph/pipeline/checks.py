@@ -55,7 +55,7 @@ from omnigraph.pipeline.messages import (
 from omnigraph.pipeline.runner import Each
 from omnigraph.runtime import SYSTEM
 from omnigraph.storage.store import Store
-from omnigraph.storage.tables import TableAt
+from omnigraph.storage.values import TableAt
 from omnigraph.values import dataclass
 
 _K = TypeVar("_K")

@@ -10,7 +10,8 @@ from omnigraph.catalog.model import TableType
 from omnigraph.ids import TableKey
 from omnigraph.runtime import SYSTEM
 from omnigraph.storage.store import Store, open_store
-from omnigraph.storage.tables import Table, TableAt
+from omnigraph.storage.tables import Table
+from omnigraph.storage.values import TableAt
 from omnigraph.values import dataclass
 
 

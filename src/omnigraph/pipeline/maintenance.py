@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from omnigraph.pipeline.location import StoreLocation
 from omnigraph.pipeline.runner import Each, Runner
-from omnigraph.storage.tables import MaintenanceTask
+from omnigraph.storage.values import MaintenanceTask
 from omnigraph.values import dataclass
 
 _RECEIPTS: Final = pa.schema([("number", pa.int64()), ("receipt", pa.binary())])

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from omnigraph.errors import Problem
 from omnigraph.ids import TableKey
-from omnigraph.storage.tables import Marked, Written
+from omnigraph.storage.values import Marked, Written
 from omnigraph.values import dataclass
 
 MESSAGES: Final = pa.schema([("message", pa.binary())])

@@ -25,7 +25,7 @@ from omnigraph.storage.arrow import column
 from omnigraph.storage.lance.search import ROW_ID
 from omnigraph.storage.lance.table import ROW_ADDRESS
 from omnigraph.storage.store import Store
-from omnigraph.storage.tables import TableAt, Written
+from omnigraph.storage.values import TableAt, Written
 from omnigraph.values import dataclass
 
 

@@ -26,7 +26,7 @@ from omnigraph.recovery.gather import (
 )
 from omnigraph.recovery.roll_back import drop_created, drop_fork, may_move_late, roll_back
 from omnigraph.recovery.schema_files import StagingAction
-from omnigraph.storage.tables import TableAt
+from omnigraph.storage.values import TableAt
 
 _log = get_logger(__name__)
 

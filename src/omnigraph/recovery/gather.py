@@ -15,7 +15,8 @@ from omnigraph.recovery.audit import Audit
 from omnigraph.recovery.classify import Facts, Observed, Ownership
 from omnigraph.recovery.schema_files import StagingAction, decide_staging, is_placed, read_staging
 from omnigraph.storage.objects.protocol import Objects
-from omnigraph.storage.tables import Tables, TransactionInfo
+from omnigraph.storage.tables import Tables
+from omnigraph.storage.values import TransactionInfo
 from omnigraph.values import dataclass
 
 _RESTORE: Final = "Restore"

@@ -14,7 +14,7 @@ from omnigraph.logs import get_logger
 from omnigraph.manifest.change import Change, Update
 from omnigraph.manifest.snapshot import Entry
 from omnigraph.recovery.audit import Audit
-from omnigraph.storage.tables import TransactionInfo
+from omnigraph.storage.values import TransactionInfo
 
 _log = get_logger(__name__)
 

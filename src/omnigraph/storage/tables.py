@@ -1,271 +1,50 @@
-"""The seam to node and edge tables: the values that cross it and the protocols behind it."""
+"""The seam to node and edge tables: the protocols that storage implements."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
-from enum import StrEnum
-from typing import Any, Protocol, TypeAlias
+from typing import Protocol
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from omnigraph.ids import OperationId, Version
 from omnigraph.storage.blobs import BlobDescriptor, BlobForm
-from omnigraph.storage.values import BranchRef
-from omnigraph.values import dataclass
-
-Filter: TypeAlias = str | pc.Expression
-"""SQL text, or an Arrow expression, whose literals are typed and need no quoting."""
-
-Data: TypeAlias = pa.Table | pa.RecordBatchReader
-"""What a bulk stage call takes: rows in memory, or a stream that is read once."""
-
-Offsets: TypeAlias = "np.ndarray[Any, np.dtype[np.uint32]]"
-"""Places of rows inside a fragment, ascending."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TableAt:
-    """One version of one table on one Lance branch; `branch=None` is the table's main line.
-
-    `path` is relative to the graph root, as in `nodes/0123456789abcdef`.
-    """
-
-    path: str
-    branch: str | None
-    version: Version
-    name: str = field(default="", compare=False, repr=False)
-    """What people call the table, for messages: its key."""
-
-    def __str__(self) -> str:
-        return f"{self.path}@{self.branch or 'main'}:{self.version}"
-
-
-class StagedKind(StrEnum):
-    """What a staged transaction does to its table."""
-
-    APPEND = "append"
-    MERGE = "merge"
-    OVERWRITE = "overwrite"
-    DELETE = "delete"
-    INDICES = "indices"
-    COMPACTION = "compaction"
-    COLUMNS = "columns"
-    SETTINGS = "settings"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Staged:
-    """Files written and a transaction described; no HEAD has moved.
-
-    `uuid` is the transaction's own: once it is found in the table's history, this very change landed.
-    `uncovered` names the indices that lose coverage of rewritten fragments when this lands.
-    """
-
-    at: TableAt
-    uuid: str
-    kind: StagedKind
-    rows_added: int = 0
-    rows_deleted: int = 0
-    fragments_added: int = 0
-    fragments_removed: int = 0
-    uncovered: tuple[str, ...] = ()
-    digests: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
-    """Of the files it brings (`storage.lance.digests`); a file without one is not checked by its contents later."""
-    transaction: object = field(repr=False, compare=False)
-    """Private to storage: callers never look inside."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Landed:
-    """A staged change after its table's HEAD moved."""
-
-    at: TableAt
-    row_count: int
-    uuid: str
-    digests: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TransactionInfo:
-    """One entry of a table's own history; `operation` is None when it could not be read.
-
-    `operation` is Lance's name: Append, Update, Overwrite, Delete, CreateIndex, Rewrite, ReserveFragments,
-    Merge, Project, Restore, UpdateConfig.
-    """
-
-    version: Version
-    uuid: str | None
-    operation: str | None
-    operation_id: OperationId | None = None
-    actor: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VersionInfo:
-    """One version of a table and when it was made, in microseconds since the epoch."""
-
-    version: Version
-    created_us: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reclaimed:
-    """What was removed, or would be."""
-
-    versions: int
-    bytes: int
-
-
-class IndexKind(StrEnum):
-    """The index kinds a table may carry."""
-
-    BTREE = "btree"
-    TEXT = "fts"
-    VECTOR = "vector"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IndexSpec:
-    """An index to build: over `fragments`, or over those that no index of that kind on the column covers."""
-
-    column: str
-    kind: IndexKind
-    fragments: tuple[int, ...] | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IndexInfo:
-    """An index as the table knows it, all its segments together; `kind` is None for one we do not build.
-
-    `dead` segments cover nothing that is still there.
-    """
-
-    name: str
-    column: str
-    kind: IndexKind | None
-    fragments: frozenset[int]
-    segments: tuple[str, ...]
-    dead: tuple[str, ...] = ()
-    positions: bool = False
-    """Whether a text index knows where in a text a term is."""
-    damage: str | None = None
-    """Why no read can use it; it covers nothing then."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FragmentInfo:
-    """One fragment; two with equal `id`, `files` and `deletions` hold the same rows."""
-
-    id: int
-    files: tuple[str, ...]
-    deletions: str | None
-    physical_rows: int
-    deleted_rows: int
-    bytes: int = 0
-    """Of its data files; 0 when the table does not tell."""
-
-    @property
-    def rows(self) -> int:
-        """Live rows."""
-        return self.physical_rows - self.deleted_rows
-
-
-@dataclass(frozen=True, slots=True)
-class AddColumn:
-    """A nullable column, null in every row; no data is written."""
-
-    field: pa.Field
-
-
-@dataclass(frozen=True, slots=True)
-class DropColumn:
-    """A column leaves the schema; its bytes stay until the next rewrite."""
-
-    name: str
-
-
-@dataclass(frozen=True, slots=True)
-class RenameColumn:
-    """A column keeps its values, indices and identity under a new name."""
-
-    name: str
-    to: str
-
-
-ColumnChange = AddColumn | DropColumn | RenameColumn
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Written:
-    """Fragments one worker wrote and nobody committed; picklable, so that it can travel to the driver."""
-
-    fragments: tuple[str, ...]
-    rows: int
-    digests: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
-
-
-@dataclass(frozen=True, slots=True)
-class Successors:
-    """What written rows take over from the rows whose place they take, in order: row ids, and versions of birth.
-
-    A row that takes nobody's place has nulls; it is new.
-    """
-
-    row_ids: pa.Array
-    created_versions: pa.Array
-
-    @property
-    def count(self) -> int:
-        """How many rows."""
-        return len(self.row_ids)
-
-    def slice(self, start: int, count: int) -> "Successors":
-        """Some of them."""
-        return Successors(
-            self.row_ids.slice(start, count), self.created_versions.slice(start, count)
-        )
-
-    def take(self, order: pa.Array) -> "Successors":
-        """The same in another order; a null in it is a new row."""
-        return Successors(self.row_ids.take(order), self.created_versions.take(order))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Marked:
-    """One fragment in which a worker marked rows deleted; `fragment` is None when none is left of it."""
-
-    fragment_id: int
-    rows: int
-    fragment: str | None
-    digests: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
-
-
-@dataclass(frozen=True, slots=True)
-class MaintenanceTask:
-    """A part of a table's maintenance that any process can do; `work` is private to storage."""
-
-    at: TableAt
-    work: bytes = field(repr=False)
-    weight: int = 0
-    """About how long it takes, one against another."""
+from omnigraph.storage.values import (
+    BranchRef,
+    ColumnChange,
+    Data,
+    Filter,
+    FragmentInfo,
+    IndexInfo,
+    IndexKind,
+    IndexSpec,
+    Landed,
+    MaintenanceTask,
+    Marked,
+    Offsets,
+    Reclaimed,
+    Staged,
+    Successors,
+    TableAt,
+    TransactionInfo,
+    VersionInfo,
+    Written,
+)
 
 
 class Workers(Protocol):
-    """Many hands for chores: other processes, mostly."""
+    """Processes that do maintenance tasks."""
 
     @property
     def count(self) -> int:
-        """Into how many chores a long piece of work is worth cutting."""
+        """Into how many tasks a long piece of work is worth cutting."""
         ...
 
     def do(self, tasks: Sequence[MaintenanceTask]) -> list[bytes]:
-        """What `Tables.do` answered to each, in order."""
+        """Give the result of `Tables.do` for each task, in order."""
         ...
 
 
 class CommitLock(Protocol):
-    """What `commit_staged` needs to know of a table lock (`storage.locks.table.TableLock` fits)."""
+    """The part of `storage.locks.table.TableLock` that `commit_staged` needs."""
 
     @property
     def exclusive(self) -> bool:
@@ -288,7 +67,7 @@ class Table(Protocol):
 
     @property
     def field_ids(self) -> Mapping[str, int]:
-        """The lasting number of every column: a rename keeps it, a dropped and re-added name gets another."""
+        """The field id of every column: a rename keeps it, a dropped and re-added name gets another."""
         ...
 
     def count(self, filter: Filter | None = None) -> int:
@@ -308,7 +87,7 @@ class Table(Protocol):
         blobs: BlobForm = BlobForm.DESCRIPTOR,
         limit: int | None = None,
     ) -> pa.RecordBatchReader:
-        """Stream rows. `columns=()` with `row_id` or `row_address` reads no column at all.
+        """Stream rows; `columns=()` with `row_id` or `row_address` reads no column at all.
 
         `_row_created_at_version` and `_row_last_updated_at_version` may be asked for by name.
         """
@@ -362,7 +141,7 @@ class Table(Protocol):
         filter: Filter | None = None,
         row_id: bool = False,
     ) -> pa.Table:
-        """Find the closest rows by squared L2 distance among those the filter lets through; adds `_distance`."""
+        """Find the closest rows by squared L2 distance among those that pass the filter; adds `_distance`."""
         ...
 
     def match(
@@ -376,11 +155,11 @@ class Table(Protocol):
         filter: Filter | None = None,
         row_id: bool = False,
     ) -> pa.Table:
-        """Search the text index only: rows that `uncovered` names are not looked at; adds `_score`.
+        """Search the text index only, without the rows of `uncovered` fragments; adds `_score`.
 
-        Without an index Lance analyses text differently, and fuzzy search never sees uncovered rows, so those
-        are the caller's to evaluate with `storage.lance.text.tokens`. Scores count indexed rows only. An index that
-        turns out damaged finds nothing: `uncovered` names all rows from then on.
+        Without an index Lance analyses text differently, and fuzzy search never sees uncovered rows. So the caller
+        evaluates those with `storage.lance.text.tokens`. Scores count indexed rows only. A damaged index finds
+        nothing: `uncovered` names all fragments from then on.
         """
         ...
 
@@ -393,15 +172,15 @@ class Table(Protocol):
         ...
 
     def row_ids(self, addresses: pa.Array) -> pa.Array:
-        """Give the lasting row ids of rows, of deleted ones too, in the order asked; asks nothing of the store."""
+        """Give the row ids of rows, of deleted ones too, in the order asked; sends no request to the store."""
         ...
 
     def created_versions(self, addresses: pa.Array) -> pa.Array:
-        """Give the versions that live rows were born in, in the order asked; as a rule asks nothing of the store."""
+        """Give the versions in which live rows were created, in the order asked; mostly sends no request."""
         ...
 
     def fragment_count(self) -> int:
-        """How many fragments there are; asks nothing of the store."""
+        """Count the fragments; sends no request to the store."""
         ...
 
     def indices(self) -> tuple[IndexInfo, ...]:
@@ -414,27 +193,27 @@ class Table(Protocol):
 
     @property
     def damaged_segments(self) -> frozenset[str]:
-        """The index segments of the graph that reads found damaged so far; what covers which rows depends on it."""
+        """The damaged index segments that reads of this graph found so far; they cover no rows."""
         ...
 
     def has_values(self, column: str, fragments: Sequence[int] | None = None) -> bool:
-        """Tell whether any row, or any of some fragments, has a value: vectors are not learnt from nulls alone."""
+        """Tell whether any row, or any row of some fragments, has a value: a vector index cannot learn from nulls."""
         ...
 
     def auto_cleanup_keys(self) -> tuple[str, ...]:
-        """Config keys that would let Lance delete versions by itself; ours never have any."""
+        """List config keys that let Lance delete versions by itself; tables of OmniGraph never have any."""
         ...
 
     def explain(self, filter: Filter) -> str:
-        """Lance's plan for a filter; `ScalarIndexQuery` in it means that an index answers."""
+        """Give Lance's plan for a filter; `ScalarIndexQuery` in it means that an index answers."""
         ...
 
     def blob_descriptors(self, column: str, row_ids: pa.Array) -> tuple[BlobDescriptor | None, ...]:
-        """What each row's blob is, in the order asked; None for a null blob."""
+        """Describe each row's blob, in the order asked; None for a null blob."""
         ...
 
     def blob_bytes(self, column: str, row_ids: pa.Array) -> tuple[bytes | None, ...]:
-        """Each row's blob content, in the order asked; external URIs are read."""
+        """Read each row's blob, in the order asked, also from external URIs."""
         ...
 
 
@@ -446,7 +225,7 @@ class Tables(Protocol):
         ...
 
     def exists(self, path: str) -> bool:
-        """Tell whether a table is there; a failure to look is an error, not a no."""
+        """Tell whether a table exists; a failed look-up is an error, not a no."""
         ...
 
     def delete_table(self, path: str) -> None:
@@ -466,7 +245,7 @@ class Tables(Protocol):
         ...
 
     def forget(self, path: str | None = None, branch: str | None = None) -> None:
-        """Let go of opened versions: all, those of a path, those of a branch on any path, or of both."""
+        """Drop opened versions: all, those of a path, those of a branch on any path, or of both."""
         ...
 
     def write(self, at: TableAt, data: Data, *, row_ids: pa.Array | None = None) -> Written:
@@ -477,9 +256,9 @@ class Tables(Protocol):
         ...
 
     def copy(self, at: TableAt, source: TableAt, fragments: Sequence[int]) -> Written | None:
-        """Copy whole fragments of another line for a later `stage_append`, file by file; no row is read.
+        """Copy whole fragments of another branch for a later `stage_append`, file by file; no row is read.
 
-        None when the rows must be written instead: some of them are deleted, or the files mean something else here.
+        None when the rows must be written instead: some are deleted, or the schemas of the branches differ.
         """
         ...
 
@@ -490,16 +269,16 @@ class Tables(Protocol):
         ...
 
     def stage_update(self, at: TableAt, written: Sequence[Written], addresses: pa.Array) -> Staged:
-        """Describe one commit in which rows at these addresses go and written ones come.
+        """Describe one commit that removes the rows at these addresses and adds written ones.
 
-        The upsert of a source too large for one process: keys are joined with `_rowaddr` and `_rowid` elsewhere.
+        This is the upsert of a source too large for one process: the caller joins keys with `_rowaddr` and `_rowid`.
         """
         ...
 
     def are_scattered(self, at: TableAt, addresses: pa.Array, *, appending: bool) -> bool:
-        """Tell whether rows lie so far apart that an append and a takeover cost less than one update of them.
+        """Tell whether rows lie so far apart that an append and a takeover cost less than one update.
 
-        `appending` says that there is an append before it in any case.
+        `appending` says that the caller appends in any case.
         """
         ...
 
@@ -512,10 +291,10 @@ class Tables(Protocol):
         *,
         like: TableAt | None = None,
     ) -> Staged:
-        """Describe a commit in which rows at these addresses go, and rows of the append before it become their heirs.
+        """Describe a commit that removes the rows at these addresses and makes rows of the append before it successors.
 
-        Between the two both are there, so that nobody may see the version in between; this is called under the turn
-        of the table. `like` is a version that may lack the same rows: then its deletion files serve here too.
+        The version between the two commits holds both, so that it must not become visible; the caller holds the lock
+        of the table. `like` is a version in which the same rows may be deleted: then its deletion files are reused.
         """
         ...
 
@@ -526,13 +305,13 @@ class Tables(Protocol):
     def stage_marked(
         self, at: TableAt, written: Sequence[Written], marked: Sequence[Marked]
     ) -> Staged:
-        """Describe one commit in which rows that workers marked go and rows that they wrote come."""
+        """Describe one commit that removes the rows that workers marked and adds those that they wrote."""
         ...
 
     def stage_append(
         self, at: TableAt, data: Data | None, *, parts: Sequence[Written] = ()
     ) -> Staged:
-        """Stage new rows, and parts that were written or copied; refuses neither. Streams are not held in memory."""
+        """Stage new rows, and parts that were written or copied; refuses neither. A stream is not kept in memory."""
         ...
 
     def stage_merge(
@@ -540,12 +319,12 @@ class Tables(Protocol):
     ) -> Staged:
         """Stage an upsert of whole rows by `id`, and in the same commit the removal of others.
 
-        Refuses no rows, null ids and repeated ids; ids to delete that are not there are passed over.
+        Refuses an empty table, null ids and repeated ids; ignores ids to delete that no row has.
         """
         ...
 
     def stage_overwrite(self, at: TableAt, data: Data) -> Staged:
-        """Stage the replacement of all rows; the data's schema becomes the table's; none is valid."""
+        """Stage the replacement of all rows; the data's schema becomes the table's; data without rows is valid."""
         ...
 
     def stage_delete(
@@ -553,61 +332,61 @@ class Tables(Protocol):
     ) -> Staged | None:
         """Stage the removal of rows by `id`; None when no row has one of them.
 
-        `addresses` says where they lie, when that is known.
+        `addresses` are those of the rows, when the caller knows them.
         """
         ...
 
     def check_indices(self, at: TableAt, noted: Mapping[str, str]) -> tuple[IndexInfo, ...]:
-        """Compare the files of every index with what was noted; one that cannot be used is `damaged` for reads too.
+        """Compare the files of every index with recorded digests; reads no longer use an index that differs.
 
-        One listing of the table. `noted` are digests by the keys of files; an index with a file that has none is
-        opened instead, which does not notice every damage.
+        One listing of the table. `noted` are digests by the keys of files. An index with a file without a digest is
+        opened instead, which does not detect every damage.
         """
         ...
 
     def needed_files(self, at: TableAt) -> Mapping[str, int | None]:
-        """The data and deletion files of a version, and its index segments with a slash at the end; and their bytes.
+        """List the data and deletion files of a version, and its index segments with a slash at the end, with their bytes.
 
         Paths are relative to the graph root.
         """
         ...
 
     def listed_files(self, path: str) -> Mapping[str, int]:
-        """Every file in the directory of a table, by its path from the graph root, and its bytes; one listing."""
+        """List every file in the directory of a table by its path from the graph root, with its bytes; one listing."""
         ...
 
     def digest(self, path: str) -> str | None:
-        """Read a file and give its digest; None where a file is not worth a request."""
+        """Read a local file and give its digest; None on an object store."""
         ...
 
     def stage_indices(
         self, at: TableAt, specs: Sequence[IndexSpec], workers: Workers | None = None
     ) -> Staged | None:
-        """Stage one commit that builds all of them, here or by many hands; None when there is nothing to build.
+        """Stage one commit that builds all of them, here or by workers; None when there is nothing to build.
 
-        An index that is known as damaged is built anew as a whole, and its segments go.
+        A damaged index is built anew as a whole, and its segments are removed.
         """
         ...
 
     def stage_release(self, at: TableAt) -> Staged | None:
-        """Stage the removal of index segments that keep small fragments apart; None when nothing is gained by it.
+        """Stage the removal of index segments that keep small fragments apart; None when there is nothing to gain.
 
-        Fragments under different segments are never rewritten together. A segment goes only when all it covers
-        will be rewritten, and so indexed anew, anyway.
+        Compaction never rewrites fragments of different segments together. A segment is removed only when compaction
+        rewrites all fragments that it covers.
         """
         ...
 
     def stage_compaction(
         self, at: TableAt, rows_max: int | None = None, workers: Workers | None = None
     ) -> Staged | None:
-        """Stage a rewrite of small and holey fragments, here or by many hands; None when there is nothing to gain.
+        """Stage a rewrite of small fragments and of those with deleted rows, here or by workers; None without a gain.
 
-        With `rows_max` only fragments smaller than that are rewritten, and holes in others are left.
+        With `rows_max` only fragments with fewer rows are rewritten, whatever is deleted in others.
         """
         ...
 
     def do(self, task: MaintenanceTask) -> bytes:
-        """Do a chore that a `stage_` call elsewhere cut; the answer goes back there."""
+        """Do a task of a `stage_` call of another process, and give the result for it."""
         ...
 
     def stage_columns(self, at: TableAt, changes: Sequence[ColumnChange]) -> Staged:
@@ -631,7 +410,7 @@ class Tables(Protocol):
     ) -> Landed:
         """Move HEAD from the staged base to the next version, or raise.
 
-        `HeadMoved`: HEAD was elsewhere, nothing landed. `Interleaved`: it landed on another commit than its base.
+        `HeadMoved`: HEAD is not the base, nothing landed. `Interleaved`: it landed on another commit than its base.
         """
         ...
 
@@ -650,7 +429,7 @@ class Tables(Protocol):
         ...
 
     def fork(self, at: TableAt, branch: str) -> TableAt:
-        """Create a Lance branch at `at`; `ForkExists` tells a live ref from a leftover tree."""
+        """Create a Lance branch at `at`; `ForkExists` distinguishes a ref from a leftover tree."""
         ...
 
     def forks(self, path: str) -> Mapping[str, BranchRef]:
@@ -672,11 +451,11 @@ class Tables(Protocol):
         ...
 
     def versions(self, path: str, branch: str | None = None) -> tuple[VersionInfo, ...]:
-        """The versions of one line of a table that can still be read, oldest first."""
+        """List the versions of one branch of a table that can still be read, oldest first."""
         ...
 
     def sizes(self, path: str) -> Mapping[str | None, int]:
-        """The bytes of a table's main line (None) and of every branch tree, with a ref or without; one listing."""
+        """Sum the bytes of a table's main branch (None) and of every branch tree, with a ref or without; one listing."""
         ...
 
     def reclaim(
@@ -687,8 +466,8 @@ class Tables(Protocol):
         branch: str | None = None,
         dry_run: bool,
     ) -> Reclaimed:
-        """Remove versions of one line of a table and the files only they use; with `dry_run`, say what would go.
+        """Remove versions of one branch of a table and the files only they use; with `dry_run`, only count them.
 
-        HEAD and versions that forks stand on are kept, and so are files of no version that are younger than a week.
+        Keeps HEAD, versions that branches forked from, and files of no version that are younger than a week.
         """
         ...

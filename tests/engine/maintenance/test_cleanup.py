@@ -21,7 +21,7 @@ from omnigraph.errors import (
 from omnigraph.failpoints import Failpoint, armed
 from omnigraph.ids import Version
 from omnigraph.storage.layout import STAGING_DIR
-from omnigraph.storage.tables import VersionInfo
+from omnigraph.storage.values import VersionInfo
 from tests.support.maintenance import (
     ADD,
     CITY,

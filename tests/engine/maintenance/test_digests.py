@@ -18,7 +18,7 @@ from omnigraph.failpoints import Failpoint, Injected, armed
 from omnigraph.ids import MAIN, BranchName, TableKey
 from omnigraph.storage.blobs import BlobForm
 from omnigraph.storage.lance.digests import digest_file
-from omnigraph.storage.tables import TableAt
+from omnigraph.storage.values import TableAt
 from tests.support.releases import Release, list_releases, thing
 from tests.support.s3 import Bucket
 

@@ -10,7 +10,7 @@ from omnigraph.api.graph import Graph
 from omnigraph.errors import ReadOnlyError
 from omnigraph.failpoints import Failpoint, armed
 from omnigraph.limits import INDEX_ROWS_MIN
-from omnigraph.storage.tables import IndexKind
+from omnigraph.storage.values import IndexKind
 from tests.support.maintenance import (
     ADD,
     CITY,

@@ -11,7 +11,7 @@ import omnigraph
 from omnigraph.api.graph import Graph
 from omnigraph.ids import BranchName, TableKey
 from omnigraph.limits import BTREE_ROWS_MIN
-from omnigraph.storage.tables import IndexKind
+from omnigraph.storage.values import IndexKind
 from tests.support.s3 import Bucket
 from tests.support.settled import assert_settled
 

@@ -9,7 +9,8 @@ from omnigraph.api.graph import Graph
 from omnigraph.engine.maintenance.repair import Action, Classification, choose, classify
 from omnigraph.errors import DriftError, UserInputError
 from omnigraph.ids import Version
-from omnigraph.storage.tables import IndexKind, IndexSpec, Staged, TableAt, Tables, TransactionInfo
+from omnigraph.storage.tables import Tables
+from omnigraph.storage.values import IndexKind, IndexSpec, Staged, TableAt, TransactionInfo
 from tests.support.maintenance import (
     ADD,
     PERSON,

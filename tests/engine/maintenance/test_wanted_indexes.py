@@ -5,7 +5,7 @@ import pytest
 from omnigraph.catalog.resolve.schema import compile_schema
 from omnigraph.commit.wanted_indexes import list_wanted_indexes
 from omnigraph.language.source import Source
-from omnigraph.storage.tables import IndexKind
+from omnigraph.storage.values import IndexKind
 from tests.support.maintenance import KNOWS, PERSON, SCHEMA
 
 

@@ -11,7 +11,7 @@ from omnigraph.api.graph import Graph
 from omnigraph.engine.maintenance.indexes import ensure_indices
 from omnigraph.engine.maintenance.optimize import optimize
 from omnigraph.pipeline.location import StoreLocation
-from omnigraph.storage.tables import MaintenanceTask
+from omnigraph.storage.values import MaintenanceTask
 from tests.support.maintenance import content, entry, fragments, made, person, scattered, states
 from tests.support.settled import assert_settled
 

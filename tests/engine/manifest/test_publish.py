@@ -29,7 +29,7 @@ from omnigraph.manifest.records import CommitKind, GraphHead, encode
 from omnigraph.manifest.travel import state_at
 from omnigraph.storage.counters import Cost, counting
 from omnigraph.storage.rows import Image, Rows
-from omnigraph.storage.tables import TableAt
+from omnigraph.storage.values import TableAt
 from tests.support.manifests import (
     CITY,
     KNOWS,

@@ -15,7 +15,8 @@ from omnigraph.ids import BranchName, TableKey
 from omnigraph.limits import MERGE_ROW_CACHE_BYTES
 from omnigraph.storage.addresses import rows_at, stream_at
 from omnigraph.storage.counters import Cost, counting
-from omnigraph.storage.tables import Table, TableAt
+from omnigraph.storage.tables import Table
+from omnigraph.storage.values import TableAt
 from tests.support.settled import assert_settled
 
 DOC = TableKey("node:Doc")

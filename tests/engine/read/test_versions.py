@@ -11,7 +11,7 @@ from omnigraph.engine.read.graph.adjacency import NeighbourUnit
 from omnigraph.engine.read.graph.topology import Topology
 from omnigraph.ids import TableKey
 from omnigraph.storage.counters import Cost, counting
-from omnigraph.storage.tables import AddColumn, DropColumn, RenameColumn
+from omnigraph.storage.values import AddColumn, DropColumn, RenameColumn
 from tests.engine.read.conftest import FEEDERS, PORTS
 from tests.support.read_world import World
 

@@ -9,7 +9,8 @@ import pyarrow as pa
 import pytest
 
 from omnigraph.storage.store import open_store
-from omnigraph.storage.tables import IndexKind, IndexSpec, Staged, TableAt, Tables
+from omnigraph.storage.tables import Tables
+from omnigraph.storage.values import IndexKind, IndexSpec, Staged, TableAt
 from tests.support.places import in_processes
 from tests.support.tables import OPERATION, PEOPLE
 from tests.support.two_cores import TWO_CORES

@@ -9,7 +9,8 @@ from omnigraph.errors import BranchInUse, ForkExists, StorageError, TableNotFoun
 from omnigraph.limits import REF_LOOKS_MAX
 from omnigraph.storage.counters import Cost, counting
 from omnigraph.storage.store import Store
-from omnigraph.storage.tables import TableAt, Tables
+from omnigraph.storage.tables import Tables
+from omnigraph.storage.values import TableAt
 from tests.support.places import Place, race_threads
 from tests.support.tables import PEOPLE, ages, filled, head_at, land, open_place, people
 

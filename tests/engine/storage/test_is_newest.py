@@ -7,7 +7,8 @@ import pytest
 from omnigraph.ids import Version
 from omnigraph.storage.layout import branch_path
 from omnigraph.storage.store import Store
-from omnigraph.storage.tables import TableAt, Tables
+from omnigraph.storage.tables import Tables
+from omnigraph.storage.values import TableAt
 from tests.support.places import Place
 from tests.support.tables import land, open_place, people
 

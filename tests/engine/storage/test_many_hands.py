@@ -5,7 +5,8 @@ import pytest
 
 from omnigraph.errors import OmniError
 from omnigraph.storage.store import Store
-from omnigraph.storage.tables import StagedKind, TableAt, Tables
+from omnigraph.storage.tables import Tables
+from omnigraph.storage.values import StagedKind, TableAt
 from tests.support.places import Place
 from tests.support.tables import ages, filled, land, next_of, open_place, people
 

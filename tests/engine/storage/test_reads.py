@@ -14,7 +14,8 @@ from omnigraph.storage.counters import Cost, counting
 from omnigraph.storage.lance import index
 from omnigraph.storage.lance.text import tokens
 from omnigraph.storage.store import Store
-from omnigraph.storage.tables import IndexKind, Table, TableAt, Tables
+from omnigraph.storage.tables import Table, Tables
+from omnigraph.storage.values import IndexKind, TableAt
 from tests.support.places import Place, in_threads
 from tests.support.tables import (
     AGE_INDEX,

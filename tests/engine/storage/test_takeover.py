@@ -8,7 +8,8 @@ import pyarrow as pa
 import pytest
 
 from omnigraph.storage.store import Store
-from omnigraph.storage.tables import Successors, TableAt, Tables
+from omnigraph.storage.tables import Tables
+from omnigraph.storage.values import Successors, TableAt
 from tests.support.places import Place
 from tests.support.tables import PEOPLE, land, open_place, people
 

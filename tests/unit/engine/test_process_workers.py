@@ -9,7 +9,7 @@ import pytest
 from omnigraph.engine.maintenance.operation import LocalWorkers
 from omnigraph.failpoints import PARK_SECONDS_MAX
 from omnigraph.ids import Version
-from omnigraph.storage.tables import MaintenanceTask, TableAt
+from omnigraph.storage.values import MaintenanceTask, TableAt
 
 AT = TableAt(path="nodes/x", branch=None, version=Version(1))
 

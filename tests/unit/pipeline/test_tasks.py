@@ -26,7 +26,7 @@ from omnigraph.pipeline.messages import (
 from omnigraph.pipeline.runner import Shuffle, Step
 from omnigraph.pipeline.stage import mark_splits, stage_step, write_splits
 from omnigraph.storage.store import open_store
-from omnigraph.storage.tables import TableAt
+from omnigraph.storage.values import TableAt
 
 SCHEMA = """
 node Person { name: String @key  sig: Vector(3)?  scan: Blob?  mail: String?  @unique(mail) }

@@ -10,7 +10,8 @@ from omnigraph.commit.delta import TableDelta
 from omnigraph.errors import HistoryReclaimed, TableNotFound
 from omnigraph.limits import CACHED_IDS_SMALL, LOOKUP_ROWS_PER_VALUE, LOOKUP_VALUES_MAX
 from omnigraph.manifest.snapshot import Entry
-from omnigraph.storage.tables import IndexKind, Table, Tables
+from omnigraph.storage.tables import Table, Tables
+from omnigraph.storage.values import IndexKind
 from omnigraph.values import dataclass
 
 _OVERLAY_PART = 64

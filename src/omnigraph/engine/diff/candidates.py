@@ -14,8 +14,8 @@ from omnigraph.engine.diff.spread import Portion, Spread, align_sides
 from omnigraph.ids import Version
 from omnigraph.storage.addresses import ROW_ADDRESS, ROW_ID, rows_at
 from omnigraph.storage.arrow import column
-from omnigraph.storage.tables import FragmentInfo, Table, TableAt, Tables
-from omnigraph.storage.values import BranchRef
+from omnigraph.storage.tables import Table, Tables
+from omnigraph.storage.values import BranchRef, FragmentInfo, TableAt
 from omnigraph.values import dataclass
 
 LAST_UPDATED: Final = "_row_last_updated_at_version"

@@ -16,7 +16,8 @@ from omnigraph.storage.addresses import (
 )
 from omnigraph.storage.arrow import column
 from omnigraph.storage.blobs import BlobForm, is_blob
-from omnigraph.storage.tables import Table, TableAt
+from omnigraph.storage.tables import Table
+from omnigraph.storage.values import TableAt
 
 _UNPACKED: Final = 4
 """How many times as large as on disk values are in memory."""

@@ -14,7 +14,8 @@ from omnigraph.limits import COMPARE_ROWS_MAX
 from omnigraph.storage.addresses import chunk_rows, rows_at
 from omnigraph.storage.arrow import column
 from omnigraph.storage.blobs import BlobForm, BlobKind, is_blob
-from omnigraph.storage.tables import Table, TableAt, Tables
+from omnigraph.storage.tables import Table, Tables
+from omnigraph.storage.values import TableAt
 from omnigraph.values import dataclass
 
 

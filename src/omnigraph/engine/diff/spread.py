@@ -11,7 +11,8 @@ from omnigraph.limits import COMPARE_SPLIT_ROWS
 from omnigraph.pipeline.input.splits import CommittedSplit, cut_table
 from omnigraph.pipeline.location import StoreLocation
 from omnigraph.pipeline.runner import KEY, Runner, Shuffle
-from omnigraph.storage.tables import FragmentInfo, Table
+from omnigraph.storage.tables import Table
+from omnigraph.storage.values import FragmentInfo
 from omnigraph.values import dataclass
 
 BEFORE: Final = "before"

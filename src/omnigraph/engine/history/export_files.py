@@ -22,7 +22,7 @@ from omnigraph.pipeline.input.splits import cut_table
 from omnigraph.pipeline.location import StoreLocation
 from omnigraph.pipeline.runner import Each, Runner
 from omnigraph.storage.blobs import BlobForm
-from omnigraph.storage.tables import TableAt
+from omnigraph.storage.values import TableAt
 from omnigraph.values import dataclass
 
 

@@ -21,7 +21,8 @@ from omnigraph.logs import get_logger
 from omnigraph.manifest.records import CommitKind, lance_branch
 from omnigraph.manifest.snapshot import Entry
 from omnigraph.storage.locks.holders import Activity
-from omnigraph.storage.tables import FragmentInfo, Staged, TableAt, Tables
+from omnigraph.storage.tables import Tables
+from omnigraph.storage.values import FragmentInfo, Staged, TableAt
 
 _log = get_logger(__name__)
 

@@ -30,7 +30,7 @@ from omnigraph.ids import MAIN, BranchName, TableKey, Version
 from omnigraph.manifest.records import CommitKind, graph_branch
 from omnigraph.manifest.snapshot import Snapshot
 from omnigraph.manifest.table_history import TableIncarnation
-from omnigraph.storage.tables import Reclaimed
+from omnigraph.storage.values import Reclaimed
 from omnigraph.values import dataclass
 
 Live = Mapping[BranchName, Snapshot]

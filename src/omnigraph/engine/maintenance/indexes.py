@@ -29,7 +29,8 @@ from omnigraph.manifest.names import branch_name
 from omnigraph.manifest.records import CommitKind, lance_branch
 from omnigraph.manifest.snapshot import Entry
 from omnigraph.manifest.view import View
-from omnigraph.storage.tables import IndexInfo, IndexKind, IndexSpec, Table, Workers
+from omnigraph.storage.tables import Table, Workers
+from omnigraph.storage.values import IndexInfo, IndexKind, IndexSpec
 from omnigraph.values import dataclass
 
 _log = get_logger(__name__)

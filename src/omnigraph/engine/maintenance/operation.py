@@ -19,7 +19,7 @@ from omnigraph.ids import BranchName
 from omnigraph.manifest.publish import Published
 from omnigraph.manifest.view import View
 from omnigraph.storage.counters import carry_context
-from omnigraph.storage.tables import MaintenanceTask
+from omnigraph.storage.values import MaintenanceTask
 
 A = TypeVar("A")
 B = TypeVar("B")

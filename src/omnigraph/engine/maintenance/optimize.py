@@ -33,7 +33,8 @@ from omnigraph.logs import get_logger
 from omnigraph.manifest.records import CommitKind
 from omnigraph.manifest.snapshot import Entry
 from omnigraph.manifest.view import View
-from omnigraph.storage.tables import Staged, TableAt, Tables, Workers
+from omnigraph.storage.tables import Tables, Workers
+from omnigraph.storage.values import Staged, TableAt
 from omnigraph.values import dataclass
 
 _log = get_logger(__name__)

@@ -16,7 +16,7 @@ from omnigraph.manifest.records import CommitKind, GraphCommit
 from omnigraph.manifest.snapshot import Entry
 from omnigraph.recovery.late import are_late, undo_late
 from omnigraph.storage.locks.holders import Activity
-from omnigraph.storage.tables import TableAt, TransactionInfo
+from omnigraph.storage.values import TableAt, TransactionInfo
 from omnigraph.values import dataclass
 
 _MAINTENANCE: Final = frozenset({"ReserveFragments", "Rewrite", "CreateIndex"})

@@ -15,8 +15,7 @@ from omnigraph.manifest.names import SCHEMA_APPLY_LOCK
 from omnigraph.manifest.records import graph_branch
 from omnigraph.manifest.snapshot import Snapshot
 from omnigraph.manifest.state import BranchState
-from omnigraph.storage.tables import VersionInfo
-from omnigraph.storage.values import MAIN_INCARNATION
+from omnigraph.storage.values import MAIN_INCARNATION, VersionInfo
 from omnigraph.values import dataclass
 
 Live = Mapping[BranchName, BranchState]

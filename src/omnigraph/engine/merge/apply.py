@@ -19,7 +19,8 @@ from omnigraph.storage.addresses import chunk_rows, rows_at, whole_fragments
 from omnigraph.storage.arrow import column
 from omnigraph.storage.blobs import BlobForm
 from omnigraph.storage.counters import Cost, record
-from omnigraph.storage.tables import Staged, Successors, Table, TableAt, Tables, Written
+from omnigraph.storage.tables import Table, Tables
+from omnigraph.storage.values import Staged, Successors, TableAt, Written
 from omnigraph.values import dataclass
 
 _NONE_REMOVED = REMOVED.empty_table()

@@ -19,7 +19,8 @@ from omnigraph.engine.merge.conflicts import ConflictKind
 from omnigraph.storage.addresses import find_addresses_in
 from omnigraph.storage.arrow import column
 from omnigraph.storage.counters import carry_context
-from omnigraph.storage.tables import TableAt, Tables
+from omnigraph.storage.tables import Tables
+from omnigraph.storage.values import TableAt
 from omnigraph.values import dataclass
 
 TRIPLES = pa.schema(

@@ -33,7 +33,8 @@ from omnigraph.engine.merge_base import Folded, Node, Recovered, Stored, Witness
 from omnigraph.ids import CommitId, TableKey
 from omnigraph.limits import COMPARE_ROWS_MAX
 from omnigraph.storage.arrow import column
-from omnigraph.storage.tables import TableAt, Tables
+from omnigraph.storage.tables import Tables
+from omnigraph.storage.values import TableAt
 from omnigraph.values import dataclass
 
 Classes = Any

@@ -25,7 +25,7 @@ from omnigraph.engine.read.operators.expand import hop_note
 from omnigraph.engine.read.operators.scan import access_of
 from omnigraph.engine.read.profile import Step, steps_of
 from omnigraph.engine.read.reader import Reader
-from omnigraph.storage.tables import IndexKind
+from omnigraph.storage.values import IndexKind
 
 
 def explain_steps(reader: Reader) -> tuple[Step, ...]:

@@ -6,7 +6,8 @@ from functools import cached_property
 
 import pyarrow as pa
 
-from omnigraph.storage.tables import FragmentInfo, IndexInfo, IndexKind, Offsets, Table, TableAt
+from omnigraph.storage.tables import Table
+from omnigraph.storage.values import FragmentInfo, IndexInfo, IndexKind, Offsets, TableAt
 from omnigraph.values import dataclass
 
 _LASTING = ("id", "src", "dst")

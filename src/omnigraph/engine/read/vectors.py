@@ -9,7 +9,7 @@ import pyarrow as pa
 from omnigraph.engine.read import costs
 from omnigraph.engine.read.columns.entities import Entities
 from omnigraph.engine.read.columns.row_ids import RowIds, no_row_ids
-from omnigraph.storage.tables import IndexKind
+from omnigraph.storage.values import IndexKind
 from omnigraph.values import dataclass
 
 Distances = npt.NDArray[np.float64]

@@ -42,7 +42,8 @@ from omnigraph.manifest.accepted_schema import AcceptedSchema, keep_replaced
 from omnigraph.manifest.records import CommitKind, GraphCommit
 from omnigraph.manifest.snapshot import Entry
 from omnigraph.manifest.view import View
-from omnigraph.storage.tables import TableAt, Tables
+from omnigraph.storage.tables import Tables
+from omnigraph.storage.values import TableAt
 from omnigraph.values import dataclass
 
 

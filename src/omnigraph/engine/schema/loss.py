@@ -8,7 +8,8 @@ from omnigraph.errors import OmniError
 from omnigraph.logs import get_logger
 from omnigraph.manifest.snapshot import Entry, Snapshot
 from omnigraph.storage.blobs import BlobForm
-from omnigraph.storage.tables import Staged, TableAt, Tables
+from omnigraph.storage.tables import Tables
+from omnigraph.storage.values import Staged, TableAt
 
 _log = get_logger(__name__)
 

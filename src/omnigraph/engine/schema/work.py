@@ -10,7 +10,7 @@ from omnigraph.catalog.diff.steps import TypeKind
 from omnigraph.catalog.ir.contract import Contract, advance, match
 from omnigraph.catalog.model import Catalog, TableType
 from omnigraph.ids import TableKey
-from omnigraph.storage.tables import AddColumn, ColumnChange, DropColumn, RenameColumn
+from omnigraph.storage.values import AddColumn, ColumnChange, DropColumn, RenameColumn
 from omnigraph.values import dataclass
 
 TABLE_KINDS = (TypeKind.NODE, TypeKind.EDGE)

@@ -48,7 +48,8 @@ from omnigraph.pipeline.messages import (
 )
 from omnigraph.pipeline.runner import Runner, Step
 from omnigraph.pipeline.stage import mark_splits, stage_step, write_splits
-from omnigraph.storage.tables import Marked, Staged, TableAt, Tables, Written
+from omnigraph.storage.tables import Tables
+from omnigraph.storage.values import Marked, Staged, TableAt, Written
 from omnigraph.values import dataclass
 
 _A = TypeVar("_A", bound=Message)

@@ -13,7 +13,8 @@ from omnigraph.manifest.records import lance_branch
 from omnigraph.manifest.snapshot import Entry
 from omnigraph.manifest.view import View
 from omnigraph.storage.counters import carry_context
-from omnigraph.storage.tables import Staged, TableAt, Tables
+from omnigraph.storage.tables import Tables
+from omnigraph.storage.values import Staged, TableAt
 
 _log = get_logger(__name__)
 

@@ -13,7 +13,7 @@ import pyarrow.parquet
 from omnigraph.errors import UserInputError
 from omnigraph.ids import TableKey
 from omnigraph.limits import SPLIT_ROWS, SPLITS_MAX, SPREAD_BYTES, SPREAD_ROWS
-from omnigraph.storage.tables import FragmentInfo, TableAt
+from omnigraph.storage.values import FragmentInfo, TableAt
 from omnigraph.values import dataclass
 
 POSITION_BITS = 32

@@ -29,7 +29,7 @@ from omnigraph.pipeline.messages import MESSAGES, EndpointsMissing, encode
 from omnigraph.pipeline.runner import Each
 from omnigraph.storage.arrow import column
 from omnigraph.storage.store import Store
-from omnigraph.storage.tables import TableAt
+from omnigraph.storage.values import TableAt
 from omnigraph.values import dataclass
 
 # ---- ids

@@ -24,7 +24,7 @@ from omnigraph.pipeline.messages import ScratchSlice
 from omnigraph.pipeline.runner import KEY
 from omnigraph.storage.lance.search import ROW_ID
 from omnigraph.storage.lance.table import ROW_ADDRESS
-from omnigraph.storage.tables import TableAt
+from omnigraph.storage.values import TableAt
 from omnigraph.values import dataclass
 
 ID = "id"

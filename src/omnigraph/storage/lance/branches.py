@@ -30,8 +30,13 @@ from omnigraph.storage.lance.unofficial.branch_refs import list_ref_names, read_
 from omnigraph.storage.layout import TREE, Root, branch_path
 from omnigraph.storage.objects.faults import StorageKind, StoreAction
 from omnigraph.storage.objects.protocol import Objects
-from omnigraph.storage.tables import TableAt
-from omnigraph.storage.values import MAIN_INCARNATION, BranchRef, Incarnation, incarnation_of
+from omnigraph.storage.values import (
+    MAIN_INCARNATION,
+    BranchRef,
+    Incarnation,
+    TableAt,
+    incarnation_of,
+)
 
 _R = TypeVar("_R")
 _NAME: Final = re.compile(r"[\w.-]+(?:/[\w.-]+)*")

@@ -14,7 +14,7 @@ from lance.schema import LanceSchema
 
 from omnigraph.errors import InternalError
 from omnigraph.storage.lance.physical import physical
-from omnigraph.storage.tables import AddColumn, ColumnChange, DropColumn, RenameColumn
+from omnigraph.storage.values import AddColumn, ColumnChange, DropColumn, RenameColumn
 
 _SYSTEM: Final = ("id", "src", "dst")
 """These columns come first, in this order; properties follow by name."""

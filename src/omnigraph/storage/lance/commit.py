@@ -13,7 +13,8 @@ from omnigraph.ids import OperationId, Version
 from omnigraph.storage.lance.datasets import Datasets
 from omnigraph.storage.lance.faults import translate_faults
 from omnigraph.storage.objects.faults import StoreAction
-from omnigraph.storage.tables import CommitLock, Landed, TableAt, TransactionInfo
+from omnigraph.storage.tables import CommitLock
+from omnigraph.storage.values import Landed, TableAt, TransactionInfo
 
 OPERATION_ID: Final = "omnigraph:operation_id"
 ACTOR: Final = "omnigraph:actor"

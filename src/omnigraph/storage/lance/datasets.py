@@ -25,7 +25,7 @@ from omnigraph.storage.lance.unofficial.version_files import NewestVersion
 from omnigraph.storage.layout import Root, branch_path
 from omnigraph.storage.lru import Recent
 from omnigraph.storage.objects.faults import StoreAction
-from omnigraph.storage.tables import TableAt
+from omnigraph.storage.values import TableAt
 from omnigraph.values import dataclass
 
 _LIBRARY: Final = ctypes.CDLL(None, use_errno=True)

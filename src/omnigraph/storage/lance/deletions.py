@@ -17,7 +17,7 @@ from omnigraph.storage.lance.unofficial.deletion_files import decode_offsets
 from omnigraph.storage.lru import Recent
 from omnigraph.storage.objects.faults import StoreAction
 from omnigraph.storage.objects.protocol import Objects
-from omnigraph.storage.tables import FragmentInfo, Offsets, TableAt
+from omnigraph.storage.values import FragmentInfo, Offsets, TableAt
 
 CachedDeletions: TypeAlias = Recent[str, Offsets]
 """The offsets in deletion files, by file name; the name of a deletion file is unique in its table."""

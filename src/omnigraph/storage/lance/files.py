@@ -9,7 +9,7 @@ from omnigraph.storage.lance.datasets import Datasets
 from omnigraph.storage.lance.faults import translate_faults
 from omnigraph.storage.lance.fragments import locate_file
 from omnigraph.storage.objects.faults import StoreAction
-from omnigraph.storage.tables import TableAt
+from omnigraph.storage.values import TableAt
 
 
 def needed_files(dataset: LanceDataset, at: TableAt) -> dict[str, int | None]:

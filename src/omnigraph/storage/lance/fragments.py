@@ -8,7 +8,7 @@ from lance import LanceDataset, LanceFragment
 from omnigraph.errors import InternalError
 from omnigraph.limits import FRAGMENT_ROWS_MAX, FRAGMENT_ROWS_MIN, FRAGMENTS_AIM
 from omnigraph.storage.layout import branch_path
-from omnigraph.storage.tables import FragmentInfo
+from omnigraph.storage.values import FragmentInfo
 
 
 def fragment_rows(table_rows: int) -> int:

@@ -13,7 +13,7 @@ from omnigraph.storage.lance.digests import Digests
 from omnigraph.storage.lance.fragments import fragment_ids, rows_of
 from omnigraph.storage.lance.index_tasks import BTREE, TEXT, SegmentWork, Worker
 from omnigraph.storage.lance.text import ANALYZER
-from omnigraph.storage.tables import IndexInfo, IndexKind, IndexSpec
+from omnigraph.storage.values import IndexInfo, IndexKind, IndexSpec
 from omnigraph.values import dataclass
 
 _LANCE_TYPES: Final[Mapping[IndexKind, str]] = {

@@ -9,7 +9,7 @@ from omnigraph.errors import InternalError, OmniError, OmniWarning, StorageError
 from omnigraph.logs import get_logger
 from omnigraph.storage.lance.faults import clean_message, is_panic
 from omnigraph.storage.objects.faults import StorageKind
-from omnigraph.storage.tables import Filter, IndexInfo, IndexKind, TableAt
+from omnigraph.storage.values import Filter, IndexInfo, IndexKind, TableAt
 
 _log = get_logger(__name__)
 

@@ -13,7 +13,8 @@ from lance.dataset import Index
 from omnigraph.storage.lance.digests import Digests, data_files, digest_new_files, index_files
 from omnigraph.storage.lance.faults import TableLocation
 from omnigraph.storage.lance.unofficial import btrees
-from omnigraph.storage.tables import MaintenanceTask, TableAt, Workers
+from omnigraph.storage.tables import Workers
+from omnigraph.storage.values import MaintenanceTask, TableAt
 from omnigraph.values import dataclass
 
 TEXT: Final = "INVERTED"

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from omnigraph.errors import InternalError
 from omnigraph.storage.blobs import as_input, is_blob
-from omnigraph.storage.tables import Data
+from omnigraph.storage.values import Data
 
 _BLOB_EXTENSION: Final = "lance.blob.v2"
 

@@ -12,7 +12,7 @@ from omnigraph.storage.lance.branches import steady
 from omnigraph.storage.lance.datasets import Datasets
 from omnigraph.storage.lance.faults import translate_faults
 from omnigraph.storage.objects.faults import StoreAction
-from omnigraph.storage.tables import Reclaimed, VersionInfo
+from omnigraph.storage.values import Reclaimed, VersionInfo
 
 
 def versions(datasets: Datasets, path: str, branch: str | None) -> tuple[VersionInfo, ...]:

@@ -31,8 +31,7 @@ from omnigraph.storage.lru import Recent
 from omnigraph.storage.objects.faults import StoreAction
 from omnigraph.storage.objects.protocol import Objects
 from omnigraph.storage.rows import Image
-from omnigraph.storage.tables import TableAt
-from omnigraph.storage.values import BranchRef, Incarnation
+from omnigraph.storage.values import BranchRef, Incarnation, TableAt
 
 PRIMARY_KEY: Final = "lance-schema:unenforced-primary-key"
 """Field metadata that lets Lance see two writers of one key; without it both would land, silently."""

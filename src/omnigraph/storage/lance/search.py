@@ -6,7 +6,7 @@ import pyarrow as pa
 from lance import LanceDataset
 from lance.query import MatchQuery
 
-from omnigraph.storage.tables import Filter
+from omnigraph.storage.values import Filter
 
 ROW_ID = "_rowid"
 DISTANCE = "_distance"

@@ -23,7 +23,7 @@ from omnigraph.storage.lance.table import ROW_ADDRESS, LanceTable
 from omnigraph.storage.lance.unofficial.sequences import versions_of
 from omnigraph.storage.lance.unofficial.shared_deletions import DeletionSource, share_deletions
 from omnigraph.storage.objects.faults import StoreAction
-from omnigraph.storage.tables import Data, Marked, Successors, Written
+from omnigraph.storage.values import Data, Marked, Successors, Written
 from omnigraph.values import dataclass
 
 STORAGE_VERSION: Final = "2.2"

@@ -38,14 +38,7 @@ from omnigraph.storage.lance.physical import logical
 from omnigraph.storage.lance.search import ROW_ID
 from omnigraph.storage.lance.unofficial.sequences import Numbers, row_ids_at, versions_at
 from omnigraph.storage.objects.faults import StoreAction
-from omnigraph.storage.tables import (
-    Filter,
-    FragmentInfo,
-    IndexInfo,
-    IndexKind,
-    Offsets,
-    TableAt,
-)
+from omnigraph.storage.values import Filter, FragmentInfo, IndexInfo, IndexKind, Offsets, TableAt
 
 ROW_ADDRESS: Final = "_rowaddr"
 _AUTO_CLEANUP: Final = "lance.auto_cleanup."

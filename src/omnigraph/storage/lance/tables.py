@@ -48,9 +48,10 @@ from omnigraph.storage.lance.unofficial.shared_deletions import DeletionSource
 from omnigraph.storage.lru import Recent
 from omnigraph.storage.objects.faults import StoreAction
 from omnigraph.storage.objects.protocol import Objects
-from omnigraph.storage.tables import (
+from omnigraph.storage.tables import CommitLock, Workers
+from omnigraph.storage.values import (
+    BranchRef,
     ColumnChange,
-    CommitLock,
     Data,
     IndexInfo,
     IndexKind,
@@ -65,10 +66,8 @@ from omnigraph.storage.tables import (
     TableAt,
     TransactionInfo,
     VersionInfo,
-    Workers,
     Written,
 )
-from omnigraph.storage.values import BranchRef
 
 
 class LanceTables:

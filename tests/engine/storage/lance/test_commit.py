@@ -12,7 +12,8 @@ from omnigraph.errors import HeadMoved, Interleaved, OmniError, StorageError
 from omnigraph.ids import OperationId, Version
 from omnigraph.storage.counters import Cost, counting
 from omnigraph.storage.store import Store
-from omnigraph.storage.tables import Staged, TableAt, Tables
+from omnigraph.storage.tables import Tables
+from omnigraph.storage.values import Staged, TableAt
 from tests.support.places import Place, race_processes
 from tests.support.tables import (
     ID_INDEX,

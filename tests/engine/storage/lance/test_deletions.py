@@ -7,7 +7,8 @@ import pyarrow as pa
 import pytest
 
 from omnigraph.storage.store import Store
-from omnigraph.storage.tables import Table, TableAt, Tables
+from omnigraph.storage.tables import Table, Tables
+from omnigraph.storage.values import TableAt
 from tests.support.places import Place
 from tests.support.tables import land, open_place, people
 

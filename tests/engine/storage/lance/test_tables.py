@@ -12,7 +12,8 @@ from omnigraph.ids import OperationId, Version
 from omnigraph.storage.counters import Cost, counting
 from omnigraph.storage.lance.tables import LanceTables
 from omnigraph.storage.store import Store
-from omnigraph.storage.tables import (
+from omnigraph.storage.tables import Tables
+from omnigraph.storage.values import (
     AddColumn,
     DropColumn,
     IndexKind,
@@ -20,7 +21,6 @@ from omnigraph.storage.tables import (
     Staged,
     StagedKind,
     TableAt,
-    Tables,
 )
 from tests.support.places import Place, race_threads
 from tests.support.tables import (

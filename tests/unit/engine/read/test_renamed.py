@@ -7,7 +7,7 @@ import pytest
 
 from omnigraph.engine.read.renamed import RenamedTable
 from omnigraph.ids import TableKey
-from omnigraph.storage.tables import IndexKind
+from omnigraph.storage.values import IndexKind
 from tests.support.read_world import World
 
 KEY = TableKey("node:Thing")

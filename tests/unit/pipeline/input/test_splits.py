@@ -35,7 +35,7 @@ from omnigraph.pipeline.input.splits import (
     split_of,
 )
 from omnigraph.pipeline.messages import SplitLines
-from omnigraph.storage.tables import FragmentInfo, TableAt
+from omnigraph.storage.values import FragmentInfo, TableAt
 
 texts = st.lists(st.text(alphabet="aé日 \r", max_size=12), max_size=30)
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 import pyarrow as pa
 
 from omnigraph.engine.read.columns.layout import Layout
-from omnigraph.storage.tables import FragmentInfo
+from omnigraph.storage.values import FragmentInfo
 from omnigraph.values import dataclass
 
 Read = Callable[[Sequence[FragmentInfo]], pa.Array]

@@ -33,7 +33,8 @@ from omnigraph.engine.read.renamed import RenamedTable
 from omnigraph.limits import HELD_PART, KEY_MAP_ROWS_MAX, LOOKUP_VALUES_MAX
 from omnigraph.manifest.snapshot import Entry
 from omnigraph.storage.arrow import column
-from omnigraph.storage.tables import FragmentInfo, IndexKind, Table, Tables
+from omnigraph.storage.tables import Table, Tables
+from omnigraph.storage.values import FragmentInfo, IndexKind
 from omnigraph.values import dataclass
 
 ID = "id"

@@ -4,7 +4,8 @@ from functools import cached_property
 
 from omnigraph.engine.cached.cache import ByteCache
 from omnigraph.manifest.snapshot import Entry
-from omnigraph.storage.tables import FragmentInfo, Tables
+from omnigraph.storage.tables import Tables
+from omnigraph.storage.values import FragmentInfo
 from omnigraph.values import dataclass
 
 _FRAGMENT_BYTES = 400

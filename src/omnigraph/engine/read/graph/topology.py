@@ -30,7 +30,8 @@ from omnigraph.errors import NotFoundError
 from omnigraph.limits import LOOKUP_VALUES_MAX
 from omnigraph.manifest.snapshot import Entry
 from omnigraph.storage.arrow import column
-from omnigraph.storage.tables import FragmentInfo, IndexKind, Offsets, Table
+from omnigraph.storage.tables import Table
+from omnigraph.storage.values import FragmentInfo, IndexKind, Offsets
 from omnigraph.values import dataclass
 
 Fragments = tuple[FragmentInfo, ...]

@@ -29,7 +29,7 @@ from omnigraph.engine.read.operators.search import matching
 from omnigraph.engine.read.reader import Reader
 from omnigraph.limits import MORSEL_ROWS
 from omnigraph.storage.arrow import column
-from omnigraph.storage.tables import IndexKind
+from omnigraph.storage.values import IndexKind
 from omnigraph.values import dataclass
 
 _ROW_ID = "_rowid"

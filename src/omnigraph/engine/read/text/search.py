@@ -12,7 +12,7 @@ from omnigraph.engine.read.text.postings import Postings, bm25, find, find_near,
 from omnigraph.engine.read.text.vocabulary import Vocabulary, distinct_terms
 from omnigraph.storage.arrow import column
 from omnigraph.storage.lance.text import tokens
-from omnigraph.storage.tables import FragmentInfo, IndexKind
+from omnigraph.storage.values import FragmentInfo, IndexKind
 from omnigraph.values import dataclass
 
 _BLOCK_ROWS = 1 << 18

@@ -13,7 +13,8 @@ from omnigraph.storage.lance.fragments import fragment_of, locate_file
 from omnigraph.storage.lance.physical import blob_columns
 from omnigraph.storage.layout import branch_path
 from omnigraph.storage.objects.protocol import Objects
-from omnigraph.storage.tables import Table, TableAt, Written
+from omnigraph.storage.tables import Table
+from omnigraph.storage.values import TableAt, Written
 
 _DATA: Final = "data"
 _OF_A_LINE: Final = ("row_id_meta", "created_at_version_meta", "last_updated_at_version_meta")

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from omnigraph.errors import StorageError
-from omnigraph.storage.tables import Offsets
+from omnigraph.storage.values import Offsets
 
 _NO_OFFSETS: Final[Offsets] = np.empty(0, np.uint32)
 _ALONE: Final = pa.ipc.IpcReadOptions(use_threads=False)
