@@ -73,4 +73,4 @@ class SnapshotRows:
         self.consulted.add(table)
         if self.cached_ids is None:
             return None
-        return self.cached_ids.among(self.snapshot.entry(table), self.tables, ids)
+        return self.cached_ids.find_existing(self.snapshot.entry(table), self.tables, ids)

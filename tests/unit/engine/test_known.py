@@ -64,7 +64,9 @@ def graph(tmp_path: Path) -> Iterator[Graph]:
 def asked(graph: Graph, known: CachedIds, texts: str) -> tuple[str | None, dict[str, int]]:
     entry = graph.snapshot()._view.snapshot.entry(TableKey("node:T"))
     with counting() as costs:
-        found = known.among(entry, graph._engine.store.tables, pa.array(list(texts), pa.string()))
+        found = known.find_existing(
+            entry, graph._engine.store.tables, pa.array(list(texts), pa.string())
+        )
     told = None if found is None else "".join(found.to_pylist())
     return told, {name: n for name, n in costs.as_dict().items() if name == "table_scans"}
 
@@ -107,7 +109,7 @@ def test_no_more_ids_are_kept_than_allowed(graph: Graph) -> None:
     graph.branch_create("side")
     graph.mutate('query q() { insert T { k: "s" } }', branch="side")
     entry = graph.snapshot(branch="side")._view.snapshot.entry(TableKey("node:T"))
-    assert roomy.among(entry, graph._engine.store.tables, pa.array(["s"])) is None
+    assert roomy.find_existing(entry, graph._engine.store.tables, pa.array(["s"])) is None
 
 
 def test_a_large_table_is_read_when_its_lookups_have_cost_as_much(

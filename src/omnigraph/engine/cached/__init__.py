@@ -1,1 +1,1 @@
-"""What a handle holds between calls: compiled queries, cached tables, known ids, fragment counts."""
+"""What a handle caches between calls: compiled queries, columns, ids, fragment counts."""

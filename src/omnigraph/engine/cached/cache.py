@@ -1,4 +1,4 @@
-"""A cache bounded by bytes: what is known of table versions, dropped oldest first."""
+"""The cache of a handle: values of table versions, bounded by bytes, the oldest dropped first; and fragment counts."""
 
 import threading
 from collections import OrderedDict
@@ -11,9 +11,9 @@ T = TypeVar("T")
 
 
 class ByteCache:
-    """Values by key, each with its size; safe to share between threads. A value is loaded once at a time.
+    """Values by key, each with its size; safe to share between threads. One thread loads a value, others wait.
 
-    Values of one family follow one another: the last one kept is where the next may start from.
+    Values of one family succeed one another: the next value may be made from the last one.
     """
 
     def __init__(self, bytes_max: int) -> None:
@@ -30,11 +30,11 @@ class ByteCache:
 
     @property
     def bytes_cached(self) -> int:
-        """The size of everything in it."""
+        """The size of all cached values."""
         return self._bytes
 
     def peek(self, key: Hashable) -> Any | None:
-        """Give what is there, if anything."""
+        """Give the cached value, if there is one."""
         with self._lock:
             found = self._values.get(key)
             if found is None:
@@ -49,7 +49,7 @@ class ByteCache:
         size: Callable[[T], int],
         family: Hashable | None = None,
     ) -> T:
-        """Give what is there, or load it; two threads that want the same wait for one load."""
+        """Give the cached value, or load it; threads that want the same value wait for one load."""
         found: T | None = self.peek(key)
         if found is not None:
             return found
@@ -67,12 +67,12 @@ class ByteCache:
         return found
 
     def keep(self, key: Hashable, value: T, size: int) -> T:
-        """Hold a value that is there already."""
+        """Cache a value that the caller has made."""
         self._keep(key, value, size, None)
         return value
 
     def derive(self, key: Hashable, make: Callable[[], T | None]) -> T | None:
-        """Give what is made of held values; it takes no room of its own, and goes when one of them may have gone."""
+        """Give a value that is derived from cached values; it has no size, and is dropped when any of them may be dropped."""
         found: T | None = self._derived.get(key)
         if found is not None:
             return found
@@ -86,13 +86,13 @@ class ByteCache:
         return found
 
     def latest(self, family: Hashable) -> Any | None:
-        """Give the value of a family that was kept last, if it is still held."""
+        """Give the value of a family that was cached last, if it is still cached."""
         with self._lock:
             key = self._latest.get(family)
         return None if key is None else self.peek(key)
 
     def intern(self, name: Hashable, value: T) -> T:
-        """Give the one value that stands for a name: the first that was offered."""
+        """Give the one value that stands for a name: the first one that was given."""
         with self._lock:
             found: T = self._interned.setdefault(name, value)
             self._interned.move_to_end(name)
@@ -100,7 +100,7 @@ class ByteCache:
             return found
 
     def spend(self, key: Hashable, cost: float) -> float:
-        """Add to what was spent on doing without something, and say how much that was before."""
+        """Add the cost of doing without a value, and return the cost before that."""
         with self._lock:
             if len(self._spent) > CACHE_NAMES_MAX:
                 self._spent.clear()
@@ -136,7 +136,7 @@ class ByteCache:
                 self._bytes -= gone
 
     def _drop_derived(self) -> None:
-        # One that is being made has looked at values that may have gone meanwhile.
+        # A thread may be deriving a value from values that are dropped now; the count tells it not to cache the result.
         self._drops += 1
         self._derived.clear()
 
@@ -150,20 +150,20 @@ def _shrink(names: OrderedDict[Hashable, Any]) -> None:
 
 
 class FragmentCounts:
-    """The number of fragments each line of a table had when it was last looked after; safe between threads."""
+    """The number of fragments of each table incarnation at its last maintenance; safe to share between threads."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._seen: dict[Hashable, int] = {}
 
-    def is_due(self, line: Hashable, fragments: int) -> bool:
-        """Whether enough have come since; a line not seen before is looked at as soon as it has that many."""
+    def is_due(self, table: Hashable, fragments: int) -> bool:
+        """Whether enough fragments were added since the last maintenance, or since none if there was none."""
         with self._lock:
-            return fragments - self._seen.get(line, 0) > SMALL_FRAGMENTS_MAX
+            return fragments - self._seen.get(table, 0) > SMALL_FRAGMENTS_MAX
 
-    def note(self, line: Hashable, fragments: int) -> None:
-        """Remember how many there are now."""
+    def note(self, table: Hashable, fragments: int) -> None:
+        """Remember the number of fragments."""
         with self._lock:
             if len(self._seen) >= CACHE_NAMES_MAX:
                 self._seen.clear()
-            self._seen[line] = fragments
+            self._seen[table] = fragments

@@ -1,4 +1,4 @@
-"""Ids that table versions are known to hold, followed from one own commit to the next: no lookup, no request."""
+"""Cached ids of table versions: a writer carries them from one of its commits to the next, without a request."""
 
 import threading
 from collections import OrderedDict
@@ -15,14 +15,14 @@ from omnigraph.storage.values import IndexKind
 from omnigraph.values import dataclass
 
 _OVERLAY_PART = 64
-"""Ids that came or went are folded into the whole when they are more than one in this many of it."""
+"""Added and removed ids are folded into `whole` when they are more than one in this many of it."""
 _OVERLAY_MIN = 4_096
-"""Fewer are never folded: every commit copies them, which costs less than copying the whole once in a while."""
+"""Fewer are never folded: copying them at every commit costs less than copying `whole` now and then."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ids:
-    """The ids of one table version. `whole` is shared with earlier versions and never changed."""
+    """The ids of one table version. `whole` is shared with earlier versions and never changes."""
 
     whole: Set[str]
     added: Set[str] = frozenset()
@@ -37,7 +37,7 @@ class Ids:
         return len(self.whole) + len(self.added) - len(self.removed)
 
     def after(self, delta: TableDelta) -> "Ids":
-        """The ids once a change landed."""
+        """The ids after a delta."""
         if delta.replaces:
             return Ids(_texts(delta.rows))
         fresh = {one for one in delta.ids.to_pylist() if one not in self}
@@ -50,77 +50,77 @@ class Ids:
 
 
 class CachedIds:
-    """The ids of the newest known version of each table and branch; bounded, safe to share between threads."""
+    """The ids of the newest version of each table and branch that was read; bounded, safe to share between threads."""
 
     def __init__(self, ids_max: int) -> None:
         self._ids_max = ids_max
         self._lock = threading.Lock()
-        self._known: OrderedDict[Hashable, tuple[Entry, Ids]] = OrderedDict()
+        self._cached: OrderedDict[Hashable, tuple[Entry, Ids]] = OrderedDict()
         self._missed: dict[Hashable, int] = {}
 
-    def among(self, entry: Entry, tables: Tables, ids: pa.Array) -> pa.Array | None:
-        """Which of the ids a table version holds; None when that is neither known nor worth finding out now."""
+    def find_existing(self, entry: Entry, tables: Tables, ids: pa.Array) -> pa.Array | None:
+        """Find which of the ids a table version has; None if its ids are neither cached nor worth reading now."""
         if entry.row_count == 0:
             return ids.slice(0, 0)
         if len(ids) > LOOKUP_VALUES_MAX:
             return None
-        known = self._of(entry)
-        if known is None:
-            known = self._learned(entry, tables, len(ids))
-        if known is None:
+        cached = self._find(entry)
+        if cached is None:
+            cached = self._read_ids(entry, tables, len(ids))
+        if cached is None:
             return None
-        return ids.filter(pa.array([text in known for text in ids.to_pylist()], pa.bool_()))
+        return ids.filter(pa.array([text in cached for text in ids.to_pylist()], pa.bool_()))
 
     def advance(self, before: Entry, after: Entry, delta: TableDelta) -> None:
-        """Follow an own commit that took a table from one version to the next."""
-        known = self._of(before)
+        """Carry the ids over a commit of this process: from one version of a table to the next."""
+        cached = self._find(before)
         few = delta.rows.num_rows + len(delta.deleted) <= LOOKUP_VALUES_MAX
-        if few and (known is not None or delta.replaces):
-            self._keep(after, (Ids(frozenset()) if known is None else known).after(delta))
+        if few and (cached is not None or delta.replaces):
+            self._keep(after, (Ids(frozenset()) if cached is None else cached).after(delta))
 
     def carry(self, before: Entry, after: Entry) -> None:
-        """Follow a version that holds the rows of another: an index build, a compaction."""
-        known = self._of(before)
-        if known is not None:
-            self._keep(after, known)
+        """Carry the ids to a version with the same rows: an index build, a compaction."""
+        cached = self._find(before)
+        if cached is not None:
+            self._keep(after, cached)
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Drop all ids."""
         with self._lock:
-            self._known.clear()
+            self._cached.clear()
             self._missed.clear()
 
-    def _of(self, entry: Entry) -> Ids | None:
+    def _find(self, entry: Entry) -> Ids | None:
         if entry.row_count == 0:
             return Ids(frozenset())
-        held = self._newest(entry)
-        return held[1] if held is not None and held[0].at == entry.at else None
+        newest = self._find_newest(entry)
+        return newest[1] if newest is not None and newest[0].at == entry.at else None
 
-    def _newest(self, entry: Entry) -> tuple[Entry, Ids] | None:
+    def _find_newest(self, entry: Entry) -> tuple[Entry, Ids] | None:
         with self._lock:
-            return self._known.get(_line(entry))
+            return self._cached.get(_key(entry))
 
-    def _learned(self, entry: Entry, tables: Tables, wanted: int) -> Ids | None:
-        """Read the ids when that costs no more than the lookups they have cost so far."""
+    def _read_ids(self, entry: Entry, tables: Tables, wanted: int) -> Ids | None:
+        """Read the ids once that costs no more than the lookups so far."""
         if entry.row_count > self._ids_max:
             return None
         table = tables.open(entry.at)
-        known = self._followed(entry, tables, table)
-        if known is None and self._is_worth_it(entry, table, wanted):
-            known = Ids(_texts(table.read(["id"])))
-        if known is not None:
-            self._keep(entry, known)
-        return known
+        cached = self._extend_earlier(entry, tables, table)
+        if cached is None and self._is_worth_it(entry, table, wanted):
+            cached = Ids(_texts(table.read(["id"])))
+        if cached is not None:
+            self._keep(entry, cached)
+        return cached
 
-    def _followed(self, entry: Entry, tables: Tables, table: Table) -> Ids | None:
-        """What is known of an earlier version and what others have appended since; None if they did more."""
-        held = self._newest(entry)
-        if held is None or held[0].version > entry.version:
+    def _extend_earlier(self, entry: Entry, tables: Tables, table: Table) -> Ids | None:
+        """Extend the ids of an earlier version by what others appended since; None if they did more than append."""
+        newest = self._find_newest(entry)
+        if newest is None or newest[0].version > entry.version:
             return None
         try:
-            before = set(tables.open(held[0].at).fragments())
+            before = set(tables.open(newest[0].at).fragments())
         except (HistoryReclaimed, TableNotFound):
-            # Nobody keeps the version of which something is known.
+            # Cleanup removed the version whose ids are cached.
             return None
         now = table.fragments()
         if not before <= set(now):
@@ -131,7 +131,7 @@ class CachedIds:
         added = (
             _texts(table.read(["id"], fragments=[f.id for f in fresh])) if fresh else frozenset()
         )
-        return Ids(held[1].whole, held[1].added | added, held[1].removed - added)
+        return Ids(newest[1].whole, newest[1].added | added, newest[1].removed - added)
 
     def _is_worth_it(self, entry: Entry, table: Table, wanted: int) -> bool:
         if entry.row_count <= CACHED_IDS_SMALL:
@@ -139,25 +139,25 @@ class CachedIds:
         indexed = any(i.column == "id" and i.kind is IndexKind.BTREE for i in table.indices())
         cost = LOOKUP_ROWS_PER_VALUE * wanted if indexed else entry.row_count
         with self._lock:
-            missed = self._missed.get(_line(entry), 0) + cost
-            self._missed[_line(entry)] = missed
+            missed = self._missed.get(_key(entry), 0) + cost
+            self._missed[_key(entry)] = missed
         return missed > entry.row_count
 
     def _keep(self, entry: Entry, ids: Ids) -> None:
-        key = _line(entry)
+        key = _key(entry)
         with self._lock:
-            held = self._known.get(key)
-            if held is not None and held[0].version > entry.version:
+            newest = self._cached.get(key)
+            if newest is not None and newest[0].version > entry.version:
                 return
             self._missed.pop(key, None)
-            self._known[key] = (entry, ids)
-            self._known.move_to_end(key)
-            while sum(len(one) for _, one in self._known.values()) > self._ids_max:
-                self._known.popitem(last=False)
+            self._cached[key] = (entry, ids)
+            self._cached.move_to_end(key)
+            while sum(len(one) for _, one in self._cached.values()) > self._ids_max:
+                self._cached.popitem(last=False)
 
 
-def _line(entry: Entry) -> Hashable:
-    """The line of versions an entry lies on: a branch name may have several lives."""
+def _key(entry: Entry) -> Hashable:
+    """The key of a table on one incarnation of a branch: a branch name may be deleted and made again."""
     return entry.at.path, entry.at.branch, entry.branch_incarnation
 
 

@@ -1,4 +1,4 @@
-"""Compiled queries, kept while their text and schema stay the same: parsing costs more than most reads."""
+"""Cached plans: compiled queries by text and schema; parsing costs more than most reads."""
 
 import threading
 from collections import OrderedDict
@@ -23,18 +23,18 @@ class Plans:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._held: OrderedDict[Hashable, Any] = OrderedDict()
+        self._compiled: OrderedDict[Hashable, Any] = OrderedDict()
 
     def read(
         self, contract: Contract, source: Source, name: str | None
     ) -> tuple[CheckedRead, Plan]:
         """The checked query and its plan."""
 
-        def compiled() -> tuple[CheckedRead, Plan]:
+        def compile_query() -> tuple[CheckedRead, Plan]:
             checked = check_read(source, contract.catalog, name)
             return checked, optimize(lower(checked, contract.catalog))
 
-        return self._get(("read", contract.ir_hash, source.text, name), compiled)
+        return self._get(("read", contract.ir_hash, source.text, name), compile_query)
 
     def mutation(
         self, accepted: AcceptedSchema, source: Source, name: str | None
@@ -43,15 +43,15 @@ class Plans:
         key = ("mutation", accepted.contract.ir_hash, source.text, name)
         return self._get(key, lambda: check_mutation(source, accepted.catalog, name))
 
-    def _get(self, key: Hashable, compiled: Callable[[], T]) -> T:
+    def _get(self, key: Hashable, compile_query: Callable[[], T]) -> T:
         with self._lock:
-            found: T | None = self._held.get(key)
+            found: T | None = self._compiled.get(key)
             if found is not None:
-                self._held.move_to_end(key)
+                self._compiled.move_to_end(key)
                 return found
-        found = compiled()
+        found = compile_query()
         with self._lock:
-            self._held[key] = found
-            while len(self._held) > PLANS_MAX:
-                self._held.popitem(last=False)
+            self._compiled[key] = found
+            while len(self._compiled) > PLANS_MAX:
+                self._compiled.popitem(last=False)
         return found

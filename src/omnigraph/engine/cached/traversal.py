@@ -1,4 +1,4 @@
-"""How edges are walked: through an adjacency in memory, or hop by hop through the indexes of the table."""
+"""Traversal settings: reads walk edges through an adjacency in memory, or hop by hop through the indexes of the table."""
 
 import os
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ HOPS = "OMNIGRAPH_EXPAND_INDEXED_MAX_HOPS"
 
 
 class Mode(StrEnum):
-    """Which way is taken."""
+    """How reads walk edges."""
 
     AUTO = "auto"
     INDEXED = "indexed"
@@ -22,7 +22,7 @@ class Mode(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Traversal:
-    """What a read may choose between; the bounds say up to where indexes are worth asking."""
+    """How a read may walk edges; the bounds say up to which size indexes are used."""
 
     mode: Mode = Mode.AUTO
     frontier_max: int = 1_024
@@ -30,7 +30,7 @@ class Traversal:
 
 
 def traversal_of(environment: Mapping[str, str] | None = None) -> Traversal:
-    """Read the choice from the environment; a wrong value is refused by name."""
+    """Read the settings from the environment; refuse a wrong value by name."""
     given = os.environ if environment is None else environment
     if MODE not in given and FRONTIER not in given and HOPS not in given:
         return _DEFAULT

@@ -1,1 +1,1 @@
-"""Comparing two versions of a table: which rows may differ, which do, and in what."""
+"""Comparing two versions of a table: the rows that may differ, those that do, and in which columns."""

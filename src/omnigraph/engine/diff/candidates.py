@@ -1,4 +1,4 @@
-"""Which rows of two versions of a table may differ, found without reading rows that cannot."""
+"""Candidates: the rows of two versions of a table that may differ, found without reading rows that cannot."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -29,8 +29,8 @@ MOVES: Final = pa.schema(
         pa.field("row_id", pa.uint64()),
     ]
 )
-"""A row that may differ: its addresses on both sides, null where it is not, the version that wrote it last, and the
-lasting row id it had before, null where it was not."""
+"""A row that may differ: its addresses in both versions (null where it does not exist), the version that wrote it last,
+and its row id in the older version (null where it does not exist)."""
 
 _SIDE: Final = pa.schema(
     [MOVES.field("id"), *(pa.field(name, pa.uint64()) for name in ("row", "row_id", "version"))]
@@ -38,10 +38,10 @@ _SIDE: Final = pa.schema(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Apart:
-    """Fragments of one version that the other does not have as they are.
+class _FragmentDifference:
+    """Fragments of one version that differ from the other version.
 
-    `pruned` are there on both sides with other rows deleted; `whole` are there on this side only.
+    `pruned` fragments exist in both versions with different deleted rows; `whole` fragments exist in this one only.
     """
 
     whole: tuple[int, ...]
@@ -58,57 +58,74 @@ def candidates(
     """List every row that may differ, by id, as `MOVES`; a version that is None has no rows."""
     if before == after:
         return MOVES.empty_table()
-    left, right = _portions(tables, before, after)
-    parted = partial(_find_last_shared_version, tables, before, after)
+    left, right = _find_portions(tables, before, after)
+    last_shared = partial(_find_last_shared_version, tables, before, after)
     if spread is None or not spread.is_worth(left, right):
-        come = _side(right, row_cache)
-        return _moves(parted, _left_behind(left, come, row_cache), come).sort_by("id")
-    keep = partial(_moves, partial(int, parted()))
-    here, there = (replace(one, known=_single(one, row_cache)) for one in (left, right))
-    return align_sides(spread, here, there, _whole, keep, (_SIDE, MOVES)).sort_by("id")
+        newer = _read_side(right, row_cache)
+        return _find_moves(last_shared, _read_older_side(left, newer, row_cache), newer).sort_by(
+            "id"
+        )
+    keep = partial(_find_moves, partial(int, last_shared()))
+    older_parts, newer_parts = (
+        replace(one, single_rows=_read_single(one, row_cache)) for one in (left, right)
+    )
+    return align_sides(spread, older_parts, newer_parts, _read_whole, keep, (_SIDE, MOVES)).sort_by(
+        "id"
+    )
 
 
-def _portions(
+def _find_portions(
     tables: Tables, before: TableAt | None, after: TableAt | None
 ) -> tuple[Portion, Portion]:
     left = None if before is None else tables.open(before)
     right = None if after is None else tables.open(after)
     if left is None or right is None:
-        return _all(left), _all(right)
-    here, there = left.fragments(), right.fragments()
-    gone, come = _apart(here, there), _apart(there, here)
-    lost, gained = _find_pruned_rows(left, right, gone.pruned, come.pruned)
+        return _whole_portion(left), _whole_portion(right)
+    older_parts, newer_parts = left.fragments(), right.fragments()
+    gone, newer = (
+        _compare_fragments(older_parts, newer_parts),
+        _compare_fragments(newer_parts, older_parts),
+    )
+    lost, gained = _find_pruned_rows(left, right, gone.pruned, newer.pruned)
     return (
         Portion(table=left, fragments=gone.whole, single=lost),
-        Portion(table=right, fragments=come.whole, single=gained),
+        Portion(table=right, fragments=newer.whole, single=gained),
     )
 
 
-def _all(table: Table | None) -> Portion:
+def _whole_portion(table: Table | None) -> Portion:
     fragments = () if table is None else tuple(one.id for one in table.fragments())
     return Portion(table=table, fragments=fragments, single=pa.array([], pa.uint64()))
 
 
-def _apart(own: Sequence[FragmentInfo], other: Sequence[FragmentInfo]) -> _Apart:
+def _compare_fragments(
+    own: Sequence[FragmentInfo], other: Sequence[FragmentInfo]
+) -> _FragmentDifference:
     theirs = {(part.id, part.files): part.deletions for part in other}
     differing = [part for part in own if theirs.get((part.id, part.files), ...) != part.deletions]
-    return _Apart(
+    return _FragmentDifference(
         whole=tuple(part.id for part in differing if (part.id, part.files) not in theirs),
         pruned=tuple(part for part in differing if (part.id, part.files) in theirs),
     )
 
 
 def _find_pruned_rows(
-    left: Table, right: Table, here: Sequence[FragmentInfo], there: Sequence[FragmentInfo]
+    left: Table,
+    right: Table,
+    older_parts: Sequence[FragmentInfo],
+    newer_parts: Sequence[FragmentInfo],
 ) -> tuple[pa.Array, pa.Array]:
-    """Addresses that are live in one version of the same fragments only; no row is read."""
-    before, after = _read_deleted_addresses(left, here), _read_deleted_addresses(right, there)
+    """Find the addresses that are live in only one of two versions of the same fragments; no row is read."""
+    before, after = (
+        _read_deleted_addresses(left, older_parts),
+        _read_deleted_addresses(right, newer_parts),
+    )
     lost, gained = np.setdiff1d(after, before), np.setdiff1d(before, after)
     return pa.array(lost, pa.uint64()), pa.array(gained, pa.uint64())
 
 
 def _read_deleted_addresses(table: Table, parts: Sequence[FragmentInfo]) -> Any:
-    """The addresses of the deleted rows of these fragments."""
+    """Read the addresses of the deleted rows of these fragments."""
     found = table.deleted([part.id for part in parts if part.deletions is not None])
     parts_of = [
         np.uint64(number << 32) | offsets.astype(np.uint64) for number, offsets in found.items()
@@ -116,12 +133,12 @@ def _read_deleted_addresses(table: Table, parts: Sequence[FragmentInfo]) -> Any:
     return np.concatenate([np.empty(0, np.uint64), *parts_of])
 
 
-def _side(portion: Portion, row_cache: RowCache) -> pa.Table:
-    """Every row of a portion."""
-    return pa.concat_tables([_single(portion, row_cache), _of_fragments(portion, row_cache)])
+def _read_side(portion: Portion, row_cache: RowCache) -> pa.Table:
+    """Read every row of a portion."""
+    return pa.concat_tables([_read_single(portion, row_cache), _read_fragments(portion, row_cache)])
 
 
-def _single(portion: Portion, row_cache: RowCache) -> pa.Table:
+def _read_single(portion: Portion, row_cache: RowCache) -> pa.Table:
     table, rows = portion.table, portion.single
     if table is None or not len(rows):
         return _SIDE.empty_table()
@@ -134,7 +151,7 @@ def _align_single_side(ids: pa.Array, rows: pa.Array, row_ids: pa.Array) -> pa.T
     return pa.table([ids, rows, row_ids, pa.nulls(len(rows), pa.uint64())], schema=_SIDE)
 
 
-def _of_fragments(portion: Portion, row_cache: RowCache) -> pa.Table:
+def _read_fragments(portion: Portion, row_cache: RowCache) -> pa.Table:
     if portion.table is None or not portion.fragments:
         return _SIDE.empty_table()
     names = row_cache.columns(portion.table, portion.rows)
@@ -143,29 +160,29 @@ def _of_fragments(portion: Portion, row_cache: RowCache) -> pa.Table:
     return _add_side(rows)
 
 
-def _left_behind(portion: Portion, come: pa.Table, row_cache: RowCache) -> pa.Table:
-    """Every row of the older portion; a row that the later one has under the same row id is not asked for its id.
+def _read_older_side(portion: Portion, newer: pa.Table, row_cache: RowCache) -> pa.Table:
+    """Read every row of the older portion; the id of a row whose row id the newer portion has is taken from there.
 
-    Single rows lie in fragments that both versions have, so that their row ids were given out before the lines
-    parted, and mean the same row on both.
+    Single rows lie in fragments that both versions have. Their row ids were assigned before the branches diverged,
+    and mean the same row in both versions.
     """
     table, rows = portion.table, portion.single
     if table is None or not len(rows):
-        return _of_fragments(portion, row_cache)
+        return _read_fragments(portion, row_cache)
     row_ids = table.row_ids(rows)
-    successors = pc.index_in(row_ids, value_set=column(come, "row_id"))
-    met = successors.is_valid()
-    ids = column(come, "id").take(successors.filter(met))
-    replaced = _align_single_side(ids, rows.filter(met), row_ids.filter(met))
-    _shelve(table, column(replaced, "row"), row_cache)
-    lone = replace(portion, single=rows.filter(pc.invert(met)))
+    successors = pc.index_in(row_ids, value_set=column(newer, "row_id"))
+    is_replaced = successors.is_valid()
+    ids = column(newer, "id").take(successors.filter(is_replaced))
+    replaced = _align_single_side(ids, rows.filter(is_replaced), row_ids.filter(is_replaced))
+    _cache_rows(table, column(replaced, "row"), row_cache)
+    lone = replace(portion, single=rows.filter(pc.invert(is_replaced)))
     return pa.concat_tables(
-        [replaced, _single(lone, NO_ROW_CACHE), _of_fragments(portion, row_cache)]
+        [replaced, _read_single(lone, NO_ROW_CACHE), _read_fragments(portion, row_cache)]
     )
 
 
-def _shelve(table: Table, rows: pa.Array, row_cache: RowCache) -> None:
-    """Read rows that will be compared, if there is room for them."""
+def _cache_rows(table: Table, rows: pa.Array, row_cache: RowCache) -> None:
+    """Read rows that will be compared, if the row cache has room for them."""
     known = ("id", *row_cache.implied(table))
     names = [name for name in row_cache.columns(table, len(rows)) if name not in known]
     if names and len(rows):
@@ -173,7 +190,7 @@ def _shelve(table: Table, rows: pa.Array, row_cache: RowCache) -> None:
         row_cache.put(table, found.append_column(ROW_ADDRESS, rows))
 
 
-def _whole(table: Table, fragments: Sequence[int]) -> pa.Table:
+def _read_whole(table: Table, fragments: Sequence[int]) -> pa.Table:
     return _add_side(_read(table, fragments, ["id"]))
 
 
@@ -186,57 +203,62 @@ def _add_side(rows: pa.Table) -> pa.Table:
     return pa.table([rows["id"], rows[ROW_ADDRESS], rows[ROW_ID], versions], schema=_SIDE)
 
 
-def _moves(parted: Callable[[], int], left: pa.Table, right: pa.Table) -> pa.Table:
+def _find_moves(last_shared: Callable[[], int], left: pa.Table, right: pa.Table) -> pa.Table:
     before = left.rename_columns(["id", "before", "row_id", "old_version"])
     after = right.rename_columns(["id", "after", "new_row_id", "version"])
     if not before.num_rows or not after.num_rows:
         return pa.concat_tables([before, after], promote_options="default").select(MOVES.names)
-    return _without_untouched(parted, _join_by_id(before, after)).select(MOVES.names).cast(MOVES)
+    return _drop_untouched(last_shared, _join_by_id(before, after)).select(MOVES.names).cast(MOVES)
 
 
 def _join_by_id(before: pa.Table, after: pa.Table) -> pa.Table:
-    """Bring rows of both sides together by id; rows of one side alone have nulls on the other."""
+    """Join the rows of both versions by id; a row of one version alone has nulls for the other."""
     place = pc.index_in(before["id"], value_set=after["id"])
-    here = after.drop_columns(["id"]).take(place)
+    older_parts = after.drop_columns(["id"]).take(place)
     alone = np.ones(after.num_rows, dtype=bool)
     alone[place.drop_null().to_numpy()] = False
-    both = pa.table([*before.columns, *here.columns], [*before.column_names, *here.column_names])
+    both = pa.table(
+        [*before.columns, *older_parts.columns], [*before.column_names, *older_parts.column_names]
+    )
     return pa.concat_tables([both, after.filter(pa.array(alone))], promote_options="default")
 
 
-# ---- rows that were carried along
+# ---- rows that were only rewritten
 
 
-def _without_untouched(parted: Callable[[], int], moves: pa.Table) -> pa.Table:
-    """Leave out rows that a rewrite only carried along: same row, last written before the lines parted."""
+def _drop_untouched(last_shared: Callable[[], int], moves: pa.Table) -> pa.Table:
+    """Drop rows that a rewrite copied unchanged: same row id, last written before the branches diverged."""
     carried = pc.and_(
         pc.equal(moves["row_id"], moves["new_row_id"]),
         pc.equal(moves["old_version"], moves["version"]),
     )
     if not pc.any(carried, min_count=0).as_py():
         return moves
-    since = pa.scalar(parted(), pa.uint64())
+    since = pa.scalar(last_shared(), pa.uint64())
     untouched = pc.and_(carried, pc.less_equal(moves["version"], since))
     return moves.filter(pc.invert(pc.fill_null(untouched, False)))
 
 
 def _find_last_shared_version(tables: Tables, before: TableAt | None, after: TableAt | None) -> int:
-    """The last version both lines have in common: row ids given out later mean different rows."""
+    """Find the last version that both branches share: row ids assigned later mean different rows."""
     if before is None or after is None:
         return 0
     if before.branch == after.branch:
         return min(before.version, after.version)
     refs = tables.forks(before.path)
-    here, there = _line(before, refs), _line(after, refs)
-    return max((min(here[b], there[b]) for b in here.keys() & there.keys()), default=0)
+    older_parts, newer_parts = _list_ancestors(before, refs), _list_ancestors(after, refs)
+    return max(
+        (min(older_parts[b], newer_parts[b]) for b in older_parts.keys() & newer_parts.keys()),
+        default=0,
+    )
 
 
-def _line(at: TableAt, refs: Mapping[str, BranchRef]) -> dict[str | None, Version]:
-    """The branches a version stands on, each with the last of its versions that is shared."""
+def _list_ancestors(at: TableAt, refs: Mapping[str, BranchRef]) -> dict[str | None, Version]:
+    """The branches that a version descends from, each with its last shared version."""
     branch, version = at.branch, at.version
-    line = {branch: version}
+    ancestors = {branch: version}
     while branch is not None and branch in refs:
         version = min(version, refs[branch].parent_version)
         branch = refs[branch].parent
-        line[branch] = version
-    return line
+        ancestors[branch] = version
+    return ancestors

@@ -1,4 +1,4 @@
-"""Whether two values of one column are the same: typed, with NULL and NaN equal to themselves only."""
+"""Equality of column values: typed; NULL equals NULL, NaN equals NaN, and neither equals anything else."""
 
 from typing import Any, TypeAlias
 
@@ -24,7 +24,7 @@ def same(left: pa.Array, right: pa.Array) -> Mask:
 
 
 def _same_values(left: pa.Array, right: pa.Array, both: Mask) -> Mask:
-    """As `same`, for positions where both have a value; the others may come out either way."""
+    """Compare like `same` where both have a value; the other positions are undefined."""
     kind = left.type
     if pa.types.is_fixed_size_list(kind) and not _has_null_items(left, right):
         return _same_bits(left, right)
@@ -48,7 +48,7 @@ def _has_null_items(*columns: pa.FixedSizeListArray) -> bool:
 
 
 def _items(column: pa.FixedSizeListArray) -> pa.Array:
-    """The items of every list, those of null lists too."""
+    """The items of every list, including those of null lists."""
     size = column.type.list_size
     return column.values.slice(column.offset * size, len(column) * size)
 

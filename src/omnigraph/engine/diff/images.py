@@ -1,4 +1,4 @@
-"""Rows as people read them: JSON-shaped values, spelled as in query results, without blobs."""
+"""Row images: rows as JSON values, written as in query results, without blobs."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -15,7 +15,7 @@ Row = dict[str, Any]
 
 
 def read_images_at(table: Table | None, addresses: pa.Array) -> list[Row | None]:
-    """Rows by address; a null address gives None."""
+    """Read rows by address; a null address gives None."""
     if table is None or addresses.null_count == len(addresses):
         return [None] * len(addresses)
     found = iter(_to_images(rows_at(table, addresses.drop_null(), _list_shown_columns(table))))
@@ -23,7 +23,7 @@ def read_images_at(table: Table | None, addresses: pa.Array) -> list[Row | None]
 
 
 def read_images_of(table: Table | None, ids: Sequence[str]) -> dict[str, Row]:
-    """Rows by id."""
+    """Read rows by id."""
     if table is None or not ids:
         return {}
     found = table.lookup("id", pa.array(ids, pa.string()), _list_shown_columns(table))
@@ -31,7 +31,7 @@ def read_images_of(table: Table | None, ids: Sequence[str]) -> dict[str, Row]:
 
 
 def _to_images(rows: pa.Table) -> list[Row]:
-    # By what is stored: rows may be older than the schema, and hold what it no longer has.
+    # The stored types decide: rows may be older than the schema and have columns that it dropped.
     columns = [json_column(values, stored_type(values.type)) for values in rows.columns]
     names = rows.column_names
     return [dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True)]

@@ -1,4 +1,4 @@
-"""Rows of table versions that were read once and are asked for again, while they are few."""
+"""The row cache: rows of table versions that a comparison reads more than once, while they are few."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
@@ -20,13 +20,13 @@ from omnigraph.storage.tables import Table
 from omnigraph.storage.values import TableAt
 
 _UNPACKED: Final = 4
-"""How many times as large as on disk values are in memory."""
+"""The size of values in memory, relative to their size on disk."""
 
 
 class RowCache:
-    """Gives rows by address, from memory if they were put there; it has room for some bytes, or for nothing.
+    """Reads rows by address, from memory if they were put there; bounded by bytes, and by default empty.
 
-    `implied` names, by the path of a table, columns that follow from the id: rows of one id do not differ in them.
+    `implied` names, by the path of a table, columns that the id determines: rows with one id do not differ in them.
     """
 
     def __init__(self, room: int = 0, implied: Mapping[str, Sequence[str]] | None = None) -> None:
@@ -35,17 +35,17 @@ class RowCache:
         self._rows: dict[TableAt, list[pa.Table]] = {}
 
     def implied(self, table: Table) -> Sequence[str]:
-        """The columns of a table that need not be compared, besides the id."""
+        """The columns of a table, besides the id, that need no comparison."""
         return self._implied.get(table.at.path, ())
 
     def columns(self, table: Table, rows: int) -> list[str]:
-        """What to read of so many rows whose ids are wanted: all that can be put here, when they are few."""
+        """The columns to read of so many rows whose ids are wanted: all columns that fit here, if the rows are few."""
         if not self._room or rows * _row_bytes(table) > self._room:
             return ["id"]
         return [field.name for field in table.schema if not is_blob(field.type)]
 
     def put(self, table: Table, rows: pa.Table) -> None:
-        """Keep rows with their addresses, if there is room."""
+        """Cache rows with their addresses, if there is room."""
         if rows.nbytes <= self._room:
             self._room -= rows.nbytes
             self._rows.setdefault(table.at, []).append(rows)
@@ -72,7 +72,7 @@ class RowCache:
         )
 
     def find_rows(self, table: Table, addresses: pa.Array, names: Sequence[str]) -> pa.Table | None:
-        """Give rows by address if all of them are here."""
+        """Find rows by address; None unless all of them are cached."""
         for rows in self._rows.get(table.at, ()):
             if set(names) <= set(rows.column_names):
                 here, chosen = column(rows, ROW_ADDRESS), rows.select(list(names))
@@ -85,11 +85,11 @@ class RowCache:
 
 
 def _row_bytes(table: Table) -> int:
-    """What a row takes in memory, by its types and by what such rows take on disk."""
+    """Estimate the size of a row in memory, by its types and by the size of rows on disk."""
     parts = table.fragments()
     stored = sum(part.bytes for part in parts) // max(1, sum(part.physical_rows for part in parts))
     return max(row_bytes(table.schema), _UNPACKED * stored)
 
 
 NO_ROW_CACHE: Final = RowCache()
-"""Holds nothing: for those who ask once."""
+"""Caches nothing: for a caller that reads rows once."""

@@ -1,4 +1,4 @@
-"""Reading rows of both sides a bounded chunk at a time, and comparing them column by column."""
+"""Changed rows: reads candidates of both versions a bounded chunk at a time and compares them column by column."""
 
 from collections.abc import Iterator
 
@@ -21,7 +21,7 @@ from omnigraph.values import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """One column under the names it has on both sides; None where it is not there."""
+    """One column under its names in both versions; None where it does not exist."""
 
     left: str | None
     right: str | None
@@ -29,7 +29,7 @@ class Pair:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compared:
-    """Two versions of one table and the columns they are compared in."""
+    """Two versions of one table and the columns to compare."""
 
     left: Table
     right: Table
@@ -42,14 +42,16 @@ class Compared:
         return tuple(pair.right or pair.left or "" for pair in self.pairs)
 
     def matrix(self, left_rows: pa.Array, right_rows: pa.Array) -> Mask:
-        """Compare rows by address, one line per pair of rows, one column per compared column: True differs."""
+        """Compare rows by address: one line per pair of rows, one column per compared column, True where they differ."""
         found = np.zeros((len(left_rows), len(self.pairs)), dtype=bool)
         for start in range(0, len(left_rows), step := chunk_rows(self.right.schema)):
             part = slice(start, start + step)
-            found[part] = self._chunk(left_rows.slice(start, step), right_rows.slice(start, step))
+            found[part] = self._compare_chunk(
+                left_rows.slice(start, step), right_rows.slice(start, step)
+            )
         return found
 
-    def _chunk(self, left_rows: pa.Array, right_rows: pa.Array) -> Mask:
+    def _compare_chunk(self, left_rows: pa.Array, right_rows: pa.Array) -> Mask:
         left = self.row_cache.rows(self.left, left_rows, [p.left for p in self.pairs if p.left])
         right = self.row_cache.rows(
             self.right, right_rows, [p.right for p in self.pairs if p.right]
@@ -63,12 +65,12 @@ class Compared:
             one, other = column(left, pair.left), column(right, pair.right)
             found[:, number] = differs(one, other)
             if is_blob(self.right.schema.field(pair.right).type):
-                found[:, number] |= self._contents(
+                found[:, number] |= self._compare_blobs(
                     pair, one, ~found[:, number], left_rows, right_rows
                 )
         return found
 
-    def _contents(
+    def _compare_blobs(
         self, pair: Pair, shown: pa.Array, alike: Mask, left_rows: pa.Array, right_rows: pa.Array
     ) -> Mask:
         """Compare the bytes of blobs that have the same size."""
@@ -77,20 +79,20 @@ class Compared:
         inside = pc.fill_null(pc.and_(managed, sized), False).to_numpy(zero_copy_only=False)
         found = np.zeros(len(shown), dtype=bool)
         for row in np.flatnonzero(alike & inside).tolist():
-            # One at a time: a single blob may be as large as memory allows.
-            one = _blob(self.left, pair.left, left_rows.slice(row, 1))
-            found[row] = one != _blob(self.right, pair.right, right_rows.slice(row, 1))
+            # One blob at a time, because a single blob may be as large as memory allows.
+            one = _read_blob(self.left, pair.left, left_rows.slice(row, 1))
+            found[row] = one != _read_blob(self.right, pair.right, right_rows.slice(row, 1))
         return found
 
 
-def _blob(table: Table, name: str | None, address: pa.Array) -> pa.Array:
+def _read_blob(table: Table, name: str | None, address: pa.Array) -> pa.Array:
     return column(rows_at(table, address, [name or ""], BlobForm.BYTES), name or "")
 
 
 def pair_columns(left: Table, right: Table, row_cache: RowCache = NO_ROW_CACHE) -> Compared:
-    """Pair the columns of two versions by their lasting numbers, else by name; those of two types are two columns.
+    """Pair the columns of two versions by field id, else by name; columns of different types are different columns.
 
-    A column that only the left has was dropped: a change of the schema, not of any row.
+    A column of the older version alone was dropped: that changes the schema, and no row.
     """
     was, now = ({f.name: f.type for f in table.schema} for table in (left, right))
     by_number = {(number, was[name]): name for name, number in left.field_ids.items()}
@@ -109,7 +111,7 @@ def pair_columns(left: Table, right: Table, row_cache: RowCache = NO_ROW_CACHE) 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Some rows that differ, by id; `properties` marks the columns in which rows of both sides differ."""
+    """Some rows that differ, by id; `properties` marks the columns in which rows of both versions differ."""
 
     moves: pa.Table
     properties: Mask
@@ -122,14 +124,14 @@ def find_changed_steps(
     spread: Spread | None = None,
     row_cache: RowCache = NO_ROW_CACHE,
 ) -> Iterator[tuple[Step, tuple[str, ...]]]:
-    """Find the rows that really differ, a bounded number at a time, by id."""
+    """Find the rows that differ, a bounded number at a time, by id."""
     moves = candidates(tables, before, after, spread, row_cache)
     if before is None or after is None:
         yield from _find_one_sided(moves)
         return
     both = pair_columns(tables.open(before), tables.open(after), row_cache)
     for start in range(0, moves.num_rows, COMPARE_ROWS_MAX):
-        step = _real(moves.slice(start, COMPARE_ROWS_MAX), both)
+        step = _drop_equal(moves.slice(start, COMPARE_ROWS_MAX), both)
         if step.moves.num_rows:
             yield step, both.names
 
@@ -140,8 +142,8 @@ def _find_one_sided(moves: pa.Table) -> Iterator[tuple[Step, tuple[str, ...]]]:
         yield Step(part, np.zeros((part.num_rows, 0), dtype=bool)), ()
 
 
-def _real(moves: pa.Table, both: Compared) -> Step:
-    """Drop the rows that are equal on both sides."""
+def _drop_equal(moves: pa.Table, both: Compared) -> Step:
+    """Drop the rows that are equal in both versions."""
     shared = pc.and_(pc.is_valid(moves["before"]), pc.is_valid(moves["after"])).to_numpy()
     matrix = np.zeros((moves.num_rows, len(both.pairs)), dtype=bool)
     if not shared.any():
@@ -159,6 +161,6 @@ def find_changed_rows(
     spread: Spread | None = None,
     row_cache: RowCache = NO_ROW_CACHE,
 ) -> pa.Table:
-    """Every row that differs, as `MOVES`, by id: ids and addresses only."""
+    """Find every row that differs, as `MOVES`, by id: ids and addresses only."""
     parts = [step.moves for step, _ in find_changed_steps(tables, before, after, spread, row_cache)]
     return pa.concat_tables(parts) if parts else candidates(tables, after, after)

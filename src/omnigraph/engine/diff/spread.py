@@ -1,4 +1,4 @@
-"""Comparing large tables with many hands: the sides of every row meet by id, and only rows that may differ come back."""
+"""Comparing large tables by a runner: its tasks join both versions by id and return only rows that may differ."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
@@ -19,35 +19,35 @@ BEFORE: Final = "before"
 AFTER: Final = "after"
 
 Keep = Callable[[pa.Table, pa.Table], pa.Table]
-"""From the rows of both sides to the moves among them; a picklable function."""
+"""Computes the moves of the rows of both sides; a picklable function."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spread:
-    """A runner, and where its tasks find the tables."""
+    """A runner, and the store in which its tasks find the tables."""
 
     runner: Runner
     location: StoreLocation
     rows_min: int
-    """Fewer rows to read than this are read here: a task costs more than they do."""
+    """Fewer rows than this are read in this process: a task costs more than reading them."""
 
     def is_worth(self, *portions: "Portion") -> bool:
-        """Whether there is enough to read."""
+        """Whether there are enough rows to read."""
         return sum(portion.rows for portion in portions) >= self.rows_min
 
 
 @dataclass(frozen=True, slots=True)
 class ReadSplit:
-    """Fragments of one side that are read whole."""
+    """Fragments of one side; a task reads them whole."""
 
     location: StoreLocation
     side: str
-    held: CommittedSplit
+    fragments_split: CommittedSplit
 
 
 @dataclass(frozen=True, slots=True)
-class GivenSplit:
-    """Rows of one side that are known already: few, for they travel with the split."""
+class RowsSplit:
+    """Rows of one side that the driver has read; few, because they travel with the split."""
 
     side: str
     rows: pa.Table
@@ -55,24 +55,24 @@ class GivenSplit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Portion:
-    """One side of a comparison: a table, the fragments of it to be read, and addresses of single rows.
+    """One side of a comparison: a table, the fragments to read, and the addresses of single rows.
 
-    `known` are those rows once they were read.
+    `single_rows` are the single rows, once they were read.
     """
 
     table: Table | None
     fragments: tuple[int, ...]
     single: pa.Array
-    known: pa.Table | None = None
+    single_rows: pa.Table | None = None
 
     @property
     def rows(self) -> int:
-        """How many are to be read."""
+        """How many rows the fragments have."""
         return sum(one.rows for one in self.parts)
 
     @property
     def parts(self) -> tuple[FragmentInfo, ...]:
-        """The fragments to be read."""
+        """The fragments to read."""
         if self.table is None or not self.fragments:
             return ()
         chosen = frozenset(self.fragments)
@@ -87,13 +87,13 @@ def align_sides(
     keep: Keep,
     schemas: tuple[pa.Schema, pa.Schema],
 ) -> pa.Table:
-    """Let the runner read both sides and bring equal ids together; `schemas` are those of a side and of a move."""
+    """Let the runner read both sides and join them by id; `schemas` are those of a side and of a move."""
     side, move = schemas
     keyed = side.insert(0, pa.field(KEY, pa.string()))
     step = Shuffle(
         name="compare",
-        splits=[*_splits(spread, BEFORE, before), *_splits(spread, AFTER, after)],
-        keys=partial(_keys, read),
+        splits=[*_cut_splits(spread, BEFORE, before), *_cut_splits(spread, AFTER, after)],
+        keys=partial(_key_rows, read),
         sides={BEFORE: keyed, AFTER: keyed},
         decide=partial(_decide, keep),
         out=move,
@@ -101,24 +101,27 @@ def align_sides(
     return spread.runner.run(step)
 
 
-def _splits(spread: Spread, side: str, portion: Portion) -> Iterator[ReadSplit | GivenSplit]:
-    if portion.known is not None and portion.known.num_rows:
-        yield GivenSplit(side, portion.known)
+def _cut_splits(spread: Spread, side: str, portion: Portion) -> Iterator[ReadSplit | RowsSplit]:
+    if portion.single_rows is not None and portion.single_rows.num_rows:
+        yield RowsSplit(side, portion.single_rows)
     if portion.table is not None:
         key = TableKey(portion.table.at.path)
-        for held in cut_table(key, portion.table.at, portion.parts, COMPARE_SPLIT_ROWS):
-            yield ReadSplit(spread.location, side, held)
+        for fragments_split in cut_table(key, portion.table.at, portion.parts, COMPARE_SPLIT_ROWS):
+            yield ReadSplit(spread.location, side, fragments_split)
 
 
-def _keys(
-    read: Callable[[Table, Sequence[int]], pa.Table], split: ReadSplit | GivenSplit
+def _key_rows(
+    read: Callable[[Table, Sequence[int]], pa.Table], split: ReadSplit | RowsSplit
 ) -> Iterator[tuple[str, pa.Table]]:
-    rows = split.rows if isinstance(split, GivenSplit) else _read(read, split)
+    rows = split.rows if isinstance(split, RowsSplit) else _read(read, split)
     yield split.side, rows.add_column(0, pa.field(KEY, pa.string()), rows["id"])
 
 
 def _read(read: Callable[[Table, Sequence[int]], pa.Table], split: ReadSplit) -> pa.Table:
-    return read(split.location.store().tables.open(split.held.at), split.held.fragments)
+    return read(
+        split.location.store().tables.open(split.fragments_split.at),
+        split.fragments_split.fragments,
+    )
 
 
 def _decide(keep: Keep, sides: Mapping[str, pa.Table]) -> Iterator[pa.Table]:

@@ -1,1 +1,1 @@
-"""History: exports of what was visible at one time."""
+"""History: comparing states of the graph, the change feed, exports."""

@@ -1,4 +1,4 @@
-"""A baseline: one whole state in a file, and the cursor from which the change feed goes on after it."""
+"""A baseline: a file with one whole state, and the cursor from which the change feed continues."""
 
 import os
 import threading
@@ -21,7 +21,7 @@ from omnigraph.manifest.view import View
 def baseline(
     engine: Engine, branch: BranchName, out: Path, types: Sequence[str] | None = None
 ) -> Baseline:
-    """Write every entity of a branch to a file, which appears whole or not at all and survives a power failure."""
+    """Write every entity of a branch to a file; the file appears whole or not at all, and survives a power failure."""
     view = engine.view(branch)
     head = view.state.head
     if head is None:
@@ -31,14 +31,14 @@ def baseline(
 
 
 def resume(view: View) -> str:
-    """The cursor that goes on after what a view shows."""
+    """Make the cursor that continues after the head of a view."""
     head = view.state.head
     after = None if head is None or head.parent is None else head.id
     return cursor_at(view.state, after)
 
 
 def write_lines(out: Path, lines: Iterable[pa.Buffer]) -> int:
-    """Replace a file by these lines in one step; gives their number."""
+    """Replace a file by these lines in one step; return the number of lines."""
     partial = out.with_name(f".{out.name}.{os.getpid()}-{threading.get_ident()}.partial")
     try:
         count = 0

@@ -39,8 +39,8 @@ def commit_changes(
     """Compare a commit with its first parent; changes before the token and after the limit are not read."""
     if limit is not None and limit < 1:
         raise UserInputError(f"commit changes: a page holds at least 1 change, not {limit}")
-    commit, parent = _pair(engine, name)
-    start = None if token is None else _start(token, commit, wanted)
+    commit, parent = _find_pair(engine, name)
+    start = None if token is None else _decode_page_token(token, commit, wanted)
     base = state_of(engine.manifest, parent.branch, parent)
     head = state_of(engine.manifest, commit.branch, commit)
     fail(Failpoint.FEED_OPENING)
@@ -52,15 +52,15 @@ def commit_changes(
     return ChangeBlock(
         commit=Commit.of(commit),
         changes=tuple(change for _, change in page),
-        next_page_token=_token(page[-1][0], commit, wanted) if more else None,
+        next_page_token=_encode_page_token(page[-1][0], commit, wanted) if more else None,
     )
 
 
-def _pair(engine: Engine, name: str) -> tuple[GraphCommit, GraphCommit]:
+def _find_pair(engine: Engine, name: str) -> tuple[GraphCommit, GraphCommit]:
     commit = find_commit(engine.manifest, name)
     if commit.parent is None:
         raise _make_refusal(
-            commit, "made the graph and has nothing to be compared with", "parentless_commit"
+            commit, "created the graph and has no parent to be compared with", "parentless_commit"
         )
     return commit, find_commit(engine.manifest, commit.parent)
 
@@ -68,18 +68,18 @@ def _pair(engine: Engine, name: str) -> tuple[GraphCommit, GraphCommit]:
 def _refuse_reshaped(
     tables: Tables, commit: GraphCommit, base: BranchState, head: BranchState, wanted: Wanted
 ) -> None:
-    """Refuse a change of the schema that changed a wanted type: rows of two shapes are not told as changes."""
+    """Refuse a schema change that changed a wanted type: rows of two shapes cannot be compared."""
     old = {entry.at.path: entry for entry in base.snapshot.entries.values()}
     new = {entry.at.path: entry for entry in head.snapshot.entries.values()}
     for path in sorted(old.keys() | new.keys()):
         before, after = old.get(path), new.get(path)
         key = (after or old[path]).table_key
-        if wanted.covers(key) and _differ(tables, before, after):
+        if wanted.covers(key) and _differs_in_shape(tables, before, after):
             raise _refuse_schema_change(commit, key)
 
 
-def _differ(tables: Tables, before: Entry | None, after: Entry | None) -> bool:
-    """Whether a table came, went, was renamed, or has other columns than it had."""
+def _differs_in_shape(tables: Tables, before: Entry | None, after: Entry | None) -> bool:
+    """Whether a table was created, dropped or renamed, or has other columns than before."""
     if before is None or after is None or before.table_key != after.table_key:
         return True
     if before.at == after.at:
@@ -109,12 +109,12 @@ def _make_refusal(commit: GraphCommit, why: str, reason: str, **facts: str) -> C
 # ---- tokens
 
 
-def _token(place: ChangePosition, commit: GraphCommit, wanted: Wanted) -> str:
+def _encode_page_token(place: ChangePosition, commit: GraphCommit, wanted: Wanted) -> str:
     body = {"commit": commit.id, "wanted": _digest(wanted)}
     return encode_token(_PREFIX, body | {"table": place.table, "after": place.after})
 
 
-def _start(token: str, commit: GraphCommit, wanted: Wanted) -> ChangePosition:
+def _decode_page_token(token: str, commit: GraphCommit, wanted: Wanted) -> ChangePosition:
     body = decode_token(_PREFIX, token, _NAMES)
     if body["commit"] != commit.id:
         raise CursorRejected(f"it belongs to commit {body['commit']}, not to {commit.id}")
@@ -124,7 +124,7 @@ def _start(token: str, commit: GraphCommit, wanted: Wanted) -> ChangePosition:
 
 
 def _digest(wanted: Wanted) -> str:
-    """A short name for what was asked for: a token means something under the same filters only."""
+    """A digest of the filters: a token is valid under the same filters only."""
     parts = [wanted.tables, wanted.kinds, wanted.ops]
     text = json.dumps([None if p is None else sorted(map(str, p)) for p in parts])
     return hashlib.sha256(text.encode()).hexdigest()[:12]

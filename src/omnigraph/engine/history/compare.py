@@ -1,4 +1,4 @@
-"""Diff: which entities differ between two states of the graph, by table key, then id, streaming."""
+"""Comparing two states of the graph: lists the entities that differ, by table key, then id, as a stream."""
 
 from collections.abc import Collection, Iterator, Sequence
 
@@ -22,7 +22,7 @@ from omnigraph.values import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """Which changes are asked for; None asks for all. With `images` they carry their rows."""
+    """Which changes a caller wants; None means all. With `images` the changes carry their rows."""
 
     tables: Collection[TableKey] | None = None
     kinds: Collection[EntityKind] | None = None
@@ -42,14 +42,14 @@ EVERYTHING = Wanted()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangePosition:
-    """A change as a place to go on after: the how-manieth table of the comparison, and an id in it."""
+    """The position of a change, after which a page may continue: the ordinal of the table in the comparison, and an id."""
 
     table: int
     after: str
 
 
 def resolve_state(engine: Engine, reference: At, branch: BranchName) -> BranchState:
-    """The state a reference names: a live branch, a commit of any branch, else a point of `branch`."""
+    """Find the state that a reference names: a live branch, a commit of any branch, else a moment of `branch`."""
     if not isinstance(reference, str):
         return state_at(engine.manifest, branch, reference)
     if reference == MAIN or reference in engine.manifest.rows.branches():
@@ -61,7 +61,7 @@ def resolve_state(engine: Engine, reference: At, branch: BranchName) -> BranchSt
 def list_changes(
     tables: Tables, base: BranchState, head: BranchState, wanted: Wanted = EVERYTHING
 ) -> Iterator[Change]:
-    """Give one change after the other; ids of one table and a chunk of rows are held."""
+    """List changes one after the other; memory holds the ids of one table and a chunk of rows."""
     for _, change in list_changes_from(tables, base, head, wanted):
         yield change
 
@@ -73,21 +73,21 @@ def list_changes_from(
     wanted: Wanted = EVERYTHING,
     start: ChangePosition | None = None,
 ) -> Iterator[tuple[ChangePosition, Change]]:
-    """Give changes with their places, from the beginning or after one of them."""
+    """List changes with their positions, from the beginning or after a position."""
     for number, (key, before, after) in enumerate(_pair_tables(base.snapshot, head.snapshot)):
         passed = start is not None and number < start.table
         same = before is not None and after is not None and before.at == after.at
         if passed or same or not wanted.covers(key):
             continue
-        floor = start.after if start is not None and number == start.table else None
-        for change in _table(tables, key, before, after, head, wanted, floor):
+        after_id = start.after if start is not None and number == start.table else None
+        for change in _compare_table(tables, key, before, after, head, wanted, after_id):
             yield ChangePosition(table=number, after=change.id), change
 
 
 def _pair_tables(
     base: Snapshot, head: Snapshot
 ) -> Iterator[tuple[TableKey, Entry | None, Entry | None]]:
-    """Pair tables by the place of their rows: a renamed type keeps it, a re-created one has another."""
+    """Pair tables by path: a renamed type keeps its path, a re-created type has another one."""
     old = {entry.at.path: entry for entry in base.entries.values()}
     new = {entry.at.path: entry for entry in head.entries.values()}
     found = []
@@ -99,34 +99,36 @@ def _pair_tables(
         yield key, before, after
 
 
-def _table(
+def _compare_table(
     tables: Tables,
     key: TableKey,
     before: Entry | None,
     after: Entry | None,
     head: BranchState,
     wanted: Wanted,
-    floor: str | None,
+    after_id: str | None,
 ) -> Iterator[Change]:
     left = None if before is None else before.at
     right = None if after is None else after.at
     try:
         for step, names in find_changed_steps(tables, left, right):
-            yield from _changes(tables, key, before, after, _past(step, floor), names, head, wanted)
+            yield from _make_changes(
+                tables, key, before, after, _drop_up_to(step, after_id), names, head, wanted
+            )
     except TableNotFound as error:
         gone = before or after
         raise HistoryReclaimed(key, 0 if gone is None else gone.version) from error
 
 
-def _past(step: Step, floor: str | None) -> Step:
-    """Leave out the rows up to an id."""
-    if floor is None:
+def _drop_up_to(step: Step, after_id: str | None) -> Step:
+    """Drop the rows up to an id."""
+    if after_id is None:
         return step
-    kept = pc.greater(step.moves["id"], floor)
+    kept = pc.greater(step.moves["id"], after_id)
     return Step(step.moves.filter(kept), step.properties[kept.to_numpy()])
 
 
-def _changes(
+def _make_changes(
     tables: Tables,
     key: TableKey,
     before: Entry | None,
@@ -137,10 +139,10 @@ def _changes(
     wanted: Wanted,
 ) -> Iterator[Change]:
     moves = step.moves
-    ops = _ops(moves)
+    ops = _find_ops(moves)
     chosen = [n for n, op in enumerate(ops) if wanted.ops is None or op in wanted.ops]
-    ends = {} if is_node(key) else _ends(tables, before, after, moves, chosen)
-    images = _images(tables, before, after, moves, chosen) if wanted.images else ({}, {})
+    ends = {} if is_node(key) else _read_ends(tables, before, after, moves, chosen)
+    images = _read_images(tables, before, after, moves, chosen) if wanted.images else ({}, {})
     ids, versions = moves["id"].to_pylist(), moves["version"].to_pylist()
     newest = after or before
     for n in chosen:
@@ -157,10 +159,10 @@ def _changes(
         )
 
 
-def _images(
+def _read_images(
     tables: Tables, before: Entry | None, after: Entry | None, moves: pa.Table, chosen: list[int]
 ) -> tuple[dict[int, Row | None], dict[int, Row | None]]:
-    """The chosen rows as they were and as they are."""
+    """Read the chosen rows as they were and as they are."""
     numbers = pa.array(chosen, pa.int64())
     was, now = (
         read_images_at(
@@ -176,16 +178,16 @@ def _name_properties(step: Step, row: int, names: Sequence[str]) -> tuple[str, .
     return tuple(name for name, differs in zip(names, step.properties[row], strict=True) if differs)
 
 
-def _ops(moves: pa.Table) -> list[Op]:
+def _find_ops(moves: pa.Table) -> list[Op]:
     fresh, gone = pc.is_null(moves["before"]), pc.is_null(moves["after"])
     texts = pc.if_else(fresh, Op.INSERT.value, pc.if_else(gone, Op.DELETE.value, Op.UPDATE.value))
     return [Op(text) for text in texts.to_pylist()]
 
 
-def _ends(
+def _read_ends(
     tables: Tables, before: Entry | None, after: Entry | None, moves: pa.Table, chosen: list[int]
 ) -> dict[int, Endpoints]:
-    """The ends of the chosen edges: as they are, or as they were for edges that are gone."""
+    """Read the ends of the chosen edges: as they are, or as they were if the edge was deleted."""
     numbers = pa.array(chosen, pa.int64())
     found: dict[int, Endpoints] = {}
     there = column(moves, "after").take(numbers)

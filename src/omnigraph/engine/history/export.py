@@ -23,21 +23,25 @@ from omnigraph.storage.blobs import BlobForm
 def export(
     engine: Engine, view: View, types: Sequence[str] | None = None
 ) -> Iterator[dict[str, Any]]:
-    """Give one record after the other; only one batch of rows is held."""
+    """Export records one after the other; memory holds one batch of rows."""
     for entry, type_ in list_tables(view, types):
-        yield from _records(engine, entry, type_)
+        yield from _list_records(engine, entry, type_)
 
 
 def list_tables(view: View, types: Sequence[str] | None) -> list[tuple[Entry, TableType]]:
-    """The tables of the types named, or of all, nodes first, each with its type as it was at the time of the view."""
-    then = _as_of_then(view)
-    chosen = then if types is None else {_find_past_key(view, then, name): None for name in types}
-    keys = sorted(then.keys() & chosen.keys(), key=lambda key: (not is_node(key), key))
-    return [then[key] for key in keys]
+    """List the tables of the named types, or all, nodes first, each with its type at the time of the view."""
+    past_tables = _list_past_tables(view)
+    chosen = (
+        past_tables
+        if types is None
+        else {_find_past_key(view, past_tables, name): None for name in types}
+    )
+    keys = sorted(past_tables.keys() & chosen.keys(), key=lambda key: (not is_node(key), key))
+    return [past_tables[key] for key in keys]
 
 
-def _as_of_then(view: View) -> Mapping[TableKey, tuple[Entry, TableType]]:
-    """What a view shows, by the names it had then; by those of now when nothing is known of another schema."""
+def _list_past_tables(view: View) -> Mapping[TableKey, tuple[Entry, TableType]]:
+    """List the tables of a view by the names of its time; by present names if no other schema is recorded."""
     shown = view.snapshot if view.past is None else view.state.snapshot
     catalog = view.catalog if view.past is None else view.past.catalog
     return {
@@ -48,34 +52,34 @@ def _as_of_then(view: View) -> Mapping[TableKey, tuple[Entry, TableType]]:
 
 
 def _find_past_key(
-    view: View, then: Mapping[TableKey, tuple[Entry, TableType]], name: str
+    view: View, past_tables: Mapping[TableKey, tuple[Entry, TableType]], name: str
 ) -> TableKey:
-    """The table key that a type had then, by the name it has now, else by the one it had."""
+    """Find the table key of a type at the time of the view, by its present name, else by its name then."""
     try:
         now = view.catalog.table(name)
     except NotFound:
         if view.past is None:
             raise
         return view.past.catalog.table(name).table_key
-    same = (key for key, (_, type_) in then.items() if type_.type_id == now.type_id)
+    same = (key for key, (_, type_) in past_tables.items() if type_.type_id == now.type_id)
     return next(same, now.table_key)
 
 
-def _records(engine: Engine, entry: Entry, type_: TableType) -> Iterator[dict[str, Any]]:
+def _list_records(engine: Engine, entry: Entry, type_: TableType) -> Iterator[dict[str, Any]]:
     table = engine.store.tables.open(entry.at)
     for batch in table.scan(order_by_id=True, blobs=BlobForm.BYTES):
         yield from batch_records(batch, type_)
 
 
 def batch_records(batch: pa.RecordBatch, type_: TableType) -> Iterator[dict[str, Any]]:
-    """Rows as records of the load format."""
+    """Convert rows to records of the load format."""
     names = [name for name in type_.schema.names if name in batch.schema.names]
     columns = [to_load_values(batch[name], name, type_) for name in names]
     for values in zip(*columns, strict=True):
-        yield _record(type_, dict(zip(names, values, strict=True)))
+        yield _make_record(type_, dict(zip(names, values, strict=True)))
 
 
-def _record(type_: TableType, row: dict[str, Any]) -> dict[str, Any]:
+def _make_record(type_: TableType, row: dict[str, Any]) -> dict[str, Any]:
     if isinstance(type_, EdgeType):
         source, target = row.pop("src"), row.pop("dst")
         return {"edge": type_.name, "from": source, "to": target, "data": row}
@@ -83,14 +87,14 @@ def _record(type_: TableType, row: dict[str, Any]) -> dict[str, Any]:
 
 
 def to_load_values(values: pa.Array, name: str, type_: TableType) -> list[Any]:
-    """A column in the spelling of the load format."""
+    """Convert a column to the values of the load format."""
     if name not in type_.properties:
         return list(values.to_pylist())
     return list(to_load_format(values, name, type_).to_pylist())
 
 
 def to_load_format(values: pa.Array, name: str, type_: TableType) -> pa.Array:
-    """A property as the load format has it: days as numbers, instants and blobs as text, everything else as it is."""
+    """Convert a property to the load format: days become numbers, instants and blobs text, other values stay."""
     declared = type_.properties[name].type
     _refuse_non_finite(values, declared, name, type_)
     if declared.is_blob:
@@ -102,12 +106,12 @@ def to_load_format(values: pa.Array, name: str, type_: TableType) -> pa.Array:
     if declared.scalar is Scalar.DATE:
         return values.cast(pa.list_(pa.int32())) if declared.is_list else values.cast(pa.int32())
     if declared.scalar is Scalar.DATETIME and declared.is_list:
-        return relist(_instants(values.flatten()), values)
-    return _instants(values) if declared.scalar is Scalar.DATETIME else values
+        return relist(_write_instants(values.flatten()), values)
+    return _write_instants(values) if declared.scalar is Scalar.DATETIME else values
 
 
-def _instants(values: pa.Array) -> pa.Array:
-    """RFC 3339 with `Z`; milliseconds only when they are not zero."""
+def _write_instants(values: pa.Array) -> pa.Array:
+    """Write instants in RFC 3339 with `Z`; milliseconds only if they are not zero."""
     texts = pc.strftime(values.cast(pa.timestamp("ms")), format="%Y-%m-%dT%H:%M:%S")
     return pc.binary_join_element_wise(
         pc.replace_substring_regex(texts, r"\.000$", ""), "Z", "", null_handling="emit_null"
@@ -131,19 +135,19 @@ def _refuse_non_finite(
 
 
 _ESCAPED: Final = r'["\\\x00-\x1f]'
-"""What JSON escapes in a text."""
+"""The characters that JSON escapes in a text."""
 
 _DUMP: Final = json.JSONEncoder(ensure_ascii=False).encode
 _TEXT: Final = PropertyType(scalar=Scalar.STRING)
 
 _WHOLE_MAX, _POINT_MIN = 1e10, 1e-4
-"""Between these, Arrow spells a number as Python does; past them the spelling of the load format is Python's."""
+"""Between these bounds Arrow writes a float as Python does; outside, Python writes it."""
 
 
 def export_lines(
     engine: Engine, view: View, types: Sequence[str] | None = None
 ) -> Iterator[pa.Buffer]:
-    """Give what `export` gives as JSON, one record a line, some of them at a time; only one batch of rows is held."""
+    """Export records as JSON lines, some lines at a time; memory holds one batch of rows."""
     for entry, type_ in list_tables(view, types):
         table = engine.store.tables.open(entry.at)
         for batch in table.scan(order_by_id=True, blobs=BlobForm.BYTES):
@@ -151,31 +155,31 @@ def export_lines(
 
 
 def lines(batch: pa.RecordBatch, type_: TableType) -> Iterator[pa.Buffer]:
-    """The records of a batch as JSON, one a line, some of them at a time."""
+    """Write the records of a batch as JSON lines, some lines at a time, column by column without Python objects."""
     per_row = max(1, batch.nbytes // max(1, batch.num_rows))
     step = max(1, SPELLED_BYTES // per_row)
     for start in range(0, batch.num_rows, step):
-        yield _text(_lines(batch.slice(start, step), type_))
+        yield _join_texts(_write_lines(batch.slice(start, step), type_))
 
 
-def _text(texts: pa.Array) -> pa.Buffer:
-    """Everything that an array of texts says, one after the other."""
+def _join_texts(texts: pa.Array) -> pa.Buffer:
+    """Join an array of texts: the buffer of its characters, without a copy."""
     _, offsets, data = texts.buffers()
     ends = memoryview(offsets).cast("q")
     first, last = ends[texts.offset], ends[texts.offset + len(texts)]
     return data.slice(first, last - first)
 
 
-def _lines(batch: pa.RecordBatch, type_: TableType) -> pa.Array:
+def _write_lines(batch: pa.RecordBatch, type_: TableType) -> pa.Array:
     names = [name for name in type_.schema.names if name in batch.schema.names]
-    spelled = {name: _column(batch[name], name, type_) for name in names}
+    written = {name: _write_column(batch[name], name, type_) for name in names}
     parts: list[pa.Array | pa.Scalar] = []
     if isinstance(type_, EdgeType):
-        parts += [_literal(f'{{"edge":{_DUMP(type_.name)},"from":'), spelled.pop("src")]
-        parts += [_literal(',"to":'), spelled.pop("dst"), _literal(',"data":{')]
+        parts += [_literal(f'{{"edge":{_DUMP(type_.name)},"from":'), written.pop("src")]
+        parts += [_literal(',"to":'), written.pop("dst"), _literal(',"data":{')]
     else:
         parts += [_literal(f'{{"type":{_DUMP(type_.name)},"data":{{')]
-    for number, (name, texts) in enumerate(spelled.items()):
+    for number, (name, texts) in enumerate(written.items()):
         parts += [_literal(f"{',' if number else ''}{_DUMP(name)}:"), texts]
     return pc.binary_join_element_wise(*parts, _literal("}}\n"), _literal(""))
 
@@ -184,34 +188,34 @@ def _literal(text: str) -> pa.Scalar:
     return pa.scalar(text, pa.large_string())
 
 
-def _column(values: pa.Array, name: str, type_: TableType) -> pa.Array:
-    """A column as JSON; `null` where there is nothing."""
+def _write_column(values: pa.Array, name: str, type_: TableType) -> pa.Array:
+    """Write a column as JSON; NULL becomes `null`."""
     declared = type_.properties[name].type if name in type_.properties else _TEXT
     found = to_load_format(values, name, type_) if name in type_.properties else values
     if declared.is_list or declared.is_vector:
-        texts = _lists(found, declared)
+        texts = _write_lists(found, declared)
     else:
-        texts = _items(found, declared)
+        texts = _write_items(found, declared)
     return pc.fill_null(texts.cast(pa.large_string()), "null")
 
 
-def _lists(values: pa.Array, declared: PropertyType) -> pa.Array:
-    texts = _items(values.flatten(), declared).cast(pa.string())
+def _write_lists(values: pa.Array, declared: PropertyType) -> pa.Array:
+    texts = _write_items(values.flatten(), declared).cast(pa.string())
     return pc.binary_join_element_wise("[", pc.binary_join(relist(texts, values), ","), "]", "")
 
 
-def _items(values: pa.Array, declared: PropertyType) -> pa.Array:
+def _write_items(values: pa.Array, declared: PropertyType) -> pa.Array:
     if declared.scalar in FLOATS or declared.is_vector:
-        return _floats(values)
+        return _write_floats(values)
     texts = values.cast(pa.string())
-    # Days are numbers in the load format, instants and blobs are texts that need no escapes.
+    # The load format has days as numbers, and instants and blobs as texts without escapes.
     if declared.scalar in (Scalar.STRING, Scalar.DATETIME, Scalar.BLOB):
-        return _quote(texts)
+        return _quote_texts(texts)
     return texts
 
 
-def _floats(values: pa.Array) -> pa.Array:
-    """Numbers that are read back as they were; whole ones keep a point, so that they stay what they are."""
+def _write_floats(values: pa.Array) -> pa.Array:
+    """Write floats so that they are read back unchanged; whole numbers keep a point and stay floats."""
     numbers = values.cast(pa.float64())
     plain = pc.replace_substring_regex(numbers.cast(pa.string()), r"^(-?[0-9]+)$", r"\1.0")
     size = pc.abs(numbers)
@@ -219,15 +223,15 @@ def _floats(values: pa.Array) -> pa.Array:
     odd = pc.fill_null(pc.or_(pc.greater_equal(size, _WHOLE_MAX), small), False)
     if not pc.any(odd, min_count=0).as_py():
         return plain
-    spelled = [repr(number) for number in numbers.filter(odd).to_pylist()]
-    return pc.replace_with_mask(plain, odd, pa.array(spelled, pa.string()))
+    written = [repr(number) for number in numbers.filter(odd).to_pylist()]
+    return pc.replace_with_mask(plain, odd, pa.array(written, pa.string()))
 
 
-def _quote(texts: pa.Array) -> pa.Array:
-    """Texts in quotes; the few that hold what JSON escapes are spelled one by one."""
+def _quote_texts(texts: pa.Array) -> pa.Array:
+    """Quote texts; the few with characters that JSON escapes are written one by one."""
     plain = pc.binary_join_element_wise('"', texts, '"', "")
     odd = pc.fill_null(pc.match_substring_regex(texts, _ESCAPED), False)
     if not pc.any(odd, min_count=0).as_py():
         return plain
-    spelled = [_DUMP(text) for text in texts.filter(odd).to_pylist()]
-    return pc.replace_with_mask(plain, odd, pa.array(spelled, pa.string()))
+    written = [_DUMP(text) for text in texts.filter(odd).to_pylist()]
+    return pc.replace_with_mask(plain, odd, pa.array(written, pa.string()))

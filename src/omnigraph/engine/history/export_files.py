@@ -1,4 +1,4 @@
-"""Export to files: every table of a snapshot as part files, each written by whoever has a hand free."""
+"""Export to files: every table of a snapshot as part files, each written by one task of a runner."""
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
@@ -41,7 +41,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartSplit:
-    """Fragments of one table version, and the file they go to."""
+    """Fragments of one table version, and the file that receives them."""
 
     location: StoreLocation
     at: TableAt
@@ -82,24 +82,26 @@ def export_parts(
     types: Sequence[str] | None,
     runner: Runner,
 ) -> tuple[Part, ...]:
-    """Write the tables of a view as part files; a file appears whole or not at all, and none stays when one fails."""
-    chosen = _format(format)
-    folder = _folder(directory)
+    """Write the tables of a view as part files; a file appears whole or not at all, and no file stays if one fails."""
+    chosen = _parse_format(format)
+    folder = _prepare_directory(directory)
     splits = [
         split
         for entry, type_ in list_tables(view, types)
-        for split in _splits(engine, entry, type_, folder, chosen)
+        for split in _cut_splits(engine, entry, type_, folder, chosen)
     ]
     try:
-        found = runner.run(Each(name="export", splits=splits, run=_write, out=_PARTS)).to_pylist()
+        found = runner.run(
+            Each(name="export", splits=splits, run=_write_part, out=_PARTS)
+        ).to_pylist()
     except BaseException:
-        _remove(splits)
+        _remove_files(splits)
         raise
     ordered = sorted(found, key=lambda one: (not is_node(one["table_key"]), one["file"]))
     return tuple(Part(**one) for one in ordered)
 
 
-def _format(name: str) -> PartFormat:
+def _parse_format(name: str) -> PartFormat:
     if name not in tuple(PartFormat):
         known = " or ".join(PartFormat)
         raise UserInputError(
@@ -108,8 +110,8 @@ def _format(name: str) -> PartFormat:
     return PartFormat(name)
 
 
-def _folder(directory: str | os.PathLike[str]) -> Path:
-    """A new or empty directory: files of another export would be loaded along with this one."""
+def _prepare_directory(directory: str | os.PathLike[str]) -> Path:
+    """Create the directory, or require an empty one: files of another export would be loaded together with these."""
     text = os.fspath(directory).removeprefix("file://")
     if "://" in text:
         raise UserInputError(
@@ -131,25 +133,25 @@ def _folder(directory: str | os.PathLike[str]) -> Path:
     return folder
 
 
-def _splits(
+def _cut_splits(
     engine: Engine, entry: Entry, type_: TableType, folder: Path, format: PartFormat
 ) -> Iterator[PartSplit]:
     fragments = engine.store.tables.open(entry.at).fragments()
     kind = "node" if is_node(entry.table_key) else "edge"
     cut = cut_table(entry.table_key, entry.at, fragments, EXPORT_PART_ROWS)
-    for number, held in enumerate(cut):
+    for number, split in enumerate(cut):
         yield PartSplit(
             location=engine.location,
-            at=held.at,
+            at=split.at,
             type=type_,
-            fragments=held.fragments,
+            fragments=split.fragments,
             file=str(folder / f"{kind}-{type_.name}-{number:05}.{format}"),
             format=format,
         )
 
 
-def _remove(splits: Iterable[PartSplit]) -> None:
-    """Remove what was written so far; a task that another machine still runs may bring one file back."""
+def _remove_files(splits: Iterable[PartSplit]) -> None:
+    """Remove the files written so far; a task that still runs on another machine may write one file again."""
     for split in splits:
         file = Path(split.file)
         for one in (file, *file.parent.glob(f"{file.name}.*{_PARTIAL}")):
@@ -160,8 +162,8 @@ def _remove(splits: Iterable[PartSplit]) -> None:
 # ---- one part
 
 
-def _write(split: PartSplit) -> Iterator[pa.Table]:
-    """Write one file under another name first: a task that dies or runs twice leaves no half of one."""
+def _write_part(split: PartSplit) -> Iterator[pa.Table]:
+    """Write a file under another name and rename it: a task that dies or runs twice leaves no partial file."""
     table = split.location.store().tables.open(split.at)
     names = [name for name in split.type.schema.names if name in table.schema.names]
     batches = table.scan(names, fragments=split.fragments, blobs=BlobForm.BYTES)

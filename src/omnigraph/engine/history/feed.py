@@ -1,4 +1,4 @@
-"""The change feed: what each commit of a branch changed, oldest first, with a cursor to go on from."""
+"""The change feed: what each commit of a branch changed, oldest first, with a cursor to continue from."""
 
 import base64
 import binascii
@@ -35,8 +35,8 @@ def page(
     """
     state = engine.manifest.current(branch)
     fail(Failpoint.FEED_CAPTURED)
-    chain = _first_parents(state)
-    waiting = _after(chain, since, state)
+    chain = _list_first_parents(state)
+    waiting = _list_after(chain, since, state)
     blocks: list[ChangeBlock] = []
     room = CHANGES_PAGE if limit is None else limit
     for commit in waiting:
@@ -56,7 +56,7 @@ def page(
 def stream(
     engine: Engine, branch: BranchName, since: str | None = None, wanted: Wanted = EVERYTHING
 ) -> Iterator[ChangeStream]:
-    """Read the feed up to the present head, commit by commit; no commit is held whole, however much it changed."""
+    """Read the feed up to the present head, commit by commit; no commit is in memory as a whole, however much it changed."""
     state = engine.manifest.current(branch)
     fail(Failpoint.FEED_CAPTURED)
     return (
@@ -65,7 +65,7 @@ def stream(
             cursor=cursor_at(state, commit.id),
             changes=_diff_since(engine, state, commit, since, wanted),
         )
-        for commit in _after(_first_parents(state), since, state)
+        for commit in _list_after(_list_first_parents(state), since, state)
     )
 
 
@@ -88,8 +88,8 @@ def _diff_since(
         raise ChangeFeedGap(commit.id, since) from error
 
 
-def _first_parents(state: BranchState) -> list[GraphCommit]:
-    """The commits that led to the head along first parents, oldest first, without the one that made the graph."""
+def _list_first_parents(state: BranchState) -> list[GraphCommit]:
+    """List the commits from the first to the head along first parents, without the commit that created the graph."""
     by_id = state.lineage.by_id
     commit, found = state.head, []
     while commit is not None and commit.parent is not None and commit.parent in by_id:
@@ -98,22 +98,24 @@ def _first_parents(state: BranchState) -> list[GraphCommit]:
     return found[::-1]
 
 
-def _after(chain: list[GraphCommit], since: str | None, state: BranchState) -> list[GraphCommit]:
+def _list_after(
+    chain: list[GraphCommit], since: str | None, state: BranchState
+) -> list[GraphCommit]:
     if since is None:
         return chain
     start = _find_resume_point(chain, since, state)
-    place = next((n for n, commit in enumerate(chain) if commit.id == start), -1)
-    return list(islice(chain, place + 1, None))
+    position = next((n for n, commit in enumerate(chain) if commit.id == start), -1)
+    return list(islice(chain, position + 1, None))
 
 
 def _find_resume_point(
     chain: list[GraphCommit], since: str | None, state: BranchState
 ) -> CommitId | None:
-    """The commit a feed goes on after; None before the first."""
+    """Find the commit after which the feed continues; None before the first."""
     if since is None:
         return None
     if since.startswith(_PREFIX):
-        return _place(since, chain, state)
+        return _decode_cursor(since, chain, state)
     commit = state.lineage.find(since)
     if commit is None:
         raise CursorRejected(
@@ -121,10 +123,10 @@ def _find_resume_point(
         )
     if commit.parent is None:
         return None
-    return _on_chain(commit.id, chain, state)
+    return _require_on_chain(commit.id, chain, state)
 
 
-def _on_chain(commit: CommitId, chain: list[GraphCommit], state: BranchState) -> CommitId:
+def _require_on_chain(commit: CommitId, chain: list[GraphCommit], state: BranchState) -> CommitId:
     if all(one.id != commit for one in chain):
         raise CursorRejected(
             f"commit {commit} came to branch '{state.branch}' through a merge, the feed follows first parents"
@@ -136,21 +138,21 @@ def _on_chain(commit: CommitId, chain: list[GraphCommit], state: BranchState) ->
 
 
 def cursor_at(state: BranchState, commit: CommitId | None) -> str:
-    """A cursor of this life of a branch that goes on after a commit."""
+    """Make a cursor of this incarnation of a branch that continues after a commit."""
     return encode_token(
         _PREFIX, {"branch": state.branch, "line": _incarnation(state), "after": commit}
     )
 
 
-def _place(cursor: str, chain: list[GraphCommit], state: BranchState) -> CommitId | None:
+def _decode_cursor(cursor: str, chain: list[GraphCommit], state: BranchState) -> CommitId | None:
     body = decode_token(_PREFIX, cursor, {"branch", "line", "after"})
     if body["branch"] != state.branch:
         raise CursorRejected(f"it belongs to branch '{body['branch']}', not to '{state.branch}'")
     if body["line"] != _incarnation(state):
         raise CursorRejected(
-            f"branch '{state.branch}' was deleted and made again since; begin its feed anew"
+            f"branch '{state.branch}' was deleted and made again since; begin its feed again"
         )
-    return None if body["after"] is None else _on_chain(body["after"], chain, state)
+    return None if body["after"] is None else _require_on_chain(body["after"], chain, state)
 
 
 def _incarnation(state: BranchState) -> list[list[Any]]:
@@ -161,13 +163,13 @@ def _incarnation(state: BranchState) -> list[list[Any]]:
 
 
 def encode_token(prefix: str, body: Mapping[str, Any]) -> str:
-    """Spell facts as one word."""
+    """Encode a body as one opaque word; the prefix names its kind."""
     packed = base64.urlsafe_b64encode(json.dumps(body, separators=(",", ":")).encode())
     return prefix + packed.decode().rstrip("=")
 
 
 def decode_token(prefix: str, token: str, names: set[str]) -> dict[str, Any]:
-    """Read the facts back; what is not of this kind, or lacks one of the names, is refused."""
+    """Decode a token; refuse one of another kind, or one that lacks a name."""
     text = token.removeprefix(prefix)
     if not token.startswith(prefix):
         raise CursorRejected("it is damaged")
