@@ -4,7 +4,7 @@ from functools import cache
 
 from omnigraph.catalog.model import Catalog
 from omnigraph.catalog.resolve.schema import compile_schema
-from omnigraph.compile.check import check, findings
+from omnigraph.compile.check import check, check_findings
 from omnigraph.compile.checked import Checked, CheckedMutation, CheckedRead
 from omnigraph.language.diagnostics import Diagnostic
 from omnigraph.language.query.parse import parse_queries
@@ -51,7 +51,7 @@ def diagnostics(text: str, catalog: Catalog | None = None) -> tuple[Diagnostic, 
     source = Source(text)
     file = parse_queries(source)
     (query,) = file.queries
-    return findings(query, catalog or harbour(), source, extended=file.extended)[1]
+    return check_findings(query, catalog or harbour(), source, extended=file.extended)[1]
 
 
 def checked(text: str, catalog: Catalog | None = None) -> Checked:

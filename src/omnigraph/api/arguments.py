@@ -22,7 +22,7 @@ Reference = str | int | datetime | Commit
 _Word = TypeVar("_Word", bound=StrEnum)
 
 
-def place_of(uri: object) -> str:
+def location_of(uri: object) -> str:
     """Where a graph is: text or a path."""
     if not isinstance(uri, str | os.PathLike):
         raise _not_a("uri", "text or a path", uri)

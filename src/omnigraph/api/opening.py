@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from omnigraph.api.arguments import config_of, place_of, refuse_policy, text_of
+from omnigraph.api.arguments import config_of, location_of, refuse_policy, text_of
 from omnigraph.api.graph import Graph
 from omnigraph.api.results import DiscardedRecovery
 from omnigraph.api.texts import schema_of
@@ -34,7 +34,7 @@ def init(
     text, actor = schema_of(schema), actor_name(actor)
     try:
         engine = init_graph(
-            place_of(uri),
+            location_of(uri),
             text,
             force=force,
             storage_options=storage_options,
@@ -64,7 +64,7 @@ def open(
     refuse_policy(policy)
     actor = actor_name(actor)
     engine = open_graph(
-        place_of(uri),
+        location_of(uri),
         read_only=read_only,
         storage_options=storage_options,
         config=config_of(config),
@@ -81,7 +81,7 @@ def discard_recovery(
     """Give up a pending operation of a graph that it keeps from being opened."""
     from omnigraph.recovery.discard import discard_operation
 
-    engine = open_unsettled(place_of(uri), storage_options=storage_options)
+    engine = open_unsettled(location_of(uri), storage_options=storage_options)
     chosen = OperationId(text_of("operation_id", operation_id))
     return discard_operation(engine.committer, engine.recovery.audit, chosen)
 
@@ -95,4 +95,4 @@ def relocate(
     """
     from omnigraph.engine.maintenance.relocate import relocate_graph
 
-    return relocate_graph(place_of(uri), storage_options=storage_options)
+    return relocate_graph(location_of(uri), storage_options=storage_options)

@@ -13,7 +13,7 @@ from omnigraph.compile.params import bind
 from omnigraph.errors import ParamError, shorten
 
 
-def arguments(
+def bind_arguments(
     checked: Checked, given: Mapping[str, Any] | None, *, strict: bool = False
 ) -> dict[str, object]:
     """Bind the parameters of a query and hold each to the use that is made of it.

@@ -47,7 +47,7 @@ class Traits:
         return self.wanted is not None and variable not in self.wanted
 
 
-def selectivities(
+def estimate_selectivities(
     tests: Iterable[Test], types: Mapping[str, NodeType]
 ) -> Mapping[str, Selectivity]:
     """Judge every node variable by the tests that mention nothing else."""
@@ -56,10 +56,10 @@ def selectivities(
         mentioned = variables_of(test)
         if len(mentioned) == 1:
             own.setdefault(next(iter(mentioned)), []).append(test)
-    return {name: _selectivity(own[name], types[name]) for name in own if name in types}
+    return {name: _estimate_selectivity(own[name], types[name]) for name in own if name in types}
 
 
-def _selectivity(tests: Sequence[Test], node: NodeType) -> Selectivity:
+def _estimate_selectivity(tests: Sequence[Test], node: NodeType) -> Selectivity:
     equal = {name for test in tests if (name := _equal_property(test)) is not None}
     if node.key is not None and equal.issuperset(node.key.columns):
         return Selectivity.KEY
@@ -96,7 +96,7 @@ def _is_column_test(left: Operand, right: Operand) -> bool:
     return is_fixed(left) != is_fixed(right)
 
 
-def components(variables: Sequence[str], hops: Iterable[Hop]) -> tuple[tuple[str, ...], ...]:
+def find_components(variables: Sequence[str], hops: Iterable[Hop]) -> tuple[tuple[str, ...], ...]:
     """Split variables into groups connected by hops, in the order of their first members."""
     group = {name: {name} for name in variables}
     for hop in hops:
@@ -110,7 +110,7 @@ def components(variables: Sequence[str], hops: Iterable[Hop]) -> tuple[tuple[str
     )
 
 
-def first_variable(component: Sequence[str], hops: Sequence[Hop], traits: Traits) -> str:
+def choose_first_variable(component: Sequence[str], hops: Sequence[Hop], traits: Traits) -> str:
     """Choose where a connected pattern is scanned."""
 
     def place(name: str) -> tuple[int, bool, int]:
@@ -120,7 +120,7 @@ def first_variable(component: Sequence[str], hops: Sequence[Hop], traits: Traits
     return min(component, key=place)
 
 
-def next_hop(hops: Sequence[Hop], seen: frozenset[str], traits: Traits) -> Hop | None:
+def choose_next_hop(hops: Sequence[Hop], seen: frozenset[str], traits: Traits) -> Hop | None:
     """Choose the next hop from what is bound: tests first, then towards few nodes, counted ends last."""
 
     def place(hop: Hop) -> tuple[bool, int, bool, bool]:
@@ -132,7 +132,7 @@ def next_hop(hops: Sequence[Hop], seen: frozenset[str], traits: Traits) -> Hop |
     return min(reachable, key=place, default=None)
 
 
-def links(tests: Iterable[Test]) -> frozenset[frozenset[str]]:
+def find_links(tests: Iterable[Test]) -> frozenset[frozenset[str]]:
     """Name the pairs of variables that an equality connects."""
     equal = (variables_of(one) for one in tests if isinstance(one, Compare) and one.op == "=")
     return frozenset(pair for pair in equal if len(pair) == 2)

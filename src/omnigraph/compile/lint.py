@@ -6,7 +6,7 @@ from dataclasses import field
 from typing import Any
 
 from omnigraph.catalog.model import Catalog, NodeType
-from omnigraph.compile.check import find_repeated_names, findings
+from omnigraph.compile.check import check_findings, find_repeated_names
 from omnigraph.compile.checked import Checked, CheckedMutation, CheckedUpdate
 from omnigraph.compile.descriptor import Operation, describe_operation
 from omnigraph.errors import QueryError
@@ -161,7 +161,7 @@ class _Outcome:
 
 
 def _outcome(query: tree.Query, catalog: Catalog, source: Source, extended: bool) -> _Outcome:
-    checked, found = findings(query, catalog, source, extended=extended)
+    checked, found = check_findings(query, catalog, source, extended=extended)
     if query.is_mutation and not query.params:
         found = (*found, locate(source, _report_hard_coded(query)))
     return _Outcome(query=query, checked=checked, found=found)

@@ -8,13 +8,13 @@ from omnigraph.catalog.types import PropertyType, Scalar
 from omnigraph.compile.checked import Direction, EntityRef, Hop, Pattern, Variable, VariableKind
 from omnigraph.compile.joins import (
     Traits,
-    components,
-    first_variable,
-    links,
-    next_hop,
-    selectivities,
+    choose_first_variable,
+    choose_next_hop,
+    estimate_selectivities,
+    find_components,
+    find_links,
 )
-from omnigraph.compile.plan.algebra import NEVER, Test, conjuncts, is_present
+from omnigraph.compile.plan.algebra import NEVER, Test, is_present, split_conjunction
 from omnigraph.compile.plan.operators import (
     Anti,
     Argument,
@@ -25,7 +25,7 @@ from omnigraph.compile.plan.operators import (
     Product,
     Scan,
 )
-from omnigraph.compile.plan.visit import Change, bound, change_part, variables_of
+from omnigraph.compile.plan.visit import Change, change_part, list_bound_variables, variables_of
 from omnigraph.language.source import NOWHERE
 from omnigraph.values import dataclass
 
@@ -75,8 +75,8 @@ def _lower_block(pattern: Pattern, setting: Setting, within: "Traits | None") ->
     tests = (*_tests(pattern), *_presence(pattern, setting))
     names = (*(variable.name for variable in pattern.variables), *sorted(pattern.outer))
     nodes = {name: setting.node_type(name) for name in names if setting.is_node(name)}
-    traits = Traits(selectivity=selectivities(tests, nodes), wanted=setting.wanted)
-    root = _join_components(pattern, setting, traits, within, links(tests))
+    traits = Traits(selectivity=estimate_selectivities(tests, nodes), wanted=setting.wanted)
+    root = _join_components(pattern, setting, traits, within, find_links(tests))
     root, tests = _apply_bound_tests(root, tests)
     root, negations = _without(root, pattern.negations, setting, traits)
     for block in pattern.optionals:
@@ -92,7 +92,7 @@ def _lower_block(pattern: Pattern, setting: Setting, within: "Traits | None") ->
 def _tests(pattern: Pattern) -> tuple[Test, ...]:
     matches = (match for bind in pattern.binds for match in bind.matches)
     found = (change_part(condition, BARE) for condition in (*matches, *pattern.conditions))
-    return tuple(part for condition in found for part in conjuncts(condition))
+    return tuple(part for condition in found for part in split_conjunction(condition))
 
 
 def _presence(pattern: Pattern, setting: Setting) -> Iterator[Test]:
@@ -121,11 +121,11 @@ def _join_components(
     if outer:
         root, hops = _walk(Argument(outer), frozenset(outer), hops, setting, traits)
         parts.append(root)
-    seen = frozenset[str]().union(*map(bound, parts))
+    seen = frozenset[str]().union(*map(list_bound_variables, parts))
     free = [name for name in (*own, *sorted(pattern.outer)) if name not in seen]
-    for component in components(free, hops):
-        scan = _scan(first_variable(component, hops, traits), setting)
-        tree, hops = _walk(scan, bound(scan), hops, setting, traits)
+    for component in find_components(free, hops):
+        scan = _scan(choose_first_variable(component, hops, traits), setting)
+        tree, hops = _walk(scan, list_bound_variables(scan), hops, setting, traits)
         parts.append(tree)
     assert not hops, "every hop is connected to a scan or to an outer variable"
     return _product(parts, pairs)
@@ -145,7 +145,7 @@ def _product(parts: list[Operator], pairs: frozenset[frozenset[str]]) -> Operato
 
 def _are_linked(left: Operator, right: Operator, pairs: frozenset[frozenset[str]]) -> bool:
     """Whether an equality connects two parts."""
-    mine, theirs = bound(left), bound(right)
+    mine, theirs = list_bound_variables(left), list_bound_variables(right)
     return any(pair & mine and pair & theirs for pair in pairs)
 
 
@@ -160,7 +160,7 @@ def _stands_alone(pattern: Pattern, traits: Traits, within: Traits | None) -> bo
     ends = tuple(dict.fromkeys(end for hop in pattern.hops for end in (hop.left, hop.right)))
     if not pattern.outer or not pattern.outer.issubset(ends):
         return False
-    groups = components(ends, pattern.hops)
+    groups = find_components(ends, pattern.hops)
     return len(groups) == 1 and any(traits.of(name).is_point for name in groups[0])
 
 
@@ -172,7 +172,7 @@ def _walk(
     root: Operator, seen: frozenset[str], hops: tuple[Hop, ...], setting: Setting, traits: Traits
 ) -> tuple[Operator, tuple[Hop, ...]]:
     """Follow every hop that is connected to what is bound; give those that are not."""
-    while (hop := next_hop(hops, seen, traits)) is not None:
+    while (hop := choose_next_hop(hops, seen, traits)) is not None:
         hops = tuple(one for one in hops if one is not hop)
         root = _lower_hop(root, hop, seen, setting)
         seen |= {hop.left, hop.right}
@@ -205,7 +205,7 @@ def _lower_hop(root: Operator, hop: Hop, seen: frozenset[str], setting: Setting)
 
 def _apply_bound_tests(root: Operator, tests: Iterable[Test]) -> tuple[Operator, tuple[Test, ...]]:
     """Apply the tests whose variables are bound; give the others."""
-    here = bound(root)
+    here = list_bound_variables(root)
     ready: list[Test] = []
     waiting: list[Test] = []
     for test in tests:
@@ -217,7 +217,7 @@ def _without(
     root: Operator, blocks: Iterable[Pattern], setting: Setting, traits: Traits
 ) -> tuple[Operator, tuple[Pattern, ...]]:
     """Apply the negations whose variables are bound; give the others."""
-    here, waiting = bound(root), []
+    here, waiting = list_bound_variables(root), []
     for block in blocks:
         if block.outer <= here:
             inner = _lower_block(block, _drop_counts(setting), traits)

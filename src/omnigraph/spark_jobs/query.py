@@ -10,7 +10,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from omnigraph.catalog.types import FLOATS, PropertyType
-from omnigraph.compile.arguments import arguments
+from omnigraph.compile.arguments import bind_arguments
 from omnigraph.compile.checked import (
     Aggregate,
     Bm25,
@@ -45,7 +45,7 @@ from omnigraph.compile.plan.operators import (
     Window,
 )
 from omnigraph.compile.plan.plan import Plan
-from omnigraph.compile.plan.visit import references
+from omnigraph.compile.plan.visit import list_references
 from omnigraph.compile.rules import fill
 from omnigraph.engine.read.past import compile_as_of
 from omnigraph.engine.read.verbs import Answer
@@ -82,7 +82,7 @@ def spark_query(
     """Run a read on one view with Spark's joins; the rows of the result come to this process."""
     found = compile_as_of(engine.plans, view, source, name)
     now = datetime_of(engine.runtime.now_us() // 1000 * 1000)
-    plan = fill(found.plan, arguments(found.checked, params), now)
+    plan = fill(found.plan, bind_arguments(found.checked, params), now)
     graph = SparkGraph(
         spark=spark_runner(spark).spark,
         location=engine.location,
@@ -149,7 +149,7 @@ class Lowering:
     def needed(self) -> Mapping[str, tuple[str, ...]]:
         """The columns of every variable, its id first."""
         found: dict[str, dict[str, None]] = {slot.name: {ID: None} for slot in self.plan.slots}
-        for ref in references(self.plan.root):
+        for ref in list_references(self.plan.root):
             found[ref.variable][ref.property] = None
         return {name: tuple(columns) for name, columns in found.items()}
 

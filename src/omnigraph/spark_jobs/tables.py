@@ -12,7 +12,7 @@ from pyspark.sql.datasource import InputPartition
 from omnigraph.catalog.model import Catalog, TableType
 from omnigraph.catalog.types import PropertyType, Scalar
 from omnigraph.compile.plan.algebra import Test
-from omnigraph.compile.plan.visit import references
+from omnigraph.compile.plan.visit import list_references
 from omnigraph.engine.read.operators.pushdown import sql
 from omnigraph.engine.read.snapshot_tables import Names
 from omnigraph.ids import TableKey
@@ -135,7 +135,7 @@ def _render_pushdown(tests: Sequence[Test], names: Sequence[str]) -> str | None:
     texts = [
         text
         for test in tests
-        if all(ref.property in names for ref in references(test))
+        if all(ref.property in names for ref in list_references(test))
         and (text := sql(test, lambda fixed: fixed.value)) is not None  # type: ignore[union-attr]
     ]
     return " and ".join(f"({text})" for text in texts) or None

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from omnigraph.compile.arguments import arguments
+from omnigraph.compile.arguments import bind_arguments
 from omnigraph.errors import ParamError
 from tests.support.compiling import read
 
@@ -25,7 +25,7 @@ NOW = datetime(2026, 1, 10, 8, tzinfo=UTC)
 )  # fmt: skip
 def test_a_search_is_not_asked_for_null(params: str, body: str) -> None:
     with pytest.raises(ParamError) as caught:
-        arguments(read(body, params), {"x": None})
+        bind_arguments(read(body, params), {"x": None})
     assert (caught.value.code, caught.value.name) == ("P05", "x")
 
 
@@ -40,12 +40,12 @@ def test_a_search_is_not_asked_for_null(params: str, body: str) -> None:
 )  # fmt: skip
 def test_a_bound_has_a_least_value(body: str, least: int) -> None:
     checked = read(body, "$x: I64", extended=True)
-    assert arguments(checked, {"x": least}) == {"x": least}
+    assert bind_arguments(checked, {"x": least}) == {"x": least}
     with pytest.raises(ParamError) as caught:
-        arguments(checked, {"x": least - 1})
+        bind_arguments(checked, {"x": least - 1})
     assert caught.value.code == "P02"
 
 
 def test_a_filter_may_be_given_null() -> None:
     checked = read("match { $v: Vessel { dwt: $x } } return { $v }", "$x: I32?")
-    assert arguments(checked, None) == {"x": None}
+    assert bind_arguments(checked, None) == {"x": None}

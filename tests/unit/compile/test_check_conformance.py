@@ -9,7 +9,7 @@ import pytest
 
 from omnigraph.catalog.model import Catalog
 from omnigraph.catalog.resolve.schema import compile_schema
-from omnigraph.compile.arguments import arguments
+from omnigraph.compile.arguments import bind_arguments
 from omnigraph.compile.checked import CheckedMutation, CheckedRead
 from omnigraph.compile.query import check_mutation, check_read
 from omnigraph.errors import OmniError
@@ -51,10 +51,10 @@ def compiled(step: Step) -> CheckedRead | CheckedMutation:
     name, params = facts.get("name"), facts.get("params")
     if "query" in facts:
         read = check_read(Source(facts["query"]), step.catalog, name)
-        arguments(read, params)
+        bind_arguments(read, params)
         return read
     mutation = check_mutation(Source(facts["mutate"]), step.catalog, name)
-    arguments(mutation, params)
+    bind_arguments(mutation, params)
     return mutation
 
 

@@ -7,7 +7,7 @@ from dataclasses import fields, is_dataclass
 from hypothesis import given
 from hypothesis import strategies as st
 
-from omnigraph.compile.check import check_error, findings
+from omnigraph.compile.check import check_error, check_findings
 from omnigraph.compile.checked import (
     Bind,
     Checked,
@@ -59,7 +59,7 @@ def test_a_query_is_refused_with_findings_or_checked_whole(text: str) -> None:
     source = Source(text)
     file, _ = parse_findings(source)
     for query in file.queries if file else ():
-        checked, found = findings(query, harbour(), source, extended=file.extended if file else False)  # fmt: skip
+        checked, found = check_findings(query, harbour(), source, extended=file.extended if file else False)  # fmt: skip
         assert (checked is None) == bool(found)
         if checked is None:
             assert isinstance(check_error(found, harbour(), source), OmniError)

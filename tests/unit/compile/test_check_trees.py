@@ -5,7 +5,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from omnigraph.compile.check import check_error, findings
+from omnigraph.compile.check import check_error, check_findings
 from omnigraph.errors import DataError, QueryError
 from omnigraph.language.query import tree
 from omnigraph.language.source import Source
@@ -166,7 +166,7 @@ QUERY = st.builds(
 @given(QUERY, st.booleans())
 def test_any_tree_is_checked_or_refused(query: tree.Query, extended: bool) -> None:
     source = Source("query q() {}")
-    checked, found = findings(query, harbour(), source, extended=extended)
+    checked, found = check_findings(query, harbour(), source, extended=extended)
     if checked is None:
         assert isinstance(check_error(found, harbour(), source), QueryError | DataError)
     else:
@@ -176,7 +176,9 @@ def test_any_tree_is_checked_or_refused(query: tree.Query, extended: bool) -> No
 @given(st.booleans().flatmap(lambda extended: files(extended=extended)))
 def test_any_file_of_any_words_is_checked_or_refused(file: tree.QueryFile) -> None:
     source = Source("")
-    found = [findings(query, harbour(), source, extended=file.extended) for query in file.queries]
+    found = [
+        check_findings(query, harbour(), source, extended=file.extended) for query in file.queries
+    ]
     wrong = [diagnostic for _, diagnostics in found for diagnostic in diagnostics]
     if wrong:
         assert isinstance(check_error(wrong, harbour(), source), QueryError | DataError)

@@ -27,9 +27,9 @@ from omnigraph.compile.plan.algebra import (
     Test,
     all_of,
     any_of,
-    conjuncts,
+    negate_test,
     push_down_negations,
-    unless,
+    split_conjunction,
 )
 from omnigraph.compile.plan.plan import Slot
 from omnigraph.compile.plan.visit import variables_of
@@ -133,7 +133,7 @@ def test_after_moving_down_only_single_tests_are_negated(condition: Condition) -
 
 @given(conditions, rows)
 def test_unless_keeps_exactly_what_the_condition_does_not(condition: Condition, row: Row) -> None:
-    assert kept(unless(condition), row) is not kept(condition, row)
+    assert kept(negate_test(condition), row) is not kept(condition, row)
 
 
 @given(conditions, rows)
@@ -176,7 +176,9 @@ def test_coercing_and_folding_twice_is_as_good_as_once(condition: Condition, row
 def test_combining_and_splitting_keep_the_same_rows(parts: list[Condition], row: Row) -> None:
     assert kept(all_of(parts), row) is all(kept(part, row) for part in parts)
     assert kept(any_of(parts), row) is any(kept(part, row) for part in parts)
-    assert all(kept(part, row) for part in conjuncts(all_of(parts))) is kept(all_of(parts), row)
+    assert all(kept(part, row) for part in split_conjunction(all_of(parts))) is kept(
+        all_of(parts), row
+    )
 
 
 def test_what_never_holds_decides_a_conjunction_and_what_always_does_vanishes() -> None:

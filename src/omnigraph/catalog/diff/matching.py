@@ -63,7 +63,7 @@ def match_catalogs(accepted: Catalog, desired: Catalog) -> CatalogMatch:
     return CatalogMatch(types, properties)
 
 
-def stale_hints(match: CatalogMatch) -> Iterator[str]:
+def list_stale_hints(match: CatalogMatch) -> Iterator[str]:
     """Say which hints of the desired schema are ignored because the name exists already."""
     for kind, types in match.types.items():
         yield from _list_ignored(types, f"{kind.noun} ", "")

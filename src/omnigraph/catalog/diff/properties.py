@@ -36,22 +36,22 @@ class Owner:
     asked_after: Mapping[str, frozenset[str]]
 
 
-def property_steps(owner: Owner) -> Iterator[Step]:
+def plan_properties(owner: Owner) -> Iterator[Step]:
     """Walk the present properties by name, then the dropped ones, then the constraints of the body."""
     rules = compare_rules(owner.old, owner.new, owner.matched.becomes)
     for name in sorted(owner.new.properties):
         if name in owner.matched.continues:
             yield from _plan_kept_property(owner, name, rules)
         else:
-            yield _arrival(owner, name)
-            yield from _rule_steps(owner, rules.of_property(name))
+            yield _plan_added_property(owner, name)
+            yield from _plan_rules(owner, rules.of_property(name))
     for name in owner.matched.dropped:
-        yield _drop(owner, owner.old.properties[name])
-        yield from _rule_steps(owner, rules.of_property(name))
-    yield from _rule_steps(owner, rules.of_body())
+        yield _plan_dropped_property(owner, owner.old.properties[name])
+        yield from _plan_rules(owner, rules.of_property(name))
+    yield from _plan_rules(owner, rules.of_body())
 
 
-def _arrival(owner: Owner, name: str) -> Step:
+def _plan_added_property(owner: Owner, name: str) -> Step:
     """What a property that continues nothing amounts to."""
     about, type_ = owner.about, owner.new.properties[name].type
     if name in owner.matched.refused:
@@ -62,7 +62,7 @@ def _arrival(owner: Owner, name: str) -> Step:
     return about.step(StepKind.ADD_PROPERTY, name)
 
 
-def _drop(owner: Owner, old: Property) -> Step:
+def _plan_dropped_property(owner: Owner, old: Property) -> Step:
     """A drop says what is at risk, except on an interface, which stores nothing."""
     if owner.about.kind is TypeKind.INTERFACE:
         return owner.about.step(StepKind.DROP_PROPERTY, old.name, mode=owner.mode)
@@ -78,17 +78,17 @@ def _plan_kept_property(owner: Owner, name: str, rules: RuleChanges) -> Iterator
     old = owner.old.properties[owner.matched.continues[name]]
     if old.name != name:
         yield about.step(StepKind.RENAME_PROPERTY, name, from_=old.name, to=name)
-    yield from _origin_steps(owner, old, new)
-    yield from _type_steps(about, name, old.type, new.type)
-    yield from _embed_steps(owner, old, new)
-    yield from _rule_steps(owner, rules.of_property(name))
+    yield from _plan_origin(owner, old, new)
+    yield from _plan_type(about, name, old.type, new.type)
+    yield from _plan_embed(owner, old, new)
+    yield from _plan_rules(owner, rules.of_property(name))
     if old.description != new.description:
         yield about.step(StepKind.UPDATE_PROPERTY_METADATA, name)
-    yield from annotation_steps(about, old.annotations, new.annotations, name)
+    yield from plan_annotations(about, old.annotations, new.annotations, name)
     yield from refuse_unclassified(about, old, new, _CLASSIFIED, name)
 
 
-def _origin_steps(owner: Owner, old: Property, new: Property) -> Iterator[Step]:
+def _plan_origin(owner: Owner, old: Property, new: Property) -> Iterator[Step]:
     """Refuse that a property is declared elsewhere or answers to other interfaces than before."""
     before = owner.asked_before.get(old.name, frozenset())
     after = owner.asked_after.get(new.name, frozenset())
@@ -108,7 +108,7 @@ def _names(interfaces: frozenset[str]) -> str:
     return " and ".join(f"interface '{name}'" for name in sorted(interfaces))
 
 
-def _type_steps(about: Subject, name: str, old: PropertyType, new: PropertyType) -> Iterator[Step]:
+def _plan_type(about: Subject, name: str, old: PropertyType, new: PropertyType) -> Iterator[Step]:
     lost = set(old.enum_values) - set(new.enum_values)
     won = tuple(sorted(set(new.enum_values) - set(old.enum_values)))
     same_otherwise = replace(old, enum_values=()) == replace(new, enum_values=())
@@ -122,7 +122,7 @@ def _type_steps(about: Subject, name: str, old: PropertyType, new: PropertyType)
     yield about.refuse(Code.TYPE_CHANGE, why, name)
 
 
-def _embed_steps(owner: Owner, old: Property, new: Property) -> Iterator[Step]:
+def _plan_embed(owner: Owner, old: Property, new: Property) -> Iterator[Step]:
     """Refuse another embedding binding; a new name for its source is the same binding."""
     before = old.embed
     if before is not None:
@@ -143,7 +143,7 @@ def _embed(embed: Embed | None) -> str:
 # ---- constraints
 
 
-def _rule_steps(owner: Owner, changes: RuleChanges) -> Iterator[Step]:
+def _plan_rules(owner: Owner, changes: RuleChanges) -> Iterator[Step]:
     """Removed, moved and added constraints; of these only a new index can be done."""
     yield from (_plan_removed_rule(owner, rule) for rule in changes.removed)
     yield from (_plan_moved_rule(owner, rule) for rule in changes.moved)
@@ -175,7 +175,7 @@ def _plan_added_rule(owner: Owner, rule: Rule) -> Step:
 # ---- what types and properties have in common
 
 
-def annotation_steps(
+def plan_annotations(
     about: Subject,
     old: tuple[Annotation, ...],
     new: tuple[Annotation, ...],

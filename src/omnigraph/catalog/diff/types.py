@@ -9,13 +9,13 @@ from omnigraph.catalog.diff.matching import (
     CatalogMatch,
     DeclaredType,
     list_declared,
+    list_stale_hints,
     match_catalogs,
-    stale_hints,
 )
 from omnigraph.catalog.diff.properties import (
     Owner,
-    annotation_steps,
-    property_steps,
+    plan_annotations,
+    plan_properties,
     refuse_unclassified,
 )
 from omnigraph.catalog.diff.steps import DropMode, SchemaPlan, Step, StepKind, Subject, TypeKind
@@ -41,8 +41,8 @@ def plan(accepted: Catalog, desired: Catalog, *, allow_data_loss: bool = False) 
         mode=DropMode.HARD if allow_data_loss else DropMode.SOFT,
         interfaces_become=_find_renamed_interfaces(accepted, desired, match),
     )
-    steps = tuple(step for kind in TypeKind for step in _kind_steps(change, kind))
-    return SchemaPlan(steps, tuple(stale_hints(match)))
+    steps = tuple(step for kind in TypeKind for step in _plan_kind(change, kind))
+    return SchemaPlan(steps, tuple(list_stale_hints(match)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +60,7 @@ class _Change:
         return {self.interfaces_become.get(name, name) for name in _implements(old)}
 
 
-def _kind_steps(change: _Change, kind: TypeKind) -> Iterator[Step]:
+def _plan_kind(change: _Change, kind: TypeKind) -> Iterator[Step]:
     """The steps of all interfaces, all nodes or all edges: present types by name, then dropped ones."""
     before, after = list_declared(change.accepted, kind), list_declared(change.desired, kind)
     matched = change.match.types[kind]
@@ -71,12 +71,12 @@ def _kind_steps(change: _Change, kind: TypeKind) -> Iterator[Step]:
         elif name in matched.continues:
             yield from _plan_kept_type(change, about, before[matched.continues[name]], after[name])
         else:
-            yield from _new(change, about)
+            yield from _plan_new_type(change, about)
     for name in matched.dropped:
         yield from _plan_drop(change, Subject(kind, name))
 
 
-def _new(change: _Change, about: Subject) -> Iterator[Step]:
+def _plan_new_type(change: _Change, about: Subject) -> Iterator[Step]:
     renamed = {new: old for old, new in change.interfaces_become.items()}
     if about.kind is TypeKind.INTERFACE and about.name in renamed:
         old = renamed[about.name]
@@ -112,9 +112,9 @@ def _plan_kept_type(
     """The steps of one type that stays, perhaps under another name."""
     if old.name != new.name:
         yield about.step(StepKind.RENAME_TYPE, from_=old.name, to=new.name)
-    yield from _structure_steps(change, about, old, new)
+    yield from _plan_structure(change, about, old, new)
     yield from refuse_unclassified(about, old, new, _CLASSIFIED)
-    yield from _metadata_steps(about, old, new)
+    yield from _plan_metadata(about, old, new)
     kept = change.implemented(old) & set(_implements(new))
     owner = Owner(
         about=about,
@@ -125,10 +125,10 @@ def _plan_kept_type(
         asked_before=_map_demands(change.accepted, old, kept, change.interfaces_become),
         asked_after=_map_demands(change.desired, new, kept, {}),
     )
-    yield from property_steps(owner)
+    yield from plan_properties(owner)
 
 
-def _structure_steps(
+def _plan_structure(
     change: _Change, about: Subject, old: DeclaredType, new: DeclaredType
 ) -> Iterator[Step]:
     """What a type is, beside its properties: the interfaces of a node, the ends and counts of an edge."""
@@ -157,12 +157,12 @@ def _card(cardinality: Cardinality) -> str:
     return f"@card({cardinality.low}..{high})"
 
 
-def _metadata_steps(about: Subject, old: DeclaredType, new: DeclaredType) -> Iterator[Step]:
+def _plan_metadata(about: Subject, old: DeclaredType, new: DeclaredType) -> Iterator[Step]:
     if isinstance(old, Interface) or isinstance(new, Interface):
         return
     if (old.description, old.instruction) != (new.description, new.instruction):
         yield about.step(StepKind.UPDATE_TYPE_METADATA)
-    yield from annotation_steps(about, old.annotations, new.annotations)
+    yield from plan_annotations(about, old.annotations, new.annotations)
 
 
 def _implements(declared_type: DeclaredType) -> tuple[str, ...]:

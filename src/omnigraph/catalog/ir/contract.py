@@ -137,8 +137,8 @@ def advance(accepted: Contract, desired: Catalog) -> Contract:
     matched = match(accepted, desired)
     _refuse_hints(matched)
     numbers = count(accepted.next_identity_id)
-    identities = _deal(accepted.catalog, desired, matched, numbers)
-    homes = _house(accepted, desired, matched)
+    identities = _assign_identities(accepted.catalog, desired, matched, numbers)
+    homes = _assign_paths(accepted, desired, matched)
     return Contract(
         domain=accepted.domain,
         next_identity_id=next(numbers),
@@ -157,7 +157,7 @@ def bind(catalog: Catalog, contract: Contract) -> Catalog:
             "the catalog", "is not the one that was accepted, so it has no identities"
         )
     same = match_catalogs(contract.catalog, without_hints(catalog))
-    return _with(catalog, _deal(contract.catalog, catalog, same, iter(())))
+    return _with(catalog, _assign_identities(contract.catalog, catalog, same, iter(())))
 
 
 def _refuse_hints(matched: CatalogMatch) -> None:
@@ -191,7 +191,7 @@ class _Identities:
     incarnations: Mapping[_TypeRef, int]
 
 
-def _deal(
+def _assign_identities(
     accepted: Catalog, desired: Catalog, matched: CatalogMatch, numbers: Iterator[int]
 ) -> _Identities:
     """Keep identities where something continues; deal new ones to types, properties, then tables."""
@@ -288,7 +288,7 @@ def _table_history(accepted: Contract, desired: Catalog) -> dict[TableKey, int]:
     return {**accepted.retired, **{key: home.incarnation for key, home in ended.items()}}
 
 
-def _house(accepted: Contract, desired: Catalog, matched: CatalogMatch) -> Homes:
+def _assign_paths(accepted: Contract, desired: Catalog, matched: CatalogMatch) -> Homes:
     """Place every table: where it is, or where no table of its name has been."""
     lives = _table_history(accepted, desired)
     taken = {home.path for home in accepted.homes.values()}

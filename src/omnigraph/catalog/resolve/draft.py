@@ -225,7 +225,7 @@ def resolve_interfaces(
     return tuple(sorted({name.text for name in written} & interfaces.keys()))
 
 
-def effective(
+def merge_properties(
     findings: Findings, owner: Owner, own: Drafts, implements: Sequence[str], interfaces: Interfaces
 ) -> Drafts:
     """The own and the inherited properties of a node type, in name order."""

@@ -20,7 +20,7 @@ from omnigraph.catalog.resolve.draft import (
     Interfaces,
     Owner,
     draft_properties,
-    effective,
+    merge_properties,
     resolve_interfaces,
 )
 from omnigraph.errors import ResourceLimit, shorten
@@ -154,7 +154,7 @@ def _read_node(findings: Findings, written: tree.NodeDecl, interfaces: Interface
     owner = Owner(kind=TypeKind.NODE, name=written.name)
     own = draft_properties(findings, owner, _properties(written))
     implements = resolve_interfaces(findings, owner, written.implements, interfaces)
-    drafts = effective(findings, owner, own, implements, interfaces)
+    drafts = merge_properties(findings, owner, own, implements, interfaces)
     return _Read(
         owner=owner,
         drafts=drafts,

@@ -4,8 +4,8 @@ from omnigraph.compile.check.query import (
     check,
     check_error,
     check_file,
+    check_findings,
     find_repeated_names,
-    findings,
 )
 
-__all__ = ["check", "check_error", "check_file", "find_repeated_names", "findings"]
+__all__ = ["check", "check_error", "check_file", "check_findings", "find_repeated_names"]

@@ -8,8 +8,13 @@ from omnigraph.catalog.model import EdgeType, Property, TableType
 from omnigraph.catalog.types import PropertyType, Scalar
 from omnigraph.catalog.values import item_type
 from omnigraph.compile.check.context import Context
-from omnigraph.compile.check.expressions import INSTANT, parameter, render_expression
-from omnigraph.compile.check.literals import comparable, constant, storable, suggest_date_literal
+from omnigraph.compile.check.expressions import INSTANT, check_parameter, render_expression
+from omnigraph.compile.check.literals import (
+    comparable,
+    read_constant,
+    storable,
+    suggest_date_literal,
+)
 from omnigraph.compile.check.matches import enum_problem
 from omnigraph.compile.checked import (
     Assign,
@@ -94,7 +99,7 @@ def find_target(name: tree.Name, context: Context) -> Target | None:
     return None
 
 
-def known_type(name: tree.Name, target: Target, context: Context) -> PropertyType | None:
+def find_type(name: tree.Name, target: Target, context: Context) -> PropertyType | None:
     """The type behind a name of the statement; an unknown one is reported."""
     found = target.type_of(name.text)
     if found is None:
@@ -119,7 +124,7 @@ def known_type(name: tree.Name, target: Target, context: Context) -> PropertyTyp
 # ---- the values
 
 
-def assignments(
+def check_assignments(
     written: tuple[tree.PropertyMatch, ...], target: Target, context: Context
 ) -> tuple[Assign, ...]:
     """Check what a statement assigns, each property once."""
@@ -127,7 +132,7 @@ def assignments(
     seen: set[str] = set()
     for assignment in written:
         name = assignment.name
-        expected = known_type(name, target, context)
+        expected = find_type(name, target, context)
         if name.text in seen:
             message = f"'{target.name}.{name.text}' is assigned twice; one of them must go"
             context.findings.report(
@@ -171,7 +176,7 @@ class _Place:
 
 
 def _check_assigned(expr: tree.Expr, place: _Place, context: Context) -> AssignedValue | None:
-    found = _value(expr, place, context)
+    found = _check_value(expr, place, context)
     if isinstance(found, Const):
         return _fit_constant(found, place, context)
     if found is None or storable(found.type, place.type):
@@ -214,10 +219,10 @@ def _vector_problem(found: Const, expected: PropertyType) -> tuple[str, str] | N
 # ---- predicates
 
 
-def where(predicate: tree.Predicate, target: Target, context: Context) -> Where | None:
+def check_where(predicate: tree.Predicate, target: Target, context: Context) -> Where | None:
     """Check the one comparison of an update or delete."""
     name = predicate.property
-    expected = known_type(name, target, context)
+    expected = find_type(name, target, context)
     if expected is None:
         return None
     place = _Place(target, name.text, expected)
@@ -233,7 +238,7 @@ def where(predicate: tree.Predicate, target: Target, context: Context) -> Where 
 def _check_compared(
     predicate: tree.Predicate, place: _Place, context: Context
 ) -> AssignedValue | None:
-    found = _value(predicate.value, place, context)
+    found = _check_value(predicate.value, place, context)
     if found is None:
         return None
     if isinstance(found, Const):
@@ -263,13 +268,13 @@ def _predicate_problem(found: Const, op: str, expected: PropertyType) -> tuple[s
 # ---- values
 
 
-def _value(expr: tree.Expr, place: _Place, context: Context) -> AssignedValue | None:
+def _check_value(expr: tree.Expr, place: _Place, context: Context) -> AssignedValue | None:
     """A literal, parameter or now(), not yet compared with what the property takes."""
     match expr:
         case tree.LiteralExpr():
-            return constant(expr, context.findings)
+            return read_constant(expr, context.findings)
         case tree.VariableExpr() if expr.name in context.params:
-            return parameter(expr, context)
+            return check_parameter(expr, context)
         case tree.VariableExpr():
             reason = list_alternatives(expr.name, context.params, "parameters")
             message = f"'${expr.name}' is not a declared parameter{reason}"

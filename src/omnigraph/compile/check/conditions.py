@@ -2,14 +2,14 @@
 
 from omnigraph.compile.check.context import Context, Scope
 from omnigraph.compile.check.expressions import (
+    check_operand,
     function_name,
-    operand,
     refuse_blob,
     render_expression,
     render_type,
 )
 from omnigraph.compile.check.literals import comparable, is_null, member_of
-from omnigraph.compile.check.ranking import text_match
+from omnigraph.compile.check.ranking import check_text_match
 from omnigraph.compile.checked import (
     AllOf,
     Among,
@@ -28,45 +28,45 @@ from omnigraph.compile.checked import (
 from omnigraph.language.query import tree
 
 
-def condition(written: tree.Condition, scope: Scope, context: Context) -> Condition | None:
+def check_condition(written: tree.Condition, scope: Scope, context: Context) -> Condition | None:
     """Check a condition; None when it was wrong and is reported."""
     match written:
         case tree.Compare():
-            return _compare(written, scope, context)
+            return _check_comparison(written, scope, context)
         case tree.TextExpr():
-            return text_match(written, scope, context)
+            return check_text_match(written, scope, context)
         case tree.IsNull():
-            return _is_null(written, scope, context)
+            return _check_null_test(written, scope, context)
         case tree.Among():
-            return _among(written, scope, context)
+            return _check_membership(written, scope, context)
         case tree.AllOf():
-            return AllOf(parts=_parts(written.parts, scope, context))
+            return AllOf(parts=_check_parts(written.parts, scope, context))
         case tree.AnyOf():
-            return AnyOf(parts=_parts(written.parts, scope, context))
+            return AnyOf(parts=_check_parts(written.parts, scope, context))
         case tree.Not():
-            part = condition(written.part, scope, context)
+            part = check_condition(written.part, scope, context)
             return Not(part=part) if part is not None else None
 
 
-def _parts(
+def _check_parts(
     written: tuple[tree.Condition, ...], scope: Scope, context: Context
 ) -> tuple[Condition, ...]:
     # A part that is wrong has been reported, so the thinner condition is never used.
-    checked = [condition(part, scope, context) for part in written]
+    checked = [check_condition(part, scope, context) for part in written]
     return tuple(part for part in checked if part is not None)
 
 
 # ---- comparisons
 
 
-def _compare(
+def _check_comparison(
     written: tree.Compare, scope: Scope, context: Context
 ) -> Compare | Among | TextMatch | None:
     for side, other in ((written.left, written.right), (written.right, written.left)):
         if isinstance(side, tree.TextExpr):
             return _text_equals_true(side, written.op, other, scope, context)
-    left = _operand(written.left, scope, context)
-    right = _operand(written.right, scope, context)
+    left = _check_operand(written.left, scope, context)
+    right = _check_operand(written.right, scope, context)
     if left is None or right is None:
         return None
     if _compares_null(written, context):
@@ -85,7 +85,7 @@ def _text_equals_true(
 ) -> TextMatch | None:
     is_true = isinstance(other, tree.LiteralExpr) and other.value is True
     if op == "=" and is_true:
-        return text_match(call, scope, context)
+        return check_text_match(call, scope, context)
     name = call.function
     context.findings.report(
         "T38",
@@ -96,10 +96,10 @@ def _text_equals_true(
     return None
 
 
-def _operand(expr: tree.Expr, scope: Scope, context: Context) -> Operand | None:
+def _check_operand(expr: tree.Expr, scope: Scope, context: Context) -> Operand | None:
     match expr:
         case tree.LiteralExpr() | tree.VariableExpr() | tree.PropertyExpr() | tree.NowExpr():
-            return operand(expr, scope, context)
+            return check_operand(expr, scope, context)
         case tree.AggregateExpr():
             message = f"'{render_expression(expr)}' is an aggregate, and aggregates are not comparable in a match"
             context.findings.report("T7", expr.span, message)
@@ -160,20 +160,20 @@ def _expectation(op: str) -> str:
 
 
 def _simple(expr: tree.Expr, scope: Scope, context: Context) -> Operand | None:
-    found = _operand(expr, scope, context)
+    found = _check_operand(expr, scope, context)
     if isinstance(found, PropertyRef | ParamRef) and refuse_blob(found, context):
         return None
     return found
 
 
-def _is_null(written: tree.IsNull, scope: Scope, context: Context) -> IsNull | None:
+def _check_null_test(written: tree.IsNull, scope: Scope, context: Context) -> IsNull | None:
     found = _simple(written.operand, scope, context)
     return IsNull(operand=found, negated=written.negated) if found is not None else None
 
 
-def _among(written: tree.Among, scope: Scope, context: Context) -> Among | None:
+def _check_membership(written: tree.Among, scope: Scope, context: Context) -> Among | None:
     found = _simple(written.operand, scope, context)
-    choices = _operand(written.choices, scope, context)
+    choices = _check_operand(written.choices, scope, context)
     if found is None or choices is None:
         return None
     is_choice = isinstance(choices, Const | ParamRef) and not isinstance(found, EntityRef)

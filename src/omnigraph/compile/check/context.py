@@ -84,7 +84,7 @@ class Namer:
                 return name
 
 
-def introductions(clauses: Iterable[tree.Clause]) -> Counter[str]:
+def list_introductions(clauses: Iterable[tree.Clause]) -> Counter[str]:
     """Count how often each name stands where a variable may be introduced, nested blocks included."""
     found: Counter[str] = Counter()
     for clause in clauses:
@@ -95,7 +95,7 @@ def introductions(clauses: Iterable[tree.Clause]) -> Counter[str]:
                 names = (clause.left, clause.right, clause.edge_variable)
                 found.update(name.text for name in names if name is not None)
             case tree.Negation() | tree.Optional():
-                found += introductions(clause.clauses)
+                found += list_introductions(clause.clauses)
             case tree.Filter():
                 pass
     return found

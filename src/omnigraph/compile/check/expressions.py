@@ -6,7 +6,7 @@ from dataclasses import replace
 from omnigraph.catalog.model import Property
 from omnigraph.catalog.types import PropertyType, Scalar
 from omnigraph.compile.check.context import ANONYMOUS, Context, Scope
-from omnigraph.compile.check.literals import constant
+from omnigraph.compile.check.literals import read_constant
 from omnigraph.compile.checked import (
     EntityRef,
     Now,
@@ -26,20 +26,20 @@ INSTANT = PropertyType(scalar=Scalar.DATETIME)
 Simple = tree.LiteralExpr | tree.VariableExpr | tree.PropertyExpr | tree.NowExpr
 
 
-def operand(expr: Simple, scope: Scope, context: Context) -> Operand | None:
+def check_operand(expr: Simple, scope: Scope, context: Context) -> Operand | None:
     """Resolve an expression that is one value; None when it was wrong and is reported."""
     match expr:
         case tree.LiteralExpr():
-            return constant(expr, context.findings)
+            return read_constant(expr, context.findings)
         case tree.VariableExpr():
-            return variable(expr, scope, context)
+            return check_variable(expr, scope, context)
         case tree.PropertyExpr():
-            return property_of(expr, scope, context)
+            return check_property(expr, scope, context)
         case tree.NowExpr():
             return Now(type=INSTANT, span=expr.span)
 
 
-def property_of(expr: tree.PropertyExpr, scope: Scope, context: Context) -> PropertyRef | None:
+def check_property(expr: tree.PropertyExpr, scope: Scope, context: Context) -> PropertyRef | None:
     """Resolve `$x.p`: the variable must be bound, the property declared on its type."""
     bound = scope.find(expr.variable)
     if bound is None:
@@ -47,7 +47,7 @@ def property_of(expr: tree.PropertyExpr, scope: Scope, context: Context) -> Prop
         return None
     if bound.variable is None:
         return None
-    declared = properties_of(bound.variable, context).get(expr.property)
+    declared = list_properties(bound.variable, context).get(expr.property)
     if declared is None:
         _report_unknown_property(expr, bound.variable, context)
         return None
@@ -60,12 +60,12 @@ def property_of(expr: tree.PropertyExpr, scope: Scope, context: Context) -> Prop
     )
 
 
-def variable(
+def check_variable(
     expr: tree.VariableExpr, scope: Scope, context: Context
 ) -> ParamRef | EntityRef | None:
     """Resolve a bare `$x`: a parameter, or a bound node."""
     if expr.name in context.params:
-        return parameter(expr, context)
+        return check_parameter(expr, context)
     bound = scope.find(expr.name)
     if bound is None:
         reason = _not_here(expr.name, context) or _bound_here(expr.name, scope, context)
@@ -82,13 +82,13 @@ def variable(
     return EntityRef(variable=bound.variable.name, type=entity, span=expr.span)
 
 
-def parameter(expr: tree.VariableExpr, context: Context) -> ParamRef:
+def check_parameter(expr: tree.VariableExpr, context: Context) -> ParamRef:
     """Refer to a declared parameter."""
     declared = context.params[expr.name]
     return ParamRef(name=declared.name, type=declared.type, span=expr.span)
 
 
-def properties_of(bound: Variable, context: Context) -> Mapping[str, Property]:
+def list_properties(bound: Variable, context: Context) -> Mapping[str, Property]:
     """The declared properties of what a variable stands for."""
     if bound.kind is VariableKind.NODE:
         return context.catalog.nodes[bound.type_name].properties
@@ -191,7 +191,7 @@ def _bound_here(name: str, scope: Scope, context: Context) -> str:
 
 
 def _report_unknown_property(expr: tree.PropertyExpr, bound: Variable, context: Context) -> None:
-    declared = properties_of(bound, context)
+    declared = list_properties(bound, context)
     if expr.property == "id" and bound.kind is VariableKind.NODE:
         reason = f"; the id of an entity is no property, a bare '${expr.variable}' gives it"
         fix: str | None = f"${expr.variable}"

@@ -5,14 +5,14 @@ from dataclasses import replace
 from omnigraph.catalog.types import PropertyType, Scalar
 from omnigraph.compile.check.context import Context, Scope
 from omnigraph.compile.check.expressions import (
+    check_operand,
     function_name,
-    operand,
     refuse_blob,
     render_expression,
     render_type,
 )
 from omnigraph.compile.check.literals import is_null
-from omnigraph.compile.check.ranking import ranking, text_match
+from omnigraph.compile.check.ranking import check_ranking, check_text_match
 from omnigraph.compile.checked import (
     Aggregate,
     Bm25,
@@ -34,7 +34,7 @@ SCORE = PropertyType(scalar=Scalar.F64)
 VERDICT = PropertyType(scalar=Scalar.BOOL)
 
 
-def columns(read: tree.Read, scope: Scope, context: Context) -> tuple[Column, ...]:
+def check_columns(read: tree.Read, scope: Scope, context: Context) -> tuple[Column, ...]:
     """Check the items in order; those that are wrong have been reported and are left out."""
     grouped = any(isinstance(item.expr, tree.AggregateExpr) for item in read.items)
     found: list[Column] = []
@@ -42,7 +42,7 @@ def columns(read: tree.Read, scope: Scope, context: Context) -> tuple[Column, ..
     for item in read.items:
         if context.findings.full:
             break
-        column = _column(item, grouped, scope, context)
+        column = _check_column(item, grouped, scope, context)
         if isinstance(item.expr, tree.RrfExpr) and read.limit is None:
             message = "rrf needs a limit: it fuses the first rows of two rankings, as many as the limit says"
             context.findings.report("T21", item.expr.span, message, fix="limit 10")
@@ -78,8 +78,8 @@ def output_name(item: tree.Item) -> str:
             return function_name(expr)
 
 
-def _column(item: tree.Item, grouped: bool, scope: Scope, context: Context) -> Column | None:
-    found = _item(item.expr, scope, context)
+def _check_column(item: tree.Item, grouped: bool, scope: Scope, context: Context) -> Column | None:
+    found = _check_item(item.expr, scope, context)
     if found is None:
         return None
     if grouped and not isinstance(found, Aggregate | PropertyRef | EntityRef):
@@ -106,15 +106,15 @@ def _type(found: ItemExpr) -> PropertyType:
             return found.type
 
 
-def _item(expr: tree.Expr, scope: Scope, context: Context) -> ItemExpr | None:
+def _check_item(expr: tree.Expr, scope: Scope, context: Context) -> ItemExpr | None:
     match expr:
         case tree.LiteralExpr() if is_null(expr):
             context.findings.report("T36", expr.span, "null has no type of its own to return")
             return None
         case tree.LiteralExpr() | tree.VariableExpr() | tree.PropertyExpr() | tree.NowExpr():
-            return _readable(operand(expr, scope, context), context)
+            return _readable(check_operand(expr, scope, context), context)
         case tree.AggregateExpr():
-            return aggregate(expr, scope, context)
+            return check_aggregate(expr, scope, context)
         case tree.AliasExpr():
             context.findings.report(
                 "T36",
@@ -124,9 +124,9 @@ def _item(expr: tree.Expr, scope: Scope, context: Context) -> ItemExpr | None:
             )
             return None
         case tree.TextExpr():
-            return text_match(expr, scope, context)
+            return check_text_match(expr, scope, context)
         case tree.NearestExpr() | tree.Bm25Expr() | tree.RrfExpr():
-            return ranking(expr, scope, context)
+            return check_ranking(expr, scope, context)
 
 
 def _readable(found: Operand | None, context: Context) -> Operand | None:
@@ -138,9 +138,9 @@ def _readable(found: Operand | None, context: Context) -> Operand | None:
 # ---- aggregates
 
 
-def aggregate(expr: tree.AggregateExpr, scope: Scope, context: Context) -> Aggregate | None:
+def check_aggregate(expr: tree.AggregateExpr, scope: Scope, context: Context) -> Aggregate | None:
     """Check an aggregate and give it its type."""
-    argument = _argument(expr, scope, context)
+    argument = _check_argument(expr, scope, context)
     if argument is None:
         return None
     result = _result(expr, argument, context)
@@ -149,12 +149,12 @@ def aggregate(expr: tree.AggregateExpr, scope: Scope, context: Context) -> Aggre
     return Aggregate(function=expr.function, argument=argument, type=result, span=expr.span)
 
 
-def _argument(
+def _check_argument(
     expr: tree.AggregateExpr, scope: Scope, context: Context
 ) -> PropertyRef | EntityRef | ParamRef | Const | None:
     match expr.argument:
         case tree.LiteralExpr() | tree.VariableExpr() | tree.PropertyExpr() as argument:
-            found = _readable(operand(argument, scope, context), context)
+            found = _readable(check_operand(argument, scope, context), context)
             return found if isinstance(found, PropertyRef | EntityRef | ParamRef | Const) else None
         case tree.TextExpr() | tree.NearestExpr() | tree.Bm25Expr() | tree.RrfExpr() as call:
             message = f"{function_name(call)} cannot be aggregated"

@@ -9,7 +9,7 @@ from omnigraph.language.query import tree
 NULL_TYPE = PropertyType(scalar=Scalar.STRING, nullable=True)
 
 
-def constant(expr: tree.LiteralExpr, findings: Findings) -> Const | None:
+def read_constant(expr: tree.LiteralExpr, findings: Findings) -> Const | None:
     """Give a literal its value and natural type; None when it was malformed and is reported."""
     match expr.form:
         case "string":
@@ -54,7 +54,7 @@ def _list(expr: tree.LiteralExpr, findings: Findings) -> Const | None:
             what = "another list" if item.form == "list" else "null"
             findings.report("T27", item.span, f"a list holds plain values, not {what}")
             return None
-    items = [constant(item, findings) for item in written]
+    items = [read_constant(item, findings) for item in written]
     found = [item for item in items if item is not None]
     if len(found) < len(items):
         return None

@@ -3,15 +3,20 @@
 from omnigraph.catalog.model import NodeType
 from omnigraph.catalog.types import NUMBERS, PropertyType
 from omnigraph.compile.check.context import Context
-from omnigraph.compile.check.expressions import INSTANT, parameter, render_expression
-from omnigraph.compile.check.literals import comparable, constant, member_of, suggest_date_literal
+from omnigraph.compile.check.expressions import INSTANT, check_parameter, render_expression
+from omnigraph.compile.check.literals import (
+    comparable,
+    member_of,
+    read_constant,
+    suggest_date_literal,
+)
 from omnigraph.compile.checked import Compare, Const, Now, ParamRef, PropertyRef
 from omnigraph.errors import shorten
 from omnigraph.language.diagnostics import list_alternatives, nearest_name
 from omnigraph.language.query import tree
 
 
-def property_match(
+def check_property_match(
     written: tree.PropertyMatch, variable: str, node: NodeType, context: Context
 ) -> Compare | None:
     """Check one match: equality, or membership when the property is a list."""
@@ -55,7 +60,7 @@ def _value(
             context.findings.report("T33", expr.span, message + reason)
             return None
         case tree.VariableExpr():
-            found: ParamRef | Now = parameter(expr, context)
+            found: ParamRef | Now = check_parameter(expr, context)
         case tree.NowExpr():
             found = Now(type=INSTANT, span=expr.span)
         case _:
@@ -106,7 +111,7 @@ def _literal(
     expected: PropertyType,
     context: Context,
 ) -> Const | None:
-    found = constant(expr, context.findings)
+    found = read_constant(expr, context.findings)
     if found is None:
         return None
     problem = _problem(found, expected)

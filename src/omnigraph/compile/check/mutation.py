@@ -1,7 +1,13 @@
 """A mutation: insert, update and delete statements."""
 
 from omnigraph.catalog.model import EdgeType, NodeType, Property
-from omnigraph.compile.check.assignments import ENDS, Target, assignments, find_target, where
+from omnigraph.compile.check.assignments import (
+    ENDS,
+    Target,
+    check_assignments,
+    check_where,
+    find_target,
+)
 from omnigraph.compile.check.context import Context
 from omnigraph.compile.checked import (
     CheckedDelete,
@@ -19,7 +25,9 @@ def check_mutation(
 ) -> CheckedMutation:
     """Check a mutation; what it returns counts only when nothing was reported."""
     checked = [
-        _statement(statement, context) for statement in statements if not context.findings.full
+        _check_statement(statement, context)
+        for statement in statements
+        if not context.findings.full
     ]
     _refuse_mixture(query, statements, context)
     return CheckedMutation(
@@ -47,29 +55,29 @@ def _refuse_mixture(
     )
 
 
-def _statement(statement: tree.Statement, context: Context) -> CheckedStatement | None:
+def _check_statement(statement: tree.Statement, context: Context) -> CheckedStatement | None:
     target = find_target(statement.type_name, context)
     if target is None:
         return None
     match statement:
         case tree.Insert():
-            return _insert(statement, target, context)
+            return _check_insert(statement, target, context)
         case tree.Update():
-            return _update(statement, target, context)
+            return _check_update(statement, target, context)
         case tree.Delete():
-            return _delete(statement, target, context)
+            return _check_delete(statement, target, context)
 
 
 # ---- statements
 
 
-def _insert(statement: tree.Insert, target: Target, context: Context) -> CheckedInsert:
-    assigned = assignments(statement.assignments, target, context)
+def _check_insert(statement: tree.Insert, target: Target, context: Context) -> CheckedInsert:
+    assigned = check_assignments(statement.assignments, target, context)
     _require_all(statement, target, context)
     return CheckedInsert(type_name=target.name, kind=target.kind, assignments=assigned)
 
 
-def _update(statement: tree.Update, target: Target, context: Context) -> CheckedUpdate | None:
+def _check_update(statement: tree.Update, target: Target, context: Context) -> CheckedUpdate | None:
     if isinstance(target.table, EdgeType):
         context.findings.report(
             "T16",
@@ -79,16 +87,16 @@ def _update(statement: tree.Update, target: Target, context: Context) -> Checked
             type_name=target.name,
         )
         return None
-    assigned = assignments(statement.assignments, target, context)
+    assigned = check_assignments(statement.assignments, target, context)
     _refuse_keys(statement, target.table, context)
-    predicate = where(statement.predicate, target, context)
+    predicate = check_where(statement.predicate, target, context)
     if predicate is None:
         return None
     return CheckedUpdate(type_name=target.name, assignments=assigned, where=predicate)
 
 
-def _delete(statement: tree.Delete, target: Target, context: Context) -> CheckedDelete | None:
-    predicate = where(statement.predicate, target, context)
+def _check_delete(statement: tree.Delete, target: Target, context: Context) -> CheckedDelete | None:
+    predicate = check_where(statement.predicate, target, context)
     if predicate is None:
         return None
     return CheckedDelete(type_name=target.name, kind=target.kind, where=predicate)

@@ -5,14 +5,14 @@ from dataclasses import replace
 
 from omnigraph.compile.check.context import Context, Scope
 from omnigraph.compile.check.expressions import (
+    check_property,
+    check_variable,
     function_name,
-    property_of,
     refuse_blob,
     render_expression,
-    variable,
 )
-from omnigraph.compile.check.items import aggregate
-from omnigraph.compile.check.ranking import RankingExpr, ranking
+from omnigraph.compile.check.items import check_aggregate
+from omnigraph.compile.check.ranking import RankingExpr, check_ranking
 from omnigraph.compile.checked import (
     Aggregate,
     Bm25,
@@ -38,7 +38,7 @@ class _Rows:
     grouped: bool
 
 
-def sort_keys(
+def check_sort_keys(
     read: tree.Read, columns: tuple[Column, ...], scope: Scope, context: Context
 ) -> tuple[SortKey, ...]:
     """Check the order keys; those that are wrong have been reported and are left out."""
@@ -51,7 +51,7 @@ def sort_keys(
     for key in read.order:
         if context.findings.full:
             break
-        checked = _key(key, rows, scope, context)
+        checked = _check_key(key, rows, scope, context)
         call = _ranking_call(key, rows)
         if call is not None:
             _ranking_rules(key, call, read, rows, context)
@@ -60,7 +60,7 @@ def sort_keys(
     return tuple(found)
 
 
-def _key(key: tree.OrderKey, rows: _Rows, scope: Scope, context: Context) -> SortKey | None:
+def _check_key(key: tree.OrderKey, rows: _Rows, scope: Scope, context: Context) -> SortKey | None:
     descending = key.direction == "desc"
     match key.expr:
         case tree.AliasExpr() as alias:
@@ -70,7 +70,7 @@ def _key(key: tree.OrderKey, rows: _Rows, scope: Scope, context: Context) -> Sor
         case tree.AggregateExpr() as expr:
             return _by_aggregate(expr, rows, descending, scope, context)
         case tree.NearestExpr() | tree.Bm25Expr() | tree.RrfExpr() as expr:
-            checked = ranking(expr, scope, context)
+            checked = check_ranking(expr, scope, context)
             return _make_sort_key(checked) if checked is not None else None
         case tree.TextExpr() as expr:
             message = (
@@ -78,7 +78,7 @@ def _key(key: tree.OrderKey, rows: _Rows, scope: Scope, context: Context) -> Sor
             )
             context.findings.report("T38", expr.span, message)
         case tree.VariableExpr() as expr if scope.is_edge(expr.name):
-            variable(expr, scope, context)
+            check_variable(expr, scope, context)
         case tree.VariableExpr() | tree.LiteralExpr() | tree.NowExpr() as expr:
             _not_a_key(expr, "order by one of its properties or by an alias", context)
     return None
@@ -113,7 +113,7 @@ def _by_alias(
 def _by_property(
     expr: tree.PropertyExpr, rows: _Rows, descending: bool, scope: Scope, context: Context
 ) -> SortKey | None:
-    found = property_of(expr, scope, context)
+    found = check_property(expr, scope, context)
     if found is None or refuse_blob(found, context):
         return None
     if not found.type.is_plain:
@@ -130,7 +130,7 @@ def _by_aggregate(
     if not context.extended or not rows.grouped:
         _not_a_key(expr, "project the aggregate under an alias and order by that", context)
         return None
-    found = aggregate(expr, scope, context)
+    found = check_aggregate(expr, scope, context)
     if found is None:
         return None
     name = _find_projected(found, rows)

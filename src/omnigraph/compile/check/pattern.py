@@ -4,46 +4,46 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from omnigraph.compile.check.block import Block, introduce, poison
-from omnigraph.compile.check.conditions import condition
-from omnigraph.compile.check.context import ANONYMOUS, Bound, Context, Scope, introductions
-from omnigraph.compile.check.matches import property_match
-from omnigraph.compile.check.traversal import refuse_optional, traverse
+from omnigraph.compile.check.conditions import check_condition
+from omnigraph.compile.check.context import ANONYMOUS, Bound, Context, Scope, list_introductions
+from omnigraph.compile.check.matches import check_property_match
+from omnigraph.compile.check.traversal import check_traversal, refuse_optional
 from omnigraph.compile.checked import Bind, Condition, Pattern, Variable, VariableKind
 from omnigraph.language.diagnostics import list_alternatives, nearest_name
 from omnigraph.language.query import tree
 from omnigraph.language.source import Span
 
 
-def pattern(clauses: Iterable[tree.Clause], context: Context) -> tuple[Pattern, Scope]:
+def check_pattern(clauses: Iterable[tree.Clause], context: Context) -> tuple[Pattern, Scope]:
     """Check a match block; also give the names that return and order may use."""
     block = Block()
-    _clauses(clauses, block, context)
+    _check_clauses(clauses, block, context)
     return block.pattern(), block.scope
 
 
-def _clauses(clauses: Iterable[tree.Clause], block: Block, context: Context) -> None:
+def _check_clauses(clauses: Iterable[tree.Clause], block: Block, context: Context) -> None:
     for clause in clauses:
         if context.findings.full:
             return
         match clause:
             case tree.Binding():
-                _bind(clause, block, context)
+                _check_binding(clause, block, context)
             case tree.Traversal():
-                traverse(clause, block, context)
+                check_traversal(clause, block, context)
             case tree.Filter():
-                found = condition(clause.condition, block.scope, context)
+                found = check_condition(clause.condition, block.scope, context)
                 if found is not None:
                     block.conditions.append(found)
             case tree.Negation():
-                _negation(clause, block, context)
+                _check_negation(clause, block, context)
             case tree.Optional():
-                _optional(clause, block, context)
+                _check_optional(clause, block, context)
 
 
 # ---- bindings
 
 
-def _bind(clause: tree.Binding, block: Block, context: Context) -> None:
+def _check_binding(clause: tree.Binding, block: Block, context: Context) -> None:
     node = context.catalog.nodes.get(clause.type_name.text)
     if node is None:
         _not_a_node(clause.type_name, context)
@@ -52,7 +52,7 @@ def _bind(clause: tree.Binding, block: Block, context: Context) -> None:
     variable = _bound_variable(clause, block, context)
     if variable is None:
         return
-    checked = [property_match(m, variable.name, node, context) for m in clause.matches]
+    checked = [check_property_match(m, variable.name, node, context) for m in clause.matches]
     matches: tuple[Condition, ...] = tuple(m for m in checked if m is not None)
     bound = block.binds.get(variable.name) or Bind(variable=variable.name, type_name=node.name)
     block.binds[variable.name] = replace(bound, matches=(*bound.matches, *matches))
@@ -100,16 +100,16 @@ def _bound_variable(clause: tree.Binding, block: Block, context: Context) -> Var
 # ---- nested blocks
 
 
-def _negation(clause: tree.Negation, block: Block, context: Context) -> None:
-    inner = block.nested(inside=introductions(clause.clauses), optional=False)
-    _clauses(clause.clauses, inner, context)
+def _check_negation(clause: tree.Negation, block: Block, context: Context) -> None:
+    inner = block.nested(inside=list_introductions(clause.clauses), optional=False)
+    _check_clauses(clause.clauses, inner, context)
     _require_outer("not", inner, clause.span, context)
     block.negations.append(inner.pattern())
 
 
-def _optional(clause: tree.Optional, block: Block, context: Context) -> None:
+def _check_optional(clause: tree.Optional, block: Block, context: Context) -> None:
     inner = block.nested(inside=block.inside, optional=True)
-    _clauses(clause.clauses, inner, context)
+    _check_clauses(clause.clauses, inner, context)
     _require_outer("optional", inner, clause.span, context)
     block.optionals.append(inner.pattern())
     for name, bound in inner.scope.names.items():

@@ -6,12 +6,12 @@ from itertools import islice
 
 from omnigraph.catalog.model import Catalog
 from omnigraph.catalog.types import INTEGERS, PropertyType, Scalar
-from omnigraph.compile.check.context import ANONYMOUS, Context, Namer, introductions
-from omnigraph.compile.check.expressions import parameter
-from omnigraph.compile.check.items import columns
+from omnigraph.compile.check.context import ANONYMOUS, Context, Namer, list_introductions
+from omnigraph.compile.check.expressions import check_parameter
+from omnigraph.compile.check.items import check_columns
 from omnigraph.compile.check.mutation import check_mutation
-from omnigraph.compile.check.order import sort_keys
-from omnigraph.compile.check.pattern import pattern
+from omnigraph.compile.check.order import check_sort_keys
+from omnigraph.compile.check.pattern import check_pattern
 from omnigraph.compile.checked import (
     AllOf,
     AnyOf,
@@ -48,13 +48,13 @@ def check(
     query: tree.Query, catalog: Catalog, source: Source, *, extended: bool = False
 ) -> Checked:
     """Check one query against a schema, or raise everything that is wrong with it."""
-    checked, found = findings(query, catalog, source, extended=extended)
+    checked, found = check_findings(query, catalog, source, extended=extended)
     if checked is None:
         raise check_error(found, catalog, source)
     return checked
 
 
-def findings(
+def check_findings(
     query: tree.Query, catalog: Catalog, source: Source, *, extended: bool = False
 ) -> tuple[Checked | None, tuple[Diagnostic, ...]]:
     """Check one query and list what is wrong instead of raising; the first finding leads."""
@@ -62,9 +62,9 @@ def findings(
     clauses = query.body.clauses if isinstance(query.body, tree.Read) else ()
     context = Context(
         catalog=catalog,
-        params=parameters(query.params, report),
+        params=check_parameters(query.params, report),
         findings=report,
-        namer=Namer(introductions(clauses)),
+        namer=Namer(list_introductions(clauses)),
         variables={},
         extended=extended,
     )
@@ -84,7 +84,7 @@ def check_file(file: tree.QueryFile, catalog: Catalog, source: Source) -> tuple[
     wrong = list(find_repeated_names(file))
     checked: list[Checked] = []
     for query in file.queries:
-        one, found = findings(query, catalog, source, extended=file.extended)
+        one, found = check_findings(query, catalog, source, extended=file.extended)
         wrong += found
         checked += [one] if one is not None else []
     if wrong:
@@ -143,7 +143,7 @@ RESERVED_PREFIX = "__"
 _SCALARS = {str(scalar): scalar for scalar in Scalar}
 
 
-def parameters(declared: Sequence[tree.Param], report: Findings) -> Mapping[str, Parameter]:
+def check_parameters(declared: Sequence[tree.Param], report: Findings) -> Mapping[str, Parameter]:
     """Check the declared parameters; one whose type is wrong stays, so that its uses are understood."""
     found: dict[str, Parameter] = {}
     for param in declared:
@@ -196,9 +196,9 @@ _ROWS = PropertyType(scalar=Scalar.I64)
 
 def check_read(query: tree.Query, read: tree.Read, context: Context) -> CheckedRead:
     """Check a read; what it returns counts only when nothing was reported."""
-    matched, scope = pattern(read.clauses, context)
-    projected = columns(read, scope, context)
-    order = sort_keys(read, projected, scope, context)
+    matched, scope = check_pattern(read.clauses, context)
+    projected = check_columns(read, scope, context)
+    order = check_sort_keys(read, projected, scope, context)
     checked = CheckedRead(
         name=query.name.text,
         params=context.params,
@@ -206,15 +206,15 @@ def check_read(query: tree.Query, read: tree.Read, context: Context) -> CheckedR
         variables=context.variables,
         columns=projected,
         order=order,
-        limit=_bound("limit", read.limit, context),
-        offset=_bound("offset", read.offset, context),
+        limit=_check_bound("limit", read.limit, context),
+        offset=_check_bound("offset", read.offset, context),
         description=query.description,
         instruction=query.instruction,
     )
-    return replace(checked, demands=demands_of(checked))
+    return replace(checked, demands=list_demands(checked))
 
 
-def _bound(
+def _check_bound(
     word: str, expr: tree.LiteralExpr | tree.VariableExpr | None, context: Context
 ) -> Const | ParamRef | None:
     match expr:
@@ -231,12 +231,14 @@ def _bound(
             )
             context.findings.report("T25", expr.span, message)
         case tree.VariableExpr():
-            return _integer_parameter(word, expr, context)
+            return _check_integer_parameter(word, expr, context)
     return None
 
 
-def _integer_parameter(word: str, expr: tree.VariableExpr, context: Context) -> ParamRef | None:
-    found = parameter(expr, context)
+def _check_integer_parameter(
+    word: str, expr: tree.VariableExpr, context: Context
+) -> ParamRef | None:
+    found = check_parameter(expr, context)
     if found.type.is_plain and found.type.scalar in INTEGERS:
         return found
     message = f"{word} takes an integer parameter (I64), '${expr.name}' is {found.type}"
@@ -250,7 +252,7 @@ def _integer_parameter(word: str, expr: tree.VariableExpr, context: Context) -> 
 _Use = tuple[Const | ParamRef | None, str, int | None]
 
 
-def demands_of(read: CheckedRead) -> tuple[Demand, ...]:
+def list_demands(read: CheckedRead) -> tuple[Demand, ...]:
     """What a read asks of its parameters."""
     return tuple(
         Demand(parameter=used, word=word, least=least)

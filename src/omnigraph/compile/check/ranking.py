@@ -3,14 +3,14 @@
 from omnigraph.catalog.types import INTEGERS, NUMBERS, PropertyType, Scalar
 from omnigraph.compile.check.context import Context, Scope
 from omnigraph.compile.check.expressions import (
-    properties_of,
-    property_of,
+    check_property,
+    check_variable,
+    list_properties,
     render_expression,
     render_type,
     report_edge_misuse,
-    variable,
 )
-from omnigraph.compile.check.literals import constant
+from omnigraph.compile.check.literals import read_constant
 from omnigraph.compile.checked import (
     Bm25,
     Const,
@@ -35,7 +35,7 @@ _INTEGER = PropertyType(scalar=Scalar.I64)
 RankingExpr = tree.NearestExpr | tree.Bm25Expr | tree.RrfExpr
 
 
-def text_match(expr: tree.TextExpr, scope: Scope, context: Context) -> TextMatch | None:
+def check_text_match(expr: tree.TextExpr, scope: Scope, context: Context) -> TextMatch | None:
     """Check `search`, `fuzzy` or `match_text`."""
     field = _text_field(expr.function, expr.field, scope, context)
     query = _text_query(expr.function, expr.query, scope, context)
@@ -51,18 +51,18 @@ def text_match(expr: tree.TextExpr, scope: Scope, context: Context) -> TextMatch
     )
 
 
-def ranking(expr: RankingExpr, scope: Scope, context: Context) -> Ranking | None:
+def check_ranking(expr: RankingExpr, scope: Scope, context: Context) -> Ranking | None:
     """Check a ranking function, wherever it stands."""
     match expr:
         case tree.NearestExpr():
-            return nearest(expr, scope, context)
+            return check_nearest(expr, scope, context)
         case tree.Bm25Expr():
-            return bm25(expr, scope, context)
+            return check_bm25(expr, scope, context)
         case tree.RrfExpr():
-            return rrf(expr, scope, context)
+            return check_rrf(expr, scope, context)
 
 
-def bm25(expr: tree.Bm25Expr, scope: Scope, context: Context) -> Bm25 | None:
+def check_bm25(expr: tree.Bm25Expr, scope: Scope, context: Context) -> Bm25 | None:
     """Check `bm25(f, q)`."""
     field = _text_field("bm25", expr.field, scope, context)
     query = _text_query("bm25", expr.query, scope, context)
@@ -71,7 +71,7 @@ def bm25(expr: tree.Bm25Expr, scope: Scope, context: Context) -> Bm25 | None:
     return Bm25(field=field, query=query, span=expr.span)
 
 
-def nearest(expr: tree.NearestExpr, scope: Scope, context: Context) -> Nearest | None:
+def check_nearest(expr: tree.NearestExpr, scope: Scope, context: Context) -> Nearest | None:
     """Check `nearest($x.v, q)`: a vector property, and a vector of its dimension or a text."""
     field = _node_field("nearest", expr.field, scope, context)
     if field is None:
@@ -85,13 +85,13 @@ def nearest(expr: tree.NearestExpr, scope: Scope, context: Context) -> Nearest |
     query = _vector_query(expr.query, field.type.dimension, scope, context)
     if query is None:
         return None
-    embed = properties_of(context.variables[field.variable], context)[field.property].embed
+    embed = list_properties(context.variables[field.variable], context)[field.property].embed
     return Nearest(field=field, query=query, model=embed.model if embed else None, span=expr.span)
 
 
-def rrf(expr: tree.RrfExpr, scope: Scope, context: Context) -> Rrf | None:
+def check_rrf(expr: tree.RrfExpr, scope: Scope, context: Context) -> Rrf | None:
     """Check `rrf(a, b, k)`: two rankings of one variable and a positive integer."""
-    first, second = _arm(expr.first, scope, context), _arm(expr.second, scope, context)
+    first, second = _check_arm(expr.first, scope, context), _check_arm(expr.second, scope, context)
     k = _k(expr, scope, context)
     if first is None or second is None or k is None:
         return None
@@ -106,12 +106,12 @@ def rrf(expr: tree.RrfExpr, scope: Scope, context: Context) -> Rrf | None:
     return Rrf(first=first, second=second, k=k, span=expr.span)
 
 
-def _arm(
+def _check_arm(
     expr: tree.NearestExpr | tree.Bm25Expr, scope: Scope, context: Context
 ) -> Nearest | Bm25 | None:
     if isinstance(expr, tree.NearestExpr):
-        return nearest(expr, scope, context)
-    return bm25(expr, scope, context)
+        return check_nearest(expr, scope, context)
+    return check_bm25(expr, scope, context)
 
 
 # ---- arguments
@@ -125,7 +125,7 @@ def _node_field(
         how = f"stands for an edge, and {function} works on properties of nodes"
         report_edge_misuse(expr.variable, expr.span, how, context)
         return None
-    return property_of(expr, scope, context)
+    return check_property(expr, scope, context)
 
 
 def _text_field(
@@ -218,10 +218,10 @@ def _argument(expr: tree.Expr, scope: Scope, context: Context) -> Const | ParamR
     """A literal or parameter, the name of what stands there instead, or None when reported."""
     match expr:
         case tree.LiteralExpr():
-            literal = constant(expr, context.findings)
+            literal = read_constant(expr, context.findings)
             return "null" if literal is not None and literal.value is None else literal
         case tree.VariableExpr():
-            found = variable(expr, scope, context)
+            found = check_variable(expr, scope, context)
             return render_type(found, context) if isinstance(found, EntityRef) else found
         case _:
             return render_expression(expr)

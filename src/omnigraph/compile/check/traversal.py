@@ -11,7 +11,7 @@ from omnigraph.language.diagnostics import list_alternatives, nearest_name
 from omnigraph.language.query import tree
 
 
-def traverse(clause: tree.Traversal, block: Block, context: Context) -> None:
+def check_traversal(clause: tree.Traversal, block: Block, context: Context) -> None:
     """Check a traversal and add its hop; ends without a type get the one the edge demands."""
     before = len(context.findings.found)
     left = _end(clause.left, block, context)

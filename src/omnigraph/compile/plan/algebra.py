@@ -80,13 +80,13 @@ def any_of(parts: Iterable[Test]) -> Test:
     return next(iter(found), NEVER)
 
 
-def conjuncts(test: Test) -> tuple[Test, ...]:
+def split_conjunction(test: Test) -> tuple[Test, ...]:
     """Split a conjunction into its parts; what always holds has none."""
     match test:
         case Always(value=True):
             return ()
         case AllOf(parts=parts):
-            return tuple(inner for part in parts for inner in conjuncts(part))
+            return tuple(inner for part in parts for inner in split_conjunction(part))
         case _:
             return (test,)
 
@@ -127,13 +127,13 @@ def _negate(condition: Condition) -> Condition:
             assert_never(condition)
 
 
-def unless(condition: Condition) -> Test:
+def negate_test(condition: Condition) -> Test:
     """Keep what a condition does not keep: where it is false, or unknown."""
     match push_down_negations(condition):
         case AllOf(parts=parts):
-            return any_of(unless(part) for part in parts)
+            return any_of(negate_test(part) for part in parts)
         case AnyOf(parts=parts):
-            return all_of(unless(part) for part in parts)
+            return all_of(negate_test(part) for part in parts)
         case IsNull() as leaf:
             return _negate(leaf)
         case Among(choices=Const(value=())):
@@ -143,7 +143,7 @@ def unless(condition: Condition) -> Test:
         case Among(choices=Const(value=tuple() as values) as choices) as leaf if None in values:
             # A NULL choice never makes the test true, so leaving it out changes nothing here.
             known = replace(choices, value=tuple(value for value in values if value is not None))
-            return unless(replace(leaf, choices=known))
+            return negate_test(replace(leaf, choices=known))
         case Not(part=Among(choices=Const(value=tuple() as values))) if None in values:
             return Always(True)
         case leaf:
@@ -164,12 +164,12 @@ def may_be_empty(test: Test) -> bool:
 
 
 def _missing(leaf: Condition) -> Iterator[IsNull]:
-    for operand in operands(leaf):
+    for operand in list_operands(leaf):
         if not isinstance(operand, Const) or operand.value is None:
             yield IsNull(operand=operand, negated=False)
 
 
-def operands(condition: Condition) -> Iterator[Operand]:
+def list_operands(condition: Condition) -> Iterator[Operand]:
     """List the operands of a condition, in reading order."""
     match condition:
         case Compare(left=left, right=right):
@@ -181,10 +181,10 @@ def operands(condition: Condition) -> Iterator[Operand]:
         case TextMatch(field=field, query=query):
             yield from (field, query)
         case Not(part=part):
-            yield from operands(part)
+            yield from list_operands(part)
         case AllOf(parts=parts) | AnyOf(parts=parts):
             for part in parts:
-                yield from operands(part)
+                yield from list_operands(part)
         case _:
             assert_never(condition)
 

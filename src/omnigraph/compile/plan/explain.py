@@ -48,30 +48,30 @@ from omnigraph.compile.plan.operators import (
     Tally,
     Window,
 )
-from omnigraph.compile.plan.visit import inputs
+from omnigraph.compile.plan.visit import list_inputs
 from omnigraph.limits import VALUE_SHOWN_CHARS_MAX
 
 
 def explain(name: str, params: Iterable[Parameter], root: Project) -> str:
     """Draw a plan as a tree; the same plan always gives the same text."""
     listed = ", ".join(f"${param.name}: {param.type}" for param in params)
-    return "\n".join((f"query {name}({listed})", *_tree(root)))
+    return "\n".join((f"query {name}({listed})", *_render_tree(root)))
 
 
-def _tree(operator: Operator) -> Iterator[str]:
-    yield line(operator)
-    below = inputs(operator)
+def _render_tree(operator: Operator) -> Iterator[str]:
+    yield render_operator(operator)
+    below = list_inputs(operator)
     for position, child in enumerate(below, start=1):
         last = position == len(below)
         first, rest = ("└─ ", "   ") if last else ("├─ ", "│  ")
-        for number, text in enumerate(_tree(child)):
+        for number, text in enumerate(_render_tree(child)):
             yield (rest if number else first) + text
 
 
 # ---- operators
 
 
-def line(operator: Operator) -> str:
+def render_operator(operator: Operator) -> str:
     """Describe one operator, without what is below it."""
     match operator:
         case Scan(variable=variable, type_name=type_name):
@@ -89,7 +89,7 @@ def line(operator: Operator) -> str:
         case OptionalJoin(on=on, binds=binds):
             return f"Optional on {_variables(on)} binding {_variables(binds)}"
         case Rank():
-            return f"Rank by {expression(operator.ranking)}{_ties(operator.ties)}" + _first(
+            return f"Rank by {render_expression(operator.ranking)}{_ties(operator.ties)}" + _first(
                 operator.window
             )
         case Group(keys=keys, tallies=tallies):
@@ -141,21 +141,23 @@ def _first(window: Window | None) -> str:
 
 def _window(window: Window) -> str:
     bounds = (("offset", window.offset), ("limit", window.limit))
-    return " ".join(f"{word} {expression(bound)}" for word, bound in bounds if bound is not None)
+    return " ".join(
+        f"{word} {render_expression(bound)}" for word, bound in bounds if bound is not None
+    )
 
 
 def _output(output: Output) -> str:
-    text = expression(output.expr)
+    text = render_expression(output.expr)
     return output.name if text in (output.name, f"${output.name}") else f"{output.name} = {text}"
 
 
 def _tally(tally: Tally) -> str:
-    argument = "" if tally.argument is None else expression(tally.argument)
+    argument = "" if tally.argument is None else render_expression(tally.argument)
     return f"{tally.name} = {tally.function}({argument})"
 
 
 def _sort_key(key: SortBy) -> str:
-    return expression(key.expr) + (" desc" if key.descending else "")
+    return render_expression(key.expr) + (" desc" if key.descending else "")
 
 
 # ---- conditions and expressions
@@ -166,37 +168,37 @@ def _where(tests: tuple[Test, ...]) -> str:
 
 
 def _all(tests: Iterable[Test]) -> str:
-    return " and ".join(condition(test) for test in tests)
+    return " and ".join(render_condition(test) for test in tests)
 
 
-def condition(test: Test) -> str:
+def render_condition(test: Test) -> str:
     """Write a condition as it would stand in a query."""
     match test:
         case Always(value=value):
             return "always" if value else "never"
         case Compare(left=left, op=op, right=right):
-            return f"{expression(left)} {op} {expression(right)}"
+            return f"{render_expression(left)} {op} {render_expression(right)}"
         case IsNull(operand=operand, negated=negated):
-            return f"{expression(operand)} is {'not null' if negated else 'null'}"
+            return f"{render_expression(operand)} is {'not null' if negated else 'null'}"
         case Among(operand=operand, choices=choices):
-            return f"{expression(operand)} in {expression(choices)}"
+            return f"{render_expression(operand)} in {render_expression(choices)}"
         case TextMatch():
-            return expression(test)
+            return render_expression(test)
         case Not(part=part):
-            return f"not {condition(part)}"
+            return f"not {render_condition(part)}"
         case AllOf(parts=parts):
             return f"({_all(parts)})"
         case AnyOf(parts=parts):
-            return f"({' or '.join(map(condition, parts))})"
+            return f"({' or '.join(map(render_condition, parts))})"
         case _:
             assert_never(test)
 
 
-def expression(expr: ItemExpr | Field) -> str:
+def render_expression(expr: ItemExpr | Field) -> str:
     """Write an expression as it would stand in a query; the id of an entity is `$x.id`."""
     match expr:
         case Const(value=value):
-            return _value(value)
+            return _render_value(value)
         case ParamRef(name=name):
             return f"${name}"
         case Now():
@@ -208,7 +210,7 @@ def expression(expr: ItemExpr | Field) -> str:
         case Field(name=name):
             return name
         case Aggregate(function=function, argument=argument):
-            return f"{function}({expression(argument)})"
+            return f"{function}({render_expression(argument)})"
         case TextMatch(function=function, field=field, query=query, distance=distance):
             return _call(function, field, query, distance)
         case Nearest(field=field, query=query):
@@ -222,10 +224,10 @@ def expression(expr: ItemExpr | Field) -> str:
 
 
 def _call(name: str, *arguments: ItemExpr | None) -> str:
-    return f"{name}({', '.join(expression(one) for one in arguments if one is not None)})"
+    return f"{name}({', '.join(render_expression(one) for one in arguments if one is not None)})"
 
 
-def _value(value: object) -> str:
+def _render_value(value: object) -> str:
     match value:
         case None:
             return "null"
@@ -234,7 +236,7 @@ def _value(value: object) -> str:
         case date():
             return f'date("{value.isoformat()}")'
         case tuple():
-            return _shorten(f"[{', '.join(map(_value, value))}]")
+            return _shorten(f"[{', '.join(map(_render_value, value))}]")
         case _:
             return _shorten(json.dumps(value, ensure_ascii=False))
 

@@ -36,7 +36,7 @@ class Lookup:
     columns: tuple[str, ...]
 
 
-def lookup_of(root: Project) -> Lookup | None:
+def find_lookup(root: Project) -> Lookup | None:
     """Take a plan for a lookup, if it is no more than that."""
     hop = root.input if isinstance(root.input, Expand) else None
     start = root.input if hop is None else hop.input
@@ -133,7 +133,7 @@ class Plan:
     @cached_property
     def lookup(self) -> Lookup | None:
         """The plan as a lookup, if it is no more than that."""
-        return lookup_of(self.root)
+        return find_lookup(self.root)
 
     @cached_property
     def operators(self) -> tuple[Operator, ...]:

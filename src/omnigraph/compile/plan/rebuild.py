@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-from omnigraph.compile.plan.algebra import Test, all_of, conjuncts
+from omnigraph.compile.plan.algebra import Test, all_of, split_conjunction
 from omnigraph.compile.plan.operators import Filter, Operator, Scan
 from omnigraph.compile.plan.plan import Plan
 from omnigraph.compile.plan.visit import Change, change_part, rewrite
@@ -11,7 +11,7 @@ from omnigraph.compile.plan.visit import Change, change_part, rewrite
 
 def add_filter(operator: Operator, tests: Iterable[Test]) -> Operator:
     """Put a filter on an operator, unless there is nothing to test."""
-    wanted = conjuncts(all_of(tests))
+    wanted = split_conjunction(all_of(tests))
     return Filter(operator, wanted) if wanted else operator
 
 
@@ -33,7 +33,7 @@ def change_tests(plan: Plan, change: Callable[[Test], Test]) -> Plan:
 
 
 def _conjoin(tests: tuple[Test, ...], change: Callable[[Test], Test]) -> tuple[Test, ...]:
-    return conjuncts(all_of(map(change, tests))) if tests else tests
+    return split_conjunction(all_of(map(change, tests))) if tests else tests
 
 
 def _itself(test: Test) -> Test:
@@ -61,4 +61,6 @@ def _simplify(
 ) -> tuple[Test, ...]:
     """Conjoin tests; those that changed are simplified first."""
     pairs = zip(new, old, strict=True)
-    return conjuncts(all_of(one if one is before else simplify(one) for one, before in pairs))
+    return split_conjunction(
+        all_of(one if one is before else simplify(one) for one, before in pairs)
+    )

@@ -111,16 +111,16 @@ def has_text(part: object) -> bool:
     return any(isinstance(one, TextMatch) for one in walk(part))
 
 
-def references(part: object) -> Iterator[PropertyRef]:
+def list_references(part: object) -> Iterator[PropertyRef]:
     """Every property that a part of a query or of a plan mentions, inputs included."""
     if isinstance(part, PropertyRef):
         yield part
     elif is_dataclass(part):
         for name in (one.name for one in fields(part)):
-            yield from references(getattr(part, name))
+            yield from list_references(getattr(part, name))
     elif isinstance(part, tuple):
         for item in part:
-            yield from references(item)
+            yield from list_references(item)
 
 
 def _same(value: T) -> T:
@@ -177,14 +177,14 @@ def _change_held(part: T, change: Change) -> T:
 # ---- operators
 
 
-def inputs(operator: Operator) -> tuple[Operator, ...]:
+def list_inputs(operator: Operator) -> tuple[Operator, ...]:
     """List the operators an operator reads, in execution order."""
     return tuple(getattr(operator, name) for name in _INPUTS.get(type(operator), _ONE_INPUT))
 
 
 def execution_order(operator: Operator) -> Iterator[Operator]:
     """List an operator and everything below it, inputs first."""
-    for below in inputs(operator):
+    for below in list_inputs(operator):
         yield from execution_order(below)
     yield operator
 
@@ -205,7 +205,7 @@ def change_inputs(operator: Operator, change: Callable[[Operator], Operator]) ->
     return replace(operator, **new) if new else operator
 
 
-def bound(operator: Operator) -> frozenset[str]:
+def list_bound_variables(operator: Operator) -> frozenset[str]:
     """Name the variables an operator's rows have, before any are dropped."""
     match operator:
         case Scan(variable=variable):
@@ -213,13 +213,13 @@ def bound(operator: Operator) -> frozenset[str]:
         case Argument(variables=variables):
             return frozenset(variables)
         case Expand(input=below):
-            return bound(below) | operator.binds
+            return list_bound_variables(below) | operator.binds
         case Product(left=left, right=right):
-            return bound(left) | bound(right)
+            return list_bound_variables(left) | list_bound_variables(right)
         case OptionalJoin(input=below, binds=binds):
-            return bound(below) | frozenset(binds)
+            return list_bound_variables(below) | frozenset(binds)
         case Anti() | Filter() | Rank() | Sort() | Slice():
-            return bound(operator.input)
+            return list_bound_variables(operator.input)
         case Group() | Project():
             return frozenset()
         case _:

@@ -8,7 +8,7 @@ from omnigraph.compile.plan.algebra import Test
 from omnigraph.compile.plan.operators import Filter, Operator, Product
 from omnigraph.compile.plan.plan import Plan
 from omnigraph.compile.plan.rebuild import add_filter
-from omnigraph.compile.plan.visit import bound, rewrite
+from omnigraph.compile.plan.visit import list_bound_variables, rewrite
 
 
 def join_on_equality(plan: Plan) -> Plan:
@@ -19,7 +19,7 @@ def join_on_equality(plan: Plan) -> Plan:
 def _join_operator(operator: Operator) -> Operator:
     match operator:
         case Filter(input=Product() as product, conditions=tests):
-            sides = bound(product.left), bound(product.right)
+            sides = list_bound_variables(product.left), list_bound_variables(product.right)
             found = {test: on for test in tests if (on := _equality(test, *sides)) is not None}
             rest = tuple(test for test in tests if test not in found)
             return add_filter(replace(product, on=(*product.on, *found.values())), rest)

@@ -1,6 +1,6 @@
 """Turn a negated block that only tests outer variables into a filter, which can go down to a scan."""
 
-from omnigraph.compile.plan.algebra import Always, Test, all_of, may_be_empty, unless
+from omnigraph.compile.plan.algebra import Always, Test, all_of, may_be_empty, negate_test
 from omnigraph.compile.plan.operators import Anti, Argument, Filter, Operator
 from omnigraph.compile.plan.plan import Plan
 from omnigraph.compile.plan.rebuild import add_filter
@@ -24,4 +24,4 @@ def _as_filter(operator: Operator) -> Operator:
 
 def _refute(tests: tuple[Test, ...]) -> Test:
     test = all_of(tests)
-    return Always(not test.value) if isinstance(test, Always) else unless(test)
+    return Always(not test.value) if isinstance(test, Always) else negate_test(test)

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import assert_never
 
 from omnigraph.compile.checked import Bm25, Nearest, Ranking, Rrf
-from omnigraph.compile.plan.explain import line
+from omnigraph.compile.plan.explain import render_operator
 from omnigraph.compile.plan.operators import (
     Anti,
     Argument,
@@ -20,7 +20,7 @@ from omnigraph.compile.plan.operators import (
     Slice,
     Sort,
 )
-from omnigraph.compile.plan.visit import inputs
+from omnigraph.compile.plan.visit import list_inputs
 from omnigraph.engine.read.operators.expand import hop_note
 from omnigraph.engine.read.operators.scan import access_of
 from omnigraph.engine.read.profile import Step, steps_of
@@ -40,8 +40,10 @@ def measure_steps(reader: Reader) -> tuple[Step, ...]:
 
 
 def _explain_operator(operator: Operator, reader: Reader, depth: int) -> Iterator[Step]:
-    yield Step(operator=line(operator), depth=depth, notes=tuple(_notes(operator, reader)))
-    for below in inputs(operator):
+    yield Step(
+        operator=render_operator(operator), depth=depth, notes=tuple(_notes(operator, reader))
+    )
+    for below in list_inputs(operator):
         yield from _explain_operator(below, reader, depth + 1)
 
 

@@ -11,7 +11,7 @@ from omnigraph.catalog.ir.contract import Contract
 from omnigraph.catalog.model import Catalog, TableType
 from omnigraph.compile.checked import CheckedRead, Variable, VariableKind
 from omnigraph.compile.plan.plan import Plan
-from omnigraph.compile.plan.visit import references
+from omnigraph.compile.plan.visit import list_references
 from omnigraph.engine.cached.plans import Plans
 from omnigraph.engine.read.snapshot_tables import NO_NAMES, Names
 from omnigraph.errors import QueryError
@@ -74,7 +74,7 @@ def _other_type(read: CheckedRead, now: Contract, then: Contract) -> QueryError 
         for name in _came_back(type_, old)
         if not _agree(type_, old, name)
     }
-    for one in references(read) if others else ():
+    for one in list_references(read) if others else ():
         found = others.get((_table_of(read.variables[one.variable]), one.property))
         if found is not None:
             before, since = found

@@ -5,9 +5,9 @@ from contextlib import contextmanager
 from dataclasses import field
 from typing import Protocol, TypeVar
 
-from omnigraph.compile.plan.explain import line
+from omnigraph.compile.plan.explain import render_operator
 from omnigraph.compile.plan.operators import Operator, Project
-from omnigraph.compile.plan.visit import inputs
+from omnigraph.compile.plan.visit import list_inputs
 from omnigraph.values import dataclass
 
 
@@ -71,7 +71,7 @@ class Profile:
 
     def own_seconds(self, operator: Operator) -> float:
         """The time of an operator without what is below it."""
-        below = sum(self.of(one).seconds for one in inputs(operator))
+        below = sum(self.of(one).seconds for one in list_inputs(operator))
         return max(self.of(operator).seconds - below, 0.0)
 
 
@@ -94,13 +94,13 @@ def steps_of(root: Project, profile: Profile) -> tuple[Step, ...]:
 def _steps(operator: Operator, profile: Profile, depth: int) -> Iterator[Step]:
     measured = profile.of(operator)
     yield Step(
-        operator=line(operator),
+        operator=render_operator(operator),
         depth=depth,
         rows=measured.rows,
         milliseconds=profile.own_seconds(operator) * 1000,
         notes=tuple(measured.notes),
     )
-    for below in inputs(operator):
+    for below in list_inputs(operator):
         yield from _steps(below, profile, depth + 1)
 
 

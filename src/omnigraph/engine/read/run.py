@@ -20,7 +20,7 @@ from omnigraph.compile.plan.operators import (
     Slice,
     Sort,
 )
-from omnigraph.compile.plan.visit import bound
+from omnigraph.compile.plan.visit import list_bound_variables
 from omnigraph.engine.read.bindings import Bindings, concat, distinct
 from omnigraph.engine.read.operators.expand import expand
 from omnigraph.engine.read.operators.filter import keep_all
@@ -101,7 +101,7 @@ class _Run:
                 yield group(operator, tables, self.reader)
             case Sort(input=below):
                 rows = self._to_the_end()._all(below)
-                yield sort(operator, rows, sorted(bound(below)), self.reader)
+                yield sort(operator, rows, sorted(list_bound_variables(below)), self.reader)
             case Slice(input=below, window=window):
                 _, end = bounds(window, self.reader)
                 yield from cut(
@@ -155,7 +155,7 @@ class _Run:
 
     def whole(self, operator: Operator) -> Bindings:
         """All bindings of an operator in one table."""
-        return concat(list(self.bindings(operator)), sorted(bound(operator)))
+        return concat(list(self.bindings(operator)), sorted(list_bound_variables(operator)))
 
     def _run_nested(self, operator: Anti | OptionalJoin) -> Iterator[Bindings]:
         """Rows with what a nested block says of them; a block that does not look at them runs once."""

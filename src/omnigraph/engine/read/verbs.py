@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from omnigraph.catalog.types import PropertyType, stored_type
 from omnigraph.catalog.values import json_column
-from omnigraph.compile.arguments import arguments
+from omnigraph.compile.arguments import bind_arguments
 from omnigraph.compile.plan.plan import Plan
 from omnigraph.engine.read.explain import explain_steps, measure_steps
 from omnigraph.engine.read.lookup import answer_lookup
@@ -56,7 +56,7 @@ def query(
 ) -> Answer:
     """Run a read on one view."""
     found = compile_as_of(engine.plans, view, source, name)
-    values = arguments(found.checked, params)
+    values = bind_arguments(found.checked, params)
     rows = answer_lookup(found.plan, _open_for(engine, found), values)
     if rows is None:
         rows = run(_reader(engine, found, values))
@@ -68,7 +68,7 @@ def stream(
 ) -> Streamed:
     """Run a read on one view as its rows are asked for."""
     found = compile_as_of(engine.plans, view, source, name)
-    reader = _reader(engine, found, arguments(found.checked, params))
+    reader = _reader(engine, found, bind_arguments(found.checked, params))
     return Streamed(
         query_name=found.checked.name, batches=run_batches(reader), types=found.plan.types
     )
@@ -88,7 +88,7 @@ def explain(
     Nothing is bound to a parameter that was not given, unless the read is run.
     """
     found = compile_as_of(engine.plans, view, source, name)
-    values = arguments(found.checked, params) if profile or params else {}
+    values = bind_arguments(found.checked, params) if profile or params else {}
     reader = _reader(engine, found, values)
     if not profile:
         return Explained(plan=found.plan, steps=explain_steps(reader))

@@ -7,7 +7,7 @@ from typing import Any
 from omnigraph.commit.delta import DeltaKind
 from omnigraph.commit.plan import mint_header
 from omnigraph.commit.sidecar import WriterKind
-from omnigraph.compile.arguments import arguments
+from omnigraph.compile.arguments import bind_arguments
 from omnigraph.compile.checked import CheckedMutation
 from omnigraph.engine import branching
 from omnigraph.engine.after_commit import after_commit
@@ -71,7 +71,7 @@ def mutate(
     engine.require_writable("mutate")
     target = branch_name(branch, "mutate")
     compiled = _compile_mutation(engine, source, name)
-    values = arguments(compiled, params)
+    values = bind_arguments(compiled, params)
     now = datetime_of(engine.runtime.now_us() // 1000 * 1000)
     header = mint_header(
         engine.runtime, WriterKind.MUTATION, CommitKind.MUTATION, actor, if_commit=if_commit

@@ -29,7 +29,7 @@ def explain(stuck: Stuck) -> Diagnostic:
     return first_finding(_RULES, stuck) or _report_unexpected(stuck)
 
 
-def too_deep(token: Token) -> Diagnostic:
+def report_depth(token: Token) -> Diagnostic:
     """The finding for a block nested past the bound."""
     return finding(
         QueryCode.NESTING,

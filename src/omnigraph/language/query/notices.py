@@ -25,13 +25,13 @@ Findings = Iterator[Diagnostic]
 Notice = Callable[[Source, Place, Token], Findings]
 
 
-def notices(source: Source, place: Place, token: Token, after: Token) -> Findings:
+def find_notices(source: Source, place: Place, token: Token, after: Token) -> Findings:
     """Everything to say about a token that the parser has just taken; nothing unless its type is `WATCHED`."""
     if token.type in _NOTICES:
         yield from _NOTICES[token.type](source, place, token)
-    used = None if place.extended else _extension(place, token, after)
+    used = None if place.extended else _find_extension(place, token, after)
     if used and place.first_time(used):
-        yield _needs_header(token, used)
+        yield _report_extension(token, used)
 
 
 # ---- extensions
@@ -61,7 +61,7 @@ _KEYWORDS = {
 }
 
 
-def _extension(place: Place, token: Token, after: Token) -> str | None:
+def _find_extension(place: Place, token: Token, after: Token) -> str | None:
     match token.type:
         case "SIGNED":
             return "a negative number" if token[0] == "-" else "a number with an exponent"
@@ -74,7 +74,7 @@ def _extension(place: Place, token: Token, after: Token) -> str | None:
     return _KEYWORDS.get(token.type)
 
 
-def _needs_header(token: Token, used: str) -> Diagnostic:
+def _report_extension(token: Token, used: str) -> Diagnostic:
     return finding(
         QueryCode.EXTENSION,
         span_of(token),
@@ -88,7 +88,7 @@ def _needs_header(token: Token, used: str) -> Diagnostic:
 # ---- words and literals
 
 
-def _variable(source: Source, place: Place, token: Token) -> Findings:
+def _check_variable(source: Source, place: Place, token: Token) -> Findings:
     if not token[1].isupper() or not place.first_time(token):
         return
     lower = "$" + token[1].lower() + token[2:]
@@ -102,7 +102,7 @@ def _variable(source: Source, place: Place, token: Token) -> Findings:
     )
 
 
-def _string(source: Source, _place: Place, token: Token) -> Findings:
+def _check_string(source: Source, _place: Place, token: Token) -> Findings:
     unknown = (found for found in _ESCAPE.finditer(token, 1) if found[1] not in ESCAPES)
     for found in islice(unknown, PROBLEMS_SHOWN_MAX):
         start = span_of(token).start + found.start()
@@ -117,24 +117,24 @@ def _string(source: Source, _place: Place, token: Token) -> Findings:
         )
 
 
-def _integer(_source: Source, _place: Place, token: Token) -> Findings:
+def _check_integer(_source: Source, _place: Place, token: Token) -> Findings:
     digits = token.lstrip("-0")
     bound = INTEGER_MAX + token.startswith("-")
     if len(digits) > _INTEGER_DIGITS_MAX or int(digits or "0") > bound:
-        yield _out_of_range(token, "integers go from -9223372036854775808 to 9223372036854775807")
+        yield _report_range(token, "integers go from -9223372036854775808 to 9223372036854775807")
 
 
-def _decimal(_source: Source, _place: Place, token: Token) -> Findings:
+def _check_decimal(_source: Source, _place: Place, token: Token) -> Findings:
     if math.isinf(float(token)):
-        yield _out_of_range(token, "floats go up to about 1.8e308")
+        yield _report_range(token, "floats go up to about 1.8e308")
 
 
-def _notice_sign(source: Source, place: Place, token: Token) -> Findings:
+def _check_signed(source: Source, place: Place, token: Token) -> Findings:
     whole = token.lstrip("-").isdigit()
-    return _integer(source, place, token) if whole else _decimal(source, place, token)
+    return _check_integer(source, place, token) if whole else _check_decimal(source, place, token)
 
 
-def _out_of_range(token: Token, range_: str) -> Diagnostic:
+def _report_range(token: Token, range_: str) -> Diagnostic:
     return finding(
         QueryCode.NUMBER,
         span_of(token),
@@ -143,7 +143,7 @@ def _out_of_range(token: Token, range_: str) -> Diagnostic:
     )
 
 
-def _annotation(_source: Source, place: Place, token: Token) -> Findings:
+def _check_annotation(_source: Source, place: Place, token: Token) -> Findings:
     if token not in ANNOTATIONS:
         message, label = f"unknown annotation {render_token(token)} of a query", None
     elif place.first_time(token):
@@ -163,12 +163,12 @@ def _annotation(_source: Source, place: Place, token: Token) -> Findings:
 
 
 _NOTICES: dict[str, Notice] = {
-    "VARIABLE": _variable,
-    "STRING": _string,
-    "INT": _integer,
-    "FLOAT": _decimal,
-    "SIGNED": _notice_sign,
-    "ANNOTATION": _annotation,
+    "VARIABLE": _check_variable,
+    "STRING": _check_string,
+    "INT": _check_integer,
+    "FLOAT": _check_decimal,
+    "SIGNED": _check_signed,
+    "ANNOTATION": _check_annotation,
 }
 WATCHED = frozenset({*_NOTICES, *_KEYWORDS, "NOT", "NULL"})
 """The terminals about which there may be something to say."""

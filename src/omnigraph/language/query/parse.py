@@ -19,17 +19,17 @@ from omnigraph.language.diagnostics import (
 )
 from omnigraph.language.query.build import TreeBuilder
 from omnigraph.language.query.codes import QueryCode
-from omnigraph.language.query.explain import explain, too_deep
-from omnigraph.language.query.notices import WATCHED, notices
+from omnigraph.language.query.explain import explain, report_depth
+from omnigraph.language.query.notices import WATCHED, find_notices
 from omnigraph.language.query.place import Place, Stuck, is_call
 from omnigraph.language.query.repairs import Slip, repair
 from omnigraph.language.query.tokens import (
     KEYWORDS,
     OPEN_COMMENT,
     UNDECIDED,
+    choose_terminal,
+    read_words,
     span_of,
-    terminal,
-    words,
 )
 from omnigraph.language.query.tree import QueryFile
 from omnigraph.language.source import Source, Span, pause_collection
@@ -117,7 +117,7 @@ class _Segment:
 
     def read(self, start: int) -> int | None:
         """Read on; the next place to try when this reading met a dead end."""
-        for token, following in _with_following(words(self.source.text, start)):
+        for token, following in _with_following(read_words(self.source.text, start)):
             problem = self._step(token, following)
             if problem is not None:
                 self._report(problem)
@@ -132,7 +132,7 @@ class _Segment:
         kind = token.type
         # Most of a text is none of these, and a text may be long.
         if kind in UNDECIDED:
-            kind = terminal(token, following, choices)
+            kind = choose_terminal(token, following, choices)
             if kind == "WORD" and kind in choices and self._is_unknown_call(token, following[0]):
                 return self._explain(token, kind, following)
             if self._begins_inside(token, following) and "QUERY" not in choices:
@@ -158,10 +158,10 @@ class _Segment:
             token.type = cut
             return self._explain(token, kind, following)
         if kind in WATCHED:
-            for found in notices(self.source, self.place, token, following[0]):
+            for found in find_notices(self.source, self.place, token, following[0]):
                 self._report(found)
         self.place.take(token)
-        return too_deep(token) if self.place.levels > NESTING_MAX else None
+        return report_depth(token) if self.place.levels > NESTING_MAX else None
 
     def _begins_inside(self, token: Token, following: tuple[Token, Token]) -> bool:
         """Whether this can only be the next query, though the one before it is not complete."""

@@ -8,7 +8,7 @@ from omnigraph.errors import did_you_mean, suggestion
 from omnigraph.language.diagnostics import Diagnostic, finding, fix_line, show_text
 from omnigraph.language.query.codes import QueryCode
 from omnigraph.language.query.place import Place
-from omnigraph.language.query.tokens import BAD_NUMBER, SCALARS, STRAY, span_of, terminal
+from omnigraph.language.query.tokens import BAD_NUMBER, SCALARS, STRAY, choose_terminal, span_of
 from omnigraph.language.query.wording import render_token
 from omnigraph.language.source import Source, Span
 from omnigraph.values import dataclass
@@ -51,7 +51,7 @@ def repair(slip: Slip) -> Repair | None:
     return next((found for rule in _RULES if (found := rule(slip))), None)
 
 
-def _missing_parameters(slip: Slip) -> Repair | None:
+def _repair_missing_parameters(slip: Slip) -> Repair | None:
     token, name = slip.token, slip.place.previous
     if "_LPAREN" not in slip.choices or slip.place.before.type != "QUERY":
         return None
@@ -71,7 +71,7 @@ def _missing_parameters(slip: Slip) -> Repair | None:
     )
 
 
-def _missing_colon(slip: Slip) -> Repair | None:
+def _repair_missing_colon(slip: Slip) -> Repair | None:
     token, previous = slip.token, slip.place.previous
     bound = token.type == "TYPE" and slip.following[0].type not in ("VARIABLE", "LBRACE")
     if previous.type != "VARIABLE" or "_COLON" not in slip.choices or not bound:
@@ -88,7 +88,7 @@ def _missing_colon(slip: Slip) -> Repair | None:
     )
 
 
-def _equals_for_colon(slip: Slip) -> Repair | None:
+def _repair_equals_for_colon(slip: Slip) -> Repair | None:
     if slip.token.type != "EQUAL" or "_COLON" not in slip.choices:
         return None
     return Repair(
@@ -103,7 +103,7 @@ def _equals_for_colon(slip: Slip) -> Repair | None:
     )
 
 
-def _comma_between_clauses(slip: Slip) -> Repair | None:
+def _repair_comma(slip: Slip) -> Repair | None:
     inside = slip.place.inside
     if slip.token.type != "_COMMA" or inside is None:
         return None
@@ -134,9 +134,9 @@ _ROLE_AFTER = {
 }
 
 
-def _upper_keyword(slip: Slip) -> Repair | None:
+def _repair_upper_keyword(slip: Slip) -> Repair | None:
     lower = slip.meant("WORD", slip.token.lower())
-    kind = terminal(lower, slip.following, slip.choices)
+    kind = choose_terminal(lower, slip.following, slip.choices)
     if slip.token.type != "TYPE" or kind == "WORD" or kind not in slip.choices:
         return None
     return Repair(
@@ -151,7 +151,7 @@ def _upper_keyword(slip: Slip) -> Repair | None:
     )
 
 
-def _upper_name(slip: Slip) -> Repair | None:
+def _repair_upper_name(slip: Slip) -> Repair | None:
     if slip.token.type != "TYPE" or "WORD" not in slip.choices:
         return None
     lower = slip.token[0].lower() + slip.token[1:]
@@ -169,7 +169,7 @@ def _upper_name(slip: Slip) -> Repair | None:
     )
 
 
-def _lower_type(slip: Slip) -> Repair | None:
+def _repair_lower_type(slip: Slip) -> Repair | None:
     token = slip.token
     if "TYPE" not in slip.choices or not (token[:1].isalpha() or token.startswith("_")):
         return None
@@ -211,7 +211,7 @@ _HABITS = {
 }
 
 
-def _unknown_scalar(slip: Slip) -> Repair | None:
+def _repair_unknown_scalar(slip: Slip) -> Repair | None:
     token = slip.token
     if "SCALAR" not in slip.choices or not token[:1].isalpha() or token == "Vector":
         return None
@@ -235,7 +235,7 @@ _SIGNS = {"==": "EQUAL", "<>": "UNEQUAL", "&&": "_AND", "||": "_OR"}
 _SPELLED = {"EQUAL": "=", "UNEQUAL": "!=", "_AND": "and", "_OR": "or"}
 
 
-def _foreign_sign(slip: Slip) -> Repair | None:
+def _repair_foreign_sign(slip: Slip) -> Repair | None:
     kind = _SIGNS.get(slip.token)
     if kind is None or kind not in slip.choices:
         return None
@@ -252,7 +252,7 @@ def _foreign_sign(slip: Slip) -> Repair | None:
     )
 
 
-def _single_quotes(slip: Slip) -> Repair | None:
+def _repair_single_quotes(slip: Slip) -> Repair | None:
     if slip.token[:1] != "'" or len(slip.token) < 2 or "STRING" not in slip.choices:
         return None
     quoted = '"' + slip.token[1:-1].replace("\\", "\\\\").replace('"', '\\"') + '"'
@@ -268,7 +268,7 @@ def _single_quotes(slip: Slip) -> Repair | None:
     )
 
 
-def _semicolon(slip: Slip) -> Repair | None:
+def _repair_semicolon(slip: Slip) -> Repair | None:
     if slip.token.type != STRAY or slip.token != ";":
         return None
     return Repair(
@@ -283,7 +283,7 @@ def _semicolon(slip: Slip) -> Repair | None:
     )
 
 
-def _bad_number(slip: Slip) -> Repair | None:
+def _repair_bad_number(slip: Slip) -> Repair | None:
     kind = next((kind for kind in ("FLOAT", "INT") if kind in slip.choices), None)
     if slip.token.type != BAD_NUMBER or kind is None:
         return None
@@ -306,16 +306,16 @@ def _number_hint(token: Token) -> str:
 
 
 _RULES: tuple[Callable[[Slip], Repair | None], ...] = (
-    _missing_parameters,
-    _equals_for_colon,
-    _comma_between_clauses,
-    _upper_keyword,
-    _missing_colon,
-    _upper_name,
-    _unknown_scalar,
-    _lower_type,
-    _foreign_sign,
-    _single_quotes,
-    _semicolon,
-    _bad_number,
+    _repair_missing_parameters,
+    _repair_equals_for_colon,
+    _repair_comma,
+    _repair_upper_keyword,
+    _repair_missing_colon,
+    _repair_upper_name,
+    _repair_unknown_scalar,
+    _repair_lower_type,
+    _repair_foreign_sign,
+    _repair_single_quotes,
+    _repair_semicolon,
+    _repair_bad_number,
 )

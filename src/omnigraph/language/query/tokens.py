@@ -104,7 +104,7 @@ def _kind(group: str, word: str) -> str:
     return STRAY if group == "FOREIGN" else group
 
 
-def words(text: str, start: int = 0) -> Iterator[Token]:
+def read_words(text: str, start: int = 0) -> Iterator[Token]:
     """The same without comments."""
     return (token for token in scan(text, start) if token.type != COMMENT)
 
@@ -179,7 +179,7 @@ UNDECIDED = frozenset({"WORD", "TYPE", "_LPAREN", "LESS"})
 """Kinds of tokens that are different terminals in different places; every other token is what it looks like."""
 
 
-def terminal(token: Token, following: tuple[Token, Token], choices: Container[str]) -> str:
+def choose_terminal(token: Token, following: tuple[Token, Token], choices: Container[str]) -> str:
     """Name the terminal a token is, given the next two and what the parser could take now.
 
     Like the parser's action table, `choices` holds terminals and the rules that may begin here.

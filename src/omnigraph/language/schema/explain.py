@@ -42,17 +42,17 @@ Rule = Callable[[Fault], Diagnostic | None]
 
 def explain(fault: Fault) -> Diagnostic:
     """Turn a fault into the finding people read; the first rule that knows it speaks."""
-    expected = expectation(fault)
+    expected = describe_expected(fault)
     found = first_finding(_RULES, fault)
     found = found or fault.refuse(f"expected {expected}, found {_render_fault(fault)}")
     return replace(found, expected=expected, fix=found.fix or _usage(fault))
 
 
-def expectation(fault: Fault) -> str:
+def describe_expected(fault: Fault) -> str:
     """What the grammar would have allowed, in words."""
     accepts = set(fault.accepts)
     words: list[str] = []
-    for names, word in _phrases(fault):
+    for names, word in _list_phrases(fault):
         if names <= accepts:
             words.append(word)
             accepts -= names
@@ -62,7 +62,7 @@ def expectation(fault: Fault) -> str:
     return join_alternatives(words) or "nothing more"
 
 
-def _phrases(fault: Fault) -> list[tuple[frozenset[str], str]]:
+def _list_phrases(fault: Fault) -> list[tuple[frozenset[str], str]]:
     """Sets of terminals that one phrase stands for, the larger ones first."""
     name = "a property" if fault.in_body else "a name that starts in lower case"
     table = [
@@ -105,22 +105,22 @@ def _usage(fault: Fault) -> str | None:
 # ---- the rules, most telling first
 
 
-def _end_of_text(fault: Fault) -> Diagnostic | None:
+def _explain_end_of_text(fault: Fault) -> Diagnostic | None:
     if not fault.at_end:
         return None
     if fault.bracket is None:
         after = f" after '{shorten(fault.last)}'" if fault.last else ""
-        return fault.refuse(f"the text ends{after}; expected {expectation(fault)}")
+        return fault.refuse(f"the text ends{after}; expected {describe_expected(fault)}")
     closing = _CLOSING[fault.bracket.type]
     return fault.refuse(
         f"the text ends inside {fault.owner}: the '{fault.bracket}' of line "
         f"{fault.bracket.line} is not closed",
-        label=f"expected {expectation(fault)}",
+        label=f"expected {describe_expected(fault)}",
         fix=f"add '{closing}'",
     )
 
 
-def _advise_unclosed(fault: Fault) -> Diagnostic | None:
+def _explain_unclosed(fault: Fault) -> Diagnostic | None:
     if fault.word.startswith('"') and _never_closed(fault):
         return fault.refuse("this text is not closed", fix="add the closing '\"'")
     if fault.word == "/*":
@@ -134,13 +134,13 @@ def _never_closed(fault: Fault) -> bool:
     return re.compile(r'"(?:[^"\\]++|\\[\s\S])*+"').match(fault.text, fault.span.start) is None
 
 
-def _hash_comment(fault: Fault) -> Diagnostic | None:
+def _explain_hash_comment(fault: Fault) -> Diagnostic | None:
     if fault.word != "#":
         return None
     return fault.refuse("'#' does not start a comment; '//' does", fix="write // instead of #")
 
 
-def _separator(fault: Fault) -> Diagnostic | None:
+def _explain_separator(fault: Fault) -> Diagnostic | None:
     if fault.word not in (",", ";") or not fault.accepts & {"RBRACE", "NODE"}:
         return None
     return fault.refuse(
@@ -149,7 +149,7 @@ def _separator(fault: Fault) -> Diagnostic | None:
     )
 
 
-def _missing_brace(fault: Fault) -> Diagnostic | None:
+def _explain_missing_brace(fault: Fault) -> Diagnostic | None:
     keyword = fault.swallowed
     if keyword is None:
         return None
@@ -159,7 +159,7 @@ def _missing_brace(fault: Fault) -> Diagnostic | None:
     )
 
 
-def _type_name(fault: Fault) -> Diagnostic | None:
+def _explain_type_name(fault: Fault) -> Diagnostic | None:
     if fault.accepts != {"TYPE_NAME"} or not re.match(r"[a-z_]", fault.word):
         return None
     upper = fault.word.lstrip("_")[:1].upper() + fault.word.lstrip("_")[1:]
@@ -169,7 +169,7 @@ def _type_name(fault: Fault) -> Diagnostic | None:
     )
 
 
-def _property_name(fault: Fault) -> Diagnostic | None:
+def _explain_property_name(fault: Fault) -> Diagnostic | None:
     if not fault.in_body or "IDENT" not in fault.accepts or not re.match(r"[A-Z]", fault.word):
         return None
     return fault.refuse(
@@ -178,7 +178,7 @@ def _property_name(fault: Fault) -> Diagnostic | None:
     )
 
 
-def _advise_unknown_type(fault: Fault) -> Diagnostic | None:
+def _explain_unknown_type(fault: Fault) -> Diagnostic | None:
     if not {"SCALAR", "VECTOR"} <= fault.accepts or not re.match(r"\w", fault.word):
         return None
     known = _OTHER_NAMES.get(fault.word.lower())
@@ -190,7 +190,7 @@ def _advise_unknown_type(fault: Fault) -> Diagnostic | None:
     )
 
 
-def _top_level(fault: Fault) -> Diagnostic | None:
+def _explain_top_level(fault: Fault) -> Diagnostic | None:
     if not {"INTERFACE", "NODE", "EDGE"} <= fault.accepts or not re.match(r"\w", fault.word):
         return None
     joined = re.match(r"(interface|node|edge)(\w+)", fault.word)
@@ -204,7 +204,7 @@ def _top_level(fault: Fault) -> Diagnostic | None:
     )
 
 
-def _card(fault: Fault) -> Diagnostic | None:
+def _explain_card(fault: Fault) -> Diagnostic | None:
     if fault.word != "card" or fault.last is None or fault.last.type != "AT":
         return None
     return fault.refuse(
@@ -213,7 +213,7 @@ def _card(fault: Fault) -> Diagnostic | None:
     )
 
 
-def _interface_constraint(fault: Fault) -> Diagnostic | None:
+def _explain_interface_constraint(fault: Fault) -> Diagnostic | None:
     if fault.keyword != "interface" or fault.word != "@":
         return None
     if fault.in_body:
@@ -224,7 +224,7 @@ def _interface_constraint(fault: Fault) -> Diagnostic | None:
     return fault.refuse(f"{fault.owner} takes no annotations", fix="annotate its properties")
 
 
-def _after_implements(fault: Fault) -> Diagnostic | None:
+def _explain_annotation_after_implements(fault: Fault) -> Diagnostic | None:
     if fault.word != "@" or fault.keyword != "node" or fault.accepts != {"LBRACE", "COMMA"}:
         return None
     return fault.refuse(
@@ -233,7 +233,7 @@ def _after_implements(fault: Fault) -> Diagnostic | None:
     )
 
 
-def _list_item(fault: Fault) -> Diagnostic | None:
+def _explain_list_item(fault: Fault) -> Diagnostic | None:
     if fault.bracket is None or fault.bracket.type != "LSQB":
         return None
     if fault.word == "?":
@@ -249,7 +249,7 @@ def _list_item(fault: Fault) -> Diagnostic | None:
     return None
 
 
-def _advise_quoted_enum(fault: Fault) -> Diagnostic | None:
+def _explain_quoted_enum(fault: Fault) -> Diagnostic | None:
     if "ENUM_VALUE" not in fault.accepts or not fault.word.startswith('"'):
         return None
     bare = fault.word.strip('"')
@@ -257,7 +257,7 @@ def _advise_quoted_enum(fault: Fault) -> Diagnostic | None:
     return fault.refuse("enum values are written without quotes", fix=fix)
 
 
-def _odd_number(fault: Fault) -> Diagnostic | None:
+def _explain_odd_number(fault: Fault) -> Diagnostic | None:
     if re.fullmatch(r"[0-9]+[eE][0-9]*", fault.word):
         return fault.refuse(f"'{fault.word}' has an exponent; write the number in full")
     if re.match(r"-[0-9]", fault.word) and "INT" in fault.accepts:
@@ -267,7 +267,7 @@ def _odd_number(fault: Fault) -> Diagnostic | None:
     return None
 
 
-def _missing_colon(fault: Fault) -> Diagnostic | None:
+def _explain_missing_colon(fault: Fault) -> Diagnostic | None:
     if fault.accepts != {"COLON"} or fault.last is None or not re.match(r"[\w\[]", fault.word):
         return None
     return fault.refuse(
@@ -277,20 +277,20 @@ def _missing_colon(fault: Fault) -> Diagnostic | None:
 
 
 _RULES: tuple[Rule, ...] = (
-    _end_of_text,
-    _advise_unclosed,
-    _hash_comment,
-    _separator,
-    _missing_brace,
-    _card,
-    _type_name,
-    _property_name,
-    _advise_unknown_type,
-    _top_level,
-    _interface_constraint,
-    _after_implements,
-    _list_item,
-    _advise_quoted_enum,
-    _odd_number,
-    _missing_colon,
+    _explain_end_of_text,
+    _explain_unclosed,
+    _explain_hash_comment,
+    _explain_separator,
+    _explain_missing_brace,
+    _explain_card,
+    _explain_type_name,
+    _explain_property_name,
+    _explain_unknown_type,
+    _explain_top_level,
+    _explain_interface_constraint,
+    _explain_annotation_after_implements,
+    _explain_list_item,
+    _explain_quoted_enum,
+    _explain_odd_number,
+    _explain_missing_colon,
 )

@@ -25,7 +25,7 @@ Yes = Annotated[
 SYSTEM_ACTORS = "omnigraph:"
 
 
-def place(*given: str | None) -> str:
+def choose_graph(*given: str | None) -> str:
     """The one place that was named."""
     named = [one for one in given if one is not None]
     if not named:

@@ -19,7 +19,7 @@ class Command(TyperCommand):
 
     def get_params(self, ctx: Any) -> list[Any]:
         """Its parameters, and the flag for help."""
-        return _converted(super().get_params(ctx))
+        return _set_conversion(super().get_params(ctx))
 
 
 class Group(TyperGroup):
@@ -27,10 +27,10 @@ class Group(TyperGroup):
 
     def get_params(self, ctx: Any) -> list[Any]:
         """Its parameters, and the flag for help."""
-        return _converted(super().get_params(ctx))
+        return _set_conversion(super().get_params(ctx))
 
 
-def _converted(parameters: list[Any]) -> list[Any]:
+def _set_conversion(parameters: list[Any]) -> list[Any]:
     for parameter in parameters:
         if not isinstance(parameter.get_runtime_param, partial):
             parameter.get_runtime_param = partial(_Conversion, parameter.get_runtime_param)

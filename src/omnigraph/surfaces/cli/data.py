@@ -19,8 +19,8 @@ from omnigraph.surfaces.cli.address import (
     Yes,
     announce,
     ask_consent,
+    choose_graph,
     open_store,
-    place,
 )
 from omnigraph.surfaces.cli.formats import Format, render
 from omnigraph.surfaces.cli.output import note, say, say_json, say_lines
@@ -63,7 +63,7 @@ def init(
     from omnigraph.api.opening import init as init_graph
 
     text: str | Path = sys.stdin.read() if schema == "-" else Path(schema)
-    with init_graph(place(uri), text, force=force) as graph:
+    with init_graph(choose_graph(uri), text, force=force) as graph:
         if json:
             say_json({"uri": graph.uri, "initialized": True})
         else:
@@ -114,7 +114,7 @@ def load(
     """
     if not data or mode is None:
         raise typer.BadParameter(f"give --data FILE and --mode {'|'.join(LoadMode)}")
-    place_ = place(uri, store)
+    place_ = choose_graph(uri, store)
     if mode is LoadMode.OVERWRITE and not check:
         ask_consent("load --mode overwrite", place_, yes=yes, json=json)
     with open_store(place_, read_only=check, actor=actor) as graph:
@@ -180,7 +180,7 @@ def query(
     Example: omnigraph query --store people.omni --query people.gq friends --param name=Ada
     """
     source = _source(query_file, query_string)
-    with open_store(place(store)) as graph:
+    with open_store(choose_graph(store)) as graph:
         values = _params(graph, source, name, params, params_file, param)
         if explain:
             plan = graph.explain(source, name, values, branch=branch, at=_point(at))
@@ -211,7 +211,7 @@ def mutate(
     Example: omnigraph mutate --store people.omni -e 'query add($n: String) { insert Person { name: $n } }' --param n=Bo
     """
     source = _source(query_file, query_string)
-    with open_store(place(store), read_only=False, actor=actor) as graph:
+    with open_store(choose_graph(store), read_only=False, actor=actor) as graph:
         announce("mutate", graph, quiet=quiet)
         values = _params(graph, source, name, params, params_file, param)
         result = graph.mutate(source, name, values, branch=branch, if_commit=if_commit)
@@ -244,7 +244,7 @@ def export(
 
     Example: omnigraph export people.omni > people.jsonl
     """
-    with open_store(place(uri, store)) as graph:
+    with open_store(choose_graph(uri, store)) as graph:
         if format is not PartFormat.JSONL:
             _export_parts(graph, branch, at, types, out, format)
             return
@@ -284,7 +284,7 @@ def snapshot(
 
     Example: omnigraph snapshot people.omni --json
     """
-    with open_store(place(uri, store)) as graph:
+    with open_store(choose_graph(uri, store)) as graph:
         body = graph.snapshot(branch=branch, at=_point(at)).to_dict()
         if json:
             say_json(body)

@@ -17,8 +17,8 @@ from omnigraph.surfaces.cli.address import (
     Yes,
     announce,
     ask_consent,
+    choose_graph,
     open_store,
-    place,
 )
 from omnigraph.surfaces.cli.output import say, say_json
 
@@ -41,7 +41,7 @@ def branch_create(
 
     Example: omnigraph branch create review --store people.omni
     """
-    with open_store(place(store), read_only=False, actor=actor) as graph:
+    with open_store(choose_graph(store), read_only=False, actor=actor) as graph:
         announce("branch create", graph, quiet=quiet)
         made = graph.branch_create(name, from_branch=base, at=at)
         if json:
@@ -55,7 +55,7 @@ def branch_list(uri: Uri = None, store: Store = None, json: Json = False) -> Non
 
     Example: omnigraph branch list people.omni
     """
-    with open_store(place(uri, store)) as graph:
+    with open_store(choose_graph(uri, store)) as graph:
         names = [branch.name for branch in graph.branches()]
         if json:
             say_json({"branches": names})
@@ -75,7 +75,7 @@ def branch_delete(
 
     Example: omnigraph branch delete review --store people.omni
     """
-    uri = place(store)
+    uri = choose_graph(store)
     ask_consent("branch delete", uri, yes=yes, json=json)
     with open_store(uri, read_only=False, actor=actor) as graph:
         announce("branch delete", graph, quiet=quiet)
@@ -111,7 +111,7 @@ def commit_list(
     Example: omnigraph commit list people.omni --filter actor=omnigraph:recovery
     """
     wanted = _filters(filters)
-    with open_store(place(uri, store)) as graph:
+    with open_store(choose_graph(uri, store)) as graph:
         found = graph.commits(
             branch=branch, actor=wanted.get("actor"), since=wanted.get("since"), all=all_
         )
@@ -134,7 +134,7 @@ def commit_show(
 
     Example: omnigraph commit show 01M7EQ3P4VK0 --store people.omni
     """
-    with open_store(place(store)) as graph:
+    with open_store(choose_graph(store)) as graph:
         found = graph.commit(commit)
         body: dict[str, Any] = found.to_dict()
         settled = [one for one in graph.recoveries() if one.commit == found.id]

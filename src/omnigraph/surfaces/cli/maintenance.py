@@ -15,8 +15,8 @@ from omnigraph.surfaces.cli.address import (
     Store,
     Uri,
     announce,
+    choose_graph,
     open_store,
-    place,
 )
 from omnigraph.surfaces.cli.output import EXIT_FAILURE, note, say, say_json
 
@@ -31,7 +31,7 @@ def index_status(
 
     Example: omnigraph index status people.omni
     """
-    with open_store(place(uri, store)) as graph:
+    with open_store(choose_graph(uri, store)) as graph:
         report = graph.index_status(branch=branch)
     if json:
         say_json(report.to_dict())
@@ -54,7 +54,7 @@ def index_build(
 
     Example: omnigraph index build people.omni
     """
-    with open_store(place(uri, store), read_only=False, actor=actor) as graph:
+    with open_store(choose_graph(uri, store), read_only=False, actor=actor) as graph:
         announce("index build", graph, quiet=quiet)
         report = graph.ensure_indices(branch=branch)
     if json:
@@ -77,7 +77,7 @@ def optimize(
 
     Example: omnigraph optimize people.omni
     """
-    with open_store(place(uri, store), read_only=False, actor=actor) as graph:
+    with open_store(choose_graph(uri, store), read_only=False, actor=actor) as graph:
         announce("optimize", graph, quiet=quiet)
         report = graph.optimize()
     if json:
@@ -115,7 +115,7 @@ def cleanup(
         raise typer.BadParameter("say what to keep: --keep, --older-than, or both")
     if keep is not None and keep < CLEANUP_KEEP_WARN and not quiet:
         note(f"warning: --keep {keep} leaves recovery fewer than {CLEANUP_KEEP_WARN} versions")
-    with open_store(place(uri, store), read_only=False) as graph:
+    with open_store(choose_graph(uri, store), read_only=False) as graph:
         if confirm:
             announce("cleanup", graph, quiet=quiet)
         report = graph.cleanup(keep=keep, older_than=age, confirm=confirm)
@@ -152,7 +152,7 @@ def repair(
 
     Example: omnigraph repair people.omni --confirm
     """
-    with open_store(place(uri, store), read_only=False, actor=actor) as graph:
+    with open_store(choose_graph(uri, store), read_only=False, actor=actor) as graph:
         if confirm:
             announce("repair", graph, quiet=quiet)
         report = graph.repair(confirm=confirm, force=force)

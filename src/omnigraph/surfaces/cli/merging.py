@@ -16,8 +16,8 @@ from omnigraph.surfaces.cli.address import (
     Store,
     Uri,
     announce,
+    choose_graph,
     open_store,
-    place,
 )
 from omnigraph.surfaces.cli.output import exit_code, note, say, say_json
 
@@ -66,7 +66,7 @@ def branch_merge(
 
     Example: omnigraph branch merge review --into main --store people.omni
     """
-    with open_store(place(store), read_only=dry_run, actor=actor) as graph:
+    with open_store(choose_graph(store), read_only=dry_run, actor=actor) as graph:
         if not dry_run:
             announce("branch merge", graph, quiet=quiet)
         if delete_branch and "://" in graph.uri and not yes:
@@ -80,7 +80,7 @@ def branch_merge(
                 allow_older_base=allow_older_base,
             )
         except MergeConflicts as error:
-            _tell_conflicts(error, json=json)
+            _print_conflicts(error, json=json)
             raise typer.Exit(exit_code(error)) from error
         body = result.to_dict()
         if delete_branch and not dry_run:
@@ -88,7 +88,7 @@ def branch_merge(
         if json:
             say_json(body)
         else:
-            _tell_merge(result)
+            _print_merge(result)
         if result.conflicts:
             raise typer.Exit(exit_code(MergeConflicts(result.conflicts)))
 
@@ -103,7 +103,7 @@ def _delete(graph: "Graph", name: str) -> dict[str, Any]:
     return {"branch_deleted": True}
 
 
-def _tell_merge(result: "MergeResult") -> None:
+def _print_merge(result: "MergeResult") -> None:
     would = "would be " if result.dry_run else ""
     say(f"{result.source} into {result.target}: {would}{result.outcome}")
     for key, (inserts, updates, deletes) in result.tables.items():
@@ -112,10 +112,10 @@ def _tell_merge(result: "MergeResult") -> None:
         say(f"commit {result.commit.id}")
     for conflict in result.conflicts[:CONFLICTS_SHOWN_MAX]:
         say(f"  {conflict}")
-    _tell_more(len(result.conflicts))
+    _print_more(len(result.conflicts))
 
 
-def _tell_conflicts(error: MergeConflicts, *, json: bool) -> None:
+def _print_conflicts(error: MergeConflicts, *, json: bool) -> None:
     if json:
         say_json(error.to_dict())
     note(f"error: {len(error.conflicts)} merge conflicts, nothing was written")
@@ -127,7 +127,7 @@ def _tell_conflicts(error: MergeConflicts, *, json: bool) -> None:
     note(f"hint: {error.hint}")
 
 
-def _tell_more(conflicts: int) -> None:
+def _print_more(conflicts: int) -> None:
     if conflicts > CONFLICTS_SHOWN_MAX:
         say(f"  and {conflicts - CONFLICTS_SHOWN_MAX} more")
 
@@ -147,7 +147,7 @@ def diff(
     Example: omnigraph diff main review --store people.omni
     """
     one, other = _ends(base, head)
-    with open_store(place(store)) as graph:
+    with open_store(choose_graph(store)) as graph:
         found = graph.diff(one, other, types=types, kinds=kinds, ops=ops)
         body = found.to_dict()
         if json:
@@ -158,7 +158,7 @@ def diff(
         if stat:
             say("\n".join(f"  {name}" for name in stats.types_affected) or "  no differences")
             return
-        _tell_changes(found.changes)
+        _print_changes(found.changes)
 
 
 def _ends(base: str, head: str | None) -> tuple[str, str]:
@@ -170,7 +170,7 @@ def _ends(base: str, head: str | None) -> tuple[str, str]:
     return base, head
 
 
-def _tell_changes(changes: Iterable["Change"]) -> None:
+def _print_changes(changes: Iterable["Change"]) -> None:
     for key, group in groupby(changes, key=lambda change: change.table_key):
         say(f"{key}")
         for change in group:
@@ -195,7 +195,7 @@ def commit_changes(
 
     Example: omnigraph commit changes 01M7EQ3P4VK0 --store people.omni
     """
-    with open_store(place(store)) as graph:
+    with open_store(choose_graph(store)) as graph:
         block = graph.commit_changes(
             commit, types=types, kinds=kinds, ops=ops, limit=limit, page_token=page_token
         )
@@ -204,7 +204,7 @@ def commit_changes(
             return
         more = " on this page" if limit is not None else ""
         say(f"commit {block.commit.id}: {len(block.changes)} changes{more}")
-        _tell_changes(block.changes)
+        _print_changes(block.changes)
         if block.next_page_token is not None:
             say(block.next_page_token)
 
@@ -232,7 +232,7 @@ def changes_poll(
     """
     if cursor is not None and start is not None:
         raise typer.BadParameter("--cursor and --start exclude each other")
-    with open_store(place(uri, store)) as graph:
+    with open_store(choose_graph(uri, store)) as graph:
         since = cursor if cursor is not None else _since(graph, branch, start or "now")
         page = graph.changes(
             branch=branch, since=since, limit=limit, types=types, kinds=kinds, ops=ops
@@ -242,7 +242,7 @@ def changes_poll(
             return
         for block in page.blocks:
             say(f"commit {block.commit.id}  {block.commit.kind}  {block.commit.actor or '-'}")
-            _tell_changes(block.changes)
+            _print_changes(block.changes)
         note("caught up" if page.caught_up else "there is more")
         say(page.cursor)
 
@@ -259,7 +259,7 @@ def changes_baseline(
 
     Example: omnigraph changes baseline people.omni --out people.jsonl
     """
-    with open_store(place(uri, store)) as graph:
+    with open_store(choose_graph(uri, store)) as graph:
         found = graph.baseline(out, branch=branch, types=types)
         if json:
             say_json(found.to_dict())

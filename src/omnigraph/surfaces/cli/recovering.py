@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from omnigraph.surfaces.cli.address import Json, Store, Uri, open_store, place
+from omnigraph.surfaces.cli.address import Json, Store, Uri, choose_graph, open_store
 from omnigraph.surfaces.cli.output import EXIT_FAILURE, say, say_json
 
 if TYPE_CHECKING:
@@ -28,15 +28,15 @@ def doctor(uri: Uri = None, store: Store = None, deep: Deep = False, json: Json 
 
     Example: omnigraph doctor people.omni --deep
     """
-    with open_store(place(uri, store)) as graph:
+    with open_store(choose_graph(uri, store)) as graph:
         found = graph.doctor(deep=deep)
         if json:
-            say_json(_examination(found))
+            say_json(_print_examination(found))
         else:
             for one in found:
                 say(str(one))
             if deep:
-                say(_files_told(found))
+                say(_describe_files(found))
             say(f"{graph.uri}: {'settled' if not found else f'{len(found)} findings'}")
     if found:
         raise typer.Exit(EXIT_FAILURE)
@@ -51,7 +51,7 @@ def relocate(uri: Uri = None, store: Store = None, json: Json = False) -> None:
     """
     from omnigraph.api.opening import relocate as relocate_graph
 
-    done = relocate_graph(place(uri, store))
+    done = relocate_graph(choose_graph(uri, store))
     if json:
         say_json(done.to_dict())
         return
@@ -62,7 +62,7 @@ def relocate(uri: Uri = None, store: Store = None, json: Json = False) -> None:
     )
 
 
-def _examination(found: "Examination") -> dict[str, Any]:
+def _print_examination(found: "Examination") -> dict[str, Any]:
     counts = {
         "files_compared": found.files_compared,
         "files_without_digest": found.files_without_digest,
@@ -74,7 +74,7 @@ def _examination(found: "Examination") -> dict[str, Any]:
     }
 
 
-def _files_told(found: "Examination") -> str:
+def _describe_files(found: "Examination") -> str:
     compared, without = found.files_compared or 0, found.files_without_digest or 0
     told = f"{compared} {'file' if compared == 1 else 'files'} compared with what was written"
     if not without:
@@ -88,7 +88,7 @@ def recovery_list(uri: Uri = None, store: Store = None, json: Json = False) -> N
 
     Example: omnigraph recovery list people.omni
     """
-    with open_store(place(uri, store)) as graph:
+    with open_store(choose_graph(uri, store)) as graph:
         pending, settled = graph.pending_recoveries(), graph.recoveries()
     if json:
         say_json(_list_recoveries(pending, settled))
@@ -105,7 +105,7 @@ def recovery_run(uri: Uri = None, store: Store = None, json: Json = False) -> No
 
     Example: omnigraph recovery run people.omni
     """
-    where = place(uri, store)
+    where = choose_graph(uri, store)
     with open_store(where) as graph:
         known = {row.operation_id for row in graph.recoveries()}
     with open_store(where, read_only=False) as graph:
@@ -138,7 +138,7 @@ def recovery_discard(
     """
     from omnigraph.api.opening import discard_recovery
 
-    where = place(uri, store)
+    where = choose_graph(uri, store)
     if not confirm:
         raise typer.BadParameter(
             "a discarded write can neither be completed nor taken back any more; add --confirm"

@@ -13,8 +13,8 @@ from omnigraph.surfaces.cli.address import (
     Store,
     Uri,
     announce,
+    choose_graph,
     open_store,
-    place,
 )
 from omnigraph.surfaces.cli.output import EXIT_FAILURE, note, say, say_json
 
@@ -35,7 +35,7 @@ def show(uri: Uri = None, store: Store = None, json: Json = False) -> None:
 
     Example: omnigraph schema show people.omni
     """
-    with open_store(place(uri, store)) as graph:
+    with open_store(choose_graph(uri, store)) as graph:
         if json:
             say_json({"schema_source": graph.schema_source})
         else:
@@ -65,7 +65,7 @@ def plan(
     if old is not None and new is not None:
         found = _plan_of_files(old, new, allow_data_loss)
     elif old is None and new is None:
-        with open_store(place(uri, store)) as graph:
+        with open_store(choose_graph(uri, store)) as graph:
             found = graph.schema_plan(_text(schema), allow_data_loss=allow_data_loss)
     else:
         raise typer.BadParameter("give both --from and --to, or a graph and --schema")
@@ -100,7 +100,7 @@ def apply(
     Example: omnigraph schema apply people.omni --schema new.pg
     """
     text = _text(schema)
-    with open_store(place(uri, store), read_only=False, actor=actor) as graph:
+    with open_store(choose_graph(uri, store), read_only=False, actor=actor) as graph:
         announce("schema apply", graph, quiet=quiet)
         done = graph.schema_apply(text, allow_data_loss=allow_data_loss)
         if json:

@@ -15,7 +15,7 @@ from omnigraph.compile.checked import (
     PropertyRef,
 )
 from omnigraph.compile.coerce import Exact, coerce
-from omnigraph.compile.plan.algebra import Always, Test, is_fixed, operands
+from omnigraph.compile.plan.algebra import Always, Test, is_fixed, list_operands
 from omnigraph.compile.plan.operators import Scan
 from omnigraph.compile.plan.visit import Change, change_part
 from omnigraph.engine.read import costs
@@ -220,7 +220,7 @@ def _names(tests: Sequence[Test]) -> set[str]:
         column_name(one)
         for test in tests
         if not isinstance(test, Always)
-        for one in operands(test)
+        for one in list_operands(test)
         if isinstance(one, PropertyRef | EntityRef)
     }
 
