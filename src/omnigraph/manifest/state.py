@@ -13,8 +13,7 @@ from omnigraph.manifest.records import KEY, GraphCommit, Record, encode, graph_b
 from omnigraph.manifest.snapshot import Snapshot, snapshot_of
 from omnigraph.manifest.stamp import LINEAGE_IN_MANIFEST, stamp_of
 from omnigraph.manifest.table_history import TableHistory, read_table_history
-from omnigraph.storage.lance.row_images import swap_rows
-from omnigraph.storage.rows import Image
+from omnigraph.storage.rows import Image, swap_rows
 from omnigraph.storage.values import Incarnation
 from omnigraph.values import dataclass
 

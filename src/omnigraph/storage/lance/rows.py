@@ -14,23 +14,23 @@ from omnigraph.errors import HeadMoved, InternalError, RowContention, StorageErr
 from omnigraph.ids import Version
 from omnigraph.limits import IMAGE_ROUNDS_MAX, IMAGES_MAX
 from omnigraph.storage.counters import Cost, record
-from omnigraph.storage.lance import branches, row_images
+from omnigraph.storage.lance import branches
 from omnigraph.storage.lance.compact import compact
 from omnigraph.storage.lance.datasets import Datasets
 from omnigraph.storage.lance.faults import TableLocation, translate_faults
-from omnigraph.storage.lance.guarded import (
+from omnigraph.storage.lance.stage import STORAGE_VERSION
+from omnigraph.storage.lance.swaps import (
     RowAddress,
     find_in_newest,
     find_row,
+    merge_rows,
     replaces_only,
     swap_guarded,
 )
-from omnigraph.storage.lance.inline import merge_rows
-from omnigraph.storage.lance.stage import STORAGE_VERSION
 from omnigraph.storage.lru import Recent
 from omnigraph.storage.objects.faults import StoreAction
 from omnigraph.storage.objects.protocol import Objects
-from omnigraph.storage.rows import Image
+from omnigraph.storage.rows import Image, fit_rows, move_image, replace_metadata, swap_rows
 from omnigraph.storage.values import BranchRef, Incarnation, TableAt
 
 PRIMARY_KEY: Final = "lance-schema:unenforced-primary-key"
@@ -62,7 +62,7 @@ class LanceRows:
         uri, options = self._datasets.uri(self._path), self._datasets.options
         with translate_faults(StoreAction.CREATE, self._datasets.location(self._path, None)):
             fragments = write_fragments(
-                row_images.fitting(rows, schema),
+                fit_rows(rows, schema),
                 uri,
                 mode="create",
                 data_storage_version=STORAGE_VERSION,
@@ -128,7 +128,7 @@ class LanceRows:
     def swap(self, image: Image, rows: pa.Table, guard: str | None = None) -> Version:
         """Insert or replace rows by key from the state of `image`; returns the version that shows them."""
         dataset = copy.copy(self._open_dataset(image))
-        fresh = row_images.fitting(rows, image.rows.schema)
+        fresh = fit_rows(rows, image.rows.schema)
         location = self._guard(image, dataset, fresh, guard) if guard is not None else None
         with translate_faults(
             StoreAction.WRITE, self._location(image), contention=lambda: self._contention(image)
@@ -142,7 +142,7 @@ class LanceRows:
         record(Cost.MANIFEST_SWAPS)
         version = self._open(image.branch, dataset)
         if version == image.version + 1:
-            held = self._hold(row_images.swap_rows(image, rows, self._key, version))
+            held = self._hold(swap_rows(image, rows, self._key, version))
             if location is not None and guard is not None:
                 after = find_in_newest(dataset, fresh, self._key, guard)
                 self._guards.put(self._name(held), (guard, after))
@@ -167,7 +167,7 @@ class LanceRows:
             image, LanceOperation.UpdateConfig(schema_metadata_updates=update)
         )
         if version == image.version + 1:
-            return self._hold(row_images.replace_metadata(image, key, value, version))
+            return self._hold(replace_metadata(image, key, value, version))
         return self.load(image.branch, version)
 
     def annotate_key(self, image: Image) -> Image:
@@ -280,7 +280,7 @@ class LanceRows:
         life = self._table_history.get(branch, ()) if branch is not None else ()
         held = self._images.get((branch, before, life))
         if held is not None and after == before + 1:
-            self._hold(row_images.move_image(held, after))
+            self._hold(move_image(held, after))
 
     def _open(self, branch: str | None, dataset: LanceDataset) -> Version:
         version = Version(dataset.version)

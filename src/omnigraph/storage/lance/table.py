@@ -11,7 +11,7 @@ from lance import FragmentMetadata, LanceDataset
 from lance.dataset import ColumnOrdering
 from lance.fragment import RowIdSequence
 
-from omnigraph.errors import InternalError, OmniError, StorageError
+from omnigraph.errors import InternalError, StorageError
 from omnigraph.limits import (
     LOOKUP_ROWS_PER_VALUE,
     LOOKUP_VALUES_MAX,
@@ -23,16 +23,14 @@ from omnigraph.storage.lance import search
 from omnigraph.storage.lance.blob_reads import BlobReads
 from omnigraph.storage.lance.datasets import Datasets
 from omnigraph.storage.lance.deletions import DeletionReads
-from omnigraph.storage.lance.digests import Digests, digest_file, digest_key, name_below_line
+from omnigraph.storage.lance.digests import Digests
 from omnigraph.storage.lance.faults import translate_faults
 from omnigraph.storage.lance.fragments import fragment_infos, fragment_of
-from omnigraph.storage.lance.index import index_infos, list_uncovered, unfit_size
+from omnigraph.storage.lance.index import list_uncovered
 from omnigraph.storage.lance.index_damage import (
     DamagedSegments,
-    is_named,
+    IndexReads,
     may_be_damage,
-    reason_of,
-    warn_of_damage,
 )
 from omnigraph.storage.lance.physical import logical
 from omnigraph.storage.lance.search import ROW_ID
@@ -53,10 +51,10 @@ class LanceTable:
     __slots__ = (
         "_at",
         "_blobs",
-        "_damaged",
         "_dataset",
         "_field_ids",
         "_fragments",
+        "_indices",
         "_location",
         "_schema",
         "_unofficial",
@@ -73,12 +71,12 @@ class LanceTable:
         dataset, location = datasets.at(at), datasets.location_of(at)
         self._at = at
         self.deletions = deletions
-        self._damaged = damaged
         self._dataset = dataset
         self._location = location
         self._unofficial = datasets.unofficial
         self._schema = logical(dataset.schema)
         self._blobs = BlobReads(dataset, self._schema, location)
+        self._indices = IndexReads(at, dataset, location, damaged)
         self._fragments: tuple[FragmentInfo, ...] | None = None
         self._field_ids = {field.name(): field.id() for field in dataset.lance_schema.fields()}
 
@@ -104,7 +102,7 @@ class LanceTable:
         if filter is None:
             with translate_faults(StoreAction.READ, self._location):
                 return int(self._dataset.count_rows())
-        return self._answer(
+        return self._indices.answer(
             filter, lambda indexed: int(self._filtered(filter, indexed).count_rows())
         )
 
@@ -138,7 +136,7 @@ class LanceTable:
             ).to_reader()
             return source if filter is None else _begun(source)
 
-        source = self._answer(filter, begin)
+        source = self._indices.answer(filter, begin)
         record(Cost.TABLE_SCANS)
         return self._blobs.stream(source, blobs, row_id=row_id)
 
@@ -169,7 +167,7 @@ class LanceTable:
                 indexed=indexed,
             ).to_table()
 
-        rows = self._answer(filter, rows_of)
+        rows = self._indices.answer(filter, rows_of)
         record(Cost.TABLE_SCANS)
         return self._blobs.table(rows, blobs, row_id=row_id)
 
@@ -258,7 +256,7 @@ class LanceTable:
                 indexed=indexed,
             )
 
-        rows = self._answer(column if filter is None else f"{column} {filter}", closest)
+        rows = self._indices.answer(column if filter is None else f"{column} {filter}", closest)
         record(Cost.TABLE_SCANS)
         return self._blobs.table(rows, BlobForm.DESCRIPTOR, row_id=row_id)
 
@@ -293,12 +291,12 @@ class LanceTable:
             )
 
         try:
-            rows = self._answer(filter, matching)
+            rows = self._indices.answer(filter, matching)
         except (StorageError, InternalError) as error:
             if not may_be_damage(error):
                 raise
             own = (i for i in self.indices() if (i.column, i.kind) == (column, IndexKind.TEXT))
-            self._note(tuple(own), error)
+            self._indices.note(tuple(own), error)
             return self._nothing_scored(names, row_id)
         record(Cost.TABLE_SCANS)
         return self._blobs.table(rows, BlobForm.DESCRIPTOR, row_id=row_id)
@@ -358,9 +356,7 @@ class LanceTable:
 
     def indices(self) -> tuple[IndexInfo, ...]:
         """The indices of this version, by name."""
-        with translate_faults(StoreAction.READ, self._location):
-            found = index_infos(self._dataset)
-        return self._damaged.mark(found) if self._damaged else found
+        return self._indices.infos()
 
     def uncovered(self, column: str, kind: IndexKind) -> tuple[int, ...]:
         """Fragments that no index of that kind on the column covers."""
@@ -371,63 +367,13 @@ class LanceTable:
     @property
     def damaged_segments(self) -> frozenset[str]:
         """The index segments of the graph that reads found damaged so far."""
-        return self._damaged.uuids
+        return self._indices.damaged_segments
 
     def check_indices(
         self, files: Mapping[str, Mapping[str, int]], noted: Digests
     ) -> tuple[IndexInfo, ...]:
-        """Note the indices whose files are gone, cut, changed, or cannot be opened; `files` are those of each segment."""
-        for info in self.indices():
-            if info.damage is None and (reason := self._spoilt(info, files, noted)) is not None:
-                self._damaged.note(info, reason)
-        return self.indices()
-
-    def _spoilt(
-        self, info: IndexInfo, files: Mapping[str, Mapping[str, int]], noted: Digests
-    ) -> str | None:
-        with translate_faults(StoreAction.READ, self._location):
-            reason = unfit_size(self._dataset, info, files)
-        if reason is not None:
-            return reason
-        names = [name for uuid in info.segments for name in files[uuid]]
-        expected = {name: noted.get(digest_key(name_below_line(name) or name)) for name in names}
-        if not self._location.root.is_local or None in expected.values():
-            return self._unopened(info)
-        # Some bits of an index make Lance ask for more memory than there is: what is known as whole is not opened.
-        home = self._location.root.at(self._at.path)
-        with translate_faults(StoreAction.READ, self._location):
-            changed = (name for name in names if digest_file(f"{home}/{name}") != expected[name])
-            found = next(changed, None)
-        return None if found is None else f"'{found}' is not what was written"
-
-    def _unopened(self, info: IndexInfo) -> str | None:
-        """Why an index cannot be opened, if it is damaged."""
-        try:
-            with translate_faults(StoreAction.READ, self._location):
-                self._open_index(info)
-        except (StorageError, InternalError) as error:
-            if not may_be_damage(error):
-                raise
-            return reason_of(error)
-        return None
-
-    def _open_index(self, info: IndexInfo) -> None:
-        if info.kind is not IndexKind.VECTOR:
-            self._dataset.stats.index_stats(info.name)
-            return
-        # The statistics of a vector index hold all of its centroids, and Lance warns about that.
-        size = self._schema.field(info.column).type.list_size
-        origin = pa.array(np.zeros(size, np.float32))
-        search.nearest(
-            self._dataset,
-            info.column,
-            origin,
-            1,
-            columns=(),
-            filter=None,
-            row_id=True,
-            indexed=True,
-        )
+        """Compare the files of every index with recorded digests; `files` are those of each segment."""
+        return self._indices.check(files, noted)
 
     def auto_cleanup_keys(self) -> tuple[str, ...]:
         """Config keys that would let Lance delete versions by itself."""
@@ -484,47 +430,6 @@ class LanceTable:
         return self._dataset.scanner(
             columns=[], filter=filter, with_row_id=True, use_scalar_index=indexed
         )
-
-    def _answer(self, served: Filter | None, ask: Callable[[bool], _Answer]) -> _Answer:
-        """Ask with the help of the indices on what is `served`, a filter or a column; without one that is damaged.
-
-        Files of an index are read when it is first asked, and what Lance says of a damaged one differs from byte to
-        byte. So the question itself decides: an index is damaged when the same question succeeds without it.
-        """
-        indexed = served is not None and not (self._damaged and self._is_spoilt(served))
-        try:
-            with translate_faults(StoreAction.READ, self._location):
-                return ask(indexed)
-        except (StorageError, InternalError) as error:
-            if not indexed or served is None or not may_be_damage(error):
-                raise
-            found = self._asked_without(ask, error)
-            self._note(self._suspects(served), error)
-            return found
-
-    def _asked_without(
-        self, ask: Callable[[bool], _Answer], first: StorageError | InternalError
-    ) -> _Answer:
-        try:
-            with translate_faults(StoreAction.READ, self._location):
-                return ask(False)
-        except OmniError:
-            # No index is to blame; the first error says what is.
-            raise first from first.__cause__
-
-    def _is_spoilt(self, served: Filter) -> bool:
-        return any(info.damage and is_named(info.column, served) for info in self.indices())
-
-    def _suspects(self, served: Filter) -> list[IndexInfo]:
-        """The indices that may have answered a question: those of them that cannot be opened, or else all."""
-        named = [i for i in self.indices() if i.damage is None and is_named(i.column, served)]
-        helping = [info for info in named if info.kind is not IndexKind.TEXT]
-        return [info for info in helping if self._unopened(info) is not None] or helping
-
-    def _note(self, infos: Sequence[IndexInfo], error: OmniError) -> None:
-        for info in infos:
-            if self._damaged.note(info, reason_of(error)):
-                warn_of_damage(self._at, info, reason_of(error))
 
     def _pays(self, column: str, values: int) -> bool:
         """Whether the index answers faster than one pass over the column."""

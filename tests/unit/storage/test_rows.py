@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 from omnigraph.errors import InternalError
 from omnigraph.ids import Version
 from omnigraph.limits import IMAGE_CHUNKS_MAX
-from omnigraph.storage.lance.row_images import fitting, move_image, replace_metadata, swap_rows
-from omnigraph.storage.rows import Image
+from omnigraph.storage.rows import Image, fit_rows, move_image, replace_metadata, swap_rows
 from tests.support.tables import MANIFEST_SCHEMA, cells, keyed
 
 
@@ -53,8 +52,8 @@ def test_metadata_and_version_change_without_touching_rows() -> None:
 
 def test_rows_are_brought_into_stored_order_and_nothing_else() -> None:
     rows = keyed({"a": "1"})
-    assert fitting(rows.select(rows.column_names[::-1]), MANIFEST_SCHEMA).equals(rows)
+    assert fit_rows(rows.select(rows.column_names[::-1]), MANIFEST_SCHEMA).equals(rows)
     with pytest.raises(InternalError, match="columns"):
-        fitting(rows.drop_columns(["metadata"]), MANIFEST_SCHEMA)
+        fit_rows(rows.drop_columns(["metadata"]), MANIFEST_SCHEMA)
     with pytest.raises(InternalError, match="types"):
-        fitting(rows.set_column(2, "table_version", pa.array([1])), MANIFEST_SCHEMA)
+        fit_rows(rows.set_column(2, "table_version", pa.array([1])), MANIFEST_SCHEMA)
