@@ -10,11 +10,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.catalog.model import TableType
+from omnigraph.commit.addressed import AddressedRows
 from omnigraph.commit.origins import Origin, Origins
 from omnigraph.errors import ResourceLimit
 from omnigraph.ids import TableKey
 from omnigraph.limits import MUTATION_BYTES_MAX, PROBLEMS_SHOWN_MAX
 from omnigraph.storage.arrow import column
+from omnigraph.storage.values import Marked, Written
 from omnigraph.values import dataclass
 
 NO_IDS = pa.array([], pa.string())
@@ -38,21 +40,44 @@ class DeltaKind(StrEnum):
         return self in (DeltaKind.UPDATE, DeltaKind.DELETE, DeltaKind.REPLACE)
 
 
+@dataclass(frozen=True, slots=True)
+class WrittenRows:
+    """Rows that workers wrote as fragments, and fragments in which they marked the rows that these replace."""
+
+    written: tuple[Written, ...]
+    marked: tuple[Marked, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class UnwrittenRows:
+    """Rows of an input that workers write once the branch of the table is forked: fragments lie beside their branch."""
+
+    splits: object = field(repr=False)
+    """Private to the pipeline, whose workers read them."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableDelta:
-    """The change of one table: `rows` are whole rows with unique ids, `deleted` are ids that go."""
+    """What a write does to one table.
+
+    Rows that come are in memory (`rows`, whole rows with unique ids), or `source` says where they are: written as
+    fragments, still to be written, or named by version and address. `deleted` are ids of rows that go.
+    """
 
     type: TableType
     kind: DeltaKind
     rows: pa.Table
     deleted: pa.Array = field(default_factory=lambda: NO_IDS)
-    origins: Origins | None = None
+    source: WrittenRows | UnwrittenRows | AddressedRows | None = None
+    is_new: bool = False
+    """Whether the table is known to have none of the ids, so that an upsert is an append."""
+    origins: Origins | None = field(default=None, repr=False, compare=False)
     shown_max: int = PROBLEMS_SHOWN_MAX
     """Problems of one rule that are described; the others are counted."""
 
     @property
     def ids(self) -> pa.Array:
-        """Ids of the rows that are put."""
+        """Ids of the rows in memory."""
         return column(self.rows, "id")
 
     @property
@@ -68,7 +93,8 @@ class TableDelta:
     @property
     def is_empty(self) -> bool:
         """Whether committing this would change nothing."""
-        return not self.replaces and not self.rows.num_rows and not len(self.deleted)
+        has_rows = self.source is not None or bool(self.rows.num_rows)
+        return not self.replaces and not has_rows and not len(self.deleted)
 
     def origin(self, row: int) -> Origin:
         """Where a row came from, as far as that is known."""

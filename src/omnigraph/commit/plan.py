@@ -1,11 +1,14 @@
 """A prepared write: what will be committed to which table, on which base, and what it relied on."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import field
-from typing import Protocol
+from enum import StrEnum
 
 import pyarrow as pa
 
+from omnigraph.catalog.ir.contract import Contract
+from omnigraph.catalog.model import TableType
+from omnigraph.commit.addressed import AddressedRows
 from omnigraph.commit.delta import TableDelta
 from omnigraph.commit.locks import LockKey, lock_key
 from omnigraph.commit.sidecar import (
@@ -16,25 +19,89 @@ from omnigraph.commit.sidecar import (
     own_lock_keys,
 )
 from omnigraph.ids import BranchName, CommitId, OperationId, TableKey, Version
+from omnigraph.manifest.accepted_schema import AcceptedSchema
 from omnigraph.manifest.merged import NO_COMMITS
 from omnigraph.manifest.names import actor_name
 from omnigraph.manifest.records import Agreed, CommitKind
 from omnigraph.runtime import Runtime
 from omnigraph.storage.locks.holders import Activity
-from omnigraph.storage.tables import Tables
-from omnigraph.storage.values import Staged, TableAt
+from omnigraph.storage.values import ColumnChange, IndexSpec, Staged, Successors, TableAt, Written
 from omnigraph.values import dataclass
 
-Step = Callable[[Tables, TableAt], Staged | None]
-"""Stages one change of a table on a given version; None when there turns out to be nothing to change."""
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TakeOver:
+    """The second commit of rows that were appended first: they take the row ids and the place of old rows.
+
+    Between the two commits old and new rows are both there, so nobody may see that version.
+    """
+
+    written: Written
+    successors: Successors
+    addresses: pa.Array
+    """Of the rows that go."""
+    like: TableAt
+    """A version that may lack the same rows: then its deletion files serve here too."""
+    is_adopted: bool
+    removes: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ReshapeColumns:
+    """Columns are added, dropped or renamed; no row is rewritten."""
+
+    changes: tuple[ColumnChange, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RewriteRows:
+    """All rows are written anew: a column that left the schema still has its bytes in the old files."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClearSettings:
+    """Settings that would delete versions go."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseSegments:
+    """Index segments that keep small fragments apart go."""
+
+
+@dataclass(frozen=True, slots=True)
+class CompactFragments:
+    """Small and holey fragments are rewritten together, those below `rows_max` rows if it is given."""
+
+    rows_max: int | None = None
+
+
+class IndexChoice(StrEnum):
+    """Which indexes are built, decided on the version they are staged on."""
+
+    INCOMPLETE = "incomplete"
+    WORTHWHILE = "worthwhile"
+
+
+@dataclass(frozen=True, slots=True)
+class BuildIndexes:
+    """Indexes of a type are built: those of `specs`, or those that the version lacks."""
+
+    type: TableType
+    specs: tuple[IndexSpec, ...] | IndexChoice
+    after_compaction: bool = False
+
+
+MaintenanceStep = ClearSettings | ReleaseSegments | CompactFragments | BuildIndexes
+Step = TableDelta | TakeOver | ReshapeColumns | RewriteRows | MaintenanceStep
+"""What one commit does to a table, as data; `commit.stage` carries it out. A delta that takes over makes two commits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableWrite:
     """The commits of one table, in order.
 
-    `staged` was prepared outside the queues and comes first; `steps` are staged when their turn comes. A table
-    that the branch does not own yet is forked to `fork` first, and then only steps can stand on it.
+    `staged` was prepared outside the locks and comes first; `steps` are staged on the version before them, under the
+    locks. A table that the branch does not own yet is forked to `fork` first, and then only steps can stand on it.
     """
 
     table_key: TableKey
@@ -59,15 +126,31 @@ class TableWrite:
     @property
     def commits(self) -> int:
         """How many commits it makes at most."""
-        return len(self.steps) + (self.staged is not None)
+        return sum(map(_count_commits, self.steps)) + (self.staged is not None)
 
 
-class Creation(Protocol):
-    """Makes a table that a registration names, or finds the one it takes over; runs after the sidecar is armed."""
+def _count_commits(step: Step) -> int:
+    match step:
+        case TableDelta(source=AddressedRows(takes_over=True)):
+            return 2
+        case _:
+            return 1
 
-    def __call__(self, tables: Tables) -> TableAt:
-        """Say at which version it is."""
-        ...
+
+@dataclass(frozen=True, slots=True)
+class NewTable:
+    """A table to create."""
+
+    path: str
+    schema: pa.Schema
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaChange:
+    """The schema files of a schema change: what is accepted from now on, and what it replaces."""
+
+    accepted: AcceptedSchema
+    replaced: Contract
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,13 +192,9 @@ def mint_header(
     )
 
 
-def nothing() -> None:
-    """Do nothing at this point of the walk."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WritePlan:
-    """Everything one write will do; the protocol makes it visible or leaves no trace."""
+    """Everything one write will do, as data; the protocol makes it visible or leaves no trace."""
 
     kind: WriterKind
     commit_kind: CommitKind
@@ -126,7 +205,8 @@ class WritePlan:
     tables: tuple[TableWrite, ...] = ()
     read_set: Mapping[TableKey, Version] = field(default_factory=dict)
     registrations: tuple[Registration, ...] = ()
-    creations: Mapping[TableKey, Creation] = field(default_factory=dict)
+    creations: Mapping[TableKey, NewTable | TableAt] = field(default_factory=dict)
+    """What the registrations name: a table to make, or the version of one that is taken over."""
     tombstones: tuple[Tombstone, ...] = ()
     pointer_updates: tuple[PointerUpdate, ...] = ()
     merge_source: CommitId | None = None
@@ -137,15 +217,16 @@ class WritePlan:
     if_commit: CommitId | None = None
     batch_id: str | None = None
     maintenance: bool = False
-    schema_hash: str | None = None
-    before_publish: Callable[[], None] = nothing
-    """Runs when every table landed; a conflict it raises refuses the publish."""
-    after_publish: Callable[[], None] = nothing
-    """Runs when the graph moved; until it is done the sidecar stays."""
+    schema: SchemaChange | None = None
 
     def __post_init__(self) -> None:
         # A name that cannot be stored would be found out by the publish, after tables have landed.
         actor_name(self.actor)
+
+    @property
+    def schema_hash(self) -> str | None:
+        """The hash of the schema that the write puts in place, if it does."""
+        return None if self.schema is None else self.schema.accepted.contract.ir_hash
 
     @property
     def is_strict(self) -> bool:

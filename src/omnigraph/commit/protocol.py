@@ -7,23 +7,28 @@ from dataclasses import replace
 from omnigraph.commit.forks import drop_forks, fork_table
 from omnigraph.commit.guard import StaleBase, require_base
 from omnigraph.commit.locks import HeldLocks, TableLocks
-from omnigraph.commit.plan import Creation, TableWrite, WritePlan
+from omnigraph.commit.plan import NewTable, SchemaChange, TableWrite, WritePlan
+from omnigraph.commit.schema_files import place_staged, stage_files
 from omnigraph.commit.sidecar import Decided, Pin, Recorded, Sidecar, WriterKind
 from omnigraph.commit.sidecars import Sidecars
+from omnigraph.commit.stage import ALONE, StageWorkers, stage_step
 from omnigraph.errors import (
     ConflictError,
     HeadMoved,
     InternalError,
     ManifestConflict,
     OmniError,
+    PreconditionFailed,
     PublishContention,
     RecoveryRequired,
     StorageError,
+    TableExists,
 )
 from omnigraph.failpoints import Failpoint, fail
-from omnigraph.ids import OperationId, TableKey, Version
+from omnigraph.ids import MAIN, OperationId, TableKey, Version
 from omnigraph.limits import PUBLISH_BACKOFF_SECONDS_MAX, PUBLISH_PATIENCE
 from omnigraph.logs import get_logger
+from omnigraph.manifest.accepted_schema import keep_replaced
 from omnigraph.manifest.change import Change, Draft, Update
 from omnigraph.manifest.manifest import Manifest
 from omnigraph.manifest.publish import Published, publish
@@ -31,7 +36,7 @@ from omnigraph.manifest.records import lance_branch
 from omnigraph.runtime import Runtime, datetime_of
 from omnigraph.storage.layout import Root
 from omnigraph.storage.tables import Tables
-from omnigraph.storage.values import Incarnation, Landed, TableAt
+from omnigraph.storage.values import Incarnation, Landed, Staged, TableAt
 from omnigraph.values import dataclass
 
 _log = get_logger(__name__)
@@ -67,7 +72,17 @@ class Refused(ConflictError):
         self.conflict = conflict
 
 
-def commit(committer: Committer, plan: WritePlan, held_locks: HeldLocks) -> Published:
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """A plan that is visible, and what was staged for each of its tables, commit by commit."""
+
+    published: Published
+    staged: Mapping[TableKey, tuple[Staged, ...]]
+
+
+def commit(
+    committer: Committer, plan: WritePlan, held_locks: HeldLocks, workers: StageWorkers = ALONE
+) -> Committed:
     """Make a plan visible, or leave it to recovery, or leave no trace.
 
     `StaleBase` and other conflicts: nothing was written. `Refused`: take it back. `RecoveryRequired`: it was
@@ -82,8 +97,9 @@ def commit(committer: Committer, plan: WritePlan, held_locks: HeldLocks) -> Publ
     sidecar = sidecar_of(committer, plan, held_locks, state.branch_incarnation)
     committer.sidecars.arm(sidecar)  # A: the intent is durable
     fail(_ARMED[plan.kind])
-    plan, sidecar, created = _create_bases(committer, plan, sidecar)
-    landed = created | _commit_tables(committer, plan, sidecar, held_locks)  # B: HEADs move
+    plan, sidecar, created = _create_bases(committer, plan, sidecar, workers)
+    effects = _commit_tables(committer, plan, sidecar, held_locks, workers)  # B: HEADs move
+    landed = created | {table: one.landed for table, one in effects.items()}
     with _report_unfinished(plan):
         if plan.kind is WriterKind.BRANCH_MERGE:
             fail(Failpoint.MERGE_EFFECTS_DONE)
@@ -92,9 +108,10 @@ def commit(committer: Committer, plan: WritePlan, held_locks: HeldLocks) -> Publ
         fail(_COMMITTED[plan.kind])
         _require_locks(committer, sidecar, held_locks)
         published = _publish(committer, plan, sidecar, landed)  # C: the graph moves
-    plan.after_publish()
+    if plan.schema is not None:
+        _place_schema_files(committer, plan)
     _disarm(committer, plan.operation_id)  # D: the intent is spent
-    return published
+    return Committed(published, {table: one.staged for table, one in effects.items()})
 
 
 _ARMED: Mapping[WriterKind, Failpoint] = {
@@ -165,12 +182,12 @@ def _pin(write: TableWrite, held_locks: HeldLocks) -> Pin:
 
 
 def _create_bases(
-    committer: Committer, plan: WritePlan, sidecar: Sidecar
+    committer: Committer, plan: WritePlan, sidecar: Sidecar, workers: StageWorkers
 ) -> tuple[WritePlan, Sidecar, dict[TableKey, Landed]]:
     """Make what the commits stand on: new tables, forks, and what could not be staged before those."""
     try:
         created = {
-            key: _create_table(committer, plan, create) for key, create in plan.creations.items()
+            key: _register_table(committer, plan, table) for key, table in plan.creations.items()
         }
     except ConflictError as error:
         raise Refused(error) from error
@@ -178,7 +195,7 @@ def _create_bases(
         return plan, sidecar, created
     forks: list[TableAt] = []
     try:
-        staged = tuple(_stage_table(committer, write, forks) for write in plan.tables)
+        staged = tuple(_stage_table(committer, write, forks, workers) for write in plan.tables)
     except ConflictError:
         _withdraw(committer, plan.operation_id, forks)
         raise
@@ -203,13 +220,35 @@ def _name_transactions(sidecar: Sidecar, writes: Iterable[TableWrite]) -> Iterat
                 yield replace(pin, uuids=(staged.uuid,), digests=staged.digests)
 
 
-def _create_table(committer: Committer, plan: WritePlan, create: Creation) -> Landed:
-    at = create(committer.tables)
+def _register_table(committer: Committer, plan: WritePlan, table: NewTable | TableAt) -> Landed:
+    """Create a table that a registration names, or take over the one that is there."""
+    at = _create_table(committer, table) if isinstance(table, NewTable) else table
     fail(_LANDED[plan.kind])
     return Landed(at=at, row_count=committer.tables.open(at).count(), uuid="")
 
 
-def _stage_table(committer: Committer, write: TableWrite, forks: list[TableAt]) -> TableWrite:
+def _create_table(committer: Committer, new: NewTable) -> TableAt:
+    try:
+        return committer.tables.create(new.path, new.schema)
+    except TableExists:
+        _require_unnamed(committer, new.path)
+        committer.tables.delete_table(new.path)
+        return committer.tables.create(new.path, new.schema)
+
+
+def _require_unnamed(committer: Committer, path: str) -> None:
+    """Refuse to replace a table that the history of main names; a schema change has no other branch beside it."""
+    history = committer.manifest.current(MAIN).table_history.by_key.values()
+    if any(incarnation.path == path for incarnations in history for incarnation in incarnations):
+        raise InternalError(
+            f"a new table would replace the one at '{path}', which history names; recovery takes "
+            "this schema change back"
+        )
+
+
+def _stage_table(
+    committer: Committer, write: TableWrite, forks: list[TableAt], workers: StageWorkers
+) -> TableWrite:
     if write.staged is not None:
         return write
     at = write.base
@@ -217,38 +256,53 @@ def _stage_table(committer: Committer, write: TableWrite, forks: list[TableAt]) 
         at = fork_table(committer.tables, committer.manifest, write)
         forks.append(at)
     first, *rest = write.steps
-    return replace(write, base=at, staged=first(committer.tables, at), steps=tuple(rest), fork=None)
+    found = stage_step(committer.tables, at, first, workers)
+    return replace(write, base=at, staged=found.staged, steps=(*found.then, *rest), fork=None)
+
+
+@dataclass(frozen=True, slots=True)
+class _Effect:
+    """The commits of one table so far: the last one, with the files of all, and what was staged for them."""
+
+    landed: Landed
+    staged: tuple[Staged, ...]
 
 
 def _commit_tables(
-    committer: Committer, plan: WritePlan, sidecar: Sidecar, held_locks: HeldLocks
-) -> dict[TableKey, Landed]:
-    landed: dict[TableKey, Landed] = {}
+    committer: Committer,
+    plan: WritePlan,
+    sidecar: Sidecar,
+    held_locks: HeldLocks,
+    workers: StageWorkers,
+) -> dict[TableKey, _Effect]:
+    effects: dict[TableKey, _Effect] = {}
     for write in plan.tables:
         _require_locks(committer, sidecar, held_locks)
         try:
-            for one in _commit_table(committer, plan, write, held_locks):
-                before = landed.get(write.table_key)
-                landed[write.table_key] = one if before is None else _added(before, one)
+            for staged, one in _commit_table(committer, plan, write, held_locks, workers):
+                effects[write.table_key] = _add_effect(effects.get(write.table_key), staged, one)
         except HeadMoved as error:
-            if landed or plan.creations:
+            if effects or plan.creations:
                 raise Refused(_conflict(write, error, ManifestConflict)) from error
             forked = {pin.table_key for pin in sidecar.tables if pin.forked}
             forks = (one.base for one in plan.tables if one.table_key in forked)
             _withdraw(committer, plan.operation_id, forks)
             raise _conflict(write, error, StaleBase) from error
         except StorageError:
-            if not landed:
+            if not effects:
                 raise
             with _report_unfinished(plan):
                 raise
         fail(_LANDED[plan.kind])
-    return landed
+    return effects
 
 
-def _added(before: Landed, after: Landed) -> Landed:
-    """The later of two commits of one table, with the files of both: only the later one is published."""
-    return replace(after, digests={**before.digests, **after.digests})
+def _add_effect(before: _Effect | None, staged: Staged, landed: Landed) -> _Effect:
+    """Only the last commit of a table is published, so it carries the digests of all files."""
+    if before is None:
+        return _Effect(landed, (staged,))
+    digests = {**before.landed.digests, **landed.digests}
+    return _Effect(replace(landed, digests=digests), (*before.staged, staged))
 
 
 @contextmanager
@@ -265,13 +319,15 @@ def _report_unfinished(plan: WritePlan) -> Iterator[None]:
 
 
 def _commit_table(
-    committer: Committer, plan: WritePlan, write: TableWrite, held_locks: HeldLocks
-) -> Iterator[Landed]:
+    committer: Committer,
+    plan: WritePlan,
+    write: TableWrite,
+    held_locks: HeldLocks,
+    workers: StageWorkers,
+) -> Iterator[tuple[Staged, Landed]]:
     """Make the commits of one table, each on the one before."""
-    staged = write.staged
-    waiting = list(write.steps)
-    at = write.base
-    while staged is not None or waiting:
+    staged, steps, at = write.staged, write.steps, write.base
+    while staged is not None or steps:
         if staged is not None:
             landed = committer.tables.commit_staged(
                 staged,
@@ -280,8 +336,11 @@ def _commit_table(
                 lock=held_locks.lock(write.lock_key),
             )
             at = landed.at
-            yield landed
-        staged = waiting.pop(0)(committer.tables, at) if waiting else None
+            yield staged, landed
+        staged = None
+        if steps:
+            found = stage_step(committer.tables, at, steps[0], workers)
+            staged, steps = found.staged, (*found.then, *steps[1:])
 
 
 def _conflict(
@@ -320,7 +379,8 @@ def _publish(
     committer: Committer, plan: WritePlan, sidecar: Sidecar, landed: Mapping[TableKey, Landed]
 ) -> Published:
     try:
-        plan.before_publish()
+        if plan.schema is not None:
+            _stage_schema_files(committer, plan, plan.schema)
         return committer.publish(change_of(plan, landed))
     except PublishContention as error:
         raise RecoveryRequired(
@@ -388,6 +448,32 @@ def _draft(plan: WritePlan) -> Draft:
         not_before=plan.merge_source_at,
         agreed=plan.agreed,
     )
+
+
+# ---- schema files
+
+
+def _stage_schema_files(committer: Committer, plan: WritePlan, schema: SchemaChange) -> None:
+    """Put the new schema files beside the accepted ones, and keep the schema that they replace for history."""
+    state = committer.manifest.current(plan.branch)
+    head = state.head.id if state.head else None
+    if plan.if_commit is not None and head != plan.if_commit:
+        raise PreconditionFailed(plan.if_commit, head)
+    objects = committer.sidecars.objects
+    keep_replaced(objects, plan.operation_id, schema.replaced)
+    stage_files(objects, schema.accepted)
+
+
+def _place_schema_files(committer: Committer, plan: WritePlan) -> None:
+    try:
+        fail(Failpoint.SCHEMA_PUBLISHED)
+        place_staged(committer.sidecars.objects)
+    except OmniError as error:
+        raise RecoveryRequired(
+            plan.operation_id,
+            f"schema apply {plan.operation_id} is published, but its schema files could not be put in place "
+            f"({error}); recovery does that, do not repeat it",
+        ) from error
 
 
 # ---- D

@@ -7,7 +7,8 @@ from typing import Generic, TypeVar
 from omnigraph.commit.guard import Blocked, StaleBase
 from omnigraph.commit.locks import SCHEMA_APPLY, HeldLocks
 from omnigraph.commit.plan import WritePlan
-from omnigraph.commit.protocol import Refused, commit
+from omnigraph.commit.protocol import Committed, Refused, commit
+from omnigraph.commit.stage import ALONE, StageWorkers
 from omnigraph.engine.session.engine import Engine
 from omnigraph.errors import ConflictError, DriftError, ManifestConflict, OmniError, ReadSetConflict
 from omnigraph.ids import BranchName, TableKey
@@ -38,7 +39,12 @@ class Done(Generic[T]):
     view: View
     plan: WritePlan | None
     outcome: T
-    published: Published | None = None
+    committed: Committed | None = None
+
+    @property
+    def published(self) -> Published | None:
+        """What became visible; None when there was nothing to write."""
+        return None if self.committed is None else self.committed.published
 
     @property
     def commit(self) -> GraphCommit | None:
@@ -72,13 +78,17 @@ def wait_for_schema_change(engine: Engine, operation: str) -> None:
 
 
 def attempt(
-    engine: Engine, branch: BranchName, prepare: Prepare[T], operation: str = "this write"
+    engine: Engine,
+    branch: BranchName,
+    prepare: Prepare[T],
+    operation: str = "this write",
+    workers: StageWorkers = ALONE,
 ) -> Done[T]:
-    """Run a writer."""
+    """Run a writer; `workers` help with what is staged under the locks."""
     view = _enter_and_capture(engine, branch, operation)
     engine.require_here(branch, operation)
     try:
-        return _prepare_and_commit(engine, view, prepare)
+        return _prepare_and_commit(engine, view, prepare, workers)
     except Blocked:
         # Its owner was alive at the heal above and has died since; what it left may be complete.
         if not any(outcome.is_ended for outcome in engine.recovery.heal()):
@@ -87,7 +97,7 @@ def attempt(
         # What came after its roll-back is nobody's; anything else is for repair.
         if not engine.recovery.undo_late(branch, TableKey(error.table_key)):
             raise
-    return _prepare_and_commit(engine, engine.view(branch), prepare)
+    return _prepare_and_commit(engine, engine.view(branch), prepare, workers)
 
 
 def _enter_and_capture(engine: Engine, branch: BranchName, operation: str) -> View:
@@ -114,26 +124,22 @@ def _try_capture(engine: Engine, branch: BranchName) -> View | OmniError:
         return error
 
 
-def _prepare_and_commit(engine: Engine, view: View, prepare: Prepare[T]) -> Done[T]:
+def _prepare_and_commit(
+    engine: Engine, view: View, prepare: Prepare[T], workers: StageWorkers
+) -> Done[T]:
     prepared = prepare(view)
     plan = prepared.plan
     if plan is None:
         return Done(view=view, plan=None, outcome=prepared.outcome)
     try:
         with engine.committer.locks.acquire(plan.lock_keys, plan.activity) as held_locks:
-            return _commit_prepared(engine, view, plan, prepared.outcome, held_locks)
+            committed = commit_held(engine, plan, held_locks, workers)
+            return Done(view=view, plan=plan, outcome=prepared.outcome, committed=committed)
     except (ManifestConflict, ReadSetConflict) as error:
         if not plan.is_strict and not isinstance(error, StaleBase):
             raise
         refusal = error if plan.is_strict else None
-    return _prepare_under_locks(engine, view, prepare, plan, refusal)
-
-
-def _commit_prepared(
-    engine: Engine, view: View, plan: WritePlan, outcome: T, held_locks: HeldLocks
-) -> Done[T]:
-    published = commit_held(engine, plan, held_locks)
-    return Done(view=view, plan=plan, outcome=outcome, published=published)
+    return _prepare_under_locks(engine, view, prepare, plan, refusal, workers)
 
 
 def _prepare_under_locks(
@@ -142,6 +148,7 @@ def _prepare_under_locks(
     prepare: Prepare[T],
     first_plan: WritePlan,
     refusal: ConflictError | None,
+    workers: StageWorkers,
 ) -> Done[T]:
     """Prepare again while holding the turns, so that nobody can move the base a second time.
 
@@ -160,7 +167,8 @@ def _prepare_under_locks(
                 return Done(view=view, plan=None, outcome=prepared.outcome)
             if held.covers(plan.lock_keys):
                 try:
-                    return _commit_prepared(engine, view, plan, prepared.outcome, held)
+                    committed = commit_held(engine, plan, held, workers)
+                    return Done(view=view, plan=plan, outcome=prepared.outcome, committed=committed)
                 except StaleBase as error:
                     # A process that does not take turns moved a table; look again.
                     last = error
@@ -174,10 +182,12 @@ def _moved_by_maintenance_only(before: View, now: View) -> bool:
     return moved and before.state.head == now.state.head
 
 
-def commit_held(engine: Engine, plan: WritePlan, held_locks: HeldLocks) -> Published:
+def commit_held(
+    engine: Engine, plan: WritePlan, held_locks: HeldLocks, workers: StageWorkers = ALONE
+) -> Committed:
     """Commit a plan under its turns; what was refused after HEADs moved is taken back before they are free."""
     try:
-        return commit(engine.committer, plan, held_locks)
+        return commit(engine.committer, plan, held_locks, workers)
     except Refused as refused:
         engine.recovery.roll_back_refused(plan.operation_id, held_locks)
         raise refused.conflict from None

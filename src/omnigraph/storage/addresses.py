@@ -1,6 +1,6 @@
 """Rows of one table version by address: a few from anywhere, or many as a stream."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -131,6 +131,26 @@ def _width(kind: pa.DataType) -> int:
 def addresses_of(addresses: pa.Array) -> Addresses:
     """The same as NumPy numbers."""
     return addresses.to_numpy(zero_copy_only=False).astype(np.uint64)
+
+
+def sort_addresses(addresses: pa.Array) -> pa.Array:
+    """The same addresses in the order the rows lie in."""
+    return pa.array(np.sort(addresses_of(addresses)))
+
+
+def find_cached(
+    cached: Iterable[pa.Table], addresses: pa.Array, names: Sequence[str]
+) -> pa.Table | None:
+    """Find rows by address among tables that were read with their addresses; None unless one has all of them."""
+    for rows in cached:
+        if set(names) <= set(rows.column_names):
+            present, chosen = column(rows, ROW_ADDRESS), rows.select(list(names))
+            if present.equals(addresses):
+                return chosen
+            positions = pc.index_in(addresses, value_set=present)
+            if not positions.null_count:
+                return chosen.take(positions)
+    return None
 
 
 # ---- addresses in a later version

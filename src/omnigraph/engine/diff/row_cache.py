@@ -3,18 +3,15 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from omnigraph.storage.addresses import (
-    ROW_ADDRESS,
-    addresses_of,
+    find_cached,
     row_bytes,
     rows_at,
+    sort_addresses,
     stream_at,
 )
-from omnigraph.storage.arrow import column
 from omnigraph.storage.blobs import BlobForm, is_blob
 from omnigraph.storage.tables import Table
 from omnigraph.storage.values import TableAt
@@ -65,23 +62,17 @@ class RowCache:
         self, table: Table, addresses: pa.Array, names: Sequence[str]
     ) -> Iterator[pa.RecordBatch]:
         """As `stream_at`."""
-        ordered = pa.array(np.sort(addresses_of(addresses)))
-        find_rows = self.find_rows(table, ordered, names)
-        return (
-            stream_at(table, ordered, names) if find_rows is None else iter(find_rows.to_batches())
-        )
+        ordered = sort_addresses(addresses)
+        held = self.find_rows(table, ordered, names)
+        return stream_at(table, ordered, names) if held is None else iter(held.to_batches())
 
     def find_rows(self, table: Table, addresses: pa.Array, names: Sequence[str]) -> pa.Table | None:
         """Find rows by address; None unless all of them are cached."""
-        for rows in self._rows.get(table.at, ()):
-            if set(names) <= set(rows.column_names):
-                here, chosen = column(rows, ROW_ADDRESS), rows.select(list(names))
-                if here.equals(addresses):
-                    return chosen
-                place = pc.index_in(addresses, value_set=here)
-                if not place.null_count:
-                    return chosen.take(place)
-        return None
+        return find_cached(self.tables(table.at), addresses, names)
+
+    def tables(self, at: TableAt) -> tuple[pa.Table, ...]:
+        """The cached rows of a version, with their addresses."""
+        return tuple(self._rows.get(at, ()))
 
 
 def _row_bytes(table: Table) -> int:

@@ -4,13 +4,18 @@ from collections.abc import Hashable, Iterable
 
 from omnigraph.catalog.model import TableType
 from omnigraph.commit.locks import HeldLocks, lock_key
-from omnigraph.commit.plan import Step, TableWrite, mint_header
+from omnigraph.commit.plan import (
+    BuildIndexes,
+    CompactFragments,
+    IndexChoice,
+    TableWrite,
+    mint_header,
+)
 from omnigraph.commit.sidecar import WriterKind
-from omnigraph.commit.wanted_indexes import list_worthwhile_indexes
+from omnigraph.commit.stage import stage_step
 from omnigraph.engine.maintenance.operation import commit_maintenance
 from omnigraph.engine.session.engine import Engine
 from omnigraph.errors import OmniError
-from omnigraph.failpoints import Failpoint, fail
 from omnigraph.ids import BranchName, TableKey
 from omnigraph.limits import (
     AUTO_COMPACT_BYTES_MAX,
@@ -22,7 +27,7 @@ from omnigraph.manifest.records import CommitKind, lance_branch
 from omnigraph.manifest.snapshot import Entry
 from omnigraph.storage.locks.holders import Activity
 from omnigraph.storage.tables import Tables
-from omnigraph.storage.values import FragmentInfo, Staged, TableAt
+from omnigraph.storage.values import FragmentInfo
 
 _log = get_logger(__name__)
 
@@ -88,7 +93,7 @@ def _write(tables: Tables, entry: Entry, type_: TableType) -> TableWrite | None:
     rows_max = _rows_max(table.fragments())
     if rows_max is None:
         return None
-    staged = tables.stage_compaction(entry.at, rows_max)
+    staged = stage_step(tables, entry.at, CompactFragments(rows_max)).staged
     if staged is None:
         return None
     return TableWrite(
@@ -96,7 +101,8 @@ def _write(tables: Tables, entry: Entry, type_: TableType) -> TableWrite | None:
         base=entry.at,
         strict=False,
         staged=staged,
-        steps=(_extension(type_),),
+        # Few uncovered rows are scanned in no time; an index is extended once they are worth a segment.
+        steps=(BuildIndexes(type_, IndexChoice.WORTHWHILE, after_compaction=True),),
     )
 
 
@@ -114,17 +120,6 @@ def _rows_max(fragments: Iterable[FragmentInfo]) -> int | None:
         else rows * AUTO_COMPACT_BYTES_MAX // size
     )
     return allowed if sum(one.physical_rows < allowed for one in small) > 1 else None
-
-
-def _extension(type_: TableType) -> Step:
-    """Extend indexes once the uncovered rows are worth a segment; fewer rows are scanned in no time."""
-
-    def extend(tables: Tables, at: TableAt) -> Staged | None:
-        fail(Failpoint.OPTIMIZE_COMPACTED)
-        specs = tuple(list_worthwhile_indexes(type_, tables.open(at)))
-        return tables.stage_indices(at, specs) if specs else None
-
-    return extend
 
 
 def _watch_key(entry: Entry) -> Hashable:

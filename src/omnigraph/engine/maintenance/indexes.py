@@ -5,8 +5,9 @@ from contextlib import nullcontext
 from enum import StrEnum
 from typing import Any
 
-from omnigraph.commit.plan import Step, TableWrite, mint_header
+from omnigraph.commit.plan import BuildIndexes, TableWrite, mint_header
 from omnigraph.commit.sidecar import WriterKind
+from omnigraph.commit.stage import StageWorkers, stage_step
 from omnigraph.commit.wanted_indexes import (
     list_absent_indexes,
     list_missing_indexes,
@@ -226,7 +227,7 @@ def _build_missing(
             )
             return tuple(writes), sum(len(specs) for _, specs in work)
 
-        return run_maintenance(engine, header, target, prepare, "ensure indices").outcome
+        return run_maintenance(engine, header, target, prepare, "ensure indices", lent).outcome
 
 
 def _estimate_cost(work: tuple[Entry, tuple[IndexSpec, ...]]) -> int:
@@ -255,10 +256,11 @@ def _write(
 ) -> TableWrite:
     """Build outside the locks; a table of another branch is forked first and indexed afterwards."""
     branch = lance_branch(view.branch)
-    if entry.at.branch == branch:
-        staged = engine.store.tables.stage_indices(entry.at, specs, workers)
-        return TableWrite(table_key=entry.table_key, base=entry.at, strict=False, staged=staged)
-    build: Step = lambda tables, at: tables.stage_indices(at, specs, workers)  # noqa: E731 - a step is a function
-    return TableWrite(
-        table_key=entry.table_key, base=entry.at, strict=False, steps=(build,), fork=branch
-    )
+    step = BuildIndexes(view.catalog.tables[entry.table_key], specs)
+    if entry.at.branch != branch:
+        return TableWrite(
+            table_key=entry.table_key, base=entry.at, strict=False, steps=(step,), fork=branch
+        )
+    helpers = StageWorkers(maintenance=workers)
+    staged = stage_step(engine.store.tables, entry.at, step, helpers).staged
+    return TableWrite(table_key=entry.table_key, base=entry.at, strict=False, staged=staged)

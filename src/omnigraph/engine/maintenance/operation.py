@@ -12,6 +12,7 @@ from typing import TypeVar
 from omnigraph.commit.liveness import is_interrupted
 from omnigraph.commit.locks import HeldLocks
 from omnigraph.commit.plan import Header, TableWrite, plan_of
+from omnigraph.commit.stage import StageWorkers
 from omnigraph.engine.attempt import Done, Prepared, attempt, commit_held
 from omnigraph.engine.session.engine import Engine
 from omnigraph.errors import RecoveryRequired
@@ -19,6 +20,7 @@ from omnigraph.ids import BranchName
 from omnigraph.manifest.publish import Published
 from omnigraph.manifest.view import View
 from omnigraph.storage.counters import carry_context
+from omnigraph.storage.tables import Workers
 from omnigraph.storage.values import MaintenanceTask
 
 A = TypeVar("A")
@@ -33,6 +35,7 @@ def run_maintenance(
     branch: BranchName,
     prepare: Callable[[View], tuple[Writes, A]],
     operation: str,
+    workers: Workers | None = None,
 ) -> Done[A]:
     """Prepare and commit; nothing is published when no table needs a commit."""
 
@@ -40,7 +43,7 @@ def run_maintenance(
         writes, outcome = prepare(view)
         return Prepared(plan_of(header, branch, writes) if writes else None, outcome)
 
-    done = attempt(engine, branch, prepared, operation)
+    done = attempt(engine, branch, prepared, operation, StageWorkers(maintenance=workers))
     if done.published is not None:
         _carry_cached_ids(engine, done.view, done.published)
     return done
@@ -50,7 +53,7 @@ def commit_maintenance(
     engine: Engine, header: Header, view: View, writes: Writes, held_locks: HeldLocks
 ) -> Published:
     """Commit what was prepared under locks that are held already."""
-    published = commit_held(engine, plan_of(header, view.branch, writes), held_locks)
+    published = commit_held(engine, plan_of(header, view.branch, writes), held_locks).published
     _carry_cached_ids(engine, view, published)
     return published
 

@@ -3,13 +3,24 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from enum import StrEnum
+from functools import partial
 from typing import Any
 
 from omnigraph.catalog.model import TableType
 from omnigraph.commit.liveness import Drift, find_drift
-from omnigraph.commit.plan import Step, TableWrite, mint_header
+from omnigraph.commit.plan import (
+    BuildIndexes,
+    ClearSettings,
+    CompactFragments,
+    IndexChoice,
+    ReleaseSegments,
+    Step,
+    TableWrite,
+    mint_header,
+)
 from omnigraph.commit.sidecar import WriterKind
-from omnigraph.commit.wanted_indexes import list_incomplete_indexes
+from omnigraph.commit.stage import StageWorkers, stage_step
+from omnigraph.engine.attempt import Done
 from omnigraph.engine.maintenance.indexes import list_pending_indexes
 from omnigraph.engine.maintenance.operation import (
     Writes,
@@ -26,15 +37,14 @@ from omnigraph.errors import (
     OmniError,
     ReadSetConflict,
 )
-from omnigraph.failpoints import Failpoint, fail
 from omnigraph.ids import MAIN, TableKey
 from omnigraph.limits import OPTIMIZE_ROUNDS_MAX
 from omnigraph.logs import get_logger
 from omnigraph.manifest.records import CommitKind
 from omnigraph.manifest.snapshot import Entry
 from omnigraph.manifest.view import View
-from omnigraph.storage.tables import Tables, Workers
-from omnigraph.storage.values import Staged, TableAt
+from omnigraph.storage.tables import Workers
+from omnigraph.storage.values import Staged, StagedKind
 from omnigraph.values import dataclass
 
 _log = get_logger(__name__)
@@ -66,22 +76,6 @@ class TableOptimized:
         return {name: value for name, value in facts.items() if value is not None}
 
 
-@dataclass(slots=True)
-class _Counts:
-    """How the fragments of one table change over its commits."""
-
-    removed: int = 0
-    added: int = 0
-    is_planned: bool = False
-
-    def add(self, staged: Staged | None) -> Staged | None:
-        """Count the fragments that a staged rewrite removes and adds."""
-        if staged is not None:
-            self.removed += staged.fragments_removed
-            self.added += staged.fragments_added
-        return staged
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OptimizeReport:
     """What optimising did, by table; it changes no row, so that `commit` is None."""
@@ -99,76 +93,74 @@ class OptimizeReport:
         }
 
 
+Reports = tuple[TableOptimized, ...]
+
+
 def optimize(
     engine: Engine, *, actor: str | None = None, workers: Workers | None = None
 ) -> OptimizeReport:
     """Compact every table of main, bring its indexes up to date, fold the manifest; all in one publish."""
     engine.require_writable("optimize")
     refuse_pending(engine, "optimize")
-    run = _Run(_find_drifted(engine), {}, {}, workers)
-    _publish(engine, run, actor)
+    done = _publish(engine, _find_drifted(engine), actor, workers)
     _fold(engine)
     view = engine.view(MAIN)
-    tables = tuple(
-        _report(engine, view, report, run.counts.get(key)) for key, report in run.reports.items()
-    )
+    staged = {} if done.committed is None else done.committed.staged
+    tables = tuple(_report(engine, view, one, staged.get(one.table_key)) for one in done.outcome)
     return OptimizeReport(uri=engine.uri, tables=tables)
 
 
-@dataclass(frozen=True, slots=True)
-class _Run:
-    """The outcome of the last attempt, by table; tables with drift are skipped, because the drift is the work of somebody else."""
+def _prepare(
+    engine: Engine, view: View, drifted: Mapping[TableKey, Drift], workers: Workers | None
+) -> tuple[Writes, Reports]:
+    """Examine every table and stage the first commit of those that need one.
 
-    drifted: Mapping[TableKey, Drift]
-    reports: dict[TableKey, TableOptimized]
-    counts: dict[TableKey, _Counts]
-    workers: Workers | None
-
-    def prepare(self, engine: Engine, view: View) -> Writes:
-        """Examine every table and stage the first commit of those that need one."""
-        self.reports.clear()
-        self.counts.clear()
-        sound: list[tuple[Entry, TableType]] = []
-        for entry, type_ in _entries(view):
-            drift = self.drifted.get(entry.table_key)
-            self.reports[entry.table_key] = _report_drift(entry, drift)
-            if drift is None:
-                sound.append((entry, type_))
-                self.counts[entry.table_key] = _Counts()
-        writes = for_each_table(engine, lambda one: self._write(engine, *one), sound)
-        return tuple(write for write in writes if write is not None)
-
-    def _write(self, engine: Engine, entry: Entry, type_: TableType) -> TableWrite | None:
-        """Plan the commits that a table needs; the first one that has something to do is staged outside the locks."""
-        counts = self.counts[entry.table_key]
-        steps = _steps(type_, entry.at, counts, self.workers)
-        for number, step in enumerate(steps):
-            staged = step(engine.store.tables, entry.at)
-            if staged is not None:
-                counts.is_planned = True
-                return TableWrite(
-                    table_key=entry.table_key,
-                    base=entry.at,
-                    strict=False,
-                    staged=staged,
-                    steps=steps[number + 1 :],
-                )
-        return None
+    Tables with drift are skipped, because the drift is the work of somebody else.
+    """
+    entries = list(_entries(view))
+    reports = tuple(_report_drift(entry, drifted.get(entry.table_key)) for entry, _ in entries)
+    sound = [one for one in entries if one[0].table_key not in drifted]
+    writes = for_each_table(engine, lambda one: _write(engine, *one, workers), sound)
+    return tuple(write for write in writes if write is not None), reports
 
 
-def _publish(engine: Engine, run: _Run, actor: str | None) -> None:
+def _write(
+    engine: Engine, entry: Entry, type_: TableType, workers: Workers | None
+) -> TableWrite | None:
+    """Plan the commits that a table needs; the first one that has something to do is staged outside the locks."""
+    steps = _steps(type_, after_compaction=False)
+    for number, step in enumerate(steps):
+        staged = stage_step(engine.store.tables, entry.at, step, StageWorkers(workers)).staged
+        if staged is not None:
+            return TableWrite(
+                table_key=entry.table_key,
+                base=entry.at,
+                strict=False,
+                staged=staged,
+                steps=_steps(type_, after_compaction=True)[number + 1 :],
+            )
+    return None
+
+
+def _steps(type_: TableType, *, after_compaction: bool) -> tuple[Step, ...]:
+    """Remove settings that delete versions, compact, complete the indexes: in this order."""
+    indexes = BuildIndexes(type_, IndexChoice.INCOMPLETE, after_compaction=after_compaction)
+    return ClearSettings(), ReleaseSegments(), CompactFragments(), indexes
+
+
+def _publish(
+    engine: Engine, drifted: Mapping[TableKey, Drift], actor: str | None, workers: Workers | None
+) -> Done[Reports]:
     """Commit, and begin anew if a program that takes no locks committed between two of our commits.
 
     The operation has rolled its commits back by then, so that the next round does not see them as drift.
     """
     last: ConflictError = ReadSetConflict("the set of tables")
+    prepare = partial(_prepare, engine, drifted=drifted, workers=workers)
     for _ in range(OPTIMIZE_ROUNDS_MAX):
         header = mint_header(engine.runtime, WriterKind.OPTIMIZE, CommitKind.OPTIMIZE, actor)
         try:
-            run_maintenance(
-                engine, header, MAIN, lambda view: (run.prepare(engine, view), None), "optimize"
-            )
-            return
+            return run_maintenance(engine, header, MAIN, prepare, "optimize", workers)
         except ManifestConflict as error:
             last = error
             _log.warning("optimize.repeated", reason=str(error))
@@ -209,47 +201,22 @@ def _report_drift(entry: Entry, drift: Drift | None) -> TableOptimized:
     )
 
 
-def _steps(
-    type_: TableType, base: TableAt, counts: _Counts, workers: Workers | None
-) -> tuple[Step, ...]:
-    """Remove settings that delete versions, compact, complete the indexes: in this order."""
-
-    def reset_settings(tables: Tables, at: TableAt) -> Staged | None:
-        return tables.stage_settings(at)
-
-    def release(tables: Tables, at: TableAt) -> Staged | None:
-        return tables.stage_release(at)
-
-    def compact(tables: Tables, at: TableAt) -> Staged | None:
-        return counts.add(tables.stage_compaction(at, workers=workers))
-
-    def index(tables: Tables, at: TableAt) -> Staged | None:
-        if at != base:
-            fail(Failpoint.OPTIMIZE_COMPACTED)
-        table = tables.open(at)
-        specs = list_incomplete_indexes(type_, table) if table.count() else ()
-        return tables.stage_indices(at, specs, workers) if specs else None
-
-    return reset_settings, release, compact, index
-
-
 def _report(
-    engine: Engine,
-    view: View,
-    report: TableOptimized,
-    counts: _Counts | None,
+    engine: Engine, view: View, report: TableOptimized, staged: tuple[Staged, ...] | None
 ) -> TableOptimized:
-    if counts is None:
+    """Complete the report of a table that was examined; `staged` are its commits, None when it needed none."""
+    if report.skipped is not None:
         return report
-    pending = list_pending_indexes(engine, view, (report.table_key,))
+    rewrites = [one for one in staged or () if one.kind is StagedKind.COMPACTION]
+    left = list_pending_indexes(engine, view, (report.table_key,))
     return replace(
         report,
-        committed=counts.is_planned,
-        fragments_removed=counts.removed,
-        fragments_added=counts.added,
+        committed=staged is not None,
+        fragments_removed=sum(one.fragments_removed for one in rewrites),
+        fragments_added=sum(one.fragments_added for one in rewrites),
         manifest_version=None,
         head_version=None,
-        pending_indexes=tuple({"property": o.column, "reason": o.reason or ""} for o in pending),
+        pending_indexes=tuple({"property": o.column, "reason": o.reason or ""} for o in left),
     )
 
 

@@ -1,50 +1,79 @@
-"""From a relation to a plan: decide every table, collect every conflict, judge the merged graph, stage."""
+"""From a relation to a plan: resolve every table, collect every conflict, check the merged graph, stage."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import field, replace
 
+import numpy as np
 import pyarrow as pa
 
-from omnigraph.catalog.model import Catalog, NodeType
+from omnigraph.catalog.model import Catalog, EdgeType, NodeType, TableType
+from omnigraph.commit.addressed import AddressedRows, read_mixed, stream_source
 from omnigraph.commit.constraints import violations
-from omnigraph.commit.delta import Deltas, deltas_of
+from omnigraph.commit.delta import DeltaKind, TableDelta, deltas_of
 from omnigraph.commit.plan import Header, WritePlan, plan_of
 from omnigraph.commit.sidecar import PointerUpdate
+from omnigraph.commit.stage import stage_write
 from omnigraph.engine.diff.images import read_images_at, read_images_of
 from omnigraph.engine.diff.row_cache import RowCache
 from omnigraph.engine.diff.spread import Spread
-from omnigraph.engine.merge.apply import TableMerge, table_write
 from omnigraph.engine.merge.conflicts import (
     Conflict,
     in_order,
     kind_of,
     row_message,
 )
-from omnigraph.engine.merge.judged import change_of
 from omnigraph.engine.merge.relate import Relation, TableRelation, Way, relate_tables
-from omnigraph.engine.merge.resolve import Clash, Granularity, Resolved, adopt, three_way
+from omnigraph.engine.merge.resolve import Clash, Granularity, Resolution, adopt, three_way
 from omnigraph.engine.merge.virtual import merge_over
 from omnigraph.engine.merge_base import Base
 from omnigraph.engine.snapshot_rows import SnapshotRows
-from omnigraph.errors import MergeConflicts, Problem
+from omnigraph.errors import InternalError, MergeConflicts, Problem
 from omnigraph.ids import TableKey, Version
 from omnigraph.limits import AGREED_ROWS_MAX, MERGE_ROW_CACHE_BYTES
 from omnigraph.manifest.records import Agreed
 from omnigraph.manifest.snapshot import Entry
 from omnigraph.manifest.state import BranchState
+from omnigraph.storage.arrow import column
 from omnigraph.storage.tables import Table, Tables
 from omnigraph.values import dataclass
 
+EVERY_PROBLEM = 2**62
+"""A merge reports all conflicts at once."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Judged:
+class TableMerge:
+    """One table of a merge: how its sides relate, which rows move, and which are in conflict."""
+
+    type: TableType
+    relation: TableRelation
+    resolution: Resolution
+
+    @property
+    def rows(self) -> AddressedRows:
+        """The rows that move."""
+        return self.resolution.rows
+
+    @property
+    def delta(self) -> TableDelta:
+        """What the merge does to the table of the target."""
+        return TableDelta(
+            type=self.type,
+            kind=DeltaKind.MERGE,
+            rows=self.type.schema.empty_table(),
+            deleted=column(self.rows.removed, "id"),
+            source=self.rows,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResolvedMerge:
     """A merge that is decided but not written."""
 
     relation: Relation
-    tables: tuple[TableMerge, ...]
-    conflicts: tuple[Conflict, ...]
-    read_set: Mapping[TableKey, Version]
-
+    tables: tuple[TableMerge, ...] = ()
+    conflicts: tuple[Conflict, ...] = ()
+    read_set: Mapping[TableKey, Version] = field(default_factory=dict)
     same_moves: tuple[TableKey, ...] = ()
     """Tables of which both sides show one version that the base does not have."""
 
@@ -53,67 +82,54 @@ class Judged:
         """Rows that both sides had changed in the same way; None when the base tells too little about it."""
         if not self.relation.is_exact:
             return None
-        found = {one.relation.table_key: one.resolved.agreed for one in self.tables}
-        noted = {key: _noted(rows) for key, rows in found.items() if rows is None or len(rows)}
-        return tuple(sorted((noted | dict.fromkeys(self.same_moves)).items()))
+        found = {one.relation.table_key: one.resolution.agreed for one in self.tables}
+        listed = {key: _list_agreed(ids) for key, ids in found.items() if ids is None or len(ids)}
+        return tuple(sorted((listed | dict.fromkeys(self.same_moves)).items()))
 
     @property
     def counts(self) -> dict[TableKey, tuple[int, int, int]]:
         """Inserts, updates and deletes of every table that changes."""
         return {
-            one.relation.table_key: one.resolved.counts
-            for one in self.tables
-            if not one.resolved.is_empty
+            one.relation.table_key: one.rows.counts for one in self.tables if not one.rows.is_empty
         }
 
 
-def _noted(rows: pa.Array | None) -> tuple[str, ...] | None:
-    if rows is None or len(rows) > AGREED_ROWS_MAX:
+def _list_agreed(ids: pa.Array | None) -> tuple[str, ...] | None:
+    if ids is None or len(ids) > AGREED_ROWS_MAX:
         return None
-    return tuple(sorted(rows.to_pylist()))
+    return tuple(sorted(ids.to_pylist()))
 
 
-def judge(
+def resolve_merge(
     relation: Relation,
     catalog: Catalog,
     tables: Tables,
     granularity: Granularity,
     spread: Spread | None = None,
-) -> Judged:
+) -> ResolvedMerge:
     """Decide a merge: rows first, then, when no row is in conflict, the rules over the merged graph."""
-    assert relation.base is not None, "an up-to-date merge has nothing to judge"
+    if relation.base is None:
+        return ResolvedMerge(relation=relation)
     related = relate_tables(relation.base, relation.source.snapshot, relation.target.snapshot)
-    merges = tuple(_merges(relation, related, catalog, tables, granularity, spread))
-    looked_at = {m.relation.table_key: m.relation.target.version for m in merges}
+    row_cache = RowCache(MERGE_ROW_CACHE_BYTES, _key_columns(relation, catalog))
+    merges = tuple(
+        _merge_table(one, relation.base, catalog, tables, granularity, spread, row_cache)
+        for one in related
+        if one.way is not Way.SAME
+    )
+    read_set = {m.relation.table_key: m.relation.target.version for m in merges}
     conflicts = in_order(c for merge in merges for c in _row_conflicts(merge, tables))
     if not conflicts:
         committed = SnapshotRows(snapshot=relation.target.snapshot, tables=tables)
         conflicts = in_order(_find_broken_rules(merges, committed, catalog, tables))
-        looked_at |= committed.read_set()
-    return Judged(
+        read_set |= committed.read_set()
+    return ResolvedMerge(
         relation=relation,
         tables=merges,
         conflicts=conflicts,
-        read_set=looked_at,
+        read_set=read_set,
         same_moves=tuple(one.table_key for one in related if one.is_same_move),
     )
-
-
-def _merges(
-    relation: Relation,
-    related: Iterable[TableRelation],
-    catalog: Catalog,
-    tables: Tables,
-    granularity: Granularity,
-    spread: Spread | None,
-) -> Iterator[TableMerge]:
-    assert relation.base is not None, "an up-to-date merge has nothing to judge"
-    row_cache = RowCache(MERGE_ROW_CACHE_BYTES, _key_columns(relation, catalog))
-    for one in related:
-        if one.way is not Way.SAME:
-            resolved = _resolve_table(one, relation.base, tables, granularity, spread, row_cache)
-            type_ = catalog.tables[one.table_key]
-            yield TableMerge(type=type_, relation=one, resolved=resolved, row_cache=row_cache)
 
 
 def _key_columns(relation: Relation, catalog: Catalog) -> dict[str, tuple[str, ...]]:
@@ -124,6 +140,22 @@ def _key_columns(relation: Relation, catalog: Catalog) -> dict[str, tuple[str, .
     return {entry.at.path: t.key_columns for entry, t in types if isinstance(t, NodeType)}
 
 
+def _merge_table(
+    one: TableRelation,
+    base: Base,
+    catalog: Catalog,
+    tables: Tables,
+    granularity: Granularity,
+    spread: Spread | None,
+    row_cache: RowCache,
+) -> TableMerge:
+    found = _resolve_table(one, base, tables, granularity, spread, row_cache)
+    # Rows that were read to be compared are checked and written from memory.
+    rows = replace(found.rows, cached=row_cache.tables(one.source.at))
+    type_ = catalog.tables[one.table_key]
+    return TableMerge(type=type_, relation=one, resolution=replace(found, rows=rows))
+
+
 def _resolve_table(
     one: TableRelation,
     whole: Base,
@@ -131,16 +163,16 @@ def _resolve_table(
     granularity: Granularity,
     spread: Spread | None,
     row_cache: RowCache,
-) -> Resolved:
+) -> Resolution:
     base = None if one.base is None else one.base.at
+    source, target = one.source.at, one.target.at
     match one.way:
         case Way.SAME:
-            return Resolved()
+            raise InternalError(f"{one.table_key} is the same on both sides and needs no merge")
         case Way.POINT | Way.ADOPT:
-            return adopt(tables, base, one.source.at, spread, row_cache)
+            return adopt(tables, target, source, spread, row_cache)
         case Way.THREE_WAY:
-            target = one.target.at
-            return three_way(tables, base, one.source.at, target, granularity, spread, row_cache)
+            return three_way(tables, base, source, target, granularity, spread, row_cache)
         case Way.PUT_TOGETHER:
             return merge_over(tables, whole.node, one, granularity, spread, row_cache)
 
@@ -149,7 +181,7 @@ def _resolve_table(
 
 
 def _row_conflicts(merge: TableMerge, tables: Tables) -> Iterator[Conflict]:
-    for clash in merge.resolved.clashes:
+    for clash in merge.resolution.clashes:
         yield from _clash_conflicts(merge, clash, tables)
 
 
@@ -189,8 +221,8 @@ def _find_broken_rules(
 ) -> Iterator[Conflict]:
     """What the one evaluator of rules says of the target with the merge's changes."""
     merges = tuple(merges)
-    changes = _changes(merges, tables)
-    found = violations(changes, committed, catalog)
+    deltas = deltas_of({m.relation.table_key: _read_checked_columns(m, tables) for m in merges})
+    found = violations(deltas, committed, catalog)
     by_table: dict[str, list[Problem]] = {}
     for problem in found.problems:
         by_table.setdefault(problem.table_key or "", []).append(problem)
@@ -200,8 +232,40 @@ def _find_broken_rules(
         yield from _rule_conflicts(TableKey(key), problems, merge, committed, tables)
 
 
-def _changes(merges: Iterable[TableMerge], tables: Tables) -> Deltas:
-    return deltas_of({m.relation.table_key: change_of(m, tables) for m in merges})
+def _read_checked_columns(merge: TableMerge, tables: Tables) -> TableDelta:
+    """The delta of a table with the columns that rules look at in memory."""
+    type_, rows = merge.type, merge.rows
+    names = _list_checked_columns(type_)
+    addresses = pa.concat_arrays([rows.new, column(rows.changed, "source")])
+    batches = [*stream_source(tables, rows, addresses, names), *read_mixed(tables, rows, names)]
+    parts = [pa.Table.from_batches([batch]).select(names) for batch in batches]
+    found = pa.concat_tables(parts) if parts else type_.schema.empty_table().select(names)
+    checked = _fill_required(found, type_)
+    return replace(merge.delta, rows=checked, source=None, shown_max=EVERY_PROBLEM)
+
+
+def _list_checked_columns(type_: TableType) -> list[str]:
+    ends = ["src", "dst"] if isinstance(type_, EdgeType) else []
+    ruled = {name for group in type_.unique for name in group.columns}
+    if isinstance(type_, NodeType):
+        ruled |= {rule.property for rule in type_.ranges} | {c.property for c in type_.checks}
+    properties = type_.properties
+    ruled |= {n for n, p in properties.items() if p.type.is_enum or not p.type.nullable}
+    narrow = {n for n in ruled if n in properties and not _is_wide(type_, n)}
+    return ["id", *ends, *sorted(narrow)]
+
+
+def _is_wide(type_: TableType, name: str) -> bool:
+    declared = type_.properties[name].type
+    return declared.is_vector or declared.is_blob
+
+
+def _fill_required(rows: pa.Table, type_: TableType) -> pa.Table:
+    """Add stand-ins for required vectors and blobs: storage refuses a NULL there, so none was written."""
+    for name, declared in sorted(type_.properties.items()):
+        if not declared.type.nullable and _is_wide(type_, name):
+            rows = rows.append_column(name, pa.array(np.ones(rows.num_rows, dtype=bool)))
+    return rows
 
 
 def _rule_conflicts(
@@ -232,24 +296,28 @@ def _rule_conflicts(
 # ---- the plan
 
 
-def plan_merge(judged: Judged, tables: Tables, header: Header) -> WritePlan:
-    """Stage a judged merge; conflicts are raised, all of them."""
-    if judged.conflicts:
-        raise MergeConflicts(judged.conflicts)
-    branch = judged.relation.target.branch
-    moving = [one for one in judged.tables if not one.resolved.is_empty]
-    writes = [
-        table_write(one, tables, branch) for one in moving if one.relation.way is not Way.POINT
-    ]
+def plan_merge(merge: ResolvedMerge, tables: Tables, header: Header) -> WritePlan:
+    """Stage a resolved merge; conflicts are raised, all of them."""
+    if merge.conflicts:
+        raise MergeConflicts(merge.conflicts)
+    relation = merge.relation
+    branch = relation.target.branch
+    moving = [one for one in merge.tables if not one.rows.is_empty]
+    writes = (
+        stage_write(tables, one.relation.target, branch, one.delta, strict=True)
+        for one in moving
+        if one.relation.way is not Way.POINT
+    )
+    staged = [write for write in writes if write is not None]
     return replace(
-        plan_of(header, branch, writes, judged.read_set),
+        plan_of(header, branch, staged, merge.read_set),
         pointer_updates=tuple(
             _pointer(one.relation.source) for one in moving if one.relation.way is Way.POINT
         ),
-        merge_source=judged.relation.source_commit,
-        merge_source_at=_dated(judged.relation.source),
-        brought=judged.relation.brought,
-        agreed=judged.agreed,
+        merge_source=relation.source_commit,
+        merge_source_at=_dated(relation.source),
+        brought=relation.brought,
+        agreed=merge.agreed,
     )
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import field
+from dataclasses import field, replace
 from enum import StrEnum
 from typing import Any
 
@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from omnigraph.commit.addressed import CHANGED, MIXED, REMOVED, TRIPLES, AddressedRows
 from omnigraph.engine.diff.candidates import candidates
 from omnigraph.engine.diff.equality import Mask
 from omnigraph.engine.diff.row_cache import NO_ROW_CACHE, RowCache
@@ -23,26 +24,7 @@ from omnigraph.storage.tables import Tables
 from omnigraph.storage.values import TableAt
 from omnigraph.values import dataclass
 
-TRIPLES = pa.schema(
-    [
-        pa.field("id", pa.string()),
-        *(pa.field(side, pa.uint64()) for side in ("base", "source", "target")),
-    ]
-)
-"""One id and its row addresses on the three sides, null where there is no row."""
-
-MIXED = TRIPLES.append(pa.field("ours", pa.list_(pa.bool_())))
-"""A row that takes properties from both sides; `ours` marks those that the source changed."""
-
-_NOTHING = pa.array([], pa.uint64())
-_NOBODY = pa.array([], pa.string())
-
-CHANGED = pa.schema([pa.field(name, pa.uint64()) for name in ("source", "target", "row_id")])
-"""A source row that replaces one of the target; the place and the lasting row id of that one are null where they are
-not known."""
-
-REMOVED = pa.schema([pa.field("id", pa.string()), pa.field("target", pa.uint64())])
-"""A row of the target that goes; its place is null where it is not known."""
+_NO_IDS = pa.array([], pa.string())
 
 
 class Granularity(StrEnum):
@@ -63,53 +45,39 @@ class Clash:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Resolved:
-    """What a merge does to one table: addresses of source rows that come, of mixed ones, and rows that go."""
+class Resolution:
+    """What a merge decides about the rows of one table: those that move, and those that are in conflict."""
 
-    new: pa.Array = field(default_factory=lambda: _NOTHING)
-    changed: pa.Table = field(default_factory=CHANGED.empty_table)
-    mixed: pa.Table = field(default_factory=MIXED.empty_table)
-    removed: pa.Table = field(default_factory=REMOVED.empty_table)
+    rows: AddressedRows
     clashes: tuple[Clash, ...] = ()
-    names: tuple[str, ...] = ()
-    """The properties that `ours` of mixed rows marks."""
-    agreed: pa.Array | None = field(default_factory=lambda: _NOBODY)
+    agreed: pa.Array | None = field(default_factory=lambda: _NO_IDS)
     """The ids of rows that both sides had changed in the same way; None when some agree in a part only."""
-
-    @property
-    def counts(self) -> tuple[int, int, int]:
-        """Inserts, updates, deletes."""
-        updates = self.changed.num_rows + self.mixed.num_rows
-        return len(self.new), updates, self.removed.num_rows
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether the target stays as it is."""
-        return not any(self.counts)
 
 
 def adopt(
     tables: Tables,
-    base: TableAt | None,
+    base: TableAt,
     source: TableAt,
     spread: Spread | None = None,
     row_cache: RowCache = NO_ROW_CACHE,
-) -> Resolved:
+) -> Resolution:
     """Take everything the source did: the target still is the base."""
     moves = find_changed_rows(tables, base, source, spread, row_cache)
-    return _take_source(moves, column(moves, "before"))
+    rows = AddressedRows(source=source, target=base, is_adopted=True)
+    return Resolution(rows=_take_source(rows, moves, column(moves, "before")))
 
 
-def _take_source(moves: pa.Table, target: pa.Array) -> Resolved:
-    """Take what the source did; `target` says where the rows it left behind lie."""
-    fresh, gone = pc.is_null(moves["before"]), pc.is_null(moves["after"])
-    kept = pc.and_(pc.invert(fresh), pc.invert(gone))
+def _take_source(rows: AddressedRows, moves: pa.Table, replaced_at: pa.Array) -> AddressedRows:
+    """Take what the source did; `replaced_at` are the addresses of the rows that the target has in their place."""
+    is_new, is_gone = pc.is_null(moves["before"]), pc.is_null(moves["after"])
+    is_kept = pc.and_(pc.invert(is_new), pc.invert(is_gone))
     names = ["id", "source", "target", "row_id"]
-    both = pa.table([moves["id"], moves["after"], target, moves["row_id"]], names)
-    return Resolved(
-        new=column(moves.filter(fresh), "after"),
-        changed=both.filter(kept).select(CHANGED.names),
-        removed=both.filter(gone).select(REMOVED.names),
+    both = pa.table([moves["id"], moves["after"], replaced_at, moves["row_id"]], names)
+    return replace(
+        rows,
+        new=column(moves.filter(is_new), "after"),
+        changed=both.filter(is_kept).select(CHANGED.names),
+        removed=both.filter(is_gone).select(REMOVED.names),
     )
 
 
@@ -121,7 +89,7 @@ def three_way(
     granularity: Granularity,
     spread: Spread | None = None,
     row_cache: RowCache = NO_ROW_CACHE,
-) -> Resolved:
+) -> Resolution:
     """Combine what both sides did since the base; rows the source left alone stay as the target has them."""
     with ThreadPoolExecutor(1, "omnigraph-compare") as pool:
         # Both sides are looked at together; a runner of many hands is busy with one of them at a time.
@@ -132,9 +100,10 @@ def three_way(
     met = pc.is_in(moves["id"], value_set=column(touched, "id"))
     sides = _Sides(tables, base, source, target)
     apart = moves.filter(pc.invert(met))
-    alone = _take_source(apart, sides.in_target(column(apart, "before")))
+    rows = AddressedRows(source=source, target=target)
+    alone = _take_source(rows, apart, sides.in_target(column(apart, "before")))
     if not touched.num_rows:
-        return alone
+        return Resolution(rows=alone)
     return _together(alone, _triples(moves.filter(met), touched), sides, granularity)
 
 
@@ -171,8 +140,8 @@ class _Sides:
 
 
 def _together(
-    alone: Resolved, triples: pa.Table, sides: _Sides, granularity: Granularity
-) -> Resolved:
+    alone: AddressedRows, triples: pa.Table, sides: _Sides, granularity: Granularity
+) -> Resolution:
     """Decide the ids that both sides may have changed, case by case."""
     there = {n: triples[n].is_valid().to_numpy() for n in ("base", "source", "target")}
     both_new = ~there["base"] & there["source"] & there["target"]
@@ -180,7 +149,7 @@ def _together(
     target_gone = there["base"] & there["source"] & ~there["target"]
     all_there = there["base"] & there["source"] & there["target"]
     doomed, clash_gone = _deleted_by_source(_pick(triples, source_gone), sides.by_target())
-    updates = _updated_on_both(_pick(triples, all_there), sides, granularity)
+    updates = _updated_on_both(alone, _pick(triples, all_there), sides, granularity)
     inserted, alike = _inserted_on_both(_pick(triples, both_new), sides.across())
     both_gone = _pick(triples, there["base"] & ~there["source"] & ~there["target"])
     clashes = (
@@ -189,13 +158,10 @@ def _together(
         _clash(ConflictKind.DELETE_VS_UPDATE, _pick(triples, target_gone)),
         *updates.clashes,
     )
-    return Resolved(
-        new=alone.new,
-        changed=pa.concat_tables([alone.changed, updates.changed]),
-        mixed=updates.mixed,
-        removed=pa.concat_tables([alone.removed, doomed]),
+    rows = replace(updates.rows, removed=pa.concat_tables([alone.removed, doomed]))
+    return Resolution(
+        rows=rows,
         clashes=tuple(clash for clash in clashes if clash.rows.num_rows),
-        names=updates.names,
         agreed=join_agreed([column(both_gone, "id"), alike, updates.agreed]),
     )
 
@@ -215,7 +181,7 @@ def join_agreed(parts: Iterable[pa.Array | None]) -> pa.Array | None:
         if one is None:
             return None
         known.append(one)
-    return pa.concat_arrays([_NOBODY, *known])
+    return pa.concat_arrays([_NO_IDS, *known])
 
 
 def _inserted_on_both(rows: pa.Table, both: Compared) -> tuple[Clash, pa.Array]:
@@ -238,7 +204,10 @@ def _deleted_by_source(rows: pa.Table, both: Compared) -> tuple[pa.Table, Clash]
     return doomed, _clash(ConflictKind.DELETE_VS_UPDATE, _pick(rows, touched))
 
 
-def _updated_on_both(rows: pa.Table, sides: _Sides, granularity: Granularity) -> Resolved:
+def _updated_on_both(
+    alone: AddressedRows, rows: pa.Table, sides: _Sides, granularity: Granularity
+) -> Resolution:
+    """Add the rows that both sides updated to those that the source changed alone."""
     theirs = sides.by_target().matrix(column(rows, "base"), column(rows, "target"))
     untouched = ~theirs.any(axis=1)
     kept = _pick(rows, untouched)
@@ -265,16 +234,16 @@ def _updated_on_both(rows: pa.Table, sides: _Sides, granularity: Granularity) ->
     )
     # Where all that the source did is there already, the target's row is the merged one.
     mixed = ~clashing & (ours & apart).any(axis=1)
-    return Resolved(
-        changed=kept.select(CHANGED.names),
-        mixed=mixed_of(_pick(rows, mixed), ours[mixed]),
-        clashes=(clash,),
-        names=across.names,
-        agreed=agreed,
+    moved = replace(
+        alone,
+        changed=pa.concat_tables([alone.changed, kept.select(CHANGED.names)]),
+        mixed=mark_mixed(_pick(rows, mixed), ours[mixed]),
+        properties=across.names,
     )
+    return Resolution(rows=moved, clashes=(clash,), agreed=agreed)
 
 
-def mixed_of(triples: pa.Table, ours: Mask) -> pa.Table:
+def mark_mixed(triples: pa.Table, ours: Mask) -> pa.Table:
     """Put beside rows of both sides which properties the source changed."""
     starts = np.arange(len(ours) + 1, dtype=np.int32) * ours.shape[1]
     marks = pa.ListArray.from_arrays(pa.array(starts), pa.array(ours.ravel()))

@@ -9,7 +9,7 @@ from omnigraph.engine.after_commit import after_commit
 from omnigraph.engine.attempt import Prepared, attempt
 from omnigraph.engine.diff.spread import Spread
 from omnigraph.engine.merge.conflicts import Conflict
-from omnigraph.engine.merge.prepare import Judged, judge, plan_merge
+from omnigraph.engine.merge.prepare import ResolvedMerge, plan_merge, resolve_merge
 from omnigraph.engine.merge.relate import Outcome, Relation, relate
 from omnigraph.engine.merge.resolve import Granularity
 from omnigraph.engine.session.engine import Engine
@@ -60,14 +60,14 @@ def merge(
         """Capture once, whatever happens to the target: later commits of the source are not part of this merge."""
         return engine.manifest.current(ours)
 
-    def prepare(view: View) -> Prepared[Judged]:
+    def prepare(view: View) -> Prepared[ResolvedMerge]:
         relation = _relate(engine, capture_source(), view.state, older=allow_older_base)
-        judged = _judge_merge(engine, relation, view, chosen, spread)
-        if judged.relation.base is None:
-            return Prepared(None, judged)
-        plan = plan_merge(judged, engine.store.tables, header)
+        resolved = _resolve(engine, relation, view, chosen, spread)
+        if resolved.relation.base is None:
+            return Prepared(None, resolved)
+        plan = plan_merge(resolved, engine.store.tables, header)
         fail(Failpoint.MERGE_PLANNED)
-        return Prepared(plan, judged)
+        return Prepared(plan, resolved)
 
     done = attempt(engine, theirs, prepare, "merge")
     after_commit(engine, done)
@@ -91,13 +91,13 @@ def _preview(
 ) -> Merged:
     view = engine.view(target)
     relation = _relate(engine, engine.manifest.current(source), view.state, older=older)
-    judged = _judge_merge(engine, relation, view, granularity, spread)
+    resolved = _resolve(engine, relation, view, granularity, spread)
     return Merged(
         source=source,
         target=target,
         outcome=relation.outcome,
-        tables=judged.counts,
-        conflicts=judged.conflicts,
+        tables=resolved.counts,
+        conflicts=resolved.conflicts,
     )
 
 
@@ -106,16 +106,14 @@ def _relate(engine: Engine, source: BranchState, target: BranchState, *, older: 
     return relate(engine.manifest, tables, source, target, allow_older_base=older)
 
 
-def _judge_merge(
+def _resolve(
     engine: Engine,
     relation: Relation,
     view: View,
     granularity: Granularity,
     spread: Spread | None,
-) -> Judged:
-    if relation.base is None:
-        return Judged(relation=relation, tables=(), conflicts=(), read_set={})
-    return judge(relation, view.catalog, engine.store.tables, granularity, spread)
+) -> ResolvedMerge:
+    return resolve_merge(relation, view.catalog, engine.store.tables, granularity, spread)
 
 
 def _names(source: str, target: str) -> tuple[BranchName, BranchName]:

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from omnigraph.commit.addressed import CHANGED, MIXED, REMOVED, TRIPLES, AddressedRows
 from omnigraph.engine.diff.candidates import candidates
 from omnigraph.engine.diff.equality import Mask
 from omnigraph.engine.diff.row_cache import RowCache
@@ -19,15 +20,11 @@ from omnigraph.engine.diff.spread import Spread
 from omnigraph.engine.merge.conflicts import ConflictKind
 from omnigraph.engine.merge.relate import TableRelation
 from omnigraph.engine.merge.resolve import (
-    CHANGED,
-    MIXED,
-    REMOVED,
-    TRIPLES,
     Clash,
     Granularity,
-    Resolved,
+    Resolution,
     join_agreed,
-    mixed_of,
+    mark_mixed,
 )
 from omnigraph.engine.merge_base import Folded, Node, Recovered, Stored, Witness
 from omnigraph.ids import CommitId, TableKey
@@ -48,13 +45,13 @@ def merge_over(
     granularity: Granularity,
     spread: Spread | None,
     row_cache: RowCache,
-) -> Resolved:
+) -> Resolution:
     """Combine what both sides did since the base; rows that no state has otherwise than the target are not looked at."""
     versions = _Versions(tables, relation, spread, row_cache)
     parts = [
         _decide(part, base, relation, granularity, versions.names) for part in versions.parts()
     ]
-    return _join(parts, versions.names)
+    return _join(parts, relation, versions.names)
 
 
 # ---- rows of some ids in one state
@@ -330,7 +327,7 @@ def _decide(
     relation: TableRelation,
     granularity: Granularity,
     names: tuple[str, ...],
-) -> Resolved:
+) -> Resolution:
     base = _Reading(part=part, relation=relation, granularity=granularity).base(node)
     source, target = part.rows[relation.source.at], part.rows[relation.target.at]
     same, by_target = source.equal(target), target.equal(base)
@@ -349,13 +346,18 @@ def _decide(
         apart = np.where(whole[:, None], ours & theirs & apart, apart)
         clashing = clashing & ~fitting
     comes, stays = taken & source.there, target.there
-    return Resolved(
+    rows = AddressedRows(
+        source=relation.source.at,
+        target=relation.target.at,
         new=part.source_at.filter(pa.array(comes & ~stays)),
         changed=_changed(triples.filter(pa.array(comes & stays))),
-        mixed=mixed_of(triples.filter(pa.array(mixed)), ours[mixed]),
+        mixed=mark_mixed(triples.filter(pa.array(mixed)), ours[mixed]),
+        properties=names,
         removed=triples.filter(pa.array(taken & ~source.there)).select(REMOVED.names),
+    )
+    return Resolution(
+        rows=rows,
         clashes=tuple(_clashes(triples, base, source, target, clashing, apart, names)),
-        names=names,
         agreed=agreed,
     )
 
@@ -398,13 +400,21 @@ def _clashes(
             )
 
 
-def _join(parts: Sequence[Resolved], names: tuple[str, ...]) -> Resolved:
-    return Resolved(
-        new=pa.concat_arrays([pa.array([], pa.uint64()), *(one.new for one in parts)]),
-        changed=pa.concat_tables([CHANGED.empty_table(), *(one.changed for one in parts)]),
-        mixed=pa.concat_tables([MIXED.empty_table(), *(one.mixed for one in parts)]),
-        removed=pa.concat_tables([REMOVED.empty_table(), *(one.removed for one in parts)]),
+def _join(
+    parts: Sequence[Resolution], relation: TableRelation, names: tuple[str, ...]
+) -> Resolution:
+    moved = [one.rows for one in parts]
+    rows = AddressedRows(
+        source=relation.source.at,
+        target=relation.target.at,
+        new=pa.concat_arrays([pa.array([], pa.uint64()), *(one.new for one in moved)]),
+        changed=pa.concat_tables([CHANGED.empty_table(), *(one.changed for one in moved)]),
+        mixed=pa.concat_tables([MIXED.empty_table(), *(one.mixed for one in moved)]),
+        properties=names,
+        removed=pa.concat_tables([REMOVED.empty_table(), *(one.removed for one in moved)]),
+    )
+    return Resolution(
+        rows=rows,
         clashes=tuple(clash for one in parts for clash in one.clashes),
-        names=names,
         agreed=join_agreed(one.agreed for one in parts),
     )

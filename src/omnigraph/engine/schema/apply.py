@@ -11,38 +11,32 @@ from omnigraph.catalog.resolve.schema import compile_schema
 from omnigraph.commit.guard import drift
 from omnigraph.commit.locks import HeldLocks, lock_key
 from omnigraph.commit.plan import (
-    Creation,
     Header,
+    NewTable,
+    ReshapeColumns,
+    RewriteRows,
+    SchemaChange,
     TableWrite,
     WritePlan,
     mint_header,
     plan_of,
 )
-from omnigraph.commit.schema_files import place_staged, stage_files
 from omnigraph.commit.sidecar import Registration, Tombstone, WriterKind
+from omnigraph.commit.stage import stage_step
 from omnigraph.engine.after_commit import after_commit
 from omnigraph.engine.attempt import Done, commit_held
 from omnigraph.engine.maintenance.operation import refuse_pending
 from omnigraph.engine.schema.lock import ACTIVITY, schema_lock
-from omnigraph.engine.schema.loss import forget_dropped, rewrite
-from omnigraph.engine.schema.work import NewTable, Work, work_of
+from omnigraph.engine.schema.loss import forget_dropped
+from omnigraph.engine.schema.work import Work, work_of
 from omnigraph.engine.session.engine import Engine
-from omnigraph.errors import (
-    InternalError,
-    OmniError,
-    PreconditionFailed,
-    RecoveryRequired,
-    SchemaApplyConflict,
-    TableExists,
-)
-from omnigraph.failpoints import Failpoint, fail
+from omnigraph.errors import PreconditionFailed, SchemaApplyConflict
 from omnigraph.ids import MAIN, TableKey, Version
 from omnigraph.language.source import Source
-from omnigraph.manifest.accepted_schema import AcceptedSchema, keep_replaced
+from omnigraph.manifest.accepted_schema import AcceptedSchema
 from omnigraph.manifest.records import CommitKind, GraphCommit
 from omnigraph.manifest.snapshot import Entry
 from omnigraph.manifest.view import View
-from omnigraph.storage.tables import Tables
 from omnigraph.storage.values import TableAt
 from omnigraph.values import dataclass
 
@@ -148,8 +142,9 @@ class _Change:
         self._require_no_drift()
         try:
             plan = self._plan()
-            published = commit_held(self.engine, plan, held_locks)
-            return Done(view=self.view, plan=plan, outcome=published.version, published=published)
+            committed = commit_held(self.engine, plan, held_locks)
+            version = committed.published.version
+            return Done(view=self.view, plan=plan, outcome=version, committed=committed)
         except PreconditionFailed as error:
             raise self._make_lease_error() from error
         finally:
@@ -162,9 +157,7 @@ class _Change:
             registrations=tuple(self._registrations()),
             creations=dict(self._creations()),
             tombstones=tuple(self._tombstones()),
-            schema_hash=self.work.contract.ir_hash,
-            before_publish=self._stage_files,
-            after_publish=self._place_files,
+            schema=SchemaChange(self.accepted, self.view.contract),
         )
 
     # ---- tables
@@ -174,8 +167,9 @@ class _Change:
 
     def _write(self, key: TableKey) -> TableWrite:
         base = self._entry(key).at
-        staged = self.engine.store.tables.stage_columns(base, self.work.reshaped[key])
-        steps = (rewrite,) if self.forgets and key in self.work.stripped else ()
+        reshape = ReshapeColumns(self.work.reshaped[key])
+        staged = stage_step(self.engine.store.tables, base, reshape).staged
+        steps = (RewriteRows(),) if self.forgets and key in self.work.stripped else ()
         return TableWrite(table_key=key, base=base, strict=True, staged=staged, steps=steps)
 
     def _registrations(self) -> Iterator[Registration]:
@@ -186,35 +180,14 @@ class _Change:
                 table_key=renamed, table_path=self._entry(old).at.path, created=False
             )
 
-    def _creations(self) -> Iterator[tuple[TableKey, Creation]]:
-        for key, new in self.work.created.items():
-            yield key, self._create(new)
+    def _creations(self) -> Iterator[tuple[TableKey, NewTable | TableAt]]:
+        yield from self.work.created.items()
         for old, renamed in self.work.renamed.items():
-            yield renamed, _take_over(self._entry(old).at)
+            yield renamed, self._entry(old).at
 
     def _tombstones(self) -> Iterator[Tombstone]:
         for key in sorted((*self.work.dropped, *self.work.renamed)):
             yield Tombstone(key, Version(self._entry(key).version + 1))
-
-    def _create(self, new: NewTable) -> Creation:
-        def create(tables: Tables) -> TableAt:
-            try:
-                return tables.create(new.path, new.schema)
-            except TableExists:
-                self._require_nobodys(new.path)
-                tables.delete_table(new.path)
-                return tables.create(new.path, new.schema)
-
-        return create
-
-    def _require_nobodys(self, path: str) -> None:
-        """Refuse to replace a table that any history of main names; all other branches are gone."""
-        table_history = self.engine.manifest.current(MAIN).table_history.by_key.values()
-        if any(life.path == path for named in table_history for life in named):
-            raise InternalError(
-                f"a new table would replace the one at '{path}', which history names; recovery takes "
-                "this schema change back"
-            )
 
     def _require_no_drift(self) -> None:
         """A renamed or dropped table is not written, so nobody else looks whether its HEAD is at its pin."""
@@ -224,35 +197,8 @@ class _Change:
             if head != entry.version:
                 raise drift(self.engine.committer.sidecars, key, None, entry.version, head)
 
-    # ---- files
-
-    def _stage_files(self) -> None:
-        self._require_lease()
-        keep_replaced(self.engine.store.objects, self.header.operation_id, self.view.contract)
-        stage_files(self.engine.store.objects, self.accepted)
-
-    def _place_files(self) -> None:
-        try:
-            fail(Failpoint.SCHEMA_PUBLISHED)
-            place_staged(self.engine.store.objects)
-        except OmniError as error:
-            raise RecoveryRequired(
-                self.header.operation_id,
-                f"schema apply {self.header.operation_id} is published, but its schema files could not be put in place "
-                f"({error}); recovery does that, do not repeat it",
-            ) from error
-
-    def _require_lease(self) -> None:
-        state = self.engine.manifest.current(MAIN)
-        if (state.head.id if state.head else None) != self.view.commit:
-            raise self._make_lease_error()
-
     def _make_lease_error(self) -> SchemaApplyConflict:
         return SchemaApplyConflict(
             "schema apply lost its lease: main advanced while tables were changed; the change was taken back",
             hint="retry",
         )
-
-
-def _take_over(at: TableAt) -> Creation:
-    return lambda _tables: at

@@ -7,19 +7,11 @@ from omnigraph.engine.session.engine import Engine
 from omnigraph.errors import OmniError
 from omnigraph.logs import get_logger
 from omnigraph.manifest.snapshot import Entry, Snapshot
-from omnigraph.storage.blobs import BlobForm
 from omnigraph.storage.tables import Tables
-from omnigraph.storage.values import Staged, TableAt
 
 _log = get_logger(__name__)
 
 _Remove = Callable[[Tables, str], None]
-
-
-def rewrite(tables: Tables, at: TableAt) -> Staged:
-    """Stage all rows anew: a column that left the schema still has its bytes in the old files."""
-    written = tables.write(at, tables.open(at).scan(blobs=BlobForm.INPUT))
-    return tables.stage_written(at, [written], overwrite=True)
 
 
 def forget_dropped(engine: Engine, before: Snapshot, work: Work) -> tuple[str, ...]:

@@ -3,25 +3,16 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import field
 
-import pyarrow as pa
-
 from omnigraph.catalog.diff.matching import CatalogMatch, Matched
 from omnigraph.catalog.diff.steps import TypeKind
 from omnigraph.catalog.ir.contract import Contract, advance, match
 from omnigraph.catalog.model import Catalog, TableType
+from omnigraph.commit.plan import NewTable
 from omnigraph.ids import TableKey
 from omnigraph.storage.values import AddColumn, ColumnChange, DropColumn, RenameColumn
 from omnigraph.values import dataclass
 
 TABLE_KINDS = (TypeKind.NODE, TypeKind.EDGE)
-
-
-@dataclass(frozen=True, slots=True)
-class NewTable:
-    """A table to create."""
-
-    path: str
-    schema: pa.Schema
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,11 +3,11 @@
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field, replace
-from functools import partial
 from typing import TypeVar
 
-from omnigraph.commit.delta import DeltaKind
-from omnigraph.commit.plan import Header, TableWrite, WritePlan, plan_of
+from omnigraph.commit.delta import DeltaKind, TableDelta, UnwrittenRows, WrittenRows
+from omnigraph.commit.plan import Header, WritePlan, plan_of
+from omnigraph.commit.stage import stage_write
 from omnigraph.engine.session.engine import Engine
 from omnigraph.engine.write.prepare import is_batch_loaded
 from omnigraph.errors import InternalError
@@ -48,8 +48,7 @@ from omnigraph.pipeline.messages import (
 )
 from omnigraph.pipeline.runner import Runner, Step
 from omnigraph.pipeline.stage import mark_splits, stage_step, write_splits
-from omnigraph.storage.tables import Tables
-from omnigraph.storage.values import Marked, Staged, TableAt, Written
+from omnigraph.storage.values import Marked, TableAt, Written
 from omnigraph.values import dataclass
 
 _A = TypeVar("_A", bound=Message)
@@ -96,7 +95,7 @@ class Bulk:
 
     # ---- deciding
 
-    def settle(self, view: View) -> KeyOutcome:
+    def decide_keys(self, view: View) -> KeyOutcome:
         """Join incoming and committed keys, then check the rules; raise with every rule that is broken."""
         checked, merges = self.checked, self.job.kind is DeltaKind.MERGE
         endpoints_found = frozenset() if checked.ids else self._find_endpoints(view)
@@ -215,58 +214,59 @@ class Bulk:
         """Decide, stage every table and plan the commit; None when there is nothing to write."""
         if is_batch_loaded(view, header.batch_id):
             return None
-        settled = self.settle(view)
+        outcome = self.decide_keys(view)
         tables = self._make_key_plan(view).tables
         if not tables:
             return None
         branch = lance_branch(view.branch)
-        sites = {table: view.snapshot.entry(table).at for table in tables}
-        own = {table: at for table, at in sites.items() if at.branch == branch}
-        staged = self._stage_tables(own, settled)
-        fail(Failpoint.PREPARED)
+        entries = {table: view.snapshot.entry(table) for table in tables}
+        own = {table: one.at for table, one in entries.items() if one.at.branch == branch}
+        rows = self._write_rows(own, outcome)
         writes = [
-            self._table_write(table, at, branch, staged.get(table), settled)
-            for table, at in sites.items()
+            stage_write(
+                self.engine.store.tables,
+                entry,
+                view.branch,
+                self._delta(table, rows.get(table) or UnwrittenRows(outcome)),
+            )
+            for table, entry in entries.items()
         ]
-        return plan_of(header, view.branch, writes, _read_set(view, settled.consulted))
+        fail(Failpoint.PREPARED)
+        staged = [write for write in writes if write is not None]
+        return plan_of(header, view.branch, staged, _read_set(view, outcome.consulted))
 
-    def _table_write(
-        self,
-        table: TableKey,
-        at: TableAt,
-        branch: str | None,
-        staged: Staged | None,
-        settled: KeyOutcome,
-    ) -> TableWrite:
-        strict = self.job.kind.is_strict
-        if staged is not None:
-            return TableWrite(table_key=table, base=at, strict=strict, staged=staged)
-        # Fragments lie beside the branch they belong to, so that they are written once it is there.
-        step = partial(self._stage_on_fork, table, settled)
-        return TableWrite(table_key=table, base=at, strict=strict, steps=(step,), fork=branch)
+    def _delta(self, table: TableKey, rows: WrittenRows | UnwrittenRows) -> TableDelta:
+        type_ = self.job.type(table)
+        return TableDelta(
+            type=type_, kind=self.job.kind, rows=type_.schema.empty_table(), source=rows
+        )
 
-    def _stage_on_fork(
-        self, table: TableKey, settled: KeyOutcome, tables: Tables, at: TableAt
-    ) -> Staged:
-        return self._stage_tables({table: at}, settled)[table]
+    def write(self, delta: TableDelta, at: TableAt) -> WrittenRows:
+        """Write the rows of a table that had to be forked first."""
+        table = delta.type.table_key
+        match delta.source:
+            case UnwrittenRows(splits=KeyOutcome() as outcome):
+                return self._write_rows({table: at}, outcome)[table]
+            case _:
+                raise InternalError(f"the rows of {table} are not those of this load")
 
-    def _stage_tables(
-        self, sites: Mapping[TableKey, TableAt], settled: KeyOutcome
-    ) -> dict[TableKey, Staged]:
-        """Write everything that goes to these versions, and describe it."""
-        found = self._find_kept_fragments(sites)
-        rest = {table: at for table, at in sites.items() if table not in found}
+    def _write_rows(
+        self, sites: Mapping[TableKey, TableAt], outcome: KeyOutcome
+    ) -> dict[TableKey, WrittenRows]:
+        """Let workers write the rows of some tables as fragments and mark the rows that they replace."""
+        written = self._find_kept_fragments(sites)
+        rest = {table: at for table, at in sites.items() if table not in written}
         splits = [split for split in self.checked.splits if split.table_key in rest]
-        writes = write_splits(splits, rest, settled.superseded, settled.matched, self._share)
-        replaced = {key: pieces for key, pieces in settled.replaced.items() if key[0] in sites}
+        writes = write_splits(splits, rest, outcome.superseded, outcome.matched, self._share)
+        replaced = {key: pieces for key, pieces in outcome.replaced.items() if key[0] in sites}
         marks = mark_splits(sites, replaced, self._share)
-        answers = _run(self.runner, stage_step(self.job, writes, marks)) if writes or marks else ()
-        found |= self._collect_fragments(rest, _only(answers, WroteFragments), len(writes))
-        marked = _collect_marks(_only(answers, MarkedRows), len(marks))
-        return {
-            table: self._describe_staged(table, at, found[table], marked[table], settled)
-            for table, at in sites.items()
-        }
+        messages = _run(self.runner, stage_step(self.job, writes, marks)) if writes or marks else ()
+        written |= self._collect_fragments(rest, _only(messages, WroteFragments), len(writes))
+        marked = _collect_marks(_only(messages, MarkedRows), len(marks))
+        found = {table: WrittenRows(tuple(written[table]), tuple(marked[table])) for table in sites}
+        for table, rows in found.items():
+            self._require_counts(table, rows, outcome)
+        return found
 
     def _find_kept_fragments(
         self, sites: Mapping[TableKey, TableAt]
@@ -295,35 +295,15 @@ class Bulk:
         """Into how many parts the splits of a table are put together; every one by itself when there are other hands."""
         return self.engine.settings.load_concurrency if self.runner.engine == "local" else None
 
-    def _describe_staged(
-        self,
-        table: TableKey,
-        at: TableAt,
-        written: Sequence[Written],
-        marked: Sequence[Marked],
-        settled: KeyOutcome,
-    ) -> Staged:
-        self._require_counts(table, written, marked, settled)
-        tables = self.engine.store.tables
-        if marked:
-            return tables.stage_marked(at, written, marked)
-        return tables.stage_written(at, written, overwrite=self.job.kind is DeltaKind.REPLACE)
-
-    def _require_counts(
-        self,
-        table: TableKey,
-        written: Sequence[Written],
-        marked: Sequence[Marked],
-        settled: KeyOutcome,
-    ) -> None:
+    def _require_counts(self, table: TableKey, rows: WrittenRows, outcome: KeyOutcome) -> None:
         """Every row that counts was written once, every replaced one marked once; else nothing is committed."""
-        expected = self.records[table] - _rows(settled.superseded, table)
-        actual = sum(one.rows for one in written)
-        gone, replaced = sum(one.rows for one in marked), _rows(settled.replaced, table)
-        if actual != expected or gone != replaced:
+        expected = self.records[table] - _rows(outcome.superseded, table)
+        actual = sum(one.rows for one in rows.written)
+        marked, replaced = sum(one.rows for one in rows.marked), _rows(outcome.replaced, table)
+        if actual != expected or marked != replaced:
             raise InternalError(
                 f"{table} was to get {expected} rows and lose {replaced}; tasks wrote {actual} and marked "
-                f"{gone}; nothing was committed"
+                f"{marked}; nothing was committed"
             )
 
 

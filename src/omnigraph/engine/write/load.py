@@ -10,6 +10,7 @@ from omnigraph.catalog.ir.contract import Contract
 from omnigraph.commit.constraints import violations
 from omnigraph.commit.delta import DeltaKind, Deltas
 from omnigraph.commit.plan import Header
+from omnigraph.commit.stage import ALONE, StageWorkers
 from omnigraph.engine.attempt import Prepared
 from omnigraph.engine.session.engine import Engine
 from omnigraph.engine.write.bulk import Bulk, check
@@ -116,6 +117,11 @@ class CheckedLoad(Protocol):
         """How many records came for each table."""
         ...
 
+    @property
+    def workers(self) -> StageWorkers:
+        """Who writes rows that can be written under the locks only."""
+        ...
+
     def require_fit(self, view: View) -> None:
         """Raise with every rule that the load would break on a view."""
         ...
@@ -184,6 +190,7 @@ class InMemoryLoad:
     order: LoadRequest
     deltas: Deltas
     records: Mapping[TableKey, int]
+    workers: StageWorkers = ALONE
 
     def require_fit(self, view: View) -> None:
         """Raise with every rule that the load would break on a view."""
@@ -224,9 +231,14 @@ class SteppedLoad:
         """How many records came for each table."""
         return self.bulk.records
 
+    @property
+    def workers(self) -> StageWorkers:
+        """Who writes rows that can be written under the locks only."""
+        return StageWorkers(rows=self.bulk)
+
     def require_fit(self, view: View) -> None:
         """Raise with every rule that the load would break on a view."""
-        self.bulk.settle(view)
+        self.bulk.decide_keys(view)
 
     def prepare(self, view: View) -> Prepared[None]:
         """Check the input against a view, stage it and plan the commit."""

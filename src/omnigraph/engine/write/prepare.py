@@ -1,20 +1,18 @@
 """From deltas to a plan: check every rule, stage every table."""
 
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 from omnigraph.commit.constraints import violations
 from omnigraph.commit.delta import DeltaKind, Deltas, TableDelta
 from omnigraph.commit.plan import Header, TableWrite, WritePlan, plan_of
+from omnigraph.commit.stage import stage_write
 from omnigraph.engine.session.engine import Engine
 from omnigraph.engine.snapshot_rows import SnapshotRows
 from omnigraph.failpoints import Failpoint, fail
 from omnigraph.logs import get_logger
-from omnigraph.manifest.records import lance_branch
-from omnigraph.manifest.snapshot import Entry
 from omnigraph.manifest.view import View
 from omnigraph.storage.counters import carry_context
-from omnigraph.storage.tables import Tables
-from omnigraph.storage.values import Staged, TableAt
 
 _log = get_logger(__name__)
 
@@ -59,10 +57,15 @@ def prepare_deltas(
 def _stage_all(
     view: View, deltas: Deltas, committed: SnapshotRows, workers: ThreadPoolExecutor
 ) -> tuple[TableWrite, ...]:
-    """Stage tables at once; a table that must fork first is staged when its turn comes."""
+    """Stage tables in parallel; a table that must be forked first is staged under the locks."""
 
     def stage(delta: TableDelta) -> TableWrite | None:
-        return _table_write(view, delta, committed)
+        entry = view.snapshot.entry(delta.type.table_key)
+        is_new = delta.kind is DeltaKind.MERGE and committed.holds_none_of(
+            entry.table_key, delta.ids
+        )
+        found = replace(delta, is_new=True) if is_new else delta
+        return stage_write(committed.tables, entry, view.branch, found)
 
     every = list(deltas)
     if len(every) == 1:
@@ -72,47 +75,3 @@ def _stage_all(
         waiting = [workers.submit(carry_context(stage), delta) for delta in every]
         writes = [future.result() for future in waiting]
     return tuple(write for write in writes if write is not None)
-
-
-def _table_write(view: View, delta: TableDelta, committed: SnapshotRows) -> TableWrite | None:
-    entry = view.snapshot.entry(delta.type.table_key)
-    branch = lance_branch(view.branch)
-    kind = _choose_staging(delta, entry, committed)
-    if entry.at.branch != branch:
-        return TableWrite(
-            table_key=entry.table_key,
-            base=entry.at,
-            strict=delta.kind.is_strict,
-            steps=(lambda tables, at: _stage(delta, kind, tables, at),),
-            fork=branch,
-            delta=delta,
-        )
-    staged = _stage(delta, kind, committed.tables, entry.at)
-    if staged is None:
-        return None
-    return TableWrite(
-        table_key=entry.table_key,
-        base=entry.at,
-        strict=delta.kind.is_strict,
-        staged=staged,
-        delta=delta,
-    )
-
-
-def _choose_staging(delta: TableDelta, entry: Entry, committed: SnapshotRows) -> DeltaKind:
-    """An upsert that meets none of its ids is an append: nothing is looked up, nothing is marked deleted."""
-    if delta.kind is DeltaKind.MERGE and committed.holds_none_of(entry.table_key, delta.ids):
-        return DeltaKind.APPEND
-    return delta.kind
-
-
-def _stage(delta: TableDelta, kind: DeltaKind, tables: Tables, at: TableAt) -> Staged | None:
-    match kind:
-        case DeltaKind.INSERT | DeltaKind.APPEND:
-            return tables.stage_append(at, delta.rows)
-        case DeltaKind.MERGE | DeltaKind.UPDATE:
-            return tables.stage_merge(at, delta.rows)
-        case DeltaKind.REPLACE:
-            return tables.stage_overwrite(at, delta.rows)
-        case DeltaKind.DELETE:
-            return tables.stage_delete(at, delta.deleted)

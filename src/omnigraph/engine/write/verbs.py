@@ -176,7 +176,9 @@ def load(
         created = from_branch is not None and _create_missing(
             engine, target, from_branch, checked_load
         )
-        written = attempt(engine, target, checked_load.prepare, str(CommitKind.LOAD))
+        written = attempt(
+            engine, target, checked_load.prepare, str(CommitKind.LOAD), checked_load.workers
+        )
     if written.commit is None:
         return replace(done, branch_created=created)
     if tell is not None:
