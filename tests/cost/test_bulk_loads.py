@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 import omnigraph
-from omnigraph.engine.write.load import RunnerChoice
-from omnigraph.engine.write.verbs import load
+from omnigraph.engine.write.load import load
+from omnigraph.engine.write.runner_choice import RunnerChoice
 from omnigraph.pipeline.local import LocalRunner
 from omnigraph.storage.counters import Cost, counting
 

@@ -190,7 +190,7 @@ def test_a_branch_costs_the_same_however_many_rows_and_commits_there_are(
 def test_a_probe_for_uniqueness_asks_as_often_for_64_rows_as_for_4(
     graph: Graph, asked: Asked
 ) -> None:
-    from omnigraph.engine.write.verbs import load
+    from omnigraph.engine.write.load import load
 
     def probed(n: int, tag: str) -> Requests:
         records = [

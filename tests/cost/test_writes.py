@@ -185,7 +185,7 @@ def test_uniqueness_is_probed_as_often_for_64_rows_as_for_4(graph: Graph) -> Non
     engine = graph._engine
 
     def probed(n: int, tag: str) -> dict[str, int]:
-        from omnigraph.engine.write.verbs import load
+        from omnigraph.engine.write.load import load
 
         found = cost(lambda: load(engine, people(n, tag), mode="append"))
         return {name: found.get(name, 0) for name in ("table_opens", "table_scans", "stage_append")}
@@ -195,7 +195,7 @@ def test_uniqueness_is_probed_as_often_for_64_rows_as_for_4(graph: Graph) -> Non
 
 
 def test_a_load_of_several_tables_stages_each_once(graph: Graph) -> None:
-    from omnigraph.engine.write.verbs import load
+    from omnigraph.engine.write.load import load
 
     records = [*people(3, "x"), *({"type": "Note", "data": {"text": "t"}} for _ in range(4))]
     found = cost(lambda: load(graph._engine, records, mode="append"))

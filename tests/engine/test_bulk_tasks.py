@@ -13,8 +13,8 @@ import pytest
 
 import omnigraph
 from omnigraph.api.graph import Graph
-from omnigraph.engine.write.load import RunnerChoice
-from omnigraph.engine.write.verbs import load
+from omnigraph.engine.write.load import load
+from omnigraph.engine.write.runner_choice import RunnerChoice
 from omnigraph.ids import MAIN
 from omnigraph.pipeline.local import LocalRunner
 from omnigraph.pipeline.progress import Progress, ReportingRunner

@@ -11,8 +11,8 @@ import pytest
 
 import omnigraph
 from omnigraph.api.graph import Graph
-from omnigraph.engine.write.load import RunnerChoice
-from omnigraph.engine.write.verbs import load
+from omnigraph.engine.write.load import load
+from omnigraph.engine.write.runner_choice import RunnerChoice
 from omnigraph.ids import BranchName
 from omnigraph.pipeline.local import LocalRunner
 from tests.faults import test_writes as writes

@@ -10,8 +10,8 @@ import omnigraph
 from omnigraph.api.graph import Graph
 from omnigraph.api.loading import chooser
 from omnigraph.api.runners import workers_of
-from omnigraph.engine.write.load import RunnerChoice
-from omnigraph.engine.write.verbs import load
+from omnigraph.engine.write.load import load
+from omnigraph.engine.write.runner_choice import RunnerChoice
 from omnigraph.errors import OmniError
 from omnigraph.pipeline.input.cut import Size
 from omnigraph.pipeline.progress import Progress

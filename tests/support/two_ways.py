@@ -8,8 +8,8 @@ from typing import Any
 
 import omnigraph
 from omnigraph.api.graph import Graph
-from omnigraph.engine.write.load import RunnerChoice
-from omnigraph.engine.write.verbs import load
+from omnigraph.engine.write.load import load
+from omnigraph.engine.write.runner_choice import RunnerChoice
 from omnigraph.errors import OmniError
 from omnigraph.pipeline.local import LocalRunner
 from omnigraph.pipeline.runner import Runner

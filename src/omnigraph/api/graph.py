@@ -256,7 +256,7 @@ class Graph:
         if_commit: str | Commit | None = None,
     ) -> MutationResult:
         """Run a mutation: one commit for all of its statements, or nothing."""
-        from omnigraph.engine.write.verbs import mutate
+        from omnigraph.engine.write.mutate import mutate
 
         engine, (chosen, values) = self._engine, name_and_params(name, params)
         writer = actor_name(actor) or self._actor
@@ -303,7 +303,7 @@ class Graph:
         others of a merge replace rows.
         """
         from omnigraph.api.loading import chooser
-        from omnigraph.engine.write.verbs import load
+        from omnigraph.engine.write.load import load
 
         engine, writer = self._engine, actor_name(actor) or self._actor
         if isinstance(source, str):

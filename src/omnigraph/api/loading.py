@@ -8,7 +8,13 @@ from typing import Any
 
 from omnigraph.api.runners import spark_runner
 from omnigraph.engine.session.engine import Engine
-from omnigraph.engine.write.load import Choose, RunnerChoice, choose_here, is_large, spell_size
+from omnigraph.engine.write.runner_choice import (
+    Choose,
+    RunnerChoice,
+    choose_here,
+    is_large,
+    spell_size,
+)
 from omnigraph.errors import OmniError, UserInputError
 from omnigraph.pipeline.input.cut import Size
 from omnigraph.pipeline.input.sources import SpilledFrame

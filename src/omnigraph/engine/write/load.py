@@ -1,33 +1,36 @@
 """Loading: what a source brings becomes one commit, in memory or in steps, whichever its size asks for."""
 
-import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from typing import Any, Protocol
 
 from omnigraph.catalog.ir.contract import Contract
 from omnigraph.commit.constraints import violations
 from omnigraph.commit.delta import DeltaKind, Deltas
-from omnigraph.commit.plan import Header
+from omnigraph.commit.plan import Header, mint_header
+from omnigraph.commit.sidecar import WriterKind
 from omnigraph.commit.stage import ALONE, StageWorkers
-from omnigraph.engine.attempt import Prepared
+from omnigraph.engine import branching
+from omnigraph.engine.after_commit import after_commit
+from omnigraph.engine.attempt import Prepared, attempt, enter
 from omnigraph.engine.session.engine import Engine
 from omnigraph.engine.write.bulk import Bulk, check
 from omnigraph.engine.write.heartbeat import keep_heartbeat
-from omnigraph.engine.write.prepare import open_committed_rows, prepare_deltas
-from omnigraph.errors import ReadSetConflict, UserInputError
-from omnigraph.ids import LoadMode, TableKey
+from omnigraph.engine.write.prepare import is_batch_loaded, open_committed_rows, prepare_deltas
+from omnigraph.engine.write.runner_choice import Choose, RunnerChoice, choose_here
+from omnigraph.errors import NotFound, ReadSetConflict, UserInputError
+from omnigraph.ids import MAIN, BranchName, LoadMode, TableKey
+from omnigraph.manifest.names import branch_name, new_branch_name
+from omnigraph.manifest.records import CommitKind, GraphCommit
 from omnigraph.manifest.view import View
 from omnigraph.pipeline.checks import LoadProcess, LoadSpec
 from omnigraph.pipeline.input.cut import Size, Spread, cut, measure, spill_split, spool_stream
 from omnigraph.pipeline.input.intake import Intake
-from omnigraph.pipeline.input.sources import LoadSource, read_source
-from omnigraph.pipeline.input.splits import Portion, Split, grain_of
-from omnigraph.pipeline.local import LocalRunner
-from omnigraph.pipeline.location import StoreLocation
-from omnigraph.pipeline.runner import Runner
-from omnigraph.storage.tables import Workers
+from omnigraph.pipeline.input.sources import LoadSource, identify_source, read_source
+from omnigraph.pipeline.input.splits import Split, grain_of
+from omnigraph.pipeline.progress import Progress, Tell
 from omnigraph.values import dataclass
 
 KINDS = {
@@ -46,48 +49,131 @@ def change_kind(mode: str) -> DeltaKind:
     return KINDS[LoadMode(mode)]
 
 
-# ---- who does it
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loaded:
+    """What a load did."""
 
-
-@dataclass(frozen=True, slots=True)
-class RunnerChoice:
-    """Who does a load and why; without a runner it is done in memory. `spread` cuts frames that are elsewhere."""
-
-    runner: Runner | None
+    branch: BranchName
+    branch_created: bool
+    records: Mapping[TableKey, int]
+    name: str
+    engine: str
     reason: str
-    spread: "Callable[[Any, StoreLocation, str], Sequence[Portion]] | None" = None
-    index_workers: Workers | None = None
-    """Who builds the indexes that follow the load; None stands for this process."""
-
-    @property
-    def engine(self) -> str:
-        """What the report says."""
-        return "local" if self.runner is None else self.runner.engine
+    commit: GraphCommit | None
+    pending_indexes: tuple[str, ...] = ()
+    repeated: bool = False
+    """Whether the batch was there already, so that nothing was read."""
 
 
-Choose = Callable[[Size], RunnerChoice]
-"""Chooses by size; of what comes once, that is what was read ahead."""
+def load(
+    engine: Engine,
+    source: Any,
+    *,
+    mode: str,
+    branch: BranchName = MAIN,
+    from_branch: BranchName | None = None,
+    actor: str | None = None,
+    allow_empty: bool = False,
+    dry_run: bool = False,
+    choose: Choose | None = None,
+    batch_id: str | None = None,
+    strict: Collection[str] = (),
+    tell: Tell | None = None,
+) -> Loaded:
+    """Load records or frames: everything in one commit, or nothing. `dry_run` checks everything and writes nothing.
+
+    A `batch_id` is written once: a load that brings it again writes nothing. Types in `strict` are only added to when
+    the others are merged. `tell` is told of the commit, before indexes are built.
+    """
+    target = branch_name(branch, "load")
+    kind = change_kind(mode)
+    if not dry_run:
+        engine.require_writable("load")
+        enter(engine, "load")
+    contract = engine.contracts.current().contract
+    if from_branch is None:
+        _require_branch(engine, target)
+    given = identify_source(source, contract.catalog)
+    order = LoadRequest(
+        kind=kind,
+        contract=contract,
+        header=mint_header(
+            engine.runtime, WriterKind.LOAD, CommitKind.LOAD, actor, batch_id=batch_id
+        ),
+        strict=frozenset(contract.catalog.table(name).table_key for name in strict),
+    )
+    if _is_there(engine, target) and is_batch_loaded(engine.view(target), batch_id):
+        return Loaded(
+            branch=target,
+            branch_created=False,
+            records={},
+            name=given.name,
+            engine="local",
+            reason=f"batch '{batch_id}' was loaded before",
+            commit=None,
+            repeated=True,
+        )
+    with check_load(engine, given, order, choose) as (checked_load, choice):
+        done = Loaded(
+            branch=target,
+            branch_created=False,
+            records=checked_load.records,
+            name=given.name,
+            engine=choice.engine,
+            reason=choice.reason,
+            commit=None,
+        )
+        _refuse_empty(done, kind, allow_empty)
+        if dry_run:
+            there = _is_there(engine, target)
+            base = target if there else branch_name(from_branch or target, "load")
+            checked_load.require_fit(engine.view(base))
+            return done
+        created = from_branch is not None and _create_missing(
+            engine, target, from_branch, checked_load
+        )
+        written = attempt(
+            engine, target, checked_load.prepare, str(CommitKind.LOAD), checked_load.workers
+        )
+    if written.commit is None:
+        return replace(done, branch_created=created)
+    if tell is not None:
+        rows = sum(done.records.values())
+        tell(Progress("commit", rows, rows))
+    pending = after_commit(engine, written, choice.index_workers)
+    return replace(done, branch_created=created, commit=written.commit, pending_indexes=pending)
 
 
-def choose_here(engine: Engine, size: Size) -> RunnerChoice:
-    """Choose without leaving this process: in memory when the input is small, else by threads in steps."""
-    if not is_large(engine, size):
-        return RunnerChoice(None, f"{spell_size(size)} are little enough for memory")
-    # More hands than cores would only hold more in memory.
-    workers = min(engine.settings.load_concurrency, os.cpu_count() or 1)
-    return RunnerChoice(LocalRunner(workers), f"{spell_size(size)}, in steps")
+def _require_branch(engine: Engine, target: BranchName) -> None:
+    try:
+        engine.manifest.branch_incarnation(target)
+    except NotFound as error:
+        error.hint = "pass --from (from_branch) to create it"
+        raise
 
 
-def is_large(engine: Engine, size: Size) -> bool:
-    """Whether an input is past the small-work bound."""
-    settings = engine.settings
-    return size.bytes > settings.small_work_bytes or size.rows > settings.small_work_rows
+def _refuse_empty(done: Loaded, kind: DeltaKind, allow_empty: bool) -> None:
+    if kind is DeltaKind.REPLACE and not done.records and not allow_empty:
+        raise UserInputError(
+            f"{done.name} has 0 records, and mode overwrite would replace nothing; no changes were made",
+            hint="check the path, or pass allow_empty",
+        )
 
 
-def spell_size(size: Size) -> str:
-    """A size in words."""
-    rows = f" and {size.rows} rows" if size.rows else ""
-    return f"{size.bytes} bytes{rows} of input"
+def _create_missing(
+    engine: Engine, target: BranchName, base: BranchName, checked_load: "CheckedLoad"
+) -> bool:
+    """Fork the target from its base when it is not there yet and the load will fit there."""
+    if _is_there(engine, target):
+        return False
+    new_branch_name(target, "load")
+    checked_load.require_fit(engine.view(branch_name(base, "load")))
+    branching.create(engine, target, base)
+    return True
+
+
+def _is_there(engine: Engine, branch: BranchName) -> bool:
+    return branch == MAIN or branch in engine.manifest.rows.branches()
 
 
 # ---- what it brings

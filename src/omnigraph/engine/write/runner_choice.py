@@ -1,0 +1,55 @@
+"""Who does a load: this process in memory, this process in steps, or Spark."""
+
+import os
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from omnigraph.engine.session.engine import Engine
+from omnigraph.pipeline.input.cut import Size
+from omnigraph.pipeline.input.splits import Portion
+from omnigraph.pipeline.local import LocalRunner
+from omnigraph.pipeline.location import StoreLocation
+from omnigraph.pipeline.runner import Runner
+from omnigraph.storage.tables import Workers
+from omnigraph.values import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class RunnerChoice:
+    """Who does a load and why; without a runner it is done in memory. `spread` cuts frames that are elsewhere."""
+
+    runner: Runner | None
+    reason: str
+    spread: "Callable[[Any, StoreLocation, str], Sequence[Portion]] | None" = None
+    index_workers: Workers | None = None
+    """Who builds the indexes that follow the load; None stands for this process."""
+
+    @property
+    def engine(self) -> str:
+        """What the report says."""
+        return "local" if self.runner is None else self.runner.engine
+
+
+Choose = Callable[[Size], RunnerChoice]
+"""Chooses by size; of what comes once, that is what was read ahead."""
+
+
+def choose_here(engine: Engine, size: Size) -> RunnerChoice:
+    """Choose without leaving this process: in memory when the input is small, else by threads in steps."""
+    if not is_large(engine, size):
+        return RunnerChoice(None, f"{spell_size(size)} are little enough for memory")
+    # More hands than cores would only hold more in memory.
+    workers = min(engine.settings.load_concurrency, os.cpu_count() or 1)
+    return RunnerChoice(LocalRunner(workers), f"{spell_size(size)}, in steps")
+
+
+def is_large(engine: Engine, size: Size) -> bool:
+    """Whether an input is past the small-work bound."""
+    settings = engine.settings
+    return size.bytes > settings.small_work_bytes or size.rows > settings.small_work_rows
+
+
+def spell_size(size: Size) -> str:
+    """A size in words."""
+    rows = f" and {size.rows} rows" if size.rows else ""
+    return f"{size.bytes} bytes{rows} of input"
