@@ -13,8 +13,8 @@ from omnigraph.engine.history.changes import (
     DiffStats,
 )
 from omnigraph.engine.merge.conflicts import Conflict
+from omnigraph.engine.merge.merge import Merged
 from omnigraph.engine.merge.relate import Outcome
-from omnigraph.engine.merge.verbs import Merged
 from omnigraph.engine.results import Commit
 from omnigraph.values import dataclass
 

@@ -468,7 +468,7 @@ class Graph:
         """
         from omnigraph.api.comparisons import MergeResult
         from omnigraph.api.runners import spread_of
-        from omnigraph.engine.merge.verbs import merge
+        from omnigraph.engine.merge.merge import merge
 
         writer = actor_name(actor) or self._actor
         done = merge(
