@@ -16,17 +16,19 @@ Uri = Annotated[
 ]
 Store = Annotated[str | None, typer.Option("--store", "--uri", help="Where the graph is.")]
 Branch = Annotated[str, typer.Option("--branch", "-b", help="The branch.")]
-Actor = Annotated[str | None, typer.Option("--as", envvar="OMNIGRAPH_ACTOR", help="Who writes.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Say less on stderr.")]
+Actor = Annotated[
+    str | None, typer.Option("--as", envvar="OMNIGRAPH_ACTOR", help="The actor of the commit.")
+]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print less to stderr.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 Yes = Annotated[
-    bool, typer.Option("--yes", "-y", help="Yes, do it, although the graph is not on this machine.")
+    bool, typer.Option("--yes", "-y", help="Do not ask before destroying data on another machine.")
 ]
 SYSTEM_ACTORS = "omnigraph:"
 
 
 def choose_graph(*given: str | None) -> str:
-    """The one place that was named."""
+    """The location of the one graph that the command names."""
     named = [one for one in given if one is not None]
     if not named:
         raise typer.BadParameter("name a graph: give its path or URI, or --store")
@@ -51,19 +53,19 @@ def open_store(uri: str, *, read_only: bool = True, actor: str | None = None) ->
 
 
 def announce(verb: str, graph: "Graph", *, quiet: bool) -> None:
-    """Say what will be written to, before it is."""
+    """Print which graph the command is about to write to."""
     if not quiet:
         kind = "direct, remote" if is_remote(graph.uri) else "direct, local"
         note(f"omnigraph {verb} → {graph.uri} ({kind})")
 
 
 def is_remote(uri: str) -> bool:
-    """Whether a graph is on another machine than this."""
+    """Whether a graph is on another machine."""
     return "://" in uri and not uri.startswith("file://")
 
 
 def ask_consent(what: str, uri: str, *, yes: bool, json: bool) -> None:
-    """Ask before something is destroyed on another machine; where nobody can be asked, refuse."""
+    """Ask before destroying data on another machine; without a terminal, refuse."""
     if yes or not is_remote(uri):
         return
     if json or not sys.stdin.isatty():

@@ -15,7 +15,7 @@ _JSON_FORMATS = ("json", "jsonl")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """What to run, and what to say about the way it was called."""
+    """The command to run, and remarks about deprecated words in the call."""
 
     arguments: tuple[str, ...]
     as_json: bool
@@ -24,7 +24,7 @@ class Call:
 
 
 def read_call(typed: Sequence[str]) -> Call:
-    """Bring a call into the one order that commands know: the command, then its flags."""
+    """Reorder a call: the command first, then its flags."""
     given = [word for word in typed if word != "--debug"]
     leading, rest = _split(given)
     if rest[:1] in (["-v"], ["--version"]):
@@ -52,7 +52,7 @@ def read_call(typed: Sequence[str]) -> Call:
 
 
 def _split(words: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Flags that stand before the command, and everything from the command on."""
+    """Split a call into the flags before the command, and the rest."""
     leading: list[str] = []
     place = 0
     while place < len(words):

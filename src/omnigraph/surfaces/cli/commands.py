@@ -38,7 +38,7 @@ def _set_conversion(parameters: list[Any]) -> list[Any]:
 
 
 class _Conversion:
-    """Reads the value of one parameter; what is neither text nor path is left to typer."""
+    """Reads the value of one parameter; typer reads what is neither text nor path."""
 
     def __init__(self, typers: Callable[[], Any]) -> None:
         self._typers = typers
@@ -62,7 +62,7 @@ def _refuse_empty(given: list[Any], param: Any, ctx: Any) -> None:
     """Refuse an empty word; as a path it would be the working directory."""
     if "" in given:
         raise typer.BadParameter(
-            "it is empty, as a shell variable is that was never set; nothing was done",
+            "it is empty, like a shell variable that was never set; nothing was done",
             ctx=ctx,
             param=param,
         )

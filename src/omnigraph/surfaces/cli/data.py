@@ -49,10 +49,10 @@ At = Annotated[
 
 
 def init(
-    uri: Annotated[str, typer.Argument(help="Where the graph shall be.")],
+    uri: Annotated[str, typer.Argument(help="Where to create the graph.")],
     schema: Annotated[str, typer.Option("--schema", "-s", help="Schema file; - is stdin.")],
     force: Annotated[
-        bool, typer.Option("--force", help="Take over schema files of an init that died.")
+        bool, typer.Option("--force", help="Use the schema files that an interrupted init left.")
     ] = False,
     json: Json = False,
 ) -> None:
@@ -84,19 +84,24 @@ def load(
     ] = None,
     branch: Branch = "main",
     base: Annotated[
-        str | None, typer.Option("--from", help="Fork a missing branch from here.")
+        str | None, typer.Option("--from", help="Create a missing branch from this one.")
     ] = None,
     check: Annotated[
         bool, typer.Option("--check", help="Check everything, write nothing.")
     ] = False,
     allow_empty: Annotated[
-        bool, typer.Option("--allow-empty", help="Let overwrite replace by nothing.")
+        bool,
+        typer.Option(
+            "--allow-empty", help="Let overwrite remove all rows when the input is empty."
+        ),
     ] = False,
     engine: Annotated[
-        Engine, typer.Option("--engine", help="Who does it; auto is Spark for large inputs.")
+        Engine,
+        typer.Option("--engine", help="Who does the work; auto uses Spark for large inputs."),
     ] = Engine.AUTO,
     spark_master: Annotated[
-        str | None, typer.Option("--spark-master", help="Where Spark runs; else on this machine.")
+        str | None,
+        typer.Option("--spark-master", help="The Spark master; this machine by default."),
     ] = None,
     spark_conf: Annotated[
         list[str] | None,
@@ -149,7 +154,7 @@ def load(
 
 
 def _files(given: list[str], type_: str | None) -> Any:
-    """What `load` reads: one file or several, or what comes in."""
+    """The input of `load`: one file, several files, or stdin."""
     if given == ["-"]:
         return sys.stdin.buffer
     if "-" in given or (type_ is not None and len(given) > 1):
@@ -167,7 +172,7 @@ def query(
     branch: Branch = "main",
     at: At = None,
     form: Annotated[
-        Format, typer.Option("--format", "-f", help="How rows are printed.")
+        Format, typer.Option("--format", "-f", help="The form in which rows are printed.")
     ] = Format.TABLE,
     explain: Annotated[
         bool, typer.Option("--explain", help="Show the plan instead of rows.")
@@ -199,7 +204,7 @@ def mutate(
     param: Param = None,
     branch: Branch = "main",
     if_commit: Annotated[
-        str | None, typer.Option("--if-commit", help="Write only on this head.")
+        str | None, typer.Option("--if-commit", help="Write only if this commit is the head.")
     ] = None,
     actor: Actor = None,
     store: Store = None,
@@ -317,7 +322,7 @@ def _params(
     file: Path | None,
     pairs: list[str] | None,
 ) -> dict[str, Any] | None:
-    """Values by parameter; a name the query does not declare is refused, for it is most likely a slip."""
+    """Read values by parameter name; refuse a name that the query does not declare, because it is probably a typing error."""
     from omnigraph.api.texts import read_source
     from omnigraph.compile.params import bind
 

@@ -71,7 +71,7 @@ class Step:
 
 def demo(
     directory: Annotated[
-        Path | None, typer.Argument(help="Where to keep it; else it is removed.")
+        Path | None, typer.Argument(help="Where to keep the graph; by default it is removed.")
     ] = None,
     json: Json = False,
 ) -> None:
@@ -134,7 +134,7 @@ def _story(graph: "Graph", home: Path) -> Iterator[Step]:
 
 
 def _load_on_spark(graph: "Graph", file: Path) -> Step:
-    """The same load by other hands; a small one, so only the demo would ask for them."""
+    """Load the same records by Spark; for so few records only the demo asks for it."""
     if find_spec("pyspark") is None:
         how = "pip install 'omnigraph[spark]'"
         return Step(

@@ -101,7 +101,7 @@ def commit_list(
     ] = None,
     reverse: Annotated[bool, typer.Option("--reverse", help="Oldest first.")] = False,
     all_: Annotated[
-        bool, typer.Option("--all", help="Also commits of other branches that merges brought.")
+        bool, typer.Option("--all", help="Also list commits of other branches that were merged.")
     ] = False,
     store: Store = None,
     json: Json = False,

@@ -51,10 +51,8 @@ app = typer.Typer(
 schema = typer.Typer(cls=Group, help="Show, plan and change schemas.", no_args_is_help=True)
 branch = typer.Typer(cls=Group, help="Create, list and delete branches.", no_args_is_help=True)
 commit = typer.Typer(cls=Group, help="Look at the history.", no_args_is_help=True)
-recovery = typer.Typer(
-    cls=Group, help="Look at and settle interrupted writes.", no_args_is_help=True
-)
-changes = typer.Typer(cls=Group, help="Follow what changes.", no_args_is_help=True)
+recovery = typer.Typer(cls=Group, help="List and recover interrupted writes.", no_args_is_help=True)
+changes = typer.Typer(cls=Group, help="Follow the change feed.", no_args_is_help=True)
 index = typer.Typer(cls=Group, help="Look at and build indexes.", no_args_is_help=True)
 for group, name in (
     (schema, "schema"),
@@ -126,7 +124,7 @@ def version(json: Json = False) -> None:
 
 
 def main() -> None:
-    """Run the command line; errors are told in words and by exit code, never by a traceback."""
+    """Run the command line; print errors as text and give an exit code, never a traceback."""
     open_streams()
     call = read_call(sys.argv[1:])
     for remark in call.remarks:
@@ -183,6 +181,6 @@ def _select_app(arguments: Sequence[str]) -> typer.Typer:
 
 
 def _wrong_call(error: Any) -> int:
-    """Tell what is wrong with a call, in typer's own words."""
+    """Print what is wrong with a call, as typer words it."""
     error.show()
     return EXIT_USAGE

@@ -20,14 +20,16 @@ from omnigraph.surfaces.cli.address import (
 )
 from omnigraph.surfaces.cli.output import EXIT_FAILURE, note, say, say_json
 
-Confirm = Annotated[bool, typer.Option("--confirm", help="Do it; without this, only say what.")]
+Confirm = Annotated[
+    bool, typer.Option("--confirm", help="Do it; without this flag, only list what would be done.")
+]
 _UNITS = {"": "seconds", "s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
 
 def index_status(
     uri: Uri = None, store: Store = None, branch: Branch = "main", json: Json = False
 ) -> None:
-    """Show how far every index is.
+    """Show how many rows every index covers.
 
     Example: omnigraph index status people.omni
     """
@@ -100,13 +102,15 @@ def cleanup(
     ] = None,
     older_than: Annotated[
         str | None,
-        typer.Option("--older-than", help="Keep what is younger: 30d, 12h, 90m, 45s, 2w."),
+        typer.Option(
+            "--older-than", help="Keep versions that are younger: 30d, 12h, 90m, 45s, 2w."
+        ),
     ] = None,
     confirm: Confirm = False,
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
-    """Remove old table versions; what a branch shows stays. Without --confirm, only say what would go.
+    """Remove old table versions that no branch shows. Without --confirm, only list what would be removed.
 
     Example: omnigraph cleanup people.omni --keep 10 --older-than 30d --confirm
     """
@@ -142,13 +146,16 @@ def repair(
     store: Store = None,
     confirm: Confirm = False,
     force: Annotated[
-        bool, typer.Option("--force", help="With --confirm: adopt also what may have changed rows.")
+        bool,
+        typer.Option(
+            "--force", help="With --confirm: also adopt commits that may have changed rows."
+        ),
     ] = False,
     actor: Actor = None,
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
-    """Look at table commits that no write of the graph explains; with --confirm adopt the harmless ones.
+    """List table commits that no write of the graph explains; with --confirm adopt those that changed no row.
 
     Example: omnigraph repair people.omni --confirm
     """

@@ -42,15 +42,18 @@ def branch_merge(
     into: Annotated[str, typer.Option("--into", help="The branch to merge into.")] = "main",
     granularity: Annotated[
         str,
-        typer.Option("--granularity", help="What must not change on both sides: row, property."),
+        typer.Option(
+            "--granularity", help="What both sides may not both change: a row or a property."
+        ),
     ] = "row",
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what would happen, write nothing.")
+        bool, typer.Option("--dry-run", help="Show what would change; write nothing.")
     ] = False,
     allow_older_base: Annotated[
         bool,
         typer.Option(
-            "--allow-older-base", help="Merge over an older commit if what both share is gone."
+            "--allow-older-base",
+            help="Merge over an older commit if the common history cannot be read.",
         ),
     ] = False,
     delete_branch: Annotated[
@@ -94,7 +97,7 @@ def branch_merge(
 
 
 def _delete(graph: "Graph", name: str) -> dict[str, Any]:
-    """Delete the merged branch; a refusal is a warning, the merge stands."""
+    """Delete the merged branch; a refusal is only a warning, because the merge is done."""
     try:
         graph.branch_delete(name)
     except OmniError as error:
@@ -186,7 +189,7 @@ def commit_changes(
     limit: Limit = None,
     page_token: Annotated[
         str | None,
-        typer.Option("--page-token", help="Go on after an earlier page.", show_default=False),
+        typer.Option("--page-token", help="Continue after an earlier page.", show_default=False),
     ] = None,
     store: Store = None,
     json: Json = False,
@@ -213,7 +216,7 @@ def changes_poll(
     uri: Uri = None,
     branch: Branch = "main",
     cursor: Annotated[
-        str | None, typer.Option("--cursor", help="Go on from here.", show_default=False)
+        str | None, typer.Option("--cursor", help="Continue after this cursor.", show_default=False)
     ] = None,
     start: Annotated[
         str | None,
@@ -226,7 +229,7 @@ def changes_poll(
     store: Store = None,
     json: Json = False,
 ) -> None:
-    """Read the change feed: whole commits, then the cursor to go on from.
+    """Read the change feed: whole commits, then the cursor for the next call.
 
     Example: omnigraph changes poll people.omni --start beginning
     """
@@ -255,7 +258,7 @@ def changes_baseline(
     store: Store = None,
     json: Json = False,
 ) -> None:
-    """Write a whole state to a file, then its commit and the cursor from which to follow it.
+    """Write every entity to a file, then print the commit and the cursor of the first change after it.
 
     Example: omnigraph changes baseline people.omni --out people.jsonl
     """

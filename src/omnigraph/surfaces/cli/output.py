@@ -42,7 +42,7 @@ def exit_code(error: OmniError) -> int:
 
 
 def open_streams() -> None:
-    """Make sure that there is something to print to, and that every text can be printed: results are UTF-8."""
+    """Replace missing streams, and print results as UTF-8."""
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115
@@ -51,13 +51,13 @@ def open_streams() -> None:
 
 
 def close_streams() -> int:
-    """Print nothing from here on, not even at the end of the process; gives the exit code of a closed pipe."""
+    """Discard all further output, also at the end of the process; give the exit code of a closed pipe."""
     _discard(sys.stdout)
     return 0
 
 
 def _discard(stream: TextIO) -> None:
-    """Let go of what a stream still holds: written at the end of the process, it would fail once more."""
+    """Discard what a stream has buffered: writing it at the end of the process would fail again."""
     with suppress(OSError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
@@ -75,7 +75,7 @@ def say_lines(texts: "Iterable[Buffer]") -> None:
 
 
 def note(text: str) -> None:
-    """Print something about the work, not its result; the work goes on when nobody can read it."""
+    """Print a remark about the work to stderr; a closed stderr does not stop the work."""
     try:
         sys.stderr.write(text + "\n")
     except OSError:

@@ -1,4 +1,4 @@
-"""A process that is one command, and ends with it: what it loads, and what it leaves out."""
+"""Settings of a process that runs one command: they make it start faster."""
 
 import gc
 import sys
@@ -6,25 +6,25 @@ from collections.abc import Sequence
 from types import ModuleType
 
 COLLECT_AFTER = 100_000
-"""New objects between two looks for garbage; what a command loads is not garbage, and much is loaded."""
+"""New objects between two garbage collections: a command loads many objects, and none of them is garbage."""
 
 
 def begin() -> None:
-    """Make this process start fast; only for one that nothing but the command runs in."""
+    """Make this process start fast; only for a process that runs nothing but the command."""
     gc.set_threshold(COLLECT_AFTER)
     sys.meta_path.insert(0, _WithoutPandas())
 
 
 class _WithoutPandas:
-    """Hides pandas from pyarrow, which loads it before the first array is made; steps aside where Spark is loaded.
+    """Hides pandas from pyarrow, which loads it before it makes the first array; removes itself when Spark is loaded.
 
-    A command has no pandas objects to tell from others, and loading pandas takes longer than asking a graph.
+    A command has no pandas objects, and loading pandas takes longer than a query.
     """
 
     def find_spec(
         self, name: str, _path: Sequence[str] | None = None, _target: ModuleType | None = None
     ) -> None:
-        """Refuse pandas; everything else is found by those who come after."""
+        """Refuse pandas; later finders find every other module."""
         if name == "pandas":
             raise ModuleNotFoundError("pandas is not loaded by commands", name=name)
         if name == "pyspark":

@@ -1,4 +1,4 @@
-"""Commands that look after a graph: doctor, relocate, recovery."""
+"""Commands that examine and recover a graph: doctor, relocate, recovery."""
 
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,10 +17,13 @@ OperationArgument = Annotated[
 Deep = Annotated[
     bool,
     typer.Option(
-        "--deep", help="Read every file and compare it with the digest noted when it was written."
+        "--deep",
+        help="Read every file and compare it with the digest that was recorded when it was written.",
     ),
 ]
-Confirm = Annotated[bool, typer.Option("--confirm", help="Yes, give it up.")]
+Confirm = Annotated[
+    bool, typer.Option("--confirm", help="Discard it; without this flag, nothing is done.")
+]
 
 
 def doctor(uri: Uri = None, store: Store = None, deep: Deep = False, json: Json = False) -> None:
@@ -43,7 +46,7 @@ def doctor(uri: Uri = None, store: Store = None, deep: Deep = False, json: Json 
 
 
 def relocate(uri: Uri = None, store: Store = None, json: Json = False) -> None:
-    """Mend a graph that was moved or copied: its branches look for their files here from now on.
+    """Correct a graph that was moved or copied: write its new address into its branches.
 
     Writes only inside the graph it is given. Repeat it when it was interrupted.
 
@@ -84,7 +87,7 @@ def _describe_files(found: "Examination") -> str:
 
 
 def recovery_list(uri: Uri = None, store: Store = None, json: Json = False) -> None:
-    """List interrupted writes, what recovery would do with each, and how earlier ones were settled.
+    """List interrupted writes, what recovery would do with each, and what it did with earlier ones.
 
     Example: omnigraph recovery list people.omni
     """
@@ -101,7 +104,7 @@ def recovery_list(uri: Uri = None, store: Store = None, json: Json = False) -> N
 
 
 def recovery_run(uri: Uri = None, store: Store = None, json: Json = False) -> None:
-    """Settle every interrupted write whose owner is dead, and say what became of each.
+    """Recover every interrupted write whose writer is dead, and print what was done with each.
 
     Example: omnigraph recovery run people.omni
     """
@@ -130,9 +133,9 @@ def recovery_discard(
     confirm: Confirm = False,
     json: Json = False,
 ) -> None:
-    """Give up one interrupted write without completing it or taking it back; for when nothing else works.
+    """Discard one interrupted write without completing it or rolling it back, when recovery cannot handle it.
 
-    Works when the record cannot be read. What the write left in its tables stays there, and is told.
+    Works even if the record cannot be read. Rows that the write left in its tables stay there; the command lists them.
 
     Example: omnigraph recovery discard 01J9ZQ4T7M2V6X8Y0A1B2C3D4E people.omni --confirm
     """
@@ -141,7 +144,7 @@ def recovery_discard(
     where = choose_graph(uri, store)
     if not confirm:
         raise typer.BadParameter(
-            "a discarded write can neither be completed nor taken back any more; add --confirm"
+            "a discarded write can neither be completed nor rolled back any more; add --confirm"
         )
     done = discard_recovery(where, operation_id)
     if json:

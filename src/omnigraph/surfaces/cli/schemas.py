@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 DataLoss = Annotated[
     bool,
-    typer.Option("--allow-data-loss", help="Make drops hard: history loses what is dropped."),
+    typer.Option("--allow-data-loss", help="Remove dropped types and properties from history too."),
 ]
 SchemaFile = Annotated[
-    str | None, typer.Option("--schema", "-s", help="The schema as it shall be; - is stdin.")
+    str | None, typer.Option("--schema", "-s", help="The new schema; - is stdin.")
 ]
 
 
@@ -46,10 +46,10 @@ def plan(
     uri: Uri = None,
     schema: SchemaFile = None,
     old: Annotated[
-        Path | None, typer.Option("--from", help="Without a graph: the schema as it is.")
+        Path | None, typer.Option("--from", help="Without a graph: the present schema.")
     ] = None,
     new: Annotated[
-        Path | None, typer.Option("--to", help="Without a graph: the schema as it shall be.")
+        Path | None, typer.Option("--to", help="Without a graph: the new schema.")
     ] = None,
     allow_data_loss: DataLoss = False,
     check: Annotated[
@@ -58,7 +58,7 @@ def plan(
     store: Store = None,
     json: Json = False,
 ) -> None:
-    """Show the steps to another schema, and what of it is not supported; changes nothing.
+    """Show the steps of a schema change, and which of them are not supported; changes nothing.
 
     Example: omnigraph schema plan people.omni --schema new.pg
     """

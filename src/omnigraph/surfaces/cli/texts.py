@@ -53,7 +53,7 @@ def lint(
 def fmt(
     files: Annotated[list[Path], typer.Argument(help="Files ending in .pg or .gq.")],
     check: Annotated[
-        bool, typer.Option("--check", help="Change nothing; fail if something would.")
+        bool, typer.Option("--check", help="Change no file; fail if a file would change.")
     ] = False,
     json: Json = False,
 ) -> None:
@@ -89,7 +89,7 @@ def fmt(
 
 
 def _replace(path: Path, text: str) -> None:
-    """Give a file another text, in one step: what cannot be written leaves the old one."""
+    """Replace the text of a file in one step; a failure leaves the old text."""
     # The file itself, not a link to it.
     place = path.resolve()
     partial = place.with_name(f".{place.name}.{os.getpid()}.partial")

@@ -1,4 +1,4 @@
-"""Who does bulk work that a command asks for: this process, or Spark."""
+"""Where the bulk work of a command runs: in this process, or on Spark."""
 
 from collections.abc import Sequence
 from enum import StrEnum
@@ -9,7 +9,7 @@ import typer
 
 
 class Engine(StrEnum):
-    """The choice a user has."""
+    """What does the work."""
 
     AUTO = "auto"
     LOCAL = "local"
@@ -17,9 +17,11 @@ class Engine(StrEnum):
 
 
 def choose_workers(engine: Engine, master: str | None, conf: Sequence[str]) -> Any:
-    """What `spark=` is given: a session only when one was described."""
+    """Choose the value of `spark=`: a session only when master or conf describe one."""
     if engine is Engine.LOCAL and (master or conf):
-        raise typer.BadParameter("--spark-master and --spark-conf say nothing to --engine local")
+        raise typer.BadParameter(
+            "--spark-master and --spark-conf have no effect with --engine local"
+        )
     match engine:
         case Engine.LOCAL:
             return False
