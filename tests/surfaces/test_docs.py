@@ -51,6 +51,20 @@ def test_files_that_a_page_names_exist(page: Path) -> None:
     assert [path for path in named if not (ROOT / path).exists()] == []
 
 
+def test_the_tree_of_the_readme_is_the_tree() -> None:
+    picture = (ROOT / "README.md").read_text().split("src/omnigraph/\n")[1].split("```")[0]
+    package, missing = "", []
+    for line in picture.splitlines()[:-1]:
+        found = re.fullmatch(r" {2}(?:(\w+)/)? {2,}((?:\w+/? ?)*).*", line)
+        assert found is not None, line
+        package = found[1] or package
+        names = [name for name in found[2].split() if not line[16:].startswith(" ")]
+        folder = ROOT / "src/omnigraph" / package
+        there = {one.stem + "/" * one.is_dir() for one in folder.iterdir()}
+        missing += [f"{package}/{name}" for name in names if name not in there]
+    assert missing == []
+
+
 def test_modules_that_the_internals_name_exist() -> None:
     missing = [
         f"{page.name}: {name}"
