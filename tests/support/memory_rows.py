@@ -77,7 +77,9 @@ class MemoryRows:
         record(Cost.MANIFEST_SCANS)
         return image
 
-    def held(self, branch: str | None, version: Version, incarnation: Incarnation) -> Image | None:
+    def cached(
+        self, branch: str | None, version: Version, incarnation: Incarnation
+    ) -> Image | None:
         return None
 
     def fragment_count(self, image: Image) -> int:

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from omnigraph.api.graph import Graph
 from omnigraph.ids import MAIN, BranchName, Version
-from omnigraph.manifest.legacy import LegacyLineage
+from omnigraph.manifest.lineage import LegacyLineage
 from omnigraph.manifest.manifest import Manifest
 from omnigraph.manifest.records import (
     KEY,

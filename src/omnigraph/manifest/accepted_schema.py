@@ -1,4 +1,4 @@
-"""The accepted schema as the graph root has it: three texts, read again only when one of them changed."""
+"""The accepted schema of a graph: three texts in its root, read again only when one of them changed."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -30,7 +30,7 @@ from omnigraph.storage.objects.protocol import Objects, Stamp
 from omnigraph.values import dataclass
 
 _STAGED = staging_path(SCHEMA_STATE)
-"""Written last and put in place last: while a change is published and not in place, this file is there."""
+"""Written last and put in place last: this file exists while a schema change is published and not in place."""
 _WATCHED = (*SCHEMA_FILES, _STAGED)
 
 
@@ -38,7 +38,7 @@ _WATCHED = (*SCHEMA_FILES, _STAGED)
 class AcceptedSchema:
     """The schema a graph accepted: its text as written, and the contract that seals its meaning.
 
-    `is_staged`: files of a schema change that is not finished lie beside it.
+    `is_staged`: staged files of an unfinished schema change exist.
     """
 
     source: str
@@ -61,7 +61,7 @@ class AcceptedSchema:
 
 
 def load_contract(objects: Objects) -> AcceptedSchema:
-    """Read the three texts and take them for one contract, or refuse them."""
+    """Read the three texts as one contract; refuses texts that do not belong together."""
     fail(Failpoint.CONTRACT_READ)
     source, ir, state = (objects.read(path) for path in SCHEMA_FILES)
     if source is None:
@@ -72,23 +72,23 @@ def load_contract(objects: Objects) -> AcceptedSchema:
 
 
 class AcceptedSchemas:
-    """The accepted schema, looked at by every operation: one look, and nothing more while nothing changed."""
+    """The cached accepted schema; every operation compares the stamps of its texts, and reads them when one changed."""
 
     def __init__(self, objects: Objects, runtime: Runtime) -> None:
         self._objects = objects
         self._runtime = runtime
-        self._held: tuple[Mapping[str, Stamp], AcceptedSchema] | None = None
+        self._cached: tuple[Mapping[str, Stamp], AcceptedSchema] | None = None
         self._replaced: dict[OperationId, Contract | None] = {}
 
     def current(self) -> AcceptedSchema:
-        """The accepted schema as it is now; drift of any of its texts is a `SchemaContractError`."""
+        """Read the accepted schema as it is now; drift of any of its texts is a `SchemaContractError`."""
         for _ in range(CONTRACT_ROUNDS_MAX):
             stamps = self._stamps()
-            held = self._held
-            if held is not None and held[0] == stamps:
-                return held[1]
+            cached = self._cached
+            if cached is not None and cached[0] == stamps:
+                return cached[1]
             try:
-                return self._hold(stamps, load_contract(self._objects))
+                return self._cache(stamps, load_contract(self._objects))
             except SchemaContractError:
                 if not self._is_moving(stamps):
                     raise
@@ -96,34 +96,34 @@ class AcceptedSchemas:
         return load_contract(self._objects)
 
     @property
-    def held(self) -> AcceptedSchema | None:
-        """What the last look found; it may be stale."""
-        return None if self._held is None else self._held[1]
+    def cached(self) -> AcceptedSchema | None:
+        """The cached schema; it may be stale."""
+        return None if self._cached is None else self._cached[1]
 
     def replaced_by(self, operation: OperationId) -> Contract | None:
-        """The schema that stood until a published operation replaced it; None when it replaced none.
+        """Read the schema that a published operation replaced; None when it replaced none.
 
-        What is written before an operation is published never changes afterwards, so it is read once.
+        The file is written before the operation is published and never changes, so it is read once.
         """
         if operation not in self._replaced:
             self._replaced[operation] = _past(self._objects, operation)
         return self._replaced[operation]
 
     def adopt(self, accepted: AcceptedSchema) -> None:
-        """Take a contract for the files as they lie there: one that was made from the text alone."""
-        self._hold(self._stamps(), accepted)
+        """Cache a contract that was made from the schema text alone, for the files as they are."""
+        self._cache(self._stamps(), accepted)
 
     def forget(self) -> None:
-        """Read everything again at the next look."""
-        self._held = None
+        """Drop the cached schema."""
+        self._cached = None
 
-    def _hold(self, stamps: Mapping[str, Stamp], accepted: AcceptedSchema) -> AcceptedSchema:
+    def _cache(self, stamps: Mapping[str, Stamp], accepted: AcceptedSchema) -> AcceptedSchema:
         known = replace(accepted, is_staged=_STAGED in stamps)
-        self._held = (stamps, known)
+        self._cached = (stamps, known)
         return known
 
     def _is_moving(self, before: Mapping[str, Stamp]) -> bool:
-        """Whether texts that disagree may be those of a change that puts them in place one by one."""
+        """Whether a schema change may be putting the texts in place one by one, so that they disagree now."""
         now = self._stamps()
         return now != before or _STAGED in now
 
@@ -132,7 +132,7 @@ class AcceptedSchemas:
 
 
 def keep_replaced(objects: Objects, operation: OperationId, contract: Contract) -> None:
-    """Keep a schema for readers of its time, before the operation that replaces it is published."""
+    """Store a schema for reads of past commits, before the operation that replaces it is published."""
     objects.put(past_schema_path(operation), contract.to_json())
 
 
@@ -157,7 +157,7 @@ def bootstrap_contract(
 ) -> AcceptedSchema | None:
     """Seal the schema text of a graph that has neither IR nor state; None when it has one of them.
 
-    Only while main is the only branch: another one may stand on a schema this text does not tell.
+    Refused when there are other branches: their tables may have a schema that differs from this text.
     """
     source, ir, state = (objects.read(path) for path in SCHEMA_FILES)
     if source is None or ir is not None or state is not None:

@@ -35,7 +35,7 @@ _log = get_logger(__name__)
 
 
 class Forks(Protocol):
-    """What branches need of the tables under the root, the manifest's own among them."""
+    """The operations on Lance branches that graph branches need, for all tables and the manifest."""
 
     def forks(self, path: str) -> Mapping[str, BranchRef]:
         """The Lance branches of a table, by name."""
@@ -52,7 +52,7 @@ class Forks(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Branch:
-    """A graph branch and the one it was made from; main has neither parent nor birthday."""
+    """A graph branch and its parent; main has neither a parent nor a creation time."""
 
     name: BranchName
     parent: BranchName | None
@@ -91,9 +91,9 @@ def is_schema_locked(manifest: Manifest) -> bool:
 
 
 def lock_schema(manifest: Manifest, tables: Forks) -> None:
-    """Keep every other operation away from the graph; only one caller at a time can."""
+    """Lock the graph for a schema change; only one caller at a time can."""
     try:
-        # Its caller holds the turn of schema changes.
+        # The caller holds the lock of schema changes.
         _fork_branch(manifest, tables, SCHEMA_APPLY_LOCK, manifest.current(MAIN), is_alone=True)
     except BranchExists as error:
         raise SchemaApplyConflict(
@@ -103,7 +103,7 @@ def lock_schema(manifest: Manifest, tables: Forks) -> None:
 
 
 def unlock_schema(manifest: Manifest) -> None:
-    """Let the others in again; a lock that cannot be removed now goes when the graph is opened read-write."""
+    """Unlock the graph; a lock that cannot be removed now is removed by the next read-write open."""
     try:
         manifest.rows.delete_branch(SCHEMA_APPLY_LOCK)
     except OmniError as error:
@@ -125,8 +125,8 @@ def create_branch(
 ) -> Branch:
     """Create a branch that shows what its source shows, now or at a point of its history; copies nothing.
 
-    `state` is the source's as the caller has just captured it. `is_alone`: nobody else can create the name
-    meanwhile, so that a ref which appears is this call's own, whatever the store answered.
+    `state` is the source's as the caller has just captured it. `is_alone`: the caller holds the lock of the name, so
+    that a ref which appears is this call's own, whatever the store answered.
     """
     chosen = new_branch_name(name, "branch create")
     with manifest.heads.lock_branch(chosen):
@@ -140,7 +140,7 @@ def create_branch(
         ref = _fork_branch(manifest, tables, chosen, base, is_alone=is_alone)
         with _undo_on_failure(lambda: manifest.rows.delete_branch(chosen)):
             fail(Failpoint.BRANCH_CREATED)
-            # A schema change that locked meanwhile may have looked before this branch was there.
+            # A schema change that took the lock meanwhile may have listed the branches before this one existed.
             if is_schema_locked(manifest):
                 refuse_during_schema_apply(manifest.rows.branch_names(), "branch create")
             if base.stamp < CURRENT:
@@ -157,8 +157,10 @@ def _refuse_taken(name: BranchName, refs: Collection[str]) -> None:
 
 
 def _base(manifest: Manifest, source: BranchName, at: At | None) -> BranchState:
-    """Where to fork. A source is brought to the current shape first: an older one keeps its history elsewhere,
-    under its own name, and a branch made from it would have none."""
+    """Choose the state to fork from; the source is migrated first.
+
+    A manifest of an older shape keeps its history elsewhere, under its own name; a branch of it would have none.
+    """
     state = load_migrated(manifest, source)
     if at is None:
         return state
@@ -183,9 +185,9 @@ def _refuse_older_schema(past: BranchState, now: BranchState) -> None:
 def _fork_branch(
     manifest: Manifest, tables: Forks, name: BranchName, base: BranchState, *, is_alone: bool
 ) -> BranchRef:
-    """Create the ref. Files of a former branch are in the way only when no ref comes to own them.
+    """Create the ref; removes files of a former branch of this name when no ref owns them.
 
-    The client of a store repeats a request whose answer was lost, and then finds its own ref in the way.
+    The client of a store repeats a request whose answer was lost, and then finds its own ref.
     """
     for _ in range(1 + BRANCH_CREATE_WAITS_MAX):
         try:
@@ -211,9 +213,9 @@ def _is_made_from(ref: BranchRef, base: BranchState) -> bool:
 def delete_branch(
     manifest: Manifest, tables: Forks, name: str, *, bound_to: BranchName = MAIN
 ) -> None:
-    """Delete a branch nothing depends on; its forks go as far as they can, cleanup takes the rest.
+    """Delete a branch that nothing depends on, and its forks; cleanup removes forks that cannot be removed now.
 
-    `bound_to` is the branch the caller's handle stands on: it cannot be sawn off.
+    `bound_to` is the branch of the caller's handle, which cannot be deleted.
     """
     branch = branch_name(name, "branch delete")
     if branch == MAIN:
@@ -274,7 +276,7 @@ def _reads_files_of(
             other, branch_incarnation, remember=False
         ).snapshot.entries.values()
     except OmniError:
-        # Another process deletes it: first its ref goes, then its files, one by one.
+        # Another process deletes the branch: it removes the ref first, then the files one by one.
         if not manifest.is_gone(other, branch_incarnation):
             raise
         return False
@@ -284,7 +286,7 @@ def _reads_files_of(
 def _list_dependent_forks(
     tables: Forks, branch: BranchName, owned: tuple[Entry, ...]
 ) -> Iterator[str]:
-    """Branches whose own fork of a table stands on this branch's fork of it: they share its files."""
+    """List the branches whose fork of a table was made from this branch's fork: they share its files."""
     for entry in owned:
         with suppress(TableNotFound):
             refs = tables.forks(entry.at.path).values()
@@ -303,7 +305,7 @@ def _reclaim(
 
 
 def _try(branch: BranchName, name: Failpoint, drop: Callable[[], None]) -> None:
-    """Drop what a deleted branch left; what cannot be dropped now is cleanup's."""
+    """Drop a leftover of a deleted branch; cleanup drops what cannot be dropped now."""
     try:
         fail(name)
         drop()
@@ -313,7 +315,7 @@ def _try(branch: BranchName, name: Failpoint, drop: Callable[[], None]) -> None:
 
 @contextmanager
 def _undo_on_failure(undo: Callable[[], None]) -> Iterator[None]:
-    """Undo on any failure, and let that failure be the one that is seen."""
+    """Undo on any failure, and raise that failure."""
     try:
         yield
     except BaseException:

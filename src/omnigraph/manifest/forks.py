@@ -1,4 +1,4 @@
-"""Whose is a Lance branch found on a table: the only judgement that may lead to its removal."""
+"""Who owns a Lance branch of a table: the only check that may lead to its removal."""
 
 from enum import StrEnum
 
@@ -17,9 +17,9 @@ class ForkStatus(StrEnum):
 
 
 def classify_fork(placed: bool | None, live: bool | None) -> ForkStatus:
-    """Judge a fork: does the branch's manifest place the table on it, and does the branch exist?
+    """Classify a fork: does the branch's manifest use it (`placed`), and does the branch exist (`live`)?
 
-    None is "could not be read". Only what is known to be nobody's is an orphan.
+    None means that it could not be read. A fork is an orphan only when both are known.
     """
     if placed is not None:
         return ForkStatus.LEGITIMATE if placed else ForkStatus.ORPHAN
@@ -27,7 +27,7 @@ def classify_fork(placed: bool | None, live: bool | None) -> ForkStatus:
 
 
 def fork_status(manifest: Manifest, path: str, branch: BranchName) -> ForkStatus:
-    """Judge the fork of one table from a fresh read; call it while holding the turn of that table and branch."""
+    """Classify the fork of one table from a fresh read; the caller holds the lock of that table and branch."""
     placed = _is_placed(manifest, path, branch)
     return classify_fork(placed, _live(manifest, branch) if placed is None else None)
 

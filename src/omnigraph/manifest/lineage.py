@@ -1,21 +1,31 @@
 """The history of a branch: its commits, its head, and lookups among them."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import cached_property
 from itertools import islice, takewhile
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.errors import InternalError, NotFound, UserInputError
-from omnigraph.ids import BranchName, CommitId
+from omnigraph.errors import InternalError, NotFound, NotFoundError, StorageError, UserInputError
+from omnigraph.failpoints import Failpoint, fail
+from omnigraph.ids import MAIN, BranchName, CommitId
 from omnigraph.manifest.merged import COMMIT_COLUMNS, merged_commits
-from omnigraph.manifest.records import KEY, GraphCommit, ObjectType, commit_of, head_row
+from omnigraph.manifest.records import (
+    KEY,
+    GraphCommit,
+    ObjectType,
+    commit_of,
+    head_row,
+    lance_branch,
+)
 from omnigraph.manifest.table_history import rows_of
 from omnigraph.runtime import us_of
+from omnigraph.storage.layout import LEGACY_ACTORS, LEGACY_COMMITS
+from omnigraph.storage.rows import Rows
 from omnigraph.values import dataclass
 
 PREFIX_CHARS_MIN: Final = 8
@@ -201,3 +211,70 @@ def ambiguous(name: str, near: Iterable[GraphCommit]) -> UserInputError:
         f"the commit prefix '{name}' is not unique: {ids}; no changes were made",
         hint="give more characters of the id",
     )
+
+
+# ---- the history of graphs before stamp 4
+
+
+@dataclass(frozen=True, slots=True)
+class LegacyLineage:
+    """The two tables: commits, branched like the manifest, and actors, flat by commit id.
+
+    `has_files` tells whether anything lies at a path: a table without its versions is damaged, not absent.
+    """
+
+    commits: Rows
+    actors: Rows
+    has_files: Callable[[str], bool]
+
+    def read(self, branch: BranchName) -> tuple[GraphCommit, ...]:
+        """Read the commits of a branch, by id; a table that does not exist at all holds none.
+
+        Anything else that cannot be read is an error: a migration that took it for an empty history would lose
+        the history for good.
+        """
+        fail(Failpoint.MIGRATE_LEGACY_OPEN)
+        rows = self._rows(self.commits, LEGACY_COMMITS, branch)
+        named = self._rows(self.actors, LEGACY_ACTORS, MAIN)
+        actors = {row["graph_commit_id"]: row["actor_id"] for row in named}
+        commits = (_commit(row, actors) for row in rows)
+        return tuple(sorted(commits, key=lambda commit: commit.id))
+
+    def forget(self, branch: BranchName) -> None:
+        """Drop the ref a deleted branch had here."""
+        if self.commits.exists():
+            self.commits.delete_branch(branch)
+
+    def _rows(self, table: Rows, path: str, branch: BranchName) -> list[dict[str, Any]]:
+        if not table.exists():
+            if self.has_files(path):
+                raise _unreadable(path, branch, "its files are there, and no version of it")
+            return []
+        try:
+            rows = table.load(lance_branch(branch)).rows
+        except NotFoundError as error:
+            raise _unreadable(path, branch, str(error)) from error
+        stamped = rows.schema.get_field_index("created_at")
+        return list(
+            rows.set_column(stamped, "created_at", rows["created_at"].cast("int64")).to_pylist()
+        )
+
+
+def _unreadable(path: str, branch: BranchName, cause: str) -> StorageError:
+    on = "" if branch == MAIN else f" of branch '{branch}'"
+    other = "" if branch == MAIN else ", or delete the branch if it is not needed"
+    return StorageError(
+        f"the history{on} is kept in '{path}' and could not be read: {cause}; nothing was changed",
+        storage_kind="not_found",
+        hint=f"put '{path}' back from a copy of the graph{other}; until then open the graph read-only",
+    )
+
+
+def _commit(row: Mapping[str, Any], actors: Mapping[str, str]) -> GraphCommit:
+    facts = {
+        "parent_commit_id": row["parent_commit_id"],
+        "merged_parent_commit_id": row["merged_parent_commit_id"],
+        "actor_id": actors.get(row["graph_commit_id"]),
+        "created_at": row["created_at"],
+    }
+    return commit_of(row["graph_commit_id"], row["manifest_branch"], row["manifest_version"], facts)

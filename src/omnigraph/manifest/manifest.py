@@ -1,15 +1,15 @@
-"""One graph's manifest: its rows, what is known of them, and fresh reads of a branch, now or in the past."""
+"""The manifest of one graph: its rows, cached branch states, and reads of a branch, now or in the past."""
 
-from collections.abc import Callable, Iterator
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import field
 
 from omnigraph.errors import HistoryReclaimed, NotFound, NotFoundError
 from omnigraph.ids import MAIN, BranchName, Version
-from omnigraph.limits import PUBLISH_LOCK_SECONDS_MAX
-from omnigraph.manifest.heads import Heads
-from omnigraph.manifest.legacy import LegacyLineage
-from omnigraph.manifest.lineage import Lineage
+from omnigraph.limits import BRANCH_STATES_MAX, PUBLISH_LOCK_SECONDS_MAX, PUBLISH_LOCKS
+from omnigraph.manifest.lineage import LegacyLineage, Lineage
 from omnigraph.manifest.records import graph_branch, lance_branch
 from omnigraph.manifest.stamp import LINEAGE_IN_MANIFEST, stamp_of
 from omnigraph.manifest.state import BranchState, decode
@@ -21,12 +21,97 @@ from omnigraph.storage.values import MAIN_INCARNATION, Incarnation
 from omnigraph.values import dataclass
 
 
+def _ignore(_: BranchName) -> None:
+    return None
+
+
+class Heads:
+    """The newest cached state per branch and a few past ones; safe to share between threads, bounded.
+
+    `new_incarnation` is called when a branch has another incarnation than before, or when its state leaves the
+    cache: caches by name and version must then drop what they keep of it.
+    """
+
+    def __init__(self, new_incarnation: Callable[[BranchName], None] = _ignore) -> None:
+        self._new_incarnation = new_incarnation
+        self._lock = threading.Lock()
+        self._newest: OrderedDict[BranchName, BranchState] = OrderedDict()
+        self._past: OrderedDict[Hashable, BranchState] = OrderedDict()
+        # A fixed set of locks: two branches may share one, and none is ever left over.
+        self._locks = tuple(threading.Lock() for _ in range(PUBLISH_LOCKS))
+
+    def lock_branch(self, branch: BranchName) -> threading.Lock:
+        """Give the lock of the publishers of one branch in this process."""
+        return self._locks[hash(branch) % PUBLISH_LOCKS]
+
+    def get(self, branch: BranchName) -> BranchState | None:
+        """Give the newest cached state; it may be stale."""
+        with self._lock:
+            found = self._newest.get(branch)
+            if found is not None:
+                self._newest.move_to_end(branch)
+            return found
+
+    def keep(self, state: BranchState) -> BranchState:
+        """Cache a state unless a newer one of the same incarnation is cached."""
+        lost: list[BranchName] = []
+        with self._lock:
+            known = self._newest.get(state.branch)
+            if known is not None and known.branch_incarnation != state.branch_incarnation:
+                lost.append(state.branch)
+            if (
+                known is None
+                or known.branch_incarnation != state.branch_incarnation
+                or known.version <= state.version
+            ):
+                self._newest[state.branch] = state
+            self._newest.move_to_end(state.branch)
+            while len(self._newest) > BRANCH_STATES_MAX:
+                lost.append(self._newest.popitem(last=False)[0])
+        self._report(lost)
+        return state
+
+    def drop(self, branch: BranchName) -> None:
+        """Drop the cached state: the next read loads it again."""
+        with self._lock:
+            self._newest.pop(branch, None)
+
+    def end(self, branch: BranchName) -> None:
+        """Drop a deleted branch here and in every cache."""
+        self.drop(branch)
+        self._report([branch])
+
+    def clear(self) -> None:
+        """Drop everything."""
+        with self._lock:
+            self._newest.clear()
+            self._past.clear()
+
+    def past(self, name: Hashable, load: Callable[[], BranchState]) -> BranchState:
+        """Give a past state; it never changes, so it is loaded once while it is cached."""
+        with self._lock:
+            found = self._past.get(name)
+        if found is None:
+            found = load()
+        with self._lock:
+            self._past[name] = found
+            self._past.move_to_end(name)
+            while len(self._past) > BRANCH_STATES_MAX:
+                self._past.popitem(last=False)
+        return found
+
+    def _report(self, lost: list[BranchName]) -> None:
+        # Outside the lock: a listener may call this object.
+        for branch in lost:
+            self._new_incarnation(branch)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """The manifest of one graph. All handles of a process on one root share one, so that they take turns.
+    """The manifest of one graph.
 
-    `turns` are turns between processes, for stores that give them at no cost: a swap is safe without them, but a
-    process that always knows the newest state could win every round.
+    `publish_locks` are locks between processes, for stores where a lock costs no request: a swap is safe without
+    them, but a process that always has the newest state could win every round.
     """
 
     rows: Rows
@@ -37,8 +122,8 @@ class Manifest:
 
     @contextmanager
     def lock_branch(self, branch: BranchName) -> Iterator[bool]:
-        """Publish in turn with the other publishers of a branch; False when the turn was waited for in vain."""
-        with self.heads.lock_branch(branch), ExitStack() as held:
+        """Hold the publish lock of a branch; False when the wait for it timed out."""
+        with self.heads.lock_branch(branch), ExitStack() as stack:
             if self.publish_locks is None:
                 yield True
                 return
@@ -46,7 +131,7 @@ class Manifest:
                 f"__publish__@{branch}", wait=PUBLISH_LOCK_SECONDS_MAX
             )
             if lock is not None:
-                held.callback(self.publish_locks.release, lock)
+                stack.callback(self.publish_locks.release, lock)
             yield lock is not None
 
     def current(
@@ -56,28 +141,28 @@ class Manifest:
         *,
         remember: bool = True,
     ) -> BranchState:
-        """The branch as it is now: one probe, and a load only when somebody else moved it.
+        """Read a branch as it is now: one probe, and a load only when another process moved it.
 
-        `line` spares the look at which life of the name this is, for a caller who just listed the branches; one
-        who looks at all of them does not `remember`, so that those in use stay known.
+        A caller that has just listed the branches gives the `branch_incarnation` and spares its read. A caller that
+        reads all branches does not `remember` them, so that those in use stay cached.
         """
-        known = self.heads.get(branch)
+        cached = self.heads.get(branch)
         alive = (
             self.branch_incarnation(branch) if branch_incarnation is None else branch_incarnation
         )
         version = self.rows.head(lance_branch(branch))
-        if known is not None and known.version == version and known.branch_incarnation == alive:
-            return known
+        if cached is not None and cached.version == version and cached.branch_incarnation == alive:
+            return cached
         state = self.load(branch, version)
         return self.heads.keep(state) if remember else state
 
     def load(self, branch: BranchName, version: Version | None = None) -> BranchState:
-        """Read a state from the rows, whatever is known; it is not remembered."""
+        """Read a state from the rows without the cache of states."""
         image = self.rows.load(lance_branch(branch), version)
         return decode(image, self.rows.fragment_count(image), self._history(image))
 
     def branch_incarnation(self, branch: BranchName) -> Incarnation:
-        """Which life of a branch name is alive; a branch that is not there is NotFound."""
+        """Read the incarnation of a branch; a branch that does not exist is NotFound."""
         if branch == MAIN:
             return MAIN_INCARNATION
         try:
@@ -86,18 +171,18 @@ class Manifest:
             raise self.no_branch(branch) from error
 
     def is_gone(self, branch: BranchName, branch_incarnation: Incarnation) -> bool:
-        """Whether a branch that was listed has been deleted since, or made again under its name."""
+        """Whether a listed branch was deleted since, or deleted and created again."""
         try:
             return self.branch_incarnation(branch) != branch_incarnation
         except NotFoundError:
             return True
 
     def no_branch(self, branch: str) -> NotFound:
-        """The error for a branch that is not there."""
+        """Make the error for a branch that does not exist."""
         return NotFound("branch", branch, known=[MAIN, *self.rows.branches()])
 
     def past(self, branch: BranchName, version: Version) -> BranchState:
-        """The branch at one version of its history, inherited versions included."""
+        """Read the branch at one version of its history, inherited versions included."""
         head = self.current(branch)
         if version == head.version:
             return head
@@ -122,7 +207,7 @@ class Manifest:
             raise HistoryReclaimed(MANIFEST, version) from error
 
     def _holder(self, branch: BranchName, version: Version) -> BranchName:
-        """The branch that holds a version: versions before the fork are the parent's."""
+        """Find the branch that stores a version: versions before the fork are the parent's."""
         if branch == MAIN:
             return MAIN
         refs = self.rows.branches()
@@ -140,6 +225,6 @@ class Manifest:
 
 
 def _upto(legacy: LegacyLineage, branch: BranchName, version: Version) -> Lineage:
-    """The legacy history a manifest version shows: the tables hold the whole of it."""
+    """Read the legacy history up to a manifest version: the legacy tables hold the whole of it."""
     commits = (c for c in legacy.read(branch) if c.manifest_version <= version)
     return Lineage(tuple(sorted(commits, key=lambda commit: commit.order)))

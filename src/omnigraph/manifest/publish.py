@@ -1,4 +1,4 @@
-"""The one door: a change becomes visible by one compare-and-swap on the manifest, or not at all."""
+"""Publishing: a change becomes visible by one compare-and-swap on the manifest, or not at all."""
 
 import pyarrow as pa
 
@@ -55,7 +55,7 @@ def publish(manifest: Manifest, change: Change) -> Published:
 
 
 def _publish_locked(manifest: Manifest, change: Change) -> Published | None:
-    """Publish in turn; None when others kept winning because the turn was waited for in vain."""
+    """Publish under the lock of the branch; None when others kept winning and the wait for the lock timed out."""
     with manifest.lock_branch(change.branch) as is_ours:
         try:
             published = _rounds(manifest, change)
@@ -98,7 +98,7 @@ def _attempt(manifest: Manifest, change: Change, round_: int) -> Published:
         rows = pa.concat_tables([encode(decided), brought])
         version = manifest.rows.swap(state.image, rows, head_row(change.branch))
     except (StorageError, InternalError):
-        # The answer may be what was lost, not the write.
+        # The write may have landed and only its answer was lost.
         found = _look(manifest, change)
         if found is None:
             raise
@@ -107,11 +107,11 @@ def _attempt(manifest: Manifest, change: Change, round_: int) -> Published:
 
 
 def _base(manifest: Manifest, change: Change, round_: int) -> BranchState:
-    """The state to start from.
+    """Choose the state to start from.
 
-    The first round trusts what is known of main: were it stale, the swap would lose, since every publish
-    rewrites the head row. A branch name may have been given a new life, which no swap notices, so it is looked
-    up; and so is everything when no swap follows.
+    The first round uses the cached state of main. It may be stale; the swap then fails, because every publish
+    rewrites the head row. A swap does not notice another incarnation of a branch, so the state of a branch is read;
+    and so is any state when no swap follows.
     """
     contend(Failpoint.PUBLISH_LOAD, lance_branch(change.branch))
     if round_ == 0 and change.branch == MAIN and not change.writes_nothing:
@@ -124,7 +124,7 @@ def _base(manifest: Manifest, change: Change, round_: int) -> BranchState:
 def _decide_records(
     manifest: Manifest, change: Change, state: BranchState
 ) -> tuple[BranchState, Published | Records]:
-    """Decide on what is known; a refusal that rests on a stale state is looked at again on a fresh one."""
+    """Check the change on the cached state; a refusal is checked again on a fresh one, if the cached one was stale."""
     now = manifest.runtime.now_us()
     try:
         return state, _find_own_commit(state, change) or records_for(change, state, now)
@@ -167,12 +167,12 @@ def _visible(
     manifest: Manifest, state: BranchState, records: Records, brought: pa.Table, version: Version
 ) -> Published:
     is_next = version == state.version + 1
-    held = (
-        manifest.rows.held(state.image.branch, version, state.branch_incarnation)
+    image = (
+        manifest.rows.cached(state.image.branch, version, state.branch_incarnation)
         if is_next
         else None
     )
-    after = state.after(records, version, held, brought)
+    after = state.after(records, version, image, brought)
     if is_next:
         manifest.heads.keep(after)
     else:

@@ -11,10 +11,10 @@ from omnigraph.values import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """One visible table: exactly which version, how many rows, and which life of its name.
+    """One visible table: its version, its row count, and the incarnation of its key.
 
-    `line` tells apart two Lance branches that had the same name one after the other: caches that outlive a
-    snapshot need it beside `at`.
+    `branch_incarnation` distinguishes Lance branches that had the same name one after the other: caches that outlive
+    a snapshot need it beside `at`.
     """
 
     table_key: TableKey
@@ -40,7 +40,7 @@ class Snapshot:
 
     @property
     def id(self) -> str:
-        """A name for this state that needs no lineage."""
+        """A name for this state that does not need the lineage."""
         return f"manifest:{self.branch}:v{self.version}"
 
     @property
@@ -56,7 +56,7 @@ class Snapshot:
         return found
 
     def owned(self) -> tuple[Entry, ...]:
-        """The tables this branch has forked: their files go when it goes."""
+        """List the tables that this branch forked: their files go with the branch."""
         return tuple(entry for entry in self.entries.values() if entry.at.branch == self.branch)
 
 
@@ -66,7 +66,7 @@ def snapshot_of(
     version: Version,
     branch_incarnation: Incarnation,
 ) -> Snapshot:
-    """Lay out what is visible at one manifest version of a branch."""
+    """Make the snapshot of one manifest version of a branch."""
     entries = {
         incarnation.table_key: _entry(incarnation, branch_incarnation)
         for incarnation in table_history.visible

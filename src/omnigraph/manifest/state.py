@@ -1,18 +1,33 @@
-"""The state of one branch's manifest at one version: decoded once, advanced by own publishes."""
+"""The state of one branch's manifest at one version: decoded once, and advanced by each publish of this process."""
 
-from collections.abc import Callable, Iterable
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from omnigraph.ids import BranchName, CommitId, Version
+from omnigraph.ids import BranchName, CommitId, TableKey, Version
 from omnigraph.manifest.lineage import Lineage, commits_of, find_commit, head_of, merged_of
 from omnigraph.manifest.merged import NO_ROWS, ancestor_rows, commit_rows
-from omnigraph.manifest.records import KEY, GraphCommit, Record, encode, graph_branch
+from omnigraph.manifest.records import (
+    DIGESTS,
+    KEY,
+    GraphCommit,
+    ObjectType,
+    Record,
+    encode,
+    graph_branch,
+)
 from omnigraph.manifest.snapshot import Snapshot, snapshot_of
 from omnigraph.manifest.stamp import LINEAGE_IN_MANIFEST, stamp_of
-from omnigraph.manifest.table_history import TableHistory, read_table_history
+from omnigraph.manifest.table_history import (
+    TableHistory,
+    incarnations_of,
+    read_table_history,
+    rows_of,
+)
 from omnigraph.storage.rows import Image, swap_rows
 from omnigraph.storage.values import Incarnation
 from omnigraph.values import dataclass
@@ -20,14 +35,14 @@ from omnigraph.values import dataclass
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class BranchState:
-    """An image of the manifest and what it says. Lineage is decoded when somebody asks for it."""
+    """An image of the manifest and its decoded rows; the lineage is decoded on first use."""
 
     image: Image
     stamp: int
     table_history: TableHistory
     fragments: int
     legacy: Callable[[], Lineage] | None = None
-    """Where the history is while this branch's stamp is older than lineage in the manifest."""
+    """Reads the history of a branch whose stamp is older than lineage in the manifest."""
 
     @property
     def branch(self) -> BranchName:
@@ -41,7 +56,7 @@ class BranchState:
 
     @property
     def branch_incarnation(self) -> Incarnation:
-        """Which life of the branch name this is."""
+        """The incarnation of the branch."""
         return self.image.incarnation
 
     @property
@@ -68,12 +83,12 @@ class BranchState:
 
     @cached_property
     def merged(self) -> Lineage:
-        """The commits of other branches that merges brought: ancestors of the head beside its own history."""
+        """The commits of other branches that merges brought: ancestors of the head outside its own history."""
         return Lineage(merged_of(self.image.rows) if self.has_lineage else ())
 
     @cached_property
     def ancestors(self) -> pa.Table:
-        """Every ancestor of the head that is known, as rows by commit id; nothing is decoded."""
+        """Every known ancestor of the head, as rows by commit id; nothing is decoded."""
         rows = self.image.rows
         return ancestor_rows(rows) if self.has_lineage else commit_rows(self.lineage.commits)
 
@@ -88,9 +103,9 @@ class BranchState:
         image: Image | None = None,
         brought: pa.Table = NO_ROWS,
     ) -> "BranchState":
-        """The state once these records and brought commits were swapped in, without reading it back.
+        """Derive the state after a swap of these records and brought commits, without reading it back.
 
-        `image` is that state, where it is known.
+        `image` is the image of that state, where it is cached.
         """
         fresh = tuple(records)
         commits = [record for record in fresh if isinstance(record, GraphCommit)]
@@ -101,7 +116,7 @@ class BranchState:
             table_history=self.table_history.after(fresh),
             fragments=self.fragments + 1,
         )
-        # What is known already is not decoded again.
+        # Values that were decoded before are not decoded again.
         state.__dict__["head"] = commits[-1] if commits else self.head
         if "lineage" in self.__dict__:
             state.__dict__["lineage"] = self.lineage.with_commits(commits)
@@ -111,7 +126,7 @@ class BranchState:
 def decode(
     image: Image, fragments: int, legacy: Callable[[], Lineage] | None = None
 ) -> BranchState:
-    """Decode an image; a stamp this release does not understand is refused here, for every reader."""
+    """Decode an image; refuses a stamp that this release does not understand, for every reader."""
     return BranchState(
         image=image,
         stamp=stamp_of(image.metadata),
@@ -119,3 +134,37 @@ def decode(
         fragments=fragments,
         legacy=legacy,
     )
+
+
+# ---- digests of new files
+
+
+_COLUMNS = (KEY, "table_key", "table_version", "table_branch", "metadata")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotedFiles:
+    """The digests of the new files of one version of a table, by their keys."""
+
+    table_key: TableKey
+    path: str
+    branch: str | None
+    version: Version
+    digests: Mapping[str, str]
+
+
+def noted_files(state: BranchState) -> Iterator[NotedFiles]:
+    """Read the digests that a manifest records; skips rows of releases that recorded none."""
+    rows = rows_of(state.image.rows, ObjectType.TABLE_VERSION, _COLUMNS)
+    rows = rows.filter(pc.match_substring(rows["metadata"], f'"{DIGESTS}"'))
+    for row, incarnation in zip(rows.to_pylist(), incarnations_of(rows[KEY]), strict=True):
+        key = TableKey(row["table_key"])
+        found = state.table_history.find(key, int(incarnation))
+        if found is not None:
+            yield NotedFiles(
+                table_key=key,
+                path=found.path,
+                branch=row["table_branch"],
+                version=Version(row["table_version"]),
+                digests=json.loads(row["metadata"]).get(DIGESTS, {}),
+            )

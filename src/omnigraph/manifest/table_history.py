@@ -1,4 +1,4 @@
-"""The lives of tables: where each table key lives or lived, which version is newest, and whether it was dropped."""
+"""The history of tables: the incarnations of each table key with path, newest version, and tombstone."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -30,12 +30,12 @@ _REQUIRED: Final = {
     ObjectType.GRAPH_COMMIT: ("metadata", "table_version"),
 }
 _VERSION_COLUMNS: Final = (KEY, "table_key", "table_version", "table_branch", "row_count")
-_INCARNATION_SUFFIX: Final = r"#(?P<life>\d+)$"
+_INCARNATION_SUFFIX: Final = r"#(?P<incarnation>\d+)$"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableIncarnation:
-    """One incarnation of a table key: its place, its newest version, its end."""
+    """One incarnation of a table key: its path, its newest version, its tombstone."""
 
     table_key: TableKey
     incarnation: int
@@ -65,39 +65,41 @@ class TableIncarnation:
 
 @dataclass(frozen=True)
 class TableHistory:
-    """Every life of every table key, oldest first; the last one is what the key means now."""
+    """Every incarnation of every table key, oldest first; the last one is what the key names now."""
 
     by_key: Mapping[TableKey, tuple[TableIncarnation, ...]]
 
     @cached_property
     def visible(self) -> tuple[TableIncarnation, ...]:
-        """The visible lives, by table key: at most one each."""
-        shown = (table_history[-1] for _, table_history in sorted(self.by_key.items()))
-        return tuple(life for life in shown if life.is_visible)
+        """The visible incarnations, by table key: at most one each."""
+        newest = (incarnations[-1] for _, incarnations in sorted(self.by_key.items()))
+        return tuple(incarnation for incarnation in newest if incarnation.is_visible)
 
     def latest(self, table: TableKey) -> TableIncarnation | None:
-        """The newest life of a key."""
+        """Find the newest incarnation of a key."""
         found = self.by_key.get(table)
         return found[-1] if found else None
 
     def find(self, table: TableKey, incarnation: int) -> TableIncarnation | None:
-        """One life of a key."""
+        """Find one incarnation of a key."""
         return next((x for x in self.by_key.get(table, ()) if x.incarnation == incarnation), None)
 
     def next_incarnation(self, table: TableKey) -> int:
-        """The number of the life a newly added type of that name begins."""
+        """Give the number of the incarnation that a newly added type of that name begins."""
         latest = self.latest(table)
         return latest.incarnation + 1 if latest else 1
 
     def after(self, records: Iterable[Record]) -> "TableHistory":
-        """The lives once these records are published."""
+        """Derive the history after these records are published."""
         changed = dict(self.by_key)
         for record in records:
             match record:
                 case Registration():
-                    _settle(changed, record.table_key, record.incarnation, path=record.path)
+                    _update_incarnation(
+                        changed, record.table_key, record.incarnation, path=record.path
+                    )
                 case TableVersion():
-                    _settle(
+                    _update_incarnation(
                         changed,
                         record.table_key,
                         record.incarnation,
@@ -106,31 +108,33 @@ class TableHistory:
                         row_count=record.row_count,
                     )
                 case Tombstone():
-                    _settle(changed, record.table_key, record.incarnation, tombstone=record.version)
+                    _update_incarnation(
+                        changed, record.table_key, record.incarnation, tombstone=record.version
+                    )
                 case GraphCommit() | GraphHead():
                     pass
         return TableHistory(changed)
 
 
-def _settle(
+def _update_incarnation(
     table_history: dict[TableKey, tuple[TableIncarnation, ...]],
     table: TableKey,
     incarnation: int,
     **facts: Any,
 ) -> None:
-    known = {life.incarnation: life for life in table_history.get(table, ())}
-    life = known.get(incarnation) or TableIncarnation(
+    incarnations = {one.incarnation: one for one in table_history.get(table, ())}
+    before = incarnations.get(incarnation) or TableIncarnation(
         table_key=table, incarnation=incarnation, path=""
     )
-    known[incarnation] = replace(life, **facts)
-    table_history[table] = tuple(known[number] for number in sorted(known))
+    incarnations[incarnation] = replace(before, **facts)
+    table_history[table] = tuple(incarnations[number] for number in sorted(incarnations))
 
 
 def read_table_history(rows: pa.Table) -> TableHistory:
-    """Reconstruct the lives from manifest rows; lineage rows and unknown types are never decoded."""
+    """Read the history from manifest rows; lineage rows and unknown types are not decoded."""
     found = {
-        (life.table_key, life.incarnation): life
-        for life in _read_registrations(
+        (one.table_key, one.incarnation): one
+        for one in _read_registrations(
             rows_of(rows, ObjectType.TABLE, (KEY, "table_key", "location"))
         )
     }
@@ -176,37 +180,37 @@ class _Newest:
 
 
 def _read_registrations(rows: pa.Table) -> Iterator[TableIncarnation]:
-    table_history = incarnations_of(rows[KEY])
-    keys, places = rows["table_key"].to_pylist(), rows["location"].to_pylist()
-    for key, incarnation, path in zip(keys, table_history, places, strict=True):
+    incarnations = incarnations_of(rows[KEY])
+    keys, paths = rows["table_key"].to_pylist(), rows["location"].to_pylist()
+    for key, incarnation, path in zip(keys, incarnations, paths, strict=True):
         yield TableIncarnation(table_key=TableKey(key), incarnation=int(incarnation), path=path)
 
 
 def _add_version(
     found: Mapping[tuple[TableKey, int], TableIncarnation], row: _Newest
 ) -> TableIncarnation:
-    life = found.get((row.table_key, row.incarnation))
-    if life is None:
+    registered = found.get((row.table_key, row.incarnation))
+    if registered is None:
         raise InternalError(
             f"the manifest holds version {row.version} of '{row.table_key}' but no registration of "
             "that table; the manifest is damaged and nothing was read from it"
         )
-    return replace(life, version=row.version, branch=row.branch, row_count=row.row_count)
+    return replace(registered, version=row.version, branch=row.branch, row_count=row.row_count)
 
 
 def _newest(rows: pa.Table) -> Iterator[_Newest]:
-    """Pick the greatest version per table and life, without looking at the others one by one."""
+    """Pick the greatest version per table and incarnation, without a loop over the others."""
     if not rows.num_rows:
         return
-    table_history = incarnations_of(rows[KEY])
+    incarnations = incarnations_of(rows[KEY])
     keys = rows["table_key"].combine_chunks().dictionary_encode()
-    group = keys.indices.to_numpy() * (table_history.max() + 1) + table_history
+    group = keys.indices.to_numpy() * (incarnations.max() + 1) + incarnations
     versions = rows["table_version"].to_numpy()
     order = np.lexsort((versions, group))
     last = order[np.append(group[order][1:] != group[order][:-1], True)]
     # A list: `pa.array` of a NumPy array loads `numpy.ma`, which takes longer than a point query.
     picked = rows.take(pa.array(last.tolist(), pa.int64()))
-    for row, incarnation in zip(picked.to_pylist(), table_history[last], strict=True):
+    for row, incarnation in zip(picked.to_pylist(), incarnations[last], strict=True):
         yield _Newest(
             table_key=TableKey(row["table_key"]),
             incarnation=int(incarnation),
@@ -217,11 +221,13 @@ def _newest(rows: pa.Table) -> Iterator[_Newest]:
 
 
 def incarnations_of(ids: pa.ChunkedArray) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """Read the `#n` suffix of row keys; a key without one is life 1."""
+    """Read the `#n` suffix of row keys; a key without one is incarnation 1."""
     found = np.ones(len(ids), dtype=np.int64)
     marked = pc.match_substring_regex(ids, _INCARNATION_SUFFIX)
     if pc.any(marked).as_py():
-        suffix = pc.struct_field(pc.extract_regex(ids.filter(marked), _INCARNATION_SUFFIX), "life")
+        suffix = pc.struct_field(
+            pc.extract_regex(ids.filter(marked), _INCARNATION_SUFFIX), "incarnation"
+        )
         at = marked.to_numpy()
         found[at] = suffix.cast(pa.int64()).to_numpy()
     return found

@@ -1,4 +1,4 @@
-"""Time travel: from a commit, a manifest version or a moment to the state it names."""
+"""Time travel: resolve a commit, a manifest version or a moment to a branch state."""
 
 from datetime import datetime
 
@@ -13,11 +13,11 @@ from omnigraph.storage.layout import MANIFEST
 from omnigraph.storage.values import MAIN_INCARNATION
 
 At = str | int | datetime
-"""A point in the history of a branch: commit id or unique prefix, manifest version, or moment."""
+"""A point in the history of a branch: a commit id or unique prefix, a manifest version, or a moment."""
 
 
 def state_at(manifest: Manifest, branch: BranchName, at: At) -> BranchState:
-    """The state a point in the history of a branch names."""
+    """Read the state at a point in the history of a branch."""
     if isinstance(at, int):
         return manifest.past(branch, Version(at))
     current = manifest.current(branch)
@@ -33,9 +33,9 @@ def state_at(manifest: Manifest, branch: BranchName, at: At) -> BranchState:
 
 
 def state_of(manifest: Manifest, branch: BranchName, commit: GraphCommit) -> BranchState:
-    """The state a commit of a branch made visible.
+    """Read the state that a commit of a branch made visible.
 
-    The head is the branch as it is now: maintenance since then changed no row, and cleanup keeps its tables.
+    For the head that is the current state: maintenance since then changed no row, and cleanup keeps its tables.
     """
     try:
         current = manifest.current(branch)
@@ -43,12 +43,12 @@ def state_of(manifest: Manifest, branch: BranchName, commit: GraphCommit) -> Bra
         raise HistoryReclaimed(MANIFEST, commit.manifest_version) from error
     if current.head is not None and current.head.id == commit.id:
         return current
-    # A commit is never shown by another state than this one: it is looked for once.
+    # The state that first shows a commit never changes, so it is searched for once.
     return manifest.heads.past(commit.id, lambda: _showing(manifest, commit))
 
 
 def _showing(manifest: Manifest, commit: GraphCommit) -> BranchState:
-    # The recorded version was read before the swap; a change of metadata may have taken that number.
+    # The recorded version was chosen before the swap; a change of metadata may have taken it.
     for step in range(COMMIT_STEPS_MAX):
         version = Version(commit.manifest_version + step)
         state = manifest.past(commit.branch, version)
@@ -60,7 +60,7 @@ def _showing(manifest: Manifest, commit: GraphCommit) -> BranchState:
 def find_commit(manifest: Manifest, name: str) -> GraphCommit:
     """Find a commit on any branch, by id or by a prefix that is unique among all of them.
 
-    What a merge brought of a commit is told when the branch that made it is gone.
+    When the branch of a commit is gone, the copy that a merge brought is the answer.
     """
     merged: dict[CommitId, GraphCommit] = {}
     found: dict[CommitId, GraphCommit] = {}
@@ -74,7 +74,7 @@ def find_commit(manifest: Manifest, name: str) -> GraphCommit:
         except NotFoundError:
             if branch == MAIN:
                 raise
-            # It was deleted since the branches were listed.
+            # The branch was deleted since the branches were listed.
             continue
         copy = state.merged.find(name)
         if copy is not None:

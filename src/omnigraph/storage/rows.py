@@ -107,7 +107,9 @@ class Rows(Protocol):
         """Load all rows, at HEAD unless a version is named; a version held already is not read again."""
         ...
 
-    def held(self, branch: str | None, version: Version, incarnation: Incarnation) -> Image | None:
+    def cached(
+        self, branch: str | None, version: Version, incarnation: Incarnation
+    ) -> Image | None:
         """Give the image of a version if it is in memory, as after a swap; nobody is asked."""
         ...
 

@@ -23,8 +23,7 @@ from omnigraph.limits import BRANCH_CREATE_WAITS_MAX
 from omnigraph.manifest.branches import Branch, create_branch, delete_branch, list_branches
 from omnigraph.manifest.change import Change, Draft, Update
 from omnigraph.manifest.forks import ForkStatus, classify_fork, fork_status
-from omnigraph.manifest.heads import Heads
-from omnigraph.manifest.manifest import Manifest
+from omnigraph.manifest.manifest import Heads, Manifest
 from omnigraph.manifest.names import SCHEMA_APPLY_LOCK, branch_name
 from omnigraph.manifest.publish import publish
 from omnigraph.manifest.records import CommitKind

@@ -325,9 +325,9 @@ def test_what_a_swap_left_in_memory_is_what_a_read_finds(
 ) -> None:
     version = rows.swap(first, keyed({"mine": "1"}))
     with counting() as costs:
-        held = rows.held(None, version, MAIN_INCARNATION)
-        assert rows.held(None, Version(version + 1), MAIN_INCARNATION) is None
-        assert rows.held("side", version, ((1, "life"),)) is None
+        held = rows.cached(None, version, MAIN_INCARNATION)
+        assert rows.cached(None, Version(version + 1), MAIN_INCARNATION) is None
+        assert rows.cached("side", version, ((1, "life"),)) is None
     assert costs.as_dict() == {}
     assert held is not None
     assert cells(held.rows) == cells(open_place(place).manifest.load(None).rows)

@@ -9,8 +9,7 @@ from omnigraph.engine.maintenance.issues import Issue
 from omnigraph.engine.session.engine import Engine
 from omnigraph.errors import StorageError
 from omnigraph.ids import BranchName, TableKey
-from omnigraph.manifest.digests import noted_files
-from omnigraph.manifest.state import BranchState
+from omnigraph.manifest.state import BranchState, noted_files
 from omnigraph.storage.counters import carry_context
 from omnigraph.storage.lance.digests import digest_key, name_below_line
 from omnigraph.storage.layout import branch_path

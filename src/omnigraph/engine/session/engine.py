@@ -21,9 +21,8 @@ from omnigraph.errors import GraphClosed, ReadOnlyError, TableNotFound
 from omnigraph.ids import MAIN, BranchName
 from omnigraph.limits import BRANCH_STATES_MAX, CACHED_ID_BYTES
 from omnigraph.manifest.accepted_schema import AcceptedSchemas
-from omnigraph.manifest.heads import Heads
-from omnigraph.manifest.legacy import LegacyLineage
-from omnigraph.manifest.manifest import Manifest
+from omnigraph.manifest.lineage import LegacyLineage
+from omnigraph.manifest.manifest import Heads, Manifest
 from omnigraph.manifest.records import lance_branch
 from omnigraph.manifest.travel import At
 from omnigraph.manifest.view import View, Views, capture

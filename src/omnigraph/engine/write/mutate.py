@@ -75,7 +75,7 @@ def mutate(
 
 def _compile_mutation(engine: Engine, source: Source, name: str | None) -> CheckedMutation:
     """Compile against the schema that is known: a bad mutation is refused before anything is asked of the store."""
-    held = engine.contracts.held
+    held = engine.contracts.cached
     if held is not None:
         try:
             return engine.plans.mutation(held, source, name)

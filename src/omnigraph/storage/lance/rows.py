@@ -121,7 +121,9 @@ class LanceRows:
                 return self._hold(image)
         raise InternalError(f"branch '{branch}' of {self._path} was recreated again and again")
 
-    def held(self, branch: str | None, version: Version, incarnation: Incarnation) -> Image | None:
+    def cached(
+        self, branch: str | None, version: Version, incarnation: Incarnation
+    ) -> Image | None:
         """Give the image of a version if it is in memory; nobody is asked."""
         return self._images.get((branch, version, incarnation))
 

@@ -10,8 +10,7 @@ from omnigraph.errors import NotFound, PublishContention
 from omnigraph.ids import MAIN, BranchName, TableKey
 from omnigraph.limits import BRANCH_STATES_MAX
 from omnigraph.manifest.branches import create_branch, delete_branch
-from omnigraph.manifest.heads import Heads
-from omnigraph.manifest.manifest import Manifest
+from omnigraph.manifest.manifest import Heads, Manifest
 from omnigraph.manifest.travel import find_commit
 from tests.support.manifests import (
     CITY,
