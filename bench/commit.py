@@ -1,6 +1,6 @@
 """Commits against the raw Lance calls they need: one row, a node with its edge, ten thousand rows upserted.
 
-The raw arms stage and commit with Lance alone: no schema, no checks, no history, no sidecar, no turns. Their manifest
+The raw arms stage and commit with Lance alone: no schema, no checks, no history, no sidecar, no locks. Their manifest
 is written in one of two ways: as a plain append, the least a second commit can cost, or as the keyed merge that makes
 the commit a compare-and-swap. Neither arm grows old: tables are made anew after a few dozen commits.
 """
@@ -104,7 +104,7 @@ class OurUpsert:
     def __init__(self, home: Path, rows: int, batch: int) -> None:
         self._place = Place(home, "ours-upsert")
         self._rows, self._batch = rows, batch
-        self._turns = itertools.count()
+        self._rounds = itertools.count()
 
     def ready(self, n: int) -> None:
         """Fill the graph anew when it is due."""
@@ -116,7 +116,7 @@ class OurUpsert:
     def run(self, n: int) -> None:
         """Upsert n batches."""
         for _ in range(n):
-            batch = upserted(next(self._turns), self._rows, self._batch)
+            batch = upserted(next(self._rounds), self._rows, self._batch)
             self.graph.load(batch.drop(["id"]), type="Person", mode="merge")
 
 
@@ -159,7 +159,7 @@ class RawUpsert:
     def __init__(self, home: Path, rows: int, batch: int) -> None:
         self._place = Place(home, "raw-upsert")
         self._rows, self._batch = rows, batch
-        self._turns = itertools.count()
+        self._rounds = itertools.count()
 
     def ready(self, n: int) -> None:
         """Fill the table anew when it is due."""
@@ -173,11 +173,11 @@ class RawUpsert:
     def run(self, n: int) -> None:
         """Upsert n batches."""
         for _ in range(n):
-            turn = next(self._turns)
-            batch = upserted(turn, self._rows, self._batch)
+            round_ = next(self._rounds)
+            batch = upserted(round_, self._rows, self._batch)
             merge = self._table.merge_insert("id").when_matched_update_all()
             merge.when_not_matched_insert_all().execute(batch)
-            self._manifest = published(self._manifest, turn, keyed=False)
+            self._manifest = published(self._manifest, round_, keyed=False)
 
 
 def created(path: Path, schema: pa.Schema) -> LanceDataset:
@@ -228,10 +228,10 @@ def people(start: int, n: int, age: int = 30) -> pa.Table:
     return pa.Table.from_arrays([ids, ages, cities, ids], schema=ROWS["person"])
 
 
-def upserted(turn: int, rows: int, batch: int) -> pa.Table:
+def upserted(round_: int, rows: int, batch: int) -> pa.Table:
     """Half of the rows are there, half are new."""
-    old = people(turn * 977 % (rows - batch), batch // 2, age=turn)
-    new = people(rows + turn * batch, batch - batch // 2, age=turn)
+    old = people(round_ * 977 % (rows - batch), batch // 2, age=round_)
+    new = people(rows + round_ * batch, batch - batch // 2, age=round_)
     return pa.concat_tables([old, new]).combine_chunks()
 
 

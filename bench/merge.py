@@ -319,8 +319,10 @@ def main() -> None:
             home.mkdir()
             for name, ours, other in ARMS[case](home, given):
                 once = 1 if isinstance(ours, Merging | Raw) else REPEATS_MAX
-                told = compare(name, ours, other, pairs=given.pairs, clock=clock, repeats_max=once)
-                print(told, flush=True)
+                measured = compare(
+                    name, ours, other, pairs=given.pairs, clock=clock, repeats_max=once
+                )
+                print(measured, flush=True)
             if case == "B4":
                 print(f"B4 memory of one such merge, above what is held: {grown(home)}", flush=True)
             shutil.rmtree(home)

@@ -5,7 +5,7 @@ Parquet without looking. `lines` loads the same rows as JSON lines. `scan` and `
 `format("omnigraph")` and from Parquet. `merge` loads a tenth of the rows again with other values. Scales are those of
 `social.py`: `s` is 100 thousand nodes and a million edges, `m` a million and five million.
 
-Every line tells the median of the time and of the work of all processors, those of Spark's processes included: on a busy machine the second says
+Every line shows the median of the time and of the work of all processors, those of Spark's processes included: on a busy machine the second says
 more. `visible` is the part of a load up to its commit; what follows builds B-trees and text indexes, which a copy to Parquet has not.
 """
 
@@ -48,12 +48,12 @@ def timed(
 ) -> Spent:
     """The median of some rounds, printed with rows per second."""
     seconds, worked = [], []
-    for turn in range(rounds + 1):
+    for round_ in range(rounds + 1):
         ready()
         start, before = time.perf_counter(), processors()
         work()
         # The first round warms up what both sides hold: compilers, workers, files.
-        if turn:
+        if round_:
             seconds.append(time.perf_counter() - start)
             worked.append(processors() - before)
     spent = Spent(statistics.median(seconds), statistics.median(worked))
@@ -106,11 +106,11 @@ class Bench:
         assert self.graph is not None
         start = time.perf_counter()
 
-        def tell(progress: omnigraph.Progress) -> None:
+        def report(progress: omnigraph.Progress) -> None:
             if progress.phase == "commit":
                 self.visible = time.perf_counter() - start
 
-        self.graph.load(source, mode=mode, spark=spark, progress=tell)
+        self.graph.load(source, mode=mode, spark=spark, progress=report)
 
     def copy(self) -> None:
         shutil.rmtree(self.home / "copy", ignore_errors=True)

@@ -1,4 +1,4 @@
-"""Bad inputs of writing, by the facts their refusals must tell."""
+"""Bad inputs of writing, by the facts their errors must name."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -48,7 +48,7 @@ DATA, CONSTRAINT, REFERENCE = "data_error", "constraint_error", "referential_err
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BadLoad:
-    """A file, how it is loaded, and what its refusal must tell."""
+    """A file, how it is loaded, and what its error must name."""
 
     name: str
     lines: tuple[str | bytes, ...]
@@ -61,7 +61,7 @@ class BadLoad:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BadMutation:
-    """A mutation and what its refusal must tell."""
+    """A mutation and what its error must name."""
 
     name: str
     query: str

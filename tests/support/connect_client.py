@@ -25,10 +25,10 @@ def main(address: str, home: Path) -> dict[str, Any]:
             work.load_frames, work.load_records, work.load_file, work.refuse, work.read, work.write,
             work.transact, work.empty, work.query, work.export, work.batches, work.stream, work.feed,
         ]  # fmt: skip
-        return {step.__name__: told(step) for step in steps}
+        return {step.__name__: report(step) for step in steps}
 
 
-def told(step: Callable[[], Any]) -> Any:
+def report(step: Callable[[], Any]) -> Any:
     """What a step answers."""
     try:
         return step()

@@ -1,4 +1,4 @@
-"""An embedding service on this machine: it answers as it is told, and remembers what it was asked."""
+"""An embedding service on this machine: it answers as a test scripts it, and records its requests."""
 
 import json
 import threading

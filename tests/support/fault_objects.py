@@ -46,13 +46,13 @@ class Fault:
     seen: int = 0
 
     def is_due(self, operation: str, paths: tuple[str, ...]) -> bool:
-        """Count an arrival that fits, and tell whether it fails."""
+        """Count an arrival that fits, and return whether it fails."""
         fits = fnmatch.fnmatchcase(operation, self.operation)
         if not fits or not any(fnmatch.fnmatchcase(path, self.pattern) for path in paths):
             return False
         self.seen += 1
-        turn = self.seen - self.skip
-        return turn > 0 and (self.times is None or turn <= self.times)
+        number = self.seen - self.skip
+        return number > 0 and (self.times is None or number <= self.times)
 
 
 class FaultObjects:

@@ -1,4 +1,4 @@
-"""A writer that knows nothing of turns and sidecars: what another program may do to the files of a graph."""
+"""A writer that knows nothing of locks and sidecars: what another program may do to the files of a graph."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""What holders of a turn do; importable, so that fresh processes can run it."""
+"""Work under a lock; importable, so that fresh processes can run it."""
 
 import os
 import signal
@@ -21,7 +21,7 @@ SHORT_LEASE = 2.0
 
 @dataclass(frozen=True, slots=True)
 class LockPlace:
-    """Turns of one kind at one place."""
+    """Locks of one kind at one location."""
 
     kind: str
     place: Place
@@ -49,7 +49,7 @@ class LockPlace:
 
 
 def add_slowly(where: LockPlace, key: str, times: int) -> None:
-    """Count up without any care, under the lock: every lost turn is a lost number."""
+    """Count up without any other guard, under the lock: two holders at once lose a number."""
     locks, objects = where.open(), where.place.open()
     for _ in range(times):
         lock = locks.acquire(key, wait=240)
@@ -64,7 +64,7 @@ def add_slowly(where: LockPlace, key: str, times: int) -> None:
 
 
 def hold_and_answer(where: LockPlace, key: str, line: Connection) -> None:
-    """Take a turn, say its token, then answer every question with whether it is still held."""
+    """Take a lock, print its token, then answer every question with whether it is still held."""
     locks = where.open()
     lock = locks.acquire(key, wait=240)
     assert lock is not None
@@ -78,7 +78,7 @@ def hold_and_answer(where: LockPlace, key: str, line: Connection) -> None:
 
 
 def hold_and_fork(where: LockPlace, key: str, line: Connection) -> None:
-    """Take a turn, fork a child that outlives us, and say its process id."""
+    """Take a lock, fork a child that outlives this process, and print its process id."""
     lock = where.open().acquire(key, wait=240)
     assert lock is not None
     child = os.fork()

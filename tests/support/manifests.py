@@ -128,10 +128,10 @@ def another_handle(manifest: Manifest) -> Manifest:
 
 def update(manifest: Manifest, table: TableKey, branch: BranchName = MAIN, rows: int = 1) -> Update:
     """The next version of a table, as if a write had just landed on this branch's own fork."""
-    life = manifest.load(branch).table_history.latest(table)
-    assert life is not None
-    at = TableAt(path=life.path, branch=lance_branch(branch), version=Version(life.pin + 1))
-    return Update(table_key=table, at=at, row_count=life.row_count + rows)
+    latest = manifest.load(branch).table_history.latest(table)
+    assert latest is not None
+    at = TableAt(path=latest.path, branch=lance_branch(branch), version=Version(latest.pin + 1))
+    return Update(table_key=table, at=at, row_count=latest.row_count + rows)
 
 
 def change(

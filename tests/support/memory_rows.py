@@ -29,7 +29,7 @@ class _Commit:
 
 @dataclass(kw_only=True)
 class _Line:
-    """One branch: its versions and which life it is."""
+    """One branch: its versions and its incarnation."""
 
     incarnation: Incarnation
     parent: str | None = None

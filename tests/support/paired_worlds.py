@@ -113,16 +113,16 @@ def assert_same(read: Read, found: pa.Table, base: duckdb.DuckDBPyConnection, se
     seen.asked += 1
     seen.found += bool(actual)
     cut = read.limit is not None or read.offset is not None
-    told = f"\n{gq(read)}\n{read.arguments}\n{sql(read)}\nours:   {actual}\nDuckDB: {expected}"
+    shown = f"\n{gq(read)}\n{read.arguments}\n{sql(read)}\nours:   {actual}\nDuckDB: {expected}"
     if read.is_ordered:
-        assert actual == expected, told
+        assert actual == expected, shown
     elif cut:
         # Without an order any rows will do, as long as they are rows of the result.
         every = _exact(base.execute(sql(unlimited(read))).fetchall())
-        assert len(actual) == len(expected), told
-        assert not Counter(actual) - Counter(every), told
+        assert len(actual) == len(expected), shown
+        assert not Counter(actual) - Counter(every), shown
     else:
-        assert Counter(actual) == Counter(expected), told
+        assert Counter(actual) == Counter(expected), shown
 
 
 def _rows(table: pa.Table) -> list[Row]:

@@ -1,4 +1,4 @@
-"""What many hands do to one text at the same time; importable, so that fresh processes can run it."""
+"""Work that many threads or processes do on one object at the same time; importable, so that fresh processes can run it."""
 
 import threading
 from collections.abc import Sequence
@@ -8,13 +8,13 @@ from tests.support.places import Place
 
 
 class Barrier(Protocol):
-    """Where all hands meet before each round, in threads and processes alike."""
+    """The barrier before each round, for threads and processes alike."""
 
     def wait(self) -> int: ...
 
 
 def create_each(barrier: Barrier, place: Place, me: int, paths: Sequence[str]) -> list[str]:
-    """Try to create every path, all hands at once; give those that were won."""
+    """Try to create every path, all racers at once; return the paths that this one created."""
     objects = place.open()
     won = []
     for path in paths:
@@ -27,7 +27,7 @@ def create_each(barrier: Barrier, place: Place, me: int, paths: Sequence[str]) -
 def replace_each(
     barrier: Barrier, place: Place, me: int, tokens: Sequence[tuple[str, str]]
 ) -> list[tuple[str, str]]:
-    """Try to replace every path from a known token, all hands at once; give what was won, with new tokens."""
+    """Try to replace every path from a known token, all racers at once; return the paths that this one replaced, with new tokens."""
     objects = place.open()
     won = []
     for path, token in tokens:

@@ -40,7 +40,7 @@ class S3Server:
             return bytes(response.read())
 
     def control(self, verb: str, **settings: Any) -> Any:
-        """Tell the server how to behave, or ask what it saw."""
+        """Script the server, or ask it for the requests it saw."""
         return json.loads(self.call("POST", f"/_control/{verb}", json.dumps(settings).encode()))
 
     def new_bucket(self) -> "Bucket":
@@ -94,7 +94,7 @@ class Bucket:
         return self.server.storage_options
 
     def delay_put(self, key: str, *, skip: int = 0) -> LatePut:
-        """Keep the next PUT whose key matches, or a later one, on its way until it is told to arrive."""
+        """Keep the next PUT whose key matches, or a later one, on its way until the test lets it arrive."""
         self.server.control("delay", method="PUT", key=key, skip=skip)
         return LatePut(self.server)
 

@@ -49,12 +49,12 @@ def refusal(work: Callable[[], object]) -> SchemaError:
 
 
 def refused(text: str) -> list[dict[str, Any]]:
-    """What is wrong with a schema, in the order it is told."""
+    """The problems of a schema, in the order they are reported."""
     return diagnostics_of(refusal(lambda: compile_schema(Source(text, "fleet.pg"))))
 
 
 def codes(text: str) -> list[str]:
-    """The codes of what is wrong with a schema, in the order they are told."""
+    """The codes of the problems of a schema, in the order they are reported."""
     return [finding["code"] for finding in refused(text)]
 
 

@@ -20,7 +20,7 @@ def assert_settled(graph: Graph) -> None:
 
 
 def assert_audited(graph: Graph) -> None:
-    """Every recovery is recorded once, tells what it did, and refers to a commit that says the same."""
+    """Every recovery is recorded once, with its outcome, and refers to a commit that says the same."""
     rows = graph.recoveries()
     assert len({row.operation_id for row in rows}) == len(rows)
     known = {commit.id: commit for b in graph.branches() for commit in graph.commits(branch=b.name)}

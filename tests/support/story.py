@@ -1,4 +1,4 @@
-"""Writes that touch several tables, told so that a test, a child process and a model can tell the same one."""
+"""Writes that touch several tables, as values that a test, a child process and a model share."""
 
 import json
 from collections.abc import Callable, Mapping

@@ -1,4 +1,4 @@
-"""A small person table, and hands that change it, for every kind of store."""
+"""A small person table and functions that change it, for every kind of store."""
 
 from collections.abc import Iterable, Sequence
 from contextlib import contextmanager

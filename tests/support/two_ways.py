@@ -1,4 +1,4 @@
-"""One input loaded two ways: all of it in memory, and in steps over tiny splits; what each did, told alike."""
+"""One input loaded two ways: all of it in memory, and in steps over tiny splits; what each did, in the same form."""
 
 import re
 import shutil
@@ -71,7 +71,7 @@ def loaded(
     with omnigraph.open(place, config={"split_bytes": split_bytes}) as graph:
         found = _outcome(graph, source, mode, runner)
         assert_settled(graph)
-        # The beacon of a load that failed elsewhere stays until it expires: tasks may still be writing.
+        # The heartbeat of a load that failed elsewhere stays until it expires: tasks may still be writing.
         remote = runner is not None and runner.engine != "local"
         assert not list(place.glob("__staging/*/*" if remote else "__staging/*"))
     return found

@@ -22,7 +22,7 @@ DEPTH_MAX = 6
 """How many shown functions may stand around one that is shown."""
 LEAVES = ("catalog/", "compile/arguments", "errors", "failpoints", "ids", "language/", "later", "limits", "logs",
           "manifest/names", "manifest/records", "runtime", "storage/counters", "storage/layout", "storage/lru", "values")  # fmt: skip
-"""Modules that every walk enters at every step; naming them tells nothing about the way."""
+"""Modules that every walk enters at every step; their names would hide the way."""
 STORED = re.compile(r"(\w+\.)?(acquire|commit_|create|delete|fork|put|restore|stage_|swap|write)")
 """Calls of storage that are shown: those that write or take a lock."""
 
@@ -39,7 +39,7 @@ class Call:
 
 @dataclass
 class Trace:
-    """What a run entered, in order, as file and function; and the calls that tell the way."""
+    """What a run entered, in order, as file and function; and the calls that are shown."""
 
     entered: list[tuple[str, str]] = field(default_factory=list)
     calls: dict[Call, bool] = field(default_factory=dict)

@@ -150,7 +150,7 @@ def entity(record: Mapping[str, Any]) -> tuple[str, str, Row]:
 
 
 def model_of(records: Iterable[Mapping[str, Any]]) -> Model:
-    """The model that an export tells."""
+    """The model of an export."""
     model = Model()
     for record in records:
         name, key, row = entity(record)
