@@ -360,3 +360,23 @@ def test_properties_may_have_the_names_of_helper_columns(tmp_path: Path) -> None
         with pytest.raises(omnigraph.ConstraintError, match="__given"):
             graph.load([{"type": "Odd", "data": data | {"name": "b"}}], mode="append")
         assert graph.entity("Odd", "a") == {"id": "a"} | data
+
+
+@pytest.mark.parametrize("steps", [False, True], ids=["in memory", "in steps"])
+def test_files_that_are_read_together_report_their_problems_file_by_file(
+    tmp_path: Path, steps: bool
+) -> None:
+    cells = {"a": "1,x", "b": "2,3", "c": "y,z"}
+    for name, row in cells.items():
+        (tmp_path / f"{name}.csv").write_text(f"name,age,size\n{name},{row}\n")
+    schema = "node Person { name: String @key  age: I32?  size: I32? }"
+    config = {"small_work_bytes": 0, "small_work_rows": 0} if steps else None
+    files = [tmp_path / f"{name}.csv" for name in cells]
+    with omnigraph.init(tmp_path / "g", schema, config=config) as graph:
+        with pytest.raises(omnigraph.DataError) as caught:
+            graph.load({"Person": files}, mode="append", spark=False)
+        problems = caught.value.details["data_errors"]
+        told = [(Path(str(one["file"])).stem, one["record"], one["property"]) for one in problems]
+        assert told == [("a", 1, "size"), ("c", 1, "age"), ("c", 1, "size")]
+        graph.load({"Person": files[1:2]}, mode="append", spark=False)
+        assert graph.table("Person").num_rows == 1

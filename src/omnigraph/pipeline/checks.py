@@ -29,7 +29,7 @@ from omnigraph.pipeline.input.intake import (
     make_id_problem,
     pending_rows,
 )
-from omnigraph.pipeline.input.read import POSITION, drop_rows, read_split, split_rows, with_ids
+from omnigraph.pipeline.input.read import POSITION, drop_rows, read_inputs, split_rows, with_ids
 from omnigraph.pipeline.input.splits import (
     Content,
     Loose,
@@ -193,8 +193,7 @@ class Check:
         store = self.load.store()
         whole, lines = Intake(self.load.catalog), list[int]()
         messages: list[Message] = []
-        for one in split.inputs:
-            intake, count = read_split(one, self.load.catalog, store, split.first + sum(lines))
+        for one, intake, count in read_inputs(split, self.load.catalog, store):
             lines.append(count)
             messages += _list_read_problems(one, intake, self.load)
             whole.join(intake)

@@ -28,7 +28,7 @@ from omnigraph.manifest.view import View
 from omnigraph.pipeline.checks import LoadProcess, LoadSpec
 from omnigraph.pipeline.input.cut import Size, Spread, cut, measure, spill_split, spool_stream
 from omnigraph.pipeline.input.intake import Intake
-from omnigraph.pipeline.input.sources import LoadSource, identify_source, read_source
+from omnigraph.pipeline.input.sources import LoadSource, identify_source, read_sources
 from omnigraph.pipeline.input.splits import Split, grain_of
 from omnigraph.pipeline.progress import Progress, Tell
 from omnigraph.values import dataclass
@@ -295,8 +295,7 @@ class InMemoryLoad:
 
 def _in_memory(engine: Engine, given: LoadSource, order: LoadRequest) -> InMemoryLoad:
     intake = Intake(order.contract.catalog)
-    for source in given.sources:
-        read_source(source, intake)
+    read_sources(given.sources, intake)
     deltas = intake.deltas(order.kind, engine.runtime)
     return InMemoryLoad(engine=engine, order=order, deltas=deltas, records=intake.records)
 

@@ -1,6 +1,7 @@
 """Frames of one type: Arrow, pandas and polars tables, Parquet, CSV and JSONL files, typed column by column."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pyarrow.parquet
 
 from omnigraph.catalog.model import EdgeType, TableType
 from omnigraph.catalog.types import FLOATS, INTEGERS, NUMBERS, PropertyType, Scalar
-from omnigraph.commit.origins import Origins, rows_in
+from omnigraph.commit.origins import Origins, join_origins, rows_in
 from omnigraph.errors import Problem, UserInputError, did_you_mean, suggestion
 from omnigraph.pipeline.input.columns import DAYS, INSTANTS, Shaped, relist, shape
 from omnigraph.pipeline.input.intake import Intake, Part
@@ -98,12 +99,41 @@ def take_frame(
     file: str | None = None,
 ) -> None:
     """Read the rows of a frame into an intake, numbered from `first` on."""
+    _take_rows(type_, frame, number_rows(frame, first, file), intake)
+
+
+def number_rows(frame: pa.Table, first: int = 1, file: str | None = None) -> Origins:
+    """Number the rows of a frame from `first` on."""
+    return rows_in(file, np.arange(first, first + frame.num_rows, dtype=np.int64))
+
+
+def take_frames(
+    type_: TableType, frames: Sequence[tuple[pa.Table, Origins]], intake: Intake
+) -> None:
+    """Read frames of one type into an intake: consecutive ones with the same columns at once, if all values fit.
+
+    Converting the columns of a small frame costs more than reading its file.
+    """
+    for _, group in groupby(frames, key=lambda pair: pair[0].schema):
+        run = list(group)
+        if len(run) > 1:
+            joined = Intake(intake.catalog)
+            rows = pa.concat_tables([frame for frame, _ in run])
+            _take_rows(type_, rows, join_origins([origins for _, origins in run]), joined)
+            if not joined.total:
+                intake.join(joined)
+                continue
+        # Problems are reported frame by frame.
+        for frame, origins in run:
+            _take_rows(type_, frame, origins, intake)
+
+
+def _take_rows(type_: TableType, frame: pa.Table, origins: Origins, intake: Intake) -> None:
     named = frame.rename_columns([column_name(type_, name) for name in frame.column_names])
     problems = _find_misnamed(type_, named)
     if problems:
         intake.refuse(problems)
         return
-    origins = rows_in(file, np.arange(first, first + named.num_rows, dtype=np.int64))
     columns = {
         name: _column(type_, name, named, target, origins, intake)
         for name, target in list_columns(type_).items()

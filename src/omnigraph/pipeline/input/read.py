@@ -18,9 +18,11 @@ from omnigraph.pipeline.input.blobs import decode_records
 from omnigraph.pipeline.input.frames import (
     column_name,
     list_columns,
+    number_rows,
     read_frame,
     shape_column,
     take_frame,
+    take_frames,
 )
 from omnigraph.pipeline.input.intake import Intake, fresh_ids_at, is_keyed, key_ids
 from omnigraph.pipeline.input.lines import Block, blocks_in, read_blocks, take_block, take_row_block
@@ -52,7 +54,49 @@ SLICE_ROWS = 1 << 16
 # ---- the first time: every value may be wrong
 
 
-def read_split(split: Split, catalog: Catalog, store: Store, first: int) -> tuple[Intake, int]:
+def read_inputs(
+    split: Split, catalog: Catalog, store: Store
+) -> Iterator[tuple[Split, Intake, int]]:
+    """Read the inputs of a split; yield each with its rows and problems, and its number of lines or rows.
+
+    When several frames have no problem, all of their rows come with the first.
+    """
+    inputs, first = split.inputs, split.first
+    frames = _read_frames(split, catalog, store)
+    if frames is None:
+        for one in inputs:
+            intake, count = _read_input(one, catalog, store, first)
+            first += count
+            yield one, intake, count
+        return
+    type_, numbered = catalog.tables[_table(split)], []
+    for frame in frames:
+        numbered.append((frame, number_rows(frame, first)))
+        first += frame.num_rows
+    joined = Intake(catalog)
+    take_frames(type_, numbered, joined)
+    intakes = [joined, *(Intake(catalog) for _ in inputs[1:])]
+    if joined.total:
+        intakes = [Intake(catalog) for _ in inputs]
+        for pair, intake in zip(numbered, intakes, strict=True):
+            take_frames(type_, [pair], intake)
+    for one, intake, frame in zip(inputs, intakes, frames, strict=True):
+        yield one, intake, frame.num_rows
+
+
+def _read_frames(split: Split, catalog: Catalog, store: Store) -> list[pa.Table] | None:
+    """Read the frames of a split of several inputs; None when it holds one input, or lines."""
+    if not isinstance(split.content, Several):
+        return None
+    frames: list[pa.Table] = []
+    for one in split.inputs:
+        if not isinstance(one.content, RowGroups | TextTable | Spilled):
+            return None
+        frames.append(read_content(one.content, catalog.tables[_table(one)], store))
+    return frames
+
+
+def _read_input(split: Split, catalog: Catalog, store: Store, first: int) -> tuple[Intake, int]:
     """Read one input, its rows numbered from `first` on; return also how many lines or rows it has."""
     intake = Intake(catalog)
     match split.content:

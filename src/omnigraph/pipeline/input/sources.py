@@ -2,17 +2,19 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import chain, islice
+from itertools import chain, groupby, islice
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
 from omnigraph.catalog.model import Catalog, TableType
+from omnigraph.commit.origins import Origins
 from omnigraph.errors import InternalError, UserInputError
+from omnigraph.ids import TableKey
 from omnigraph.limits import RECORDS_TYPED
 from omnigraph.pipeline.input.blobs import encode_records, estimate_bytes
-from omnigraph.pipeline.input.frames import read_frame, take_frame
+from omnigraph.pipeline.input.frames import number_rows, read_frame, take_frame, take_frames
 from omnigraph.pipeline.input.intake import Intake
 from omnigraph.pipeline.input.lines import Texts, take_file, take_row_file, take_texts, texts_of
 from omnigraph.pipeline.input.read import TEXT
@@ -22,6 +24,9 @@ from omnigraph.values import dataclass
 
 RECORD_SUFFIXES = (".jsonl", ".ndjson", ".json", ".jsonl.gz", ".ndjson.gz", ".json.gz")
 FRAME_SUFFIXES = (".parquet", ".csv")
+
+JOINED_BYTES = 16 * 1024 * 1024
+"""Rows of small files that are converted together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,16 +278,44 @@ def identify_source(source: Any, catalog: Catalog) -> LoadSource:
     )
 
 
-def read_source(source: Source, intake: Intake) -> None:
-    """Read a whole source into memory."""
+def read_sources(sources: Sequence[Source], intake: Intake) -> None:
+    """Read whole sources into memory; small files of one type together."""
+    for table, group in groupby(sources, key=_find_frame_table):
+        if table is None:
+            for source in group:
+                _read_source(source, intake)
+        else:
+            _read_frame_files(intake.catalog.tables[table], group, intake)
+
+
+def _find_frame_table(source: Source) -> TableKey | None:
+    return source.type.table_key if isinstance(source, FrameFile) else None
+
+
+def _read_frame_files(type_: TableType, sources: Iterable[Source], intake: Intake) -> None:
+    frames: list[tuple[pa.Table, Origins]] = []
+    size = 0
+    for source in sources:
+        assert isinstance(source, FrameFile), "only files of frames have a frame table"
+        frame = read_frame(source.path, type_)
+        file = str(source.path) if source.named else None
+        frames.append((frame, number_rows(frame, file=file)))
+        size += frame.nbytes
+        if size > JOINED_BYTES:
+            take_frames(type_, frames, intake)
+            frames, size = [], 0
+    take_frames(type_, frames, intake)
+
+
+def _read_source(source: Source, intake: Intake) -> None:
     match source:
         case LineFile(path, None):
             take_file(path, intake)
         case LineFile(path, type_):
             assert type_ is not None, "the case before had none"
             take_row_file(path, type_, intake)
-        case FrameFile(path, type_, named):
-            take_frame(type_, read_frame(path, type_), intake, file=str(path) if named else None)
+        case FrameFile(path, type_):
+            take_frame(type_, read_frame(path, type_), intake)
         case FrameSource(frame, type_):
             take_frame(type_, frame, intake)
         case FrameStream(_, _, type_):

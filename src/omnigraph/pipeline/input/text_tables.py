@@ -30,9 +30,10 @@ def read_csv(path: Path, type_: TableType) -> pa.Table:
     ends = ("src", "dst", "from", "to") if isinstance(type_, EdgeType) else ()
     types = {name: property.type for name, property in type_.properties.items()}
     texts = [name for name, wanted in types.items() if _is_read_as_text(wanted)]
+    source, options = _open_csv(path)
     rows = pyarrow.csv.read_csv(
-        _end_last_line(path),
-        read_options=pyarrow.csv.ReadOptions(use_threads=is_worth_threads(path)),
+        source,
+        read_options=options,
         # Without this, a text with a line break is cut where a block ends.
         parse_options=pyarrow.csv.ParseOptions(newlines_in_values=True),
         convert_options=pyarrow.csv.ConvertOptions(
@@ -52,6 +53,17 @@ def read_csv(path: Path, type_: TableType) -> pa.Table:
 def is_worth_threads(path: Path) -> bool:
     """Whether several threads read a file sooner than one: for a small file, starting them costs more."""
     return path.stat().st_size > THREADED_BYTES
+
+
+def _open_csv(path: Path) -> tuple[Path | pa.BufferReader, pyarrow.csv.ReadOptions]:
+    """Read a small file at once, for one thread and one block; a large one is left to Arrow."""
+    if is_worth_threads(path):
+        return _end_last_line(path), pyarrow.csv.ReadOptions()
+    text = path.read_bytes()
+    if text and text[-1:] not in b"\r\n":
+        text += b"\n"
+    options = pyarrow.csv.ReadOptions(use_threads=False, block_size=len(text) + 1)
+    return pa.BufferReader(text), options
 
 
 def _end_last_line(path: Path) -> Path | pa.BufferReader:
