@@ -1,4 +1,4 @@
-"""Two releases of three dozen packages, a review of the first, and the merge of both with every conflict told.
+"""Two releases of three dozen packages, a review of the first, and the merge of both with a report of every conflict.
 
 python examples/packages/run.py [folder]
 """
@@ -55,8 +55,8 @@ class Story:
     commits: int
 
 
-def told(folder: Path) -> Story:
-    """Build the graph in an empty folder, review, merge, and tell what was in the way."""
+def run_example(folder: Path) -> Story:
+    """Build the graph in an empty folder, review, merge, and report the conflicts."""
     with omnigraph.init(folder, (HERE / "schema.pg").read_text(encoding="utf-8")) as graph:
         graph.load(HERE / "data" / "older.jsonl", mode="append", actor="import")
         graph.branch_create("newer")
@@ -67,8 +67,8 @@ def told(folder: Path) -> Story:
         graph.merge("newer", actor="import")
         by_row = graph.merge("review", dry_run=True).conflicts
         by_property = graph.merge("review", granularity="property", dry_run=True).conflicts
-        settle(graph, by_property)
-        by_rule = refused(graph)
+        apply_decisions(graph, by_property)
+        by_rule = list_rule_conflicts(graph)
         graph.mutate(QUERIES, "release", {"to": "toml"}, branch="review", actor="ana")
         again = {"from": "acme-config", "to": "tomli", "range": ">=2"}
         graph.mutate(QUERIES, "require", again, branch="review", actor="ana")
@@ -77,13 +77,13 @@ def told(folder: Path) -> Story:
             by_row=by_row,
             by_property=by_property,
             by_rule=by_rule,
-            report=report({"By row": by_row, "By property": by_property, "By rule": by_rule}),
+            report=draw_report({"By row": by_row, "By property": by_property, "By rule": by_rule}),
             outcome=str(merged.outcome),
             commits=len(graph.commits()),
         )
 
 
-def refused(graph: Graph) -> tuple[Any, ...]:
+def list_rule_conflicts(graph: Graph) -> tuple[Any, ...]:
     """Try the merge and give what it was refused for; nothing is written then."""
     try:
         graph.merge("review", granularity="property")
@@ -95,7 +95,7 @@ def refused(graph: Graph) -> tuple[Any, ...]:
 # ---- deciding
 
 
-def settle(graph: Graph, conflicts: Sequence[Any]) -> None:
+def apply_decisions(graph: Graph, conflicts: Sequence[Any]) -> None:
     """Let both sides of every conflict agree on what was decided: then the merge has nothing to ask."""
     for conflict in conflicts:
         if DECISIONS.get(package_of(conflict), "target") == "source":
@@ -125,7 +125,7 @@ def record(table_key: str, row: Mapping[str, Any]) -> dict[str, Any]:
 # ---- telling
 
 
-def report(groups: Mapping[str, Sequence[Any]]) -> str:
+def draw_report(groups: Mapping[str, Sequence[Any]]) -> str:
     """Every conflict as a table people can go through."""
     return "\n".join(line for name, found in groups.items() for line in _section(name, found))
 
@@ -158,7 +158,7 @@ def _cell(row: Mapping[str, Any] | None, name: str) -> str:
 def main() -> None:
     """Run the story and print its report."""
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(tempfile.mkdtemp()) / "packages"
-    story = told(folder)
+    story = run_example(folder)
     print(story.report)
     print(f"Then {story.outcome}, after {story.commits} commits, in {folder}")
     if len(sys.argv) < 2:

@@ -50,7 +50,7 @@ class Outcome:
     """What a load did or refused, without what differs from run to run."""
 
     error: str | None
-    told: Any
+    report: Any
     rows: Any
 
 

@@ -25,8 +25,8 @@ def module_of(path: Path) -> ModuleType:
     return found
 
 
-def test_the_packages_merge_after_every_conflict_was_told_and_settled(tmp_path: Path) -> None:
-    story = module_of(EXAMPLES / "packages" / "run.py").told(tmp_path / "g")
+def test_the_packages_merge_after_every_conflict_was_reported_and_decided(tmp_path: Path) -> None:
+    story = module_of(EXAMPLES / "packages" / "run.py").run_example(tmp_path / "g")
     assert Counter(str(c.kind) for c in story.by_row) == {
         "divergent_update": 7,
         "delete_vs_update": 1,
