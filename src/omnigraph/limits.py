@@ -28,7 +28,7 @@ PUBLISH_RETRIES_MAX = 5
 """Lost rounds of the manifest swap before a publish gives up; one try comes before them."""
 
 PREPARE_ROUNDS_MAX = 3
-"""Times a re-basable write is prepared again under its queues when its base moved."""
+"""Times a re-basable write is prepared again under its locks when its base moved."""
 
 MIGRATION_ROUNDS_MAX = 5
 """Lost rounds of an internal-schema step before the publisher's own retry takes over."""
@@ -380,7 +380,7 @@ SCRATCH_SECONDS = 7 * 24 * 3600.0
 """How long scratch files of a load that fell silent stay when cleanup is given no age."""
 
 HEARTBEAT_SECONDS = 600.0
-"""How long a beacon of a long load speaks for it after it was last renewed: a stopped machine may come back."""
+"""How long the heartbeat of a long load counts after it was last renewed: a stopped machine may come back."""
 
 HEARTBEAT_RENEW_SECONDS = 60.0
 """How often a long load renews its beacon."""

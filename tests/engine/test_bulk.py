@@ -290,7 +290,7 @@ def test_a_load_that_is_interrupted_publishes_nothing(graph: Graph, many: Path) 
 # ---- what it leaves while it runs
 
 
-def test_a_beacon_shines_while_a_load_runs(
+def test_a_heartbeat_is_kept_while_a_load_runs(
     graph: Graph, many: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(heartbeat, "HEARTBEAT_RENEW_SECONDS", 0.01)
@@ -444,7 +444,7 @@ def test_a_graph_in_a_bucket_loads_in_steps_too(bucket: Bucket, many: Path) -> N
         (omnigraph.UserInputError("no"), False),
     ],
 )
-def test_a_beacon_stays_only_where_tasks_elsewhere_may_still_run(
+def test_a_heartbeat_stays_only_where_tasks_elsewhere_may_still_run(
     graph: Graph, error: BaseException, stays: bool
 ) -> None:
     operation = OperationId("01M7F4EXVBZE224K4YQTKV9TNX")

@@ -301,7 +301,7 @@ def test_a_writer_that_lost_its_turn_stops_before_the_next_effect(stage: Setting
     graph = story.open()
     with (
         armed(Failpoint.TABLE_COMMITTED, once(lambda: _cut_locks(story))),
-        pytest.raises(RecoveryRequired, match="lost its turn"),
+        pytest.raises(RecoveryRequired, match="lost its lock"),
     ):
         story.write_with(graph, "1")
     assert len(graph.pending_recoveries()) == 1
@@ -321,7 +321,7 @@ def test_a_writer_that_was_settled_while_it_slept_does_not_publish_twice(stage: 
 
     with (
         armed(Failpoint.TABLES_COMMITTED, once(settled_meanwhile)),
-        pytest.raises(RecoveryRequired, match="lost its turn"),
+        pytest.raises(RecoveryRequired, match="lost its lock"),
     ):
         story.write_with(graph, "1")
     graph = story.open()
@@ -342,7 +342,7 @@ def test_what_a_writer_moved_after_it_was_settled_is_covered_again(stage: Settin
         assert run_child(reopen, story.uri) == 0
 
     sleepy = once(settled_meanwhile)
-    with pytest.raises(RecoveryRequired, match="lost its turn"):
+    with pytest.raises(RecoveryRequired, match="lost its lock"):
         story.write_with(watched(graph, before=lambda _: sleepy()), "1")
     assert len(graph.pending_recoveries()) == 1
     graph = story.open()

@@ -219,7 +219,7 @@ def test_a_driver_killed_anywhere_leaves_the_graph_whole_or_untouched(
 def _assert_leftovers_do_no_harm(uri: Path, rows: int) -> None:
     """Cleanup runs over whatever the dead left, and takes nothing that is needed."""
     for heartbeat in uri.glob("__staging/*.json"):
-        # A dead driver's beacon goes out by itself some minutes later.
+        # The heartbeat of a dead driver expires some minutes later.
         heartbeat.write_text(json.dumps({"operation_id": heartbeat.stem, "expires_us": 0}))
     with omnigraph.open(uri) as graph:
         report = graph.cleanup(keep=1, older_than=timedelta(0), confirm=True)

@@ -28,7 +28,7 @@ class DeltaKind(StrEnum):
     INSERT = "insert"
     """Ids are fresh, so they cannot be there."""
     APPEND = "append"
-    """Ids are given and must not be there."""
+    """Ids come with the rows and must not be there."""
     MERGE = "merge"
     UPDATE = "update"
     DELETE = "delete"
@@ -135,11 +135,11 @@ def last_of_each_id(rows: pa.Table) -> pa.Array:
     return column(grouped.sort_by("n_min"), "n_max")
 
 
-def require_mutation_bytes(held: int) -> None:
+def require_mutation_bytes(size: int) -> None:
     """Refuse a mutation that holds more than one may: nothing was written yet."""
-    if held > MUTATION_BYTES_MAX:
+    if size > MUTATION_BYTES_MAX:
         raise ResourceLimit(
-            "pending bytes of one mutation", MUTATION_BYTES_MAX, held, "use load for bulk writes"
+            "pending bytes of one mutation", MUTATION_BYTES_MAX, size, "use load for bulk writes"
         )
 
 

@@ -1,4 +1,4 @@
-"""The first write of a table on a branch: give the branch a line of its own."""
+"""The first write of a table on a branch: fork the table."""
 
 from collections.abc import Iterable
 

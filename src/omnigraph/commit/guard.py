@@ -52,8 +52,8 @@ def require_base(
 def _state(manifest: Manifest, plan: WritePlan, held_locks: HeldLocks) -> BranchState:
     """The branch as far as the plan relies on it.
 
-    Pins move under their turns only. Where nobody else had these turns, what is known of their pins still holds;
-    a branch may have begun another life and somebody else may have moved the head, so those are looked up.
+    Pins move under their locks only. Where nobody else held these locks, the cached pins are still right; a branch name
+    may have begun another incarnation and somebody else may have moved the head, so those are looked up.
     """
     if held_locks.is_unbroken and plan.branch == MAIN and plan.if_commit is None:
         known = manifest.heads.get(MAIN)

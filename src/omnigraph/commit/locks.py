@@ -1,4 +1,4 @@
-"""Turns between writers of one table and branch, in this process and across processes."""
+"""Locks of tables and branches, between the writers of this process and across processes."""
 
 import threading
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -17,7 +17,7 @@ from omnigraph.values import dataclass
 
 
 class LockKey(NamedTuple):
-    """One turn: a table on one Lance branch; the empty branch is main, so that keys sort."""
+    """The name of one lock: a table on one Lance branch; the empty branch is main, so that keys sort."""
 
     table: TableKey
     branch: str = ""
@@ -36,27 +36,27 @@ _MERGE = TableKey("__merge__")
 
 
 def merge_key(branch: str | None) -> LockKey:
-    """Name the turn of a merge into a Lance branch that changes no table: it shows that its owner lives."""
+    """The lock of a merge into a Lance branch that changes no table: holding it shows that the merge still runs."""
     return lock_key(_MERGE, branch)
 
 
 INIT = LockKey(TableKey("__init__"))
-"""The turn of whoever makes the graph."""
+"""The lock of whoever creates the graph."""
 
 
 def branch_key(name: str) -> LockKey:
-    """Name the turn of whoever creates a branch of that name."""
+    """The lock of whoever creates a branch of that name."""
     return LockKey(TableKey("__branch__"), name)
 
 
 def lock_key(table: TableKey, branch: str | None) -> LockKey:
-    """Name the turn of a table on a Lance branch."""
+    """The lock of a table on a Lance branch."""
     return LockKey(table, branch or "")
 
 
 @dataclass(frozen=True, slots=True)
 class HeldLocks:
-    """Turns that are held, with the lock behind each."""
+    """The locks that a writer holds, by key."""
 
     locks: Mapping[LockKey, TableLock]
 
@@ -65,23 +65,23 @@ class HeldLocks:
         return all(key in self.locks for key in keys)
 
     def lock(self, key: LockKey) -> TableLock:
-        """The lock of a held turn; committing without one is a bug."""
+        """The lock of a key; committing without one is a bug."""
         if key not in self.locks:
-            raise InternalError(f"{key.name} would be committed without its queue")
+            raise InternalError(f"{key.name} would be committed without its lock")
         return self.locks[key]
 
     @property
     def is_unbroken(self) -> bool:
-        """Whether nobody had any of the turns since they were last given back here."""
+        """Whether nobody else held any of the locks since this process released them."""
         return bool(self.locks) and all(lock.unbroken for lock in self.locks.values())
 
     def lost(self) -> LockKey | None:
-        """A turn that is no longer ours, because the process slept longer than its lease; None when all are."""
+        """A lock that is no longer ours, because the process slept longer than its lease; None when all are."""
         return next((key for key, lock in self.locks.items() if not lock.still_held()), None)
 
 
 class _ProcessLocks:
-    """In-process turns of one graph root."""
+    """The locks between the threads of this process on one graph root."""
 
     def __init__(self) -> None:
         self._guard = threading.Lock()
@@ -109,7 +109,7 @@ _registry: WeakValueDictionary[str, _ProcessLocks] = WeakValueDictionary()
 
 
 def _process_locks_of(root: str) -> _ProcessLocks:
-    # All handles of a process on one root share turns; two handles are two writers like any others.
+    # All handles of a process on one root share these locks; two handles are two writers like any others.
     with _registry_guard:
         process_locks = _registry.get(root)
         if process_locks is None:
@@ -118,7 +118,7 @@ def _process_locks_of(root: str) -> _ProcessLocks:
 
 
 class _Busy(Exception):
-    """A turn did not become free in time."""
+    """A lock did not become free in time."""
 
     def __init__(self, key: LockKey) -> None:
         super().__init__(key.name)
@@ -127,7 +127,7 @@ class _Busy(Exception):
 
 @dataclass(frozen=True, slots=True)
 class TableLocks:
-    """The turns of one graph; `wait` is how many seconds a live holder is waited for."""
+    """The table locks of one graph; `wait` is how many seconds a writer waits for a live holder."""
 
     root: str
     locks: Locks
@@ -140,7 +140,7 @@ class TableLocks:
 
     @contextmanager
     def acquire(self, keys: Iterable[LockKey], activity: Activity = UNNAMED) -> Iterator[HeldLocks]:
-        """Wait for every turn, in sorted order, and keep them for the block; `LockTimeout` names who has one."""
+        """Wait for every lock, in sorted order, and hold them for the block; `LockTimeout` names a holder."""
         try:
             held = self._take(keys, self.wait, activity)
         except _Busy as busy:
@@ -154,7 +154,7 @@ class TableLocks:
     def try_acquire(
         self, keys: Iterable[LockKey], activity: Activity = UNNAMED
     ) -> Iterator[HeldLocks | None]:
-        """Take every turn that is free right now; None, holding nothing, when one is not."""
+        """Take all locks if they are free right now; else None, holding nothing."""
         try:
             held = self._take(keys, 0, activity)
         except _Busy:
@@ -166,13 +166,13 @@ class TableLocks:
             self._give_back(*held)
 
     def holder(self, keys: Iterable[LockKey]) -> Holder | None:
-        """Tell who holds these turns, taking and writing nothing; None when one is free, so that no owner of all
+        """Find who holds these locks, taking and writing nothing; None when one is free, so that no owner of all
         of them is alive."""
         found = [self.locks.holder(key.name) for key in sorted(set(keys))]
         return found[0] if found and None not in found else None
 
     def wait_out(self, keys: Collection[LockKey]) -> None:
-        """Wait until whoever holds these turns now has given one of them back; takes and writes nothing."""
+        """Wait until the present holder of these locks has released one of them; takes and writes nothing."""
         deadline = self.runtime.monotonic() + self.wait
         holder = first = self.holder(keys)
         pause = HOLDER_POLL_SECONDS / 16

@@ -1,4 +1,4 @@
-"""Where rows were given: lines of files, or records one after the other."""
+"""Where rows come from: lines of files, or records one after the other."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -12,7 +12,7 @@ from omnigraph.values import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
-    """Where a row was given: in the line of a file, or as one of several records."""
+    """Where a row comes from: the line of a file, or one of several records."""
 
     file: str | None = None
     line: int | None = None
@@ -31,7 +31,7 @@ class Origin:
         row_id: str | None = None,
         property: str | None = None,
     ) -> Problem:
-        """A problem with what was given here."""
+        """A problem with the row that comes from here."""
         return Problem(
             rule=rule,
             message=message,
@@ -46,7 +46,7 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class Origins:
-    """Where many rows were given: a number each, and the file it counts lines of."""
+    """Where many rows come from: a number each, and the file whose lines it counts."""
 
     numbers: "np.ndarray[Any, np.dtype[np.int64]]"
     files: tuple[str | None, ...] = (None,)
@@ -64,12 +64,12 @@ class Origins:
 
     @property
     def order(self) -> "np.ndarray[Any, Any] | None":
-        """How to put the rows into the order they were given in; None when they are."""
+        """The order of the input, as row numbers; None when the rows are in it."""
         steps = np.diff(self.numbers) > 0
         if self.file_numbers is None:
             return None if steps.all() else np.argsort(self.numbers, kind="stable")
-        turns = np.diff(self.file_numbers)
-        if np.all((turns > 0) | ((turns == 0) & steps)):
+        files = np.diff(self.file_numbers)
+        if np.all((files > 0) | ((files == 0) & steps)):
             return None
         return np.lexsort((self.numbers, self.file_numbers))
 

@@ -120,7 +120,7 @@ class TableWrite:
 
     @property
     def lock_key(self) -> LockKey:
-        """The turn it needs."""
+        """The lock it needs."""
         return lock_key(self.table_key, self.branch)
 
     @property
@@ -246,7 +246,7 @@ class WritePlan:
 
     @property
     def lock_keys(self) -> frozenset[LockKey]:
-        """The turns it needs: of the tables it writes or points elsewhere, and of those its checks relied on."""
+        """The locks it needs: of the tables it writes or points elsewhere, and of those its checks relied on."""
         written = {write.lock_key for write in self.tables}
         branch = None if self.branch == "main" else str(self.branch)
         named = (*self.read_set, *(pointer.table_key for pointer in self.pointer_updates))

@@ -44,7 +44,7 @@ _log = get_logger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Committer:
-    """What committing needs: the tables, the manifest, the sidecars, the turns, the clock."""
+    """What committing needs: the tables, the manifest, the sidecars, the locks, the clock."""
 
     root: Root
     tables: Tables
@@ -54,7 +54,7 @@ class Committer:
     runtime: Runtime
 
     def publish(self, change: Change) -> Published:
-        """Publish; where the store gives processes no turns, lost rounds are tried again with more patience."""
+        """Publish; where processes cannot lock one another out, retry with more patience when other writers win."""
         for round_ in range(0 if self.manifest.publish_locks is not None else PUBLISH_PATIENCE):
             try:
                 return publish(self.manifest, change)
@@ -65,7 +65,7 @@ class Committer:
 
 
 class Refused(ConflictError):
-    """HEADs moved and the publish was refused: what landed must be taken back while the turns are held."""
+    """HEADs moved and the publish was refused: what landed must be rolled back while the locks are held."""
 
     def __init__(self, conflict: ConflictError) -> None:
         super().__init__(str(conflict))
@@ -85,11 +85,11 @@ def commit(
 ) -> Committed:
     """Make a plan visible, or leave it to recovery, or leave no trace.
 
-    `StaleBase` and other conflicts: nothing was written. `Refused`: take it back. `RecoveryRequired`: it was
+    `StaleBase` and other conflicts: nothing was written. `Refused`: roll it back. `RecoveryRequired`: it was
     written and recovery decides.
     """
     if not held_locks.covers(plan.lock_keys):
-        raise InternalError("a write would be committed without all of its queues")
+        raise InternalError("a write would be committed without all of its locks")
     state = require_base(
         committer.tables, committer.manifest, committer.sidecars, plan, held_locks
     )  # the last look
@@ -184,7 +184,7 @@ def _pin(write: TableWrite, held_locks: HeldLocks) -> Pin:
 def _create_bases(
     committer: Committer, plan: WritePlan, sidecar: Sidecar, workers: StageWorkers
 ) -> tuple[WritePlan, Sidecar, dict[TableKey, Landed]]:
-    """Make what the commits stand on: new tables, forks, and what could not be staged before those."""
+    """Create what the commits stand on: new tables and forks; then stage what had to wait for them."""
     try:
         created = {
             key: _register_table(committer, plan, table) for key, table in plan.creations.items()
@@ -209,7 +209,7 @@ def _create_bases(
 
 
 def _name_transactions(sidecar: Sidecar, writes: Iterable[TableWrite]) -> Iterator[Pin]:
-    """The pins of the tables that will change, with the transactions that are known by now."""
+    """The pins of the tables that will change, with the transactions that are staged by now."""
     known = {write.table_key: write.staged for write in writes}
     for pin in sidecar.tables:
         if pin.table_key in known:
@@ -307,7 +307,7 @@ def _add_effect(before: _Effect | None, staged: Staged, landed: Landed) -> _Effe
 
 @contextmanager
 def _report_unfinished(plan: WritePlan) -> Iterator[None]:
-    """Tell a store that fails once HEADs moved by what it leaves: this write must not simply be repeated."""
+    """Report a store that fails after HEADs moved as an unfinished write, which must not simply be repeated."""
     try:
         yield
     except StorageError as error:
@@ -351,20 +351,20 @@ def _conflict(
 
 
 def _require_locks(committer: Committer, sidecar: Sidecar, held_locks: HeldLocks) -> None:
-    """Stop when a turn was lost: a rival may have settled this operation, and would not see what came after."""
+    """Stop when a lock was lost: recovery in another process may have settled this operation, and would not see later effects."""
     lost = held_locks.lost()
     if lost is None:
         return
     committer.sidecars.rearm(sidecar)
     raise RecoveryRequired(
         sidecar.operation_id,
-        f"the {sidecar.writer_kind} {sidecar.operation_id} lost its turn on {lost.name} while it ran; recovery "
+        f"the {sidecar.writer_kind} {sidecar.operation_id} lost its lock on {lost.name} while it ran; recovery "
         "completes it or takes it back, look before repeating it",
     )
 
 
 def _withdraw(committer: Committer, operation_id: OperationId, forks: Iterable[TableAt]) -> None:
-    """Leave no trace of a write that moved no HEAD; what cannot be removed now is recovery's."""
+    """Leave no trace of a write that moved no HEAD; recovery removes what cannot be removed now."""
     try:
         drop_forks(committer.tables, forks)
         committer.sidecars.disarm(operation_id)
@@ -394,10 +394,9 @@ def _publish(
 
 
 def _refuse(committer: Committer, sidecar: Sidecar, error: ConflictError) -> None:
-    """Write down that a refused operation must not be completed, before its turns are free.
+    """Record that a refused operation must not be completed, before its locks are free.
 
-    A moved pin of its own shows by itself, and then what is visible decides; a moved read set and a lost head
-    do not show.
+    Recovery sees a moved pin of the operation itself; it cannot see a moved read set or a lost head.
     """
     pinned = {pin.table_key for pin in sidecar.tables}
     if isinstance(error, ManifestConflict) and error.table_key in pinned:

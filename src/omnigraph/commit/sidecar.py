@@ -18,7 +18,7 @@ from omnigraph.values import dataclass
 
 SCHEMA_VERSION: Final = 3
 CONFIRMATION_FLOOR: Final = 2
-"""From this version on a merge is judged by its confirmation; fixed for good."""
+"""From this version on recovery decides about a merge by its confirmation; fixed for good."""
 DELTA_FLOOR: Final = 3
 """From this version on pointer updates, ownership and read sets are complete; fixed for good."""
 
@@ -54,7 +54,7 @@ def mode_of(kind: WriterKind, schema_version: int) -> Mode:
 
 
 def own_lock_keys(kind: WriterKind, branch: str | None, *, is_bare: bool) -> frozenset[LockKey]:
-    """Name the turns an operation holds beside those of its tables; `is_bare`: it may have no table."""
+    """The locks an operation holds beside those of its tables; `is_bare`: it may have no table."""
     match kind:
         case WriterKind.SCHEMA_APPLY:
             return frozenset({SCHEMA_APPLY})
@@ -88,7 +88,7 @@ class Pin:
 
     @property
     def lock_key(self) -> LockKey:
-        """The turn its owner holds."""
+        """The lock its owner holds."""
         return lock_key(self.table_key, self.table_branch)
 
 
@@ -168,7 +168,7 @@ class Sidecar:
     agreed: Agreed | None = None
     commit_id: CommitId | None = None
     batch_id: str | None = None
-    """What its commit says of the batch it brings, so that a completed one is not brought again."""
+    """The batch that it loads; its commit names it, so that a completed batch is not loaded again."""
     schema_hash: str | None = None
     """The hash of the schema IR that a schema change puts in place."""
     recorded: Recorded | None = None
@@ -181,7 +181,7 @@ class Sidecar:
 
     @property
     def knows_its_commits(self) -> bool:
-        """Whether every commit it made can be told from a foreign one."""
+        """Whether every commit it made can be distinguished from a foreign one."""
         return self.schema_version >= DELTA_FLOOR
 
     @property
@@ -200,7 +200,7 @@ class Sidecar:
 
     @property
     def lock_keys(self) -> frozenset[LockKey]:
-        """The turns its owner holds: whoever can take them all knows that the owner is gone."""
+        """The locks its owner holds: whoever can take them all knows that the owner is gone."""
         keys = {pin.lock_key for pin in self.tables}
         keys |= {lock_key(pointer.table_key, self.branch) for pointer in self.pointer_updates}
         return frozenset(keys | own_lock_keys(self.writer_kind, self.branch, is_bare=not keys))

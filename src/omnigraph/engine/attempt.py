@@ -1,4 +1,4 @@
-"""One write from entry to commit: heal, look, prepare, commit; prepared again, under its turns, when its base moved."""
+"""One write from entry to commit: heal, look, prepare, commit; prepared again, under its locks, when its base moved."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -57,7 +57,7 @@ Prepare = Callable[[View], Prepared[T]]
 
 
 def enter(engine: Engine, operation: str) -> None:
-    """Complete what was interrupted and let a running schema change finish, before anything is looked at."""
+    """Complete interrupted writes and let a running schema change finish, before the writer looks at anything."""
     engine.recovery.heal()
     wait_for_schema_change(engine, operation)
 
@@ -65,7 +65,7 @@ def enter(engine: Engine, operation: str) -> None:
 def wait_for_schema_change(engine: Engine, operation: str) -> None:
     """Let a running schema change finish before an operation begins; one that was killed refuses it.
 
-    A live schema change holds its turn to the end, so waiting for that turn is waiting for the change.
+    A live schema change holds its lock to the end, so waiting for that lock is waiting for the change.
     """
     if not is_schema_locked(engine.manifest):
         return
@@ -150,14 +150,14 @@ def _prepare_under_locks(
     refusal: ConflictError | None,
     workers: StageWorkers,
 ) -> Done[T]:
-    """Prepare again while holding the turns, so that nobody can move the base a second time.
+    """Prepare again while holding the locks, so that nobody can move the base a second time.
 
     A strict write, which has a `refusal`, is prepared again only if nothing but maintenance came between.
     """
     keys = first_plan.lock_keys
     last: ConflictError = ReadSetConflict("the set of tables this write touches")
     for _ in range(PREPARE_ROUNDS_MAX):
-        with engine.committer.locks.acquire(keys, first_plan.activity) as held:
+        with engine.committer.locks.acquire(keys, first_plan.activity) as held_locks:
             view = engine.view(first.branch)
             if refusal is not None and not _moved_by_maintenance_only(first, view):
                 raise refusal
@@ -165,12 +165,12 @@ def _prepare_under_locks(
             plan = prepared.plan
             if plan is None:
                 return Done(view=view, plan=None, outcome=prepared.outcome)
-            if held.covers(plan.lock_keys):
+            if held_locks.covers(plan.lock_keys):
                 try:
-                    committed = commit_held(engine, plan, held, workers)
+                    committed = commit_held(engine, plan, held_locks, workers)
                     return Done(view=view, plan=plan, outcome=prepared.outcome, committed=committed)
                 except StaleBase as error:
-                    # A process that does not take turns moved a table; look again.
+                    # A process that takes no locks moved a table; look again.
                     last = error
             keys = keys | plan.lock_keys
     raise last
@@ -185,7 +185,7 @@ def _moved_by_maintenance_only(before: View, now: View) -> bool:
 def commit_held(
     engine: Engine, plan: WritePlan, held_locks: HeldLocks, workers: StageWorkers = ALONE
 ) -> Committed:
-    """Commit a plan under its turns; what was refused after HEADs moved is taken back before they are free."""
+    """Commit a plan under its locks; a plan that is refused after HEADs moved is rolled back before the locks are free."""
     try:
         return commit(engine.committer, plan, held_locks, workers)
     except Refused as refused:

@@ -24,9 +24,9 @@ def create(
 ) -> tuple[Branch, BranchState]:
     """Make a branch that shows what its source shows; gives the state it was made from as well.
 
-    Cleanup removes versions of a table under its turn, and keeps what a live branch shows. What the source shows
-    when the branch is there is safe without a turn; what it showed before is looked at under the turn of its table:
-    either cleanup was there first, and the branch is taken back, or it comes later and sees the branch.
+    Cleanup removes versions of a table under its lock, and keeps what a live branch shows. What the source shows
+    when the branch exists is safe without a lock; what it showed before is opened under the lock of its table: either
+    cleanup came first, and the branch is removed again, or cleanup comes later and sees the branch.
     """
     engine.require_writable(OPERATION)
     new_branch_name(name, OPERATION)
@@ -102,7 +102,7 @@ def _of_the_past(engine: Engine, name: str, base: BranchState) -> Branch:
 
 
 def _hold(engine: Engine, entries: Iterable[Entry]) -> AbstractContextManager[HeldLocks]:
-    """Hold the turns of tables, so that no cleanup removes versions of them."""
+    """Hold the locks of tables, so that no cleanup removes versions of them."""
     keys = [lock_key(e.table_key, e.at.branch) for e in entries]
     return engine.committer.locks.acquire(keys, Activity(OPERATION))
 

@@ -45,7 +45,7 @@ class Witness:
 
 @dataclass(frozen=True, slots=True)
 class Recovered:
-    """A state that is gone, told by the merges that brought it."""
+    """A state that is gone, recovered from the merges that brought it."""
 
     witnesses: tuple[Witness, ...]
 
@@ -171,7 +171,7 @@ class BaseFinder:
 
     def _state(self, commit: CommitId) -> Node | None:
         if commit not in self._states:
-            # A state is not told by merges that are told by it.
+            # A state is not recovered from merges that are recovered from it.
             self._states[commit] = None
             self._states[commit] = (
                 Stored(commit) if self._is_stored(commit) else self._recover(commit)
@@ -179,7 +179,7 @@ class BaseFinder:
         return self._states[commit]
 
     def _recover(self, commit: CommitId) -> Node | None:
-        """Tell a state that is gone by the merges that brought it; one that leaves nothing open is enough."""
+        """Recover a state that is gone from the merges that brought it; one that leaves nothing open is enough."""
         merges = [one for one in self._merges if one.merged_parent == commit]
         for merge in merges:
             if self._is_forward(merge) and (same := self._state(merge.id)) is not None:

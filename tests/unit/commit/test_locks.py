@@ -67,7 +67,7 @@ def test_an_error_inside_gives_every_turn_back(table_locks: TableLocks) -> None:
 def test_committing_without_a_turn_is_a_bug(table_locks: TableLocks) -> None:
     with table_locks.acquire(KEYS[:1]) as held_locks:
         assert held_locks.lock(KEYS[0]).exclusive
-        with pytest.raises(InternalError, match="without its queue"):
+        with pytest.raises(InternalError, match="without its lock"):
             held_locks.lock(KEYS[1])
 
 

@@ -1,4 +1,4 @@
-"""The rows a write is judged against: what is committed, and what will be there afterwards."""
+"""The rows that rules look at: what is committed, and what will be there after the write."""
 
 from collections.abc import Mapping, Sequence
 from typing import Protocol
@@ -29,7 +29,7 @@ class Committed(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class CommittedTables:
-    """Committed rows held in memory; for tests and for what is already loaded."""
+    """Committed rows in memory: for tests, and for rows that were read already."""
 
     tables: Mapping[TableKey, pa.Table]
 

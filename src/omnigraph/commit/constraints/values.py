@@ -22,7 +22,7 @@ _BEYOND = 10**30
 
 
 def values(deltas: Deltas, _final: Final) -> Violations:
-    """Every value rule of every put row."""
+    """Check every value rule of every incoming row."""
     found = Violations()
     for delta in deltas:
         for name in sorted(delta.type.properties):

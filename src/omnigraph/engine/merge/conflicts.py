@@ -1,4 +1,4 @@
-"""What two sides of a merge cannot agree on: kind, place, what each side did, and the three rows."""
+"""The conflicts of a merge: kind, row, what each side did, and the three rows."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
@@ -85,19 +85,19 @@ def row_message(
     name = f"{table_key} '{shorten(row_id)}'"
     match kind:
         case ConflictKind.DIVERGENT_INSERT:
-            told = "; ".join(_values(p, (None, source, target)) for p in properties[:_TOLD_MAX])
-            return f"{name} was inserted on both sides with different values: {told}"
+            shown = "; ".join(_values(p, (None, source, target)) for p in properties[:_SHOWN_MAX])
+            return f"{name} was inserted on both sides with different values: {shown}"
         case ConflictKind.DELETE_VS_UPDATE if source is None:
             return f"{name} was deleted by the source and updated by the target: {_moves(base, target)}"
         case ConflictKind.DELETE_VS_UPDATE:
             return f"{name} was updated by the source and deleted by the target: {_moves(base, source)}"
         case _:
-            told = "; ".join(_values(p, rows) for p in properties[:_TOLD_MAX])
-            return f"{name} was updated on both sides in different ways: {told}"
+            shown = "; ".join(_values(p, rows) for p in properties[:_SHOWN_MAX])
+            return f"{name} was updated on both sides in different ways: {shown}"
 
 
-_TOLD_MAX = 3
-"""Properties told in one message; the rows carry all of them."""
+_SHOWN_MAX = 3
+"""Properties that one message names; the rows carry all of them."""
 
 
 def _values(name: str, rows: tuple[Row | None, Row | None, Row | None]) -> str:
@@ -112,8 +112,8 @@ def _moves(base: Row | None, now: Row | None) -> str:
     if base is None or now is None:
         return "it is not as either side found it"
     moved = [n for n in now if now[n] != base.get(n)]
-    told = ", ".join(f"{n} {_text(base.get(n))} to {_text(now[n])}" for n in moved[:_TOLD_MAX])
-    return told or "its blob changed"
+    shown = ", ".join(f"{n} {_text(base.get(n))} to {_text(now[n])}" for n in moved[:_SHOWN_MAX])
+    return shown or "its blob changed"
 
 
 def _text(value: object) -> str:

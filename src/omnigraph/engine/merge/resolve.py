@@ -92,7 +92,7 @@ def three_way(
 ) -> Resolution:
     """Combine what both sides did since the base; rows the source left alone stay as the target has them."""
     with ThreadPoolExecutor(1, "omnigraph-compare") as pool:
-        # Both sides are looked at together; a runner of many hands is busy with one of them at a time.
+        # Both sides are compared at the same time, except by a runner, which compares one after the other.
         looking = None if spread else pool.submit(carry_context(candidates), tables, base, target)
         moves = find_changed_rows(tables, base, source, spread, row_cache)
         theirs = looking.result() if looking else candidates(tables, base, target, spread)
@@ -185,7 +185,7 @@ def join_agreed(parts: Iterable[pa.Array | None]) -> pa.Array | None:
 
 
 def _inserted_on_both(rows: pa.Table, both: Compared) -> tuple[Clash, pa.Array]:
-    """Rows that differ are in conflict; the ids of the others are told."""
+    """Rows that differ are in conflict; gives the ids of the others too."""
     matrix = both.matrix(column(rows, "source"), column(rows, "target"))
     apart = matrix.any(axis=1)
     clash = Clash(

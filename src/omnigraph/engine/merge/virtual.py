@@ -211,14 +211,14 @@ class _Reading:
                 left, right = self.base(node.left), self.base(node.right)
                 return fold(left, right, self.base(node.shared), self.granularity)
             case Recovered():
-                return recover([self._told(one) for one in node.witnesses])
+                return recover([self._testimony(one) for one in node.witnesses])
 
     def _stored(self, commit: CommitId) -> Rows:
         entry = self.relation.parts[commit]
         return self.part.rows[None if entry is None else entry.at]
 
-    def _told(self, witness: Witness) -> "Told":
-        return Told(
+    def _testimony(self, witness: Witness) -> "Testimony":
+        return Testimony(
             shared=self.base(witness.shared),
             before=self.base(witness.before),
             after=self.base(witness.after),
@@ -256,8 +256,8 @@ def _mix(left: Rows, right: Rows, shared: Rows) -> tuple[Rows, Mask]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
-    """What a merge tells of a state that it brought; `agreed` marks rows that both had changed in the same way.
+class Testimony:
+    """What a merge shows of a state that it brought; `agreed` marks rows that both had changed in the same way.
 
     None when these are not known.
     """
@@ -304,14 +304,14 @@ class Told:
         return found
 
 
-def recover(told: Sequence[Told]) -> Rows:
-    """Put a state together from the merges that brought it: what one of them leaves open, another may tell."""
-    found = told[0].rows()
-    for one in told[1:]:
+def recover(testimonies: Sequence[Testimony]) -> Rows:
+    """Put a state together from the merges that brought it: what one of them leaves open, another may show."""
+    found = testimonies[0].rows()
+    for one in testimonies[1:]:
         rows = one.rows()
         found = found.pick(found.known, rows)
-    for one in told:
-        for other in told:
+    for one in testimonies:
+        for other in testimonies:
             # Of its two options, one that another merge rules out leaves the other.
             shared = other.ruled_out(one.before) & one.before.equal(one.after)
             found = found.pick(found.known | ~shared, one.shared)

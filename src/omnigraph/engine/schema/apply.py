@@ -74,7 +74,7 @@ def apply_schema(
         plan = _require_supported(view, desired, allow_data_loss)
         if not plan.steps:
             return Applied(plan=plan, version=view.version)
-        # With every turn held, whatever is pending has no owner left: recovery goes first.
+        # With every lock held, a pending operation has no owner left: recovery goes first.
         refuse_pending(engine, "schema apply", held_locks)
         work = work_of(view.contract, desired)
         header = mint_header(
@@ -113,9 +113,9 @@ def _require_supported(view: View, desired: Catalog, allow_data_loss: bool) -> S
 
 @contextmanager
 def _lock_all_tables(engine: Engine, lock: HeldLocks) -> Iterator[HeldLocks]:
-    """Hold the turns of all tables of main: writers that are under way end first, new ones wait.
+    """Hold the locks of all tables of main: running writers end first, new ones wait.
 
-    The schema's own turn sorts before every table, so the order in which turns are taken stays the same.
+    The schema's own lock sorts before every table, so locks are still taken in sorted order.
     """
     tables = engine.manifest.current(MAIN).snapshot.entries
     keys = [lock_key(key, None) for key in tables]

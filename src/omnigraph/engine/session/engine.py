@@ -1,4 +1,4 @@
-"""One opened graph: its store, what is known of it, and how it commits and recovers."""
+"""One opened graph: its store, its caches, and how it commits and recovers."""
 
 import threading
 from collections.abc import Callable, Mapping
@@ -104,7 +104,7 @@ class Engine:
         return self
 
     def stop(self) -> None:
-        """End what runs in the background, and let go of what is held."""
+        """End what runs in the background, and drop the caches."""
         self.ended.set()
         if self.reconciler is not None:
             self.reconciler.stop()
@@ -180,7 +180,7 @@ def _embedder(settings: Settings, runtime: Runtime) -> Embedder:
 
 
 def _forgetting(store: Store) -> Callable[[BranchName], None]:
-    """Drop opened table versions of a branch name that may have begun another life; main has only one."""
+    """Drop opened table versions of a branch name that may have begun another incarnation; main has only one."""
 
     def forget(branch: BranchName) -> None:
         if branch != MAIN:

@@ -1,4 +1,4 @@
-"""Making a graph, and opening one: migrate, settle what was interrupted, check the contract."""
+"""Creating a graph, and opening one: migrate, recover interrupted writes, check the contract."""
 
 import warnings
 from collections.abc import Mapping
@@ -44,7 +44,7 @@ def init_graph(
         )
 
     distant = engine.store.root.is_distant
-    # Where an answer can be lost, the lock tells what is our own from what is a rival's.
+    # Where a response can be lost, the lock distinguishes our own files from those of another writer.
     with engine.committer.locks.acquire([INIT], Activity("init")) if distant else nullcontext():
         initialise(
             engine.store.objects,
@@ -73,7 +73,7 @@ def open_graph(
     config: Mapping[str, Any] | None = None,
     runtime: Runtime = SYSTEM,
 ) -> Engine:
-    """Open a graph. Read-write settles every interrupted write first; read-only changes nothing at all."""
+    """Open a graph. Read-write recovers every interrupted write first; read-only changes nothing at all."""
     return _settle(
         assemble(uri, settings_of(config), runtime, storage_options, read_only=read_only)
     )
@@ -133,7 +133,7 @@ def _require_contract(engine: Engine) -> None:
 
 
 def _refuse_strayed_recovery(engine: Engine) -> None:
-    """Refuse to settle what was interrupted on a branch whose files are looked for in another root."""
+    """Refuse to recover interrupted writes on a branch that refers to files in another root."""
     for sidecar in engine.committer.sidecars.pending():
         branch = BranchName(sidecar.branch or MAIN)
         engine.require_here(branch, f"recovery of {sidecar.operation_id}")

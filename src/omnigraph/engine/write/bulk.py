@@ -1,4 +1,4 @@
-"""A load in steps: its input is cut, checked, decided on and staged by many hands; only this process commits."""
+"""A load in steps: workers check the input, join its keys with committed ones and write fragments; this process commits."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -292,7 +292,7 @@ class Bulk:
 
     @property
     def _share(self) -> int | None:
-        """Into how many parts the splits of a table are put together; every one by itself when there are other hands."""
+        """Into how many parts the splits of a table are put together; None, one split each, when workers are elsewhere."""
         return self.engine.settings.load_concurrency if self.runner.engine == "local" else None
 
     def _require_counts(self, table: TableKey, rows: WrittenRows, outcome: KeyOutcome) -> None:

@@ -1,4 +1,4 @@
-"""The beacon of a long load: while it shines, cleanup spares files that nobody refers to yet."""
+"""The heartbeat of a long load: while it is renewed, cleanup spares files that nothing refers to yet."""
 
 import json
 import threading
@@ -26,16 +26,16 @@ def scratch_area(operation: OperationId) -> str:
 def keep_heartbeat(
     engine: Engine, operation: OperationId, *, lingers: bool = False
 ) -> Iterator[str]:
-    """Keep a beacon and a directory for scratch files, given here, while a load runs; both go at its end.
+    """Keep a heartbeat and a directory for scratch files, which is yielded, while a load runs; both go at its end.
 
-    Tasks elsewhere may go on for a while after a load was broken off: then the beacon `lingers` until it expires, so
-    that cleanup knows what they leave.
+    Tasks elsewhere may go on for a while after a load was interrupted: then the heartbeat `lingers` until it expires, so
+    that cleanup spares what they write.
     """
     area = scratch_area(operation)
     stop = threading.Event()
     _renew(engine, operation)
     keeper = threading.Thread(
-        target=_keep, args=(engine, operation, stop), name="omnigraph-beacon", daemon=True
+        target=_keep, args=(engine, operation, stop), name="omnigraph-heartbeat", daemon=True
     )
     keeper.start()
     broken_off = False
@@ -61,14 +61,14 @@ def _renew(engine: Engine, operation: OperationId) -> None:
 
 
 def write_heartbeat(objects: Objects, operation: OperationId, runtime: Runtime) -> None:
-    """Let a beacon shine for a while, from whichever process writes for it."""
+    """Renew a heartbeat, from whichever process writes for the load."""
     expires = runtime.now_us() + int(HEARTBEAT_SECONDS * 1_000_000)
     text = json.dumps({"operation_id": operation, "expires_us": expires})
     objects.put(heartbeat_path(operation), text)
 
 
 def remove_heartbeat(objects: Objects, operation: OperationId) -> None:
-    """Remove a beacon and the scratch files it spoke for."""
+    """Remove a heartbeat and the scratch files of its load."""
     objects.delete_prefix(scratch_area(operation))
     objects.delete(heartbeat_path(operation))
 
@@ -78,4 +78,4 @@ def _keep(engine: Engine, operation: OperationId, stop: threading.Event) -> None
         try:
             _renew(engine, operation)
         except StorageError as error:
-            _log.warning("load.beacon_not_renewed", operation_id=operation, error=str(error))
+            _log.warning("load.heartbeat_not_renewed", operation_id=operation, error=str(error))

@@ -83,7 +83,7 @@ def load(
     """Load records or frames: everything in one commit, or nothing. `dry_run` checks everything and writes nothing.
 
     A `batch_id` is written once: a load that brings it again writes nothing. Types in `strict` are only added to when
-    the others are merged. `tell` is told of the commit, before indexes are built.
+    the others are merged. `tell` is called after the commit, before indexes are built.
     """
     target = branch_name(branch, "load")
     kind = change_kind(mode)
@@ -93,8 +93,8 @@ def load(
     contract = engine.contracts.current().contract
     if from_branch is None:
         _require_branch(engine, target)
-    given = identify_source(source, contract.catalog)
-    order = LoadRequest(
+    load_source = identify_source(source, contract.catalog)
+    request = LoadRequest(
         kind=kind,
         contract=contract,
         header=mint_header(
@@ -107,18 +107,18 @@ def load(
             branch=target,
             branch_created=False,
             records={},
-            name=given.name,
+            name=load_source.name,
             engine="local",
             reason=f"batch '{batch_id}' was loaded before",
             commit=None,
             repeated=True,
         )
-    with check_load(engine, given, order, choose) as (checked_load, choice):
+    with check_load(engine, load_source, request, choose) as (checked_load, choice):
         done = Loaded(
             branch=target,
             branch_created=False,
             records=checked_load.records,
-            name=given.name,
+            name=load_source.name,
             engine=choice.engine,
             reason=choice.reason,
             commit=None,
@@ -219,30 +219,32 @@ class CheckedLoad(Protocol):
 
 @contextmanager
 def check_load(
-    engine: Engine, given: LoadSource, order: LoadRequest, choose: Choose | None = None
+    engine: Engine, load_source: LoadSource, request: LoadRequest, choose: Choose | None = None
 ) -> Iterator[tuple[CheckedLoad, RunnerChoice]]:
-    """Read everything that is given, the way that suits it; raise with all that is wrong."""
+    """Read the whole source, in memory or in steps; raise with every problem of its records."""
     settings = engine.settings
-    given = given.read_ahead(settings.small_work_bytes, settings.small_work_rows)
-    foreign = given.foreign
-    size = measure(given) if foreign is None else Size(bytes=0, rows=0, foreign=foreign)
+    load_source = load_source.read_ahead(settings.small_work_bytes, settings.small_work_rows)
+    foreign = load_source.foreign
+    size = measure(load_source) if foreign is None else Size(bytes=0, rows=0, foreign=foreign)
     choice = choose_here(engine, size) if choose is None else choose(size)
     if engine.read_only and choice.runner is not None:
         choice = RunnerChoice(None, "a graph that is opened to be read keeps no scratch files")
     if foreign is None and choice.runner is None:
-        yield _in_memory(engine, given, order), choice
+        yield _in_memory(engine, load_source, request), choice
         return
     with keep_heartbeat(
-        engine, order.header.operation_id, lingers=choice.engine != "local"
+        engine, request.header.operation_id, lingers=choice.engine != "local"
     ) as area:
         yield (
-            _in_steps(engine, _splits(engine, given, size, choice, area), order, choice, area),
+            _in_steps(
+                engine, _splits(engine, load_source, size, choice, area), request, choice, area
+            ),
             choice,
         )
 
 
 def _splits(
-    engine: Engine, given: LoadSource, size: Size, choice: RunnerChoice, area: str
+    engine: Engine, load_source: LoadSource, size: Size, choice: RunnerChoice, area: str
 ) -> Sequence[Split]:
     """Splits as the workers of a runner can read them: frames in memory are kept beside the graph for others."""
     if choice.runner is None or (size.foreign is not None and choice.spread is None):
@@ -254,7 +256,7 @@ def _splits(
     workers = 1 if size.foreign is not None else choice.runner.workers
     grain = grain_of(engine.settings.split_bytes, size.bytes, size.rows, workers)
     spool = partial(spool_stream, store=engine.store, area=area)
-    splits = cut(given, grain, _spread(engine, choice, area), spool)
+    splits = cut(load_source, grain, _spread(engine, choice, area), spool)
     if choice.engine == "local":
         return splits
     return [spill_split(split, engine.store, area) for split in splits]
@@ -270,10 +272,10 @@ def _spread(engine: Engine, choice: RunnerChoice, area: str) -> Spread | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InMemoryLoad:
-    """An input that is held in memory."""
+    """An input whose rows are in memory."""
 
     engine: Engine
-    order: LoadRequest
+    request: LoadRequest
     deltas: Deltas
     records: Mapping[TableKey, int]
     workers: StageWorkers = ALONE
@@ -286,18 +288,18 @@ class InMemoryLoad:
 
     def prepare(self, view: View) -> Prepared[None]:
         """Check the input against a view, stage it and plan the commit."""
-        self.order.require_schema(view)
+        self.request.require_schema(view)
         committed = open_committed_rows(self.engine, view)
-        header = self.order.header
+        header = self.request.header
         plan = prepare_deltas(view, self.deltas, committed, self.engine.workers, header)
         return Prepared(plan, None)
 
 
-def _in_memory(engine: Engine, given: LoadSource, order: LoadRequest) -> InMemoryLoad:
-    intake = Intake(order.contract.catalog)
-    read_sources(given.sources, intake)
-    deltas = intake.deltas(order.kind, engine.runtime)
-    return InMemoryLoad(engine=engine, order=order, deltas=deltas, records=intake.records)
+def _in_memory(engine: Engine, load_source: LoadSource, request: LoadRequest) -> InMemoryLoad:
+    intake = Intake(request.contract.catalog)
+    read_sources(load_source.sources, intake)
+    deltas = intake.deltas(request.kind, engine.runtime)
+    return InMemoryLoad(engine=engine, request=request, deltas=deltas, records=intake.records)
 
 
 # ---- in steps
@@ -305,10 +307,10 @@ def _in_memory(engine: Engine, given: LoadSource, order: LoadRequest) -> InMemor
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SteppedLoad:
-    """An input that many hands read again whenever it is needed."""
+    """An input that workers read again in every step."""
 
     engine: Engine
-    order: LoadRequest
+    request: LoadRequest
     bulk: Bulk
 
     @property
@@ -327,21 +329,23 @@ class SteppedLoad:
 
     def prepare(self, view: View) -> Prepared[None]:
         """Check the input against a view, stage it and plan the commit."""
-        self.order.require_schema(view)
-        return Prepared(self.bulk.prepare(view, self.order.header), None)
+        self.request.require_schema(view)
+        return Prepared(self.bulk.prepare(view, self.request.header), None)
 
 
 def _in_steps(
-    engine: Engine, splits: Sequence[Split], order: LoadRequest, choice: RunnerChoice, area: str
+    engine: Engine, splits: Sequence[Split], request: LoadRequest, choice: RunnerChoice, area: str
 ) -> SteppedLoad:
     assert choice.runner is not None, "steps have someone to run them"
     job = LoadSpec(
         location=engine.location,
         process=LoadProcess(engine.store),
-        catalog=order.contract.catalog,
-        kind=order.kind,
-        append_only=order.strict,
-        seed=order.header.operation_id,
+        catalog=request.contract.catalog,
+        kind=request.kind,
+        append_only=request.strict,
+        seed=request.header.operation_id,
         area=area,
     )
-    return SteppedLoad(engine=engine, order=order, bulk=check(engine, job, choice.runner, splits))
+    return SteppedLoad(
+        engine=engine, request=request, bulk=check(engine, job, choice.runner, splits)
+    )

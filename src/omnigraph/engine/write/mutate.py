@@ -75,10 +75,10 @@ def mutate(
 
 def _compile_mutation(engine: Engine, source: Source, name: str | None) -> CheckedMutation:
     """Compile against the schema that is known: a bad mutation is refused before anything is asked of the store."""
-    held = engine.contracts.cached
-    if held is not None:
+    cached = engine.contracts.cached
+    if cached is not None:
         try:
-            return engine.plans.mutation(held, source, name)
+            return engine.plans.mutation(cached, source, name)
         except QueryError as error:
             if error.code == MIXED_WRITES:
                 raise

@@ -38,7 +38,7 @@ def choose_here(engine: Engine, size: Size) -> RunnerChoice:
     """Choose without leaving this process: in memory when the input is small, else by threads in steps."""
     if not is_large(engine, size):
         return RunnerChoice(None, f"{spell_size(size)} are little enough for memory")
-    # More hands than cores would only hold more in memory.
+    # More workers than cores would only keep more rows in memory.
     workers = min(engine.settings.load_concurrency, os.cpu_count() or 1)
     return RunnerChoice(LocalRunner(workers), f"{spell_size(size)}, in steps")
 
