@@ -1,4 +1,4 @@
-"""Arguments of public methods: what is refused before anything is looked at."""
+"""Arguments of public methods: checked before anything is read."""
 
 import os
 import sys
@@ -88,7 +88,7 @@ def config_of(config: object) -> Mapping[str, Any] | None:
 
 
 def refuse_policy(policy: object) -> None:
-    """Refuse a policy: one that nobody evaluates would protect nothing."""
+    """Refuse a policy: this version evaluates none, so it would protect nothing."""
     if policy is not None:
         raise ConfigError(
             "a policy was given, and this version evaluates none; the graph was not opened",
@@ -97,7 +97,7 @@ def refuse_policy(policy: object) -> None:
 
 
 def _named(name: str, path: str) -> str:
-    """Refuse an empty path: it would be the working directory, which nobody named."""
+    """Refuse an empty path: it would mean the working directory."""
     if not path:
         raise UserInputError(f"'{name}' is empty, it names no file; no changes were made")
     return path

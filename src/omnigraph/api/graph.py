@@ -1,6 +1,6 @@
 """The handle users hold: every verb of a graph, on any branch, now or in the past.
 
-A verb loads what only it needs when it is called: a process that asks one question starts sooner.
+A verb imports its own modules when it is called, so that a process that runs one query starts sooner.
 """
 
 import os
@@ -92,22 +92,22 @@ class Graph:
 
     @property
     def uri(self) -> str:
-        """Where it is."""
+        """The location of the graph."""
         return self._opened.uri
 
     @property
     def location(self) -> "StoreLocation":
-        """Its uri and storage options, as a value with which another process opens it."""
+        """The uri and storage options, as a value with which another process opens the graph."""
         return self._opened.location
 
     @property
     def catalog(self) -> Catalog:
-        """Its types."""
+        """The types of the schema."""
         return self._engine.contracts.current().catalog
 
     @property
     def schema_source(self) -> str:
-        """Its schema as it was written."""
+        """The schema text."""
         return self._engine.contracts.current().source
 
     @property
@@ -122,7 +122,7 @@ class Graph:
     # ---- reading
 
     def snapshot(self, *, branch: str | None = None, at: Reference | None = None) -> Snapshot:
-        """Pin what is visible, now or at a point in history."""
+        """Pin the visible state, now or at a point in history."""
         engine, target = self._engine, branch_name(branch or self._branch, "read")
         view = engine.view(target, point_of(at))
         return Snapshot(engine, view, None if at is None else view.commit)
@@ -151,7 +151,7 @@ class Graph:
     def _read(
         self, branch: str | None, at: Reference | None, read: Callable[[Snapshot], _Found]
     ) -> _Found:
-        """Read what is visible; a head that was replaced and cleaned up meanwhile is not the head any more."""
+        """Read the head; read the new head if a writer replaced it and cleanup removed it meanwhile."""
         for _ in range(HEAD_READS_MAX - 1):
             try:
                 return read(self.snapshot(branch=branch, at=at))
@@ -169,7 +169,7 @@ class Graph:
         branch: str | None = None,
         at: Reference | None = None,
     ) -> QueryStream:
-        """Run a read whose rows are made as they are asked for: Arrow batches, once."""
+        """Run a read that computes its rows while they are consumed: Arrow batches, once."""
         return self.snapshot(branch=branch, at=at).stream(source, name, params)
 
     def explain(
@@ -182,7 +182,7 @@ class Graph:
         at: Reference | None = None,
         profile: bool = False,
     ) -> Explanation:
-        """Show how a read would run: filters, indexes, memory; with `profile` run it and show rows and time."""
+        """Show how a read runs: filters, indexes, memory; with `profile` run it and show rows and time."""
         return self._read(
             branch, at, lambda seen: seen.explain(source, name, params, profile=profile)
         )
@@ -216,7 +216,7 @@ class Graph:
         at: Reference | None = None,
         types: Sequence[str] | None = None,
     ) -> Iterator[pa.Buffer]:
-        """What `export` gives as UTF-8 JSON, one record a line, many at a time: the quick way to a file or a socket."""
+        """The records of `export` as UTF-8 JSON lines, many at a time: the fast way to a file or a socket."""
         return self.snapshot(branch=branch, at=at).export_lines(types)
 
     def export_files(
@@ -345,7 +345,7 @@ class Graph:
     # ---- schema
 
     def schema_plan(self, schema: str | Path, *, allow_data_loss: bool = False) -> SchemaPlan:
-        """Say what applying a schema would do; changes nothing."""
+        """Plan a schema change; changes nothing."""
         from omnigraph.engine.schema.apply import plan_schema
 
         text = schema_of(schema)
@@ -354,7 +354,7 @@ class Graph:
     def schema_apply(
         self, schema: str | Path, *, allow_data_loss: bool = False, actor: str | None = None
     ) -> SchemaApplyResult:
-        """Change the schema in one commit; `allow_data_loss` takes what is dropped out of history too."""
+        """Change the schema in one commit; `allow_data_loss` removes dropped types and properties from history too."""
         from omnigraph.engine.schema.apply import apply_schema
 
         writer = actor_name(actor) or self._actor
@@ -391,7 +391,7 @@ class Graph:
         at: Reference | None = None,
         actor: str | None = None,  # noqa: ARG002 - policies will judge it
     ) -> Branch:
-        """Make a branch that shows what its source shows; nothing is copied."""
+        """Create a branch at the head of another one; nothing is copied."""
         from omnigraph.engine import branching
 
         # The branch is made from exactly this state, so its head is known without reading it.
@@ -412,7 +412,7 @@ class Graph:
         )
 
     def branch_delete(self, name: str, *, actor: str | None = None) -> None:  # noqa: ARG002 - policies will judge it
-        """Delete a branch nothing depends on."""
+        """Delete a branch that no other branch depends on."""
         from omnigraph.manifest.branches import delete_branch
 
         self._engine.require_writable("branch delete")
@@ -434,7 +434,7 @@ class Graph:
         since: str | datetime | Commit | None = None,
         all: bool = False,
     ) -> list[Commit]:
-        """Commits visible on a branch, newest first; `all` adds those of other branches that merges brought."""
+        """Commits visible on a branch, newest first; `all` adds commits of other branches that were merged."""
         target = branch_name(branch or self._branch, "commits")
         state = self._engine.manifest.current(target)
         lineage = state.lineage.with_merged(state.merged.commits) if all else state.lineage
@@ -461,9 +461,9 @@ class Graph:
         allow_older_base: bool = False,
         spark: Any = None,
     ) -> "MergeResult":
-        """Bring what one branch did into another, in one commit; conflicts write nothing and raise together.
+        """Apply the changes of one branch to another, in one commit; on conflicts nothing is written and all of them are raised together.
 
-        When what both share cannot be read any more the merge is refused, unless `allow_older_base`.
+        When the common history cannot be read any more, the merge is refused unless `allow_older_base`.
         With `spark` (a session, or True) executors find the rows of large tables that differ.
         """
         from omnigraph.api.comparisons import MergeResult
@@ -516,7 +516,7 @@ class Graph:
         ops: Sequence[str] | None = None,
         images: bool = False,
     ) -> "Iterator[Change]":
-        """The changes of a `diff` one after the other, however many they are; both ends are captured now."""
+        """The changes of a `diff` one after the other, however many there are; both states are captured now."""
         from omnigraph.engine.history.compare import list_changes
 
         before, after = self._states(base, head)
@@ -560,7 +560,7 @@ class Graph:
         ops: Sequence[str] | None = None,
         images: bool = False,
     ) -> "Iterator[ChangeStream]":
-        """The change feed up to now, commit by commit, the changes of each one after the other, however many they are."""
+        """The change feed up to now, commit by commit; the changes of each commit come one after the other, however many there are."""
         from omnigraph.engine.history.feed import stream
 
         target = branch_name(branch or self._branch, "changes")
@@ -579,7 +579,7 @@ class Graph:
         limit: int | None = None,
         page_token: str | None = None,
     ) -> "ChangeBlock":
-        """What one commit changed against its first parent; with `limit` a page, `next_page_token` goes on."""
+        """What one commit changed against its first parent; with `limit` one page, and `next_page_token` names the next."""
         from omnigraph.engine.history.commit_changes import commit_changes
 
         wanted = wanted_of(self.catalog, types, kinds, ops, images=images)
@@ -593,7 +593,7 @@ class Graph:
         branch: str | None = None,
         types: Sequence[str] | None = None,
     ) -> "Baseline":
-        """Write a whole state to a file, in the load format, with the cursor from which `changes` goes on after it."""
+        """Write every entity to a file in the load format, and give the cursor of the first change after it."""
         from omnigraph.engine.history.baseline import baseline
 
         target = branch_name(branch or self._branch, "baseline")
@@ -620,7 +620,7 @@ class Graph:
         )
 
     def index_status(self, *, branch: str | None = None) -> "IndexReport":
-        """Say how far every index is: `ready`, `partial`, `pending` or `damaged`."""
+        """Show the state of every index: `ready`, `partial`, `pending` or `damaged`."""
         from omnigraph.engine.maintenance.indexes import index_status
 
         return index_status(self._engine, BranchName(branch or self._branch))
@@ -646,8 +646,8 @@ class Graph:
     ) -> "CleanupReport":
         """Remove table versions that are neither among the newest `keep` nor were visible within `older_than`.
 
-        With them go forks of branches that are gone, dropped tables, and scratch files of loads that never ended.
-        What a branch shows stays readable; without `confirm` nothing is removed and the report is a preview.
+        Cleanup also removes forks of deleted branches, dropped tables, and scratch files of loads that never ended.
+        States that a branch shows stay readable; without `confirm` nothing is removed and the report is a preview.
         """
         from omnigraph.engine.maintenance.cleanup import cleanup
 
@@ -659,9 +659,9 @@ class Graph:
         )
 
     def relocate(self) -> "RelocateReport":
-        """Give the branches of this graph, which was moved or copied, the address of where it lies now.
+        """Write the present address of this graph, which was moved or copied, into its branches.
 
-        This handle goes on with the relocated graph; those made from it with `on` are closed.
+        This handle continues with the relocated graph; handles made from it with `on` are closed.
         """
         from omnigraph.engine.maintenance.relocate import relocate_graph
 
@@ -677,7 +677,7 @@ class Graph:
     def repair(
         self, *, confirm: bool = False, force: bool = False, actor: str | None = None
     ) -> "RepairReport":
-        """Look at table commits that no write of the graph explains; with `confirm` adopt the harmless ones.
+        """List table commits that no write of the graph explains; with `confirm` adopt those that changed no row.
 
         `force` adopts the others too: their rows become visible as they are.
         """
@@ -688,7 +688,7 @@ class Graph:
         )
 
     def refresh(self, *, roll_back: bool = False, settle: bool | None = None) -> None:
-        """Read the graph anew and complete interrupted writes; with `roll_back`, undo those that cannot be completed.
+        """Reload the graph and complete interrupted writes; with `roll_back`, roll back those that cannot be completed.
 
         `settle` is the deprecated name of `roll_back`.
         """
@@ -707,25 +707,25 @@ class Graph:
             self._engine.recovery.refresh()
 
     def doctor(self, *, deep: bool = False) -> "Examination":
-        """Check every invariant that must hold between writes; an empty list is a settled graph.
+        """Check every invariant that must hold between writes; an empty list means that all hold.
 
-        With `deep` every file is read and compared with the digest that was noted when it was written; the list says
-        then how many `files_compared` there were and how many `files_without_digest`.
+        With `deep` every file is read and compared with the digest that was recorded when it was written; the result
+        then counts `files_compared` and `files_without_digest`.
         """
         from omnigraph.engine.maintenance.doctor import examine
 
         return examine(self._engine, deep=deep)
 
     def recoveries(self) -> list[RecoveryAudit]:
-        """Operations that recovery settled, oldest first."""
+        """Operations that recovery completed, rolled back or discarded, oldest first."""
         return [RecoveryAudit.of(row) for row in self._engine.recovery.audit.rows()]
 
     def pending_recoveries(self) -> list[RecoverySidecar]:
-        """Operations that are not settled yet, oldest first; those of live writers are among them."""
+        """Pending operations, oldest first, including those of live writers."""
         return [RecoverySidecar.of(one) for one in self._engine.recovery.forecast()]
 
     def discard_recovery(self, operation_id: str) -> DiscardedRecovery:
-        """Give a pending operation up: what it wrote stays where it is, and the result says what that is."""
+        """Discard a pending operation: the rows it wrote stay in its tables, and the result lists them."""
         from omnigraph.recovery.discard import discard_operation
 
         self._engine.require_writable("recovery discard")
@@ -733,7 +733,7 @@ class Graph:
         return discard_operation(engine.committer, engine.recovery.audit, chosen)
 
     def close(self) -> None:
-        """Release what is held; what is asked of it later is refused, what was begun ends."""
+        """Release all resources; later calls are refused, calls that have begun finish."""
         self._opened.stop()
 
     def __enter__(self) -> Self:

@@ -60,7 +60,7 @@ def open(
     policy: None = None,
     config: Mapping[str, Any] | None = None,
 ) -> Graph:
-    """Open a graph; read-write settles what was interrupted before it returns."""
+    """Open a graph; a read-write open recovers interrupted writes before it returns."""
     refuse_policy(policy)
     actor = actor_name(actor)
     engine = open_graph(
@@ -78,7 +78,7 @@ def discard_recovery(
     *,
     storage_options: Mapping[str, str] | None = None,
 ) -> DiscardedRecovery:
-    """Give up a pending operation of a graph that it keeps from being opened."""
+    """Discard a pending operation that prevents the graph from being opened."""
     from omnigraph.recovery.discard import discard_operation
 
     engine = open_unsettled(location_of(uri), storage_options=storage_options)
@@ -89,7 +89,7 @@ def discard_recovery(
 def relocate(
     uri: str | os.PathLike[str], *, storage_options: Mapping[str, str] | None = None
 ) -> "RelocateReport":
-    """Give the branches of a graph that was moved or copied the address of where it lies now; repeat it after a crash.
+    """Write the present address of a graph that was moved or copied into its branches; repeat it after a crash.
 
     Nothing outside the graph is written. Handles that were opened before have to be opened again.
     """

@@ -29,7 +29,7 @@ class QueryResult:
     snapshot: str | None
     commit: str | None
     found: pa.Table | pa.RecordBatch = field(repr=False)
-    """The rows in the form of storage; `table` is what is handed out."""
+    """The rows as they are stored; `table` has them in their public form."""
     types: tuple[PropertyType, ...] = field(repr=False)
 
     @cached_property
@@ -141,7 +141,7 @@ class QueryResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryStream:
-    """Rows of a query, once: each batch is made when it is asked for and forgotten when it is let go."""
+    """Rows of a query, once: each batch is computed when it is requested and not kept."""
 
     query_name: str
     branch: str

@@ -139,7 +139,7 @@ class SchemaApplyResult:
 class RecoverySidecar:
     """A pending operation, and what recovery would do with it; one that cannot be read has only a `problem`.
 
-    A `live` one is not interrupted: its writer, `holder`, will end it.
+    A `live` operation is not interrupted: its writer, `holder`, still works on it.
     """
 
     operation_id: str
@@ -155,7 +155,7 @@ class RecoverySidecar:
 
     @property
     def live(self) -> bool:
-        """Whether its writer lives."""
+        """Whether its writer is alive."""
         return self.holder is not None
 
     @classmethod
@@ -187,7 +187,7 @@ class RecoverySidecar:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """The wire form; what is not known is left out."""
+        """The wire form, without unknown facts."""
         body = {
             "operation_id": self.operation_id,
             "writer_kind": self.writer_kind,
@@ -203,7 +203,7 @@ class RecoverySidecar:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecoveryAudit:
-    """A settled operation: what became of it, and the commit that says so."""
+    """A recovered operation: what recovery did with it, and the commit that records it."""
 
     recovery_kind: RecoveryKind
     operation_id: str

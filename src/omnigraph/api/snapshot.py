@@ -233,7 +233,7 @@ class Snapshot:
             raise
 
     def _refuse_reclaimed(self, error: TableNotFound) -> None:
-        """Tell of a table that is gone altogether, and that the branch shows no more, that its history is."""
+        """Raise `HistoryReclaimed` for a table that was removed and that the branch does not show any more."""
         then = self._view.state.snapshot.entries.values()
         gone = next((entry for entry in then if entry.at.path in error.table), None)
         if gone is not None and not self._is_shown(gone):
@@ -247,7 +247,7 @@ class Snapshot:
         return pa.RecordBatchReader.from_batches(source.schema, self._translate_reclaimed(source))
 
     def _is_shown(self, entry: Entry) -> bool:
-        """Whether the branch shows a table as it is here; so does one that is gone itself."""
+        """Whether the branch still shows this table version; a deleted branch counts as showing it."""
         try:
             now = self._opened.manifest.current(self._view.branch).snapshot
         except NotFoundError:

@@ -1,11 +1,11 @@
-"""The Arrow form in which rows leave a graph; storage keeps its own, and only what is handed out is converted."""
+"""The public Arrow form of rows; storage keeps its own form, and rows are converted when a call returns them."""
 
 from typing import Final, TypeVar
 
 import pyarrow as pa
 
 INSTANT: Final = pa.timestamp("ms", "UTC")
-"""A `DateTime` outside. Stored as `date64`, it would be taken for a mere day by whoever reads it."""
+"""The public type of a `DateTime`: readers take the stored `date64` for a day."""
 
 _Rows = TypeVar("_Rows", pa.Table, pa.RecordBatch)
 

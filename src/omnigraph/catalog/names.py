@@ -1,4 +1,4 @@
-"""Names that mean something beyond the schema: reserved properties, and the place of a table."""
+"""Names that mean something beyond the schema: reserved properties, and the path of a table."""
 
 from typing import Final
 
@@ -46,15 +46,15 @@ def fnv1a_64(text: str) -> int:
 
 
 def table_path(table: TableKey, incarnation: int) -> str:
-    """Place the table of a type under the name it is created with; a later life gets its own place."""
+    """Name the directory of a table after the name it is created with; a later incarnation gets its own directory."""
     directory = "nodes" if is_node(table) else "edges"
-    life = f"-{incarnation}" if incarnation > 1 else ""
-    return f"{directory}/{fnv1a_64(type_name(table)):016x}{life}"
+    suffix = f"-{incarnation}" if incarnation > 1 else ""
+    return f"{directory}/{fnv1a_64(type_name(table)):016x}{suffix}"
 
 
 @dataclass(frozen=True, slots=True)
 class TableHome:
-    """Where the table of a type lives, and which life of its name this is.
+    """The path of the table of a type, and the incarnation of its name.
 
     The path is chosen when the table is created and stays through renames.
     """

@@ -11,7 +11,7 @@ from omnigraph.values import dataclass
 
 
 class VariableKind(StrEnum):
-    """What a variable stands for."""
+    """What a variable is bound to."""
 
     NODE = "node"
     EDGE = "edge"

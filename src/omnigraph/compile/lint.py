@@ -1,4 +1,4 @@
-"""Lint: every query of a file checked on its own, and advice about what no single query shows."""
+"""Lint: checks every query of a file, and warns about what only the whole file shows."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,7 +20,7 @@ _SEVERITIES = {severity: rank for rank, severity in enumerate(Severity)}
 
 
 def lint(catalog: Catalog, source: Source) -> list[Diagnostic]:
-    """List what is wrong or doubtful in a query file: errors first, then by type, property, message."""
+    """List errors and warnings of a query file: errors first, then by type, property, message."""
     return list(lint_report(catalog, source).findings)
 
 
@@ -52,7 +52,7 @@ class QueryResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LintReport:
-    """Everything lint has to say about one file."""
+    """All findings of lint about one file."""
 
     query_path: str
     schema_source: Mapping[str, str] = field(default_factory=dict)

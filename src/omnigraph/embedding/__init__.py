@@ -1,1 +1,1 @@
-"""Text to vectors: who embeds, with which model, and how a failure is told."""
+"""Text to vectors: which service embeds, with which model, and which errors it raises."""

@@ -1,4 +1,4 @@
-"""A stand-in for tests and demonstrations: the same text always has the same vector, and that is all."""
+"""An embedder for tests and demonstrations: the same text always has the same vector, without a meaning."""
 
 import struct
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Where the tables of a grammar are kept: making them takes ten times as long as reading them."""
+"""The file with the parser tables of a grammar: computing them takes ten times as long as reading them."""
 
 import sys
 from importlib.util import cache_from_source
@@ -8,7 +8,7 @@ from pathlib import Path
 def tables_file(grammar: Path) -> str | bool:
     """Name the file for Lark, beside the bytecode and trusted as that is; False where no bytecode is written.
 
-    Lark makes the tables anew when the grammar, its options, Lark or Python changed, and when the file is damaged.
+    Lark recomputes the tables when the grammar, its options, Lark or Python changed, and when the file is damaged.
     """
     place = Path(cache_from_source(f"{grammar}.tables"))
     return str(place) if place.parent.is_dir() and not sys.dont_write_bytecode else False

@@ -1,1 +1,1 @@
-"""Tools that put a graph under stress; beside the surfaces, imported by nobody."""
+"""Tools that put a graph under stress; no other package imports them."""

@@ -1,4 +1,4 @@
-"""Child processes that fail, stand still or die where they are told to, each as good as a fresh one."""
+"""Child processes that fail, wait or die at a failpoint, each like a new process."""
 
 import multiprocessing
 from collections.abc import Callable, Iterator
@@ -13,8 +13,8 @@ from omnigraph.values import dataclass
 WAIT_SECONDS: Final = 240.0
 KILLED: Final = -9
 
-# Lance must not be forked once it runs. The server only imports, so each of its forks is as good as a new process
-# and costs a tenth of one.
+# A process must not fork once Lance runs in it. The fork server only imports, so each of its forks is like a new process
+# and starts in a tenth of the time.
 _context = multiprocessing.get_context("forkserver")
 _context.set_forkserver_preload(["omnigraph.testing.warm"])
 
@@ -50,18 +50,18 @@ def _wait_for_end(child: BaseProcess) -> int:
 
 @dataclass(frozen=True, slots=True)
 class ParkedChild:
-    """A process that stands at a failpoint until it is told to go on, or is killed."""
+    """A process that waits at a failpoint until it is released or killed."""
 
     process: BaseProcess
     line: Connection
 
     def release(self) -> None:
-        """Let it go on, and wait for its end."""
+        """Let the process continue, and wait for its end."""
         self.line.send("go")
         assert _wait_for_end(self.process) == 0
 
     def kill(self) -> None:
-        """End it where it stands."""
+        """Kill the process at its failpoint."""
         self.process.kill()
         assert _wait_for_end(self.process) == KILLED
 
@@ -70,7 +70,7 @@ class ParkedChild:
 def run_parked_child(
     work: Work, *arguments: Any, at: Failpoint, skip: int = 0
 ) -> Iterator[ParkedChild]:
-    """Run a function in a process that stops at a failpoint; it stands there when the block begins."""
+    """Run a function in a process that stops at a failpoint; it waits there when the block begins."""
     ours, theirs = _context.Pipe()
     child = _context.Process(target=_parking, args=(theirs, at, skip, work, arguments), daemon=True)
     child.start()

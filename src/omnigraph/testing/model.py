@@ -54,11 +54,11 @@ class Write(Protocol):
     """A change that a plain graph and a real one can both make."""
 
     def to(self, graph: Graph, branch: str) -> None:
-        """Make it for real."""
+        """Make the change on a real graph."""
         ...
 
     def on(self, plain: Plain) -> Plain:
-        """Say what it comes to."""
+        """Apply the change to the plain graph."""
         ...
 
 
@@ -80,7 +80,7 @@ class Settle:
     n: int
 
     def to(self, graph: Graph, branch: str) -> None:
-        """Make it for real."""
+        """Make the change on a real graph."""
         graph.mutate(
             """query m($p: String, $c: String, $n: I32) {
                  insert Person { k: $p, n: $n }
@@ -91,7 +91,7 @@ class Settle:
         )
 
     def on(self, plain: Plain) -> Plain:
-        """Say what it comes to."""
+        """Apply the change to the plain graph."""
         return replace(
             plain,
             people=_put(plain.people, [(self.person, self.n)]),
@@ -108,7 +108,7 @@ class Meet:
     other: str
 
     def to(self, graph: Graph, branch: str) -> None:
-        """Make it for real."""
+        """Make the change on a real graph."""
         graph.mutate(
             "query m($a: String, $b: String) { insert Knows { from: $a, to: $b } }",
             {"a": self.one, "b": self.other},
@@ -116,7 +116,7 @@ class Meet:
         )
 
     def on(self, plain: Plain) -> Plain:
-        """Say what it comes to."""
+        """Apply the change to the plain graph."""
         return replace(plain, knows=_with(plain.knows, (self.one, self.other)))
 
 
@@ -128,7 +128,7 @@ class Age:
     n: int
 
     def to(self, graph: Graph, branch: str) -> None:
-        """Make it for real."""
+        """Make the change on a real graph."""
         graph.mutate(
             """query m($p: String, $n: I32) {
                  update Person set { n: $n } where k = $p
@@ -138,7 +138,7 @@ class Age:
         )
 
     def on(self, plain: Plain) -> Plain:
-        """Say what it comes to."""
+        """Apply the change to the plain graph."""
         known = [(self.person, self.n)] if self.person in plain.names else []
         older = [(k, self.n) for k, n in plain.cities if n is not None and n < self.n]
         return replace(plain, people=_put(plain.people, known), cities=_put(plain.cities, older))
@@ -151,13 +151,13 @@ class Leave:
     person: str
 
     def to(self, graph: Graph, branch: str) -> None:
-        """Make it for real."""
+        """Make the change on a real graph."""
         graph.mutate(
             "query m($p: String) { delete Person where k = $p }", {"p": self.person}, branch=branch
         )
 
     def on(self, plain: Plain) -> Plain:
-        """Say what it comes to."""
+        """Apply the change to the plain graph."""
         return replace(
             plain,
             people=frozenset((k, n) for k, n in plain.people if k != self.person),
@@ -177,7 +177,7 @@ class Load:
     lives: Edges = ()
 
     def to(self, graph: Graph, branch: str) -> None:
-        """Make it for real."""
+        """Make the change on a real graph."""
         graph.load(list(self._records()), mode=self.mode, branch=branch)
 
     def _records(self) -> Iterable[Mapping[str, Any]]:
@@ -189,7 +189,7 @@ class Load:
                 yield {"edge": edge, "from": source, "to": target}
 
     def on(self, plain: Plain) -> Plain:
-        """Say what it comes to."""
+        """Apply the change to the plain graph."""
         if self.mode == "overwrite":
             return Plain(
                 frozenset(self.people), frozenset(self.cities), _with(self.knows), _with(self.lives)
@@ -209,12 +209,12 @@ class Tend:
     verb: str
 
     def to(self, graph: Graph, branch: str) -> None:
-        """Make it for real."""
+        """Make the change on a real graph."""
         if self.verb == "optimize":
             graph.optimize()
         else:
             graph.ensure_indices(branch=branch)
 
     def on(self, plain: Plain) -> Plain:
-        """Say what it comes to."""
+        """Apply the change to the plain graph."""
         return plain

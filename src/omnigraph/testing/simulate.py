@@ -85,7 +85,7 @@ def _story(seed: int, transcript: Transcript, step: Step, error: Exception) -> s
 
 
 def _try_step(graph: Graph, step: Step) -> bool:
-    """Do a step, interrupted; tell whether its caller was told of success."""
+    """Run a step that is interrupted; tell whether its caller saw success."""
     if step.fault is not None and step.fault.way is Way.KILL:
         code = run_child(_do_at, graph.uri, step, failpoints=_spec(step.fault))
         if code not in (0, KILLED, REFUSED):
@@ -181,7 +181,7 @@ def _require_whole(
         raise Broken(f"an acknowledged step does not show: {_difference(after or before, found)}")
     if not acknowledged and found not in (before, after):
         raise Broken(f"a failed step shows in part: {_difference(before, found)}")
-    # A branch that others stand on cannot be dropped; what is pending may stand in the way. Both are told.
+    # A branch that others begin at cannot be deleted, and a pending write may prevent it. Both raise.
     may_refuse = blocked or after is None or isinstance(step.act, Drop)
     if not acknowledged and step.fault is None and not may_refuse:
         raise Broken("a step without a fault failed")

@@ -30,7 +30,7 @@ class Tier(StrEnum):
 
 
 class Severity(StrEnum):
-    """How loudly a code is reported unless told otherwise."""
+    """How a code is reported by default."""
 
     ERROR = "error"
     WARN = "warn"
@@ -207,4 +207,4 @@ _ENTRIES = (
 )
 
 REGISTRY = MappingProxyType({entry.code: entry for entry in _ENTRIES})
-"""Every code with what is known about it."""
+"""Every code with its meaning."""

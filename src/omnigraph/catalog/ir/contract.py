@@ -44,10 +44,10 @@ _PropertyRef = tuple[TypeKind, str, str]
 
 @dataclass(frozen=True, kw_only=True)
 class Contract:
-    """An accepted schema: every type and property has an identity, every table a place.
+    """An accepted schema: every type and property has an identity, every table a path.
 
-    `retired` counts the lives of table keys that no type has now, so that a name that comes back gets a
-    new place and can be told from its predecessor.
+    `retired` counts the incarnations of table keys that no type has now, so that a name that is used again gets a
+    new path and differs from its predecessor.
     """
 
     domain: str
@@ -279,18 +279,18 @@ def without_hints(catalog: Catalog) -> Catalog:
     return _each(catalog, plain)
 
 
-# ---- places
+# ---- paths
 
 
 def _table_history(accepted: Contract, desired: Catalog) -> dict[TableKey, int]:
-    """How many lives each table key has had whose last one is over."""
+    """Count the incarnations of each table key that no type has any more."""
     ended = {key: home for key, home in accepted.homes.items() if key not in desired.tables}
     return {**accepted.retired, **{key: home.incarnation for key, home in ended.items()}}
 
 
 def _assign_paths(accepted: Contract, desired: Catalog, matched: CatalogMatch) -> Homes:
-    """Place every table: where it is, or where no table of its name has been."""
-    lives = _table_history(accepted, desired)
+    """Assign a path to every table: its present one, or one that no table of its name has had."""
+    ended = _table_history(accepted, desired)
     taken = {home.path for home in accepted.homes.values()}
     homes: Homes = {}
     for kind in (TypeKind.NODE, TypeKind.EDGE):
@@ -298,12 +298,12 @@ def _assign_paths(accepted: Contract, desired: Catalog, matched: CatalogMatch) -
             key = TableKey(f"{kind}:{name}")
             before = matched.types[kind].continues.get(name)
             if before is None:
-                homes[key] = _new_home(key, lives.get(key, 0) + 1, taken)
+                homes[key] = _new_home(key, ended.get(key, 0) + 1, taken)
             else:
                 home = accepted.homes[TableKey(f"{kind}:{before}")]
-                # A name that had lives of its own goes on counting them under its new owner.
-                life = home.incarnation if before == name else lives.get(key, 0) + 1
-                homes[key] = TableHome(home.path, max(home.incarnation, life))
+                # A name with earlier incarnations keeps counting them under its new owner.
+                own = home.incarnation if before == name else ended.get(key, 0) + 1
+                homes[key] = TableHome(home.path, max(home.incarnation, own))
     return homes
 
 

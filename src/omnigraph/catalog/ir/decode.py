@@ -154,7 +154,7 @@ class JsonObject:
             yield JsonObject(f"{self.where}, {noun} '{name}'", found.values)
 
     def done(self) -> None:
-        """Refuse keys that nobody asked for: their meaning is unknown."""
+        """Refuse unknown keys: their meaning is unknown."""
         extra = sorted(self.values.keys() - self.asked)
         if extra:
             raise make_contract_error(self.where, f"has the unknown key '{shorten(extra[0])}'")

@@ -69,7 +69,7 @@ def links(catalog: Catalog, node: NodeType, property_name: str) -> list[str]:
 
 
 def _present(facts: Json) -> Json:
-    """Leave out what is not there, so that absence has one spelling."""
+    """Leave out absent facts, so that absence has one spelling."""
     return {name: value for name, value in facts.items() if value not in (None, [], {}, False)}
 
 

@@ -65,7 +65,7 @@ def check_homes(
     homes: Mapping[TableKey, TableHome],
     retired: Mapping[TableKey, int],
 ) -> None:
-    """Refuse places that no table can have, and lives of names that contradict one another."""
+    """Refuse paths that no table can have, and incarnations that contradict one another."""
     if set(tables) != homes.keys():
         raise make_contract_error(IR_FILE, "does not give every table, and nothing else, a place")
     paths: set[str] = set()

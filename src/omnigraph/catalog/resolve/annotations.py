@@ -1,4 +1,4 @@
-"""The annotations of a schema: where each may stand, and what it says."""
+"""The annotations of a schema: where each is allowed, and its value."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
@@ -12,7 +12,7 @@ from omnigraph.values import dataclass
 
 
 class Place(StrEnum):
-    """Where an annotation stands."""
+    """The position of an annotation."""
 
     NODE_HEAD = "node type"
     EDGE_HEAD = "edge type"
@@ -131,7 +131,7 @@ def read_marks(subject: Subject, annotations: Sequence[tree.Annotation]) -> Mark
 def _list_allowed(
     subject: Subject, annotations: Iterable[tree.Annotation]
 ) -> Iterator[tree.Annotation]:
-    """The annotations that mean something here; those that may not stand here are reported."""
+    """List the annotations that are allowed here; report the others."""
     for annotation in annotations:
         places = _ALLOWED.get(annotation.name)
         if places is None:

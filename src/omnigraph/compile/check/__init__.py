@@ -1,4 +1,4 @@
-"""The type checker: from a query tree and a schema to a checked query, or to what is wrong."""
+"""The type checker: from a query tree and a schema to a checked query, or to its findings."""
 
 from omnigraph.compile.check.query import (
     check,

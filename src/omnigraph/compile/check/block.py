@@ -87,7 +87,7 @@ class _Groups:
 def introduce(
     block: Block, name: tree.Name, kind: VariableKind, type_name: str, context: Context
 ) -> Variable:
-    """Add a variable to the block; `$_` gets a name nobody can refer to."""
+    """Add a variable to the block; `$_` gets a name that no query can write."""
     anonymous = name.text == ANONYMOUS
     variable = Variable(
         name=_unique(block, name.text, context),

@@ -64,7 +64,7 @@ def _coerce_comparison(leaf: Compare, column: Reference, constant: Const, *, neg
         case Exact() as exact:
             return _polar(_exact(leaf, column, exact), negated=negated)
         case Either(first=exact):
-            # The two zeros are equal constants: whoever looks into a list asks `coerce` for both again.
+            # The two zeros are equal constants: a reader of the list calls `coerce` for both again.
             return _polar(_exact(leaf, column, exact), negated=negated)
         case Settled() as answer:
             return _keep_present(answer, column, negated=negated)

@@ -1,4 +1,4 @@
-"""Mark hops whose equal rows need only be counted, or only be found, so that degrees can stand for them."""
+"""Mark hops whose equal rows need only be counted, or only be found: degrees then replace the rows."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Join equalities of one column that stand in an `or` into one `in`, which an index answers at once."""
+"""Join equalities of one column in an `or` into one `in`, which an index answers at once."""
 
 from omnigraph.catalog.types import PropertyType
 from omnigraph.compile.checked import (

@@ -80,7 +80,7 @@ def number(text: str) -> int | float:
 
 @dataclass(frozen=True, slots=True)
 class _Block:
-    """What stands between two brackets, and where they are."""
+    """The parts between two brackets, and their span."""
 
     parts: tuple[Any, ...]
     span: Span

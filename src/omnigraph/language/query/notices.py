@@ -1,4 +1,4 @@
-"""What a token may be refused for although it fits the grammar; reading goes on after each."""
+"""Findings about tokens that fit the grammar; parsing continues after each."""
 
 import math
 import re

@@ -1,4 +1,4 @@
-"""Reading `.gq` text: a tree, or every reason why there is none."""
+"""Parsing `.gq` text: into a tree, or into the findings that prevent one."""
 
 import re
 from collections.abc import Callable, Container, Iterator
@@ -40,7 +40,7 @@ _DECLARATION = re.compile(r"(?:^|(?<=\}))[ \t]*(?=query\s+[A-Za-z_]\w*\s*[({@])"
 
 
 def parse_queries(source: Source) -> QueryFile:
-    """Read a query file, or raise `QueryError` with what is wrong in it."""
+    """Parse a query file, or raise `QueryError` with its findings."""
     file, findings = parse_findings(source)
     if file is None:
         raise query_error(source, findings)
@@ -90,7 +90,7 @@ def _too_large(size: int) -> Diagnostic:
 
 
 def _read(source: Source) -> tuple[QueryFile | None, list[Diagnostic]]:
-    """Read the text; after each dead end begin again at the next query."""
+    """Parse the text; after a token that does not fit, continue at the next query."""
     findings: list[Diagnostic] = []
     start: int | None = 0
     extended = False
@@ -105,7 +105,7 @@ def _read(source: Source) -> tuple[QueryFile | None, list[Diagnostic]]:
 
 
 class _Segment:
-    """The text from a place on, up to its end or the first token that leads nowhere."""
+    """The text from an offset to its end, or to the first token that does not fit."""
 
     def __init__(self, source: Source, extended: bool) -> None:
         self.source = source
@@ -116,7 +116,7 @@ class _Segment:
         self._choices: Callable[[], Container[str]] = self._parser.choices
 
     def read(self, start: int) -> int | None:
-        """Read on; the next place to try when this reading met a dead end."""
+        """Parse; give the offset to continue from when a token does not fit."""
         for token, following in _with_following(read_words(self.source.text, start)):
             problem = self._step(token, following)
             if problem is not None:
@@ -127,7 +127,7 @@ class _Segment:
         return None
 
     def _step(self, token: Token, following: tuple[Token, Token]) -> Diagnostic | None:
-        """Take a token, or say why reading cannot go on."""
+        """Take a token, or give the finding that stops parsing."""
         choices = self._choices()
         kind = token.type
         # Most of a text is none of these, and a text may be long.

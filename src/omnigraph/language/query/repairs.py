@@ -1,4 +1,4 @@
-"""Slips whose meaning is plain: reported, then read as what was meant."""
+"""Mistakes with one possible meaning: they are reported, and parsing continues with what was meant."""
 
 from collections.abc import Callable, Container
 
@@ -25,7 +25,7 @@ class Slip:
     choices: Container[str]
 
     def meant(self, kind: str, text: str) -> Token:
-        """The token that should stand here."""
+        """The token that belongs here."""
         return read_as(self.token, kind, text)
 
     def fixed(self, text: str) -> str:
@@ -47,7 +47,7 @@ def read_as(token: Token, kind: str, text: str) -> Token:
 
 
 def repair(slip: Slip) -> Repair | None:
-    """Read a slip as what was meant, when that is plain."""
+    """Correct a mistake that has one possible meaning."""
     return next((found for rule in _RULES if (found := rule(slip))), None)
 
 

@@ -64,7 +64,7 @@ _NUMBERS = (
 
 
 def span_of(token: Token) -> Span:
-    """Where a token stands."""
+    """The span of a token."""
     return Span(token.start_pos or 0, token.end_pos or 0)
 
 
@@ -109,7 +109,7 @@ def read_words(text: str, start: int = 0) -> Iterator[Token]:
     return (token for token in scan(text, start) if token.type != COMMENT)
 
 
-# ---- which terminal a token is, where it stands: almost every keyword is also a fine name
+# ---- terminals: almost every keyword is also a valid name, so its position decides
 
 
 SCALARS = frozenset(

@@ -1,4 +1,4 @@
-"""What to say about text that does not match the grammar: expected, found, and how to mend it."""
+"""Findings about schema text that does not fit the grammar: what was expected, what was found, and a fix."""
 
 import re
 from collections.abc import Callable

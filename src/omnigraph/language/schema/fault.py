@@ -1,4 +1,4 @@
-"""Where and in what state a schema text stopped making sense."""
+"""The first word of a schema text that does not fit, and the state of the parser there."""
 
 import re
 from dataclasses import field, replace
@@ -70,7 +70,7 @@ class Fault:
 
     @cached_property
     def word(self) -> str:
-        """What stands there; nothing at the end of the text."""
+        """The word that does not fit; empty at the end of the text."""
         return self.text[self.span.start : self.span.end]
 
     @property
@@ -90,7 +90,7 @@ class Fault:
 
     @property
     def in_body(self) -> bool:
-        """Whether a member of a body may stand here or is being read."""
+        """Whether the position is inside a body."""
         return self.bracket is not None and self.bracket.type == "LBRACE"
 
     @property
@@ -122,7 +122,7 @@ class Fault:
 
 
 def fault_at(text: str, offset: int, accepts: frozenset[str], progress: Progress) -> Fault:
-    """Describe the word at an offset that cannot stand there."""
+    """Describe the word at an offset that does not fit there."""
     start = offset
     if re.match(r"\w", text[offset]):
         before = text[max(0, offset - _LOOK_BACK_MAX) : offset]
@@ -133,7 +133,7 @@ def fault_at(text: str, offset: int, accepts: frozenset[str], progress: Progress
 
 
 def fault_at_end(text: str, accepts: frozenset[str], progress: Progress) -> Fault:
-    """Describe a text that stops too early; the place is after its last token."""
+    """Describe a text that ends too early; the position is after its last token."""
     end = token_span(progress.last).end if progress.last else 0
     return Fault(text=text, span=Span(end, end), accepts=accepts, progress=_freeze(progress))
 

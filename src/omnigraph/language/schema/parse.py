@@ -1,4 +1,4 @@
-"""From schema text to its tree, or to an error that lists what is wrong with it."""
+"""Parsing schema text: into a tree, or into an error with its findings."""
 
 import re
 from codecs import BOM_UTF8
@@ -104,7 +104,7 @@ def _parser() -> Lark:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Resume:
-    """Where and with which rule parsing goes on after a fault."""
+    """Where and with which rule parsing continues after a fault."""
 
     offset: int = 0
     rule: str = "schema"
@@ -112,7 +112,7 @@ class _Resume:
 
 
 def _parse_all(text: str, found: list[Diagnostic]) -> SchemaTree | None:
-    """Parse, noting each fault and going on behind it; the tree is there only without faults."""
+    """Parse; record each fault and continue after it. There is a tree only without faults."""
     start = _Resume(progress=Progress())
     resume: _Resume | None = start
     while resume is not None and len(found) < PROBLEMS_SHOWN_MAX:
@@ -126,7 +126,7 @@ def _parse_all(text: str, found: list[Diagnostic]) -> SchemaTree | None:
 
 
 def _parse_from(text: str, resume: _Resume, found: list[Diagnostic]) -> SchemaTree | Fault:
-    """Parse from a place to the end, or to the first fault."""
+    """Parse from an offset to the end, or to the first fault."""
     progress = resume.progress
     parser: Any = _parser().parse_interactive(
         TextSlice(text, resume.offset, len(text)), start=resume.rule
