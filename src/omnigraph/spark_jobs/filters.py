@@ -5,7 +5,7 @@ from typing import Any, Final
 from omnigraph.catalog.model import Catalog, EdgeType, NodeType, Property, TableType
 from omnigraph.catalog.types import PropertyType, Scalar
 from omnigraph.compile.query import check_read
-from omnigraph.engine.read.operators.pushdown import sql
+from omnigraph.engine.read.operators.pushdown import render_filter
 from omnigraph.errors import UserInputError, shorten
 from omnigraph.language.source import Source
 
@@ -24,7 +24,7 @@ def compile_filter(text: str, type_: TableType) -> str:
             hint="use graph.query(..., spark=session) for patterns",
         )
     tests = (*pattern.binds[0].matches, *pattern.conditions)
-    filters = [sql(test, _value) for test in tests]
+    filters = [render_filter(test, _value) for test in tests]
     if any(filter is None for filter in filters):
         raise UserInputError(
             f"the filter '{shorten(text)}' holds a condition that storage cannot evaluate; nothing was read",

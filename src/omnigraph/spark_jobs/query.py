@@ -47,7 +47,7 @@ from omnigraph.compile.plan.operators import (
 from omnigraph.compile.plan.plan import Plan
 from omnigraph.compile.plan.visit import list_references
 from omnigraph.compile.rules import fill
-from omnigraph.engine.read.past import compile_as_of
+from omnigraph.engine.read.past_schema import compile_as_of
 from omnigraph.engine.read.verbs import Answer
 from omnigraph.engine.session.engine import Engine
 from omnigraph.errors import InternalError

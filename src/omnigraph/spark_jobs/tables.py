@@ -13,7 +13,7 @@ from omnigraph.catalog.model import Catalog, TableType
 from omnigraph.catalog.types import PropertyType, Scalar
 from omnigraph.compile.plan.algebra import Test
 from omnigraph.compile.plan.visit import list_references
-from omnigraph.engine.read.operators.pushdown import sql
+from omnigraph.engine.read.operators.pushdown import render_filter
 from omnigraph.engine.read.snapshot_tables import Names
 from omnigraph.ids import TableKey
 from omnigraph.manifest.snapshot import Snapshot
@@ -136,7 +136,7 @@ def _render_pushdown(tests: Sequence[Test], names: Sequence[str]) -> str | None:
         text
         for test in tests
         if all(ref.property in names for ref in list_references(test))
-        and (text := sql(test, lambda fixed: fixed.value)) is not None  # type: ignore[union-attr]
+        and (text := render_filter(test, lambda fixed: fixed.value)) is not None  # type: ignore[union-attr]
     ]
     return " and ".join(f"({text})" for text in texts) or None
 

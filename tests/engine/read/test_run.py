@@ -5,10 +5,10 @@ import pytest
 
 from omnigraph.compile.plan.operators import Expand, Scan
 from omnigraph.engine.cached.traversal import Mode, Traversal, traversal_of
-from omnigraph.engine.read.explain import explain_steps, measure_steps
 from omnigraph.engine.read.operators import expand, join
 from omnigraph.engine.read.profile import Profile, render
 from omnigraph.engine.read.run import run, run_batches
+from omnigraph.engine.read.verbs import explain_steps, measure_steps
 from omnigraph.errors import ConfigError, EngineError
 from omnigraph.runtime import SYSTEM
 from tests.engine.read.conftest import FEEDERS

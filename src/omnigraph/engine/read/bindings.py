@@ -1,4 +1,4 @@
-"""A table of bindings: one column of numbers per variable, perhaps with a weight per row."""
+"""Bindings: a table with one column of row ids per variable, and optionally a weight per row."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -19,7 +19,7 @@ class Bindings:
     weights: Integers | None = None
 
     def take(self, offsets: Integers) -> "Bindings":
-        """Rows by place, in the order asked."""
+        """Select rows by offset, in the given order."""
         return Bindings(
             {name: row_ids[offsets] for name, row_ids in self.columns.items()},
             len(offsets),
@@ -27,11 +27,11 @@ class Bindings:
         )
 
     def keep(self, mask: Mask) -> "Bindings":
-        """Rows that are marked, in their order."""
+        """Select the marked rows, in their order."""
         return self if mask.all() else self.take(np.flatnonzero(mask))
 
     def slice(self, start: int, end: int) -> "Bindings":
-        """Rows from one place to another, without copying."""
+        """Select a range of rows without copying."""
         return Bindings(
             {name: row_ids[start:end] for name, row_ids in self.columns.items()},
             max(min(end, self.rows) - start, 0),
@@ -39,11 +39,11 @@ class Bindings:
         )
 
     def with_column(self, name: str, row_ids: RowIds) -> "Bindings":
-        """The same rows with one more variable."""
+        """Add a variable."""
         return Bindings({**self.columns, name: row_ids}, self.rows, self.weights)
 
     def only(self, names: Iterable[str] | None) -> "Bindings":
-        """The same rows with fewer variables; None keeps all."""
+        """Keep only the named variables; None keeps all."""
         if names is None:
             return self
         kept = {name: self.columns[name] for name in names if name in self.columns}
@@ -62,7 +62,7 @@ class Bindings:
         return Bindings(self.columns, self.rows, self.weights * factors)
 
     def unweighted(self) -> "Bindings":
-        """Rows once per unit of weight."""
+        """Repeat each row by its weight."""
         if self.weights is None:
             return self
         offsets = np.repeat(count_up(self.rows), self.weights)
@@ -70,12 +70,12 @@ class Bindings:
 
     @property
     def total(self) -> int:
-        """How many rows there are, by weight."""
+        """The sum of the weights."""
         return self.rows if self.weights is None else int(self.weights.sum())
 
 
 def concat(parts: Sequence[Bindings], names: Iterable[str] = ()) -> Bindings:
-    """Put tables of the same variables after one another; `names` say which when there is no table."""
+    """Concatenate tables of the same variables; `names` are the variables if there is no table."""
     if len(parts) == 1:
         return parts[0]
     if not parts:
@@ -93,12 +93,12 @@ def _weights(parts: Sequence[Bindings]) -> Integers | None:
 
 
 def weights_of(bindings: Bindings) -> Integers:
-    """The weight of every row; one when there are none."""
+    """The weight of every row; 1 without weights."""
     return np.ones(bindings.rows, dtype=np.int64) if bindings.weights is None else bindings.weights
 
 
 def distinct(rows: Bindings, variables: tuple[str, ...]) -> Bindings:
-    """The values of some variables, each combination once; no entity is a value like any other."""
+    """Select each combination of some variables once; no entity (-1) is a value like any other."""
     if not variables:
         return Bindings({}, min(rows.rows, 1))
     narrow = Bindings({name: rows.columns[name] for name in variables}, rows.rows)
@@ -113,7 +113,7 @@ def _ascends(row_ids: RowIds) -> bool:
 
 
 def codes(bindings: Bindings, names: Iterable[str]) -> Integers:
-    """One number per row that is equal exactly where the named columns are equal."""
+    """Compute one code per row; codes are equal exactly where the named columns are equal."""
     names = tuple(names)
     if len(names) == 1:
         return bindings.columns[names[0]]
@@ -128,7 +128,7 @@ def codes(bindings: Bindings, names: Iterable[str]) -> Integers:
 def encode_together(
     left: Bindings, right: Bindings, names: Iterable[str]
 ) -> tuple[Integers, Integers]:
-    """Codes of two tables that are comparable with one another."""
+    """Compute codes of two tables that can be compared with each other."""
     names = tuple(names)
     both = Bindings(
         {name: np.concatenate([left.columns[name], right.columns[name]]) for name in names},

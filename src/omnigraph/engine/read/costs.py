@@ -1,17 +1,17 @@
-"""What reading costs, in milliseconds, as measured on one core: the scale on which a read chooses its way.
+"""Costs of reading in milliseconds, measured on one core; a read chooses its access path by them.
 
-What is asked for again and again is brought into memory once it has cost as much without: never more than
-twice the best that could have been done.
+A column, index or adjacency is loaded into memory once reads without it have cost as much as loading it. So the
+total cost is at most twice the optimum.
 """
 
 from typing import Final
 
 TAKE: Final = 0.3
-"""A fetch of rows by number, and for each row more:"""
+"""A fetch of rows by row id, and for each row:"""
 TAKE_ROW: Final = 0.003
 
 LOOKUP: Final = 0.8
-"""A lookup of values in an index, and for each row that is found, scattered over the table:"""
+"""A lookup of values in an index, and for each matching row, which may be anywhere in the table:"""
 LOOKUP_ROW: Final = 0.02
 
 SCANNED_ROW: Final = 3e-5
@@ -24,10 +24,10 @@ COMPARED_ROW: Final = 5e-6
 """A row of a column in memory that is compared with a value."""
 
 MATCHED_ROW: Final = 1e-4
-"""A row of a map from values to the entities that have them."""
+"""A row of a value index that is built."""
 
 KEY_ROW: Final = 5e-4
-"""A row of a map from ids to numbers."""
+"""A row of an id index that is built."""
 
 EDGE_ROW: Final = 2e-4
 """An edge of an adjacency that is built."""
@@ -37,5 +37,5 @@ TEXT_ROW: Final = 3e-3
 
 
 def hop(edges: int, edge_rows: int) -> float:
-    """A hop through indexes to so many edges: these, then the nodes at their other ends."""
+    """The cost of a hop through indexes: a lookup of the edges, then one of the nodes at their other ends."""
     return 2 * LOOKUP + min(2 * edges * LOOKUP_ROW, edge_rows * EDGE_ROW)

@@ -1,4 +1,4 @@
-"""What running a plan was like: rows, milliseconds and the way taken, per operator."""
+"""Profile of a run: rows, milliseconds and access path per operator."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -23,7 +23,7 @@ T = TypeVar("T", bound=Counted)
 
 @dataclass(slots=True)
 class Measured:
-    """What one operator did: the rows it gave, the time it took with what is below it, and how it went about it."""
+    """Measurements of one operator: its rows, its time including its inputs, and notes on its access path."""
 
     rows: int = 0
     seconds: float = 0.0
@@ -31,7 +31,7 @@ class Measured:
 
 
 class Profile:
-    """Collects what the operators of one run do; an operator that runs several times adds up."""
+    """Collects the measurements of one run; those of an operator that runs several times add up."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -39,17 +39,17 @@ class Profile:
         self._running: list[Measured] = []
 
     def of(self, operator: Operator) -> Measured:
-        """What is known of an operator."""
+        """The measurements of an operator."""
         return self._measured.setdefault(id(operator), Measured())
 
     def note(self, text: str) -> None:
-        """Add a word about the operator that is running."""
+        """Add a note to the operator that is running."""
         if self._running:
             self._running[-1].notes[text] = None
 
     @contextmanager
     def running(self, operator: Operator) -> Iterator[Measured]:
-        """Time what happens inside the block for an operator."""
+        """Time a block for an operator."""
         measured = self.of(operator)
         self._running.append(measured)
         start = self._clock()
@@ -59,8 +59,8 @@ class Profile:
             measured.seconds += self._clock() - start
             self._running.pop()
 
-    def watched(self, operator: Operator, tables: Iterator[T]) -> Iterator[T]:
-        """Count and time the tables of an operator as they are asked for."""
+    def measure_tables(self, operator: Operator, tables: Iterator[T]) -> Iterator[T]:
+        """Count and time the tables of an operator as they are consumed."""
         while True:
             with self.running(operator) as measured:
                 table = next(tables, None)
@@ -70,14 +70,14 @@ class Profile:
             yield table
 
     def own_seconds(self, operator: Operator) -> float:
-        """The time of an operator without what is below it."""
+        """The time of an operator without its inputs."""
         below = sum(self.of(one).seconds for one in list_inputs(operator))
         return max(self.of(operator).seconds - below, 0.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One line of an explained plan; rows and milliseconds are known of one that was run."""
+    """One line of an explained plan; rows and milliseconds are None unless the plan ran."""
 
     operator: str
     depth: int
@@ -87,7 +87,7 @@ class Step:
 
 
 def steps_of(root: Project, profile: Profile) -> tuple[Step, ...]:
-    """The operators of a plan from the result down, each with what it did."""
+    """List the operators of a plan from the result down, each with its measurements."""
     return tuple(_steps(root, profile, 0))
 
 
@@ -105,7 +105,7 @@ def _steps(operator: Operator, profile: Profile, depth: int) -> Iterator[Step]:
 
 
 def render(steps: tuple[Step, ...]) -> str:
-    """Draw steps as a tree, with rows and milliseconds where they are known."""
+    """Draw steps as a tree, with rows and milliseconds of those that ran."""
     return "\n".join(map(_draw_step, steps))
 
 

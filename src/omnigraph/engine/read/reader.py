@@ -1,4 +1,4 @@
-"""Everything one query reads from: a snapshot, the caches of the graph, parameter values, one instant."""
+"""The reader of one query: a snapshot with its caches, parameter values and one instant."""
 
 from collections.abc import Mapping
 from dataclasses import field
@@ -33,7 +33,7 @@ from omnigraph.values import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """Entities a ranking has put in order, with their scores."""
+    """Entities in the order of a ranking, with their scores."""
 
     row_ids: RowIds
     scores: pa.Array
@@ -41,7 +41,7 @@ class Scored:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reader:
-    """The world of one query; nothing in it changes while the query runs."""
+    """What one query reads from; it does not change while the query runs."""
 
     plan: Plan
     snapshot: SnapshotTables
@@ -51,10 +51,10 @@ class Reader:
     traversal: Traversal = field(default_factory=traversal_of)
     profile: Profile | None = None
     scored: dict[Ranking, Scored] = field(default_factory=dict)
-    """What `Rank` found: a fused score cannot be told from the rows that are left."""
+    """The scores of `Rank`: a fused score cannot be computed from the remaining rows alone."""
 
     def entities(self, variable: str) -> Entities:
-        """What a variable ranges over."""
+        """The entities that a variable ranges over."""
         slot = self.plan.by_name[variable]
         match slot.kind:
             case VariableKind.NODE:
@@ -88,12 +88,12 @@ class Reader:
                 return repeat_value(self.value(operand), operand.type, bindings.rows)
 
     def note(self, text: str) -> None:
-        """Say how the current operator went about its work, if anyone listens."""
+        """Note the access path of the current operator, if there is a profile."""
         if self.profile is not None:
             self.profile.note(text)
 
 
 def repeat_value(value: object, type_: PropertyType, rows: int) -> pa.Array:
-    """One value as a column."""
+    """Repeat one value as a column."""
     one = to_arrow([value], type_)
     return one.take(pa.array(np.zeros(rows, dtype=np.int64)))

@@ -1,6 +1,6 @@
-"""Running a plan: each operator in turn, from bindings to rows, a table at a time."""
+"""Running a plan: every operator turns tables of rows into tables of rows, up to the columns of the result."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TypeVar, assert_never
 
 import pyarrow as pa
@@ -13,6 +13,7 @@ from omnigraph.compile.plan.operators import (
     Group,
     Operator,
     OptionalJoin,
+    Output,
     Product,
     Project,
     Rank,
@@ -26,8 +27,7 @@ from omnigraph.engine.read.operators.expand import expand
 from omnigraph.engine.read.operators.filter import keep_all
 from omnigraph.engine.read.operators.group import group
 from omnigraph.engine.read.operators.join import anti, optional, product
-from omnigraph.engine.read.operators.project import project
-from omnigraph.engine.read.operators.rows import Groups, Rows
+from omnigraph.engine.read.operators.rows import Groups, Rows, value_columns
 from omnigraph.engine.read.operators.scan import scan
 from omnigraph.engine.read.operators.search import rank
 from omnigraph.engine.read.operators.sort import cut, sort
@@ -41,7 +41,7 @@ T = TypeVar("T", bound=Rows)
 
 
 def run(reader: Reader) -> pa.Table:
-    """Run the reader's plan and give its whole result."""
+    """Run the reader's plan and return its whole result."""
     if reader.profile is not None:
         return run_batches(reader).read_all()
     schema, root = reader.plan.schema, reader.plan.root
@@ -51,7 +51,7 @@ def run(reader: Reader) -> pa.Table:
 
 
 def run_batches(reader: Reader, batch_rows: int = RESULT_BATCH_ROWS) -> pa.RecordBatchReader:
-    """Run the reader's plan as its result is asked for; values are fetched one batch at a time."""
+    """Run the reader's plan as its result is consumed; values are fetched one batch at a time."""
     schema = reader.plan.schema
     found = _project_batches(reader.plan.root, reader, schema, batch_rows)
     return pa.RecordBatchReader.from_batches(schema, found)
@@ -60,7 +60,7 @@ def run_batches(reader: Reader, batch_rows: int = RESULT_BATCH_ROWS) -> pa.Recor
 def _project_batches(
     root: Project, reader: Reader, schema: pa.Schema, batch_rows: int
 ) -> Iterator[pa.RecordBatch]:
-    for rows in _watch(root.input, _Run(reader).rows(root.input), reader):
+    for rows in _measure(root.input, _Run(reader).rows(root.input), reader):
         for start in range(0, rows.rows, batch_rows):
             part = rows if batch_rows >= rows.rows else rows.slice(start, start + batch_rows)
             if reader.profile is None:
@@ -72,8 +72,8 @@ def _project_batches(
             yield batch
 
 
-def _watch(operator: Operator, tables: Iterator[T], reader: Reader) -> Iterator[T]:
-    return tables if reader.profile is None else reader.profile.watched(operator, tables)
+def _measure(operator: Operator, tables: Iterator[T], reader: Reader) -> Iterator[T]:
+    return tables if reader.profile is None else reader.profile.measure_tables(operator, tables)
 
 
 _ONE = Bindings({}, 1)
@@ -81,14 +81,14 @@ _ONE = Bindings({}, 1)
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """Operators at work: `around` are the rows a nested block is for, `wanted` how many rows may be enough."""
+    """A run of operators: `around` are the rows around a nested block, `wanted` is how many rows may be enough."""
 
     reader: Reader
     around: Bindings = _ONE
     wanted: int | None = None
 
-    def _to_the_end(self) -> "_Run":
-        """The same work when every row is needed."""
+    def _without_bound(self) -> "_Run":
+        """The same run without a bound on rows."""
         return self if self.wanted is None else _Run(self.reader, self.around)
 
     # ---- rows of any kind
@@ -97,10 +97,10 @@ class _Run:
         """The rows of an operator."""
         match operator:
             case Group():
-                tables = self._to_the_end().bindings(operator.input)
+                tables = self._without_bound().bindings(operator.input)
                 yield group(operator, tables, self.reader)
             case Sort(input=below):
-                rows = self._to_the_end()._all(below)
+                rows = self._without_bound()._all(below)
                 yield sort(operator, rows, sorted(list_bound_variables(below)), self.reader)
             case Slice(input=below, window=window):
                 _, end = bounds(window, self.reader)
@@ -113,13 +113,13 @@ class _Run:
                 yield from self._bindings(operator)
 
     def _all(self, operator: Operator) -> Iterator[Rows]:
-        return _watch(operator, self.rows(operator), self.reader)
+        return _measure(operator, self.rows(operator), self.reader)
 
     # ---- bindings
 
     def bindings(self, operator: Operator) -> Iterator[Bindings]:
-        """The bindings of an operator, measured if anyone asked for that."""
-        return _watch(operator, self._bindings(operator), self.reader)
+        """The bindings of an operator, measured if there is a profile."""
+        return _measure(operator, self._bindings(operator), self.reader)
 
     def _bindings(self, operator: Operator) -> Iterator[Bindings]:
         match operator:
@@ -134,13 +134,13 @@ class _Run:
                 for rows in self.bindings(operator.input):
                     yield keep_all(conditions, rows, self.reader)
             case Product(left=left, right=right):
-                others = self._to_the_end().whole(right)
+                others = self._without_bound().whole(right)
                 for rows in self.bindings(left):
                     yield from product(operator, rows, others, self.reader)
             case Anti() | OptionalJoin():
                 yield from self._run_nested(operator)
             case Rank(input=below):
-                yield rank(operator, self._to_the_end().whole(below), self.reader)
+                yield rank(operator, self._without_bound().whole(below), self.reader)
             case Sort() | Slice():
                 for found in self.rows(operator):
                     if isinstance(found, Groups):
@@ -158,30 +158,47 @@ class _Run:
         return concat(list(self.bindings(operator)), sorted(list_bound_variables(operator)))
 
     def _run_nested(self, operator: Anti | OptionalJoin) -> Iterator[Bindings]:
-        """Rows with what a nested block says of them; a block that does not look at them runs once."""
-        inner = None if _looks_around(operator.inner) else self._inside(operator.inner, None)
+        """Combine rows with a nested block; a block that does not depend on them runs once."""
+        inner = None if _depends_on_rows(operator.inner) else self._run_inner(operator.inner, None)
         for rows in self.bindings(operator.input):
-            found = inner if inner is not None else self._inside(operator.inner, rows)
+            found = inner if inner is not None else self._run_inner(operator.inner, rows)
             match operator:
                 case Anti():
                     yield anti(operator, rows, found)
                 case OptionalJoin():
                     yield optional(operator, rows, found)
 
-    def _inside(self, inner: Operator, rows: Bindings | None) -> Bindings:
+    def _run_inner(self, inner: Operator, rows: Bindings | None) -> Bindings:
         around = self.around if rows is None else rows
         return _Run(self.reader, around).whole(inner)
 
 
-def _looks_around(operator: Operator) -> bool:
-    """Whether a nested block starts from the rows it is for."""
+def _depends_on_rows(operator: Operator) -> bool:
+    """Whether a nested block depends on the rows around it."""
     match operator:
         case Argument():
             return True
         case Scan():
             return False
         case Product(left=left, right=right):
-            return _looks_around(left) or _looks_around(right)
+            return _depends_on_rows(left) or _depends_on_rows(right)
         case _:
-            # A block nested deeper looks at the rows of this one, not at those around it.
-            return _looks_around(operator.input)
+            # A block that is nested deeper depends on the rows of this block, not on those around it.
+            return _depends_on_rows(operator.input)
+
+
+# ---- the result
+
+
+def project(
+    columns: Sequence[Output], rows: Rows, schema: pa.Schema, reader: Reader
+) -> pa.RecordBatch:
+    """Fetch the values of the result, typed as declared even when there are none."""
+    if isinstance(rows, Bindings):
+        rows = rows.unweighted()
+    arrays = value_columns([one.expr for one in columns], rows, reader)
+    typed = [
+        values if values.type == kind else values.cast(kind)
+        for values, kind in zip(arrays, reader.plan.arrow_types, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(typed, schema=schema)

@@ -1,4 +1,4 @@
-"""The tables of one snapshot as reads see them: opened once, shared by all queries of that moment."""
+"""The tables of one snapshot: opened once and shared by all queries on that snapshot."""
 
 from collections.abc import Mapping
 from dataclasses import field
@@ -14,16 +14,16 @@ from omnigraph.storage.tables import Tables
 from omnigraph.values import dataclass
 
 Names = Mapping[TableKey, Mapping[str, str]]
-"""The columns of properties that were called otherwise at the time that is read, by table."""
+"""By table, the stored column names of properties that had another name at the time of the snapshot."""
 
 NO_NAMES: Names = MappingProxyType({})
 _TABLE_BYTES = 2_000
-"""About what an opened table takes beside what the cache holds of it."""
+"""The approximate size of an open table, without its cached columns."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SnapshotTables:
-    """Nodes, edges and topologies by name, each made when it is first asked for; it serves as a key."""
+    """Nodes, edges and topologies by name, each made on first use; the object is a cache key."""
 
     catalog: Catalog
     snapshot: Snapshot
@@ -35,7 +35,7 @@ class SnapshotTables:
     cached_topologies: dict[str, Topology] = field(default_factory=dict)
 
     def nodes(self, type_name: str) -> Entities:
-        """The nodes of a type; none when the snapshot is older than the type."""
+        """The nodes of a type; none if the snapshot is older than the type."""
         found = self.cached_nodes.get(type_name)
         if found is None:
             found = self._entities(node_key(type_name), self.catalog.nodes[type_name])
@@ -43,7 +43,7 @@ class SnapshotTables:
         return found
 
     def edges(self, edge_name: str) -> Entities:
-        """The edges of a type; none when the snapshot is older than the type."""
+        """The edges of a type; none if the snapshot is older than the type."""
         found = self.cached_edges.get(edge_name)
         if found is None:
             found = self._entities(edge_key(edge_name), self.catalog.edges[edge_name])
@@ -51,7 +51,7 @@ class SnapshotTables:
         return found
 
     def topology(self, edge_name: str) -> Topology:
-        """Who is connected by edges of a type."""
+        """The topology of an edge type."""
         found = self.cached_topologies.get(edge_name)
         if found is None:
             edge = self.catalog.edges[edge_name]
@@ -71,8 +71,8 @@ class SnapshotTables:
 def open_snapshot(
     catalog: Catalog, snapshot: Snapshot, names: Names, tables: Tables, cache: ByteCache
 ) -> SnapshotTables:
-    """Open a snapshot, or give it as an earlier query opened it."""
-    # Held by identity: while they are held, no other objects can have their places in memory.
+    """Open a snapshot, or return the one that an earlier query opened."""
+    # The key uses identities: the cached value refers to both objects, so that no other object gets their addresses.
     key = ("opened", id(catalog), id(snapshot))
     found: SnapshotTables | None = cache.peek(key) if names is NO_NAMES else None
     if found is None:

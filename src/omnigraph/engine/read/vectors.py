@@ -1,4 +1,4 @@
-"""Vectors: squared distances to a query, and the entities that are closest to it."""
+"""Vector search: squared distances to a query vector, and the closest entities."""
 
 from collections.abc import Callable
 
@@ -18,13 +18,13 @@ Matrix = npt.NDArray[np.float32]
 _BLOCK_CELLS = 1 << 22
 """Vector items whose differences are computed at once."""
 _MORE = 2
-"""Times as many rows are asked for when the first ones were not enough."""
+"""The factor by which a search asks for more rows if the first ones are not enough."""
 _FILTERED_PART = 8
-"""An index is asked only when at least one in this many of its rows is a candidate."""
+"""The index is used only if at least one in this many of its rows is a candidate."""
 _SLACK = 8
-"""Rows asked for beyond those wanted, so that equal distances at the end are seen."""
+"""Rows beyond those wanted, so that equal distances at the end are seen."""
 _ROUNDING = 1e-6
-"""How far, in relation to its terms and for each of them, a sum in single precision may be off."""
+"""The relative error, per term, of a sum in single precision."""
 _ROW_ID = "_rowid"
 
 
@@ -37,17 +37,19 @@ class Vectors:
     note: Callable[[str], None]
 
     def distances(self, row_ids: RowIds, query: Matrix) -> pa.Array:
-        """The squared distance of every entity; NULL for one without a vector."""
+        """Compute the squared distance of every entity; NULL for one without a vector."""
         known, inverse = np.unique(row_ids, return_inverse=True)
         found, mask = self._measure(known, query)
         return pa.array(found[inverse], mask=mask[inverse])
 
     def closest(self, row_ids: RowIds, query: Matrix, count: int) -> tuple[RowIds, Distances]:
-        """The candidates nearest to a query, by distance, then by id; `numbers` ascend and differ."""
+        """Find the candidates nearest to a query, by distance, then by id; `row_ids` ascend and differ."""
         if not len(row_ids) or not count or not self._is_stored:
             return no_row_ids(), np.empty(0, dtype=np.float64)
         found = (
-            self._search_index(row_ids, query, count) if self._asks_index(len(row_ids)) else None
+            self._search_index(row_ids, query, count)
+            if self._should_use_index(len(row_ids))
+            else None
         )
         if found is None:
             self.note(f"vectors of {self.name} compared one by one")
@@ -72,27 +74,27 @@ class Vectors:
         return row_ids[order], distances[order]
 
     def _shortlist(self, row_ids: RowIds, query: Matrix, count: int) -> RowIds:
-        """Leave out what is surely too far, told by distances in single precision and how wrong they may be."""
+        """Drop entities that are surely too far, by distances in single precision and their possible error."""
         if len(row_ids) * len(query) <= _BLOCK_CELLS or not self.entities.fits(self.name):
             return row_ids
         matrix, squares = self._whole(len(query))
         offsets = self.entities.row_offsets.of(row_ids)
         square = float(query @ query)
         few = len(offsets) * _FILTERED_PART < len(matrix)
-        # What stands where a vector is missing may be anything, and is never looked at.
+        # The items of a missing vector are undefined; their results are not used.
         with np.errstate(all="ignore"):
             rough = matrix[offsets] @ query if few else (matrix @ query)[offsets]
             squares = squares[offsets]
             distances = squares - 2 * rough + square
-        doubt = _ROUNDING * len(query) * (squares + square)
+        error = _ROUNDING * len(query) * (squares + square)
         known = ~np.isnan(distances)
         if count >= int(known.sum()):
             return row_ids
-        last = np.partition((distances + doubt)[known], count - 1)[count - 1]
-        return np.asarray(row_ids[known & (distances - doubt <= last)])
+        last = np.partition((distances + error)[known], count - 1)[count - 1]
+        return np.asarray(row_ids[known & (distances - error <= last)])
 
     def _whole(self, dimension: int) -> tuple[Matrix, Matrix]:
-        """All vectors, and their squared lengths; NaN for an entity without a vector."""
+        """Read all vectors and their squared lengths; NaN for an entity without a vector."""
         vectors = self.entities.whole(self.name)
         matrix = _matrix(vectors, dimension)
         squares = self.entities.cache.get(
@@ -105,7 +107,7 @@ class Vectors:
     # ---- measuring
 
     def _measure(self, row_ids: RowIds, query: Matrix) -> tuple[Distances, npt.NDArray[np.bool_]]:
-        """Distances in double precision, and where there is none."""
+        """Compute distances in double precision, and a mask of entities without one."""
         size = max(1, _BLOCK_CELLS // len(query))
         found = np.empty(len(row_ids), dtype=np.float64)
         mask = np.zeros(len(row_ids), dtype=bool)
@@ -120,8 +122,8 @@ class Vectors:
 
     # ---- the index of the table
 
-    def _asks_index(self, candidates: int) -> bool:
-        """Whether the index finds the closest faster than comparing all candidates."""
+    def _should_use_index(self, candidates: int) -> bool:
+        """Whether the index is faster than comparing all candidates."""
         entities = self.entities
         rows = len(entities)
         uncovered = entities.uncovered_rows(self.name, IndexKind.VECTOR)
@@ -130,7 +132,7 @@ class Vectors:
         return rows * costs.SCANNED_ROW > costs.LOOKUP + uncovered * costs.SCANNED_ROW
 
     def _search_index(self, row_ids: RowIds, query: Matrix, count: int) -> RowIds | None:
-        """Candidates that surely hold the closest ones; None when the index is no help."""
+        """Find candidates that include the closest ones; None if the index does not help."""
         rows = len(self.entities)
         wanted = (count * rows) // len(row_ids) + _SLACK
         while wanted < rows // 2:
@@ -151,7 +153,7 @@ class Vectors:
 
 
 def _matrix(vectors: pa.Array, dimension: int) -> Matrix:
-    """The items of vectors, one row each; rows without a vector hold anything."""
+    """The items of vectors as a matrix; rows of missing vectors are undefined."""
     start = vectors.offset * dimension
     items = vectors.values.slice(start, len(vectors) * dimension)
     floats = items.to_numpy(zero_copy_only=False).astype(np.float32, copy=False)

@@ -1,19 +1,38 @@
-"""The reading verbs: run a query on a view, look up one entity, read a table."""
+"""The reading verbs: run, stream or explain a query on a view, look up one entity."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, assert_never
 
 import pyarrow as pa
 
 from omnigraph.catalog.types import PropertyType, stored_type
 from omnigraph.catalog.values import json_column
 from omnigraph.compile.arguments import bind_arguments
+from omnigraph.compile.checked import Bm25, Nearest, Ranking, Rrf
+from omnigraph.compile.plan.explain import render_operator
+from omnigraph.compile.plan.operators import (
+    Anti,
+    Argument,
+    Expand,
+    Filter,
+    Group,
+    Operator,
+    OptionalJoin,
+    Product,
+    Project,
+    Rank,
+    Scan,
+    Slice,
+    Sort,
+)
 from omnigraph.compile.plan.plan import Plan
-from omnigraph.engine.read.explain import explain_steps, measure_steps
+from omnigraph.compile.plan.visit import list_inputs
 from omnigraph.engine.read.lookup import answer_lookup
-from omnigraph.engine.read.past import Compiled, compile_as_of
-from omnigraph.engine.read.profile import Profile, Step
+from omnigraph.engine.read.operators.expand import hop_note
+from omnigraph.engine.read.operators.scan import access_of
+from omnigraph.engine.read.past_schema import Compiled, compile_as_of
+from omnigraph.engine.read.profile import Profile, Step, steps_of
 from omnigraph.engine.read.reader import Reader
 from omnigraph.engine.read.run import run, run_batches
 from omnigraph.engine.read.snapshot_tables import SnapshotTables, open_snapshot
@@ -22,6 +41,7 @@ from omnigraph.ids import TableKey
 from omnigraph.language.source import Source
 from omnigraph.manifest.view import View
 from omnigraph.runtime import datetime_of
+from omnigraph.storage.values import IndexKind
 from omnigraph.values import dataclass
 
 
@@ -36,7 +56,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explained:
-    """A plan, and each of its operators with the way it would take, or with what it did."""
+    """A plan, and each of its operators with its access path or its measurements."""
 
     plan: Plan
     steps: tuple[Step, ...]
@@ -44,7 +64,7 @@ class Explained:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Streamed:
-    """The rows of a query, made as they are asked for, and the types of its columns."""
+    """The rows of a query, computed as they are consumed, and the types of its columns."""
 
     query_name: str
     batches: pa.RecordBatchReader
@@ -66,7 +86,7 @@ def query(
 def stream(
     engine: Engine, view: View, source: Source, name: str | None, params: Mapping[str, Any] | None
 ) -> Streamed:
-    """Run a read on one view as its rows are asked for."""
+    """Run a read on one view as its rows are consumed."""
     found = compile_as_of(engine.plans, view, source, name)
     reader = _reader(engine, found, bind_arguments(found.checked, params))
     return Streamed(
@@ -92,10 +112,10 @@ def explain(
     reader = _reader(engine, found, values)
     if not profile:
         return Explained(plan=found.plan, steps=explain_steps(reader))
-    watched = replace(reader, profile=Profile(engine.runtime.monotonic))
-    for _ in run_batches(watched):
+    profiled = replace(reader, profile=Profile(engine.runtime.monotonic))
+    for _ in run_batches(profiled):
         pass
-    return Explained(plan=found.plan, steps=measure_steps(watched))
+    return Explained(plan=found.plan, steps=measure_steps(profiled))
 
 
 def _open_for(engine: Engine, found: Compiled) -> SnapshotTables:
@@ -115,7 +135,7 @@ def _reader(engine: Engine, found: Compiled, values: Mapping[str, object]) -> Re
 
 
 def entity(engine: Engine, view: View, key: TableKey, identity: str) -> dict[str, Any] | None:
-    """One entity with every property it had then, spelled as in query results; None when it is not there."""
+    """Look up one entity with every property it had then, written as in query results; None if it does not exist."""
     entry = view.snapshot.entries.get(key)
     if entry is None:
         return None
@@ -128,5 +148,59 @@ def entity(engine: Engine, view: View, key: TableKey, identity: str) -> dict[str
     rows = table.lookup("id", pa.array([identity], pa.string()), shown)
     if not rows.num_rows:
         return None
-    # By what is stored: the schema of now may have dropped a property, or given its name to another.
+    # The stored types decide: the present schema may have dropped a property, or given its name to another one.
     return {name: json_column(rows[name], stored_type(rows[name].type))[0] for name in shown}
+
+
+# ---- explaining
+
+
+def explain_steps(reader: Reader) -> tuple[Step, ...]:
+    """List the operators of a plan from the result down, each with its access path; nothing runs."""
+    return tuple(_explain_operator(reader.plan.root, reader, 0))
+
+
+def measure_steps(reader: Reader) -> tuple[Step, ...]:
+    """List the operators of a plan that ran with a profile, each with its measurements."""
+    assert reader.profile is not None, "only a run with a profile is measured"
+    return steps_of(reader.plan.root, reader.profile)
+
+
+def _explain_operator(operator: Operator, reader: Reader, depth: int) -> Iterator[Step]:
+    yield Step(
+        operator=render_operator(operator), depth=depth, notes=tuple(_notes(operator, reader))
+    )
+    for below in list_inputs(operator):
+        yield from _explain_operator(below, reader, depth + 1)
+
+
+def _notes(operator: Operator, reader: Reader) -> Iterator[str]:
+    match operator:
+        case Scan(search=search):
+            yield access_of(operator, reader, explain_only=True).note
+            for test in search:
+                yield f"terms of {test.field.property}"
+        case Expand():
+            yield hop_note(operator, reader)
+        case Rank(ranking=ranking):
+            yield from _ranking_notes(ranking, reader)
+        case (
+            Argument() | Filter() | Product() | Anti() | OptionalJoin() | Group() | Sort()
+            | Slice() | Project()
+        ):  # fmt: skip
+            return
+        case _:
+            assert_never(operator)
+
+
+def _ranking_notes(ranking: Ranking, reader: Reader) -> Iterator[str]:
+    match ranking:
+        case Bm25(field=field):
+            yield f"terms of {field.property} in memory"
+        case Nearest(field=field):
+            covered = reader.entities(field.variable).covered(field.property, IndexKind.VECTOR)
+            way = "vector index on" if covered else "vectors compared one by one:"
+            yield f"{way} {field.property}"
+        case Rrf(first=first, second=second):
+            yield from _ranking_notes(first, reader)
+            yield from _ranking_notes(second, reader)

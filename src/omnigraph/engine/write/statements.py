@@ -29,7 +29,7 @@ from omnigraph.compile.checked import (
 )
 from omnigraph.compile.coerce import coerce
 from omnigraph.engine.read.columns.compare import compare_value
-from omnigraph.engine.read.operators.pushdown import sql
+from omnigraph.engine.read.operators.pushdown import render_filter
 from omnigraph.engine.read.reader import repeat_value
 from omnigraph.engine.snapshot_rows import SnapshotRows
 from omnigraph.errors import Problem, data_error
@@ -250,7 +250,7 @@ def _satisfying(
         op=where.op,
         right=Const(value=value, type=where.type),
     )
-    filter = sql(test, lambda _: value)
+    filter = render_filter(test, lambda _: value)
     if filter is not None:
         return mutating.committed.matching(type_.table_key, names, filter)
     wanted = list(dict.fromkeys([*names, where.column]))

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from omnigraph.compile.plan.operators import Scan
-from omnigraph.engine.read.operators.pushdown import sql
+from omnigraph.engine.read.operators.pushdown import render_filter
 from omnigraph.engine.read.reader import Reader
 from tests.support.read_world import World
 
@@ -65,7 +65,7 @@ def pushed(world: World, condition: str) -> tuple[Reader, str]:
     text = f"use extensions query q() {{ match {{ $t: Thing  {condition} }} return {{ $t }} }}"
     reader = world.reader(world.plan(text))
     (scan,) = (one for one in reader.plan.operators if isinstance(one, Scan))
-    written = [sql(test, reader.value) for test in scan.filter]
+    written = [render_filter(test, reader.value) for test in scan.filter]
     assert written
     assert None not in written
     return reader, " and ".join(map(str, written))

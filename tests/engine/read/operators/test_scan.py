@@ -15,10 +15,10 @@ from omnigraph.compile.plan.operators import Scan
 from omnigraph.engine.cached.cache import ByteCache
 from omnigraph.engine.read.bindings import Bindings
 from omnigraph.engine.read.operators.filter import holds
-from omnigraph.engine.read.operators.pushdown import sql
+from omnigraph.engine.read.operators.pushdown import render_filter
 from omnigraph.engine.read.operators.scan import access_of
 from omnigraph.engine.read.reader import Reader
-from omnigraph.engine.read.renamed import RenamedTable
+from omnigraph.engine.read.renamed_table import RenamedTable
 from omnigraph.ids import TableKey
 from omnigraph.storage.counters import Cost, counting
 from tests.support.read_world import World
@@ -125,7 +125,7 @@ def test_storage_and_memory_agree_on_every_test(fleet: World, condition: str) ->
     nodes = reader.snapshot.nodes("Vessel")
     rows = Bindings({"v": nodes.all}, len(nodes))
     for test in tests:
-        text = sql(test, reader.value)
+        text = render_filter(test, reader.value)
         if text is None:
             continue
         pushed = nodes.table.read((), text, row_id=True)["_rowid"].to_pylist()
@@ -138,13 +138,13 @@ def test_most_tests_can_be_pushed_down(fleet: World) -> None:
         for operator in OPERATORS:
             for literal in literals:
                 reader, tests = filters_of(fleet, f"$v.{name} {operator} {literal}")
-                assert all(sql(test, reader.value) is not None for test in tests)
+                assert all(render_filter(test, reader.value) is not None for test in tests)
 
 
 @pytest.mark.parametrize("name", sorted(LITERALS))
 def test_a_pushed_equality_is_answered_by_the_index(fleet: World, name: str) -> None:
     reader, (test,) = filters_of(fleet, f"$v.{name} = {LITERALS[name][0]}")
-    text = sql(test, reader.value)
+    text = render_filter(test, reader.value)
     assert text is not None
     assert "ScalarIndexQuery" in reader.snapshot.nodes("Vessel").table.explain(text)
 
@@ -168,7 +168,7 @@ def test_a_text_that_sql_would_end_is_only_a_text(fleet: World) -> None:
     for text in ("'", "''", "' or 'a' = 'a", "\\", "%", "`"):
         reader = fleet.reader(fleet.plan(query), {"k": text})
         (scan,) = (one for one in reader.plan.operators if isinstance(one, Scan))
-        pushed = sql(scan.filter[0], reader.value)
+        pushed = render_filter(scan.filter[0], reader.value)
         assert pushed is not None
         table = reader.snapshot.nodes("Vessel").table
         assert not isinstance(table, RenamedTable)

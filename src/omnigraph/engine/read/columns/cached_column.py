@@ -1,4 +1,4 @@
-"""Columns held in memory: built from the fragments of a version, and from the columns of the one before."""
+"""Cached columns: read from the fragments of a version, and copied from the cached column of the version before."""
 
 from collections.abc import Callable, Iterator, Sequence
 
@@ -13,19 +13,19 @@ Read = Callable[[Sequence[FragmentInfo]], pa.Array]
 
 @dataclass(frozen=True, slots=True)
 class CachedColumn:
-    """One column of all rows of a layout, in its order."""
+    """One column of all rows of a layout, in the order of the layout."""
 
     layout: Layout
     values: pa.Array
 
     @property
     def nbytes(self) -> int:
-        """How much memory this takes."""
+        """The size in memory."""
         return int(self.values.nbytes)
 
 
 def read_column(layout: Layout, previous: CachedColumn | None, read: Read) -> CachedColumn:
-    """Read a column; fragments that the previous one has are taken from there."""
+    """Read a column; fragments that the previous column has are copied from there."""
     known = previous.layout.starts if previous is not None else {}
     missing = [fragment for fragment in layout.fragments if fragment not in known]
     if previous is None or 2 * sum(one.rows for one in missing) > layout.rows:
@@ -36,7 +36,7 @@ def read_column(layout: Layout, previous: CachedColumn | None, read: Read) -> Ca
 
 
 def _parts(layout: Layout, previous: CachedColumn, fresh: pa.Array) -> Iterator[pa.Array]:
-    """Slices of both, in the order of the layout; neighbours come as one slice."""
+    """Slice the previous and the new values in the order of the layout; adjacent slices are joined."""
     known = previous.layout.starts
     used = 0
     run: tuple[pa.Array, int, int] | None = None

@@ -21,13 +21,13 @@ _KERNELS: dict[Comparison, Callable[[Any, Any], pa.Array]] = {
     ">=": pc.greater_equal,
 }
 _FLOAT_EXACT = 2**53
-"""Integers beyond this have no float of their own."""
+"""Integers beyond this have no exact float."""
 
 UNKNOWN = pa.scalar(None, pa.bool_())
 
 
 def mask_absent(column: pa.Array, answer: pa.Array | pa.Scalar) -> pa.Array:
-    """An answer for the rows that have a value, unknown for the others."""
+    """Give the answer for rows that have a value, unknown for the others."""
     if column.null_count:
         return pc.if_else(pc.is_valid(column), answer, UNKNOWN)
     return pa.repeat(answer, len(column)) if isinstance(answer, pa.Scalar) else answer
@@ -63,17 +63,17 @@ def _exact(column: pa.Array, type_: PropertyType, op: Comparison, value: object)
 
 
 def _orderable(values: pa.Array | pa.Scalar) -> pa.Array | pa.Scalar:
-    """Booleans compare as numbers; Arrow orders everything else itself."""
+    """Convert booleans to integers; Arrow orders all other types itself."""
     return values.cast(pa.int8()) if pa.types.is_boolean(values.type) else values
 
 
 def to_scalar(value: object, type_: PropertyType) -> pa.Scalar:
-    """A Python value as an Arrow scalar of exactly a column's type."""
+    """Convert a Python value to an Arrow scalar of exactly the type of a column."""
     return to_arrow([value], type_)[0]
 
 
 def has_item(lists: pa.Array, item: pa.Array | pa.Scalar) -> pa.Array:
-    """Whether each list has an item: one for all of them, or one of its own."""
+    """Whether each list contains an item: the same item for all lists, or one per list."""
     parents = pc.list_parent_indices(lists)
     sought = item if isinstance(item, pa.Scalar) else item.take(parents)
     hit = pc.fill_null(pc.equal(pc.list_flatten(lists), sought), False)
@@ -86,9 +86,9 @@ def has_item(lists: pa.Array, item: pa.Array | pa.Scalar) -> pa.Array:
 
 
 def is_among(column: pa.Array, type_: PropertyType, choices: Sequence[object] | None) -> pa.Array:
-    """Whether each value is one of the choices; unknown when it is not and one of them is NULL.
+    """Whether each value is one of the choices; unknown if it is not and some choice is NULL.
 
-    NULL is unknown among any choices, and is not among none.
+    NULL is unknown among any choices, and false among no choices.
     """
     if choices is None:
         return pa.nulls(len(column), pa.bool_())
@@ -119,13 +119,13 @@ def compare_columns(
     if kinds & FLOATS and kinds & INTEGERS:
         return _compare_mixed(left, left_type, op, right)
     if kinds >= {Scalar.U64, Scalar.I64} or kinds >= {Scalar.U64, Scalar.I32}:
-        # No integer type holds both; twenty digits do.
+        # No integer type has the values of both; a decimal of twenty digits has.
         left, right = left.cast(pa.decimal128(20, 0)), right.cast(pa.decimal128(20, 0))
     return _KERNELS[op](_orderable(left), _orderable(right))
 
 
 def _texts(left: pa.Array, op: Comparison, right: pa.Array) -> pa.Array:
-    """A text and a part of it, both different in every row: Arrow has no kernel for that, NumPy has."""
+    """Compare a text with a part of it, both per row: NumPy has a kernel for that, Arrow has none."""
     dtype = np.dtypes.StringDType()
     whole = np.asarray(pc.fill_null(left, "").to_numpy(zero_copy_only=False), dtype=dtype)
     part = np.asarray(pc.fill_null(right, "").to_numpy(zero_copy_only=False), dtype=dtype)
@@ -151,7 +151,7 @@ def _with_item(
 def _compare_mixed(
     left: pa.Array, left_type: PropertyType, op: Comparison, right: pa.Array
 ) -> pa.Array:
-    """Compare integers with floats as numbers: no rounding decides."""
+    """Compare integers with floats exactly, without rounding."""
     floats = left_type.scalar in FLOATS
     whole, broken = (right, left) if floats else (left, right)
     rounded = whole.cast(pa.float64(), safe=False)
@@ -164,7 +164,7 @@ def _compare_mixed(
     pairs = zip(
         whole.filter(doubtful).to_pylist(), broken.filter(doubtful).to_pylist(), strict=True
     )
-    # Python compares an integer and a float exactly; few rows are this large and this close.
+    # Python compares an integer and a float exactly; few rows are so large and so close.
     order = [(a > b) - (a < b) for a, b in pairs]
     signs = pa.array([-one if floats else one for one in order], pa.int8())
     return pc.replace_with_mask(answer, doubtful, _KERNELS[op](signs, pa.scalar(0, pa.int8())))

@@ -1,4 +1,4 @@
-"""Values as numbers: equal where the values are."""
+"""Codes of values: integers that are equal where the values are."""
 
 import numpy as np
 import pyarrow as pa
@@ -7,18 +7,18 @@ import pyarrow.compute as pc
 from omnigraph.engine.read.columns.row_ids import ABSENT, Integers
 
 _RANK_BYTES = 8
-"""The width of what stands for one item of a list."""
+"""The width of the rank of one list item."""
 
 
 def unify_zeros(values: pa.Array) -> pa.Array:
-    """Floats with both zeros made one, as comparisons see them."""
+    """Replace -0.0 by 0.0 in floats, because comparisons treat them as equal."""
     if pa.types.is_floating(values.type):
         return pc.add(values, pa.scalar(0.0, values.type))
     return values
 
 
-def flat(values: pa.Array) -> pa.Array:
-    """Lists as bytes that are equal and ordered as the lists are, item by item; other values as they are."""
+def flatten_lists(values: pa.Array) -> pa.Array:
+    """Convert lists to bytes with the same equality and order, item by item; other values stay."""
     if not (pa.types.is_list(values.type) or pa.types.is_fixed_size_list(values.type)):
         return values
     lengths = pc.fill_null(pc.list_value_length(values), 0).to_numpy(zero_copy_only=False)
@@ -27,13 +27,13 @@ def flat(values: pa.Array) -> pa.Array:
     buffers = [
         pa.py_buffer(np.packbits(present, bitorder="little")),
         pa.py_buffer(ends),
-        pa.py_buffer(_ranks(values.flatten())),
+        pa.py_buffer(_rank_items(values.flatten())),
     ]
     return pa.Array.from_buffers(pa.large_binary(), len(values), buffers)
 
 
-def _ranks(items: pa.Array) -> np.ndarray:
-    """Numbers that order as items do, the highest byte first."""
+def _rank_items(items: pa.Array) -> np.ndarray:
+    """Rank items; the highest byte comes first, so that bytes order as ranks do."""
     if pa.types.is_boolean(items.type):
         items = items.cast(pa.uint8())
     ranks = pc.rank(unify_zeros(items), tiebreaker="dense")
@@ -41,6 +41,6 @@ def _ranks(items: pa.Array) -> np.ndarray:
 
 
 def codes_of(values: pa.Array) -> Integers:
-    """Numbers that are equal where values are; both zeros are one, and NULL is what no entity is: -1."""
-    codes = flat(unify_zeros(values)).dictionary_encode().indices.fill_null(ABSENT)
+    """Encode values as integers; -0.0 and 0.0 have one code, and NULL has the code -1, as no entity has."""
+    codes = flatten_lists(unify_zeros(values)).dictionary_encode().indices.fill_null(ABSENT)
     return np.asarray(codes.to_numpy(zero_copy_only=False), dtype=np.int64)

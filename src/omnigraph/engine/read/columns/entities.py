@@ -1,4 +1,4 @@
-"""The entities of one table version: their numbers, ids and properties, read through a shared cache."""
+"""The entities of one table version: their row ids, ids and properties, read through a shared cache."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -29,7 +29,7 @@ from omnigraph.engine.read.columns.row_ids import (
 )
 from omnigraph.engine.read.columns.row_offsets import RowOffsets, build_row_offsets
 from omnigraph.engine.read.columns.value_index import ValueIndex, build_value_index
-from omnigraph.engine.read.renamed import RenamedTable
+from omnigraph.engine.read.renamed_table import RenamedTable
 from omnigraph.limits import HELD_PART, KEY_MAP_ROWS_MAX, LOOKUP_VALUES_MAX
 from omnigraph.manifest.snapshot import Entry
 from omnigraph.storage.arrow import column
@@ -40,23 +40,23 @@ from omnigraph.values import dataclass
 ID = "id"
 _ROW_ID = "_rowid"
 _CODED_PART = 4
-"""A property is encoded for all entities when at least one in this many of them is asked for."""
+"""A property is encoded for all entities if a read wants at least one in this many of them."""
 _COMPARED_MAX = 1 << 20
-"""Ids in memory are compared one by one up to here: an index takes longer."""
+"""Up to this many comparisons, cached ids are compared one by one: an index takes longer."""
 _WIDTH_ROWS = 1_000
-"""Rows looked at to guess the width of a text column."""
+"""The rows that are read to estimate the width of a text column."""
 
 
 @dataclass(eq=False)
 class Entities:
-    """One table version as queries read it; without an entry there was no such table then."""
+    """One table version as queries read it; without an entry the table did not exist then."""
 
     type: TableType
     entry: Entry | None
     tables: Tables
     cache: ByteCache
     names: Mapping[str, str] | None = None
-    """The columns its properties had, when they were called otherwise than the type calls them."""
+    """The stored columns of the properties, if their names differ from those of the type."""
 
     # ---- which entities
 
@@ -65,33 +65,33 @@ class Entities:
 
     @cached_property
     def table(self) -> Table | RenamedTable:
-        """The opened version."""
-        assert self.entry is not None, "nothing is read of a table that was not there"
+        """The open table version."""
+        assert self.entry is not None, "a table that did not exist is not read"
         opened = self.tables.open(self.entry.at)
         return opened if self.names is None else RenamedTable(opened, self.names)
 
     @cached_property
     def fields(self) -> Mapping[str, tuple[int, pa.DataType]]:
-        """What tells each column from others of any time: the number of one that is gone may serve another type."""
+        """Field id and type of each column; both identify it, because the id of a dropped column may be used again."""
         schema = self.table.schema
         return {name: (n, schema.field(name).type) for name, n in self.table.field_ids.items()}
 
     def stored(self, reference: Reference) -> Reference:
-        """A reference to a property by the name its column has."""
+        """Rename a reference to the stored column of its property."""
         if self.names is None or isinstance(reference, EntityRef):
             return reference
         return replace(reference, property=self.names[reference.property])
 
     @cached_property
     def layout(self) -> Layout:
-        """Which rows it holds."""
+        """The fragments and rows of the version."""
         if self.entry is None:
             return Layout("", ())
         return layout_of(self.entry, self.tables, self.cache)
 
     @property
     def row_offsets(self) -> RowOffsets:
-        """Where each entity is in a whole column."""
+        """The offset of each entity in a whole column."""
         if not len(self):
             return build_row_offsets(no_row_ids())
         return self.cache.get(
@@ -106,12 +106,12 @@ class Entities:
 
     @property
     def cached_row_offsets(self) -> RowOffsets | None:
-        """Where each entity is in a whole column, if that is in memory."""
+        """The offset of each entity in a whole column, if cached."""
         return self.cache.peek((self.layout, "row_offsets"))
 
     @property
     def all(self) -> RowIds:
-        """Every entity, in the order of whole columns; the same array while it is held."""
+        """Every entity, in column order; the same array object while it is cached."""
         if not len(self):
             return no_row_ids()
         return self.cache.get(
@@ -127,14 +127,14 @@ class Entities:
     # ---- ids
 
     def row_id_of(self, text: str) -> int:
-        """The entity with an id, or -1."""
+        """Find the entity with an id, or -1."""
         index = self._id_index(1)
         if index is not None:
             return index.row_id_of(text)
         return int(self._look_up(pa.array([text], pa.string()))[0])
 
     def row_ids_of(self, texts: pa.Array) -> RowIds:
-        """The entities with these ids; -1 for those that are not there."""
+        """Find the entities with these ids; -1 for ids that do not exist."""
         if not len(self) or not len(texts):
             return np.full(len(texts), ABSENT, dtype=np.int64)
         if len(texts) > LOOKUP_VALUES_MAX:
@@ -158,11 +158,11 @@ class Entities:
 
     @property
     def cached_id_index(self) -> IdIndex | None:
-        """The key map, if there is one."""
+        """The id index, if cached."""
         return self.cache.peek((self.layout, "id_index"))
 
     def _id_index(self, wanted: int) -> IdIndex | None:
-        """The key map, if there is one or it is worth having by now."""
+        """The id index, if it is cached or worth building by now."""
         found = self.cached_id_index
         if found is not None or not len(self) or len(self) > KEY_MAP_ROWS_MAX:
             return found
@@ -187,14 +187,14 @@ class Entities:
         )
 
     def uncovered_fragments(self, name: str, kind: IndexKind) -> tuple[FragmentInfo, ...]:
-        """The fragments that no index of that kind on a column covers."""
+        """List the fragments that no index of that kind on a column covers."""
         if not len(self):
             return ()
         uncovered = self._find_uncovered(name, kind)
         return tuple(part for part in self.layout.fragments if part.id in uncovered)
 
     def uncovered_rows(self, name: str, kind: IndexKind) -> int:
-        """How many rows no index of that kind on a column covers."""
+        """Count the rows that no index of that kind on a column covers."""
         return sum(part.rows for part in self.uncovered_fragments(name, kind))
 
     def covered(self, name: str, kind: IndexKind) -> bool:
@@ -206,11 +206,11 @@ class Entities:
     # ---- properties
 
     def values(self, name: str, row_ids: RowIds) -> pa.Array:
-        """A property of entities; NULL for no entity, and for a property the version does not have."""
+        """Read a property of entities; NULL for no entity, and for a property that the version does not have."""
         return self.columns((name,), row_ids)[name]
 
     def columns(self, names: Sequence[str], row_ids: RowIds) -> dict[str, pa.Array]:
-        """Several properties of entities; what must be fetched comes in one fetch."""
+        """Read several properties of entities; those that are not cached are fetched together."""
         found: dict[str, pa.Array] = {}
         missing: list[str] = []
         pick = self._picker(row_ids)
@@ -218,14 +218,14 @@ class Entities:
         for name in dict.fromkeys(names):
             if name not in fields:
                 found[name] = pa.nulls(len(row_ids), self._kind(name))
-            elif (whole := self._ready(name, len(row_ids))) is not None:
+            elif (whole := self._cached_or_read(name, len(row_ids))) is not None:
                 found[name] = pick(whole)
             else:
                 missing.append(name)
         return found | self._fetch_rows(missing, row_ids) if missing else found
 
     def _picker(self, row_ids: RowIds) -> Callable[[pa.Array], pa.Array]:
-        """How to pick the values of entities from a whole column; their places are found once."""
+        """Make a function that picks the values of entities from a whole column; their offsets are computed once."""
         if self._are_all(row_ids):
             return lambda whole: whole
         if len(row_ids) == 1 and (offset := self.row_offsets.offset_of(int(row_ids[0]))) != ABSENT:
@@ -241,7 +241,7 @@ class Entities:
         return pick
 
     def value_index(self, name: str, *, explain_only: bool = False) -> ValueIndex | None:
-        """Entities by their value of a property in memory, if they are held so or that is worth it by now."""
+        """The value index of a property, if it is cached or worth building by now."""
         if not len(self) or not self.has_cached(name) or len(self) > KEY_MAP_ROWS_MAX:
             return None
         key = (self.layout, "value_index", self.fields.get(name))
@@ -256,7 +256,7 @@ class Entities:
         )
 
     def codes(self, name: str, row_ids: RowIds) -> Integers:
-        """Numbers that are equal where a property of entities is; -1 for NULL, and so for no entity."""
+        """Encode a property of entities as integers that are equal where the values are; -1 for NULL and for no entity."""
         if not len(self) or len(row_ids) * _CODED_PART < len(self) or not self.fits(name):
             return codes_of(self.values(name, row_ids))
         whole = self.cache.get(
@@ -275,7 +275,7 @@ class Entities:
         return self.type.properties[name].type
 
     def whole(self, name: str) -> pa.Array:
-        """A column of all entities, in their order."""
+        """Read a column of all entities, in column order."""
         if not len(self):
             return pa.array([], self._kind(name))
         if name not in self.table.field_ids:
@@ -293,14 +293,14 @@ class Entities:
         return found.values
 
     def cached_column(self, name: str) -> pa.Array | None:
-        """A whole column, if it is in memory."""
+        """A whole column, if cached."""
         if not len(self) or name not in self.table.field_ids:
             return None
         found: CachedColumn | None = self.cache.peek(self._column_key(name)[0])
         return None if found is None else found.values
 
     def has_cached(self, name: str) -> bool:
-        """Whether a whole column is in memory."""
+        """Whether a whole column is cached."""
         if not len(self) or name not in self.table.field_ids:
             return True
         return self.cache.peek(self._column_key(name)[0]) is not None
@@ -312,8 +312,8 @@ class Entities:
     def _read_column(self, name: str, parts: Sequence[FragmentInfo]) -> pa.Array:
         return column(self.table.read((name,), fragments=[part.id for part in parts]), name)
 
-    def _ready(self, name: str, wanted: int) -> pa.Array | None:
-        """A whole column, if it is held or worth holding by now."""
+    def _cached_or_read(self, name: str, wanted: int) -> pa.Array | None:
+        """A whole column, if it is cached or worth caching by now."""
         key, _ = self._column_key(name)
         found: CachedColumn | None = self.cache.peek(key)
         if found is not None:
@@ -324,7 +324,7 @@ class Entities:
         return self.whole(name)
 
     def read_cost(self, name: str) -> float:
-        """What reading a whole column costs; copying what a previous one has costs a tenth."""
+        """The cost of reading a whole column; copying rows of the previous column costs a tenth."""
         row = costs.SCANNED_NUMBER if self._is_fixed(name) else costs.SCANNED_ROW
         previous: CachedColumn | None = self.cache.latest(self._column_key(name)[1])
         if previous is None:
@@ -337,7 +337,7 @@ class Entities:
         return bool(pa.types.is_primitive(kind))
 
     def fits(self, name: str) -> bool:
-        """Whether a whole column is small enough to be held beside others."""
+        """Whether a whole column is small enough to be cached beside others."""
         return len(self) * self._width(name) <= self.cache.bytes_max // HELD_PART
 
     def _width(self, name: str) -> int:
@@ -371,7 +371,7 @@ class Entities:
         return self.values(ID, row_ids)
 
     def id_ranks(self, row_ids: RowIds) -> Integers:
-        """Numbers that order entities as their ids do; no entity is before all."""
+        """Rank entities by id; no entity comes first."""
         if not len(self):
             return np.full(len(row_ids), ABSENT, dtype=np.int64)
         if len(row_ids) * _CODED_PART < len(self) or not self.fits(ID):

@@ -1,4 +1,4 @@
-"""Key maps: from ids to numbers, for tables whose entities are asked for by id again and again."""
+"""The id index: from ids to row ids, for tables with many lookups by id."""
 
 from collections.abc import Sequence
 from dataclasses import field
@@ -11,14 +11,14 @@ from omnigraph.engine.read.columns.row_offsets import RowOffsets
 from omnigraph.values import dataclass
 
 _ENTRY_BYTES = 130
-"""About what an id and its number take in a dictionary."""
+"""The approximate size of an id and its row id in a dictionary."""
 _RECENT_PART = 8
-"""A map is made anew when more than one in this many of its ids came later."""
+"""An index is built again when more than one in this many of its ids are recent."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IdIndex:
-    """The number of every id of a layout. `recent` ids came after `known`, which earlier maps share."""
+    """The row id of every id of a layout. `recent` ids were added after `known`, which earlier indexes share."""
 
     layout: Layout
     row_offsets: RowOffsets
@@ -26,15 +26,15 @@ class IdIndex:
     known: dict[str, int]
     recent: dict[str, int] = field(default_factory=dict)
     inherited: bool = False
-    """Whether `known` was made for another layout, so that what it says must be checked."""
+    """Whether `known` was made for another layout, so that its answers must be checked."""
 
     @property
     def nbytes(self) -> int:
-        """How much memory this takes."""
+        """The size in memory."""
         return _ENTRY_BYTES * (len(self.recent) + (0 if self.inherited else len(self.known)))
 
     def row_id_of(self, text: str) -> int:
-        """The entity with an id, or -1."""
+        """Find the entity with an id, or -1."""
         if not self.inherited:
             return self.known.get(text, ABSENT)
         return next((n for n in self._candidates(text) if self._has_id(n, text)), ABSENT)
@@ -51,8 +51,8 @@ class IdIndex:
 def build_id_index(
     layout: Layout, row_offsets: RowOffsets, texts: pa.Array, previous: IdIndex | None
 ) -> IdIndex:
-    """Map the ids of a layout; most of the previous map is kept when most of its fragments are."""
-    fresh = _fresh(layout, previous)
+    """Index the ids of a layout; the previous index is extended if most of its fragments remain."""
+    fresh = _count_new_rows(layout, previous)
     if previous is None or fresh * _RECENT_PART > layout.rows:
         known = dict(zip(texts.to_pylist(), row_offsets.all().tolist(), strict=True))
         return IdIndex(layout=layout, row_offsets=row_offsets, texts=texts, known=known)
@@ -73,7 +73,7 @@ def build_id_index(
     )
 
 
-def _fresh(layout: Layout, previous: IdIndex | None) -> int:
+def _count_new_rows(layout: Layout, previous: IdIndex | None) -> int:
     if previous is None:
         return layout.rows
     starts = previous.layout.starts

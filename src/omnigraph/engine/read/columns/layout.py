@@ -1,4 +1,4 @@
-"""Layouts: which rows a table version holds, told by its fragments; versions that hold the same share one."""
+"""Layouts: the fragments, and so the rows, of a table version; versions with the same fragments share one layout."""
 
 from functools import cached_property
 
@@ -9,15 +9,15 @@ from omnigraph.storage.values import FragmentInfo
 from omnigraph.values import dataclass
 
 _FRAGMENT_BYTES = 400
-"""About what a description of a fragment takes."""
+"""The approximate size of a fragment description."""
 
 
 @dataclass(frozen=True, eq=False)
 class Layout:
-    """The fragments of a table version. Equal layouts are one object, so that it serves as a key.
+    """The fragments of a table version. Equal layouts are one object, which is a cache key.
 
-    A commit that only builds an index, a branch that changed nothing, a version read again later: all
-    have the layout they had, and with it everything that is held in memory.
+    A commit that only builds an index, a branch without changes and a version that is read again keep their layout,
+    and with it everything that is cached.
     """
 
     path: str
@@ -25,12 +25,12 @@ class Layout:
 
     @cached_property
     def rows(self) -> int:
-        """How many rows there are."""
+        """The number of rows."""
         return sum(fragment.rows for fragment in self.fragments)
 
     @cached_property
     def starts(self) -> dict[FragmentInfo, int]:
-        """Where the rows of each fragment begin."""
+        """The offset of the first row of each fragment."""
         found, start = {}, 0
         for fragment in self.fragments:
             found[fragment] = start
@@ -39,7 +39,7 @@ class Layout:
 
 
 def layout_of(entry: Entry, tables: Tables, cache: ByteCache) -> Layout:
-    """The layout of a table version, read once while it is held."""
+    """Find the layout of a table version; it is read once while it is cached."""
 
     def read() -> Layout:
         fragments = tables.open(entry.at).fragments()

@@ -12,7 +12,7 @@ Integers = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
 NarrowIntegers = npt.NDArray[Any]
-"""Integers in four bytes while they fit, else in eight."""
+"""Integers in four bytes if all fit, else in eight."""
 
 ABSENT: Final = -1
 _SMALL_MAX: Final = np.iinfo(np.int32).max
@@ -20,42 +20,42 @@ _DIGIT_BITS: Final = 16
 
 
 def no_row_ids() -> RowIds:
-    """An empty column of numbers."""
+    """An empty column of row ids."""
     return np.empty(0, dtype=np.int64)
 
 
 def indices_of(offsets: Integers) -> pa.Array:
-    """Places as take indices; NULL for no place."""
+    """Convert offsets to take indices; NULL for -1."""
     absent = offsets < 0
     return pa.array(offsets, mask=absent) if absent.any() else whole_indices(offsets)
 
 
 def whole_indices(offsets: Integers) -> pa.Array:
-    """Places as take indices, none of them absent; nothing is copied or looked at."""
+    """Convert offsets without -1 to take indices; nothing is copied or checked."""
     dense = np.ascontiguousarray(offsets, dtype=np.int64)
     return pa.Array.from_buffers(pa.int64(), len(dense), [None, pa.py_buffer(dense)])
 
 
 def count_up(n: int) -> Integers:
-    """The numbers from 0 to n - 1."""
+    """The integers from 0 to n - 1."""
     return np.arange(n, dtype=np.int64)
 
 
 def lay_out_runs(starts: Integers, counts: Integers) -> tuple[Integers, Integers]:
-    """Lay out runs after one another: for every element its run, and its place `start + offset`."""
+    """Lay out runs one after the other: for every element its run, and its position `start + n` in that run."""
     rows = np.repeat(count_up(len(counts)), counts)
     before = np.cumsum(counts) - counts
     return rows, count_up(len(rows)) + np.repeat(starts - before, counts)
 
 
 def narrow(numbers: npt.NDArray[Any]) -> NarrowIntegers:
-    """Numbers in as few bytes as they need."""
+    """Convert integers to four bytes if they fit."""
     fits = not len(numbers) or int(numbers.max()) <= _SMALL_MAX
     return numbers.astype(np.int32 if fits else np.int64)
 
 
 def stable_order(keys: Integers, size: int) -> Integers:
-    """The stable order of keys below `size`: NumPy sorts short integers by digits, far faster than long ones."""
+    """Sort keys below `size` stably; NumPy sorts 16-bit integers by radix, far faster than longer ones."""
     order = np.argsort((keys & 0xFFFF).astype(np.uint16), kind="stable")
     for shift in range(_DIGIT_BITS, size.bit_length(), _DIGIT_BITS):
         digits = ((keys >> shift) & 0xFFFF)[order]

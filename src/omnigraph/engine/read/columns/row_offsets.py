@@ -1,4 +1,4 @@
-"""Places: where the row of each entity stands in the columns of a table version."""
+"""Row offsets: the position of the row of each entity in the columns of a table version."""
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +14,7 @@ from omnigraph.engine.read.columns.row_ids import (
 from omnigraph.values import dataclass
 
 _SPARSE = 4
-"""A lookup table may have this many slots per row; sparser row ids are searched."""
+"""A lookup table may have this many slots per row; sparser row ids are found by binary search."""
 _SPARSE_FREE = 1 << 20
 """A table this small is never too sparse."""
 
@@ -23,7 +23,7 @@ _SPARSE_FREE = 1 << 20
 class RowOffsets:
     """The row ids of a table version, in the order of its columns.
 
-    Row ids are given out in order, so that most tables hold one run of them: those need no memory at all.
+    Lance assigns row ids in order, so that most tables have one run of them, which needs no memory at all.
     """
 
     low: int
@@ -32,19 +32,19 @@ class RowOffsets:
     row_ids: RowIds | None = None
     """In column order; None for one run from `low`."""
     slots: npt.NDArray[np.int32] | None = None
-    """The place of `low + slot`."""
+    """The offset of `low + slot`."""
     order: Integers | None = None
-    """Places by ascending row id, when there are too few rows for slots."""
+    """Offsets by ascending row id, if the row ids are too sparse for slots."""
 
     @property
     def nbytes(self) -> int:
-        """How much memory this takes."""
+        """The size in memory."""
         held = (self.row_ids, self.slots, self.order)
         return 100 + sum(part.nbytes for part in held if part is not None)
 
     @property
     def are_row_ids(self) -> bool:
-        """Whether the place of every entity is its number."""
+        """Whether the offset of every entity is its row id."""
         return self.row_ids is None and self.low == 0
 
     def all(self) -> RowIds:
@@ -54,7 +54,7 @@ class RowOffsets:
         return np.arange(self.low, self.low + self.rows, dtype=np.int64)
 
     def of(self, row_ids: RowIds) -> RowIds:
-        """The offsets of entities; -1 for no entity and for one that is not there."""
+        """Find the offsets of entities; -1 for no entity and for an entity that does not exist."""
         if self.are_row_ids:
             return (
                 row_ids if self._within(row_ids) else np.where(row_ids < self.rows, row_ids, ABSENT)
@@ -66,10 +66,10 @@ class RowOffsets:
         return np.where(known, self._known(safe), ABSENT)
 
     def indices(self, row_ids: RowIds) -> pa.Array:
-        """The offsets of entities as take indices; NULL for no entity and for one that is not there."""
+        """Find the offsets of entities as take indices; NULL for no entity and for an entity that does not exist."""
         if self.row_ids is None and len(row_ids):
             offsets = row_ids - self.low if self.low else row_ids
-            # Seen without sign, what is below zero is beyond every place: one look answers both.
+            # As unsigned integers, negative offsets are beyond every row: one comparison checks both bounds.
             if int(offsets.view(np.uint64).max()) < self.rows:
                 return whole_indices(offsets)
         return indices_of(self.of(row_ids))
@@ -88,13 +88,13 @@ class RowOffsets:
         return np.where(ascending[found] == row_ids, self.order[found], ABSENT)
 
     def offset_of(self, row_id: int) -> int:
-        """The place of one entity, or -1."""
+        """Find the offset of one entity, or -1."""
         if self.row_ids is None:
             return row_id - self.low if self.low <= row_id <= self.high else ABSENT
         return int(self.of(np.array([row_id], dtype=np.int64))[0])
 
     def at(self, offsets: Integers) -> RowIds:
-        """The entities at offsets; -1 for no place."""
+        """Find the entities at offsets; -1 for no offset."""
         if self.row_ids is None:
             if not self.low and (not len(offsets) or int(offsets.min()) >= 0):
                 return offsets
@@ -107,12 +107,12 @@ class RowOffsets:
 
     @property
     def is_dense(self) -> bool:
-        """Whether a slot for every number from `low` to `high` is affordable."""
+        """Whether a slot for every row id from `low` to `high` is affordable."""
         return self.high - self.low < _SPARSE * self.rows + _SPARSE_FREE
 
 
 def build_row_offsets(row_ids: RowIds) -> RowOffsets:
-    """Number the rows of a table version."""
+    """Build the row offsets of a table version."""
     rows = len(row_ids)
     if not rows:
         return RowOffsets(low=0, high=ABSENT, rows=0)

@@ -1,4 +1,4 @@
-"""Matches: from a value to the entities that have it, for properties that are asked for by value again and again."""
+"""The value index: from a value to the entities that have it, for properties with many comparisons by value."""
 
 from collections.abc import Mapping
 
@@ -18,37 +18,37 @@ from omnigraph.engine.read.columns.row_ids import (
 from omnigraph.values import dataclass
 
 _VALUE_BYTES = 130
-"""About what a value and its number take in a dictionary."""
+"""The approximate size of a value and its code in a dictionary."""
 
 
 @dataclass(frozen=True, slots=True)
 class ValueIndex:
-    """The entities with the value of code c are `numbers[starts[c]:starts[c + 1]]`, in the order of whole columns."""
+    """The entities with the value of code c are `row_ids[starts[c]:starts[c + 1]]`, in column order."""
 
     codes: Mapping[object, int]
     starts: Integers
-    numbers: NarrowIntegers
+    row_ids: NarrowIntegers
 
     @property
     def nbytes(self) -> int:
-        """How much memory this takes."""
-        return _VALUE_BYTES * len(self.codes) + self.starts.nbytes + self.numbers.nbytes
+        """The size in memory."""
+        return _VALUE_BYTES * len(self.codes) + self.starts.nbytes + self.row_ids.nbytes
 
     def of(self, value: object) -> RowIds:
-        """The entities that have a value."""
+        """Find the entities that have a value."""
         code = self.codes.get(value)
         if code is None:
             return no_row_ids()
-        return self.numbers[self.starts[code] : self.starts[code + 1]].astype(np.int64)
+        return self.row_ids[self.starts[code] : self.starts[code + 1]].astype(np.int64)
 
 
 def can_index_values(type_: PropertyType) -> bool:
-    """Whether equal values of a type are equal in Python, and the other way round: not so for floats."""
+    """Whether values of a type are equal exactly if their Python values are; floats are not."""
     return type_.is_plain and (type_.scalar is Scalar.STRING or type_.scalar in INTEGERS)
 
 
 def build_value_index(column: pa.Array, entities: RowIds) -> ValueIndex:
-    """Group entities by the values of a whole column; those that have none are in no group."""
+    """Group entities by the values of a whole column; entities without a value are in no group."""
     encoded = column.dictionary_encode()
     values = encoded.dictionary.to_pylist()
     codes = pc.fill_null(encoded.indices, len(values)).to_numpy(zero_copy_only=False)

@@ -22,23 +22,23 @@ from omnigraph.engine.read.columns.row_offsets import RowOffsets
 from omnigraph.values import dataclass
 
 _KEY_BITS = 62
-"""Two numbers of so many bits together fit in one."""
+"""Two integers with so many bits together fit in one integer."""
 _PIECES_MAX = 64
-"""Up to so many numbers are put in by copying what lies between them, which takes a tenth of marking positions."""
+"""Up to so many values are inserted by copying the slices between them, ten times as fast as `np.insert`."""
 
 
 class NeighbourUnit(StrEnum):
     """What counts as a neighbour."""
 
     PAIR = "pair"
-    """A node, however many edges lead there; neighbours ascend within a row."""
+    """A node, however many edges lead to it; neighbours ascend within a row."""
     EDGE = "edge"
     """Every edge, in the order of the table."""
 
 
 @dataclass(frozen=True, slots=True)
 class Walk:
-    """Steps along edges: the place of the source among those asked for, the target, the edge if it counts."""
+    """Steps along edges: the offset of the source among the given nodes, the target, and the edge if edges count."""
 
     rows: Integers
     targets: RowIds
@@ -47,14 +47,14 @@ class Walk:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ends:
-    """Edges by their two ends: where a walk comes from, where it leads."""
+    """Edges by their two ends: `near` is where a walk starts, `far` where it leads."""
 
     near: RowIds
     far: RowIds
     edges: RowIds
 
     def oriented(self, direction: Direction) -> "Ends":
-        """The same edges as a walk in a direction sees them; both ways meet a loop once."""
+        """Orient edges for a walk in a direction; in both directions a loop occurs once."""
         match direction:
             case Direction.OUT:
                 return self
@@ -69,25 +69,25 @@ class Ends:
                 )
 
     def keep(self, mask: Mask | Integers) -> "Ends":
-        """Some of the edges."""
+        """Select some of the edges."""
         return Ends(near=self.near[mask], far=self.far[mask], edges=self.edges[mask])
 
     @property
     def nbytes(self) -> int:
-        """How much memory this takes."""
+        """The size in memory."""
         return self.near.nbytes + self.far.nbytes + self.edges.nbytes
 
 
 @dataclass(frozen=True, slots=True)
 class Slots:
-    """Consecutive slots for the nodes at the near end; `known` lists them when their numbers are far apart."""
+    """Consecutive slots for the nodes at the near end; `known` lists the nodes if their row ids are sparse."""
 
     low: int
     size: int
     known: RowIds | None = None
 
     def of(self, nodes: RowIds) -> RowIds:
-        """The slots of nodes; the one past the end for no node and for a node that is not among them."""
+        """Find the slots of nodes; the slot past the end for no node and for an unknown node."""
         if self.known is None:
             found = nodes - self.low if self.low else nodes
             outside = (found < 0) | (found >= self.size)
@@ -98,20 +98,20 @@ class Slots:
         return np.where(self.known[found] == nodes, found, self.size)
 
     def one(self, node: int) -> int:
-        """The slot of one node."""
+        """Find the slot of one node."""
         if self.known is None:
             return node - self.low if self.low <= node < self.low + self.size else self.size
         return int(self.of(np.array([node], dtype=np.int64))[0])
 
     def extends(self, other: "Slots") -> bool:
-        """Whether every slot of another is the same slot here."""
+        """Whether every slot of `other` is the same slot here."""
         if self.known is None or other.known is None:
             return self.known is other.known and self.low == other.low and self.size >= other.size
         return np.array_equal(self.known[: other.size], other.known)
 
 
-def slots_of(row_offsets: RowOffsets) -> Slots:
-    """Slots for the nodes of a table version."""
+def make_slots(row_offsets: RowOffsets) -> Slots:
+    """Make slots for the nodes of a table version."""
     if row_offsets.is_dense:
         return Slots(row_offsets.low, row_offsets.high - row_offsets.low + 1)
     return Slots(0, row_offsets.rows, np.sort(row_offsets.all()))
@@ -121,7 +121,7 @@ def slots_of(row_offsets: RowOffsets) -> Slots:
 class Adjacency:
     """Compressed rows: the neighbours of slot s are `targets[offsets[s]:offsets[s + 1]]`.
 
-    One more slot at the end stands for nodes that have none.
+    One more slot at the end, without neighbours, stands for unknown nodes.
     """
 
     slots: Slots
@@ -131,17 +131,17 @@ class Adjacency:
 
     @property
     def nbytes(self) -> int:
-        """How much memory this takes."""
+        """The size in memory."""
         held = (self.offsets, self.targets, self.edges, self.slots.known)
         return sum(part.nbytes for part in held if part is not None)
 
     def degrees(self, nodes: RowIds) -> Integers:
-        """How many neighbours each node has."""
+        """Count the neighbours of each node."""
         slots = self.slots.of(nodes)
         return np.asarray(self.offsets[slots + 1] - self.offsets[slots], dtype=np.int64)
 
     def span(self, node: int) -> tuple[int, int]:
-        """Where the neighbours of one node begin and end among all targets."""
+        """Find the range of the neighbours of one node in `targets`."""
         slot = self.slots.one(node)
         start, end = self.offsets[slot : slot + 2].tolist()
         return start, end
@@ -169,7 +169,7 @@ class Adjacency:
         return Walk(rows, self.targets[positions].astype(np.int64), edges)
 
     def connected(self, sources: RowIds, targets: RowIds) -> Mask:
-        """Mark the pairs that are neighbours; rows must ascend."""
+        """Mark the pairs that are neighbours; the targets of a row must ascend."""
         slots = self.slots.of(sources)
         found = self.position(slots, targets)
         within = found < self.offsets[slots + 1]
@@ -178,7 +178,7 @@ class Adjacency:
         return np.asarray(within & (self.targets[np.where(within, found, 0)] == targets))
 
     def position(self, slots: Integers, targets: RowIds) -> Integers:
-        """Where each target is, or would be, in its ascending row: a binary search in all rows at once."""
+        """Find the position of each target in its ascending row, by a binary search in all rows at once."""
         low = self.offsets[slots].astype(np.int64)
         high = self.offsets[slots + 1].astype(np.int64)
         while (active := low < high).any():
@@ -189,7 +189,7 @@ class Adjacency:
         return low
 
 
-# ---- making
+# ---- building
 
 
 def compress(slots: Slots, ends: Ends, unit: NeighbourUnit) -> Adjacency:
@@ -200,26 +200,28 @@ def compress(slots: Slots, ends: Ends, unit: NeighbourUnit) -> Adjacency:
             order = stable_order(found, slots.size)
             return Adjacency(
                 slots=slots,
-                offsets=_offsets(found, slots.size),
+                offsets=_count_offsets(found, slots.size),
                 targets=narrow(ends.far)[order],
                 edges=narrow(ends.edges)[order],
             )
         case NeighbourUnit.PAIR:
-            found, far = _pairs(slots.of(ends.near), ends.far)
-            return Adjacency(slots=slots, offsets=_offsets(found, slots.size), targets=narrow(far))
+            found, far = _sort_pairs(slots.of(ends.near), ends.far)
+            return Adjacency(
+                slots=slots, offsets=_count_offsets(found, slots.size), targets=narrow(far)
+            )
 
 
 def group_pairs(slots: Slots, near: RowIds, far: RowIds) -> Adjacency:
-    """Group pairs that differ already; they keep their order, so that only `connected` is not to be asked."""
+    """Group distinct pairs; they keep their order, so that `connected` must not be used."""
     found = slots.of(near)
     if slots.size > 1:
         order = stable_order(found, slots.size)
         found, far = found[order], far[order]
-    return Adjacency(slots=slots, offsets=_offsets(found, slots.size), targets=narrow(far))
+    return Adjacency(slots=slots, offsets=_count_offsets(found, slots.size), targets=narrow(far))
 
 
-def _pairs(found: RowIds, far: RowIds) -> tuple[Integers, Integers]:
-    """Pairs in order, each once."""
+def _sort_pairs(found: RowIds, far: RowIds) -> tuple[Integers, Integers]:
+    """Sort pairs and drop duplicates."""
     if not len(found):
         return found, far
     bits = int(far.max()).bit_length()
@@ -229,13 +231,13 @@ def _pairs(found: RowIds, far: RowIds) -> tuple[Integers, Integers]:
         fresh = (found[1:] != found[:-1]) | (far[1:] != far[:-1])
         fresh = np.concatenate([[True], fresh])
         return found[fresh], far[fresh]
-    # Shifts, because dividing millions of numbers takes as long as sorting them.
+    # Shifts, because dividing millions of integers takes as long as sorting them.
     keys = np.sort((found << bits) | far)
     keys = keys[np.concatenate([[True], keys[1:] != keys[:-1]])]
     return keys >> bits, keys & ((1 << bits) - 1)
 
 
-def _offsets(found: RowIds, size: int) -> NarrowIntegers:
+def _count_offsets(found: RowIds, size: int) -> NarrowIntegers:
     offsets = np.zeros(size + 2, dtype=np.int64)
     np.cumsum(np.bincount(found, minlength=size)[:size], out=offsets[1:-1])
     offsets[-1] = offsets[-2]
@@ -243,20 +245,20 @@ def _offsets(found: RowIds, size: int) -> NarrowIntegers:
 
 
 def add_edges(adjacency: Adjacency, slots: Slots, ends: Ends) -> Adjacency:
-    """Put more edges into an adjacency whose slots the given ones extend."""
+    """Add edges to an adjacency; `slots` extend its slots."""
     offsets = np.full(slots.size + 2, adjacency.offsets[-1], dtype=np.int64)
     offsets[: adjacency.slots.size + 1] = adjacency.offsets[:-1]
     grown = replace(adjacency, slots=slots, offsets=offsets)
     if grown.edges is None:
-        return _with_pairs(grown, ends)
+        return _add_pairs(grown, ends)
     found = slots.of(ends.near)
     order = stable_order(found, slots.size)
     return _insert_pairs(grown, found[order], offsets[found[order] + 1], ends.keep(order))
 
 
-def _with_pairs(grown: Adjacency, ends: Ends) -> Adjacency:
+def _add_pairs(grown: Adjacency, ends: Ends) -> Adjacency:
     fresh = ends.keep(~grown.connected(ends.near, ends.far))
-    found, far = _pairs(grown.slots.of(fresh.near), fresh.far)
+    found, far = _sort_pairs(grown.slots.of(fresh.near), fresh.far)
     return _insert_pairs(
         grown, found, grown.position(found, far), Ends(near=found, far=far, edges=found)
     )
@@ -274,11 +276,11 @@ def _insert_pairs(grown: Adjacency, found: RowIds, positions: Integers, ends: En
     )
 
 
-def without(adjacency: Adjacency, ends: Ends) -> Adjacency:
-    """Take edges out of an adjacency: by number where edges count, else the pair, which no other edge connects."""
+def remove_edges(adjacency: Adjacency, ends: Ends) -> Adjacency:
+    """Remove edges from an adjacency: by row id if edges count, else the pair, which no other edge connects."""
     found = adjacency.slots.of(ends.near)
     if adjacency.edges is None:
-        found, far = _pairs(found, ends.far)
+        found, far = _sort_pairs(found, ends.far)
         positions = adjacency.position(found, far)
     else:
         found, positions = _find_positions(adjacency, found, ends.edges)
@@ -295,8 +297,8 @@ def without(adjacency: Adjacency, ends: Ends) -> Adjacency:
 def _find_positions(
     adjacency: Adjacency, slots: Integers, edges: RowIds
 ) -> tuple[Integers, Integers]:
-    """The rows and positions of some edges, which lie in the rows of these slots."""
-    assert adjacency.edges is not None, "only edges that count have a place of their own"
+    """Find the slots and positions of some edges in the rows of these slots."""
+    assert adjacency.edges is not None, "an adjacency of pairs has no edges"
     rows = np.unique(slots)
     starts = adjacency.offsets[rows].astype(np.int64)
     of_row, positions = lay_out_runs(starts, adjacency.offsets[rows + 1] - starts)
@@ -319,7 +321,7 @@ def _insert(values: NarrowIntegers, positions: Integers, more: RowIds) -> Narrow
 
 
 def join_ends(parts: Sequence[Ends]) -> Ends:
-    """Edges after one another."""
+    """Concatenate edges."""
     return Ends(
         near=np.concatenate([one.near for one in parts]),
         far=np.concatenate([one.far for one in parts]),
@@ -328,6 +330,6 @@ def join_ends(parts: Sequence[Ends]) -> Ends:
 
 
 def drop_dangling(ends: Ends) -> tuple[Ends, bool]:
-    """The edges whose two ends are there, and whether some are not."""
+    """Keep the edges whose two ends exist, and say whether some were dropped."""
     whole = (ends.near != ABSENT) & (ends.far != ABSENT)
     return (ends, False) if whole.all() else (ends.keep(whole), True)

@@ -1,4 +1,4 @@
-"""Reaching nodes over several hops: breadth first, each node once, at its shortest distance."""
+"""Reach: nodes within several hops, by breadth-first search, each node once at its shortest distance."""
 
 from collections.abc import Callable
 
@@ -19,34 +19,33 @@ from omnigraph.limits import REACH_CELLS
 Step = Callable[[RowIds], Adjacency]
 
 _DENSE = 8
-"""New nodes are marked in the whole map when they are more than one in this many of it; else sorted."""
+"""New nodes are found by comparing all marks if they are more than one in this many; else by sorting."""
 
 
 def reach_block(nodes: Entities) -> int:
-    """How many sources one search may start from, so that what it has seen fits in memory."""
+    """How many sources one search may start from, so that its marks fit in memory."""
     return max(1, REACH_CELLS // max(len(nodes), 1))
 
 
 def reach(step: Step, sources: RowIds, low: int, high: int, *, ordered: bool) -> Adjacency:
-    """The nodes within `low..high` hops of every source, as an adjacency of the sources.
+    """Find the nodes within `low..high` hops of every source, as an adjacency of the sources.
 
-    A node is met once; the source itself only through a loop of its own, at the first hop. Only when it is
-    `ordered` can it be asked whether two nodes are connected.
+    A node occurs once; the source itself only through a loop at the first hop. `connected` needs an `ordered` result.
     """
     sources = sources[sources != ABSENT]
     origins, nodes = count_up(len(sources)), sources
     found: list[tuple[Integers, RowIds]] = []
-    seen: Seen | None = None
+    visited: Visited | None = None
     for hop in range(1, high + 1):
         adjacency = step(nodes)
         walk = adjacency.walk(nodes)
         origins, nodes = origins[walk.rows], walk.targets
-        if seen is None:
+        if visited is None:
             if low <= 1:
                 loops = nodes == sources[origins]
                 found.append((origins[loops], nodes[loops]))
-            seen = Seen(adjacency.slots, sources)
-        origins, nodes = seen.fresh(origins, nodes)
+            visited = Visited(adjacency.slots, sources)
+        origins, nodes = visited.visit(origins, nodes)
         if not len(nodes):
             break
         if hop >= low:
@@ -59,8 +58,8 @@ def reach(step: Step, sources: RowIds, low: int, high: int, *, ordered: bool) ->
     return compress(slots, Ends(near=sources[near], far=far, edges=far), NeighbourUnit.PAIR)
 
 
-class Seen:
-    """The (source, node) pairs met so far: one mark each where nodes lie close, else a sorted list."""
+class Visited:
+    """The visited pairs of source and node: one mark each if row ids are dense, else a sorted list."""
 
     def __init__(self, slots: Slots, sources: RowIds) -> None:
         self._slots = slots if slots.known is None else None
@@ -78,14 +77,14 @@ class Seen:
         slots = nodes if self._slots is None else self._slots.of(nodes)
         return origins * self._width + slots
 
-    def fresh(self, origins: RowIds, nodes: RowIds) -> tuple[RowIds, RowIds]:
-        """The pairs that are new, each once; from now on they are met."""
+    def visit(self, origins: RowIds, nodes: RowIds) -> tuple[RowIds, RowIds]:
+        """Select the new pairs, each once, and mark them as visited."""
         keys = self._key(origins, nodes)
-        keys = self._marked(keys) if self._slots is not None else self._listed(keys)
+        keys = self._visit_marks(keys) if self._slots is not None else self._visit_list(keys)
         low = 0 if self._slots is None else self._slots.low
         return keys // self._width, keys % self._width + low
 
-    def _marked(self, keys: Integers) -> Integers:
+    def _visit_marks(self, keys: Integers) -> Integers:
         keys = keys[~self._marks[keys]]
         if len(keys) * _DENSE > len(self._marks):
             before = self._marks.copy()
@@ -95,7 +94,7 @@ class Seen:
         self._marks[keys] = True
         return keys
 
-    def _listed(self, keys: Integers) -> Integers:
+    def _visit_list(self, keys: Integers) -> Integers:
         keys = np.setdiff1d(keys, self._keys)
         self._keys = np.union1d(self._keys, keys)
         return keys

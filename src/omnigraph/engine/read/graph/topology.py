@@ -1,4 +1,4 @@
-"""Topology: one edge table with the nodes at both ends, and the adjacencies that are made from it."""
+"""Topology: one edge table with the nodes at both ends, and the adjacencies that are built from it."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -22,10 +22,10 @@ from omnigraph.engine.read.graph.adjacency import (
     compress,
     drop_dangling,
     join_ends,
-    slots_of,
-    without,
+    make_slots,
+    remove_edges,
 )
-from omnigraph.engine.read.renamed import RenamedTable
+from omnigraph.engine.read.renamed_table import RenamedTable
 from omnigraph.errors import NotFoundError
 from omnigraph.limits import LOOKUP_VALUES_MAX
 from omnigraph.manifest.snapshot import Entry
@@ -39,16 +39,16 @@ Fragments = tuple[FragmentInfo, ...]
 SOURCE, TARGET = "src", "dst"
 _ROW_ID = "_rowid"
 _PATCH_PART = 16
-"""What is there is changed while the edges that came or moved are fewer than one in this many of it."""
+"""An adjacency is patched if the added and moved edges are fewer than one in this many."""
 
 
 _GONE_MAX = 1_000
-"""Edges that are taken out one by one; more of them, and all are read again."""
+"""Up to so many deleted edges are removed one by one; with more of them all edges are read again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CachedAdjacency:
-    """An adjacency and what it was made from; `dangling` when an edge had an end that was not there.
+    """An adjacency and the layouts it was built from; `dangling` if an end of some edge did not exist.
 
     `entry` is a version of the edge table with the layout `edges`.
     """
@@ -62,8 +62,8 @@ class CachedAdjacency:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
-    """Fragments that went, that came, and that only lost rows, before and after."""
+class LayoutChange:
+    """Fragments that were removed, that were added, and that only lost rows (before and after)."""
 
     lost: Fragments
     fresh: Fragments
@@ -71,20 +71,20 @@ class Change:
 
     @property
     def gone(self) -> int:
-        """How many rows were marked as deleted."""
+        """The number of rows that were deleted in place."""
         return sum(new.deleted_rows - old.deleted_rows for old, new in self.thinned)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Topology:
-    """One edge table; each adjacency is made when it is first walked."""
+    """One edge table; each adjacency is built when it is first walked."""
 
     edges: Entities
     sources: Entities
     targets: Entities
 
     def adjacency(self, direction: Direction, unit: NeighbourUnit) -> Adjacency:
-        """The neighbours of all nodes in a direction."""
+        """The adjacency of all nodes in a direction."""
         key, family = self._names(direction, unit)
         held: CachedAdjacency | None = self.edges.cache.peek(key)
         if held is not None:
@@ -92,19 +92,19 @@ class Topology:
         previous = self.edges.cache.latest(family)
         kept: CachedAdjacency = self.edges.cache.get(
             key,
-            lambda: self._patch(previous, direction, unit) or self._built(direction, unit),
+            lambda: self._patch(previous, direction, unit) or self._build(direction, unit),
             lambda one: one.adjacency.nbytes,
             family,
         )
         return kept.adjacency
 
     def cached(self, direction: Direction, unit: NeighbourUnit) -> Adjacency | None:
-        """The neighbours of all nodes in a direction, if they are in memory."""
+        """The adjacency of all nodes in a direction, if cached."""
         found: CachedAdjacency | None = self.edges.cache.peek(self._names(direction, unit)[0])
         return None if found is None else found.adjacency
 
     def is_near(self, direction: Direction, unit: NeighbourUnit) -> bool:
-        """Whether an adjacency is in memory, or one that it differs little from."""
+        """Whether an adjacency is cached, or can be patched from a cached one."""
         key, family = self._names(direction, unit)
         if self.edges.cache.peek(key) is not None:
             return True
@@ -118,18 +118,18 @@ class Topology:
 
     # ---- from the whole table
 
-    def _built(self, direction: Direction, unit: NeighbourUnit) -> CachedAdjacency:
-        ends, dangling = self._whole()
+    def _build(self, direction: Direction, unit: NeighbourUnit) -> CachedAdjacency:
+        ends, dangling = self._read_all_ends()
         return self._keep(
             compress(self._slots(direction), ends.oriented(direction), unit), dangling
         )
 
-    def _whole(self) -> tuple[Ends, bool]:
-        """All edges by their ends; kept for a while, because the other direction may be walked next."""
+    def _read_all_ends(self) -> tuple[Ends, bool]:
+        """Read all edges by their ends; they are cached, because the other direction may be walked next."""
         layouts = (self.edges.layout, self.sources.layout, self.targets.layout)
         return self.edges.cache.get(
             (*layouts, "ends"),
-            lambda: drop_dangling(self._ends(self.edges.layout.fragments)),
+            lambda: drop_dangling(self._read_ends(self.edges.layout.fragments)),
             lambda found: found[0].nbytes,
         )
 
@@ -144,17 +144,17 @@ class Topology:
         )
 
     def _slots(self, direction: Direction) -> Slots:
-        return slots_of(self.near(direction).row_offsets)
+        return make_slots(self.near(direction).row_offsets)
 
     def near(self, direction: Direction) -> Entities:
-        """The nodes a walk in a direction comes from."""
+        """The nodes from which a walk in a direction starts."""
         return self.targets if direction is Direction.IN else self.sources
 
     def far(self, direction: Direction) -> Entities:
-        """The nodes a walk in a direction leads to."""
+        """The nodes to which a walk in a direction leads."""
         return self.sources if direction is Direction.IN else self.targets
 
-    def _ends(self, fragments: Fragments) -> Ends:
+    def _read_ends(self, fragments: Fragments) -> Ends:
         if not fragments:
             nothing = np.empty(0, dtype=np.int64)
             return Ends(near=nothing, far=nothing, edges=nothing)
@@ -186,21 +186,21 @@ class Topology:
             return None
         try:
             more, gone = self._find_moved_edges(
-                previous, _change(previous.edges, self.edges.layout)
+                previous, _compare_layouts(previous.edges, self.edges.layout)
             )
         except NotFoundError:
-            # Cleanup has removed the version that would tell.
+            # Cleanup has removed the earlier version.
             return None
         if len(gone.edges):
-            adjacency = self._without(adjacency, gone, direction, unit)
+            adjacency = self._remove_deleted(adjacency, gone, direction, unit)
         whole, dangling = drop_dangling(more)
         if len(whole.edges) or slots.size != adjacency.slots.size:
             adjacency = add_edges(adjacency, slots, whole.oriented(direction))
         return self._keep(adjacency, dangling)
 
     def _can_patch(self, previous: CachedAdjacency) -> bool:
-        """Whether little changed: few edges came, went, or were written to other fragments."""
-        change = _change(previous.edges, self.edges.layout)
+        """Whether few edges were added, deleted or rewritten since."""
+        change = _compare_layouts(previous.edges, self.edges.layout)
         moved = sum(fragment.rows for fragment in (*change.lost, *change.fresh))
         return (
             not previous.dangling
@@ -210,30 +210,33 @@ class Topology:
             and keeps_nodes(self.targets, previous.targets)
         )
 
-    def _find_moved_edges(self, previous: CachedAdjacency, change: Change) -> tuple[Ends, Ends]:
-        """The edges that came, and those that went; what was only written elsewhere did neither.
+    def _find_moved_edges(
+        self, previous: CachedAdjacency, change: LayoutChange
+    ) -> tuple[Ends, Ends]:
+        """Find the added and the deleted edges; edges that were only rewritten are neither.
 
-        A compaction writes edges again as they were; they keep their numbers.
+        A compaction rewrites edges unchanged; they keep their row ids.
         """
-        fresh = self._ends(change.fresh)
+        fresh = self._read_ends(change.fresh)
         if not change.lost:
             return fresh, self._find_deleted_edges(previous, change)
-        assert previous.entry is not None, "fragments are of a table that is there"
+        assert previous.entry is not None, "a layout with fragments has an entry"
         before = self._read(self.edges.tables.open(previous.entry.at), change.lost)
-        gone = before.keep(~_among(before, fresh))
-        return fresh.keep(~_among(fresh, before)), join_ends(
+        gone = before.keep(~_contained_in(before, fresh))
+        return fresh.keep(~_contained_in(fresh, before)), join_ends(
             [gone, self._find_deleted_edges(previous, change)]
         )
 
-    def _find_deleted_edges(self, previous: CachedAdjacency, change: Change) -> Ends:
-        """The edges that were marked as deleted since, as they were."""
+    def _find_deleted_edges(self, previous: CachedAdjacency, change: LayoutChange) -> Ends:
+        """Find the edges that were deleted in place since, with their former ends."""
         if not change.thinned:
-            return self._ends(())
+            return self._read_ends(())
         before = Entities(self.edges.type, previous.entry, self.edges.tables, self.edges.cache)
         fragments = [one.id for one, _ in change.thinned]
         then, now = before.table.deleted(fragments), self.edges.table.deleted(fragments)
         offsets = [
-            before.layout.starts[old] + _live(np.setdiff1d(now[old.id], then[old.id]), then[old.id])
+            before.layout.starts[old]
+            + _live_offsets(np.setdiff1d(now[old.id], then[old.id]), then[old.id])
             for old, _ in change.thinned
         ]
         edges = before.row_offsets.at(np.concatenate(offsets))
@@ -244,34 +247,34 @@ class Topology:
             edges=edges,
         )
 
-    def _without(
+    def _remove_deleted(
         self, adjacency: Adjacency, gone: Ends, direction: Direction, unit: NeighbourUnit
     ) -> Adjacency:
-        """Take edges out; a pair stays while another edge connects it."""
+        """Remove edges; a pair stays if another edge connects it."""
         ends = gone.oriented(direction)
         if unit is NeighbourUnit.PAIR:
             still = self.local(ends.near, direction, NeighbourUnit.PAIR)
             ends = ends.keep(~still.connected(ends.near, ends.far))
-        return without(adjacency, ends)
+        return remove_edges(adjacency, ends)
 
-    # ---- for a few nodes only
+    # ---- hops through indexes
 
     def hop_cost(self, nodes: int, direction: Direction) -> float:
-        """What a hop from some nodes through the indexes may cost, where no index covers a row included."""
+        """Estimate the cost of a hop from some nodes through the indexes, including the rows that no index covers."""
         edges = nodes * len(self.edges) // max(len(self.near(direction)), 1)
         ways = _split_directions(direction)
         uncovered = sum(self.edges.uncovered_rows(_name(one), IndexKind.BTREE) for one in ways)
         return len(ways) * costs.hop(edges, len(self.edges)) + uncovered * costs.SCANNED_ROW
 
     def local(self, nodes: RowIds, direction: Direction, unit: NeighbourUnit) -> Adjacency:
-        """The neighbours of some nodes, found through the indexes of the edge table."""
+        """Build the adjacency of some nodes through the indexes of the edge table."""
         known = np.unique(nodes[nodes != ABSENT])
         slots = Slots(0, len(known), known)
-        parts = [self._edges_of(known, one) for one in _split_directions(direction)]
-        ends, _ = drop_dangling(_both_ways(parts))
+        parts = [self._look_up_edges(known, one) for one in _split_directions(direction)]
+        ends, _ = drop_dangling(_join_both_ways(parts))
         return compress(slots, ends, unit)
 
-    def _edges_of(self, known: RowIds, direction: Direction) -> Ends:
+    def _look_up_edges(self, known: RowIds, direction: Direction) -> Ends:
         name, other = _name(direction), _name(_TURNED[direction])
         texts = self.near(direction).id_texts(known)
         if not len(self.edges) or not len(known):
@@ -289,8 +292,8 @@ class Topology:
 _TURNED = {Direction.OUT: Direction.IN, Direction.IN: Direction.OUT}
 
 
-def _among(some: Ends, others: Ends) -> Mask:
-    """Mark the edges that are among others, by number and with the same ends."""
+def _contained_in(some: Ends, others: Ends) -> Mask:
+    """Mark the edges that `others` contain, with the same row id and the same ends."""
     if not len(some.edges) or not len(others.edges):
         return np.zeros(len(some.edges), dtype=bool)
     order = np.argsort(others.edges, kind="stable")
@@ -300,13 +303,13 @@ def _among(some: Ends, others: Ends) -> Mask:
     return np.asarray(same & (found.edges == some.edges))
 
 
-def _live(offsets: Offsets, deleted: Offsets) -> Integers:
-    """The offsets of rows among those that are not deleted."""
+def _live_offsets(offsets: Offsets, deleted: Offsets) -> Integers:
+    """Convert physical offsets to offsets among the rows that are not deleted."""
     return np.asarray(offsets - np.searchsorted(deleted, offsets), dtype=np.int64)
 
 
-def _change(before: Layout, now: Layout) -> Change:
-    """What fragments tell of the way from one layout to another."""
+def _compare_layouts(before: Layout, now: Layout) -> LayoutChange:
+    """Compare the fragments of two layouts."""
     lost = [one for one in before.fragments if one not in now.starts]
     fresh = {(one.id, one.files): one for one in now.fragments if one not in before.starts}
     pairs = [(one, fresh.get((one.id, one.files))) for one in lost]
@@ -314,7 +317,7 @@ def _change(before: Layout, now: Layout) -> Change:
         (old, new) for old, new in pairs if new is not None and new.deleted_rows > old.deleted_rows
     )
     kept = {new for _, new in thinned}
-    return Change(
+    return LayoutChange(
         lost=tuple(old for old, new in pairs if new not in kept or new is None),
         fresh=tuple(one for one in fresh.values() if one not in kept),
         thinned=thinned,
@@ -329,8 +332,8 @@ def _split_directions(direction: Direction) -> tuple[Direction, ...]:
     return (Direction.OUT, Direction.IN) if direction is Direction.BOTH else (direction,)
 
 
-def _both_ways(parts: list[Ends]) -> Ends:
-    """Edges found from both ends; a loop is met once."""
+def _join_both_ways(parts: list[Ends]) -> Ends:
+    """Join the edges found from both ends; a loop occurs once."""
     if len(parts) == 1:
         return parts[0]
     out, back = parts
@@ -338,7 +341,7 @@ def _both_ways(parts: list[Ends]) -> Ends:
 
 
 def keeps_nodes(nodes: Entities, before: Layout) -> bool:
-    """Whether every node of an earlier layout is still there, with the number and the id it had."""
+    """Whether every node of an earlier layout still exists, with the same row id and id."""
     now = nodes.layout
     gone = [fragment for fragment in before.fragments if fragment not in now.starts]
     if not gone:

@@ -1,4 +1,4 @@
-"""Walking edges: from rows of bindings to rows with more variables, or to fewer rows."""
+"""The operator Expand: walks edges from the rows of bindings, or tests that an edge exists."""
 
 from collections.abc import Iterator
 
@@ -18,24 +18,24 @@ from omnigraph.limits import MORSEL_ROWS
 _MERGE_ROWS = 4_096
 """Fewer rows are not worth merging."""
 _MERGE_SPARSE = 4
-"""Equal numbers are merged by counting when they lie within this many times their count."""
+"""Equal row ids are merged by counting if their range is at most this many times their number."""
 _EXACT_MAX = 2**53
-"""Counting adds in floats, which are exact up to here."""
+"""NumPy counts with floats, which are exact up to here."""
 
 
 def expand(operator: Expand, bindings: Bindings, reader: Reader) -> Iterator[Bindings]:
-    """Walk one operator's edges; large results come in several tables."""
+    """Walk the edges of one operator; a large result comes in several tables."""
     if not bindings.rows:
-        yield _nothing(operator, bindings)
+        yield _empty_result(operator, bindings)
         return
     topology = reader.snapshot.topology(operator.edge)
     unit = NeighbourUnit.PAIR if operator.edge_variable is None else NeighbourUnit.EDGE
-    for part, adjacency in _adjacencies(operator, topology, unit, bindings, reader):
-        for block in _blocks(operator, adjacency, part):
+    for part, adjacency in _find_adjacencies(operator, topology, unit, bindings, reader):
+        for block in _cut_blocks(operator, adjacency, part):
             yield _merge_equal_rows(operator, _walk_edges(operator, adjacency, block))
 
 
-def _nothing(operator: Expand, bindings: Bindings) -> Bindings:
+def _empty_result(operator: Expand, bindings: Bindings) -> Bindings:
     rows = bindings.only(operator.keep)
     for name in operator.binds:
         if operator.keep is None or name in operator.keep:
@@ -43,13 +43,13 @@ def _nothing(operator: Expand, bindings: Bindings) -> Bindings:
     return rows
 
 
-# ---- which adjacency
+# ---- choosing the adjacency
 
 
-def _adjacencies(
+def _find_adjacencies(
     operator: Expand, topology: Topology, unit: NeighbourUnit, bindings: Bindings, reader: Reader
 ) -> Iterator[tuple[Bindings, Adjacency]]:
-    """The neighbours of the sources at any of the wanted distances."""
+    """Find the neighbours of the sources within the wanted distances."""
 
     def step(nodes: RowIds) -> Adjacency:
         if reader.traversal.mode is not Mode.INDEXED:
@@ -57,7 +57,7 @@ def _adjacencies(
             if cached is not None:
                 reader.note("adjacency in memory")
                 return cached
-        if _is_indexed(operator, topology, unit, len(nodes), reader):
+        if _should_use_indexes(operator, topology, unit, len(nodes), reader):
             reader.note("index hops")
             return topology.local(nodes, operator.direction, unit)
         reader.note("adjacency in memory")
@@ -74,10 +74,10 @@ def _adjacencies(
         yield part, reach(step, known, operator.low, operator.high, ordered=operator.closes)
 
 
-def _is_indexed(
+def _should_use_indexes(
     operator: Expand, topology: Topology, unit: NeighbourUnit, frontier: int, reader: Reader
 ) -> bool:
-    """Whether to ask the indexes of the edge table instead of having all its edges in memory."""
+    """Whether to use the indexes of the edge table instead of an adjacency in memory."""
     match reader.traversal.mode:
         case Mode.CSR:
             return False
@@ -96,7 +96,7 @@ def _is_indexed(
 
 
 def hop_note(operator: Expand, reader: Reader) -> str:
-    """Say how the first hop would be walked from a single node."""
+    """Describe how the first hop from a single node would be walked."""
     topology = reader.snapshot.topology(operator.edge)
     unit = NeighbourUnit.PAIR if operator.edge_variable is None else NeighbourUnit.EDGE
     if reader.traversal.mode is Mode.INDEXED:
@@ -111,9 +111,9 @@ def hop_note(operator: Expand, reader: Reader) -> str:
 # ---- walking
 
 
-def _blocks(operator: Expand, adjacency: Adjacency, bindings: Bindings) -> Iterator[Bindings]:
-    """Parts of the rows that walk to about as many rows as should be in flight."""
-    if bindings.rows <= 1 or not _multiplies(operator):
+def _cut_blocks(operator: Expand, adjacency: Adjacency, bindings: Bindings) -> Iterator[Bindings]:
+    """Cut rows into blocks whose results have about `MORSEL_ROWS` rows."""
+    if bindings.rows <= 1 or not _may_multiply(operator):
         yield bindings
         return
     ends = np.cumsum(adjacency.degrees(bindings.columns[operator.source]))
@@ -126,8 +126,8 @@ def _blocks(operator: Expand, adjacency: Adjacency, bindings: Bindings) -> Itera
         yield bindings.slice(int(start), int(end))
 
 
-def _multiplies(operator: Expand) -> bool:
-    """Whether a row may become many."""
+def _may_multiply(operator: Expand) -> bool:
+    """Whether one row may become several."""
     if operator.edge_variable is not None:
         return True
     unseen = operator.keep is not None and operator.target not in operator.keep
@@ -137,7 +137,7 @@ def _multiplies(operator: Expand) -> bool:
 def _walk_edges(operator: Expand, adjacency: Adjacency, bindings: Bindings) -> Bindings:
     sources = bindings.columns[operator.source]
     if operator.edge_variable is not None:
-        return _by_edge(operator, adjacency, bindings)
+        return _walk_by_edge(operator, adjacency, bindings)
     if operator.closes:
         targets = bindings.columns[operator.target]
         return bindings.keep(adjacency.connected(sources, targets)).only(operator.keep)
@@ -149,7 +149,7 @@ def _walk_edges(operator: Expand, adjacency: Adjacency, bindings: Bindings) -> B
 
 
 def _count_matches(operator: Expand, degrees: Integers, bindings: Bindings) -> Bindings:
-    """Rows whose target nobody looks at: its number of matches is all there is to it."""
+    """Count the matches of rows whose target no later operator uses."""
     match operator.multiplicity:
         case Multiplicity.ANY:
             return bindings.keep(degrees > 0)
@@ -160,7 +160,7 @@ def _count_matches(operator: Expand, degrees: Integers, bindings: Bindings) -> B
             return bindings.take(np.repeat(count_up(bindings.rows), degrees))
 
 
-def _by_edge(operator: Expand, adjacency: Adjacency, bindings: Bindings) -> Bindings:
+def _walk_by_edge(operator: Expand, adjacency: Adjacency, bindings: Bindings) -> Bindings:
     walk = adjacency.walk(bindings.columns[operator.source])
     rows, targets, edges = walk.rows, walk.targets, walk.edges
     assert operator.edge_variable is not None
@@ -179,11 +179,11 @@ def _by_edge(operator: Expand, adjacency: Adjacency, bindings: Bindings) -> Bind
     return walked
 
 
-# ---- rows that only count
+# ---- merging equal rows
 
 
 def _merge_equal_rows(operator: Expand, rows: Bindings) -> Bindings:
-    """One row with a weight for equal rows, where only their number matters and there are many."""
+    """Replace many equal rows by one row with a weight, if only their number matters."""
     if operator.multiplicity is Multiplicity.EACH or rows.rows < _MERGE_ROWS:
         return rows
     if not rows.columns:

@@ -1,4 +1,4 @@
-"""Conditions over rows of bindings, in three-valued logic; the twin of what is pushed down to storage."""
+"""The operator Filter: evaluates conditions over bindings in three-valued logic, exactly as pushed-down filters do."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, assert_never
@@ -33,7 +33,7 @@ Fixed = Const | ParamRef | Now
 
 
 def keep_all(tests: Sequence[Test], rows: Bindings, reader: Reader) -> Bindings:
-    """Keep the rows for which every test is true, each tested on what the ones before it left."""
+    """Keep the rows for which every test is true; each test sees only the rows that passed the tests before."""
     for test in tests:
         if not rows.rows:
             break
@@ -42,7 +42,7 @@ def keep_all(tests: Sequence[Test], rows: Bindings, reader: Reader) -> Bindings:
 
 
 def holds(test: Test, bindings: Bindings, reader: Reader) -> Mask:
-    """Mark the rows for which a test is true; unknown is not true."""
+    """Mark the rows for which a test is true; unknown counts as not true."""
     if isinstance(test, TextMatch):
         return text_mask(test, bindings, reader)
     found = truth(test, bindings, reader)
@@ -66,11 +66,11 @@ def truth(test: Test, bindings: Bindings, reader: Reader) -> pa.Array:
             return pc.is_valid(column) if negated else pc.is_null(column)
         case Among(operand=operand, choices=choices):
             column = reader.column(operand, bindings)
-            return is_among(column, operand.type, _choices(reader.value(choices)))
+            return is_among(column, operand.type, _require_list(reader.value(choices)))
         case AllOf(parts=parts):
-            return _fold(pc.and_kleene, parts, bindings, reader)
+            return _combine_parts(pc.and_kleene, parts, bindings, reader)
         case AnyOf(parts=parts):
-            return _fold(pc.or_kleene, parts, bindings, reader)
+            return _combine_parts(pc.or_kleene, parts, bindings, reader)
         case Not(part=part):
             return pc.invert(truth(part, bindings, reader))
         case TextMatch():
@@ -79,7 +79,7 @@ def truth(test: Test, bindings: Bindings, reader: Reader) -> pa.Array:
             assert_never(test)
 
 
-def _choices(value: object) -> Sequence[object] | None:
+def _require_list(value: object) -> Sequence[object] | None:
     if value is None or isinstance(value, list | tuple):
         return value
     raise InternalError(
@@ -87,7 +87,7 @@ def _choices(value: object) -> Sequence[object] | None:
     )
 
 
-def _fold(
+def _combine_parts(
     combine: Callable[[Any, Any], pa.Array],
     parts: Sequence[Test],
     bindings: Bindings,

@@ -1,4 +1,4 @@
-"""Groups: rows that agree on their keys, counted, added up and compared."""
+"""The operator Group: groups rows by keys and computes counts, sums and extremes."""
 
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -17,12 +17,12 @@ from omnigraph.engine.read.reader import Reader
 from omnigraph.values import dataclass
 
 _INTEGER_SUM_MAX = 2.0**62
-"""Sums of integers are exact while they are surely below this; beyond it they are added as floats."""
+"""Sums of integers that stay below this are exact; larger ones are added as floats."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Partial:
-    """Groups of some of the rows: one binding of each, and per tally a count and a value so far."""
+    """Groups of some rows: one sample binding of each group, and per tally a count and a value so far."""
 
     samples: Bindings
     counts: dict[str, Integers]
@@ -30,8 +30,8 @@ class Partial:
 
 
 def group(operator: Group, tables: Iterable[Bindings], reader: Reader) -> Groups:
-    """Form groups over all tables; each is reduced to its groups before the next one is asked for."""
-    partials = [_partial(operator, rows, reader) for rows in tables]
+    """Group the rows of all tables; each table is reduced to its groups before the next one is read."""
+    partials = [_group_table(operator, rows, reader) for rows in tables]
     whole = partials[0] if len(partials) == 1 else _combine_partials(operator, partials, reader)
     return Groups(
         samples=whole.samples,
@@ -40,7 +40,7 @@ def group(operator: Group, tables: Iterable[Bindings], reader: Reader) -> Groups
     )
 
 
-def _partial(operator: Group, rows: Bindings, reader: Reader) -> Partial:
+def _group_table(operator: Group, rows: Bindings, reader: Reader) -> Partial:
     codes, samples = _assign_groups(operator.keys, rows, reader)
     counts: dict[str, Integers] = {}
     values: dict[str, pa.Array] = {}
@@ -58,26 +58,26 @@ def _partial(operator: Group, rows: Bindings, reader: Reader) -> Partial:
     return Partial(samples=samples, counts=counts, values=values)
 
 
-# ---- which rows are together
+# ---- group keys
 
 
 def _assign_groups(
     keys: Sequence[Output], rows: Bindings, reader: Reader
 ) -> tuple[Integers | None, Bindings]:
-    """The group of every row, and one row of every group; None when each row is a group of its own."""
+    """Assign every row to a group and pick one row of every group; None if each row is a group of its own."""
     if not keys:
         return np.zeros(rows.rows, dtype=np.int64), Bindings({}, 1)
     wanted = frozenset[str]().union(*(variables_of(key.expr) for key in keys))
     narrow = Bindings({name: rows.columns[name] for name in sorted(wanted)}, rows.rows)
-    columns = list(_key_codes(keys, rows, reader))
+    columns = list(_encode_keys(keys, rows, reader))
     if len(columns) == 1 and bool((columns[0][1:] > columns[0][:-1]).all()):
         return None, narrow
     codes, firsts = _combine_codes(columns, rows.rows)
     return codes, narrow.take(firsts)
 
 
-def _key_codes(keys: Sequence[Output], rows: Bindings, reader: Reader) -> Iterator[Integers]:
-    """Numbers that are equal where a key is; an entity that is a key decides all its properties."""
+def _encode_keys(keys: Sequence[Output], rows: Bindings, reader: Reader) -> Iterator[Integers]:
+    """Encode each key as integers; an entity key determines all its properties, which are left out."""
     entities = {key.expr.variable for key in keys if isinstance(key.expr, EntityRef)}
     for name in sorted(entities):
         yield rows.columns[name]
@@ -93,20 +93,20 @@ def _key_codes(keys: Sequence[Output], rows: Bindings, reader: Reader) -> Iterat
 
 
 def _combine_codes(columns: Sequence[Integers], rows: int) -> tuple[Integers, Integers]:
-    """One dense code per row, and the first row of every code."""
-    found = _dense(columns[0])
+    """Combine codes to one dense code per row, and find the first row of every code."""
+    found = _renumber(columns[0])
     for column in columns[1:]:
-        more = _dense(column)
+        more = _renumber(column)
         width = int(more.max()) + 1 if rows else 1
-        found = _dense(found * width + more)
+        found = _renumber(found * width + more)
     firsts = np.full(int(found.max()) + 1 if rows else 0, rows, dtype=np.int64)
-    # The last write wins, so that writing backwards leaves the first row of each code.
+    # NumPy keeps the last write; written backwards, that is the first row of each code.
     firsts[found[::-1]] = count_up(rows)[::-1]
     return found, firsts
 
 
-def _dense(codes: Integers) -> Integers:
-    """Codes without gaps, in the same order."""
+def _renumber(codes: Integers) -> Integers:
+    """Renumber codes without gaps, in the same order."""
     if not len(codes):
         return codes
     low, high = int(codes.min()), int(codes.max())
@@ -121,7 +121,7 @@ def _dense(codes: Integers) -> Integers:
 
 
 def _sum_weights(codes: Integers | None, weights: Integers | None, groups: int) -> Integers:
-    """The weight of every group."""
+    """Sum the weights of every group."""
     if codes is None:
         return np.ones(groups, dtype=np.int64) if weights is None else weights
     if weights is None:
@@ -134,7 +134,7 @@ def _sum_weights(codes: Integers | None, weights: Integers | None, groups: int) 
 def _tally_values(
     tally: Tally, values: pa.Array, codes: Integers | None, weights: Integers | None, groups: int
 ) -> tuple[Integers, pa.Array]:
-    """How many values each group has, and what became of them."""
+    """Count the values of each group, and compute their sum or extreme."""
     if codes is None:
         codes = count_up(groups)
     if values.null_count:
@@ -148,7 +148,7 @@ def _tally_values(
         case "sum" | "avg":
             return counts, _sum_values(values, codes, weights, groups)
         case "min" | "max":
-            return counts, _extreme(tally.function, values, codes, groups)
+            return counts, _find_extremes(tally.function, values, codes, groups)
 
 
 def _sum_values(
@@ -172,7 +172,7 @@ def _is_small(numbers: np.ndarray, weights: Integers | None) -> bool:
     return float(largest) * total < _INTEGER_SUM_MAX
 
 
-def _extreme(function: str, values: pa.Array, codes: Integers, groups: int) -> pa.Array:
+def _find_extremes(function: str, values: pa.Array, codes: Integers, groups: int) -> pa.Array:
     grouped = pa.table({"g": pa.array(codes), "v": values}).group_by("g")
     found = grouped.aggregate([("v", function)]).combine_chunks()
     places = np.full(groups, -1, dtype=np.int64)
@@ -186,9 +186,9 @@ def _extreme(function: str, values: pa.Array, codes: Integers, groups: int) -> p
 
 
 def _combine_partials(operator: Group, partials: Sequence[Partial], reader: Reader) -> Partial:
-    """Groups of groups: counts and sums are added, extremes compared."""
+    """Combine the groups of several tables: add counts and sums, compare extremes."""
     if not partials:
-        return _partial(operator, _nothing(operator), reader)
+        return _group_table(operator, _empty_bindings(operator), reader)
     samples = concat([one.samples for one in partials])
     codes, firsts = _assign_groups(operator.keys, samples, reader)
     counts: dict[str, Integers] = {}
@@ -199,21 +199,21 @@ def _combine_partials(operator: Group, partials: Sequence[Partial], reader: Read
             codes, np.concatenate([one.counts[name] for one in partials]), firsts.rows
         )
         if tally.argument is not None:
-            parts = _same_type([one.values[name] for one in partials])
+            parts = _unify_types([one.values[name] for one in partials])
             values[name] = _tally_values(tally, pa.concat_arrays(parts), codes, None, firsts.rows)[
                 1
             ]
     return Partial(samples=firsts, counts=counts, values=values)
 
 
-def _nothing(operator: Group) -> Bindings:
+def _empty_bindings(operator: Group) -> Bindings:
     read = (variables_of(key.expr) for key in operator.keys)
     more = (variables_of(one.argument) for one in operator.tallies if one.argument is not None)
     names = frozenset[str]().union(*read, *more)
     return Bindings({name: no_row_ids() for name in names}, 0)
 
 
-def _same_type(parts: list[pa.Array]) -> list[pa.Array]:
+def _unify_types(parts: list[pa.Array]) -> list[pa.Array]:
     if len({part.type for part in parts}) == 1:
         return parts
     return [part.cast(pa.float64(), safe=False) for part in parts]

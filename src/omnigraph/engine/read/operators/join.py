@@ -1,4 +1,4 @@
-"""Combining tables of bindings: products, absence, and optional parts."""
+"""The operators Product, Anti and OptionalJoin: combine two tables of bindings."""
 
 from collections.abc import Iterator
 
@@ -25,7 +25,7 @@ from omnigraph.limits import MORSEL_ROWS, PRODUCT_ROWS_MAX
 def product(
     operator: Product, left: Bindings, right: Bindings, reader: Reader
 ) -> Iterator[Bindings]:
-    """Pair rows; equal values are met by a join, everything else by testing every pair."""
+    """Pair rows: by a hash join if there is an equality, else by testing every pair."""
     equal = next((test for test in operator.on if test.op == "="), None)
     if equal is not None:
         rows, offsets = _equal_pairs(equal, left, right, reader)
@@ -62,16 +62,18 @@ def _pair(left: Bindings, right: Bindings, rows: Integers, offsets: Integers) ->
 def _equal_pairs(
     test: Compare, left: Bindings, right: Bindings, reader: Reader
 ) -> tuple[Integers, Integers]:
-    """The pairs that agree on one equality, in the order of the left rows."""
+    """Find the pairs that satisfy one equality, in the order of the left rows."""
     if not left.rows or not right.rows:
         return no_row_ids(), no_row_ids()
-    mine, theirs = (test.left, test.right) if _is_of(test.left, left) else (test.right, test.left)
-    ours, others = reader.column(mine, left), reader.column(theirs, right)
-    known = pa.chunked_array([ours, others]).dictionary_encode().combine_chunks()
+    mine, right_keys = (
+        (test.left, test.right) if _is_of(test.left, left) else (test.right, test.left)
+    )
+    left_values, right_values = reader.column(mine, left), reader.column(right_keys, right)
+    known = pa.chunked_array([left_values, right_values]).dictionary_encode().combine_chunks()
     codes = known.indices.fill_null(ABSENT).to_numpy(zero_copy_only=False).astype(np.int64)
-    ours_codes, other_codes = codes[: len(ours)], codes[len(ours) :]
-    rows, offsets, _ = match_codes(ours_codes, other_codes)
-    present = ours_codes[rows] != ABSENT
+    left_codes, right_codes = codes[: len(left_values)], codes[len(left_values) :]
+    rows, offsets, _ = match_codes(left_codes, right_codes)
+    present = left_codes[rows] != ABSENT
     return rows[present], offsets[present]
 
 
@@ -79,33 +81,35 @@ def _is_of(operand: Operand, side: Bindings) -> bool:
     return isinstance(operand, PropertyRef | EntityRef) and operand.variable in side.columns
 
 
-def match_codes(ours: Integers, theirs: Integers) -> tuple[Integers, Integers, Integers]:
-    """All pairs of equal codes in the order of ours, and how many each of ours has."""
-    order = np.argsort(theirs, kind="stable")
-    ordered = theirs[order]
-    low = np.searchsorted(ordered, ours, side="left")
-    counts = np.searchsorted(ordered, ours, side="right") - low
+def match_codes(left_values: Integers, right_keys: Integers) -> tuple[Integers, Integers, Integers]:
+    """Find all pairs of equal codes in the order of the left codes, and the number of pairs of each left code."""
+    order = np.argsort(right_keys, kind="stable")
+    ordered = right_keys[order]
+    low = np.searchsorted(ordered, left_values, side="left")
+    counts = np.searchsorted(ordered, left_values, side="right") - low
     rows, offsets = lay_out_runs(low.astype(np.int64), counts.astype(np.int64))
     return rows, order[offsets].astype(np.int64), counts.astype(np.int64)
 
 
 def anti(operator: Anti, bindings: Bindings, inner: Bindings) -> Bindings:
-    """Keep rows that the inner part does not know."""
+    """Keep the rows that have no match in the inner block."""
     if not operator.on:
         return bindings if inner.rows == 0 else bindings.take(no_row_ids())
     if not inner.rows or not bindings.rows:
         return bindings
-    ours, theirs = encode_together(bindings, inner, operator.on)
-    return bindings.keep(~np.isin(ours, theirs))
+    left_values, right_keys = encode_together(bindings, inner, operator.on)
+    return bindings.keep(~np.isin(left_values, right_keys))
 
 
 def optional(operator: OptionalJoin, bindings: Bindings, inner: Bindings) -> Bindings:
-    """Join rows with what the inner part found for them, or with nothing."""
+    """Join rows with their matches in the inner block, or with no entity."""
     if operator.on:
-        ours, theirs = encode_together(bindings, inner, operator.on)
+        left_values, right_keys = encode_together(bindings, inner, operator.on)
     else:
-        ours, theirs = (np.zeros(side.rows, dtype=np.int64) for side in (bindings, inner))
-    rows, offsets, counts = match_codes(ours, theirs)
+        left_values, right_keys = (
+            np.zeros(side.rows, dtype=np.int64) for side in (bindings, inner)
+        )
+    rows, offsets, counts = match_codes(left_values, right_keys)
     alone = np.flatnonzero(counts == 0)
     order = np.argsort(np.concatenate([rows, alone]), kind="stable")
     chosen = np.concatenate([rows, alone])[order]

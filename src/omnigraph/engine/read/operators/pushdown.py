@@ -1,4 +1,4 @@
-"""Tests as filters that storage understands: SQL text with literals of exactly the column's type."""
+"""Pushdown: writes tests as SQL filters for storage, with literals of exactly the type of the column."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -30,7 +30,7 @@ Column = PropertyRef | EntityRef
 
 _INTEGER_MIN = -(2**63)
 _CHOICES_MAX = 1_000
-"""Longer lists are tested in memory: planning their text costs more than it saves."""
+"""Longer lists are tested in memory: parsing the filter would cost more than it saves."""
 
 
 def column_name(column: Column) -> str:
@@ -38,8 +38,8 @@ def column_name(column: Column) -> str:
     return "id" if isinstance(column, EntityRef) else column.property
 
 
-def sql(test: Test, value: Value) -> str | None:
-    """Write a test on one entity as a filter; None when storage might answer it differently."""
+def render_filter(test: Test, value: Value) -> str | None:
+    """Write a test on one entity as a filter; None if storage might evaluate it differently."""
     match test:
         case Always(value=answer):
             return "true" if answer else "false"
@@ -54,13 +54,13 @@ def sql(test: Test, value: Value) -> str | None:
         case IsNull(operand=(PropertyRef() | EntityRef()) as column, negated=negated):
             return f"{_quote_column(column)} is {'not null' if negated else 'null'}"
         case Among(operand=(PropertyRef() | EntityRef()) as column, choices=choices):
-            return _among(column, value(choices))
+            return _render_choices(column, value(choices))
         case AllOf(parts=parts):
             return _join_tests(" and ", parts, value)
         case AnyOf(parts=parts):
             return _join_tests(" or ", parts, value)
         case Not(part=Among() as part):
-            inner = sql(part, value)
+            inner = render_filter(part, value)
             return None if inner is None else f"(not {inner})"
         case Compare() | IsNull() | Among() | Not() | TextMatch():
             return None
@@ -69,7 +69,7 @@ def sql(test: Test, value: Value) -> str | None:
 
 
 def _join_tests(word: str, parts: Sequence[Test], value: Value) -> str | None:
-    found = [sql(part, value) for part in parts]
+    found = [render_filter(part, value) for part in parts]
     whole = [part for part in found if part is not None]
     return f"({word.join(whole)})" if len(whole) == len(found) else None
 
@@ -87,47 +87,47 @@ def _render_comparison(column: Column, op: Comparison, value: object) -> str | N
         case Settled.FALSE:
             return "false"
         case Exact(op=exact, value=typed) if column.type.is_plain:
-            return _exact(_quote_column(column), exact, typed, column.type)
+            return _render_exact(_quote_column(column), exact, typed, column.type)
         case Exact() | Either():
             return None
 
 
-def _exact(name: str, op: Comparison, value: object, type_: PropertyType) -> str | None:
+def _render_exact(name: str, op: Comparison, value: object, type_: PropertyType) -> str | None:
     if op in ("contains", "starts_with"):
         return None
     if type_.scalar in FLOATS and isinstance(value, int | float):
-        return _float(name, op, float(value), type_.scalar)
-    written = _literal(value, type_)
-    return None if written is None else f"{name} {op} {written}"
+        return _render_float(name, op, float(value), type_.scalar)
+    literal = _render_literal(value, type_)
+    return None if literal is None else f"{name} {op} {literal}"
 
 
-def _float(name: str, op: Comparison, value: float, scalar: Scalar) -> str:
-    """Compare floats as IEEE does, over a store that orders -0.0 below 0.0 and NaN at both ends."""
-    low, high = _number(-math.inf, scalar), _number(math.inf, scalar)
-    zero, written = value == 0.0, _number(value, scalar)
-    both = f"({_number(0.0, scalar)}, {_number(-0.0, scalar)})"
-    least = _number(-0.0, scalar) if zero else written
+def _render_float(name: str, op: Comparison, value: float, scalar: Scalar) -> str:
+    """Compare floats as IEEE 754 does; storage orders -0.0 below 0.0 and NaN at both ends."""
+    low, high = _render_number(-math.inf, scalar), _render_number(math.inf, scalar)
+    zero, literal = value == 0.0, _render_number(value, scalar)
+    both = f"({_render_number(0.0, scalar)}, {_render_number(-0.0, scalar)})"
+    least = _render_number(-0.0, scalar) if zero else literal
     match op:
         case "=":
-            return f"{name} in {both}" if zero else f"{name} = {written}"
+            return f"{name} in {both}" if zero else f"{name} = {literal}"
         case "!=":
-            return f"(not {name} in {both})" if zero else f"{name} != {written}"
+            return f"(not {name} in {both})" if zero else f"{name} != {literal}"
         case "<":
             return f"({name} >= {low} and {name} < {least})"
         case "<=":
-            return f"({name} >= {low} and {name} <= {written})"
+            return f"({name} >= {low} and {name} <= {literal})"
         case ">":
-            return f"({name} > {written} and {name} <= {high})"
+            return f"({name} > {literal} and {name} <= {high})"
         case _:
             return f"({name} >= {least} and {name} <= {high})"
 
 
-def _number(value: float, scalar: Scalar) -> str:
+def _render_number(value: float, scalar: Scalar) -> str:
     return f"arrow_cast('{value!r}', '{'Float32' if scalar is Scalar.F32 else 'Float64'}')"
 
 
-def _literal(value: object, type_: PropertyType) -> str | None:
-    """A value of exactly the column's type; None for what SQL text cannot carry."""
+def _render_literal(value: object, type_: PropertyType) -> str | None:
+    """Write a value of exactly the type of the column; None if SQL text cannot express it."""
     match value:
         case bool():
             return "true" if value else "false"
@@ -140,20 +140,20 @@ def _literal(value: object, type_: PropertyType) -> str | None:
         case date():
             return f"date '{value.isoformat()}'"
         case float() if type_.scalar in FLOATS:
-            return _number(value, type_.scalar)
+            return _render_number(value, type_.scalar)
         case _:
             return None
 
 
-def _among(column: Column, choices: object) -> str | None:
+def _render_choices(column: Column, choices: object) -> str | None:
     if not isinstance(choices, list | tuple) or not column.type.is_plain or None in choices:
         return None
     if not choices:
         return "false"
     known = coerce_choices(choices, column.type)
-    written = [_literal(choice, column.type) for choice in known]
-    whole = [one for one in written if one is not None]
-    if len(whole) < len(written) or len(whole) > _CHOICES_MAX:
+    literals = [_render_literal(choice, column.type) for choice in known]
+    whole = [one for one in literals if one is not None]
+    if len(whole) < len(literals) or len(whole) > _CHOICES_MAX:
         return None
     return (
         f"{_quote_column(column)} in ({', '.join(whole)})"

@@ -1,4 +1,4 @@
-"""Rows on their way to the result: bindings, or groups of them; and the values that are read from them."""
+"""Rows between operators: bindings or groups of bindings, and the values of expressions over them."""
 
 from collections.abc import Mapping, Sequence
 
@@ -30,7 +30,7 @@ from omnigraph.values import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Groups:
-    """Rows of groups: one binding of each, which tells its keys, and its tallies by name."""
+    """Groups: one sample binding of each, which determines its keys, and its tallies by name."""
 
     samples: Bindings
     keys: Mapping[str, ItemExpr]
@@ -38,17 +38,17 @@ class Groups:
 
     @property
     def rows(self) -> int:
-        """How many groups there are."""
+        """The number of groups."""
         return self.samples.rows
 
     def take(self, offsets: Integers) -> "Groups":
-        """Groups by place, in the order asked."""
+        """Select groups by offset, in the given order."""
         chosen = pa.array(offsets)
         tallies = {name: values.take(chosen) for name, values in self.tallies.items()}
         return Groups(samples=self.samples.take(offsets), keys=self.keys, tallies=tallies)
 
     def slice(self, start: int, end: int) -> "Groups":
-        """Groups from one place to another."""
+        """Select a range of groups."""
         return self.take(np.arange(start, min(end, self.rows), dtype=np.int64))
 
 
@@ -56,7 +56,7 @@ Rows = Bindings | Groups
 
 
 def value_column(expr: ItemExpr | Field, rows: Rows, reader: Reader) -> pa.Array:
-    """The values of an expression, one per row."""
+    """Compute the values of an expression, one per row."""
     if isinstance(rows, Groups):
         return _group_column(expr, rows, reader)
     match expr:
@@ -84,7 +84,7 @@ def _group_column(expr: ItemExpr | Field, groups: Groups, reader: Reader) -> pa.
 
 
 def value_columns(exprs: Sequence[ItemExpr | Field], rows: Rows, reader: Reader) -> list[pa.Array]:
-    """The values of several expressions; the properties of one variable are fetched together."""
+    """Compute the values of several expressions; the properties of one variable are fetched together."""
     if isinstance(rows, Bindings):
         stored = [_find_stored(expr) for expr in exprs]
         fetched = _fetch_columns(stored, rows, reader)

@@ -1,4 +1,4 @@
-"""Binding a variable: every node of a type that passes its tests."""
+"""The operator Scan: binds a variable to the nodes of a type that pass its tests."""
 
 from collections.abc import Iterator, Sequence
 
@@ -24,7 +24,7 @@ from omnigraph.engine.read.columns.entities import Entities
 from omnigraph.engine.read.columns.row_ids import ABSENT, RowIds, no_row_ids
 from omnigraph.engine.read.columns.value_index import can_index_values
 from omnigraph.engine.read.operators.filter import keep_all
-from omnigraph.engine.read.operators.pushdown import column_name, sql
+from omnigraph.engine.read.operators.pushdown import column_name, render_filter
 from omnigraph.engine.read.operators.search import matching
 from omnigraph.engine.read.reader import Reader
 from omnigraph.limits import MORSEL_ROWS
@@ -34,12 +34,12 @@ from omnigraph.values import dataclass
 
 _ROW_ID = "_rowid"
 _FIRST_PART = 4
-"""A scan that may stop early begins with this many times the rows that are wanted, then takes ever more."""
+"""A scan that may stop early begins with this many times the wanted rows, and multiplies by it from table to table."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Access:
-    """How a scan finds its entities: by `ids`, as `matched` ones, by a `filter` of storage, or by reading columns."""
+    """The access path of a scan: by `ids`, from a value index (`matched`), by a `filter` in storage, or by columns."""
 
     ids: tuple[str, ...] | None = None
     matched: RowIds | None = None
@@ -49,8 +49,8 @@ class Access:
 
 
 def scan(operator: Scan, reader: Reader, wanted: int | None = None) -> Iterator[Bindings]:
-    """Bind the variable; `wanted` rows may be enough, so that the first table is small then."""
-    found = _matching(operator, reader)
+    """Bind the variable; with `wanted`, so many rows may be enough, and the first table is small."""
+    found = _find_matching(operator, reader)
     first = MORSEL_ROWS if wanted is None else min(max(wanted * _FIRST_PART, 64), MORSEL_ROWS)
     start, size = 0, first
     while start < found.rows or start == 0:
@@ -58,7 +58,7 @@ def scan(operator: Scan, reader: Reader, wanted: int | None = None) -> Iterator[
         start, size = start + size, min(size * _FIRST_PART, MORSEL_ROWS)
 
 
-def _matching(operator: Scan, reader: Reader) -> Bindings:
+def _find_matching(operator: Scan, reader: Reader) -> Bindings:
     nodes = reader.snapshot.nodes(operator.type_name)
     if not len(nodes):
         return Bindings({operator.variable: no_row_ids()}, 0)
@@ -66,15 +66,15 @@ def _matching(operator: Scan, reader: Reader) -> Bindings:
     reader.note(access.note)
     search = operator.search
     if search and access.ids is None and access.matched is None and access.filter is None:
-        # The terms name the rows that have them; all others need not be looked at.
+        # The text index lists the matching rows; the others are not read.
         row_ids, search = np.sort(matching(search[0], reader)), search[1:]
     else:
-        row_ids = _start(access, nodes)
+        row_ids = _find_start(access, nodes)
     rows = Bindings({operator.variable: row_ids}, len(row_ids))
     return keep_all((*access.rest, *search), rows, reader)
 
 
-def _start(access: Access, nodes: Entities) -> RowIds:
+def _find_start(access: Access, nodes: Entities) -> RowIds:
     if access.ids is not None and len(access.ids) == 1:
         row_id = nodes.row_id_of(access.ids[0])
         return no_row_ids() if row_id == ABSENT else np.array([row_id], dtype=np.int64)
@@ -90,12 +90,12 @@ def _start(access: Access, nodes: Entities) -> RowIds:
 
 
 def access_of(operator: Scan, reader: Reader, *, explain_only: bool = False) -> Access:
-    """Choose how a scan finds its entities; what is only asked for is not counted as a use."""
+    """Choose the access path of a scan; with `explain_only` the choice does not count as a use."""
     tests, nodes = operator.filter, reader.snapshot.nodes(operator.type_name)
     if any(test == Always(False) for test in tests):
         return Access(ids=(), note="nothing can match")
     for test in tests:
-        ids = _ids(test, reader)
+        ids = _find_ids(test, reader)
         if ids is not None:
             rest = tuple(one for one in tests if one is not test)
             return Access(ids=ids, rest=rest, note="id lookup")
@@ -105,10 +105,10 @@ def access_of(operator: Scan, reader: Reader, *, explain_only: bool = False) -> 
             rest = tuple(one for one in tests if one is not test)
             return Access(matched=matched, rest=rest, note=f"values of {_render_tests([test])}")
     spent = 0.0 if explain_only else costs.LOOKUP
-    return _by_index(tests, nodes, spent, reader) or _by_column(tests, nodes, reader)
+    return _access_by_index(tests, nodes, spent, reader) or _access_by_column(tests, nodes, reader)
 
 
-def _ids(test: Test, reader: Reader) -> tuple[str, ...] | None:
+def _find_ids(test: Test, reader: Reader) -> tuple[str, ...] | None:
     match test:
         case Compare(left=EntityRef(), op="=", right=Const() | ParamRef() as fixed):
             text = reader.value(fixed)
@@ -121,13 +121,13 @@ def _ids(test: Test, reader: Reader) -> tuple[str, ...] | None:
             return None
 
 
-# ---- a value, when its column is in memory
+# ---- value indexes
 
 
 def _find_by_value(
     test: Test, nodes: Entities, reader: Reader, explain_only: bool
 ) -> RowIds | None:
-    """The entities that have the value a property must have, if they are matched."""
+    """Find the entities with the required value of a property, if there is a value index."""
     match test:
         case Compare(left=PropertyRef() as one, op="=", right=Const() | ParamRef() as fixed):
             pass
@@ -146,17 +146,17 @@ def _find_by_value(
     return found.of(exact.value) if isinstance(exact, Exact) else None
 
 
-# ---- an index, when a column is not in memory
+# ---- indexes of the table
 
 
-def _by_index(
+def _access_by_index(
     tests: Sequence[Test], nodes: Entities, spent: float, reader: Reader
 ) -> Access | None:
-    """Let an index find few entities instead of reading the column it is on."""
-    pushed = [test for test in tests if _is_served(test, nodes)]
+    """Use an index that finds few entities instead of reading its column."""
+    pushed = [test for test in tests if _is_served_by_index(test, nodes)]
     if not pushed:
         return None
-    names = sorted(_names(pushed))
+    names = sorted(_column_names(pushed))
     needed = sum(nodes.read_cost(name) for name in names)
     if nodes.cache.spend((nodes.layout, "filter", *names), spent) + costs.LOOKUP >= needed:
         return None
@@ -175,26 +175,26 @@ def _by_index(
 
 
 def _render_pushdown(test: Test, nodes: Entities, reader: Reader) -> str | None:
-    """A test as storage reads it, by the names columns have there; None when it must be made in memory."""
-    if not _names([test]) <= nodes.table.field_ids.keys():
+    """Write a test as a filter with stored column names; None if it must be evaluated in memory."""
+    if not _column_names([test]) <= nodes.table.field_ids.keys():
         return None
     if nodes.names is None or isinstance(test, Always):
-        return sql(test, reader.value)
-    return sql(change_part(test, Change(reference=nodes.stored)), reader.value)
+        return render_filter(test, reader.value)
+    return render_filter(change_part(test, Change(reference=nodes.stored)), reader.value)
 
 
 def _render_tests(tests: Sequence[Test]) -> str:
-    return ", ".join(sorted(_names(tests)))
+    return ", ".join(sorted(_column_names(tests)))
 
 
-def _is_served(test: Test, nodes: Entities) -> bool:
-    """Whether an index covers a column that is compared with a value, and the column is not in memory."""
+def _is_served_by_index(test: Test, nodes: Entities) -> bool:
+    """Whether a test compares a column with a value, an index covers the column, and the column is not cached."""
     name = _find_served_column(test)
     return name is not None and not nodes.has_cached(name) and nodes.covered(name, IndexKind.BTREE)
 
 
 def _find_served_column(test: Test) -> str | None:
-    """The column of a test that few entities may pass; how many lie in a range nobody knows."""
+    """The column of an equality test, which few entities may pass; the size of a range is unknown."""
     match test:
         case Compare(left=(PropertyRef() | EntityRef()) as one, op="=", right=right) if is_fixed(
             right
@@ -211,11 +211,11 @@ def _find_served_column(test: Test) -> str | None:
 
 
 def _is_narrow(type_: PropertyType) -> bool:
-    """Two values divide nothing well; everything else may be rare."""
+    """Whether a value may be rare: a boolean is not, every other plain type may be."""
     return type_.is_plain and type_.scalar is not Scalar.BOOL
 
 
-def _names(tests: Sequence[Test]) -> set[str]:
+def _column_names(tests: Sequence[Test]) -> set[str]:
     return {
         column_name(one)
         for test in tests
@@ -228,9 +228,11 @@ def _names(tests: Sequence[Test]) -> set[str]:
 # ---- columns
 
 
-def _by_column(tests: Sequence[Test], nodes: Entities, reader: Reader) -> Access:
-    """Read the tested columns, or let storage do it where they would not fit in memory."""
-    large = [name for name in _names(tests) if not nodes.has_cached(name) and not nodes.fits(name)]
+def _access_by_column(tests: Sequence[Test], nodes: Entities, reader: Reader) -> Access:
+    """Read the tested columns, or filter in storage if they would not fit in memory."""
+    large = [
+        name for name in _column_names(tests) if not nodes.has_cached(name) and not nodes.fits(name)
+    ]
     if large:
         pairs = [(test, _render_pushdown(test, nodes, reader)) for test in tests]
         texts = [text for _, text in pairs if text is not None]

@@ -30,7 +30,7 @@ def text_mask(test: TextMatch, rows: Bindings, reader: Reader) -> Mask:
 
 
 def text_truth(test: TextMatch, rows: Bindings, reader: Reader) -> pa.Array:
-    """Whether the text of each row matches; NULL where there is no text."""
+    """Test the text of each row; NULL where there is no text."""
     matched = text_mask(test, rows, reader)
     present = matched.copy()
     others = np.flatnonzero(~matched)
@@ -40,8 +40,8 @@ def text_truth(test: TextMatch, rows: Bindings, reader: Reader) -> pa.Array:
 
 
 def matching(test: TextMatch, reader: Reader) -> RowIds:
-    """The entities whose text matches, each once."""
-    texts, query = _texts(test.field, reader), _text(test.query, reader)
+    """Find the entities whose text matches, each once."""
+    texts, query = _texts(test.field, reader), _query_text(test.query, reader)
     match test.function:
         case "search" | "match_text":
             return texts.matching(query)
@@ -56,15 +56,15 @@ def _texts(field: PropertyRef, reader: Reader) -> Texts:
     return Texts(reader.entities(field.variable), field.property, reader.note)
 
 
-def _text(fixed: Const | ParamRef, reader: Reader) -> str:
+def _query_text(fixed: Const | ParamRef, reader: Reader) -> str:
     value = reader.value(fixed)
-    assert isinstance(value, str), "binding refuses a query text that is not there"
+    assert isinstance(value, str), "binding refuses a missing query text"
     return value
 
 
 def _distance(fixed: Const | ParamRef | None, reader: Reader) -> int:
     distance = FUZZY_DISTANCE if fixed is None else reader.integer(fixed)
-    assert distance is not None, "binding refuses a distance that is not there"
+    assert distance is not None, "binding refuses a missing distance"
     return distance
 
 
@@ -72,26 +72,26 @@ def _distance(fixed: Const | ParamRef | None, reader: Reader) -> int:
 
 
 def scores(ranking: Nearest | Bm25 | Rrf, rows: Bindings, reader: Reader) -> pa.Array:
-    """The score of every row; NULL for a row without a vector, a text or a rank."""
-    known = reader.scored.get(ranking)
+    """Compute the score of every row; NULL for a row without a vector, a text or a rank."""
+    scored = reader.scored.get(ranking)
     match ranking:
         case Nearest(field=field):
-            query = _vector(ranking, reader)
+            query = _query_vector(ranking, reader)
             return _vectors(field, reader).distances(rows.columns[field.variable], query)
         case Bm25(field=field):
-            return _relevance(ranking, rows.columns[field.variable], reader)
+            return _score_texts(ranking, rows.columns[field.variable], reader)
         case Rrf(first=first):
             row_ids = rows.columns[first.field.variable]
-            if known is None:
-                known = _fuse_ranks(ranking, _entities(row_ids), None, reader)
-            order = np.argsort(known.row_ids)
-            positions = positions_in(row_ids, known.row_ids[order])
-            return known.scores.take(pa.array(order[positions], mask=positions == ABSENT))
+            if scored is None:
+                scored = _fuse_ranks(ranking, _distinct_entities(row_ids), None, reader)
+            order = np.argsort(scored.row_ids)
+            positions = positions_in(row_ids, scored.row_ids[order])
+            return scored.scores.take(pa.array(order[positions], mask=positions == ABSENT))
 
 
-def _relevance(ranking: Bm25, row_ids: RowIds, reader: Reader) -> pa.Array:
+def _score_texts(ranking: Bm25, row_ids: RowIds, reader: Reader) -> pa.Array:
     texts = _texts(ranking.field, reader)
-    found, values = texts.relevance(_text(ranking.query, reader))
+    found, values = texts.relevance(_query_text(ranking.query, reader))
     order = np.argsort(found)
     positions = positions_in(row_ids, found[order])
     hit = positions != ABSENT
@@ -106,8 +106,8 @@ def _vectors(field: PropertyRef, reader: Reader) -> Vectors:
     return Vectors(reader.entities(field.variable), field.property, reader.note)
 
 
-def _vector(ranking: Nearest, reader: Reader) -> Matrix:
-    """The query as a vector; a text is embedded, in the space the property says it is in."""
+def _query_vector(ranking: Nearest, reader: Reader) -> Matrix:
+    """Convert the query to a vector; a text is embedded by the model that the property names."""
     value = reader.value(ranking.query)
     if isinstance(value, str):
         _require_space(ranking, reader)
@@ -130,24 +130,24 @@ def _require_space(ranking: Nearest, reader: Reader) -> None:
 
 
 def rank(operator: Rank, rows: Bindings, reader: Reader) -> Bindings:
-    """Order rows by the rank of their entity, then by the ids of the ties; rows without a rank go."""
+    """Order rows by the rank of their entity, then by the ids of the ties; rows without a rank are dropped."""
     rows = rows.unweighted()
     row_ids = rows.columns[operator.variable]
     _, end = bounds(operator.window, reader)
-    entities = _entities(row_ids)
-    best = _best(operator, entities, end, reader)
+    entities = _distinct_entities(row_ids)
+    best = _rank_entities(operator, entities, end, reader)
     reader.scored[operator.ranking] = best
     if entities is row_ids:
-        # Every row is an entity of its own, and each entity has its place among them.
+        # Rows and entities correspond one to one.
         return rows.take(np.searchsorted(row_ids, best.row_ids[:end]))
     order = np.argsort(best.row_ids)
     positions = positions_in(row_ids, best.row_ids[order])
     rows = rows.keep(positions != ABSENT)
     ranks = order[positions[positions != ABSENT]]
-    return _in_order(rows, ranks, operator.ties, end, reader)
+    return _order_rows(rows, ranks, operator.ties, end, reader)
 
 
-def _in_order(
+def _order_rows(
     rows: Bindings, ranks: Integers, ties: tuple[str, ...], end: int | None, reader: Reader
 ) -> Bindings:
     first = None if end is None else select_first(pa.array(ranks), False, end)
@@ -157,15 +157,15 @@ def _in_order(
     return rows.take(sort_rows(columns, rows.rows)[:end])
 
 
-def _entities(row_ids: RowIds) -> RowIds:
-    """Each entity once, ascending."""
+def _distinct_entities(row_ids: RowIds) -> RowIds:
+    """Select each entity once, ascending."""
     if bool((row_ids[1:] > row_ids[:-1]).all()) and not (len(row_ids) and row_ids[0] == ABSENT):
         return row_ids
     found = np.unique(row_ids)
     return np.asarray(found[found != ABSENT])
 
 
-def _best(operator: Rank, row_ids: RowIds, end: int | None, reader: Reader) -> Scored:
+def _rank_entities(operator: Rank, row_ids: RowIds, end: int | None, reader: Reader) -> Scored:
     match operator.ranking:
         case Nearest() | Bm25() as arm:
             return _rank_arm(arm, row_ids, end, reader)
@@ -174,20 +174,20 @@ def _best(operator: Rank, row_ids: RowIds, end: int | None, reader: Reader) -> S
 
 
 def _rank_arm(arm: Nearest | Bm25, row_ids: RowIds, end: int | None, reader: Reader) -> Scored:
-    """The best entities of one ranking, best first."""
+    """Rank entities by one ranking, best first."""
     match arm:
         case Nearest(field=field):
-            query = _vector(arm, reader)
+            query = _query_vector(arm, reader)
             count = len(row_ids) if end is None else min(end, len(row_ids))
             found, distances = _vectors(field, reader).closest(row_ids, query, count)
             return Scored(found, pa.array(distances))
         case Bm25(field=field):
-            found, values = _texts(field, reader).relevance(_text(arm.query, reader))
+            found, values = _texts(field, reader).relevance(_query_text(arm.query, reader))
             kept = positions_in(found, row_ids) != ABSENT
-            return _by_score(found[kept], values[kept], arm.field.variable, end, reader)
+            return _order_by_score(found[kept], values[kept], arm.field.variable, end, reader)
 
 
-def _by_score(
+def _order_by_score(
     row_ids: RowIds, values: Floats, variable: str, end: int | None, reader: Reader
 ) -> Scored:
     if end is not None:
@@ -199,9 +199,9 @@ def _by_score(
 
 
 def _fuse_ranks(ranking: Rrf, row_ids: RowIds, depth: Window | None, reader: Reader) -> Scored:
-    """Reciprocal rank fusion: ties keep the order of the first arm, then of the second."""
+    """Fuse two rankings by reciprocal ranks; ties keep the order of the first arm, then of the second."""
     k = reader.integer(ranking.k)
-    assert k is not None, "binding refuses a constant that is not there"
+    assert k is not None, "binding refuses a missing constant"
     _, top = bounds(depth, reader)
     arms = [
         _rank_arm(arm, row_ids, top if isinstance(arm, Nearest) else None, reader).row_ids
@@ -217,7 +217,7 @@ def _fuse_ranks(ranking: Rrf, row_ids: RowIds, depth: Window | None, reader: Rea
 
 
 def _rank_positions(found: RowIds, arm: RowIds) -> Integers:
-    """The rank of each entity in an arm; past the end for those it does not have."""
+    """The rank of each entity in an arm; past the end for entities that the arm does not have."""
     positions = np.full(len(found), len(found), dtype=np.int64)
     positions[np.searchsorted(found, arm)] = count_up(len(arm))
     return positions

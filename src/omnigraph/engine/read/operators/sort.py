@@ -1,4 +1,4 @@
-"""Order and window: the rows of a result in their places, and only those that are wanted."""
+"""The operators Sort and Slice: order rows and keep a window of them."""
 
 from collections.abc import Iterable, Iterator
 
@@ -19,11 +19,11 @@ from omnigraph.engine.read.operators.sorting import (
 from omnigraph.engine.read.reader import Reader
 
 _SELECT_PART = 8
-"""The best rows are selected before they are sorted when they are fewer than one in this many."""
+"""The first rows are selected before sorting if they are fewer than one in this many."""
 
 
 def cut(operator: Slice, tables: Iterable[Rows], reader: Reader) -> Iterator[Rows]:
-    """Keep a window of the rows; nothing more is asked for once it is full."""
+    """Keep a window of the rows; once it is full no more rows are read."""
     start, end = bounds(operator.window, reader)
     passed = 0
     for rows in tables:
@@ -45,44 +45,46 @@ def sort(operator: Sort, tables: Iterable[Rows], names: Iterable[str], reader: R
     kept: list[Bindings] = []
     for rows in tables:
         if isinstance(rows, Groups):
-            return rows.take(_order(operator, rows, end, reader))
+            return rows.take(_sort_offsets(operator, rows, end, reader))
         rows = rows.unweighted()
-        kept.append(rows if end is None else rows.take(_order(operator, rows, end, reader)))
+        kept.append(rows if end is None else rows.take(_sort_offsets(operator, rows, end, reader)))
     if end is not None and len(kept) == 1:
         return kept[0]
     whole = concat(kept, names)
-    return whole.take(_order(operator, whole, end, reader))
+    return whole.take(_sort_offsets(operator, whole, end, reader))
 
 
-def _order(operator: Sort, rows: Rows, end: int | None, reader: Reader) -> Integers:
-    """The places of the first rows in order."""
-    offsets = _candidates(operator, rows, end, reader)
+def _sort_offsets(operator: Sort, rows: Rows, end: int | None, reader: Reader) -> Integers:
+    """The offsets of the first rows in order."""
+    offsets = _select_candidates(operator, rows, end, reader)
     if offsets is not None:
         rows = rows.take(offsets)
-    order = sort_rows(_columns(operator, rows, reader), rows.rows)[:end]
+    order = sort_rows(_sort_columns(operator, rows, reader), rows.rows)[:end]
     return order if offsets is None else offsets[order]
 
 
-def _columns(operator: Sort, rows: Rows, reader: Reader) -> list[Column]:
-    columns = [(_key(key, rows, reader), key.descending) for key in operator.keys]
+def _sort_columns(operator: Sort, rows: Rows, reader: Reader) -> list[Column]:
+    columns = [(_key_column(key, rows, reader), key.descending) for key in operator.keys]
     if isinstance(rows, Bindings):
         columns += [(id_order(name, rows, reader), False) for name in operator.ties]
     return columns
 
 
-def _key(key: SortBy, rows: Rows, reader: Reader) -> pa.Array:
+def _key_column(key: SortBy, rows: Rows, reader: Reader) -> pa.Array:
     expr, samples = key.expr, rows
     if isinstance(rows, Groups) and isinstance(expr, Field) and expr.name in rows.keys:
         expr, samples = rows.keys[expr.name], rows.samples  # type: ignore[assignment]
     if isinstance(expr, EntityRef) and isinstance(samples, Bindings):
-        # Ranks order like ids, and need not be fetched again.
+        # Ranks order like ids, and are cached.
         return id_order(expr.variable, samples, reader)
     return value_column(key.expr, rows, reader)
 
 
-def _candidates(operator: Sort, rows: Rows, end: int | None, reader: Reader) -> Integers | None:
-    """The rows that may be among the first by their first key alone; None for all."""
+def _select_candidates(
+    operator: Sort, rows: Rows, end: int | None, reader: Reader
+) -> Integers | None:
+    """Select the rows that may be among the first by their first key alone; None for all."""
     if end is None or not operator.keys or end * _SELECT_PART >= rows.rows:
         return None
-    values, descending = _key(operator.keys[0], rows, reader), operator.keys[0].descending
+    values, descending = _key_column(operator.keys[0], rows, reader), operator.keys[0].descending
     return select_first(values, descending, end)

@@ -1,4 +1,4 @@
-"""Sorting: places in order by several columns, the first of them without sorting all, and windows."""
+"""Sorting: row offsets in the order of several columns, selection of the first rows, and windows."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -10,13 +10,13 @@ import pyarrow.compute as pc
 
 from omnigraph.compile.plan.operators import Window
 from omnigraph.engine.read.bindings import Bindings
-from omnigraph.engine.read.columns.encode import flat, unify_zeros
+from omnigraph.engine.read.columns.encode import flatten_lists, unify_zeros
 from omnigraph.engine.read.columns.row_ids import Integers, count_up
 from omnigraph.engine.read.reader import Reader
 
 
 def bounds(window: Window | None, reader: Reader) -> tuple[int, int | None]:
-    """Where the wanted rows begin and end; None is no end."""
+    """The first and the last wanted row; None is no end."""
     if window is None:
         return 0, None
     offset = 0 if window.offset is None else max(reader.integer(window.offset) or 0, 0)
@@ -29,7 +29,7 @@ Column = tuple[pa.Array, bool]
 
 
 def sort_rows(columns: Sequence[Column], rows: int) -> Integers:
-    """The stable order of rows by several columns; NULL is below every value, NaN after every number."""
+    """Sort rows stably by several columns; NULL is below every value, NaN above every number."""
     if not columns or rows < 2:
         return count_up(rows)
     keys = [key for values, descending in columns for key in _keys(values, descending)]
@@ -37,7 +37,7 @@ def sort_rows(columns: Sequence[Column], rows: int) -> Integers:
 
 
 def _keys(values: pa.Array, descending: bool) -> Iterator[npt.NDArray[Any]]:
-    """Arrays that ascend in the wanted order."""
+    """Convert values to arrays that ascend in the wanted order."""
     if values.null_count:
         present = pc.is_valid(values).to_numpy(zero_copy_only=False)
         yield ~present if descending else present
@@ -52,10 +52,10 @@ def _keys(values: pa.Array, descending: bool) -> Iterator[npt.NDArray[Any]]:
 
 
 def _orderable(values: pa.Array) -> npt.NDArray[Any]:
-    """Numbers that order as values do; what stands for NULL does not matter."""
+    """Convert values to numbers in the same order; the number for NULL is arbitrary."""
     kind = values.type
     if not (pa.types.is_primitive(kind) or pa.types.is_boolean(kind)):
-        values = pc.rank(flat(values), tiebreaker="dense")
+        values = pc.rank(flatten_lists(values), tiebreaker="dense")
     elif pa.types.is_temporal(kind):
         values = values.cast(pa.int32() if pa.types.is_date32(kind) else pa.int64())
     filled = (
@@ -65,12 +65,12 @@ def _orderable(values: pa.Array) -> npt.NDArray[Any]:
 
 
 def id_order(variable: str, rows: Bindings, reader: Reader) -> pa.Array:
-    """Numbers that order rows as the ids of a variable do."""
+    """Rank rows by the ids of a variable."""
     return pa.array(reader.entities(variable).id_ranks(rows.columns[variable]))
 
 
 def select_first(values: pa.Array, descending: bool, count: int) -> Integers | None:
-    """The places of the first `count` values in order and of all equal to the last of them; None for all."""
+    """Select the offsets of the first `count` values and of all values equal to the last of them; None for all."""
     missing = values.null_count
     if count == 0:
         return count_up(0)
@@ -93,14 +93,14 @@ def _select_first_integers(numbers: npt.NDArray[Any], descending: bool, count: i
     return np.flatnonzero(numbers >= last if descending else numbers <= last)
 
 
-def _at(numbers: npt.NDArray[Any], descending: bool, place: int) -> Any:
-    """The number at a place of the order."""
-    at = len(numbers) - place if descending else place - 1
+def _at(numbers: npt.NDArray[Any], descending: bool, position: int) -> Any:
+    """The number at a position of the order, from 1."""
+    at = len(numbers) - position if descending else position - 1
     return np.partition(numbers, at)[at]
 
 
-def _nth(values: pa.Array, descending: bool, place: int) -> pa.Scalar | None:
-    """The value at a place of the order; None when there is none to compare with."""
+def _nth(values: pa.Array, descending: bool, position: int) -> pa.Scalar | None:
+    """The value at a position of the order; None if values of the type cannot be compared with it."""
     if pa.types.is_boolean(values.type):
         return None
     if pa.types.is_integer(values.type) or pa.types.is_floating(values.type):
@@ -108,10 +108,10 @@ def _nth(values: pa.Array, descending: bool, place: int) -> pa.Scalar | None:
         return (
             None
             if np.isnan(numbers).any()
-            else pa.scalar(_at(numbers, descending, place), values.type)
+            else pa.scalar(_at(numbers, descending, position), values.type)
         )
     way = "descending" if descending else "ascending"
-    best = pc.select_k_unstable(pa.table({"v": values}), place, [("v", way)])
+    best = pc.select_k_unstable(pa.table({"v": values}), position, [("v", way)])
     return values[best[-1].as_py()]
 
 

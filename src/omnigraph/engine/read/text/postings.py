@@ -1,4 +1,4 @@
-"""Postings: for every term of a fragment the rows that have it, how often, and how long their texts are."""
+"""Postings: for every term of a fragment the rows that have it, how often, and the lengths of their texts."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -19,7 +19,7 @@ from omnigraph.engine.read.text.vocabulary import Vocabulary, terms_of
 from omnigraph.values import dataclass
 
 _TERM_BYTES = 120
-"""About what a term takes in a vocabulary."""
+"""The approximate size of a term in a vocabulary."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,20 +32,20 @@ class Postings:
     rows: NarrowIntegers
     counts: NarrowIntegers
     lengths: NarrowIntegers
-    """How many terms each row has; 0 for no text too."""
+    """The number of terms of each row; 0 also without a text."""
     texts: int = 0
-    """How many rows have a text."""
+    """The number of rows with a text."""
     added: int = 0
-    """How many terms it brought into the vocabulary."""
+    """The number of terms that it added to the vocabulary."""
 
     @property
     def nbytes(self) -> int:
-        """How much memory this takes, with its share of the vocabulary."""
+        """The size in memory, with its share of the vocabulary."""
         parts = (self.terms, self.offsets, self.rows, self.counts, self.lengths)
         return 200 + _TERM_BYTES * self.added + sum(part.nbytes for part in parts)
 
     def of(self, term: int) -> tuple[NarrowIntegers, NarrowIntegers]:
-        """The rows that have a term, ascending, and how often."""
+        """Find the rows that have a term, ascending, and how often."""
         at = int(np.searchsorted(self.terms, term))
         if at == len(self.terms) or self.terms[at] != term:
             return self.rows[:0], self.counts[:0]
@@ -56,7 +56,7 @@ class Postings:
 def postings_of(
     texts: pa.Array, sizes: Sequence[int], vocabulary: Vocabulary
 ) -> Iterator[Postings]:
-    """Analyse the texts of several fragments, which follow one another with these sizes."""
+    """Analyse the texts of several fragments, which are concatenated with these sizes."""
     known = len(vocabulary)
     offsets, terms = terms_of(texts, vocabulary)
     added = len(vocabulary) - known
@@ -88,12 +88,12 @@ def _postings(rows: Integers, terms: RowIds, size: int, vocabulary: Vocabulary) 
     )
 
 
-# ---- questions
+# ---- finding
 
 
 @dataclass(frozen=True, slots=True)
 class Hits:
-    """Rows that have one of the terms asked for: per term the places, how often it is there, how long the text is."""
+    """The rows that have one term: their offsets, how often they have it, and the lengths of their texts."""
 
     offsets: Integers
     counts: Integers
@@ -101,8 +101,8 @@ class Hits:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
-    """What all fragments say about some terms, and how many texts of which length there are."""
+class TermHits:
+    """The hits of some terms in all fragments, and number and total length of all texts."""
 
     hits: tuple[Hits, ...]
     texts: int
@@ -110,13 +110,13 @@ class Found:
 
     @property
     def offsets(self) -> RowIds:
-        """Every row that has one of the terms, ascending."""
+        """The rows that have one of the terms, ascending."""
         parts = [one.offsets for one in self.hits]
         return np.unique(np.concatenate(parts)) if parts else no_row_ids()
 
 
-def find(parts: Iterable[tuple[int, Postings]], terms: Sequence[str]) -> Found:
-    """Ask every fragment, given where its rows begin, for all terms."""
+def find_terms(parts: Iterable[tuple[int, Postings]], terms: Sequence[str]) -> TermHits:
+    """Find all terms in every fragment, given with the offset of its first row."""
     hits: list[list[Hits]] = [[] for _ in terms]
     texts = length = 0
     for start, postings in parts:
@@ -131,7 +131,7 @@ def find(parts: Iterable[tuple[int, Postings]], terms: Sequence[str]) -> Found:
                 at = rows.astype(np.int64)
                 lengths = postings.lengths[at].astype(np.int64)
                 hits[number].append(Hits(at + start, counts.astype(np.int64), lengths))
-    return Found(hits=tuple(_join_hits(one) for one in hits), texts=texts, length=length)
+    return TermHits(hits=tuple(_join_hits(one) for one in hits), texts=texts, length=length)
 
 
 def _join_hits(parts: Sequence[Hits]) -> Hits:
@@ -145,11 +145,11 @@ def _join_hits(parts: Sequence[Hits]) -> Hits:
 
 
 def find_near(parts: Iterable[tuple[int, Postings]], terms: Sequence[str], distance: int) -> RowIds:
-    """The rows that have a term within an edit distance of one of these, ascending."""
+    """Find the rows that have a term within an edit distance of one of these, ascending."""
     found: list[RowIds] = []
     near: dict[tuple[Vocabulary, int], list[int]] = {}
     for start, postings in parts:
-        # A vocabulary grows while fragments are read, so its close terms hold for its size alone.
+        # A vocabulary grows while fragments are read: its close terms are valid for one size only.
         vocabulary = postings.vocabulary
         asked = vocabulary, len(vocabulary)
         if asked not in near:
@@ -163,8 +163,8 @@ SATURATION = 1.2
 LENGTH_SHARE = 0.75
 
 
-def bm25(found: Found) -> tuple[RowIds, npt.NDArray[np.float64]]:
-    """The relevance of every row that has one of the terms, by place; statistics are those of all texts."""
+def bm25(found: TermHits) -> tuple[RowIds, npt.NDArray[np.float64]]:
+    """Score every row that has one of the terms, by offset, with the statistics of all texts."""
     offsets = found.offsets
     scores = np.zeros(len(offsets), dtype=np.float64)
     average = found.length / found.texts if found.texts else 1.0

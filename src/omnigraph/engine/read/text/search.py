@@ -1,4 +1,4 @@
-"""Searching the texts of a table version: through its text index, or through terms cached in memory."""
+"""Text search in a table version: through its text index, or through cached postings."""
 
 from collections.abc import Callable, Iterator
 
@@ -8,7 +8,7 @@ import numpy.typing as npt
 from omnigraph.engine.read import costs
 from omnigraph.engine.read.columns.entities import Entities
 from omnigraph.engine.read.columns.row_ids import ABSENT, Integers, Mask, RowIds, no_row_ids
-from omnigraph.engine.read.text.postings import Postings, bm25, find, find_near, postings_of
+from omnigraph.engine.read.text.postings import Postings, bm25, find_near, find_terms, postings_of
 from omnigraph.engine.read.text.vocabulary import Vocabulary, distinct_terms
 from omnigraph.storage.arrow import column
 from omnigraph.storage.lance.text import tokens
@@ -31,22 +31,22 @@ class Texts:
     note: Callable[[str], None]
 
     def matching(self, query: str) -> RowIds:
-        """The entities whose text has at least one term of the query."""
+        """Find the entities whose text has at least one term of the query."""
         terms = distinct_terms(tokens(query))
         if not terms or not self._is_stored:
             return no_row_ids()
-        if self._asks_index():
+        if self._should_use_index():
             self.note(f"text index on {self.name}")
             indexed = self._search_index(query, terms)
             uncovered = self.entities.uncovered_fragments(self.name, IndexKind.TEXT)
             return np.concatenate(
-                [indexed, self._row_ids_at(find(self._postings(uncovered), terms).offsets)]
+                [indexed, self._row_ids_at(find_terms(self._postings(uncovered), terms).offsets)]
             )
         self.note(f"terms of {self.name} in memory")
-        return self._row_ids_at(find(self._postings(), terms).offsets)
+        return self._row_ids_at(find_terms(self._postings(), terms).offsets)
 
     def near(self, query: str, distance: int) -> Integers:
-        """The entities whose text has a term within an edit distance of one of the query."""
+        """Find the entities whose text has a term within an edit distance of a term of the query."""
         terms = distinct_terms(tokens(query))
         if not terms or not self._is_stored:
             return no_row_ids()
@@ -54,12 +54,12 @@ class Texts:
         return self._row_ids_at(find_near(self._postings(), terms, distance))
 
     def relevance(self, query: str) -> Scores:
-        """The entities with at least one term of the query, and their BM25 scores."""
+        """Find the entities with at least one term of the query, and their BM25 scores."""
         terms = distinct_terms(tokens(query))
         if not terms or not self._is_stored:
             return no_row_ids(), np.empty(0, dtype=np.float64)
         self.note(f"terms of {self.name} in memory")
-        offsets, scores = bm25(find(self._postings(), terms))
+        offsets, scores = bm25(find_terms(self._postings(), terms))
         return self._row_ids_at(offsets), scores
 
     def is_present(self, row_ids: RowIds) -> Mask:
@@ -76,8 +76,8 @@ class Texts:
 
     # ---- the index of the table
 
-    def _asks_index(self) -> bool:
-        """Whether to ask the index of the table instead of having all its terms in memory."""
+    def _should_use_index(self) -> bool:
+        """Whether to use the text index of the table instead of cached postings."""
         entities = self.entities
         uncovered = entities.uncovered_rows(self.name, IndexKind.TEXT)
         if uncovered == len(entities):
@@ -93,11 +93,11 @@ class Texts:
         hits = column(rows, _ROW_ID).to_numpy(zero_copy_only=False).astype(np.int64)
         if self._segments == 1:
             return np.asarray(hits)
-        # An index of several segments may still know the former text of a row that was changed since.
+        # An index of several segments may still have the former text of a row that was updated: check the texts.
         found = np.unique(hits)
         texts = self.entities.values(self.name, found)
         (postings,) = postings_of(texts, [len(texts)], Vocabulary())
-        return np.asarray(found[find([(0, postings)], terms).offsets])
+        return np.asarray(found[find_terms([(0, postings)], terms).offsets])
 
     @property
     def _segments(self) -> int:
@@ -120,7 +120,7 @@ class Texts:
     def _postings(
         self, parts: tuple[FragmentInfo, ...] | None = None
     ) -> Iterator[tuple[int, Postings]]:
-        """The terms of every fragment with where its rows begin; missing ones are made, many at a time."""
+        """List the postings of every fragment with the offset of its first row; missing ones are made, several at a time."""
         layout = self.entities.layout
         block: list[FragmentInfo] = []
         for part in layout.fragments if parts is None else parts:
@@ -149,7 +149,7 @@ class Texts:
 
 
 def positions_in(row_ids: RowIds, among: RowIds) -> Integers:
-    """Where each number stands in an ascending list; -1 for those that are not in it."""
+    """Find the position of each row id in an ascending list; -1 for those that are not in it."""
     if not len(among):
         return np.full(len(row_ids), ABSENT, dtype=np.int64)
     found = np.minimum(np.searchsorted(among, row_ids), len(among) - 1)

@@ -6,7 +6,13 @@ from hypothesis import strategies as st
 
 from omnigraph.engine.read.columns.row_ids import ABSENT
 from omnigraph.engine.read.columns.row_offsets import build_row_offsets
-from omnigraph.engine.read.graph.adjacency import Ends, NeighbourUnit, add_edges, compress, slots_of
+from omnigraph.engine.read.graph.adjacency import (
+    Ends,
+    NeighbourUnit,
+    add_edges,
+    compress,
+    make_slots,
+)
 
 close = st.lists(st.integers(0, 30), unique=True, max_size=20)
 far = st.lists(st.integers(0, 2**40), unique=True, max_size=8)
@@ -56,7 +62,7 @@ def test_walking_meets_exactly_the_neighbours(
     graph: tuple[list[int], list[tuple[int, int]], list[tuple[int, int]]], each: NeighbourUnit
 ) -> None:
     ids, before, later = graph
-    slots = slots_of(build_row_offsets(numbers(ids)))
+    slots = make_slots(build_row_offsets(numbers(ids)))
     grown = add_edges(compress(slots, ends_of(before), each), slots, ends_of(later, len(before)))
     pairs = [*before, *later]
     asked = [*ids, ABSENT, *ids[:1]]

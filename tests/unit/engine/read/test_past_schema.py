@@ -2,7 +2,7 @@
 
 from omnigraph.catalog.ir.contract import Contract, advance, create_contract
 from omnigraph.catalog.resolve.schema import compile_schema
-from omnigraph.engine.read.past import map_past_names
+from omnigraph.engine.read.past_schema import map_past_names
 from omnigraph.ids import TableKey
 
 DOMAIN = "01J0000000000000000000TEST"

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pytest
 
-from omnigraph.engine.read.renamed import RenamedTable
+from omnigraph.engine.read.renamed_table import RenamedTable
 from omnigraph.ids import TableKey
 from omnigraph.storage.values import IndexKind
 from tests.support.read_world import World

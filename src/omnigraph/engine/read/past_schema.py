@@ -1,8 +1,8 @@
-"""Reading at a point in history: which schema a query is meant for, and what properties were called then.
+"""Reading an earlier commit: the schema that a query is compiled for, and the names that properties had then.
 
-A query is taken as one for the schema of now: what was renamed since is found by its identity, what was dropped
-and added again by its name, and what was added since was not there. A query that does not fit the schema of now, or
-that reads a property which was dropped and added again with another type, is taken as one of that time.
+A query is compiled for the present schema: a renamed property is found by its identity, a property that was dropped
+and added again by its name, and a property that was added since has no value. A query that does not fit the present
+schema, or that reads a property which came back with another type, is compiled for the schema of that commit.
 """
 
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ from omnigraph.values import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compiled:
-    """A query that is ready to run, with the schema it is for and the tables as that schema calls them."""
+    """A compiled query, with its schema and the tables under the names of that schema."""
 
     checked: CheckedRead
     plan: Plan
@@ -34,14 +34,14 @@ class Compiled:
 
 
 def compile_as_of(plans: Plans, view: View, source: Source, name: str | None) -> Compiled:
-    """Compile a query for what a view shows."""
+    """Compile a query for the state that a view shows."""
     try:
         checked, plan = plans.read(view.contract, source, name)
     except QueryError as error:
-        return _as_of_then(plans, view, source, name, error)
-    other = None if view.past is None else _other_type(checked, view.contract, view.past)
+        return _compile_for_past(plans, view, source, name, error)
+    other = None if view.past is None else _find_retyped_property(checked, view.contract, view.past)
     if other is not None:
-        return _as_of_then(plans, view, source, name, other)
+        return _compile_for_past(plans, view, source, name, other)
     return Compiled(
         checked=checked,
         plan=plan,
@@ -51,7 +51,7 @@ def compile_as_of(plans: Plans, view: View, source: Source, name: str | None) ->
     )
 
 
-def _as_of_then(
+def _compile_for_past(
     plans: Plans, view: View, source: Source, name: str | None, error: QueryError
 ) -> Compiled:
     if view.past is None:
@@ -66,13 +66,13 @@ def _as_of_then(
     )
 
 
-def _other_type(read: CheckedRead, now: Contract, then: Contract) -> QueryError | None:
-    """Say which property that a query reads had another type then; None when there is none."""
+def _find_retyped_property(read: CheckedRead, now: Contract, then: Contract) -> QueryError | None:
+    """Find a property of the query that had another type then; the error names it, None if there is none."""
     others = {
         (key, name): (old.properties[name].type, type_.properties[name].type)
-        for key, type_, old in _lasting_types(now, then)
-        for name in _came_back(type_, old)
-        if not _agree(type_, old, name)
+        for key, type_, old in _list_lasting_types(now, then)
+        for name in _list_readded(type_, old)
+        if not _has_same_column_type(type_, old, name)
     }
     for one in list_references(read) if others else ():
         found = others.get((_table_of(read.variables[one.variable]), one.property))
@@ -96,15 +96,15 @@ def _table_of(variable: Variable) -> TableKey:
 
 
 def map_past_names(now: Contract, then: Contract) -> Names:
-    """The columns of properties at another time, for the tables where a name meant something else."""
-    pairs = _lasting_types(now, then)
+    """Map present property names to past columns, for the tables in which some name differs."""
+    pairs = _list_lasting_types(now, then)
     return {key: _map_stored_names(type_, old) for key, type_, old in pairs if _differ(type_, old)}
 
 
-def _lasting_types(
+def _list_lasting_types(
     now: Contract, then: Contract
 ) -> Iterator[tuple[TableKey, TableType, TableType]]:
-    """The types that both schemas have, by the key of now."""
+    """List the types that both schemas have, by their present key."""
     before = {type_.type_id: type_ for type_ in then.catalog.tables.values()}
     for key, type_ in now.catalog.tables.items():
         if type_.type_id in before:
@@ -123,11 +123,13 @@ def _map_stored_names(now: TableType, then: TableType) -> dict[str, str]:
         for name, one in now.properties.items()
         if one.property_id in names
     }
-    return lasting | {name: name for name in _came_back(now, then) if _agree(now, then, name)}
+    return lasting | {
+        name: name for name in _list_readded(now, then) if _has_same_column_type(now, then, name)
+    }
 
 
-def _came_back(now: TableType, then: TableType) -> Iterator[str]:
-    """The names of properties that were dropped since then and added again; one that was renamed still stands."""
+def _list_readded(now: TableType, then: TableType) -> Iterator[str]:
+    """List the properties that were dropped since then and added again under the same name; renamed ones are not among them."""
     still = {one.property_id for one in now.properties.values()}
     before = {one.property_id for one in then.properties.values()}
     for name, one in now.properties.items():
@@ -136,6 +138,6 @@ def _came_back(now: TableType, then: TableType) -> Iterator[str]:
             yield name
 
 
-def _agree(now: TableType, then: TableType, name: str) -> bool:
-    """Whether values of then are values of now: a column is the same, only NULL may be new."""
+def _has_same_column_type(now: TableType, then: TableType, name: str) -> bool:
+    """Whether past values fit the present type: the column type is the same, only NULL may differ."""
     return bool(now.properties[name].type.arrow == then.properties[name].type.arrow)

@@ -1,4 +1,4 @@
-"""A table of an earlier time, read under the names its properties have now."""
+"""A table version read under the present names of its properties."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -15,10 +15,10 @@ _LASTING = ("id", "src", "dst")
 
 @dataclass(frozen=True)
 class RenamedTable:
-    """What a read asks of a table version; `stored` gives the column of every property that was there then.
+    """A table version under other names; `stored` maps every property to its column.
 
-    A property that is not in `stored` is not there, even if a column happens to bear its name. Filters are
-    written with the names that are stored.
+    A property that is not in `stored` has no column here, even if some column has its name. Filters use the stored
+    names.
     """
 
     table: Table
@@ -26,18 +26,18 @@ class RenamedTable:
 
     @property
     def at(self) -> TableAt:
-        """Which version this is."""
+        """The version."""
         return self.table.at
 
     @cached_property
     def schema(self) -> pa.Schema:
-        """The columns that are shown, by the names of now."""
+        """The columns under their present names."""
         schema = self.table.schema
         return pa.schema([schema.field(old).with_name(new) for new, old in self._columns.items()])
 
     @cached_property
     def field_ids(self) -> Mapping[str, int]:
-        """The lasting numbers of the columns, by the names of now."""
+        """The field ids of the columns, by their present names."""
         return {new: self.table.field_ids[old] for new, old in self._columns.items()}
 
     @cached_property
@@ -63,7 +63,7 @@ class RenamedTable:
         return self._rename_back(rows, columns)
 
     def take(self, row_ids: pa.Array, columns: Sequence[str]) -> pa.Table:
-        """Fetch rows by number."""
+        """Fetch rows by row id."""
         return self._rename_back(self.table.take(row_ids, self._names(columns)), columns)
 
     def lookup(
@@ -77,19 +77,19 @@ class RenamedTable:
     def nearest(
         self, column: str, vector: pa.Array, limit: int, *, columns: tuple[()], row_id: bool
     ) -> pa.Table:
-        """Find the closest rows by number."""
+        """Find the row ids of the closest rows."""
         stored = self._columns[column]
         return self.table.nearest(stored, vector, limit, columns=columns, row_id=row_id)
 
     def match(self, column: str, text: str, *, columns: tuple[()], row_id: bool) -> pa.Table:
-        """Search the text index for rows by number."""
+        """Find the row ids of matching rows in the text index."""
         return self.table.match(self._columns[column], text, columns=columns, row_id=row_id)
 
     def _names(self, columns: Sequence[str]) -> list[str]:
         return [self._columns[name] for name in columns]
 
     def _rename_back(self, rows: pa.Table, columns: Sequence[str]) -> pa.Table:
-        """The rows by the names of now; what storage adds keeps its name."""
+        """Give rows their present names; columns that storage adds keep theirs."""
         new = dict(zip(self._names(columns), columns, strict=True))
         return rows.rename_columns([new.get(name, name) for name in rows.column_names])
 
@@ -97,7 +97,7 @@ class RenamedTable:
         """Show the physical plan of a filter."""
         return self.table.explain(filter)
 
-    # ---- what it is made of
+    # ---- fragments and indexes
 
     def fragments(self) -> tuple[FragmentInfo, ...]:
         """The fragments of this version."""
@@ -108,14 +108,14 @@ class RenamedTable:
         return self.table.deleted(fragments)
 
     def indices(self) -> tuple[IndexInfo, ...]:
-        """The indexes of the columns that are shown."""
+        """The indexes of the renamed columns."""
         new = {old: name for name, old in self._columns.items()}
         shown = (one for one in self.table.indices() if one.column in new)
         return tuple(replace(one, column=new[one.column]) for one in shown)
 
     @property
     def damaged_segments(self) -> frozenset[str]:
-        """The index segments of the graph that reads found damaged so far."""
+        """The index segments of the graph that reads have found damaged so far."""
         return self.table.damaged_segments
 
     def uncovered(self, column: str, kind: IndexKind) -> tuple[int, ...]:
