@@ -1,4 +1,4 @@
-"""Conditions and values as Spark columns, meaning exactly what they mean in this process."""
+"""Conditions and values as Spark columns, with exactly the meaning that they have in one process."""
 
 from collections.abc import Callable, Sequence
 from datetime import date, datetime
@@ -53,7 +53,7 @@ _OPERATORS: Final[dict[str, Callable[[Column, Column], Column]]] = {
 
 
 def make_unsupported_error(what: str) -> QueryError:
-    """Say that a query needs what only this process can do."""
+    """Make the error of a query that Spark cannot run."""
     return QueryError(
         f"{what} does not run on Spark; nothing was read",
         hint="run the query without spark=, or leave the search out",
@@ -61,7 +61,7 @@ def make_unsupported_error(what: str) -> QueryError:
 
 
 def spark_name(type_: PropertyType) -> str:
-    """Spark's name for the type of a property."""
+    """The name of a property type in Spark."""
     name = SPARK_NAMES[type_.scalar]
     return f"array<{name}>" if type_.is_list or type_.is_vector else name
 
@@ -70,7 +70,7 @@ def spark_name(type_: PropertyType) -> str:
 
 
 def literal(value: object, type_: PropertyType) -> Column:
-    """A value as a column of exactly a property's type."""
+    """Make a column of one value with exactly the type of a property."""
     if value is None:
         return F.lit(None).cast(spark_name(type_))
     if isinstance(value, list | tuple):
@@ -82,7 +82,7 @@ def literal(value: object, type_: PropertyType) -> Column:
 def _scalar(value: object, scalar: Scalar) -> Column:
     match value:
         case datetime():
-            # Milliseconds since the epoch: no time zone of any process takes part.
+            # Milliseconds since the epoch do not depend on the time zone of any process.
             return F.timestamp_millis(F.lit(epoch_milliseconds(value)).cast("bigint"))
         case date():
             return F.date_from_unix_date(F.lit((value - date(1970, 1, 1)).days))
@@ -99,7 +99,7 @@ def _scalar(value: object, scalar: Scalar) -> Column:
 
 
 def operand(given: Operand, place: Place) -> Column:
-    """The values of an operand."""
+    """Lower an operand to a column."""
     match given:
         case PropertyRef(variable=variable, property=name):
             return place(variable, name)
@@ -117,7 +117,7 @@ def operand(given: Operand, place: Place) -> Column:
 
 
 def condition(test: Test, place: Place) -> Column:
-    """True, false or NULL for every row."""
+    """Lower a condition to a column of true, false or NULL."""
     match test:
         case Always(value=value):
             return F.lit(value)
@@ -221,7 +221,7 @@ def compare_columns(
 
 
 def _compare_mixed(left: Column, left_type: PropertyType, op: Comparison, right: Column) -> Column:
-    """Compare integers with floats as numbers: no rounding decides."""
+    """Compare integers with floats exactly, without rounding the integers."""
     floats = left_type.scalar in FLOATS
     whole, broken = (right, left) if floats else (left, right)
     rounded, broken = whole.cast("double"), broken.cast("double")

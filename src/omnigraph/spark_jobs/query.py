@@ -1,4 +1,4 @@
-"""Reads on Spark: the logical plan as frames and joins, for graphs larger than the memory of one machine."""
+"""Queries on Spark: the logical plan as frames and joins, for graphs larger than the memory of one machine."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -68,7 +68,7 @@ from omnigraph.spark_jobs.tables import ID, SparkGraph
 from omnigraph.values import dataclass
 
 ALONE: Final = "__row"
-"""The only column of rows that bind nothing."""
+"""The column of frames that bind no variable."""
 
 
 def spark_query(
@@ -79,7 +79,7 @@ def spark_query(
     params: Mapping[str, Any] | None,
     spark: Any = None,
 ) -> Answer:
-    """Run a read on one view with Spark's joins; the rows of the result come to this process."""
+    """Run a query on one view with the joins of Spark; the rows of the result come to this process."""
     found = compile_as_of(engine.plans, view, source, name)
     now = datetime_of(engine.runtime.now_us() // 1000 * 1000)
     plan = fill(found.plan, bind_arguments(found.checked, params), now)
@@ -98,7 +98,7 @@ def spark_query(
 
 
 def run_on_spark(plan: Plan, graph: SparkGraph) -> pa.Table:
-    """The result of a filled plan."""
+    """Run a filled plan and return its rows."""
     lowering = Lowering(plan, graph)
     rows = lowering.rows(plan.root.input, _nothing_bound(graph.spark))
     frame = rows.frame.select(
@@ -117,7 +117,7 @@ def run_on_spark(plan: Plan, graph: SparkGraph) -> pa.Table:
 
 
 def _property(column: pa.ChunkedArray, type_: PropertyType) -> pa.Array:
-    """A column of a result in the type of its property."""
+    """Convert a result column to the type of its property."""
     whole = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
     return shape_column(from_spark(whole, type_), type_).values
 
@@ -127,7 +127,7 @@ def _property(column: pa.ChunkedArray, type_: PropertyType) -> pa.Array:
 
 @dataclass(frozen=True)
 class Rows:
-    """A frame of bindings with the variables it has, or of groups with the columns they have."""
+    """A frame of bindings with its variables, or of groups with the columns of their fields."""
 
     frame: DataFrame
     variables: frozenset[str] = frozenset()
@@ -140,7 +140,7 @@ def _nothing_bound(spark: SparkSession) -> Rows:
 
 @dataclass(frozen=True)
 class Lowering:
-    """One plan on its way to frames; a variable is its id and the properties that anything asks of it."""
+    """Lowers one plan to frames; a variable is its id and the properties that the plan uses."""
 
     plan: Plan
     graph: SparkGraph
@@ -173,7 +173,7 @@ class Lowering:
     # ---- operators
 
     def rows(self, operator: Operator, around: Rows) -> Rows:
-        """The rows of an operator; `around` are those of the block it is nested in."""
+        """Lower an operator; `around` are the rows of the block in which it is nested."""
         match operator:
             case Scan():
                 return self._scan(operator)
@@ -274,11 +274,11 @@ class Lowering:
         return Rows(frame, rows.variables | operator.binds)
 
     def _pairs(self, operator: Expand, rows: Rows) -> DataFrame:
-        """From where to where: a row for each pair of nodes, or for each edge when it has a name."""
+        """The pairs of nodes that a hop connects: one row for each pair, or for each edge when the edge has a variable."""
         key = edge_key(operator.edge)
         named = {} if operator.edge_variable is None else self.labels(operator.edge_variable)
         columns = {"src": "__src", "dst": "__dst"}
-        # An edge property called like an end cannot exist, so both kinds of columns fit into one mapping.
+        # No edge property is called src or dst, so both kinds of columns fit into one mapping.
         edges = self.graph.frame(
             key, columns | {k: v for k, v in named.items() if k not in columns}
         )
@@ -290,7 +290,7 @@ class Lowering:
         return self._reach_pairs(operator, steps.distinct().localCheckpoint(), rows)
 
     def _reach_pairs(self, operator: Expand, steps: DataFrame, rows: Rows) -> DataFrame:
-        """Pairs within a distance: each once, the source itself only through a loop of its own."""
+        """The pairs within a distance, each once; a node reaches itself only through its own loop."""
         source = F.col(self.label(operator.source, ID))
         sources = rows.frame.select(source.alias("__near")).dropna().distinct()
         front = sources.select("__near", F.col("__near").alias("__far")).localCheckpoint()
@@ -304,7 +304,7 @@ class Lowering:
             )
             if hop == 1 and operator.low <= 1:
                 found.append(walked.where(F.col("__near") == F.col("__far")))
-            # Every round stands on rows that are there, not on all the rounds before it.
+            # A checkpoint materialises each round, so that Spark does not repeat all rounds before it.
             front = walked.join(seen, ["__near", "__far"], "left_anti").localCheckpoint()
             if front.isEmpty():
                 break
@@ -362,7 +362,7 @@ class Lowering:
         return replace(rows, frame=frame.drop(*(f"__k{i}" for i in range(len(operator.keys)))))
 
     def value(self, expr: ItemExpr | Field, rows: Rows) -> Column:
-        """The values of an expression, one per row."""
+        """Lower an expression to a column."""
         match expr:
             case Field(name=name):
                 assert rows.fields is not None, "a field is a column of groups"
@@ -380,17 +380,17 @@ class Lowering:
 
 
 def _bare(rows: Rows) -> DataFrame:
-    """A frame without the column that stands for no column, unless it is the only one."""
+    """Drop the placeholder column, unless the frame binds no variable."""
     return rows.frame.drop(ALONE) if rows.variables else rows.frame
 
 
 def _agree(ids: Sequence[str]) -> Column:
-    """Whether rows of a nested block are about the same entities; no entity agrees with none."""
+    """The join condition of a nested block: the ids are equal, and NULL equals NULL."""
     return reduce(lambda a, b: a & b, [F.col(one).eqNullSafe(F.col(f"{one}_i")) for one in ids])
 
 
 def _steps(edges: DataFrame, direction: Direction, more: Sequence[str]) -> DataFrame:
-    """Edges as steps in a direction; a loop is one step both ways."""
+    """Turn edges into steps in a direction; a loop is one step, not two."""
     out = edges.select(F.col("__src").alias("__near"), F.col("__dst").alias("__far"), *more)
     back = edges.select(F.col("__dst").alias("__near"), F.col("__src").alias("__far"), *more)
     match direction:

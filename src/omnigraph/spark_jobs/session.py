@@ -1,4 +1,4 @@
-"""Spark sessions: the one place that makes one, and what every executor must have."""
+"""Spark sessions: the only module that makes one, and the check of versions on executors."""
 
 import os
 import sys
@@ -23,31 +23,31 @@ from omnigraph.spark_jobs.java import java_home
 
 GIB: Final = 1024**3
 DRIVER_MEMORY_MAX: Final = 4 * GIB
-"""Split tasks need half a GiB in the JVM; rows of frames pass through it and need more."""
+"""Tasks that read splits need half a GiB in the JVM; rows of DataFrames pass through it and need more."""
 
 TASK_TRIES: Final = 4
-"""A master of `local[n]` alone never tries a task again."""
+"""How often a task runs at most; a master of `local[n]` alone never repeats a task."""
 
 QUICK_JAVA: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""Starts in half the time and computes slowly: for short runs only."""
+"""Java options that halve the start time and slow down computing: for short runs only."""
 
 PACKAGES: Final = ("omnigraph", "pylance", "pyarrow")
-"""What executors run of ours; functions are sent by name, so both sides must have the same."""
+"""Packages that tasks use; functions are pickled by name, so driver and executors need the same versions."""
 
 PREFLIGHT_TASKS: Final = 16
-"""Enough to meet every executor of a small cluster, and little enough to cost nothing."""
+"""Tasks of the version check: enough to reach every executor of a small cluster."""
 
 CONNECT: Final = "sc://"
-"""How the address of a Connect server begins."""
+"""The scheme of the address of a Connect server."""
 
 CONNECT_PORT: Final = 15002
-"""Where a Connect server listens unless its address says otherwise."""
+"""The default port of a Connect server."""
 
 CONNECT_SECONDS: Final = 10.0
-"""How long a Connect server may take to answer a knock."""
+"""How long a Connect server may take to accept a connection."""
 
 MASTER: Final = "OMNIGRAPH_SPARK_MASTER"
-"""The environment variable that names a master for sessions that are started here."""
+"""The environment variable that names the master of new sessions."""
 
 
 def session(
@@ -58,9 +58,9 @@ def session(
     app: str = "omnigraph",
     **conf: Any,
 ) -> SparkSession:
-    """Give a session: the one that runs, else a local one fit for the pipeline.
+    """Return the running session, else start a local one.
 
-    `conf` are Spark's own settings by their names and win over ours; `memory` is that of the driver; `quick` starts
+    `conf` holds Spark's own settings by their names, which override ours; `memory` is that of the driver; `quick` starts
     faster and computes more slowly.
     """
     running = active()
@@ -78,7 +78,7 @@ def session(
         builder = builder.config(name, value)
     try:
         with warnings.catch_warnings():
-            # The JVM is started by a fork that becomes another program at once: nothing of Lance runs in it.
+            # PySpark forks to start the JVM and runs another program at once, so Lance never runs in the fork.
             warnings.filterwarnings("ignore", message="lance is not fork-safe")
             return builder.getOrCreate()
     except (PySparkException, Py4JError, OSError) as error:
@@ -89,13 +89,13 @@ def session(
 
 
 def _connect(address: str, conf: Mapping[str, Any]) -> SparkSession:
-    place = urlsplit(address)
+    parts = urlsplit(address)
     try:
-        # The client would go on asking for minutes; whoever is not there at all is told at once.
-        with create_connection((place.hostname, place.port or CONNECT_PORT), CONNECT_SECONDS):
+        # The client retries for minutes; this connection fails at once when no server listens.
+        with create_connection((parts.hostname, parts.port or CONNECT_PORT), CONNECT_SECONDS):
             pass
-        found: SparkSession = SparkSession.builder.remote(address).getOrCreate()
-        return _configure_running(found, conf)
+        remote: SparkSession = SparkSession.builder.remote(address).getOrCreate()
+        return _configure_running(remote, conf)
     except (PySparkException, ImportError, OSError, ValueError, RuntimeError) as error:
         raise ConfigError(
             f"there is no Spark Connect session at '{address}': {_first_line(error)}; no changes were made",
@@ -108,21 +108,21 @@ def _first_line(error: Exception) -> str:
 
 
 def active() -> SparkSession | None:
-    """The session that runs in this process, if any."""
-    found = SparkSession.getActiveSession()
-    if found is not None:
-        return found
-    # Another thread than the one that made it does not see it as its own.
+    """The running session of this process; None when there is none."""
+    running = SparkSession.getActiveSession()
+    if running is not None:
+        return running
+    # `getActiveSession` sees only sessions that the same thread made.
     return SparkSession.builder.getOrCreate() if SparkContext._active_spark_context else None
 
 
 def is_connect(spark: SparkSession) -> bool:
-    """Whether a session talks to a Connect server; the driver's own objects are then out of reach."""
+    """Whether a session talks to a Connect server; the objects of the driver are then not accessible."""
     return is_remote() or type(spark).__module__.startswith("pyspark.sql.connect")
 
 
 def master_of(spark: SparkSession) -> str:
-    """Where a session runs; empty when it does not tell."""
+    """The master of a session; empty when it is not known."""
     return spark.conf.get("spark.master", "") or ""
 
 
@@ -152,7 +152,7 @@ def _texts(conf: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _prepare_environment() -> None:
-    # Workers would otherwise run the first python3 on the path, which has none of our packages.
+    # Without this, workers run the first python3 on the path, which may not have our packages.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     home = java_home()
@@ -183,15 +183,15 @@ def _driver_memory() -> int:
     return max(GIB, min(DRIVER_MEMORY_MAX, whole // 2 // GIB * GIB))
 
 
-# ---- what executors have
+# ---- versions on executors
 
 
 def require_same_versions(spark: SparkSession) -> None:
-    """Refuse executors whose packages or Python are not those of the driver."""
+    """Refuse executors whose Python or packages differ from those of the driver."""
     expected = _versions()
 
     def look(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        # Shipped by value: an executor without our package must still be able to say so.
+        # Pickled by value: an executor without our package must still be able to report that.
         from importlib.metadata import PackageNotFoundError, version  # noqa: PLC0415
         from platform import node, python_version  # noqa: PLC0415
 
@@ -212,20 +212,20 @@ def require_same_versions(spark: SparkSession) -> None:
 
     seeds = spark.range(0, PREFLIGHT_TASKS, 1, PREFLIGHT_TASKS)
     try:
-        answers = seeds.mapInArrow(look, "host string, what string, found string").collect()
+        rows = seeds.mapInArrow(look, "host string, what string, found string").collect()
     except PySparkException as error:
         raise ConfigError(
             f"the executors of '{master_of(spark)}' cannot run Python tasks of this driver: {error}; "
             "no changes were made",
             hint="install the same Python and packages on every worker",
         ) from error
-    wrong = sorted({tuple(row) for row in answers if row["found"] != expected[row["what"]]})
+    wrong = sorted({tuple(row) for row in rows if row["found"] != expected[row["what"]]})
     if wrong:
-        told = "; ".join(
+        differences = "; ".join(
             f"{host} has {what} {found}, expected {expected[what]}" for host, what, found in wrong
         )
         raise ConfigError(
-            f"executors and driver differ: {told}; no changes were made",
+            f"executors and driver differ: {differences}; no changes were made",
             hint="install the same versions on every worker",
         )
 

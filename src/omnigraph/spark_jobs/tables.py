@@ -81,7 +81,7 @@ class SparkGraph:
     def frame(
         self, key: TableKey, columns: Mapping[str, str], tests: Sequence[Test] = ()
     ) -> DataFrame:
-        """Some columns of a table under the names given; rows that fail the tests are not read."""
+        """Make a frame of some columns of a table, by label; rows that fail the tests need not be read."""
         type_ = self.catalog.tables[key]
         entry = self.snapshot.entries.get(key)
         if entry is None:
@@ -114,7 +114,7 @@ class SparkGraph:
         )
 
     def _find_stored_name(self, key: TableKey, name: str) -> str:
-        """What a property was called at the time that is read; a name no column has when it was not there."""
+        """The column of a property at the version that is read; a name of no column when the property did not exist."""
         known = self.names.get(key)
         if known is None or name in (ID, "src", "dst"):
             return name
@@ -131,7 +131,7 @@ class SparkGraph:
 
 
 def _render_pushdown(tests: Sequence[Test], names: Sequence[str]) -> str | None:
-    """The tests that storage evaluates; Spark tests all of them again, which costs little."""
+    """Render the tests that storage can evaluate; Spark evaluates all tests again, which costs little."""
     texts = [
         text
         for test in tests
@@ -153,6 +153,6 @@ def _make_read_task(
 
 
 def property_type(type_: TableType, name: str) -> PropertyType:
-    """The type of a property, an id or an end."""
+    """The type of a property, an id or an endpoint."""
     found = type_.properties.get(name)
     return found.type if found is not None else _TEXT
