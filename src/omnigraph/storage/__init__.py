@@ -1,1 +1,1 @@
-"""The only code that imports Lance or the object store: texts, tables, keyed rows and turns."""
+"""The only code that imports Lance or the object store: texts, tables, keyed rows and locks."""

@@ -1,4 +1,4 @@
-"""One kernel lock on one file: taken for as long as it is open, given back by the kernel on death."""
+"""One kernel lock on one file: held while the file is open, released by the kernel when the process dies."""
 
 import fcntl
 import os
@@ -8,7 +8,7 @@ from typing import Final
 
 
 def open_lock_file(file: str) -> int:
-    """Open a lock file, making it and its directory when they are not there yet."""
+    """Open a lock file; creates it and its directory when they do not exist."""
     try:
         return os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
     except FileNotFoundError:
@@ -17,7 +17,7 @@ def open_lock_file(file: str) -> int:
 
 
 def try_lock(file: str) -> int | None:
-    """Take the lock if it is free; the descriptor is the lock."""
+    """Acquire the lock if it is free; the descriptor is the lock."""
     descriptor = open_lock_file(file)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -31,7 +31,7 @@ def try_lock(file: str) -> int | None:
 
 
 def is_locked(file: str) -> bool:
-    """Tell whether somebody holds the lock, without making its file."""
+    """Tell whether a process holds the lock, without creating its file."""
     try:
         descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -46,7 +46,7 @@ def is_locked(file: str) -> bool:
 
 
 def _wait_without_end(file: str) -> int | None:
-    """Wait in the kernel's queue; None when the file was replaced meanwhile, so that the lock is no lock."""
+    """Wait in the kernel's queue; None when the file was replaced meanwhile, so that its lock excludes no one."""
     descriptor = open_lock_file(file)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -57,7 +57,7 @@ def _wait_without_end(file: str) -> int | None:
 
 
 def leads_to(file: str, descriptor: int) -> bool:
-    """Whether the name still leads to the open file: a removed lock file excludes nobody."""
+    """Whether the name still leads to the open file: a removed lock file excludes no one."""
     try:
         return os.path.samestat(os.fstat(descriptor), os.stat(file))
     except FileNotFoundError:
@@ -65,7 +65,7 @@ def leads_to(file: str, descriptor: int) -> bool:
 
 
 def unlock(descriptor: int) -> None:
-    """Give the lock back, also when a forked process has inherited the open file."""
+    """Release the lock, also when a forked process has inherited the open file."""
     with suppress(OSError):
         fcntl.flock(descriptor, fcntl.LOCK_UN)
     os.close(descriptor)
@@ -82,10 +82,10 @@ def _open_current(descriptor: int, file: str) -> int | None:
 
 
 class QueuedLock:
-    """A place in the kernel's queue, kept by a thread of its own: nobody can be called out of that queue.
+    """A position in the kernel's queue, kept by a thread of its own, because a wait in that queue has no timeout.
 
-    The queue is first come, first served; a waiter that looked now and then would lose against a busy rival. A
-    place whose waiter gave up stays for the next one of this process, so that at most one thread waits in vain.
+    The queue is first come, first served; a waiter that polled would lose against a busy rival. A position whose
+    waiter timed out stays for the next waiter of this process, so that at most one thread per file waits for no one.
     """
 
     def __init__(self, file: str) -> None:
@@ -108,7 +108,7 @@ class QueuedLock:
                 self._forgo()
 
     def take(self, seconds: float) -> tuple[bool, int | None]:
-        """Wait that long: whether the wait ended, and the lock, None when its file was replaced meanwhile."""
+        """Wait that long; says whether the wait ended, and gives the lock, None when its file was replaced."""
         try:
             self._ended.wait(seconds)
         except BaseException:
@@ -124,7 +124,7 @@ class QueuedLock:
         return True, self._descriptor
 
     def join(self) -> None:
-        """Come back to a place that a former waiter left."""
+        """Take over the position of a waiter that timed out."""
         self._is_left = False
 
     def _leave(self) -> None:
@@ -145,7 +145,7 @@ _left: Final[dict[str, QueuedLock]] = {}
 
 
 def queue_for_lock(file: str) -> QueuedLock:
-    """Take the place in the queue that a former waiter of this process left, else a new one."""
+    """Take over the position of a waiter of this process that timed out, else queue anew."""
     with _queue_guard:
         left = _left.pop(file, None)
         if left is not None:
@@ -155,7 +155,7 @@ def queue_for_lock(file: str) -> QueuedLock:
 
 
 def _forget_queued() -> None:
-    # The threads that wait are the parent's.
+    # The waiting threads belong to the parent process.
     _left.clear()
     _queue_guard.release()
 

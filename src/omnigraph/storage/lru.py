@@ -10,45 +10,45 @@ _V = TypeVar("_V")
 
 
 class Recent(Generic[_K, _V]):
-    """Keeps a number of values; the one unused for longest goes first."""
+    """Caches a number of values; the one unused for longest is removed first."""
 
     def __init__(self, size_max: int) -> None:
         self._size_max = size_max
         self._lock = threading.Lock()
-        self._held: OrderedDict[_K, _V] = OrderedDict()
+        self._cached: OrderedDict[_K, _V] = OrderedDict()
 
     def get(self, key: _K) -> _V | None:
-        """Give a value, if it is held, and count it as used."""
+        """Give a cached value and count it as used."""
         with self._lock:
-            value = self._held.get(key)
+            value = self._cached.get(key)
             if value is not None:
-                self._held.move_to_end(key)
+                self._cached.move_to_end(key)
             return value
 
     def pop(self, key: _K) -> _V | None:
-        """Give a value, if it is held, and let go of it."""
+        """Remove a cached value and give it."""
         with self._lock:
-            return self._held.pop(key, None)
+            return self._cached.pop(key, None)
 
     def put(self, key: _K, value: _V) -> _V:
-        """Hold a value."""
+        """Cache a value."""
         with self._lock:
-            self._held[key] = value
-            self._held.move_to_end(key)
-            while len(self._held) > self._size_max:
-                self._held.popitem(last=False)
+            self._cached[key] = value
+            self._cached.move_to_end(key)
+            while len(self._cached) > self._size_max:
+                self._cached.popitem(last=False)
             return value
 
     def newest(self, fits: Callable[[_K], bool]) -> _V | None:
         """Give the value used last among those whose key fits."""
         with self._lock:
-            return next((self._held[key] for key in reversed(self._held) if fits(key)), None)
+            return next((self._cached[key] for key in reversed(self._cached) if fits(key)), None)
 
     def drop(self, fits: Callable[[_K], bool]) -> None:
-        """Let go of every value whose key fits."""
+        """Remove every value whose key fits."""
         with self._lock:
-            for key in [key for key in self._held if fits(key)]:
-                del self._held[key]
+            for key in [key for key in self._cached if fits(key)]:
+                del self._cached[key]
 
     def __len__(self) -> int:
-        return len(self._held)
+        return len(self._cached)

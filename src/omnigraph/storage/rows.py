@@ -1,4 +1,4 @@
-"""The seam to keyed rows with a conditional merge: the manifest, and small tables like it."""
+"""The seam to keyed rows with a conditional merge: the manifest, and small tables like it; and images of their rows."""
 
 from collections.abc import Mapping
 from typing import Protocol
@@ -15,9 +15,9 @@ from omnigraph.values import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Image:
-    """All rows of one version on one branch, as they were; row order means nothing.
+    """All rows of one version on one branch; row order means nothing.
 
-    Two images are the same state when `version` and `incarnation` are equal.
+    Images with equal `version` and `incarnation` are the same state.
     """
 
     branch: str | None
@@ -92,7 +92,7 @@ class Rows(Protocol):
         ...
 
     def exists(self) -> bool:
-        """Tell whether the table is there; a failure to look is an error, not a no."""
+        """Tell whether the table exists; a failed look-up is an error, not a no."""
         ...
 
     def head(self, branch: str | None) -> Version:
@@ -100,26 +100,26 @@ class Rows(Protocol):
         ...
 
     def incarnation(self, branch: str | None) -> Incarnation:
-        """Read which life of the branch name this is; one small read, none for main."""
+        """Read the incarnation of a branch; one small read, none for main."""
         ...
 
     def load(self, branch: str | None, version: Version | None = None) -> Image:
-        """Load all rows, at HEAD unless a version is named; a version held already is not read again."""
+        """Load all rows, at HEAD unless a version is named; a cached version is not read again."""
         ...
 
     def cached(
         self, branch: str | None, version: Version, incarnation: Incarnation
     ) -> Image | None:
-        """Give the image of a version if it is in memory, as after a swap; nobody is asked."""
+        """Give the image of a version if it is cached, as after a swap; sends no request."""
         ...
 
     def swap(self, image: Image, rows: pa.Table, guard: str | None = None) -> Version:
         """Insert or replace rows by key from the state of `image`; returns the version that shows them.
 
         `RowContention` when another writer changed one of these rows since; nothing was written then.
-        The version is `image.version + 1` unless a writer of other rows came between.
-        A `guard` is the key of a row among these that every rival replaces too: then it is enough to contend on
-        that row, and no other one is searched for.
+        The version is `image.version + 1` unless a writer of other rows landed in between.
+        A `guard` is the key of a row among these that every rival replaces too: contention on that row is enough, and
+        no other row is searched for.
         """
         ...
 
@@ -135,7 +135,7 @@ class Rows(Protocol):
         ...
 
     def fragment_count(self, image: Image) -> int:
-        """How many fragments hold the rows: swap cost follows it."""
+        """Count the fragments of the rows, on which the cost of a swap depends."""
         ...
 
     def fold(self, branch: str | None) -> bool:
@@ -151,13 +151,13 @@ class Rows(Protocol):
         ...
 
     def address_outside(self, branch: str | None) -> str | None:
-        """The root in which a branch looks for its files when that is not this one; None when all is here."""
+        """Find the root in which a branch looks for its files, when it is another root."""
         ...
 
     def branches_outside(self, limit: int | None = None) -> Mapping[str, str]:
-        """Branches that look for their files outside the root, with where that is: the root was moved or copied.
+        """List the branches that look for their files outside the root, with that address: the root was moved or copied.
 
-        A limit is for those who open a graph: so many branches are looked at.
+        An open checks at most `limit` branches.
         """
         ...
 

@@ -11,7 +11,7 @@ from omnigraph.errors import StorageError
 from omnigraph.ids import BranchName, TableKey
 from omnigraph.manifest.state import BranchState, noted_files
 from omnigraph.storage.counters import carry_context
-from omnigraph.storage.lance.digests import digest_key, name_below_line
+from omnigraph.storage.lance.digests import digest_key, name_below_branch
 from omnigraph.storage.layout import branch_path
 from omnigraph.storage.tables import Tables
 from omnigraph.values import dataclass
@@ -65,7 +65,7 @@ class _File:
     @property
     def is_index(self) -> bool:
         """Whether it belongs to an index, which can be built again."""
-        return (name_below_line(self.path) or "").startswith(_INDICES)
+        return (name_below_branch(self.path) or "").startswith(_INDICES)
 
 
 _Records = Mapping[tuple[str, str], _Record]
@@ -145,7 +145,7 @@ def _read_needs(tables: Tables, states: Iterable[BranchState]) -> tuple[_Needs, 
 def _relevant_files(listed: Mapping[str, int], records: _Records, needs: _Needs) -> Iterator[_File]:
     """Select the files of a table that are recorded or needed; the others are files of Lance itself, or leftovers."""
     for path, size in listed.items():
-        name = name_below_line(path)
+        name = name_below_branch(path)
         if name is None:
             continue
         record = records.get((path[: -len(name) - 1], digest_key(name)))

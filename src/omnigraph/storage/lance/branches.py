@@ -42,20 +42,20 @@ _R = TypeVar("_R")
 _NAME: Final = re.compile(r"[\w.-]+(?:/[\w.-]+)*")
 
 _PARTS: Final = ("_versions", "_transactions", "_deletions", "_indices", "_refs", "data")
-"""What Lance keeps in the directory of a branch, the manifests first: without them the rest is unreachable."""
+"""The directories of a branch, the manifests first: without them the rest is unreachable."""
 
 
 def refs(datasets: Datasets, path: str) -> dict[str, BranchRef]:
-    """List the branches of a table; the main line is not among them."""
+    """List the branches of a table without main."""
     dataset = datasets.any(path, None)
     listed = steady(StoreAction.LIST, datasets.location(path, None), dataset.branches.list)
     return {name: _ref(name, facts) for name, facts in sorted(listed.items())}
 
 
 def steady(action: StoreAction, location: TableLocation, work: Callable[[], _R]) -> _R:
-    """Do something that looks at every ref, and once more when a rival dropped one of them meanwhile.
+    """Do work that reads every ref, and repeat it when a rival dropped one of them meanwhile.
 
-    A rival that drops many of them costs one more look for each; only a ref that cannot be read at all ends it.
+    A rival that drops many refs costs one repetition for each; a ref that can never be read ends it.
     """
     lost: Counter[str] = Counter()
     while True:
@@ -87,7 +87,7 @@ def _has_ref_files(datasets: Datasets) -> bool:
 
 
 def base_outside(datasets: Datasets, at: TableAt) -> str | None:
-    """The root in which a branch looks for the files it shares, when that is not this one."""
+    """Find the root in which a branch looks for the files it shares, when it is another root."""
     if datasets.root.is_memory:
         return None
     here = datasets.uri(at.path)
@@ -107,13 +107,13 @@ def _is_within(address: str, here: str, root: Root) -> bool:
 
 
 def tree_of(file: str) -> str | None:
-    """The branch in whose tree a file of a table lies; None for the main line."""
+    """Find the branch in whose tree a file of a table lies; None for main."""
     parts = file.split("/")
     if parts[0] != TREE:
         return None
-    # The last of them: a branch may be called like one of the directories it has.
-    location = max((n for n, part in enumerate(parts) if part in _PARTS), default=len(parts))
-    return "/".join(parts[1:location])
+    # The last of them: a branch may have the name of one of its directories.
+    end = max((n for n, part in enumerate(parts) if part in _PARTS), default=len(parts))
+    return "/".join(parts[1:end])
 
 
 def ref(datasets: Datasets, objects: Objects, path: str, branch: str) -> BranchRef | None:
@@ -142,14 +142,14 @@ def create(
     source: str | None,
     version: Version,
 ) -> LanceDataset:
-    """Create a branch; `ForkExists` tells a live ref from files that a former one left behind.
+    """Create a branch; `ForkExists` distinguishes a ref from files that a former branch left.
 
-    Lance refuses both and changes nothing then, but does not say which it was.
+    Lance refuses both and changes nothing, but does not say which it found.
     """
     _require_name(name)
     try:
         with translate_faults(StoreAction.CREATE, datasets.location(path, name, version)):
-            # A handle of its own: this call borrows it mutably, and a shared one would refuse other threads.
+            # A handle of its own: this call borrows it mutably, and other threads could not use a shared one.
             own = copy.copy(datasets.any(path, None))
             return own.create_branch(name, (source, version))
     except OmniError as error:
@@ -160,13 +160,13 @@ def create(
 
 
 def _is_store_out_of_order(error: OmniError) -> bool:
-    """A full disk says nothing about the name, whatever it left behind."""
+    """Whether the store failed for a reason that has nothing to do with the name, such as a full disk."""
     kinds = (StorageKind.PERMANENT, StorageKind.CONFIGURATION)
     return isinstance(error, StorageError) and error.storage_kind in kinds
 
 
 def _taken(datasets: Datasets, objects: Objects, path: str, name: str) -> ForkExists | None:
-    """What stands in the way of a new branch: a ref, or files without one."""
+    """Find what prevents a new branch: a ref, or files without one."""
     if ref(datasets, objects, path, name) is not None:
         return ForkExists(path, name, has_ref=True)
     if datasets.exists(path, name):
@@ -197,7 +197,7 @@ def drop(datasets: Datasets, objects: Objects, path: str, name: str) -> None:
 
 
 def drop_tree(datasets: Datasets, objects: Objects, path: str, name: str) -> None:
-    """Remove the files of a branch that has no ref, and only those: other branches may nest below it."""
+    """Remove the files of a branch that has no ref, without those of branches that nest below it."""
     live = refs(datasets, path)
     if name in live:
         raise ForkExists(path, name, has_ref=True)
@@ -215,7 +215,7 @@ def drop_tree(datasets: Datasets, objects: Objects, path: str, name: str) -> Non
 def remove(datasets: Datasets, objects: Objects, path: str, parts: Sequence[str]) -> None:
     """Delete parts of a dataset's directory, in this order, if they are there."""
     if datasets.root.is_memory:
-        # Lance's memory is not the object store's; it can be emptied by whole datasets only.
+        # The object store cannot see Lance's memory; Lance can drop whole datasets only.
         with translate_faults(StoreAction.DELETE, datasets.location(path, None)):
             LanceDataset.drop(datasets.uri(path), ignore_not_found=True)
         return
@@ -224,7 +224,7 @@ def remove(datasets: Datasets, objects: Objects, path: str, parts: Sequence[str]
 
 
 def _require_name(name: str) -> None:
-    """Refuse what Lance cannot keep, before any store is asked about a path made of it."""
+    """Refuse a name that Lance cannot store, before a path is made of it."""
     plain = _NAME.fullmatch(name) and ".." not in name and not name.endswith(".lock")
     if not plain or name == "main":
         raise UserInputError(

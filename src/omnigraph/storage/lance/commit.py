@@ -109,7 +109,7 @@ def _prove(datasets: Datasets, base: TableAt, landed: LanceDataset, uuid: str) -
 
 def _make_landed(datasets: Datasets, base: TableAt, dataset: LanceDataset, uuid: str) -> Landed:
     at = replace(base, version=Version(dataset.version))
-    datasets.hold(at, dataset)
+    datasets.keep(at, dataset)
     return Landed(at=at, row_count=int(dataset.count_rows()), uuid=uuid)
 
 

@@ -35,7 +35,7 @@ _SHARED_MEMORY: Final = "shared-memory"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Costing:
-    """Under which names the openings and probes of a group of tables are counted."""
+    """The counters for the openings and probes of a group of tables."""
 
     opens: Cost = Cost.TABLE_OPENS
     probes: Cost = Cost.TABLE_PROBES
@@ -64,12 +64,12 @@ class Datasets:
         self._costing = costing or Costing()
         self._gapless = gapless
         self._fsync = fsync and root.is_local
-        self._held: Recent[TableAt, LanceDataset] = Recent(handles_max)
-        self._turns = tuple(threading.Lock() for _ in range(OPENING_LOCKS))
+        self._cached: Recent[TableAt, LanceDataset] = Recent(handles_max)
+        self._opening_locks = tuple(threading.Lock() for _ in range(OPENING_LOCKS))
         self._newest: dict[str, NewestVersion] = {}
 
     def uri(self, path: str, branch: str | None = None) -> str:
-        """Spell the place of a table's branch for Lance."""
+        """Give the URI of a table's branch for Lance."""
         uri = self.root.at(branch_path(path, branch))
         return f"{_SHARED_MEMORY}{uri.removeprefix('memory')}" if self.root.is_memory else uri
 
@@ -78,37 +78,37 @@ class Datasets:
         return TableLocation(root=self.root, path=path, branch=branch, version=version)
 
     def location_of(self, at: TableAt) -> TableLocation:
-        """Name a version for an error; one that is held open may be removed all the same."""
+        """Name a version for an error; cleanup may remove a version that is open."""
         return replace(
             self.location(at.path, at.branch, at.version),
             reclaimed=lambda: self._find_reclaimed(at),
         )
 
     def at(self, at: TableAt) -> LanceDataset:
-        """Give the dataset of one version; one held already costs nothing."""
-        held = self._held.get(at)
-        if held is not None:
-            return held
+        """Open the dataset of one version, unless it is cached."""
+        cached = self._cached.get(at)
+        if cached is not None:
+            return cached
         # Threads that want the same version at once open it once.
-        with self._turns[hash(at) % len(self._turns)]:
-            held = self._held.get(at)
-            return held if held is not None else self._open_version(at)
+        with self._opening_locks[hash(at) % len(self._opening_locks)]:
+            cached = self._cached.get(at)
+            return cached if cached is not None else self._open_version(at)
 
     def _open_version(self, at: TableAt) -> LanceDataset:
         try:
             with translate_faults(StoreAction.OPEN, self.location(at.path, at.branch, at.version)):
-                return self.hold(at, self._open(at.path, at.branch, at.version))
+                return self.keep(at, self._open(at.path, at.branch, at.version))
         except TableNotFound as error:
             self._explain(at, error)
             raise
 
     def _explain(self, at: TableAt, error: TableNotFound) -> None:
-        """Tell a version that cleanup removed from one that never was: later ones are there."""
+        """Raise `HistoryReclaimed` when cleanup removed a version: later versions exist."""
         if self.head(at.path, at.branch) > at.version:
             raise HistoryReclaimed(at.name or at.path, at.version) from error
 
     def _find_reclaimed(self, at: TableAt) -> OmniError | None:
-        """What an opening would say of a version that can no longer be opened."""
+        """Find the error that an opening of a removed version raises; None when the version exists."""
         for _ in range(RECLAIM_LOOKS_MAX):
             try:
                 if self.head(at.path, at.branch) <= at.version:
@@ -116,7 +116,7 @@ class Datasets:
                 with translate_faults(
                     StoreAction.OPEN, self.location(at.path, at.branch, at.version)
                 ):
-                    # Without the session, which may remember what is no longer there.
+                    # Without the session, which may have cached a removed version.
                     lance.dataset(
                         self.uri(at.path, at.branch),
                         version=at.version,
@@ -124,48 +124,48 @@ class Datasets:
                     )
             except TableNotFound as error:
                 return self._explain_error(at, error)
-            # Its files go before it does: whoever removes it may be between the two.
+            # Cleanup removes the files of a version before its manifest, and may be between the two.
             SYSTEM.wait(RECLAIM_WAIT_SECONDS)
         return None
 
     def _explain_error(self, at: TableAt, error: TableNotFound) -> OmniError:
         try:
             self._explain(at, error)
-        except OmniError as told:
-            return told
+        except OmniError as explained:
+            return explained
         return error
 
-    def hold(self, at: TableAt, dataset: LanceDataset) -> LanceDataset:
-        """Keep an opened version."""
-        return self._held.put(at, dataset)
+    def keep(self, at: TableAt, dataset: LanceDataset) -> LanceDataset:
+        """Cache an opened version."""
+        return self._cached.put(at, dataset)
 
     def latest(self, path: str, branch: str | None) -> LanceDataset:
         """Open HEAD."""
         with translate_faults(StoreAction.OPEN, self.location(path, branch)):
             opened = self._open(path, branch, None)
         at = TableAt(path=path, branch=branch, version=Version(opened.version))
-        return self.hold(at, opened)
+        return self.keep(at, opened)
 
     def any(self, path: str, branch: str | None) -> LanceDataset:
-        """Give whichever version of a table is at hand, for what does not depend on it."""
-        held = self._held.newest(lambda at: at.path == path and at.branch == branch)
-        return held if held is not None else self.latest(path, branch)
+        """Give any cached version of a table, for reads that do not depend on the version."""
+        cached = self._cached.newest(lambda at: at.path == path and at.branch == branch)
+        return cached if cached is not None else self.latest(path, branch)
 
     def head(self, path: str, branch: str | None) -> Version:
-        """Read the newest version number: one listing through a handle at hand, else one opening.
+        """Read the newest version: one listing through a cached handle, else one opening.
 
-        A line without gaps ends where it did when the last version seen has no successor.
+        In a table without gaps the last version that was read is the newest while no next one exists.
         """
         directory = branch_path(path, branch)
         newest = self._newest.get(directory)
         if newest is not None and newest.is_newest:
             record(self._costing.probes)
             return newest.version
-        held = self._held.newest(lambda at: at.path == path and at.branch == branch)
-        if held is None:
+        cached = self._cached.newest(lambda at: at.path == path and at.branch == branch)
+        if cached is None:
             return Version(self.latest(path, branch).version)
         with translate_faults(StoreAction.READ, self.location(path, branch)):
-            version = Version(held.latest_version)
+            version = Version(cached.latest_version)
         record(self._costing.probes)
         if self._gapless and self._has_version_files:
             if len(self._newest) >= TABLE_HANDLES_MAX:
@@ -174,7 +174,7 @@ class Datasets:
         return version
 
     def is_newest(self, at: TableAt) -> bool:
-        """Tell whether no version follows one that is pinned; on a disk two looks, however many versions there are."""
+        """Tell whether no version follows a pinned one; on a disk two look-ups, however many versions there are."""
         if self._has_version_files:
             directory = self.root.at(branch_path(at.path, at.branch))
             if NewestVersion.at(directory, at.version).is_newest:
@@ -188,7 +188,7 @@ class Datasets:
         return self.unofficial and self.root.is_local
 
     def exists(self, path: str, branch: str | None = None) -> bool:
-        """Tell whether a table, or the files of one of its branches, are there."""
+        """Tell whether a table, or the files of one of its branches, exist."""
         try:
             self.latest(path, branch)
         except TableNotFound:
@@ -196,14 +196,14 @@ class Datasets:
         return True
 
     def settle(self, path: str) -> None:
-        """Make what was written so far durable, where that was asked for."""
+        """Make all writes so far durable, where the setting asks for it."""
         if self._fsync:
             with translate_faults(StoreAction.WRITE, self.location(path, None)):
                 _sync_file_system(self.root.uri)
 
     def forget(self, path: str | None = None, branch: str | None = None) -> None:
-        """Let go of opened versions: all, those of a path, those of a branch, or of both."""
-        self._held.drop(lambda at: path in (None, at.path) and branch in (None, at.branch))
+        """Drop opened versions: all, those of a path, those of a branch, or of both."""
+        self._cached.drop(lambda at: path in (None, at.path) and branch in (None, at.branch))
 
     def _open(self, path: str, branch: str | None, version: int | None) -> LanceDataset:
         opened = lance.dataset(

@@ -26,15 +26,15 @@ _NAME: Final = re.compile(r"(?:^|(?<=/))(?:data|_deletions|_indices)/.+$")
 
 
 def digest_key(name: str) -> str:
-    """Shorten the name of a file below the directory of its line: `data/<stem>.lance`, `_indices/<uuid>/<file>`."""
+    """Shorten the name of a file below the directory of its branch: `data/<stem>.lance`, `_indices/<uuid>/<file>`."""
     _, _, rest = name.partition("/")
     stem, _ = os.path.splitext(rest)
     own, slash, inner = stem.partition("/")
     return (own if name.startswith(_DELETIONS) else own[-_KEPT:]) + slash + inner
 
 
-def name_below_line(path: str) -> str | None:
-    """The name of a data, deletion or index file below the directory of its line; None for any other file."""
+def name_below_branch(path: str) -> str | None:
+    """The name of a data, deletion or index file below the directory of its branch; None for any other file."""
     found = _NAME.search(path)
     return None if found is None else found[0]
 
@@ -72,7 +72,7 @@ def _with_blobs(home: str, names: Iterable[str]) -> Iterator[str]:
 
 
 def new_files(operation: Any) -> Iterator[str]:
-    """Name the files that an operation brings, below the directory of its line."""
+    """Name the files that an operation adds, below the directory of its branch."""
     match operation:
         case LanceOperation.Append() | LanceOperation.Overwrite():
             yield from data_files(operation.fragments)
@@ -91,13 +91,13 @@ def new_files(operation: Any) -> Iterator[str]:
 
 
 def data_files(fragments: Iterable[Any]) -> Iterator[str]:
-    """Name the data files of fragments that their own line holds."""
+    """Name the data files of fragments that lie on their own branch."""
     for fragment in fragments:
         yield from (f"{_DATA}{file._path}" for file in fragment.files if file.base_id is None)
 
 
 def deletion_files(fragments: Iterable[Any]) -> Iterator[str]:
-    """Name the deletion files of fragments that their own line holds."""
+    """Name the deletion files of fragments that lie on their own branch."""
     for fragment in fragments:
         file = fragment.deletion_file
         if file is not None and file.base_id is None:

@@ -1,4 +1,4 @@
-"""What Lance raises, told in our words: one table, typed first, text where the type does not tell."""
+"""Errors of Lance, translated into ours by one table: by type first, by text where the type does not suffice."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -48,7 +48,7 @@ class FaultKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FaultRow:
-    """One row: the type, the text where the type does not tell, and what it means."""
+    """One row: the type, the text where the type does not suffice, and the kind."""
 
     kind: FaultKind
     raised: type[BaseException] = Exception
@@ -66,13 +66,13 @@ FAULTS: Final = (
     FaultRow(kind=FaultKind.CONTENTION, raised=OSError, text=r"^Retryable commit conflict"),
     FaultRow(kind=FaultKind.FENCED, raised=OSError, text=r"Error from commit handler: Fenced\b"),
     FaultRow(kind=FaultKind.EXISTS, raised=OSError, text=r"^Dataset already exists"),
-    # The loser of a race to create a table looks for the version before the winner's first.
+    # A writer that loses the race to create a table reads the version before the winner's first.
     FaultRow(kind=FaultKind.EXISTS, raised=OSError, text=r"_versions/0\.manifest was not found"),
     FaultRow(kind=FaultKind.REF_MISSING, raised=ValueError, text=r"^Ref not found"),
     FaultRow(kind=FaultKind.REF_IN_USE, raised=OSError, text=r"^Ref conflict"),
     FaultRow(kind=FaultKind.REF_NAME, raised=OSError, text=r"^Ref is invalid"),
     FaultRow(kind=FaultKind.REF_TAKEN, raised=OSError, text=r"Clone operation should not enter"),
-    # The refs are listed first and read one by one: a branch that is dropped in between is not there to be read.
+    # Lance lists the refs first and reads them one by one: a branch may be dropped in between.
     FaultRow(kind=FaultKind.REF_VANISHED, text=r"^Not found: .*/_refs/branches/"),
     FaultRow(
         kind=FaultKind.MISSING, text=r"^Dataset at path .* was not found|^Not found: .*_versions"
@@ -80,7 +80,7 @@ FAULTS: Final = (
     FaultRow(kind=FaultKind.FILE_MISSING, text=r"^External error: .*Not found: "),
     FaultRow(kind=FaultKind.FILE_MISSING, text=r"^LanceError\(IO\): .*Not found: "),
     FaultRow(kind=FaultKind.FILE_MISSING, text=r"^Not found: .*/(?:data|_deletions|_indices)/"),
-    # A file that was cut off or overwritten, by the part of it that was read first.
+    # A file that was cut off or overwritten; the message depends on the part that was read first.
     FaultRow(
         kind=FaultKind.DAMAGED, text=r"does not appear to be a Lance file|file size is too small"
     ),
@@ -91,11 +91,11 @@ FAULTS: Final = (
     ),
     FaultRow(kind=FaultKind.DAMAGED, text=r"not contain correct footer|invalid seek to a negative"),
     FaultRow(kind=FaultKind.DAMAGED, text=r"failed to decode Protobuf|failed to fill whole buffer"),
-    # What is wrong with a request shows before the first row is read; later it is a file that asks for the impossible.
+    # A wrong request fails before the first row is read; later a damaged file causes this error.
     FaultRow(
         kind=FaultKind.DAMAGED, raised=ValueError, text=r"^External error: Invalid user input: "
     ),
-    # A thread that reads a file panicked over what it found there.
+    # A thread that reads a file panicked over its contents.
     FaultRow(kind=FaultKind.DAMAGED, text=r"reader producer terminated before end of stream"),
     FaultRow(kind=FaultKind.BAD_DATA, raised=OSError, text=r"^Append with different schema"),
     FaultRow(
@@ -119,7 +119,7 @@ _ERRNO: Final = re.compile(r"\(os error (\d+)\)")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableLocation:
-    """Where something was tried: the facts that every error of a table names."""
+    """The location of a table version, for the messages of errors."""
 
     root: Root
     path: str
@@ -128,7 +128,7 @@ class TableLocation:
     reclaimed: Callable[[], OmniError | None] = field(
         default=lambda: None, compare=False, repr=False
     )
-    """What there is to say of a version whose files are gone, if it was removed as a whole."""
+    """Finds the error for a version whose files are missing, if cleanup removed the version."""
 
     def __str__(self) -> str:
         on = f" on branch '{self.branch}'" if self.branch else ""
@@ -137,14 +137,14 @@ class TableLocation:
 
 
 def classify_fault(error: BaseException) -> FaultKind | None:
-    """Find what an error means; None for one that is not Lance's to raise."""
+    """Find the kind of an error; None for an error that Lance does not raise."""
     if is_panic(error):
         return FaultKind.PANIC
     return next((row.kind for row in FAULTS if row.fits(error)), None)
 
 
 def is_panic(error: BaseException) -> bool:
-    """Tell a panic of the library, which is not an Exception."""
+    """Tell whether an error is a panic of the library, which is not an Exception."""
     return type(error).__name__ == "PanicException"
 
 
@@ -155,12 +155,12 @@ def translate_faults(
     *,
     contention: Callable[[], OmniError] | None = None,
 ) -> Iterator[None]:
-    """Turn what Lance raises inside the block into our errors; our own pass through."""
+    """Translate errors of Lance inside the block into ours; our own pass through."""
     try:
         yield
     except OmniError:
         raise
-    # A panic of the library is not an Exception, and must not end the process as if it were an exit.
+    # A panic of the library is not an Exception, and must not end the process as an exit would.
     except BaseException as error:
         kind = classify_fault(error)
         if kind is None:
@@ -174,7 +174,7 @@ def error_of(
     kind: FaultKind, error: BaseException, action: StoreAction, location: TableLocation
 ) -> OmniError:
     """Build our error for a foreign one."""
-    said = clean_message(error)
+    message = clean_message(error)
     match kind:
         case FaultKind.CONTENTION | FaultKind.FENCED:
             return HeadMoved(location.path, location.version or 0, None)
@@ -182,23 +182,23 @@ def error_of(
             return TableExists(location.path)
         case FaultKind.MISSING:
             return TableNotFound(str(location), "table")
-        case FaultKind.FILE_MISSING if (elsewhere := _elsewhere(said, location)) is not None:
+        case FaultKind.FILE_MISSING if (elsewhere := _elsewhere(message, location)) is not None:
             return make_moved_error(f"could not {action} {location}", elsewhere, location.root)
         case FaultKind.FILE_MISSING if (reclaimed := location.reclaimed()) is not None:
             return reclaimed
         case FaultKind.FILE_MISSING:
             return StorageError(
-                f"could not {action} {location}: a file of this version is gone ({said}); nothing was changed",
+                f"could not {action} {location}: a file of this version is gone ({message}); nothing was changed",
                 storage_kind="not_found",
                 hint="the version may have been removed by cleanup, or the directory was damaged",
             )
         case FaultKind.REF_MISSING:
             return TableNotFound(str(location), "branch")
         case FaultKind.REF_IN_USE:
-            return BranchInUse(location.branch or "main", _children(said), said)
+            return BranchInUse(location.branch or "main", _children(message), message)
         case FaultKind.REF_NAME:
             return UserInputError(
-                f"'{location.branch}' is no branch name: {said}; no changes were made"
+                f"'{location.branch}' is no branch name: {message}; no changes were made"
             )
         case FaultKind.REF_TAKEN:
             return StorageError(
@@ -207,39 +207,39 @@ def error_of(
             )
         case FaultKind.REF_VANISHED:
             return StorageError(
-                f"could not {action} {location}: branches kept disappearing while they were listed ({said}); "
+                f"could not {action} {location}: branches kept disappearing while they were listed ({message}); "
                 "no changes were made",
                 storage_kind="transient",
                 hint="repeat it; if it stays, a file that is no ref lies among the refs: remove it",
             )
         case FaultKind.DAMAGED:
             return StorageError(
-                f"could not {action} {location}: a file of it is damaged ({said}); nothing was committed",
+                f"could not {action} {location}: a file of it is damaged ({message}); nothing was committed",
                 storage_kind="permanent",
                 hint="put the file back from a copy of the graph; other tables and earlier commits may still be read",
             )
         case FaultKind.BAD_DATA:
             return InternalError(
-                f"could not {action} {location}: the rows do not fit the table ({said}); nothing was committed"
+                f"could not {action} {location}: the rows do not fit the table ({message}); nothing was committed"
             )
         case FaultKind.BAD_REQUEST:
-            return EngineError(f"could not {action} {location}: {said}; nothing was changed")
+            return EngineError(f"could not {action} {location}: {message}; nothing was changed")
         case FaultKind.EXHAUSTED:
             return EngineError(
-                f"could not {action} {location}: a join or sort ran out of its memory ({said}); "
+                f"could not {action} {location}: a join or sort ran out of its memory ({message}); "
                 "nothing was committed",
                 hint="work on fewer rows at once",
             )
         case FaultKind.PANIC:
             return InternalError(
-                f"could not {action} {location}: Lance gave up ({said}); look at HEAD before repeating",
+                f"could not {action} {location}: Lance gave up ({message}); look at HEAD before repeating",
             )
         case FaultKind.STORE:
-            return storage_error(_with_errno(error, said), action, location.root, location.path)
+            return storage_error(_with_errno(error, message), action, location.root, location.path)
 
 
 def make_moved_error(what: str, elsewhere: str, root: Root) -> StorageError:
-    """The error of a branch that looks for its files where the graph was when the branch was made."""
+    """Make the error for a branch that keeps the former address of a moved graph."""
     return StorageError(
         f"{what}: a branch keeps the address of the graph it was made in, '{elsewhere}', and the graph lies in "
         f"'{root}': its directory was moved or copied; nothing was changed",
@@ -249,9 +249,9 @@ def make_moved_error(what: str, elsewhere: str, root: Root) -> StorageError:
     )
 
 
-def _elsewhere(said: str, location: TableLocation) -> str | None:
-    """Where a missing file was looked for, when that is outside the graph."""
-    missing = _NOT_FOUND.search(said)
+def _elsewhere(message: str, location: TableLocation) -> str | None:
+    """Find the root in which Lance looked for a missing file, when it is outside the graph."""
+    missing = _NOT_FOUND.search(message)
     if missing is None or not location.root.is_local:
         return None
     before, found, _ = f"/{missing[1].lstrip('/')}".partition(f"/{location.path}/")
@@ -259,16 +259,16 @@ def _elsewhere(said: str, location: TableLocation) -> str | None:
 
 
 def clean_message(error: BaseException) -> str:
-    """What Lance said, without the place in its source and without its plea for a bug report."""
+    """Give Lance's message without the position in its source and without its request for a bug report."""
     text = _SOURCE_PLACE.sub("", str(error))
     return re.sub(r"^Encountered internal error\. Please file .*?issues\. ", "", text).strip()
 
 
-def _with_errno(error: BaseException, said: str) -> Exception:
-    """Give back the number that Lance only spells out, so that one table serves files and tables."""
+def _with_errno(error: BaseException, message: str) -> Exception:
+    """Make an OSError with the number in Lance's message, so that one table serves files and tables."""
     number = _ERRNO.search(str(error))
-    return OSError(int(number[1]), said) if number else OSError(said)
+    return OSError(int(number[1]), message) if number else OSError(message)
 
 
-def _children(said: str) -> tuple[str, ...]:
-    return tuple(re.findall(r'\("([^"]+)", \d+\)', said))
+def _children(message: str) -> tuple[str, ...]:
+    return tuple(re.findall(r'\("([^"]+)", \d+\)', message))

@@ -13,29 +13,29 @@ from omnigraph.storage.values import TableAt
 
 
 def needed_files(dataset: LanceDataset, at: TableAt) -> dict[str, int | None]:
-    """Place every file of a version that can be placed under the graph root: data, deletions, and index segments."""
+    """List the files of a version that lie under the graph root, with their bytes: data, deletions, and index segments."""
     found: dict[str, int | None] = {}
 
-    def put(base_id: int | None, name: str, size: int | None) -> None:
-        location = locate_file(dataset, at.path, at.branch, base_id, name)
-        if location is not None:
-            found[location] = size
+    def add(base_id: int | None, name: str, size: int | None) -> None:
+        path = locate_file(dataset, at.path, at.branch, base_id, name)
+        if path is not None:
+            found[path] = size
 
     for fragment in dataset.get_fragments():
         metadata = fragment.metadata
         for file in metadata.files:
-            put(file.base_id, f"data/{file._path}", file.file_size_bytes or None)
+            add(file.base_id, f"data/{file._path}", file.file_size_bytes or None)
         if metadata.deletion_file is not None:
             deleted = metadata.deletion_file
-            put(deleted.base_id, deleted.path(metadata.id), None)
+            add(deleted.base_id, deleted.path(metadata.id), None)
     for described in dataset.describe_indices():
         for segment in described.segments:
-            put(segment.base_id, f"_indices/{segment.uuid}/", segment.size_bytes)
+            add(segment.base_id, f"_indices/{segment.uuid}/", segment.size_bytes)
     return found
 
 
 def sizes(datasets: Datasets, path: str) -> Mapping[str | None, int]:
-    """Weigh what lies in the directory of a table: the bytes of its main line, and of every branch tree."""
+    """Sum the bytes of a table's main branch and of every branch tree."""
     found: dict[str | None, int] = {}
     for name, weight in file_sizes(datasets, path).items():
         tree = tree_of(name)
@@ -44,7 +44,7 @@ def sizes(datasets: Datasets, path: str) -> Mapping[str | None, int]:
 
 
 def segment_files(datasets: Datasets, path: str) -> Mapping[str, Mapping[str, int]]:
-    """The files of every index segment of a table and their bytes, on whichever line it lies, by its uuid."""
+    """List the files of every index segment of a table with their bytes, on whichever branch it lies, by its uuid."""
     found: dict[str, dict[str, int]] = {}
     for name, weight in file_sizes(datasets, path).items():
         _, is_index, rest = f"/{name}".partition("/_indices/")
@@ -54,7 +54,7 @@ def segment_files(datasets: Datasets, path: str) -> Mapping[str, Mapping[str, in
 
 
 def file_sizes(datasets: Datasets, path: str) -> Mapping[str, int]:
-    """The bytes of every file in the directory of a table, by its name there; one listing."""
+    """List every file in the directory of a table with its bytes, by its name there; one listing."""
     dataset = datasets.latest(path, None)
     found: dict[str, int] = {}
     with translate_faults(StoreAction.LIST, datasets.location(path, None)):

@@ -13,7 +13,7 @@ from lance import LanceDataset
 from omnigraph.errors import InternalError, OmniError, OmniWarning, StorageError
 from omnigraph.logs import get_logger
 from omnigraph.storage.lance import search
-from omnigraph.storage.lance.digests import Digests, digest_file, digest_key, name_below_line
+from omnigraph.storage.lance.digests import Digests, digest_file, digest_key, name_below_branch
 from omnigraph.storage.lance.faults import TableLocation, clean_message, is_panic, translate_faults
 from omnigraph.storage.lance.index import index_infos, unfit_size
 from omnigraph.storage.objects.faults import StorageKind, StoreAction
@@ -150,7 +150,7 @@ class IndexReads:
         if reason is not None:
             return reason
         names = [name for uuid in info.segments for name in files[uuid]]
-        expected = {name: noted.get(digest_key(name_below_line(name) or name)) for name in names}
+        expected = {name: noted.get(digest_key(name_below_branch(name) or name)) for name in names}
         if not self._location.root.is_local or None in expected.values():
             return self._try_open(info)
         # Some damage makes Lance ask for more memory than there is; so an index with correct digests is not opened.

@@ -1,4 +1,4 @@
-"""Chores: the heavy parts of maintenance, cut so that many hands can do them; nothing is committed."""
+"""Maintenance tasks: index segments and compactions, cut so that workers can do them; nothing is committed."""
 
 import copy
 import pickle
@@ -18,10 +18,10 @@ from omnigraph.storage.values import MaintenanceTask, TableAt
 from omnigraph.values import dataclass
 
 TEXT: Final = "INVERTED"
-"""What Lance calls an index of words."""
+"""Lance's name for a text index."""
 
 BTREE: Final = "BTREE"
-"""What Lance calls an index in order."""
+"""Lance's name for a B-tree."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +47,7 @@ class RewriteWork:
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """What Lance made of a piece of work, and the digests of its files where who did it took them."""
+    """The result of a piece of work, and the digests of its files when a worker did it."""
 
     result: Any
     digests: Digests = field(default_factory=dict)
@@ -55,14 +55,14 @@ class Made:
 
 Work = SegmentWork | RewriteWork
 Worker = Callable[[Sequence[Work]], list[Made]]
-"""Does work of one table version somewhere and brings what Lance made of it, in order."""
+"""Does work on one table version and gives the results, in order."""
 
 
 def do(dataset: LanceDataset, work: Work, *, unofficial: bool) -> Any:
     """Do one piece of work in this process."""
     match work:
         case SegmentWork():
-            # A handle of its own: building borrows it mutably, and readers of a shared one would be refused.
+            # A handle of its own: building borrows it mutably, and readers could not use a shared one.
             return _segment(copy.copy(dataset), work, unofficial=unofficial)
         case RewriteWork():
             return work.task.execute(dataset)
@@ -70,7 +70,7 @@ def do(dataset: LanceDataset, work: Work, *, unofficial: bool) -> Any:
 
 def _segment(dataset: LanceDataset, work: SegmentWork, *, unofficial: bool) -> Index:
     if work.type == TEXT:
-        # A text segment that did not pass through here makes every text query on the column fail.
+        # Without this call a new text segment makes every text query on the column fail.
         return dataset.merge_existing_index_segments([_train_index(dataset, work, work.fragments)])
     sorted_here = None
     if work.type == BTREE and unofficial:
@@ -96,7 +96,7 @@ def run_here(dataset: LanceDataset, *, unofficial: bool) -> Worker:
 
 
 def run_elsewhere(at: TableAt, workers: Workers) -> Worker:
-    """Let others do it: work travels as chores, and what came of it travels back."""
+    """Let workers do it: work is sent as tasks, and the results come back."""
 
     def worker(work: Sequence[Work]) -> list[Made]:
         receipts = workers.do([MaintenanceTask(at, pickle.dumps(one), one.weight) for one in work])

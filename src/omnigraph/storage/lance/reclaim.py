@@ -1,4 +1,4 @@
-"""Giving space back: removing old versions of a table and the files that only they use."""
+"""Cleanup: removing old versions of a table and the files that only they use."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -16,7 +16,7 @@ from omnigraph.storage.values import Reclaimed, VersionInfo
 
 
 def versions(datasets: Datasets, path: str, branch: str | None) -> tuple[VersionInfo, ...]:
-    """List the versions of one line of a table that are still there, oldest first; reads each of them."""
+    """List the versions of one branch of a table that still exist, oldest first; reads each of them."""
     dataset = datasets.latest(path, branch)
     with translate_faults(StoreAction.LIST, datasets.location(path, branch)):
         listed = dataset.versions()
@@ -39,10 +39,10 @@ def reclaim(
     *,
     dry_run: bool,
 ) -> Reclaimed:
-    """Remove the chosen versions of one line of a table, or say what would go.
+    """Remove the chosen versions of one branch of a table, or count what would go.
 
-    Lance keeps HEAD and what other branches stand on. Files of no version may belong to a writer that has not
-    committed yet: only those older than seven days go with them.
+    Lance keeps HEAD and versions that other branches forked from. Files of no version may belong to a writer that has
+    not committed yet: only those older than seven days are removed.
     """
     if not chosen:
         return Reclaimed(versions=0, bytes=0)
@@ -57,6 +57,6 @@ def reclaim(
         )
         return explained.stats
 
-    # Lance looks at every branch of the table, for what stands on these versions.
+    # Lance reads every branch of the table, for forks from these versions.
     stats = steady(StoreAction.DELETE, datasets.location(path, branch), work)
     return Reclaimed(versions=stats.old_versions, bytes=stats.bytes_removed)

@@ -1,4 +1,4 @@
-"""Keyed rows on Lance: one table, loaded whole, changed by compare-and-swap on its key column."""
+"""Keyed rows on Lance: one table that is loaded whole and changed by compare-and-swap on its key column."""
 
 import copy
 from collections.abc import Mapping
@@ -34,7 +34,7 @@ from omnigraph.storage.rows import Image, fit_rows, move_image, replace_metadata
 from omnigraph.storage.values import BranchRef, Incarnation, TableAt
 
 PRIMARY_KEY: Final = "lance-schema:unenforced-primary-key"
-"""Field metadata that lets Lance see two writers of one key; without it both would land, silently."""
+"""Field metadata that lets Lance detect two writers of one key; without it both would land."""
 
 _ImageKey = tuple[str | None, Version, Incarnation]
 
@@ -49,8 +49,8 @@ class LanceRows:
         self._key = key
         self._images: Recent[_ImageKey, Image] = Recent(IMAGES_MAX)
         self._guards: Recent[_ImageKey, tuple[str, RowAddress]] = Recent(IMAGES_MAX)
-        self._table_history: dict[str, Incarnation] = {}
-        self._at_home: set[str] = set()
+        self._incarnations: dict[str, Incarnation] = {}
+        self._inside_root: set[str] = set()
 
     # ---- the table
 
@@ -91,40 +91,40 @@ class LanceRows:
         return self._datasets.head(self._path, branch)
 
     def incarnation(self, branch: str | None) -> Incarnation:
-        """Read which life of the branch name this is; one small read, none for main."""
-        life = branches.incarnation(self._datasets, self._objects, self._path, branch)
-        if branch is not None and self._table_history.get(branch, life) != life:
-            # What was opened under the same name and version belongs to another branch.
+        """Read the incarnation of a branch; one small read, none for main."""
+        incarnation = branches.incarnation(self._datasets, self._objects, self._path, branch)
+        if branch is not None and self._incarnations.get(branch, incarnation) != incarnation:
+            # The versions that were opened under this name belong to another incarnation.
             self._datasets.forget(self._path, branch)
         if branch is not None:
-            self._table_history[branch] = life
-        return life
+            self._incarnations[branch] = incarnation
+        return incarnation
 
     # ---- rows
 
     def load(self, branch: str | None, version: Version | None = None) -> Image:
-        """Load all rows, at HEAD unless a version is named; a version held already is not read again."""
+        """Load all rows, at HEAD unless a version is named; a cached version is not read again."""
         for _ in range(IMAGE_ROUNDS_MAX):
-            life = self.incarnation(branch)
+            incarnation = self.incarnation(branch)
             wanted = version if version is not None else self.head(branch)
-            held = self._images.get((branch, wanted, life))
-            if held is not None:
-                return held
+            cached = self._images.get((branch, wanted, incarnation))
+            if cached is not None:
+                return cached
             try:
-                image = self._load(branch, wanted, life)
+                image = self._load(branch, wanted, incarnation)
             except StorageError:
-                # A branch that is deleted meanwhile loses its ref first and then its files, one by one.
-                if self.incarnation(branch) == life:
+                # A deletion of the branch removes its ref first and then its files, one by one.
+                if self.incarnation(branch) == incarnation:
                     raise
                 continue
-            if self.incarnation(branch) == life:
-                return self._hold(image)
+            if self.incarnation(branch) == incarnation:
+                return self._cache(image)
         raise InternalError(f"branch '{branch}' of {self._path} was recreated again and again")
 
     def cached(
         self, branch: str | None, version: Version, incarnation: Incarnation
     ) -> Image | None:
-        """Give the image of a version if it is in memory; nobody is asked."""
+        """Give the image of a version if it is cached; sends no request."""
         return self._images.get((branch, version, incarnation))
 
     def swap(self, image: Image, rows: pa.Table, guard: str | None = None) -> Version:
@@ -144,16 +144,16 @@ class LanceRows:
         record(Cost.MANIFEST_SWAPS)
         version = self._open(image.branch, dataset)
         if version == image.version + 1:
-            held = self._hold(swap_rows(image, rows, self._key, version))
+            cached = self._cache(swap_rows(image, rows, self._key, version))
             if location is not None and guard is not None:
                 after = find_in_newest(dataset, fresh, self._key, guard)
-                self._guards.put(self._name(held), (guard, after))
+                self._guards.put(self._name(cached), (guard, after))
         return version
 
     def _guard(
         self, image: Image, dataset: LanceDataset, rows: pa.Table, guard: str
     ) -> RowAddress | None:
-        """Where the guard row is, if replacing it is all that these rows replace."""
+        """Find the address of the guard row; None when these rows replace other rows too."""
         if not replaces_only(image.rows, rows, self._key, guard):
             return None
         known = self._guards.get(self._name(image))
@@ -169,7 +169,7 @@ class LanceRows:
             image, LanceOperation.UpdateConfig(schema_metadata_updates=update)
         )
         if version == image.version + 1:
-            return self._hold(replace_metadata(image, key, value, version))
+            return self._cache(replace_metadata(image, key, value, version))
         return self.load(image.branch, version)
 
     def annotate_key(self, image: Image) -> Image:
@@ -182,7 +182,7 @@ class LanceRows:
         return self.load(image.branch, self._configure(image, operation))
 
     def fragment_count(self, image: Image) -> int:
-        """How many fragments hold the rows."""
+        """Count the fragments of the rows."""
         return len(self._open_dataset(image).fragment_ids())
 
     def fold(self, branch: str | None) -> bool:
@@ -216,21 +216,21 @@ class LanceRows:
         return branches.names(self._datasets, self._objects, self._path)
 
     def address_outside(self, branch: str | None) -> str | None:
-        """The root in which a branch looks for its files when that is not this one; None when all is here."""
-        if branch is None or branch in self._at_home:
+        """Find the root in which a branch looks for its files, when it is another root."""
+        if branch is None or branch in self._inside_root:
             return None
-        # The newest version is the last that relocating rewrites; an older one may be here already.
+        # Relocation rewrites the newest version last; an older one may have the new address already.
         newest = TableAt(path=self._path, branch=branch, version=self.head(branch))
         found = branches.base_outside(self._datasets, newest)
         if found is None:
-            self._at_home.add(branch)
+            self._inside_root.add(branch)
         return found
 
     def branches_outside(self, limit: int | None = None) -> Mapping[str, str]:
         """Branches that look for their files outside the root, with where that is."""
         found: dict[str, str] = {}
         for name in sorted(self.branch_names())[:limit]:
-            # One that is deleted meanwhile strays no more.
+            # A branch that is deleted meanwhile needs no address.
             with suppress(TableNotFound):
                 base = self.address_outside(name)
                 if base is not None:
@@ -255,7 +255,7 @@ class LanceRows:
 
     # ---- how it is done
 
-    def _load(self, branch: str | None, version: Version, life: Incarnation) -> Image:
+    def _load(self, branch: str | None, version: Version, incarnation: Incarnation) -> Image:
         at = TableAt(path=self._path, branch=branch, version=version)
         dataset = self._datasets.at(at)
         with translate_faults(
@@ -266,7 +266,7 @@ class LanceRows:
         metadata = {k.decode(): v.decode() for k, v in (dataset.schema.metadata or {}).items()}
         exact = pa.Table.from_arrays(rows.columns, schema=dataset.schema)
         return Image(
-            branch=branch, version=version, incarnation=life, rows=exact, metadata=metadata
+            branch=branch, version=version, incarnation=incarnation, rows=exact, metadata=metadata
         )
 
     def _configure(self, image: Image, operation: LanceOperation.UpdateConfig) -> Version:
@@ -278,18 +278,18 @@ class LanceRows:
         return self._open(image.branch, changed)
 
     def _carry(self, branch: str | None, before: Version, after: Version) -> None:
-        """Keep the image of a version whose rows the next one repeats."""
-        life = self._table_history.get(branch, ()) if branch is not None else ()
-        held = self._images.get((branch, before, life))
-        if held is not None and after == before + 1:
-            self._hold(move_image(held, after))
+        """Cache the image of a version for the next one, which has the same rows."""
+        incarnation = self._incarnations.get(branch, ()) if branch is not None else ()
+        cached = self._images.get((branch, before, incarnation))
+        if cached is not None and after == before + 1:
+            self._cache(move_image(cached, after))
 
     def _open(self, branch: str | None, dataset: LanceDataset) -> Version:
         version = Version(dataset.version)
-        self._datasets.hold(TableAt(path=self._path, branch=branch, version=version), dataset)
+        self._datasets.keep(TableAt(path=self._path, branch=branch, version=version), dataset)
         return version
 
-    def _hold(self, image: Image) -> Image:
+    def _cache(self, image: Image) -> Image:
         return self._images.put(self._name(image), image)
 
     def _name(self, image: Image) -> _ImageKey:

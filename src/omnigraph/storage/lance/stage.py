@@ -49,7 +49,7 @@ class Change:
     added: int = 0
     deleted: int = 0
     digests: Digests = field(default_factory=dict)
-    """Of files that others wrote for it."""
+    """The digests of files that workers wrote for it."""
 
 
 def append(base: Base, data: Data | None, parts: Sequence[Written] = ()) -> Change:
@@ -60,7 +60,9 @@ def append(base: Base, data: Data | None, parts: Sequence[Written] = ()) -> Chan
     if not fragments:
         raise InternalError("an append without rows was staged; leave the table out instead")
     return Change(
-        operation=LanceOperation.Append(fragments), added=_rows(fragments), digests=_told(parts)
+        operation=LanceOperation.Append(fragments),
+        added=_rows(fragments),
+        digests=_collect_digests(parts),
     )
 
 
@@ -80,16 +82,18 @@ def describe_append(base: Base, parts: Sequence[Written], *, replacing: bool) ->
     fragments = _fragments(parts)
     if replacing:
         change = _describe_overwrite(base.dataset.lance_schema, fragments, base.table.count())
-        return replace(change, digests=_told(parts))
+        return replace(change, digests=_collect_digests(parts))
     if not fragments:
         raise InternalError("an append without rows was staged; leave the table out instead")
     return Change(
-        operation=LanceOperation.Append(fragments), added=_rows(fragments), digests=_told(parts)
+        operation=LanceOperation.Append(fragments),
+        added=_rows(fragments),
+        digests=_collect_digests(parts),
     )
 
 
 def receipt(base: Base, fragments: Sequence[FragmentMetadata]) -> Written:
-    """Spell written fragments so that they can travel, with the digests of their files."""
+    """Encode written fragments for a message, with the digests of their files."""
     return Written(
         fragments=tuple(json.dumps(fragment.to_json()) for fragment in fragments),
         rows=_rows(fragments),
@@ -97,16 +101,16 @@ def receipt(base: Base, fragments: Sequence[FragmentMetadata]) -> Written:
     )
 
 
-def _told(parts: Sequence[Written] | Sequence[Marked]) -> Digests:
-    """The digests that came with receipts."""
+def _collect_digests(parts: Sequence[Written] | Sequence[Marked]) -> Digests:
+    """Collect the digests of receipts."""
     return {key: digest for part in parts for key, digest in part.digests.items()}
 
 
 def merge(base: Base, rows: pa.Table, deletes: pa.Array) -> Change:
-    """Write an upsert by `id`: old copies are marked deleted, new ones keep their row ids; others just go.
+    """Write an upsert by `id`: replaced rows are marked deleted and their successors keep the row ids; `deletes` go.
 
-    Matched rows come first and in row-id order, so that their ids take little room in the manifest, and new
-    rows follow in the same fragment, which the commit numbers.
+    Matched rows come first and in row-id order, so that their ids take little space in the manifest. New rows follow
+    in the same fragment; the commit gives them row ids.
     """
     ids = _check_ids(rows)
     if pc.any(pc.is_in(deletes, value_set=ids)).as_py():
@@ -120,9 +124,11 @@ def merge(base: Base, rows: pa.Table, deletes: pa.Array) -> Change:
 
 
 def update(base: Base, parts: Sequence[Written], addresses: pa.Array) -> Change:
-    """Describe an update that workers wrote: rows at these addresses go, the written ones come."""
+    """Describe an update that workers wrote: it removes the rows at these addresses and adds the written ones."""
     doomed = np.unique(addresses.to_numpy(zero_copy_only=False))
-    return replace(_describe_replaced(base, _fragments(parts), doomed), digests=_told(parts))
+    return replace(
+        _describe_replaced(base, _fragments(parts), doomed), digests=_collect_digests(parts)
+    )
 
 
 def takeover(
@@ -132,10 +138,10 @@ def takeover(
     addresses: pa.Array,
     like: DeletionSource | None,
 ) -> Change:
-    """Describe an update whose rows an append brought already: they take over row ids and births of rows that go.
+    """Describe an update whose rows an append added before: they inherit row ids and creation versions of removed rows.
 
-    To carry a birth over, the commit of an update looks through the row ids of every fragment around them, but it
-    takes fragments that are there already as they are described to it.
+    To inherit a creation version, the commit of an update searches the row ids of every fragment between the rows. It
+    takes fragments that the table already has as they are described to it.
     """
     doomed = np.unique(addresses.to_numpy(zero_copy_only=False))
     updated, gone = _without(base, doomed, like)
@@ -148,21 +154,21 @@ def takeover(
 
 def mark(base: Base, addresses: pa.Array) -> tuple[Marked, ...]:
     """Mark rows deleted by address, one receipt per fragment."""
-    places = np.sort(addresses.to_numpy(zero_copy_only=False))
-    numbers, counts = np.unique(places >> np.uint64(32), return_counts=True)
-    updated, _ = _without(base, places)
+    ordered = np.sort(addresses.to_numpy(zero_copy_only=False))
+    fragment_ids, counts = np.unique(ordered >> np.uint64(32), return_counts=True)
+    updated, _ = _without(base, ordered)
     kept = {fragment.id: fragment for fragment in updated}
     return tuple(
-        _mark(base, number, count, kept.get(number))
-        for number, count in zip(numbers.tolist(), counts.tolist(), strict=True)
+        _mark(base, fragment_id, count, kept.get(fragment_id))
+        for fragment_id, count in zip(fragment_ids.tolist(), counts.tolist(), strict=True)
     )
 
 
-def _mark(base: Base, number: int, count: int, left: FragmentMetadata | None) -> Marked:
+def _mark(base: Base, fragment_id: int, count: int, left: FragmentMetadata | None) -> Marked:
     if left is None:
-        return Marked(fragment_id=number, rows=count, fragment=None)
+        return Marked(fragment_id=fragment_id, rows=count, fragment=None)
     return Marked(
-        fragment_id=number,
+        fragment_id=fragment_id,
         rows=count,
         fragment=json.dumps(left.to_json()),
         digests=digest_new_files(base.location, deletion_files([left])),
@@ -175,12 +181,12 @@ def describe_update(base: Base, parts: Sequence[Written], marks: Sequence[Marked
     gone = [mark.fragment_id for mark in marks if mark.fragment is None]
     updated = [FragmentMetadata.from_json(text) for text in texts]
     change = _update(base, _fragments(parts), updated, gone, sum(mark.rows for mark in marks))
-    return replace(change, digests={**_told(parts), **_told(marks)})
+    return replace(change, digests={**_collect_digests(parts), **_collect_digests(marks)})
 
 
-def delete(base: Base, ids: pa.Array, known: pa.Array | None = None) -> Change | None:
-    """Mark the rows with these ids deleted; None when there is no such row."""
-    addresses = _addresses(base, ids) if known is None else np.unique(known.to_numpy())
+def delete(base: Base, ids: pa.Array, found: pa.Array | None = None) -> Change | None:
+    """Mark the rows with these ids deleted; `found` are their addresses, if known. None when there is no such row."""
+    addresses = _addresses(base, ids) if found is None else np.unique(found.to_numpy())
     if not len(addresses):
         return None
     updated, gone = _without(base, addresses)
@@ -196,15 +202,15 @@ def write(
     mode: str = "append",
     row_ids: pa.Array | None = None,
 ) -> list[FragmentMetadata]:
-    """Write fragments as the rows come in; the leading rows keep the row ids that are given."""
-    coming = data.num_rows if isinstance(data, pa.Table) else STREAM_ROWS
+    """Write fragments while the rows arrive; the leading rows get the given row ids."""
+    incoming = data.num_rows if isinstance(data, pa.Table) else STREAM_ROWS
     source = Fitted(data, schema)
     with source.blamed(), translate_faults(StoreAction.WRITE, base.location):
         fragments = write_fragments(
             source.reader(),
             base.dataset,
             mode=mode,
-            max_rows_per_file=fragment_rows(base.table.count() + coming),
+            max_rows_per_file=fragment_rows(base.table.count() + incoming),
             max_bytes_per_file=FRAGMENT_BYTES_MAX,
             data_storage_version=STORAGE_VERSION,
             allow_external_blob_outside_bases=True,
@@ -248,7 +254,7 @@ def _addresses(base: Base, ids: pa.Array) -> "np.ndarray[Any, Any]":
 
 
 def _keep_row_ids(fragments: Sequence[FragmentMetadata], row_ids: pa.Array) -> None:
-    """Bind row ids to the leading rows; rows past them are new and get theirs at commit."""
+    """Give row ids to the leading rows; rows after them are new and get theirs at commit."""
     start = 0
     for fragment in fragments:
         own = row_ids.slice(start, fragment.physical_rows)
@@ -260,19 +266,19 @@ def _keep_row_ids(fragments: Sequence[FragmentMetadata], row_ids: pa.Array) -> N
 def _inherit_versions(
     base: Base, parts: Sequence[FragmentMetadata], successors: Successors
 ) -> list[FragmentMetadata]:
-    """The fragments of an append as they are to be: rows as old as those whose place they take, written just now."""
+    """Describe the fragments of an append with the creation versions of the rows they replace, written just now."""
     named = _find_by_files(base, {part.files[0]._path for part in parts})
     start, found = 0, []
     for part in parts:
         landed = named[part.files[0]._path]
-        _bequeath(landed, successors.slice(start, part.physical_rows), base.dataset.version)
+        _inherit(landed, successors.slice(start, part.physical_rows), base.dataset.version)
         found.append(landed)
         start += part.physical_rows
     return found
 
 
 def _find_by_files(base: Base, files: set[str]) -> dict[str, FragmentMetadata]:
-    """Find fragments by their files; those that an append has just brought are among the last."""
+    """Find fragments by their files; those of the last append are among the last."""
     found: dict[str, FragmentMetadata] = {}
     with translate_faults(StoreAction.READ, base.location):
         for fragment in reversed(base.dataset.get_fragments()):
@@ -284,56 +290,62 @@ def _find_by_files(base: Base, files: set[str]) -> dict[str, FragmentMetadata]:
     return found
 
 
-def _bequeath(fragment: FragmentMetadata, successors: Successors, appended: int) -> None:
-    """Give the rows of a fragment what they inherit; rows that inherit nothing stay as the append made them."""
-    assert fragment.row_id_meta is not None, "a commit numbers every row"
-    given = RowIdSequence.from_inline_metadata(fragment.row_id_meta).to_pyarrow()
-    row_ids = pc.coalesce(successors.row_ids, given)
-    births = pc.fill_null(successors.created_versions, pa.scalar(appended, pa.uint64()))
+def _inherit(fragment: FragmentMetadata, successors: Successors, appended: int) -> None:
+    """Give the rows of a fragment what they inherit; rows that inherit nothing stay as the append wrote them."""
+    assert fragment.row_id_meta is not None, "a commit gives every row an id"
+    appended_ids = RowIdSequence.from_inline_metadata(fragment.row_id_meta).to_pyarrow()
+    row_ids = pc.coalesce(successors.row_ids, appended_ids)
+    created = pc.fill_null(successors.created_versions, pa.scalar(appended, pa.uint64()))
     written = np.where(successors.row_ids.is_valid(), appended + 1, appended).astype(np.uint64)
     fragment.row_id_meta = RowIdSequence(row_ids).to_inline_metadata()
-    fragment.created_at_version_meta = versions_of(births.to_numpy())
+    fragment.created_at_version_meta = versions_of(created.to_numpy())
     fragment.last_updated_at_version_meta = versions_of(written)
 
 
 def _without(
     base: Base, addresses: "np.ndarray[Any, Any]", like: DeletionSource | None = None
 ) -> tuple[list[FragmentMetadata], list[int]]:
-    """Mark rows deleted by address; gives the changed fragments and the ids of emptied ones."""
+    """Mark rows deleted by address; gives the changed fragments and the ids of those without rows."""
     addresses = np.sort(addresses)
-    numbers, starts = np.unique(addresses >> np.uint64(32), return_index=True)
+    fragment_ids, starts = np.unique(addresses >> np.uint64(32), return_index=True)
     offsets = np.split(addresses & np.uint64(0xFFFFFFFF), starts[1:])
 
-    def rest(number: int, part: "np.ndarray[Any, Any]") -> FragmentMetadata | None:
+    def rest(fragment_id: int, part: "np.ndarray[Any, Any]") -> FragmentMetadata | None:
         with translate_faults(StoreAction.WRITE, base.location):
-            fragment = fragment_of(base.dataset, number)
+            fragment = fragment_of(base.dataset, fragment_id)
             metadata = fragment.metadata
             if len(part) == metadata.num_rows:
                 return None
-            served = None
+            changed = None
             if like is not None:
-                served = share_deletions(base.table, metadata, part, base.location, like)
-            if served is None and (served := fragment.delete_rows(part.tolist())) is not None:
-                base.table.deletions.learn(metadata, served, part.astype(np.uint32))
-            return served
+                changed = share_deletions(base.table, metadata, part, base.location, like)
+            if changed is None and (changed := fragment.delete_rows(part.tolist())) is not None:
+                base.table.deletions.learn(metadata, changed, part.astype(np.uint32))
+            return changed
 
-    found = _each(rest, numbers.tolist(), offsets, at_once=base.location.root.is_distant)
-    gone = [number for number, left in zip(numbers.tolist(), found, strict=True) if left is None]
+    found = _each(rest, fragment_ids.tolist(), offsets, at_once=base.location.root.is_distant)
+    gone = [
+        fragment_id
+        for fragment_id, left in zip(fragment_ids.tolist(), found, strict=True)
+        if left is None
+    ]
     return [left for left in found if left is not None], gone
 
 
 def _each(
     work: Callable[[int, "np.ndarray[Any, Any]"], FragmentMetadata | None],
-    numbers: list[int],
+    fragment_ids: list[int],
     parts: "list[np.ndarray[Any, Any]]",
     *,
     at_once: bool,
 ) -> list[FragmentMetadata | None]:
-    """Write the deletion files of several fragments: small files, so that only requests are worth a thread each."""
-    if len(numbers) < 2 or not at_once:
-        return [work(number, part) for number, part in zip(numbers, parts, strict=True)]
-    with ThreadPoolExecutor(min(DELETION_WRITES_MAX, len(numbers)), "omnigraph-write") as pool:
-        return list(pool.map(work, numbers, parts))
+    """Write the deletion files of several fragments; only requests over a network are worth a thread each."""
+    if len(fragment_ids) < 2 or not at_once:
+        return [
+            work(fragment_id, part) for fragment_id, part in zip(fragment_ids, parts, strict=True)
+        ]
+    with ThreadPoolExecutor(min(DELETION_WRITES_MAX, len(fragment_ids)), "omnigraph-write") as pool:
+        return list(pool.map(work, fragment_ids, parts))
 
 
 def _describe_replaced(
@@ -356,7 +368,7 @@ def _update(
         removed_fragment_ids=gone,
         updated_fragments=updated,
         new_fragments=fragments,
-        # Any value may have changed, so that no index may count the new fragments as covered.
+        # Any value may have changed, so no index may count the new fragments as covered.
         fields_for_preserving_frag_bitmap=[
             field.id() for field in base.dataset.lance_schema.fields()
         ],

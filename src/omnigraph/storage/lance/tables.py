@@ -124,7 +124,7 @@ class LanceTables:
         return self._opened.put(at, LanceTable(at, self._datasets, deletions, self._damaged))
 
     def forget(self, path: str | None = None, branch: str | None = None) -> None:
-        """Let go of opened versions: all, those of a path, those of a branch, or of both."""
+        """Drop opened versions: all, those of a path, those of a branch, or of both."""
         self._datasets.forget(path, branch)
         self._opened.drop(lambda at: path in (None, at.path) and branch in (None, at.branch))
 
@@ -135,11 +135,11 @@ class LanceTables:
         return commit.transaction_infos(self._datasets, path, branch, after, upto)
 
     def versions(self, path: str, branch: str | None = None) -> tuple[VersionInfo, ...]:
-        """The versions of one line of a table that can still be read, oldest first."""
+        """The versions of one branch of a table that can still be read, oldest first."""
         return reclaim.versions(self._datasets, path, branch)
 
     def sizes(self, path: str) -> Mapping[str | None, int]:
-        """The bytes of a table's main line and of every branch tree."""
+        """The bytes of a table's main branch and of every branch tree."""
         return files.sizes(self._datasets, path)
 
     def reclaim(
@@ -150,7 +150,7 @@ class LanceTables:
         branch: str | None = None,
         dry_run: bool,
     ) -> Reclaimed:
-        """Remove versions of one line of a table and the files only they use."""
+        """Remove versions of one branch of a table and the files only they use."""
         found = reclaim.reclaim(self._datasets, path, branch, versions, dry_run=dry_run)
         if not dry_run:
             # Handles of removed versions would fail late and unclear.
@@ -166,7 +166,7 @@ class LanceTables:
         return stage.receipt(base, fragments)
 
     def copy(self, at: TableAt, source: TableAt, fragments: Sequence[int]) -> Written | None:
-        """Copy the files of fragments of another line for a later `stage_written`; None when rows must be written."""
+        """Copy the files of fragments of another branch for a later `stage_written`; None when rows must be written."""
         if self._datasets.root.is_memory or not self._datasets.unofficial:
             return None
         with self._writing(at):
@@ -210,10 +210,10 @@ class LanceTables:
         *,
         like: TableAt | None = None,
     ) -> Staged:
-        """Describe a commit in which rows at these addresses go, and rows of the append before it become their heirs."""
+        """Describe a commit in which rows at these addresses go, and rows of the append before it become their successors."""
         assert self._datasets.unofficial, "without the switch rows are updated, and none take over"
-        other = None if like is None else DeletionSource(self._datasets.at(like), self.open(like))
-        change = stage.takeover(self._base(at), [written], successors, addresses, other)
+        source = None if like is None else DeletionSource(self._datasets.at(like), self.open(like))
+        change = stage.takeover(self._base(at), [written], successors, addresses, source)
         record(Cost.STAGE_MERGE)
         record(Cost.STAGE_MERGE_ROWS, change.added)
         return self._staged(at, StagedKind.MERGE, change)
@@ -341,7 +341,7 @@ class LanceTables:
         )
 
     def do(self, task: MaintenanceTask) -> bytes:
-        """Do a chore that a `stage_` call elsewhere cut."""
+        """Do a task of a `stage_` call of another process."""
         with self._writing(task.at):
             location = self._datasets.location(task.at.path, task.at.branch, task.at.version)
             dataset, unofficial = self._datasets.at(task.at), self._datasets.unofficial

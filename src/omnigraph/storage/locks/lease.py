@@ -1,4 +1,4 @@
-"""Turns on an object store: a JSON lease that its holder renews and a rival may take over once it is stale."""
+"""Locks on an object store: a JSON lease that its holder renews and that a rival may take over once it is stale."""
 
 import json
 import os
@@ -28,7 +28,7 @@ _US: Final = 1_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lease:
-    """What `__locks/<key>.json` says: who holds the turn, the how-manieth holder that is, until when."""
+    """The contents of `__locks/<key>.json`: the holder of the lock, its fencing token, and its expiry."""
 
     owner: str | None
     token: int
@@ -42,7 +42,7 @@ class Lease:
         return json.dumps(body | held)
 
     def is_free(self, now_us: int, margin_us: int) -> bool:
-        """Whether a rival may take it: given back, or stale beyond any doubt about the clocks."""
+        """Whether a rival may take it: it was released, or it expired by more than clocks may differ."""
         return self.owner is None or now_us > self.expires_us + margin_us
 
 
@@ -69,14 +69,14 @@ def _lease_path(key: str) -> str:
 
 
 def _holder_by_name(lease: Lease) -> Holder:
-    """The holder as far as its name tells: an earlier release says no more."""
+    """Describe the holder by the owner's name: earlier releases recorded no more."""
     host, _, rest = (lease.owner or "").partition(":")
     process = rest.partition(":")[0]
     return Holder(process=int(process) if process.isdigit() else 0, host=host, since_us=0)
 
 
 class LeaseLock:
-    """A lease that is held; its holder must ask `still_held` before every effect."""
+    """A held lease; its holder must check `still_held` before every effect."""
 
     def __init__(self, key: str, path: str, runtime: Runtime, margin: float) -> None:
         self.key = key
@@ -92,7 +92,7 @@ class LeaseLock:
 
     @property
     def exclusive(self) -> bool:
-        """Clocks decide about a lease, not a kernel."""
+        """A lease depends on clocks."""
         return False
 
     @property
@@ -102,7 +102,7 @@ class LeaseLock:
 
     @property
     def lease(self) -> Lease:
-        """What was last written to the store."""
+        """The lease as it was last written to the store."""
         return self._lease
 
     def still_held(self) -> bool:
@@ -111,7 +111,7 @@ class LeaseLock:
         return not self.over and wall and self._runtime.monotonic() < self._safe_until
 
     def landed(self, lease: Lease, version: str | None, started: float, seconds: float) -> None:
-        """Note what the store now says; `started` is when the writing of it began."""
+        """Note the stored lease; `started` is when the write of it began."""
         self._lease, self.version = lease, version
         self._safe_until = started + seconds - self._margin
 
@@ -119,7 +119,7 @@ class LeaseLock:
 class LeaseLocks:
     """Leases under `__locks/`, created by put-if-absent, renewed and taken over by put-if-match.
 
-    A lease is given back by writing it without an owner, not by removing it: its token must keep growing.
+    A release writes the lease without an owner instead of removing it: its token must keep growing.
     """
 
     def __init__(
@@ -137,17 +137,17 @@ class LeaseLocks:
         self._margin = lease_seconds / LEASE_MARGIN_PART
         self._changed = threading.Condition()
         self._held: set[LeaseLock] = set()
-        self._given_back: Recent[str, tuple[Lease, str]] = Recent(LEASES_KNOWN_MAX)
+        self._released: Recent[str, tuple[Lease, str]] = Recent(LEASES_KNOWN_MAX)
         self._renewer: threading.Thread | None = None
 
-    # ---- taking a turn
+    # ---- acquiring
 
     def acquire(self, key: str, *, wait: float, activity: Activity = UNNAMED) -> LeaseLock | None:
-        """Take the turn of a key; a dead holder's is free when its lease has run out."""
+        """Acquire the lock of a key; that of a dead holder is free when its lease has expired."""
         path = _lease_path(key)
         deadline = self._runtime.monotonic() + wait
         pause = LEASE_POLL_SECONDS / 16
-        lock = self._again(key, path, activity) or self._try(key, path, activity)
+        lock = self._try_reacquire(key, path, activity) or self._try(key, path, activity)
         while lock is None:
             left = deadline - self._runtime.monotonic()
             if left <= 0:
@@ -177,10 +177,10 @@ class LeaseLocks:
             return None
         return self._try_take(key, path, activity, current, None if seen is None else seen.token)
 
-    def _again(self, key: str, path: str, activity: Activity) -> LeaseLock | None:
-        """Take a turn that this process was the last to give back; whoever had it since makes this fail."""
-        known = self._given_back.pop(path)
-        lock = None if known is None else self._try_take(key, path, activity, *known)
+    def _try_reacquire(self, key: str, path: str, activity: Activity) -> LeaseLock | None:
+        """Acquire a lock that this process released last; fails when another process acquired it since."""
+        released = self._released.pop(path)
+        lock = None if released is None else self._try_take(key, path, activity, *released)
         if lock is not None:
             lock.unbroken = True
         return lock
@@ -203,7 +203,7 @@ class LeaseLocks:
         return lock
 
     def _claim(self, path: str, lease: Lease, version: str | None) -> tuple[bool, str | None]:
-        """Write our name; when the store says no, or says nothing, look whether it is there all the same."""
+        """Write the lease; when the store refuses or fails, check whether the lease landed all the same."""
         try:
             if version is None:
                 if self._objects.put_if_absent(path, lease.to_json()):
@@ -217,12 +217,12 @@ class LeaseLocks:
             if found is None:
                 raise
             return True, found
-        # The client repeats a request whose answer was lost, and then loses against itself.
+        # The client repeats a request whose answer was lost, and then conflicts with its own write.
         found = self._find(path, lease)
         return found is not None, found
 
     def _find(self, path: str, lease: Lease) -> str | None:
-        """The version under which the store shows our lease; None when it shows another's."""
+        """Find the stored version of our lease; None when the store has another's."""
         seen = self._objects.read_versioned(path)
         if seen is None:
             return None
@@ -232,7 +232,7 @@ class LeaseLocks:
     def _expiry(self) -> int:
         return self._runtime.now_us() + int(self._seconds * _US)
 
-    # ---- keeping it
+    # ---- renewing
 
     def _keep(self, lock: LeaseLock) -> None:
         with self._changed:
@@ -264,7 +264,7 @@ class LeaseLocks:
             try:
                 version = self._rewrite(lock, lease)
             except StorageError:
-                # Its time runs on: `still_held` ends by itself if the store stays away.
+                # The lease may expire: `still_held` becomes false by itself while the store does not answer.
                 return False
             if version is None:
                 lock.over = True
@@ -273,21 +273,21 @@ class LeaseLocks:
             return True
 
     def _rewrite(self, lock: LeaseLock, lease: Lease) -> str | None:
-        """Replace our lease by its next state; None when it is no longer ours."""
+        """Replace our lease by its next state; None when another process took it over."""
         if lock.version is not None:
             version = self._objects.put_if_match(lock.path, lease.to_json(), lock.version)
             if version is not None:
                 return version
-        # Either another took it over, or an earlier answer was lost and the version we know is old.
+        # Either another process took it over, or an earlier answer was lost and the noted version is old.
         found = self._find(lock.path, lock.lease)
         if found is None:
             return None
         return self._objects.put_if_match(lock.path, lease.to_json(), found)
 
-    # ---- giving it back
+    # ---- releasing
 
     def release(self, lock: object) -> None:
-        """Give a turn back, if it is still ours; a store that fails now lets it run out."""
+        """Release a lock that is still held; when the store fails, the lease expires."""
         if not isinstance(lock, LeaseLock):
             return
         with self._changed:
@@ -302,4 +302,4 @@ class LeaseLocks:
             except StorageError:
                 return
             if version is not None:
-                self._given_back.put(lock.path, (free, version))
+                self._released.put(lock.path, (free, version))

@@ -1,4 +1,4 @@
-"""Turns between writers of one key: kernel locks on a disk, leases on an object store, plain locks in memory."""
+"""Locks between writers of one key: kernel locks on a disk, leases on an object store, plain locks in memory."""
 
 import os
 import threading
@@ -18,11 +18,11 @@ from omnigraph.storage.objects.protocol import Objects
 
 
 class TableLock(Protocol):
-    """A turn that is held."""
+    """A held lock."""
 
     @property
     def exclusive(self) -> bool:
-        """Whether nobody else can hold it whatever the clocks say: only then may the commit fence be used."""
+        """Whether no other process can hold it, whatever the clocks say: only then may the commit fence be used."""
         ...
 
     @property
@@ -32,35 +32,35 @@ class TableLock(Protocol):
 
     @property
     def unbroken(self) -> bool:
-        """Whether it is known that nobody had this turn since it was last given back here."""
+        """Whether no other process held this lock since this process last released it."""
         ...
 
     def still_held(self) -> bool:
-        """Whether the turn is still ours, as far as can be told without asking anyone."""
+        """Whether the lock is still held, as far as this process can tell without a request."""
         ...
 
 
 class Locks(Protocol):
-    """Turns by key, between threads, handles and processes alike; none may be taken twice."""
+    """Locks by key, between threads, handles and processes alike; no lock may be acquired twice."""
 
     def acquire(self, key: str, *, wait: float, activity: Activity = UNNAMED) -> TableLock | None:
-        """Take the lock of a key, waiting that many seconds (0: try once); None: not in time.
+        """Acquire the lock of a key, waiting that many seconds (0: try once); None when the wait timed out.
 
-        The activity is shown to those who wait for it.
+        Others that wait for the lock see the activity.
         """
         ...
 
     def holder(self, key: str) -> Holder | None:
-        """Tell who holds the lock of a key, without taking it; None when it is free. Writes nothing."""
+        """Read who holds the lock of a key, without acquiring it; None when it is free. Writes nothing."""
         ...
 
     def release(self, lock: TableLock) -> None:
-        """Give a turn back; giving it back twice is harmless."""
+        """Release a lock; a second release does nothing."""
         ...
 
 
 def open_locks(root: Root, objects: Objects, runtime: Runtime = SYSTEM) -> Locks:
-    """Choose the kind of turns a root can give."""
+    """Choose the kind of locks for a root."""
     if root.is_local:
         return FileLocks(root, runtime)
     if root.is_memory:
@@ -84,7 +84,7 @@ class FileLock:
 
     @property
     def exclusive(self) -> bool:
-        """The kernel gives it to one holder only."""
+        """The kernel gives the lock to one holder only."""
         return True
 
     @property
@@ -94,20 +94,20 @@ class FileLock:
 
     @property
     def unbroken(self) -> bool:
-        """A kernel lock does not tell who had it before."""
+        """A kernel lock does not record earlier holders."""
         return False
 
     def still_held(self) -> bool:
-        """Whether it was neither given back nor cut off from its name."""
+        """Whether it was not released, and its file was not removed."""
         return self._descriptor is not None and leads_to(self._file, self._descriptor)
 
-    def _let_go(self) -> None:
+    def _release(self) -> None:
         descriptor, self._descriptor = self._descriptor, None
         if descriptor is not None:
             unlock(descriptor)
 
     def _forget(self) -> None:
-        # Closed without unlocking: the lock belongs to the parent, and must end with the parent.
+        # Closed without unlocking: the lock belongs to the parent process and must end with it.
         descriptor, self._descriptor = self._descriptor, None
         if descriptor is not None:
             os.close(descriptor)
@@ -121,19 +121,19 @@ def _forget_inherited() -> None:
         lock._forget()
 
 
-# A forked child shares its parent's open files and would keep the locks of a parent that was killed.
+# A forked child shares the open files of its parent and would keep the locks of a killed parent.
 os.register_at_fork(after_in_child=_forget_inherited)
 
 
 class FileLocks:
-    """Kernel locks under `__locks/`: files are made on first use and never removed."""
+    """Kernel locks under `__locks/`: files are created on first use and never removed."""
 
     def __init__(self, root: Root, runtime: Runtime = SYSTEM) -> None:
         self._root = root
         self._runtime = runtime
 
     def acquire(self, key: str, *, wait: float, activity: Activity = UNNAMED) -> FileLock | None:
-        """Take the lock of a key; every holder opens the file anew, so that threads exclude each other too."""
+        """Acquire the lock of a key; every holder opens the file anew, so that threads exclude each other too."""
         path = _lock_path(key)
         file = self._root.at(path)
         with translate_object_faults(StoreAction.LOCK, self._root, path):
@@ -146,12 +146,12 @@ class FileLocks:
         return FileLock(key, file, descriptor)
 
     def release(self, lock: object) -> None:
-        """Give a turn back."""
+        """Release a lock."""
         if isinstance(lock, FileLock):
-            lock._let_go()
+            lock._release()
 
     def holder(self, key: str) -> Holder | None:
-        """Read who holds the lock of a key; a holder that could not say so is described as far as it can be."""
+        """Read who holds the lock of a key; a holder that wrote no name is `UNKNOWN_HOLDER`."""
         path = _lock_path(key)
         file = self._root.at(path)
         with translate_object_faults(StoreAction.LOCK, self._root, path):
@@ -176,7 +176,7 @@ class FileLocks:
 
 
 UNKNOWN_HOLDER: Final = Holder(process=0, host="", since_us=0)
-"""The holder of a lock that does not say who it is: an earlier release, or one that has just taken it."""
+"""The holder of a lock whose file names none: an earlier release, or a process that has just acquired it."""
 
 
 def _lock_path(key: str) -> str:
@@ -184,7 +184,7 @@ def _lock_path(key: str) -> str:
 
 
 def _note_holder(descriptor: int, holder: Holder) -> None:
-    # A full disk must not keep anybody from a lock; the name of its holder is a courtesy.
+    # A full disk must not prevent a lock: the name of its holder is only shown to others.
     with suppress(OSError):
         os.pwrite(descriptor, encode_holder(holder), 0)
 
@@ -198,7 +198,7 @@ def _read_holder(file: str) -> Holder | None:
 
 
 class ProcessLock:
-    """A turn inside this process, the only one that can see a memory store."""
+    """A lock inside this process, the only one that can see a memory store."""
 
     __slots__ = ("_free", "_lock", "key")
 
@@ -219,14 +219,14 @@ class ProcessLock:
 
     @property
     def unbroken(self) -> bool:
-        """Nobody asks: a look into memory costs nothing."""
+        """No one needs it: a read from memory costs nothing."""
         return False
 
     def still_held(self) -> bool:
-        """Whether it was not given back yet."""
+        """Whether it was not released yet."""
         return not self._free.locked()
 
-    def _let_go(self) -> None:
+    def _release(self) -> None:
         if self._free.acquire(blocking=False):
             self._lock.release()
 
@@ -237,14 +237,14 @@ _process_holders: Final[dict[tuple[str, str], Holder]] = {}
 
 
 class ProcessLocks:
-    """Turns of a memory store: shared by all its handles in this process, as the store is."""
+    """Locks of a memory store: all its handles in this process share them."""
 
     def __init__(self, root: Root, runtime: Runtime = SYSTEM) -> None:
         self._root = root
         self._runtime = runtime
 
     def acquire(self, key: str, *, wait: float, activity: Activity = UNNAMED) -> ProcessLock | None:
-        """Take the lock of a key."""
+        """Acquire the lock of a key."""
         name = (self._root.uri, key)
         with _process_guard:
             lock = _process_locks.setdefault(name, threading.Lock())
@@ -254,12 +254,12 @@ class ProcessLocks:
         return ProcessLock(key, lock)
 
     def release(self, lock: object) -> None:
-        """Give a turn back."""
+        """Release a lock."""
         if isinstance(lock, ProcessLock):
-            lock._let_go()
+            lock._release()
 
     def holder(self, key: str) -> Holder | None:
-        """Tell who holds the lock of a key."""
+        """Give the holder of the lock of a key."""
         name = (self._root.uri, key)
         lock = _process_locks.get(name)
         return _process_holders.get(name) if lock is not None and lock.locked() else None

@@ -1,4 +1,4 @@
-"""What the file system and the object stores raise, told in our words: one table."""
+"""Errors of the file system and the object stores, translated into ours by one table."""
 
 import errno
 import re
@@ -23,7 +23,7 @@ from omnigraph.values import dataclass
 
 
 class StoreAction(StrEnum):
-    """What was asked of the store; the value completes "could not …"."""
+    """A request to the store; the value completes "could not …"."""
 
     OPEN = "open"
     READ = "read"
@@ -54,7 +54,7 @@ class StorageKind(StrEnum):
 
 
 class Advice(StrEnum):
-    """Which thing to look at; the words depend on the store."""
+    """What the hint advises; its words depend on the store."""
 
     ACCESS = "access"
     CONTAINER = "container"
@@ -70,7 +70,7 @@ class Advice(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """One row: how to know it, what it is, what to look at."""
+    """One row: how to recognise an error, its kind, its reason, and the advice."""
 
     kind: StorageKind
     reason: str
@@ -80,7 +80,7 @@ class Fault:
     text: str = ""
 
     def fits(self, error: Exception) -> bool:
-        """Type and number first; text where they do not tell."""
+        """Compare error number and type first, then the text."""
         if isinstance(error, OSError) and error.errno in self.errnos:
             return True
         if self.types and isinstance(error, self.types):
@@ -93,7 +93,7 @@ FAULTS: Final = (
         kind=StorageKind.CONFIGURATION,
         reason="there is no such bucket",
         advice=Advice.CONTAINER,
-        # A missing bucket answers a GET as a missing object does; only the body tells them apart.
+        # A GET gives the same status for a missing bucket and a missing object; only the body differs.
         text=r"NoSuchBucket|ContainerNotFound|The specified bucket does not exist",
     ),
     Fault(
@@ -201,7 +201,7 @@ FOREIGN: Final = (OSError, BaseError, NotImplementedError)
 
 @contextmanager
 def translate_object_faults(action: StoreAction, root: Root, path: str) -> Iterator[None]:
-    """Turn what a store raises inside the block into a StorageError."""
+    """Translate errors of a store inside the block into a StorageError."""
     try:
         yield
     except FOREIGN as error:
@@ -209,7 +209,7 @@ def translate_object_faults(action: StoreAction, root: Root, path: str) -> Itera
 
 
 def storage_error(error: Exception, action: StoreAction, root: Root, path: str) -> StorageError:
-    """Say what failed, where, why, what is left behind and what to look at."""
+    """Make the error with what failed, where, why, what state is left, and the hint."""
     fault = fault_of(error)
     return StorageError(
         f"could not {action} '{redact(root.at(path))}': {fault.reason} ({_cause(error)})"
@@ -238,7 +238,7 @@ def fault_of(error: Exception) -> Fault:
 
 
 def is_missing(error: Exception) -> bool:
-    """Tell a text that is genuinely not there from a store that is not there."""
+    """Tell a missing text from a missing store."""
     return fault_of(error).kind is StorageKind.NOT_FOUND
 
 

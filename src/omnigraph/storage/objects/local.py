@@ -35,8 +35,8 @@ class LocalObjects:
     """Objects under a directory of this machine.
 
     A write is prepared as `name#<digits>` and appears by link (create) or rename (replace), so a process
-    killed at any point leaves the old or the new text. Replacing, renaming and deleting take turns under one
-    kernel lock per root, which makes compare-and-replace atomic between processes; reading takes none.
+    killed at any point leaves the old or the new text. Replacing, renaming and deleting hold one kernel lock
+    per root, which makes compare-and-replace atomic between processes; reading holds none.
     """
 
     def __init__(self, root: Root, *, fsync: bool = False, runtime: Runtime = SYSTEM) -> None:
@@ -80,8 +80,8 @@ class LocalObjects:
     def stamps(self, paths: Sequence[str]) -> dict[str, Stamp]:
         """Tell texts by inode, time and size; a missing one has none.
 
-        A replaced file has another inode, an edited one another time. Every read looks at a few texts in this
-        way, so each is looked at alone: their directory may hold more.
+        A replaced file has another inode, an edited one another time. Every read checks a few texts in this way, so
+        each is checked alone: a listing of their directory may be longer.
         """
         found: dict[str, Stamp] = {}
         for path in paths:
@@ -137,7 +137,7 @@ class LocalObjects:
         if old == new:
             return
         with count_request(StoreAction.RENAME, self._root, source):
-            # Looked at first: a rename that cannot happen must not leave a directory behind.
+            # Checked first: a rename that fails must not leave a new directory behind.
             os.stat(old)
             self._make_directory(os.path.dirname(new))
             with self._guard():
@@ -145,7 +145,7 @@ class LocalObjects:
             self._sync_directory(os.path.dirname(new))
 
     def copy(self, source: str, target: str) -> None:
-        """Give a file a second one with the same bytes; it is as young as the copy, unlike a second name."""
+        """Copy a file; the copy has a new modification time, unlike a hard link."""
         old, new = self._file(source), self._file(target)
         temporary = f"{new}#{os.getpid()}{next(_temporary_numbers):09d}"
         with count_request(StoreAction.WRITE, self._root, target):
@@ -190,7 +190,7 @@ class LocalObjects:
         try:
             won = appear(temporary, file)
         finally:
-            # Gone already when it was renamed; a second name for the text when it was linked.
+            # A rename has removed this name; a link has left it as a second name of the text.
             with suppress(FileNotFoundError):
                 os.unlink(temporary)
         if won:
@@ -254,14 +254,14 @@ class LocalObjects:
 
     @contextmanager
     def _guard(self) -> Iterator[None]:
-        """Hold the turn of this root's replacing writers; the kernel ends it when the process dies."""
-        descriptor = self._turn(self._root.at(OBJECT_GUARD))
+        """Hold the lock of this root's replacing writers; the kernel releases it when the process dies."""
+        descriptor = self._acquire_guard(self._root.at(OBJECT_GUARD))
         try:
             yield
         finally:
             unlock(descriptor)
 
-    def _turn(self, file: str) -> int:
+    def _acquire_guard(self, file: str) -> int:
         deadline = self._runtime.monotonic() + OBJECT_GUARD_SECONDS_MAX
         while self._runtime.monotonic() < deadline:
             descriptor = try_lock(file)

@@ -21,7 +21,7 @@ class Versioned:
 
 
 Stamp = str | tuple[int, int, int]
-"""What tells one state of a text from another without reading it."""
+"""Distinguishes two states of a text without reading it."""
 
 
 class Objects(Protocol):
@@ -64,7 +64,7 @@ class Objects(Protocol):
         ...
 
     def copy(self, source: str, target: str) -> None:
-        """Give a file of any kind and size a second one with the same bytes, under a name that is not taken."""
+        """Copy a file of any kind and size to a path that does not exist."""
         ...
 
     def delete(self, path: str) -> None:
@@ -76,7 +76,7 @@ class Objects(Protocol):
         ...
 
     def stamps(self, paths: Sequence[str]) -> Mapping[str, Stamp]:
-        """Tell texts that lie in one directory by stamps that change when the text does; a missing one has none."""
+        """Give each text of one directory a stamp that changes when the text does; a missing text has none."""
         ...
 
     def delete_prefix(self, prefix: str) -> None:
@@ -101,7 +101,7 @@ _COSTS: Final[Mapping[StoreAction, Cost]] = {
 
 @contextmanager
 def count_request(action: StoreAction, root: Root, path: str) -> Iterator[None]:
-    """Tell a failure in our words, and count what succeeded."""
+    """Translate a failure of a request, and count a success."""
     with translate_object_faults(action, root, path):
         yield
     if action in _COSTS:
@@ -110,7 +110,7 @@ def count_request(action: StoreAction, root: Root, path: str) -> Iterator[None]:
 
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _ORDINARY: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
-"""A name that needs no closer look: most names are like this, and every operation lists some."""
+"""A name that needs no further check: most names are like this, and every operation lists some."""
 _TEMPORARY: Final = re.compile(r"#[0-9]+\Z")
 """A write in progress is called `name#<digits>`: never listed, never addressed, harmless when left behind."""
 

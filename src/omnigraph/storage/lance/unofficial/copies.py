@@ -1,4 +1,4 @@
-"""Whole fragments that one line of a table takes over from another: their files are copied, their rows not read."""
+"""Whole fragments copied from one branch of a table to another: file by file, without reading rows."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -17,8 +17,8 @@ from omnigraph.storage.tables import Table
 from omnigraph.storage.values import TableAt, Written
 
 _DATA: Final = "data"
-_OF_A_LINE: Final = ("row_id_meta", "created_at_version_meta", "last_updated_at_version_meta")
-"""What a line says of its rows; the line that takes them over says it anew when it commits."""
+_OF_ONE_BRANCH: Final = ("row_id_meta", "created_at_version_meta", "last_updated_at_version_meta")
+"""Facts about rows on one branch; the branch that gets the copy records them anew when it commits."""
 
 
 def copy_fragments(
@@ -26,26 +26,26 @@ def copy_fragments(
     target: Table,
     source: Table,
     dataset: LanceDataset,
-    numbers: Sequence[int],
+    fragments: Sequence[int],
     location: TableLocation,
 ) -> Written | None:
-    """Copy the files of fragments to where the target keeps its own; None when rows have to be written instead.
+    """Copy the files of fragments to the branch of the target; None when rows have to be written instead.
 
-    `dataset` is the source's, `place` the target's. A line reads files of another only where it forked from it, so that they are copied
-    and not shared: the other line may go.
+    `dataset` is the source's, `location` the target's. A branch can read files of another only where it forked from it,
+    and the source may be deleted; so the files are copied.
     """
     if not _is_alike(target, source):
         return None
-    parts = [fragment_of(dataset, number).metadata for number in numbers]
+    parts = [fragment_of(dataset, fragment).metadata for fragment in fragments]
     if any(part.deletion_file is not None or part.overlays for part in parts):
         return None
-    places = [_files(dataset, source.at, part) for part in parts]
-    if any(location is None for files in places for location in files):
+    paths = [_files(dataset, source.at, part) for part in parts]
+    if any(path is None for files in paths for path in files):
         return None
     home = f"{branch_path(target.at.path, target.at.branch)}/{_DATA}"
     fresh = [
         _copy_fragment(objects, home, part.to_json(), files)
-        for part, files in zip(parts, places, strict=True)
+        for part, files in zip(parts, paths, strict=True)
     ]
     names = [f"{_DATA}/{file['path']}" for part in fresh for file in part["files"]]
     return Written(
@@ -56,7 +56,7 @@ def copy_fragments(
 
 
 def _is_alike(target: Table, source: Table) -> bool:
-    """Whether the files of one mean the same in the other; blobs lie beside them in files of their own."""
+    """Whether both branches have the same schema; tables with blobs keep those in other files."""
     same = target.at.path == source.at.path and target.field_ids == source.field_ids
     return same and target.schema == source.schema and not blob_columns(target.schema)
 
@@ -71,11 +71,11 @@ def _files(dataset: LanceDataset, at: TableAt, fragment: Any) -> list[str | None
 def _copy_fragment(
     objects: Objects, home: str, fragment: Mapping[str, Any], files: Sequence[str | None]
 ) -> dict[str, Any]:
-    """Copy the files of a fragment and describe it as one that is not yet of any line."""
+    """Copy the files of a fragment and describe it as new."""
     described = []
-    for file, location in zip(fragment["files"], files, strict=True):
-        assert location is not None, "files out of reach are not copied"
+    for file, path in zip(fragment["files"], files, strict=True):
+        assert path is not None, "files outside the root are not copied"
         name = f"{SYSTEM.new_id().lower()}.lance"
-        objects.copy(location, f"{home}/{name}")
+        objects.copy(path, f"{home}/{name}")
         described.append({**file, "path": name, "base_id": None})
-    return {**fragment, **dict.fromkeys(_OF_A_LINE), "id": 0, "files": described}
+    return {**fragment, **dict.fromkeys(_OF_ONE_BRANCH), "id": 0, "files": described}

@@ -1,5 +1,5 @@
-"""What the manifest of a table keeps for every row of a fragment, in messages of Protocol Buffers: its lasting row id,
-and the versions in which it was born and written last."""
+"""The sequences that a manifest keeps for the rows of a fragment, as Protocol Buffers messages: row ids, and the versions
+in which each row was created and last written."""
 
 import json
 from collections.abc import Iterator
@@ -25,9 +25,9 @@ def row_ids_at(metadata: RowIdMeta, offsets: Numbers) -> Numbers | None:
     return starts[part] + (offsets - before[part])
 
 
-def _ranges(spelled: bytes) -> tuple[Numbers, Numbers] | None:
-    """The starts and ends of a sequence whose segments are all plain ranges; None of another or an empty one."""
-    found = [_range(segment) for _, segment in _parts(spelled)]
+def _ranges(encoded: bytes) -> tuple[Numbers, Numbers] | None:
+    """Give the starts and ends of a sequence whose segments are all plain ranges; None for any other sequence."""
+    found = [_range(segment) for _, segment in _fields(encoded)]
     if not found or None in found:
         return None
     starts, ends = np.array(found, np.uint64).T
@@ -35,16 +35,16 @@ def _ranges(spelled: bytes) -> tuple[Numbers, Numbers] | None:
 
 
 def _range(segment: int | bytes | None) -> tuple[int, int] | None:
-    """Start and end of a segment; None when it is not a plain range."""
-    span = dict(_parts(segment)).get(1) if isinstance(segment, bytes) else None
+    """Give the start and end of a segment; None when it is not a plain range."""
+    span = dict(_fields(segment)).get(1) if isinstance(segment, bytes) else None
     if not isinstance(span, bytes):
         return None
-    ends = dict(_parts(span))
+    ends = dict(_fields(span))
     return int(ends.get(1, 0)), int(ends.get(2, 0))
 
 
-def _parts(message: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """The fields of a message: numbers, and messages within it."""
+def _fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:
+    """Read the fields of a message: numbers, and messages within it."""
     location = 0
     while location < len(message):
         tag, location = _read_varint(message, location)
@@ -70,9 +70,9 @@ def _read_varint(message: bytes, location: int) -> tuple[int, int]:
 
 
 def versions_at(metadata: RowDatasetVersionMeta, offsets: Numbers) -> Numbers | None:
-    """Give the versions of some rows of a fragment; None when they are not spelled as runs, one after another."""
-    spelled = bytes(json.loads(metadata.json()).get("inline", ()))
-    runs = [dict(_parts(run)) for _, run in _parts(spelled) if isinstance(run, bytes)]
+    """Read the versions of some rows of a fragment; None when they are not encoded as consecutive runs."""
+    encoded = bytes(json.loads(metadata.json()).get("inline", ()))
+    runs = [dict(_fields(run)) for _, run in _fields(encoded) if isinstance(run, bytes)]
     spans = [_range(run.get(1)) for run in runs]
     if not spans or None in spans:
         return None
@@ -84,20 +84,20 @@ def versions_at(metadata: RowDatasetVersionMeta, offsets: Numbers) -> Numbers | 
 
 
 def versions_of(versions: Numbers) -> RowDatasetVersionMeta:
-    """Spell one version per row: runs of rows with the same one.
+    """Encode one version per row as runs of rows with the same version.
 
-    A sequence has runs; a run has a span and a version; a span is a segment, here always a range of places.
+    A sequence has runs; a run has a span and a version; a span is a segment, here always a range of row offsets.
     """
     starts = np.flatnonzero(np.diff(versions, prepend=versions[:1] + 1))
     ends = np.append(starts[1:], len(versions))
     runs = zip(starts.tolist(), ends.tolist(), versions[starts].tolist(), strict=True)
-    spelled = b"".join(_message(1, _run(start, end, version)) for start, end, version in runs)
-    return RowDatasetVersionMeta.from_json(json.dumps({"inline": list(spelled)}))
+    encoded = b"".join(_message(1, _run(start, end, version)) for start, end, version in runs)
+    return RowDatasetVersionMeta.from_json(json.dumps({"inline": list(encoded)}))
 
 
 def _run(start: int, end: int, version: int) -> bytes:
-    places = _number(1, start) + _number(2, end)
-    return _message(1, _message(1, places)) + _number(2, version)
+    offsets = _number(1, start) + _number(2, end)
+    return _message(1, _message(1, offsets)) + _number(2, version)
 
 
 def _message(field: int, payload: bytes) -> bytes:
@@ -105,7 +105,7 @@ def _message(field: int, payload: bytes) -> bytes:
 
 
 def _number(field: int, value: int) -> bytes:
-    # A zero is not written: it is what a missing number means.
+    # A zero is not written: a missing number means zero.
     return _varint(field << 3) + _varint(value) if value else b""
 
 

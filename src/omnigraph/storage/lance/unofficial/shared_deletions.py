@@ -1,4 +1,4 @@
-"""Deletion files that another line of a table has already: a second name for one instead of a new one."""
+"""Deletion files that another branch of a table already has: a hard link instead of a new file."""
 
 import os
 from typing import Any
@@ -17,7 +17,7 @@ from omnigraph.values import dataclass
 
 @dataclass(frozen=True, slots=True)
 class DeletionSource:
-    """A version of the same table whose deletion files may say what new ones would."""
+    """A version of the same table whose deletion files may hold what new ones would."""
 
     dataset: LanceDataset
     table: Table
@@ -30,11 +30,11 @@ def share_deletions(
     location: TableLocation,
     like: DeletionSource,
 ) -> FragmentMetadata | None:
-    """Describe a fragment without some more of its rows by the file of the other version, if that lacks the same ones.
+    """Describe a fragment with more deleted rows by the deletion file of the other version, if that has the same ones.
 
-    Creating a file is most of what a deletion costs, and rows from all over a table take one per fragment. The file is
-    named on this line too, so that the other may go. It must be committed under the turn of the table: it may be
-    old, and a cleanup takes old files that no version has.
+    Creating a file is most of the cost of a deletion, and rows all over a table need one file per fragment. The hard
+    link on this branch stays when the other branch is deleted. The caller must hold the lock of the table until the
+    commit: the file may be old, and cleanup removes old files that no version uses.
     """
     with translate_faults(StoreAction.READ, location):
         found = like.dataset.get_fragment(fragment.id) if location.root.is_local else None
@@ -58,8 +58,8 @@ def _names(fragment: FragmentMetadata) -> list[str]:
     return [file._path for file in fragment.files]
 
 
-def _read_deleted(table: Table, number: int) -> "np.ndarray[Any, Any]":
-    return table.deleted([number])[number].astype(np.uint64)
+def _read_deleted(table: Table, fragment: int) -> "np.ndarray[Any, Any]":
+    return table.deleted([fragment])[fragment].astype(np.uint64)
 
 
 def _link_file(location: TableLocation, source: str, name: str) -> bool:
@@ -67,10 +67,10 @@ def _link_file(location: TableLocation, source: str, name: str) -> bool:
     try:
         _link(location.root.at(source), target)
     except FileExistsError:
-        # Its name is its own: an attempt before this one did not come to an end.
+        # Names of deletion files are unique: an earlier attempt created this link and failed later.
         return True
     except OSError:
-        # Not every file system has second names.
+        # Not every file system has hard links.
         return False
     return True
 
@@ -79,13 +79,13 @@ def _link(source: str, target: str) -> None:
     try:
         os.link(source, target)
     except FileNotFoundError:
-        # The first deletion file of a line makes its directory.
+        # The first deletion file of a branch creates its directory.
         os.makedirs(os.path.dirname(target), exist_ok=True)
         os.link(source, target)
 
 
 def _own_file(file: DeletionFile) -> DeletionFile:
-    """The same file, as one of this line."""
+    """Describe the same file as one of this branch."""
     return DeletionFile(
         file.read_version, file.id, file.file_type, file.num_deleted_rows, base_id=None
     )
