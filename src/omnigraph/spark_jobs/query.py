@@ -108,9 +108,9 @@ def run_on_spark(plan: Plan, graph: SparkGraph) -> pa.Table:
         ),
         F.lit(1).alias(ALONE),
     )
-    answer = collect_job(graph.spark, f"query {plan.name}", frame)
+    result = collect_job(graph.spark, f"query {plan.name}", frame)
     columns = [
-        _property(answer[f"c{i}"], replace(one.type, nullable=True))
+        _property(result[f"c{i}"], replace(one.type, nullable=True))
         for i, one in enumerate(plan.root.columns)
     ]
     return pa.Table.from_arrays(columns, schema=plan.schema)
@@ -237,8 +237,8 @@ class Lowering:
         inner = self.rows(operator.inner, rows)
         ids = [self.label(name, ID) for name in operator.on]
         if not ids:
-            gone = inner.frame.limit(1).select(F.lit(1).alias("__any"))
-            return replace(rows, frame=rows.frame.join(gone, F.lit(True), "left_anti"))
+            any_row = inner.frame.limit(1).select(F.lit(1).alias("__any"))
+            return replace(rows, frame=rows.frame.join(any_row, F.lit(True), "left_anti"))
         known = inner.frame.select(*(F.col(one).alias(f"{one}_i") for one in ids)).distinct()
         return replace(rows, frame=rows.frame.join(known, _agree(ids), "left_anti"))
 
@@ -259,12 +259,12 @@ class Lowering:
     def _expand(self, operator: Expand, rows: Rows) -> Rows:
         pairs = self._pairs(operator, rows)
         source, target = self.label(operator.source, ID), self.label(operator.target, ID)
-        meets = F.col(source) == F.col("__near")
+        joins = F.col(source) == F.col("__near")
         if operator.closes:
-            meets = meets & (F.col(target) == F.col("__far"))
-            frame = rows.frame.join(pairs, meets, "inner").drop("__near", "__far")
+            joins = joins & (F.col(target) == F.col("__far"))
+            frame = rows.frame.join(pairs, joins, "inner").drop("__near", "__far")
             return Rows(frame, rows.variables | operator.binds)
-        frame = rows.frame.join(pairs, meets, "inner").drop("__near")
+        frame = rows.frame.join(pairs, joins, "inner").drop("__near")
         labels = self.labels(operator.target)
         if len(labels) == 1:
             frame = frame.withColumnRenamed("__far", target)

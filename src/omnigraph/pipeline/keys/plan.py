@@ -1,7 +1,7 @@
 """The key plan of a load: which ids, endpoints and unique tuples are checked where, decided once.
 
 A load joins the keys of its incoming rows with those of committed rows. A shuffle of all keys always works and is the
-dearest way, so the plan chooses for each table the cheapest of four places (`Where`).
+dearest way, so the plan chooses for each table the cheapest place that decides (`Where`).
 """
 
 from collections import defaultdict
