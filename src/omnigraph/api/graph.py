@@ -466,22 +466,19 @@ class Graph:
         When the common history cannot be read any more, the merge is refused unless `allow_older_base`.
         With `spark` (a session, or True) executors find the rows of large tables that differ.
         """
-        from omnigraph.api.comparisons import MergeResult
         from omnigraph.api.runners import spread_of
         from omnigraph.engine.merge.merge import merge
 
-        writer = actor_name(actor) or self._actor
-        done = merge(
+        return merge(
             self._engine,
             str(source),
             into,
             granularity=granularity,
-            actor=writer,
+            actor=actor_name(actor) or self._actor,
             dry_run=dry_run,
             allow_older_base=allow_older_base,
             spread=spread_of(self._engine, spark),
         )
-        return MergeResult.of(done, writer, dry_run=dry_run)
 
     def diff(
         self,

@@ -24,7 +24,7 @@ class ConflictKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conflict:
-    """One of them; `base`, `source` and `target` are the rows of the three sides, None where there is none."""
+    """One conflict of a merge; `base`, `source` and `target` are the rows of the three sides, None where there is none."""
 
     table_key: str
     row_id: str | None

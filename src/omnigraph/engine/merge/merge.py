@@ -1,7 +1,9 @@
 """The merging verb: bring what one branch did into another, in one commit, or say why not."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cache
+from typing import Any
 
 from omnigraph.commit.plan import mint_header
 from omnigraph.commit.sidecar import WriterKind
@@ -12,27 +14,49 @@ from omnigraph.engine.merge.conflicts import Conflict
 from omnigraph.engine.merge.prepare import ResolvedMerge, plan_merge, resolve_merge
 from omnigraph.engine.merge.relate import Outcome, Relation, relate
 from omnigraph.engine.merge.resolve import Granularity
+from omnigraph.engine.results import Commit, view_commit
 from omnigraph.engine.session.engine import Engine
 from omnigraph.errors import UserInputError
 from omnigraph.failpoints import Failpoint, fail
 from omnigraph.ids import BranchName, TableKey
 from omnigraph.manifest.names import branch_name
-from omnigraph.manifest.records import CommitKind, GraphCommit
+from omnigraph.manifest.records import CommitKind
 from omnigraph.manifest.state import BranchState
 from omnigraph.manifest.view import View
 from omnigraph.values import dataclass
 
+Counts = tuple[int, int, int]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Merged:
-    """What a merge did, or would do."""
+class MergeResult:
+    """What a merge did, or with `dry_run` would do; `tables` counts inserts, updates and deletes."""
 
-    source: BranchName
-    target: BranchName
+    source: str
+    target: str
     outcome: Outcome
-    tables: Mapping[TableKey, tuple[int, int, int]]
-    commit: GraphCommit | None = None
+    tables: Mapping[str, Counts]
+    commit: Commit | None
     conflicts: tuple[Conflict, ...] = ()
+    actor: str | None = None
+    dry_run: bool = False
+
+    def to_dict(self) -> dict[str, Any]:
+        """The wire form."""
+        shown: dict[str, Any] = {
+            "source": self.source,
+            "target": self.target,
+            "outcome": str(self.outcome),
+            "actor_id": self.actor,
+            "commit": None if self.commit is None else self.commit.to_dict(),
+            "changes_by_table": [
+                {"table_key": key, "inserts": n, "updates": u, "deletes": d}
+                for key, (n, u, d) in self.tables.items()
+            ],
+        }
+        if self.dry_run:
+            shown |= {"dry_run": True, "conflicts": [one.to_dict() for one in self.conflicts]}
+        return shown
 
 
 def merge(
@@ -45,12 +69,13 @@ def merge(
     dry_run: bool = False,
     allow_older_base: bool = False,
     spread: Spread | None = None,
-) -> Merged:
+) -> MergeResult:
     """Merge one branch into another; conflicts are collected completely before anything is written."""
     ours, theirs = _names(source, target)
     chosen = _granularity(granularity)
     if dry_run:
-        return _preview(engine, ours, theirs, chosen, spread, older=allow_older_base)
+        found = _preview(engine, ours, theirs, chosen, spread, older=allow_older_base)
+        return replace(found, actor=actor)
     engine.require_writable("merge")
     engine.require_here(ours, "merge")
     header = mint_header(engine.runtime, WriterKind.BRANCH_MERGE, CommitKind.BRANCH_MERGE, actor)
@@ -71,12 +96,13 @@ def merge(
 
     done = attempt(engine, theirs, prepare, "merge")
     after_commit(engine, done)
-    return Merged(
+    return MergeResult(
         source=ours,
         target=theirs,
         outcome=done.outcome.relation.outcome,
-        tables=done.outcome.counts,
-        commit=done.commit,
+        tables=_by_name(done.outcome.counts),
+        commit=view_commit(done.commit),
+        actor=actor,
     )
 
 
@@ -88,17 +114,23 @@ def _preview(
     spread: Spread | None,
     *,
     older: bool,
-) -> Merged:
+) -> MergeResult:
     view = engine.view(target)
     relation = _relate(engine, engine.manifest.current(source), view.state, older=older)
     resolved = _resolve(engine, relation, view, granularity, spread)
-    return Merged(
+    return MergeResult(
         source=source,
         target=target,
         outcome=relation.outcome,
-        tables=resolved.counts,
+        tables=_by_name(resolved.counts),
+        commit=None,
         conflicts=resolved.conflicts,
+        dry_run=True,
     )
+
+
+def _by_name(counts: Mapping[TableKey, Counts]) -> Mapping[str, Counts]:
+    return {str(key): numbers for key, numbers in counts.items()}
 
 
 def _relate(engine: Engine, source: BranchState, target: BranchState, *, older: bool) -> Relation:
