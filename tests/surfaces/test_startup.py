@@ -69,19 +69,19 @@ def loaded(folder: Path, *typed: str) -> set[str]:
 COMMANDS = {
     "help": (("--help",), NO_GRAPH, 40),
     "version": (("version",), NO_GRAPH, 40),
-    "lint": (("lint", "--schema", "people.pg", "--query", "people.gq"), NO_GRAPH, 110),
-    "fmt": (("fmt", "people.gq"), NO_GRAPH, 110),
+    "lint": (("lint", "--schema", "people.pg", "--query", "people.gq"), NO_GRAPH, 100),
+    "fmt": (("fmt", "people.gq"), NO_GRAPH, 100),
     "plan of files": (
         ("schema", "plan", "--from", "people.pg", "--to", "people.pg"),
         NO_GRAPH,
-        110,
+        100,
     ),
-    "query": (("query", "--store", "g", "--query", "people.gq"), READ, 320),
-    "commit list": (("commit", "list", "g", "--limit", "1"), ("pandas", *FOREIGN_VERBS), 320),
+    "query": (("query", "--store", "g", "--query", "people.gq"), READ, 305),
+    "commit list": (("commit", "list", "g", "--limit", "1"), ("pandas", *FOREIGN_VERBS), 305),
     "insert": (
         ("mutate", "--store", "g", "-e", 'query a() { insert Person { name: "Bo" } }'),
         WRITE,
-        380,
+        335,
     ),
 }
 
