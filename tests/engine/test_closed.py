@@ -55,7 +55,7 @@ CALLS: dict[str, Callable[[Graph], Any]] = {
     "pending_recoveries": lambda graph: graph.pending_recoveries(),
     "discard_recovery": lambda graph: graph.discard_recovery("01"),
 }
-STILL = {"uri", "read_only", "on", "close"}
+STILL = {"uri", "location", "read_only", "on", "close"}
 
 
 def loaded(place: Path) -> Graph:
@@ -90,6 +90,7 @@ def test_a_closed_handle_still_says_what_it_was_and_may_be_closed_again(tmp_path
         assert len(seen.query(PORTS)) == 1
     graph.close()
     assert graph.uri in repr(graph)
+    assert graph.location.uri == graph.uri
     assert not graph.read_only
     for call in (lambda: seen.query(PORTS), lambda: seen.table("Port"), lambda: side.commits()):
         with pytest.raises(GraphClosed):

@@ -258,24 +258,15 @@ class Graph:
         """Run a mutation: one commit for all of its statements, or nothing."""
         from omnigraph.engine.write.mutate import mutate
 
-        engine, (chosen, values) = self._engine, name_and_params(name, params)
-        writer = actor_name(actor) or self._actor
-        done = mutate(
-            engine,
+        chosen, values = name_and_params(name, params)
+        return mutate(
+            self._engine,
             source_of(source),
             chosen,
             values,
             branch=BranchName(branch or self._branch),
-            actor=writer,
+            actor=actor_name(actor) or self._actor,
             if_commit=None if if_commit is None else CommitId(str(if_commit)),
-        )
-        return MutationResult(
-            branch=done.branch,
-            query_name=done.query_name,
-            affected_nodes=done.counts.nodes,
-            affected_edges=done.counts.edges,
-            actor=writer,
-            commit=view_commit(done.commit),
         )
 
     def load(

@@ -6,6 +6,7 @@ from typing import Any, Self
 
 from omnigraph.catalog.diff.steps import Step
 from omnigraph.engine.results import Commit as Commit
+from omnigraph.engine.results import MutationResult as MutationResult
 from omnigraph.ids import MAIN
 from omnigraph.recovery.audit import AuditRow, RecoveryKind, TableOutcome
 from omnigraph.recovery.discard import UNKNOWN
@@ -29,29 +30,6 @@ class Branch:
 
     def __str__(self) -> str:
         return self.name
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MutationResult:
-    """What a mutation did; `commit` is None when nothing changed."""
-
-    branch: str
-    query_name: str
-    affected_nodes: int
-    affected_edges: int
-    actor: str | None
-    commit: Commit | None
-
-    def to_dict(self) -> dict[str, Any]:
-        """The wire form."""
-        return {
-            "branch": self.branch,
-            "query_name": self.query_name,
-            "affected_nodes": self.affected_nodes,
-            "affected_edges": self.affected_edges,
-            "actor_id": self.actor,
-            "commit": None if self.commit is None else self.commit.to_dict(),
-        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

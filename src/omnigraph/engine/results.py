@@ -1,4 +1,4 @@
-"""What several calls of a graph return: a commit as users see it."""
+"""What writes return: a commit as users see it, and the result of a mutation."""
 
 from datetime import datetime
 from typing import Any, Self
@@ -57,6 +57,29 @@ class Commit:
 
     def __str__(self) -> str:
         return self.id
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MutationResult:
+    """What a mutation did; `commit` is None when nothing changed."""
+
+    branch: str
+    query_name: str
+    affected_nodes: int
+    affected_edges: int
+    actor: str | None
+    commit: Commit | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The wire form."""
+        return {
+            "branch": self.branch,
+            "query_name": self.query_name,
+            "affected_nodes": self.affected_nodes,
+            "affected_edges": self.affected_edges,
+            "actor_id": self.actor,
+            "commit": None if self.commit is None else self.commit.to_dict(),
+        }
 
 
 def view_commit(commit: GraphCommit | None) -> Commit | None:

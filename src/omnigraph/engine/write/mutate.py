@@ -9,6 +9,7 @@ from omnigraph.compile.arguments import bind_arguments
 from omnigraph.compile.checked import CheckedMutation
 from omnigraph.engine.after_commit import after_commit
 from omnigraph.engine.attempt import Prepared, attempt, enter
+from omnigraph.engine.results import MutationResult, view_commit
 from omnigraph.engine.session.engine import Engine
 from omnigraph.engine.write.prepare import open_committed_rows, prepare_deltas
 from omnigraph.engine.write.statements import Counts, Mutating, run_statements
@@ -16,23 +17,12 @@ from omnigraph.errors import QueryError
 from omnigraph.ids import MAIN, BranchName, CommitId
 from omnigraph.language.source import Source
 from omnigraph.manifest.names import branch_name
-from omnigraph.manifest.records import CommitKind, GraphCommit
+from omnigraph.manifest.records import CommitKind
 from omnigraph.manifest.view import View
 from omnigraph.runtime import datetime_of
-from omnigraph.values import dataclass
 
 MIXED_WRITES = "T29"
 """Inserts or updates beside deletes; no schema changes that."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Mutated:
-    """What a mutation did."""
-
-    query_name: str
-    branch: BranchName
-    counts: Counts
-    commit: GraphCommit | None
 
 
 def mutate(
@@ -44,7 +34,7 @@ def mutate(
     branch: BranchName = MAIN,
     actor: str | None = None,
     if_commit: CommitId | None = None,
-) -> Mutated:
+) -> MutationResult:
     """Run a mutation: all of its statements in one commit, or none."""
     engine.require_writable("mutate")
     target = branch_name(branch, "mutate")
@@ -70,7 +60,14 @@ def mutate(
 
     done = attempt(engine, target, prepare, str(header.commit_kind))
     after_commit(engine, done)
-    return Mutated(query_name=compiled.name, branch=target, counts=done.outcome, commit=done.commit)
+    return MutationResult(
+        branch=target,
+        query_name=compiled.name,
+        affected_nodes=done.outcome.nodes,
+        affected_edges=done.outcome.edges,
+        actor=actor,
+        commit=view_commit(done.commit),
+    )
 
 
 def _compile_mutation(engine: Engine, source: Source, name: str | None) -> CheckedMutation:
