@@ -26,7 +26,7 @@ COUNT = BTREE_ROWS_MIN
 """Rows that make a B-tree worth sorting here."""
 
 UNOFFICIAL = (
-    (btrees, "built"),
+    (btrees, "build_segment"),
     (lance_tables, "copy_fragments"),
     (stage, "share_deletions"),
     (stage, "versions_of"),

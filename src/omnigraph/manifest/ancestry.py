@@ -1,4 +1,4 @@
-"""What two branches have in common: their ancestors over first and merged parents, and the lowest common ones."""
+"""Common ancestors of two branches over first and merged parents, and the lowest of them."""
 
 from collections.abc import Iterable, Iterator, Mapping
 
@@ -29,7 +29,7 @@ def parents_of(commit: GraphCommit) -> tuple[CommitId, ...]:
 class CommitGraph:
     """Commits and their parents, numbered so that ancestors come first.
 
-    A set of commits is an integer with one bit for each. A parent that nobody knows is a commit without parents.
+    A set of commits is an integer with one bit for each. A parent without a row is a commit without parents.
     """
 
     def __init__(self, commits: Commits) -> None:
@@ -66,10 +66,10 @@ class CommitGraph:
         return self.ancestors(ours) & self.ancestors(theirs)
 
     def lowest(self, common: int) -> tuple[CommitId, ...]:
-        """The commits of a set that are no ancestor of another one of it, by id; the set holds all their ancestors."""
+        """List the commits of a set that are no ancestor of another one, by id; the set holds all their ancestors."""
         found = []
         while common:
-            # No commit comes before its ancestors, so that the last one is nobody's ancestor.
+            # No commit comes before its ancestors, so the last one is the ancestor of none.
             last = self.ids[common.bit_length() - 1]
             found.append(last)
             common &= ~self.ancestors([last])
@@ -168,10 +168,10 @@ class Parted:
     missing: frozenset[CommitId]
 
     def find_plain(self, source: CommitId, target: CommitId) -> tuple[CommitId, ...] | None:
-        """Find the only lowest common ancestor without a look at what both know; None when it is not as plain.
+        """Find the only lowest common ancestor without the commits that both have; None when there may be several.
 
-        What a branch knows is all ancestors of its head. If one side merged nothing since they parted, all that is
-        common are ancestors of the commit where that side left, which is common itself.
+        A branch has all ancestors of its head. If one side merged nothing since the fork, every common commit is an
+        ancestor of the commit where that side forked, which is common itself.
         """
         for head, commits in ((source, self.own), (target, self.other)):
             if not any(commit.merged_parent for commit in commits.values()):
@@ -181,7 +181,7 @@ class Parted:
 
 
 def part(left: pa.Table, right: pa.Table) -> Parted:
-    """Set apart what two branches do not have in common; only that is decoded, however long their history is."""
+    """Find the commits that only one of two branches has; only those are decoded, however long the history is."""
     own, other = _only_in(left, right), _only_in(right, left)
     missing = _unknown_parents(own, left) | _unknown_parents(other, right)
     return Parted(own=own, other=other, missing=frozenset(missing))
@@ -217,7 +217,7 @@ def _left_at(own: Commits, head: CommitId) -> CommitId | None:
 def _search(
     manifest: Manifest, source: BranchState, target: BranchState, missing: Iterable[CommitId]
 ) -> pa.Table:
-    """Look for unknown ancestors on every live branch; what none of them knows is lost, and noted as such."""
+    """Search missing ancestors on every live branch; a commit that no branch has is recorded as lost."""
     known = {c.id: c for state in (source, target) for c in _decode(state.ancestors)}
     found: dict[CommitId, GraphCommit] = {}
     wanted = _reach(missing, known, found)
@@ -256,6 +256,6 @@ def _other_states(manifest: Manifest, seen: set[BranchName]) -> Iterator[BranchS
             try:
                 yield manifest.current(branch, branch_incarnation, remember=False)
             except OmniError:
-                # One that was deleted since the branches were listed has nothing to tell any more.
+                # The branch was deleted since the branches were listed.
                 if not manifest.is_gone(branch, branch_incarnation):
                     raise

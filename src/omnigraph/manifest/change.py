@@ -1,4 +1,4 @@
-"""A change of what is visible: what it asks for, what must still hold, and the rows that carry it out."""
+"""A change of the manifest: the tables it updates, the pins it expects, and the rows that it writes."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import field
@@ -42,10 +42,10 @@ class Update:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draft:
-    """The graph commit to be; its id is minted once per write and survives every retry.
+    """A graph commit before its publish; its id is chosen once per write and survives every retry.
 
-    `tables` are the keys it names as changed; without them, the keys its change touches. It is dated at
-    `not_before` at the earliest, which is the time of its merged parent.
+    `tables` are the keys it names as changed; without them, the keys its change touches. Its time is not before
+    `not_before`, the time of its merged parent.
     """
 
     commit: CommitId
@@ -90,12 +90,12 @@ class Change:
 
 
 def brought_rows(change: Change, state: BranchState) -> pa.Table:
-    """Lay out the brought commits that a state does not have; all of their keys are new."""
+    """Encode the brought commits that a state does not have; all of their keys are new."""
     return encode_brought(change.brought, state.ancestors) if change.brought.num_rows else NO_ROWS
 
 
 def records_for(change: Change, state: BranchState, created_at: int) -> tuple[Record, ...]:
-    """Check a change against a state and lay out its records; a conflict here is the caller's to resolve."""
+    """Check a change against a state and make its records; raises the conflict for the caller to resolve."""
     _require_head(change, state)
     _require_pins(change, state.table_history)
     if change.writes_nothing:
@@ -105,7 +105,7 @@ def records_for(change: Change, state: BranchState, created_at: int) -> tuple[Re
     return (*tables, *_lineage_records(change, state, created_at))
 
 
-# ---- what must hold
+# ---- checks
 
 
 def _require_head(change: Change, state: BranchState) -> None:
@@ -124,14 +124,14 @@ def _require_pins(change: Change, table_history: TableHistory) -> None:
 
 
 def _pin(change: Change, latest: TableIncarnation | None) -> Version:
-    """The version to compare with; a dropped name that is added again is free."""
+    """Give the version to compare with; 0 for a dropped key that is registered again."""
     if latest is None or (latest.is_dropped and latest.table_key in change.registrations):
         return Version(0)
     return latest.pin
 
 
 def _require_one_owner(table_history: TableHistory) -> None:
-    """No two visible keys may share a table: a write to one would be a silent write to the other."""
+    """Refuse two visible keys with one table: a write to one would also be a write to the other."""
     owners: dict[str, TableKey] = {}
     for latest in table_history.visible:
         other = owners.setdefault(latest.path, latest.table_key)
@@ -170,7 +170,7 @@ def _registrations(change: Change, table_history: TableHistory) -> Iterator[Regi
         latest = table_history.latest(table)
         if latest is not None and not latest.is_dropped:
             if latest.path != path:
-                raise ReadSetConflict(f"the place of {table}", path, latest.path)
+                raise ReadSetConflict(f"the path of {table}", path, latest.path)
             yield Registration(table_key=table, path=path, incarnation=latest.incarnation)
         else:
             incarnation = table_history.next_incarnation(table)
@@ -197,7 +197,7 @@ def _version(change: Change, update: Update, latest: TableIncarnation) -> TableV
 
 
 def _takes_over(update: Update, latest: TableIncarnation) -> bool:
-    """A fork at an unchanged version takes ownership: same version, same rows, another branch."""
+    """Whether a fork at an unchanged version takes the table over: same version, same rows, another branch."""
     return (
         update.at.version == latest.version
         and update.row_count == latest.row_count
@@ -220,12 +220,12 @@ def _make_tombstone(
 def _lineage_records(change: Change, state: BranchState, created_at: int) -> Iterator[Record]:
     head = state.head
     if change.draft is None:
-        # Rewritten as it is: every publish of a branch has to meet every other one on this row.
+        # Rewritten unchanged: all publishes of a branch must contend on this row.
         commit, parent = (head.id, head.parent) if head else (None, None)
         yield GraphHead(branch=change.branch, commit=commit, parent=parent)
         return
     parent = head.id if head else None
-    # A clock may step back, and clocks of two machines differ; history does neither.
+    # A clock may step back, and clocks of two machines differ; times in a history never decrease.
     dated = max(created_at, change.draft.not_before, head.created_at if head else 0)
     yield _commit(change, change.draft, state, parent, dated)
     yield GraphHead(branch=change.branch, commit=change.draft.commit, parent=parent)

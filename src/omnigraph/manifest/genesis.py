@@ -1,4 +1,4 @@
-"""The first moments of a graph: claim the root, write its schema, create its tables, make them visible."""
+"""Creating a graph: claim the root, write its schema, create its tables, make them visible."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -42,8 +42,8 @@ def initialise(
     """Create a graph, or leave nothing that looks like one.
 
     `accept` compiles the schema; it runs after a root that is taken has been refused. `force` takes over the
-    schema files of an init that died; it never takes over a graph. `is_alone`: nobody else can make this graph
-    meanwhile, so that a schema file which appears is this call's own, whatever the store answered.
+    schema files of an init that died; it never takes over a graph. `is_alone`: the caller holds the lock of this
+    root, so that a schema file which appears is this call's own, whatever the store answered.
     """
     _refuse_taken(objects, manifest, uri, force)
     accepted = accept()
@@ -71,7 +71,7 @@ def _refuse_taken(objects: Objects, manifest: Manifest, uri: str, force: bool) -
 
 @contextmanager
 def _release_root_on_failure(objects: Objects) -> Iterator[None]:
-    """Give the root up on any failure: its schema files are this call's own."""
+    """Remove the schema files on any failure: they are this call's own."""
     try:
         yield
     except BaseException:
@@ -83,22 +83,24 @@ def _release_root_on_failure(objects: Objects) -> Iterator[None]:
 
 def _create(tables: Tables, manifest: Manifest, contract: Contract, uri: str) -> BranchState:
     """Create the tables, then the manifest that makes them a graph."""
-    places: dict[TableKey, TableAt] = {}
+    tables_at: dict[TableKey, TableAt] = {}
     try:
         for key, declared in contract.catalog.tables.items():
             path = contract.homes[key].path
-            places[key] = _create_table(tables, manifest, path, declared.schema, uri)
-        return manifest.heads.keep(_create_manifest(manifest, _genesis(places, manifest), places))
+            tables_at[key] = _create_table(tables, manifest, path, declared.schema, uri)
+        return manifest.heads.keep(
+            _create_manifest(manifest, _genesis(tables_at, manifest), tables_at)
+        )
     except BaseException:
-        _discard(tables, manifest, places)
+        _discard(tables, manifest, tables_at)
         raise
 
 
 def _create_manifest(
-    manifest: Manifest, genesis: GraphCommit, places: dict[TableKey, TableAt]
+    manifest: Manifest, genesis: GraphCommit, tables_at: dict[TableKey, TableAt]
 ) -> BranchState:
-    """Create the manifest; one that is found with our own first commit is ours, and only the answer was lost."""
-    records = encode(_first_records(places, genesis))
+    """Create the manifest; a manifest with our own first commit is ours, and only the answer was lost."""
+    records = encode(_first_records(tables_at, genesis))
     try:
         image = manifest.rows.create(records, metadata={STAMP: str(CURRENT)}, config=CONFIG)
     except TableExists:
@@ -112,7 +114,7 @@ def _create_manifest(
 def _create_table(
     tables: Tables, manifest: Manifest, path: str, schema: pa.Schema, uri: str
 ) -> TableAt:
-    """Create a table; one that an init left behind is replaced: without a manifest nothing refers to it."""
+    """Create a table; replaces one that a failed init left: without a manifest nothing refers to it."""
     try:
         return tables.create(path, schema)
     except TableExists:
@@ -122,27 +124,27 @@ def _create_table(
         return tables.create(path, schema)
 
 
-def _discard(tables: Tables, manifest: Manifest, places: dict[TableKey, TableAt]) -> None:
-    """Remove the tables of a failed init, unless a manifest came to be that names them."""
+def _discard(tables: Tables, manifest: Manifest, tables_at: dict[TableKey, TableAt]) -> None:
+    """Remove the tables of a failed init, unless a manifest exists."""
     with suppress(OmniError):
         if not manifest.rows.exists():
-            for at in places.values():
+            for at in tables_at.values():
                 tables.delete_table(at.path)
 
 
-def _genesis(places: dict[TableKey, TableAt], manifest: Manifest) -> GraphCommit:
+def _genesis(tables_at: dict[TableKey, TableAt], manifest: Manifest) -> GraphCommit:
     return GraphCommit(
         id=CommitId(manifest.runtime.new_id()),
         branch=MAIN,
         manifest_version=Version(1),
         created_at=manifest.runtime.now_us(),
         kind=CommitKind.INIT,
-        tables=tuple(places),
+        tables=tuple(tables_at),
     )
 
 
-def _first_records(places: dict[TableKey, TableAt], genesis: GraphCommit) -> Iterator[Record]:
-    for key, at in places.items():
+def _first_records(tables_at: dict[TableKey, TableAt], genesis: GraphCommit) -> Iterator[Record]:
+    for key, at in tables_at.items():
         yield Registration(table_key=key, path=at.path)
         yield TableVersion(
             table_key=key, path=at.path, version=at.version, branch=None, row_count=0

@@ -36,7 +36,7 @@ Step = Callable[[Manifest, BranchName, History], None]
 
 
 def load_migrated(manifest: Manifest, branch: BranchName) -> BranchState:
-    """The branch as it is now, in the current shape: what a writer starts from."""
+    """Read a branch as it is now, migrated to the current shape, for a writer."""
     state = manifest.current(branch)
     if state.stamp == CURRENT:
         return state
@@ -51,7 +51,7 @@ def migrate(manifest: Manifest, branch: BranchName, history: History | None = No
     """
     read = history or _legacy_history(manifest, branch)
     for stamp in range(MIN_SUPPORTED, CURRENT):
-        # Looked at before every step: a rival may have gone ahead, and its work is not to be repeated.
+        # Read before every step: a rival may have done it, and its work must not be repeated.
         if stamp_of(manifest.rows.load(lance_branch(branch)).metadata) == stamp:
             STEPS[stamp](manifest, branch, read)
             _bump(manifest, branch, stamp + 1)
@@ -86,7 +86,7 @@ def _retry_contended(manifest: Manifest, branch: BranchName, work: Callable[[Ima
 
 
 def contend(name: Failpoint, branch: str | None) -> None:
-    """Let a failpoint look like a lost race, which is what it stands for."""
+    """Raise an injected failure as a lost race."""
     try:
         fail(name)
     except Injected as error:
@@ -120,8 +120,7 @@ def annotate_key(manifest: Manifest, branch: BranchName, _history: History) -> N
 def drop_runs(manifest: Manifest, branch: BranchName, _history: History) -> None:
     """Delete the scratch branches of former runs, children first.
 
-    Only main's migration does it: by the time another branch is migrated, a branch of such a name is
-    somebody's own.
+    Only the migration of main does it: later a branch of such a name is an ordinary one.
     """
     if branch != MAIN:
         return

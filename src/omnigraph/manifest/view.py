@@ -20,15 +20,15 @@ from omnigraph.values import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View:
-    """What one operation sees. It is discarded after a commit or a failed attempt; a retry captures another."""
+    """The state one operation reads. It is discarded after a commit or a failed attempt; a retry captures another."""
 
     branch: BranchName
     accepted: AcceptedSchema
     state: BranchState
     renamed: Snapshot | None = None
-    """What is visible under the keys types have now, for a view of a time when some were called otherwise."""
+    """The snapshot under the present keys, for a past view in which some types had other names."""
     past: Contract | None = None
-    """The schema of the time that is read, when it was another than now and is still known."""
+    """The schema of the past commit that is read, when it differs from the present one and is stored."""
 
     @property
     def catalog(self) -> Catalog:
@@ -94,7 +94,7 @@ def capture(
 def _contract_of(
     manifest: Manifest, contracts: AcceptedSchemas, state: BranchState
 ) -> Contract | None:
-    """The schema that stood when a state was the newest: the one that the first change since then replaced."""
+    """Find the schema of a past state: the one that the first schema change since then replaced."""
     for commit in manifest.current(MAIN).lineage.commits:
         if commit.kind not in _SCHEMA_COMMITS or commit.operation_id is None:
             continue
@@ -106,7 +106,7 @@ def _contract_of(
 
 
 def _capture_steady(manifest: Manifest, contracts: AcceptedSchemas, view: View) -> View:
-    """Take schema and tables of one moment: between the publish of a schema change and its files, wait a little."""
+    """Capture schema and tables of one moment; waits while a schema change is published and its files are not in place."""
     branch, still = view.branch, 0
     for _ in range(CONTRACT_LOOKS_MAX):
         is_settled = not _may_be_amid_change(view) or _is_steady(view, contracts)
@@ -114,7 +114,7 @@ def _capture_steady(manifest: Manifest, contracts: AcceptedSchemas, view: View) 
             break
         manifest.runtime.wait(CONTRACT_WAIT_SECONDS)
         seen, view = view, _look(manifest, contracts, branch)
-        # Changes that follow one another are no reason to give up; one that stands still is.
+        # Changes that follow one another restart the count of rounds; a change that stands still ends the wait.
         is_still = view.accepted is seen.accepted and view.state is seen.state
         still = still + 1 if is_still else 0
     if not _belong_together(view):
@@ -131,12 +131,12 @@ def _look(manifest: Manifest, contracts: AcceptedSchemas, branch: BranchName) ->
 
 
 def _may_be_amid_change(view: View) -> bool:
-    """Only a schema change, or the recovery of one, can be the head while the files of another schema stand."""
+    """Whether a schema change may be unfinished: its commit or its recovery is the head, or keys differ."""
     return _head_may_change_schema(view.state) or not _belong_together(view)
 
 
 def _head_may_change_schema(state: BranchState) -> bool:
-    # A history that is kept elsewhere is not read for this: tables can be read without it, also when it is lost.
+    # A legacy history is not read for this: tables can be read without it, also when it is lost.
     if not state.has_lineage:
         return True
     return state.head is not None and state.head.kind in _SCHEMA_COMMITS
@@ -146,7 +146,7 @@ _SCHEMA_COMMITS = frozenset({CommitKind.SCHEMA_APPLY, CommitKind.RECOVERY})
 
 
 def _is_steady(view: View, contracts: AcceptedSchemas) -> bool:
-    """Whether the schema that was read before the tables is still the one, and no other is about to follow."""
+    """Whether the schema that was read before the tables is still accepted, and no other is staged."""
     return contracts.current() is view.accepted and not view.accepted.is_staged
 
 
@@ -155,9 +155,9 @@ def _belong_together(view: View) -> bool:
 
 
 def by_identity(snapshot: Snapshot, contract: Contract) -> Snapshot:
-    """Show every table under the key its type has now: a type is its table, whatever it was called.
+    """Show every table under the present key of its type: a type keeps its table through renames.
 
-    A table whose key belongs to another type by now is not shown; one that no type has now keeps its key.
+    A table whose key belongs to another type now is not shown; a table of no present type keeps its key.
     """
     now = {home.path: key for key, home in contract.homes.items()}
     if all(

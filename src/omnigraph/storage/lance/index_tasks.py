@@ -75,7 +75,7 @@ def _segment(dataset: LanceDataset, work: SegmentWork, *, unofficial: bool) -> I
     sorted_here = None
     if work.type == BTREE and unofficial:
         empty = partial(_train_index, dataset, work, ())
-        sorted_here = btrees.built(dataset, work.column, work.fragments, empty)
+        sorted_here = btrees.build_segment(dataset, work.column, work.fragments, empty)
     return sorted_here or _train_index(dataset, work, work.fragments)
 
 

@@ -1,7 +1,7 @@
-"""Addresses inside branch manifests: Lance keeps there, as absolute paths, where the files of a branch's origins are.
+"""Addresses inside branch manifests: Lance records there the absolute paths of the branches that a branch forked from.
 
-A root that was moved or copied holds the addresses of the place it came from. A manifest file ends with its message, the
-position of that message and a footer; what stands before the message keeps its place when the message gets another length.
+A root that was moved or copied still has the addresses of its former location. A manifest file ends with its message, the
+position of that message and a footer; everything before the message stays in place when its length changes.
 """
 
 import os
@@ -29,7 +29,7 @@ _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
 
 def canonical_root(root: Root) -> str:
-    """The address under which branches shall find a root: on a disk without symbolic links."""
+    """Give the address of a root for branch manifests: on a disk without symbolic links."""
     return os.path.realpath(root.uri) if root.is_local else root.uri
 
 
@@ -48,7 +48,7 @@ def relocate_branch(root: Root, objects: Objects, path: str, branch: str) -> int
 
 def _relocate_file(objects: Objects, file: str, root: str, path: str) -> bool:
     data = objects.read_bytes(file)
-    # One that was removed meanwhile needs no address.
+    # A file that was removed meanwhile needs no address.
     changed = None if data is None else rebase_manifest(data, root, path, file)
     if changed is None:
         return False
@@ -58,7 +58,7 @@ def _relocate_file(objects: Objects, file: str, root: str, path: str) -> bool:
 
 
 def rebase_manifest(data: bytes, root: str, path: str, file: str) -> bytes | None:
-    """The file with the addresses of a root; None when it has them already."""
+    """Rewrite a manifest file with the addresses of a root; None when it has them already."""
     start, end = _message_span(data, file)
     message = data[start:end]
     parts = [_rebase_field(message, field, root, path, file) for field in _fields(message, file)]
@@ -69,16 +69,16 @@ def rebase_manifest(data: bytes, root: str, path: str, file: str) -> bytes | Non
 
 
 def _message_span(data: bytes, file: str) -> tuple[int, int]:
-    """Where the message of a manifest file begins and ends."""
+    """Find where the message of a manifest file begins and ends."""
     if len(data) < _FOOTER.size + _LENGTH.size:
-        raise _strange(file, "it is too short")
+        raise _make_error(file, "it is too short")
     position, _, _, magic = _FOOTER.unpack(data[-_FOOTER.size :])
     start = position + _LENGTH.size
     if magic != _MAGIC or start > len(data) - _FOOTER.size:
-        raise _strange(file, "its footer is not that of a manifest")
+        raise _make_error(file, "its footer is not that of a manifest")
     end = start + _LENGTH.unpack_from(data, position)[0]
     if end != len(data) - _FOOTER.size:
-        raise _strange(file, "its message does not end where the footer begins")
+        raise _make_error(file, "its message does not end where the footer begins")
     return start, end
 
 
@@ -90,7 +90,7 @@ def _rebase_field(message: bytes, field: "_Field", root: str, path: str, file: s
     texts = {one.number: body[one.value : one.end].decode() for one in inner if one.is_bytes}
     location = branch_path(path, texts.get(_BASE_NAME) or None)
     if not texts.get(_BASE_PATH, "").endswith(f"/{location}"):
-        raise _strange(
+        raise _make_error(
             file, f"it names the origin '{texts.get(_BASE_PATH)}', which is no '{location}'"
         )
     address = f"{root.rstrip('/')}/{location}"
@@ -103,7 +103,7 @@ def _rebase_field(message: bytes, field: "_Field", root: str, path: str, file: s
     return _encode(_BASE_PATHS, b"".join(parts))
 
 
-def _strange(file: str, why: str) -> StorageError:
+def _make_error(file: str, why: str) -> StorageError:
     return StorageError(
         f"'{file}' cannot be given another address: {why}; the file was left as it is",
         storage_kind="permanent",
@@ -138,9 +138,9 @@ def _fields(message: bytes, file: str) -> Iterator[_Field]:
                 number=tag >> 3, is_bytes=tag & 7 == _BYTES, start=start, value=value, end=location
             )
     except IndexError:
-        raise _strange(file, "its message is cut off") from None
+        raise _make_error(file, "its message is cut off") from None
     if location != len(message):
-        raise _strange(file, "its message is cut off")
+        raise _make_error(file, "its message is cut off")
 
 
 def _skip(message: bytes, location: int, kind: int) -> int:

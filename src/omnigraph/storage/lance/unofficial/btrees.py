@@ -1,7 +1,7 @@
-"""B-trees of text columns that are sorted here: Lance makes an empty segment, and it is filled in the form that it has.
+"""B-trees of text columns, sorted here: Lance creates an empty segment, and this module fills it in the same form.
 
-Lance sorts all texts of a column one against another. Ends of edges are few texts that come many times: each of them is
-sorted once, and ids of a load mostly ascend as they are.
+Lance compares all texts of a column. Endpoints of edges are few texts that occur many times: here each is sorted once.
+Ids of a load mostly ascend already.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -39,7 +39,7 @@ _LOOKUP_COLUMNS: Final = pa.schema(
     ]
 )
 
-Numbers = np.ndarray[Any, Any]
+Integers = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,24 +47,24 @@ class Sorted:
     """The texts of a column in their order, and the addresses of their rows."""
 
     texts: pa.Array
-    addresses: Numbers
+    addresses: Integers
 
 
-def built(
+def build_segment(
     dataset: LanceDataset, column: str, fragments: Sequence[int], empty: Callable[[], Index]
 ) -> Index | None:
-    """Sort the rows of some fragments and fill an empty segment with them; None when Lance had better do it."""
+    """Sort the rows of some fragments and fill an empty segment with them; None when Lance should build it."""
     if not _is_fit(dataset, column, fragments):
         return None
     found = _sort_column(dataset, column, fragments)
     if found is None:
         return None
     form = _Form.of(dataset, empty())
-    return None if form is None else form.filled(found, fragments)
+    return None if form is None else form.fill(found, fragments)
 
 
 def _is_fit(dataset: LanceDataset, column: str, fragments: Sequence[int]) -> bool:
-    """Whether a column is text, with enough rows to be worth it and not more than are held in memory."""
+    """Whether a column is text, with enough rows to gain from it and few enough for the memory."""
     rows = rows_of(dataset, fragments)
     is_text = pa.types.is_string(dataset.schema.field(column).type)
     return bool(is_text and BTREE_ROWS_MIN <= rows <= BTREE_ROWS_MAX)
@@ -81,11 +81,11 @@ def _sort_column(dataset: LanceDataset, column: str, fragments: Sequence[int]) -
     ).to_table()
     if rows[column].null_count or rows.nbytes > BTREE_BYTES_MAX:
         return None
-    return in_order(rows[column].combine_chunks(), rows[_ADDRESS].to_numpy())
+    return sort_texts(rows[column].combine_chunks(), rows[_ADDRESS].to_numpy())
 
 
-def in_order(texts: pa.Array, addresses: Numbers) -> Sorted | None:
-    """Sort texts that ascend already, or that come many times; None when there is nothing to gain."""
+def sort_texts(texts: pa.Array, addresses: Integers) -> Sorted | None:
+    """Sort texts that ascend already, or that occur many times; None when there is nothing to gain."""
     if pc.all(pc.less_equal(texts.slice(0, len(texts) - 1), texts.slice(1)), min_count=0).as_py():
         return Sorted(texts, addresses)
     sample = texts.slice(0, BTREE_SAMPLE_ROWS)
@@ -96,17 +96,19 @@ def in_order(texts: pa.Array, addresses: Numbers) -> Sorted | None:
     ranks = np.empty(len(order), np.uint32)
     ranks[order.to_numpy()] = np.arange(len(order), dtype=np.uint32)
     of_rows = ranks[encoded.indices.to_numpy()]
-    places = _places(of_rows)
-    return Sorted(encoded.dictionary.take(order).take(pa.array(of_rows[places])), addresses[places])
+    positions = _sort_ranks(of_rows)
+    return Sorted(
+        encoded.dictionary.take(order).take(pa.array(of_rows[positions])), addresses[positions]
+    )
 
 
-def _places(ranks: Numbers) -> Numbers:
-    """Where each rank is, in order: by its lower half, then by its upper, each of which numpy counts instead of comparing."""
-    places = np.argsort(ranks.astype(np.uint16), kind="stable")
+def _sort_ranks(ranks: Integers) -> Integers:
+    """Give the positions of ranks in order: by lower half, then by upper half, which numpy sorts by counting."""
+    positions = np.argsort(ranks.astype(np.uint16), kind="stable")
     upper = (ranks >> np.uint32(16)).astype(np.uint16)
     if not upper.any():
-        return places
-    return places[np.argsort(upper[places], kind="stable")]
+        return positions
+    return positions[np.argsort(upper[positions], kind="stable")]
 
 
 # ---- writing
@@ -114,7 +116,7 @@ def _places(ranks: Numbers) -> Numbers:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Form:
-    """What Lance wrote of an empty segment."""
+    """The form of the files of an empty segment that Lance wrote."""
 
     session: LanceFileSession
     segment: Index
@@ -124,7 +126,7 @@ class _Form:
 
     @classmethod
     def of(cls, dataset: LanceDataset, segment: Index) -> "_Form | None":
-        """Read it; None when it is not the one that is written here."""
+        """Read the form; None when it is not the one that this module writes."""
         session = dataset.new_file_session()
         names = sorted(file.path for file in segment.files or ())
         if names != [PAGES, LOOKUP]:
@@ -147,7 +149,7 @@ class _Form:
             notes=notes,
         )
 
-    def filled(self, found: Sorted, fragments: Sequence[int]) -> Index:
+    def fill(self, found: Sorted, fragments: Sequence[int]) -> Index:
         pages = self._write(PAGES, _PAGE_COLUMNS, _batches(found))
         lookup = self._write(
             LOOKUP, _LOOKUP_COLUMNS.with_metadata(self.notes), [self._lookup(found.texts)]

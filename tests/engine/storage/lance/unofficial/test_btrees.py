@@ -15,7 +15,7 @@ from lance import LanceDataset
 from lance.file import LanceFileReader
 
 from omnigraph.limits import BTREE_ROWS_MIN
-from omnigraph.storage.lance.unofficial.btrees import LOOKUP, PAGES, built, in_order
+from omnigraph.storage.lance.unofficial.btrees import LOOKUP, PAGES, build_segment, sort_texts
 from tests.support.lance_bare import Op, append, commit, create, fragments
 
 ROWS = BTREE_ROWS_MIN + 4_321
@@ -55,7 +55,7 @@ def segment(dataset: LanceDataset, column: str, numbers: Sequence[int]) -> Any:
 
 def sorted_here(dataset: LanceDataset, column: str, *, like: str | None = None) -> Any:
     empty = partial(segment, dataset, like or column, ())
-    return built(dataset, column, fragments(dataset), empty)
+    return build_segment(dataset, column, fragments(dataset), empty)
 
 
 def written(dataset: LanceDataset, index: Any) -> tuple[pa.Table, pa.Table, Any]:
@@ -120,7 +120,7 @@ def test_texts_are_sorted_as_their_bytes_are(texts: list[str], ascending: bool) 
         sorted(texts, key=str.encode) if ascending else [*texts, texts[0]], pa.string()
     )
     addresses = np.arange(len(given), dtype=np.uint64) + np.uint64(7)
-    found = in_order(given, addresses)
+    found = sort_texts(given, addresses)
     assert found is not None
     assert found.texts.to_pylist() == sorted(given.to_pylist(), key=str.encode)
     back = pc.take(given, pa.array(found.addresses - np.uint64(7)))
