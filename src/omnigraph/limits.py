@@ -25,7 +25,7 @@ SUGGESTION_CANDIDATES_MAX = 1_000
 """Names looked at for a suggestion in a query, so that a huge text cannot stall its own error."""
 
 PUBLISH_RETRIES_MAX = 5
-"""Lost rounds of the manifest swap before a publish gives up; one try comes before them."""
+"""Lost swaps of the manifest before a round of a publish ends; one try comes before them."""
 
 PREPARE_ROUNDS_MAX = 3
 """Times a re-basable write is prepared again under its locks when its base moved."""
@@ -72,17 +72,15 @@ MANIFEST_FRAGMENTS_MAX = 32
 PUBLISH_BACKOFF_SECONDS = 0.02
 """First wait after a lost manifest swap, about one publish; doubled per round, shortened at random."""
 
-PUBLISH_PATIENCE = 8
-"""Publishes tried again where processes cannot take turns: a write whose HEADs moved should not be given up."""
-
 PUBLISH_BACKOFF_SECONDS_MAX = 2.0
-"""Longest wait between two such tries, shortened at random: about a dozen publishes on an object store."""
+"""Longest wait between two rounds where processes cannot lock one another out, shortened at random."""
 
 PUBLISH_LOCK_SECONDS_MAX = 5.0
 """A publisher that waited this long for its turn goes on without: a stopped process may hold it."""
 
-PUBLISH_ROUNDS_MAX = 8
-"""Waits for a turn by a publisher that lost every round without it: on a busy machine a turn can be missed by chance."""
+PUBLISH_ROUNDS_MAX = 9
+"""Rounds of swaps before a publish gives up. A publisher that holds the publish lock needs one; on a busy machine the
+lock can be missed by chance, and on an object store there is none."""
 
 PUBLISH_LOCKS = 64
 """Locks that publishers of one process take turns with; more than the branches written at one moment."""

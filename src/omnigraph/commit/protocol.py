@@ -26,7 +26,6 @@ from omnigraph.errors import (
 )
 from omnigraph.failpoints import Failpoint, fail
 from omnigraph.ids import MAIN, OperationId, TableKey, Version
-from omnigraph.limits import PUBLISH_BACKOFF_SECONDS_MAX, PUBLISH_PATIENCE
 from omnigraph.logs import get_logger
 from omnigraph.manifest.accepted_schema import keep_replaced
 from omnigraph.manifest.change import Change, Draft, Update
@@ -52,16 +51,6 @@ class Committer:
     sidecars: Sidecars
     locks: TableLocks
     runtime: Runtime
-
-    def publish(self, change: Change) -> Published:
-        """Publish; where processes cannot lock one another out, retry with more patience when other writers win."""
-        for round_ in range(0 if self.manifest.publish_locks is not None else PUBLISH_PATIENCE):
-            try:
-                return publish(self.manifest, change)
-            except PublishContention:
-                longest = PUBLISH_BACKOFF_SECONDS_MAX * (1 + round_) / PUBLISH_PATIENCE
-                self.runtime.wait(self.runtime.jitter(longest))
-        return publish(self.manifest, change)
 
 
 class Refused(ConflictError):
@@ -381,7 +370,7 @@ def _publish(
     try:
         if plan.schema is not None:
             _stage_schema_files(committer, plan, plan.schema)
-        return committer.publish(change_of(plan, landed))
+        return publish(committer.manifest, change_of(plan, landed))
     except PublishContention as error:
         raise RecoveryRequired(
             plan.operation_id,

@@ -14,6 +14,7 @@ from omnigraph.ids import MAIN, BranchName, Version
 from omnigraph.limits import (
     MANIFEST_FRAGMENTS_MAX,
     PUBLISH_BACKOFF_SECONDS,
+    PUBLISH_BACKOFF_SECONDS_MAX,
     PUBLISH_RETRIES_MAX,
     PUBLISH_ROUNDS_MAX,
 )
@@ -40,50 +41,54 @@ class Published:
     state: BranchState
 
 
-def publish(manifest: Manifest, change: Change) -> Published:
+def publish(
+    manifest: Manifest, change: Change, *, rounds_max: int = PUBLISH_ROUNDS_MAX
+) -> Published:
     """Make a change visible.
+
+    The budget is `rounds_max` rounds of `1 + PUBLISH_RETRIES_MAX` swaps. A publisher that locks out those of other
+    processes needs one round; one that cannot backs off longer and longer, because a write whose HEADs moved should
+    not be given up.
 
     `ManifestConflict`, `PreconditionFailed`: what it was prepared on moved; nothing was written.
     `PublishContention`: other writers kept winning; nothing was written. A `StorageError` leaves the outcome
     open: recovery looks before anybody repeats the write.
     """
-    for _ in range(PUBLISH_ROUNDS_MAX):
+    for round_ in range(rounds_max):
+        if round_ and manifest.publish_locks is None:
+            _wait(manifest, PUBLISH_BACKOFF_SECONDS_MAX * round_ / (PUBLISH_ROUNDS_MAX - 1))
         published = _publish_locked(manifest, change)
         if published is not None:
             return published
-    raise PublishContention(change.branch, (1 + PUBLISH_RETRIES_MAX) * PUBLISH_ROUNDS_MAX)
+    raise PublishContention(change.branch, (1 + PUBLISH_RETRIES_MAX) * rounds_max)
 
 
 def _publish_locked(manifest: Manifest, change: Change) -> Published | None:
-    """Publish under the lock of the branch; None when others kept winning and the wait for the lock timed out."""
-    with manifest.lock_branch(change.branch) as is_ours:
-        try:
-            published = _rounds(manifest, change)
-        except PublishContention:
-            if is_ours:
-                raise
+    """Publish under the lock of the branch; None when others won every swap, because nothing locks them out."""
+    with manifest.lock_branch(change.branch) as is_locked:
+        published = _swap_or_lose(manifest, change)
+        if published is None:
+            if is_locked and manifest.publish_locks is not None:
+                raise PublishContention(change.branch, 1 + PUBLISH_RETRIES_MAX)
             return None
         _fold(manifest, change.branch, published.state.fragments)
     return published
 
 
-def _rounds(manifest: Manifest, change: Change) -> Published:
-    for round_ in range(1 + PUBLISH_RETRIES_MAX):
-        if round_:
-            _back_off(manifest, round_)
+def _swap_or_lose(manifest: Manifest, change: Change) -> Published | None:
+    """Try the swaps of one round; None when other writers won all of them."""
+    for try_ in range(1 + PUBLISH_RETRIES_MAX):
+        if try_:
+            _wait(manifest, PUBLISH_BACKOFF_SECONDS * 2 ** (try_ - 1))
         try:
-            return _attempt(manifest, change, round_)
+            return _attempt(manifest, change, try_)
         except RowContention:
             manifest.heads.drop(change.branch)
-    found = _find_own_commit(manifest.current(change.branch), change)
-    if found is not None:
-        return found
-    raise PublishContention(change.branch, 1 + PUBLISH_RETRIES_MAX)
+    return _find_own_commit(manifest.current(change.branch), change)
 
 
-def _back_off(manifest: Manifest, round_: int) -> None:
-    longest = PUBLISH_BACKOFF_SECONDS * 2 ** (round_ - 1)
-    manifest.runtime.wait(manifest.runtime.jitter(longest))
+def _wait(manifest: Manifest, seconds_max: float) -> None:
+    manifest.runtime.wait(manifest.runtime.jitter(seconds_max))
 
 
 def _attempt(manifest: Manifest, change: Change, round_: int) -> Published:

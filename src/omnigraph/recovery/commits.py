@@ -11,6 +11,7 @@ from omnigraph.ids import RECOVERY_ACTOR, BranchName, CommitId, OperationId
 from omnigraph.logs import get_logger
 from omnigraph.manifest.change import Change, Draft
 from omnigraph.manifest.manifest import Manifest
+from omnigraph.manifest.publish import publish
 from omnigraph.manifest.records import CommitKind
 from omnigraph.manifest.travel import find_commit
 from omnigraph.recovery.audit import RecoveryKind, row_of
@@ -47,7 +48,7 @@ def _created_at(manifest: Manifest, commit: CommitId) -> int:
 
 def publish_commit(committer: Committer, change: Change) -> CommitId:
     """Publish a change that makes a commit."""
-    done = committer.publish(change)
+    done = publish(committer.manifest, change)
     assert done.commit is not None, "a draft always makes a commit"
     return done.commit.id
 

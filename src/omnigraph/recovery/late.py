@@ -12,6 +12,7 @@ from omnigraph.failpoints import Failpoint, fail
 from omnigraph.ids import RECOVERY_ACTOR, BranchName, OperationId
 from omnigraph.logs import get_logger
 from omnigraph.manifest.change import Change, Update
+from omnigraph.manifest.publish import publish
 from omnigraph.manifest.snapshot import Entry
 from omnigraph.recovery.audit import Audit
 from omnigraph.storage.values import TransactionInfo
@@ -51,6 +52,8 @@ def undo_late(
     fail(Failpoint.LATE_RESTORED)
     update = Update(table_key=entry.table_key, at=landed.at, row_count=landed.row_count)
     expected = {entry.table_key: entry.version}
-    committer.publish(Change(branch=branch, updates=(update,), expected=expected, draft=None))
+    publish(
+        committer.manifest, Change(branch=branch, updates=(update,), expected=expected, draft=None)
+    )
     _log.warning("recovery.late_commit_undone", operation=last, table=entry.table_key)
     return True

@@ -21,7 +21,13 @@ from omnigraph.errors import (
 )
 from omnigraph.failpoints import PARK_SECONDS_MAX, Failpoint, Injected, armed, parked
 from omnigraph.ids import MAIN, BranchName, CommitId, OperationId, TableKey, Version
-from omnigraph.limits import MANIFEST_FRAGMENTS_MAX, PUBLISH_BACKOFF_SECONDS, PUBLISH_RETRIES_MAX
+from omnigraph.limits import (
+    MANIFEST_FRAGMENTS_MAX,
+    PUBLISH_BACKOFF_SECONDS,
+    PUBLISH_BACKOFF_SECONDS_MAX,
+    PUBLISH_RETRIES_MAX,
+    PUBLISH_ROUNDS_MAX,
+)
 from omnigraph.manifest.change import Change, Draft, Update
 from omnigraph.manifest.manifest import Manifest
 from omnigraph.manifest.publish import publish
@@ -464,17 +470,30 @@ def test_writers_of_disjoint_tables_form_one_chain(manifest: Manifest) -> None:
     assert manifest.load(MAIN).snapshot.pins == {PERSON: 5, CITY: 5}
 
 
-def test_the_budget_is_one_try_and_five_retries_with_growing_waits(manifest: Manifest) -> None:
+def test_a_round_is_one_try_and_five_retries_with_growing_waits(manifest: Manifest) -> None:
     before = dump(manifest)
+    asked = change(manifest, PERSON)
     with (
         armed(Failpoint.PUBLISH_LOAD, "error"),
         pytest.raises(PublishContention) as lost,
     ):
-        write(manifest, PERSON)
+        publish(manifest, asked, rounds_max=1)
     assert lost.value.attempts == 1 + PUBLISH_RETRIES_MAX
     assert isinstance(manifest.runtime, StillRuntime)
     assert manifest.runtime.waits == [PUBLISH_BACKOFF_SECONDS * 2**n for n in range(5)]
     assert dump(manifest) == before
+
+
+def test_without_a_publish_lock_the_budget_is_nine_rounds_with_growing_waits(
+    manifest: Manifest,
+) -> None:
+    asked = change(manifest, PERSON)
+    with armed(Failpoint.PUBLISH_LOAD, "error"), pytest.raises(PublishContention) as lost:
+        publish(manifest, asked)
+    assert lost.value.attempts == PUBLISH_ROUNDS_MAX * (1 + PUBLISH_RETRIES_MAX)
+    assert isinstance(manifest.runtime, StillRuntime)
+    between = manifest.runtime.waits[PUBLISH_RETRIES_MAX :: 1 + PUBLISH_RETRIES_MAX]
+    assert between == [PUBLISH_BACKOFF_SECONDS_MAX * n / 8 for n in range(1, PUBLISH_ROUNDS_MAX)]
 
 
 @pytest.mark.parametrize("times", [1, PUBLISH_RETRIES_MAX])

@@ -12,6 +12,7 @@ from omnigraph.engine.session.engine import Engine
 from omnigraph.errors import UserInputError
 from omnigraph.ids import MAIN, CommitId, OperationId, TableKey
 from omnigraph.manifest.change import Change, Draft, Update
+from omnigraph.manifest.publish import publish
 from omnigraph.manifest.records import CommitKind, GraphCommit
 from omnigraph.manifest.snapshot import Entry
 from omnigraph.recovery.late import are_late, undo_late
@@ -194,7 +195,7 @@ def _publish_repaired(
             operation_id=OperationId(engine.runtime.new_id()),
         ),
     )
-    return engine.committer.publish(change).commit
+    return publish(engine.manifest, change).commit
 
 
 def _update(engine: Engine, entry: Entry, repaired: TableRepaired) -> Update:
