@@ -32,31 +32,31 @@ def create(
     new_branch_name(name, OPERATION)
     origin = branch_name(source, OPERATION)
     engine.require_here(origin, OPERATION)
-    with _hold_name(engine, name):
-        return _created(engine, name, origin, at)
+    with _lock_name(engine, name):
+        return _create_from(engine, name, origin, at)
 
 
-def _hold_name(engine: Engine, name: str) -> AbstractContextManager[object]:
+def _lock_name(engine: Engine, name: str) -> AbstractContextManager[object]:
     """Keep others from creating the name where an answer can be lost: a ref that is found then is our own."""
     if not engine.store.root.is_distant:
         return nullcontext()
     return engine.committer.locks.acquire([branch_key(name)], Activity(OPERATION))
 
 
-def _created(
+def _create_from(
     engine: Engine, name: str, origin: BranchName, at: At | None
 ) -> tuple[Branch, BranchState]:
     if at is not None:
         base = engine.view(origin, at).state
-        return _of_the_past(engine, name, base), base
+        return _create_from_past(engine, name, base), base
     for _ in range(BRANCH_CAPTURES_MAX - 1):
         # Cleanup was faster than the branch: what the source shows by now will do as well.
         with suppress(HistoryReclaimed):
-            return _of_now(engine, name, origin)
-    return _of_now(engine, name, origin)
+            return _create_from_now(engine, name, origin)
+    return _create_from_now(engine, name, origin)
 
 
-def _of_now(engine: Engine, name: str, source: BranchName) -> tuple[Branch, BranchState]:
+def _create_from_now(engine: Engine, name: str, source: BranchName) -> tuple[Branch, BranchState]:
     base = engine.view(source).state
     fail(Failpoint.BRANCH_CAPTURED)
     tables = engine.store.tables
@@ -68,14 +68,14 @@ def _of_now(engine: Engine, name: str, source: BranchName) -> tuple[Branch, Bran
         state=base,
         is_alone=engine.store.root.is_distant,
     )
-    left = _left_behind(engine, base)
+    left = _list_moved_tables(engine, base)
     if left:
-        with _hold(engine, left):
-            _require_there(engine, made, left)
+        with _lock_tables(engine, left):
+            _require_versions(engine, made, left)
     return made, base
 
 
-def _left_behind(engine: Engine, base: BranchState) -> list[Entry]:
+def _list_moved_tables(engine: Engine, base: BranchState) -> list[Entry]:
     """The tables that the source shows at another version by now."""
     now = engine.manifest.current(base.branch).snapshot.entries
     return [
@@ -85,10 +85,10 @@ def _left_behind(engine: Engine, base: BranchState) -> list[Entry]:
     ]
 
 
-def _of_the_past(engine: Engine, name: str, base: BranchState) -> Branch:
+def _create_from_past(engine: Engine, name: str, base: BranchState) -> Branch:
     fail(Failpoint.BRANCH_PAST)
     entries = list(base.snapshot.entries.values())
-    with _hold(engine, entries):
+    with _lock_tables(engine, entries):
         made = create_branch(
             engine.manifest,
             engine.store.tables,
@@ -97,17 +97,17 @@ def _of_the_past(engine: Engine, name: str, base: BranchState) -> Branch:
             at=base.version,
             is_alone=engine.store.root.is_distant,
         )
-        _require_there(engine, made, entries)
+        _require_versions(engine, made, entries)
     return made
 
 
-def _hold(engine: Engine, entries: Iterable[Entry]) -> AbstractContextManager[HeldLocks]:
+def _lock_tables(engine: Engine, entries: Iterable[Entry]) -> AbstractContextManager[HeldLocks]:
     """Hold the locks of tables, so that no cleanup removes versions of them."""
     keys = [lock_key(e.table_key, e.at.branch) for e in entries]
     return engine.committer.locks.acquire(keys, Activity(OPERATION))
 
 
-def _require_there(engine: Engine, made: Branch, entries: Iterable[Entry]) -> None:
+def _require_versions(engine: Engine, made: Branch, entries: Iterable[Entry]) -> None:
     """Open every version a branch was made of; it is taken back when one of them is gone."""
     try:
         for entry in entries:

@@ -85,14 +85,16 @@ def row_message(
     name = f"{table_key} '{shorten(row_id)}'"
     match kind:
         case ConflictKind.DIVERGENT_INSERT:
-            shown = "; ".join(_values(p, (None, source, target)) for p in properties[:_SHOWN_MAX])
+            shown = "; ".join(
+                _show_values(p, (None, source, target)) for p in properties[:_SHOWN_MAX]
+            )
             return f"{name} was inserted on both sides with different values: {shown}"
         case ConflictKind.DELETE_VS_UPDATE if source is None:
-            return f"{name} was deleted by the source and updated by the target: {_moves(base, target)}"
+            return f"{name} was deleted by the source and updated by the target: {_show_moves(base, target)}"
         case ConflictKind.DELETE_VS_UPDATE:
-            return f"{name} was updated by the source and deleted by the target: {_moves(base, source)}"
+            return f"{name} was updated by the source and deleted by the target: {_show_moves(base, source)}"
         case _:
-            shown = "; ".join(_values(p, rows) for p in properties[:_SHOWN_MAX])
+            shown = "; ".join(_show_values(p, rows) for p in properties[:_SHOWN_MAX])
             return f"{name} was updated on both sides in different ways: {shown}"
 
 
@@ -100,21 +102,23 @@ _SHOWN_MAX = 3
 """Properties that one message names; the rows carry all of them."""
 
 
-def _values(name: str, rows: tuple[Row | None, Row | None, Row | None]) -> str:
+def _show_values(name: str, rows: tuple[Row | None, Row | None, Row | None]) -> str:
     base, source, target = rows
     if source is None or name not in source:
         return f"{name} (a blob) differs"
-    before = f"base {_text(base[name])}, " if base is not None and name in base else ""
-    return f"{name}: {before}source {_text(source[name])}, target {_text((target or {}).get(name))}"
+    before = f"base {_show_value(base[name])}, " if base is not None and name in base else ""
+    return f"{name}: {before}source {_show_value(source[name])}, target {_show_value((target or {}).get(name))}"
 
 
-def _moves(base: Row | None, now: Row | None) -> str:
+def _show_moves(base: Row | None, now: Row | None) -> str:
     if base is None or now is None:
         return "it is not as either side found it"
     moved = [n for n in now if now[n] != base.get(n)]
-    shown = ", ".join(f"{n} {_text(base.get(n))} to {_text(now[n])}" for n in moved[:_SHOWN_MAX])
+    shown = ", ".join(
+        f"{n} {_show_value(base.get(n))} to {_show_value(now[n])}" for n in moved[:_SHOWN_MAX]
+    )
     return shown or "its blob changed"
 
 
-def _text(value: object) -> str:
+def _show_value(value: object) -> str:
     return "NULL" if value is None else f"'{shorten(value)}'"

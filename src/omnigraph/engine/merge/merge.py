@@ -71,8 +71,8 @@ def merge(
     spread: Spread | None = None,
 ) -> MergeResult:
     """Merge one branch into another; conflicts are collected completely before anything is written."""
-    ours, theirs = _names(source, target)
-    chosen = _granularity(granularity)
+    ours, theirs = _check_names(source, target)
+    chosen = _parse_granularity(granularity)
     if dry_run:
         found = _preview(engine, ours, theirs, chosen, spread, older=allow_older_base)
         return replace(found, actor=actor)
@@ -148,7 +148,7 @@ def _resolve(
     return resolve_merge(relation, view.catalog, engine.store.tables, granularity, spread)
 
 
-def _names(source: str, target: str) -> tuple[BranchName, BranchName]:
+def _check_names(source: str, target: str) -> tuple[BranchName, BranchName]:
     ours, theirs = branch_name(source, "merge"), branch_name(target, "merge")
     if ours == theirs:
         raise UserInputError(
@@ -158,7 +158,7 @@ def _names(source: str, target: str) -> tuple[BranchName, BranchName]:
     return ours, theirs
 
 
-def _granularity(text: str) -> Granularity:
+def _parse_granularity(text: str) -> Granularity:
     try:
         return Granularity(text)
     except ValueError as error:

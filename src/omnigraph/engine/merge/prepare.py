@@ -111,14 +111,14 @@ def resolve_merge(
     if relation.base is None:
         return ResolvedMerge(relation=relation)
     related = relate_tables(relation.base, relation.source.snapshot, relation.target.snapshot)
-    row_cache = RowCache(MERGE_ROW_CACHE_BYTES, _key_columns(relation, catalog))
+    row_cache = RowCache(MERGE_ROW_CACHE_BYTES, _list_key_columns(relation, catalog))
     merges = tuple(
         _merge_table(one, relation.base, catalog, tables, granularity, spread, row_cache)
         for one in related
         if one.way is not Way.SAME
     )
     read_set = {m.relation.table_key: m.relation.target.version for m in merges}
-    conflicts = in_order(c for merge in merges for c in _row_conflicts(merge, tables))
+    conflicts = in_order(c for merge in merges for c in _find_row_conflicts(merge, tables))
     if not conflicts:
         committed = SnapshotRows(snapshot=relation.target.snapshot, tables=tables)
         conflicts = in_order(_find_broken_rules(merges, committed, catalog, tables))
@@ -132,7 +132,7 @@ def resolve_merge(
     )
 
 
-def _key_columns(relation: Relation, catalog: Catalog) -> dict[str, tuple[str, ...]]:
+def _list_key_columns(relation: Relation, catalog: Catalog) -> dict[str, tuple[str, ...]]:
     """Columns that follow from the id, by the path of their table: the key of a type, which it has from birth on."""
     types = (
         (entry, catalog.tables[key]) for key, entry in relation.target.snapshot.entries.items()
@@ -180,12 +180,12 @@ def _resolve_table(
 # ---- conflicts
 
 
-def _row_conflicts(merge: TableMerge, tables: Tables) -> Iterator[Conflict]:
+def _find_row_conflicts(merge: TableMerge, tables: Tables) -> Iterator[Conflict]:
     for clash in merge.resolution.clashes:
-        yield from _clash_conflicts(merge, clash, tables)
+        yield from _describe_clash(merge, clash, tables)
 
 
-def _clash_conflicts(merge: TableMerge, clash: Clash, tables: Tables) -> Iterator[Conflict]:
+def _describe_clash(merge: TableMerge, clash: Clash, tables: Tables) -> Iterator[Conflict]:
     sides = [
         read_images_at(table, clash.rows[side].combine_chunks())
         for side, table in _open_sides(merge, tables).items()
@@ -229,7 +229,7 @@ def _find_broken_rules(
     opened = {merge.relation.table_key: merge for merge in merges}
     for key, problems in by_table.items():
         merge = opened.get(TableKey(key))
-        yield from _rule_conflicts(TableKey(key), problems, merge, committed, tables)
+        yield from _describe_broken_rules(TableKey(key), problems, merge, committed, tables)
 
 
 def _read_checked_columns(merge: TableMerge, tables: Tables) -> TableDelta:
@@ -268,7 +268,7 @@ def _fill_required(rows: pa.Table, type_: TableType) -> pa.Table:
     return rows
 
 
-def _rule_conflicts(
+def _describe_broken_rules(
     key: TableKey,
     problems: list[Problem],
     merge: TableMerge | None,
@@ -312,20 +312,20 @@ def plan_merge(merge: ResolvedMerge, tables: Tables, header: Header) -> WritePla
     return replace(
         plan_of(header, branch, staged, merge.read_set),
         pointer_updates=tuple(
-            _pointer(one.relation.source) for one in moving if one.relation.way is Way.POINT
+            _point_to(one.relation.source) for one in moving if one.relation.way is Way.POINT
         ),
         merge_source=relation.source_commit,
-        merge_source_at=_dated(relation.source),
+        merge_source_at=_read_commit_time(relation.source),
         brought=relation.brought,
         agreed=merge.agreed,
     )
 
 
-def _dated(source: BranchState) -> int:
+def _read_commit_time(source: BranchState) -> int:
     return 0 if source.head is None else source.head.created_at
 
 
-def _pointer(entry: Entry) -> PointerUpdate:
+def _point_to(entry: Entry) -> PointerUpdate:
     return PointerUpdate(
         table_key=entry.table_key,
         version=entry.version,

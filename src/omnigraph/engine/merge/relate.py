@@ -57,10 +57,10 @@ def relate(
     """Find the merge base of two branches and what follows from it."""
     ours, theirs = source.head, target.head
     if ours is None or theirs is None:
-        raise _unrelated(source, target)
+        raise _make_unrelated_error(source, target)
     shared = find_shared(manifest, source, target)
     if not shared.lowest:
-        raise _unrelated(source, target)
+        raise _make_unrelated_error(source, target)
     relation = Relation(
         source=source,
         target=target,
@@ -78,7 +78,7 @@ def relate(
     return replace(relation, base=base, outcome=Outcome.MERGED, is_exact=is_exact)
 
 
-def _unrelated(source: BranchState, target: BranchState) -> UserInputError:
+def _make_unrelated_error(source: BranchState, target: BranchState) -> UserInputError:
     return UserInputError(
         f"branches '{source.branch}' and '{target.branch}' have no common ancestor and cannot be merged; "
         "nothing was written",
@@ -164,7 +164,7 @@ def _relate_table(
     parts = {commit: state.snapshot.entries.get(key) for commit, state in base.states.items()}
     if len({None if entry is None else entry.at for entry in parts.values()}) == 1:
         only = next(iter(parts.values()))
-        way = _way(only, source, target, branch)
+        way = _choose_way(only, source, target, branch)
         return TableRelation(table_key=key, way=way, base=only, source=source, target=target)
     way = Way.SAME if source.at == target.at else Way.PUT_TOGETHER
     return TableRelation(
@@ -172,7 +172,7 @@ def _relate_table(
     )
 
 
-def _way(base: Entry | None, source: Entry, target: Entry, branch: BranchName) -> Way:
+def _choose_way(base: Entry | None, source: Entry, target: Entry, branch: BranchName) -> Way:
     if source.at == target.at or (base is not None and base.at == source.at):
         return Way.SAME
     if base is None or base.at != target.at:

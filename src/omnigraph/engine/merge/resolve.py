@@ -104,10 +104,10 @@ def three_way(
     alone = _take_source(rows, apart, sides.in_target(column(apart, "before")))
     if not touched.num_rows:
         return Resolution(rows=alone)
-    return _together(alone, _triples(moves.filter(met), touched), sides, granularity)
+    return _resolve_common(alone, _join_triples(moves.filter(met), touched), sides, granularity)
 
 
-def _triples(ours: pa.Table, theirs: pa.Table) -> pa.Table:
+def _join_triples(ours: pa.Table, theirs: pa.Table) -> pa.Table:
     place = pc.index_in(column(ours, "id"), value_set=column(theirs, "id"))
     found = column(theirs, "after").take(place)
     return pa.table([ours["id"], ours["before"], ours["after"], found], schema=TRIPLES)
@@ -139,7 +139,7 @@ class _Sides:
         return pair_columns(self._source, self._target)
 
 
-def _together(
+def _resolve_common(
     alone: AddressedRows, triples: pa.Table, sides: _Sides, granularity: Granularity
 ) -> Resolution:
     """Decide the ids that both sides may have changed, case by case."""
@@ -148,14 +148,14 @@ def _together(
     source_gone = there["base"] & ~there["source"] & there["target"]
     target_gone = there["base"] & there["source"] & ~there["target"]
     all_there = there["base"] & there["source"] & there["target"]
-    doomed, clash_gone = _deleted_by_source(_pick(triples, source_gone), sides.by_target())
-    updates = _updated_on_both(alone, _pick(triples, all_there), sides, granularity)
-    inserted, alike = _inserted_on_both(_pick(triples, both_new), sides.across())
+    doomed, clash_gone = _resolve_deletes(_pick(triples, source_gone), sides.by_target())
+    updates = _resolve_updates(alone, _pick(triples, all_there), sides, granularity)
+    inserted, alike = _compare_inserts(_pick(triples, both_new), sides.across())
     both_gone = _pick(triples, there["base"] & ~there["source"] & ~there["target"])
     clashes = (
         inserted,
         clash_gone,
-        _clash(ConflictKind.DELETE_VS_UPDATE, _pick(triples, target_gone)),
+        _make_clash(ConflictKind.DELETE_VS_UPDATE, _pick(triples, target_gone)),
         *updates.clashes,
     )
     rows = replace(updates.rows, removed=pa.concat_tables([alone.removed, doomed]))
@@ -170,7 +170,7 @@ def _pick(rows: pa.Table, mask: Any) -> pa.Table:
     return rows.filter(pa.array(mask))
 
 
-def _clash(kind: ConflictKind, rows: pa.Table) -> Clash:
+def _make_clash(kind: ConflictKind, rows: pa.Table) -> Clash:
     return Clash(kind=kind, rows=rows, properties=np.zeros((rows.num_rows, 0), bool), names=())
 
 
@@ -184,7 +184,7 @@ def join_agreed(parts: Iterable[pa.Array | None]) -> pa.Array | None:
     return pa.concat_arrays([_NO_IDS, *known])
 
 
-def _inserted_on_both(rows: pa.Table, both: Compared) -> tuple[Clash, pa.Array]:
+def _compare_inserts(rows: pa.Table, both: Compared) -> tuple[Clash, pa.Array]:
     """Rows that differ are in conflict; gives the ids of the others too."""
     matrix = both.matrix(column(rows, "source"), column(rows, "target"))
     apart = matrix.any(axis=1)
@@ -197,14 +197,14 @@ def _inserted_on_both(rows: pa.Table, both: Compared) -> tuple[Clash, pa.Array]:
     return clash, column(_pick(rows, ~apart), "id")
 
 
-def _deleted_by_source(rows: pa.Table, both: Compared) -> tuple[pa.Table, Clash]:
+def _resolve_deletes(rows: pa.Table, both: Compared) -> tuple[pa.Table, Clash]:
     """Rows the target only carried along go; rows it changed are in conflict."""
     touched = both.matrix(column(rows, "base"), column(rows, "target")).any(axis=1)
     doomed = _pick(rows, ~touched).select(REMOVED.names)
-    return doomed, _clash(ConflictKind.DELETE_VS_UPDATE, _pick(rows, touched))
+    return doomed, _make_clash(ConflictKind.DELETE_VS_UPDATE, _pick(rows, touched))
 
 
-def _updated_on_both(
+def _resolve_updates(
     alone: AddressedRows, rows: pa.Table, sides: _Sides, granularity: Granularity
 ) -> Resolution:
     """Add the rows that both sides updated to those that the source changed alone."""

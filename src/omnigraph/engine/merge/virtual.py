@@ -126,7 +126,7 @@ class _Versions:
         found = zip(self._moves, places, strict=True)
         before = [column(moves, "before").take(place) for moves, place in found]
         target_at = pc.coalesce(*before)
-        sides = [_Side(at=self._target, moved=_all(ids), rows=target_at)]
+        sides = [_Side(at=self._target, moved=_mark_all(ids), rows=target_at)]
         for at, moves, place in zip(self._others, self._moves, places, strict=True):
             rows = column(moves, "after").take(place)
             sides.append(_Side(at=at, moved=place.is_valid().to_numpy(False), rows=rows))
@@ -187,7 +187,7 @@ class _Side:
         return there
 
 
-def _all(ids: pa.Array) -> Mask:
+def _mark_all(ids: pa.Array) -> Mask:
     return np.ones(len(ids), dtype=bool)
 
 
@@ -350,14 +350,14 @@ def _decide(
         source=relation.source.at,
         target=relation.target.at,
         new=part.source_at.filter(pa.array(comes & ~stays)),
-        changed=_changed(triples.filter(pa.array(comes & stays))),
+        changed=_list_changed(triples.filter(pa.array(comes & stays))),
         mixed=mark_mixed(triples.filter(pa.array(mixed)), ours[mixed]),
         properties=names,
         removed=triples.filter(pa.array(taken & ~source.there)).select(REMOVED.names),
     )
     return Resolution(
         rows=rows,
-        clashes=tuple(_clashes(triples, base, source, target, clashing, apart, names)),
+        clashes=tuple(_find_clashes(triples, base, source, target, clashing, apart, names)),
         agreed=agreed,
     )
 
@@ -367,12 +367,12 @@ def _triples(part: _Part) -> pa.Table:
     return pa.table([part.ids, nowhere, part.source_at, part.target_at], schema=TRIPLES)
 
 
-def _changed(triples: pa.Table) -> pa.Table:
+def _list_changed(triples: pa.Table) -> pa.Table:
     unnamed = triples.append_column("row_id", pa.nulls(triples.num_rows, pa.uint64()))
     return unnamed.select(CHANGED.names)
 
 
-def _clashes(
+def _find_clashes(
     triples: pa.Table,
     base: Rows,
     source: Rows,

@@ -21,10 +21,10 @@ def forget_dropped(engine: Engine, before: Snapshot, work: Work) -> tuple[str, .
     """
     dropped = ((before.entry(key), _remove_table) for key in work.dropped)
     stripped = ((before.entry(key), _remove_past) for key in sorted(work.stripped))
-    return tuple(_each(engine, (*dropped, *stripped)))
+    return tuple(_remove_each(engine, (*dropped, *stripped)))
 
 
-def _each(engine: Engine, work: tuple[tuple[Entry, _Remove], ...]) -> Iterator[str]:
+def _remove_each(engine: Engine, work: tuple[tuple[Entry, _Remove], ...]) -> Iterator[str]:
     for entry, remove in work:
         try:
             remove(engine.store.tables, entry.at.path)

@@ -54,7 +54,11 @@ def work_of(accepted: Contract, desired: Catalog) -> Work:
         reshaped={
             old: changes
             for old, new in continued.items()
-            if (changes := _changes(_properties(paired, new), following.catalog.tables[new]))
+            if (
+                changes := _list_column_changes(
+                    _match_properties(paired, new), following.catalog.tables[new]
+                )
+            )
         },
         dropped=tuple(key for key in accepted.catalog.tables if key not in continued),
     )
@@ -67,12 +71,12 @@ def _pair_kept_tables(paired: CatalogMatch) -> Iterator[tuple[TableKey, TableKey
             yield TableKey(f"{kind}:{old}"), TableKey(f"{kind}:{new}")
 
 
-def _properties(paired: CatalogMatch, key: TableKey) -> Matched:
+def _match_properties(paired: CatalogMatch, key: TableKey) -> Matched:
     kind, _, name = key.partition(":")
     return paired.properties[TypeKind(kind), name]
 
 
-def _changes(properties: Matched, type_: TableType) -> tuple[ColumnChange, ...]:
+def _list_column_changes(properties: Matched, type_: TableType) -> tuple[ColumnChange, ...]:
     """The column changes of one table. No name is both taken and freed, so that they fit in one step."""
     return (
         *(DropColumn(name) for name in properties.dropped),

@@ -134,7 +134,7 @@ def assemble(
         rows=store.manifest,
         runtime=runtime,
         legacy=legacy,
-        heads=Heads(_forgetting(store)),
+        heads=Heads(_make_forget(store)),
         # A kernel lock costs microseconds; a lease would cost requests that a lost swap may never need.
         publish_locks=store.locks if store.root.is_local else None,
     )
@@ -163,7 +163,7 @@ def assemble(
         cached_ids=CachedIds(settings.cache_bytes // CACHED_ID_BYTES),
         workers=ThreadPoolExecutor(settings.load_concurrency, "omnigraph-stage"),
         fragment_counts=FragmentCounts(),
-        embedder=_embedder(settings, runtime),
+        embedder=_make_embedder(settings, runtime),
         traversal=traversal_of(),
         runtime=runtime,
         settings=settings,
@@ -172,14 +172,14 @@ def assemble(
     )
 
 
-def _embedder(settings: Settings, runtime: Runtime) -> Embedder:
+def _make_embedder(settings: Settings, runtime: Runtime) -> Embedder:
     def config() -> EmbeddingConfig:
         return choose_config(settings.embed_provider, settings.embed_model, settings.embed_base_url)
 
     return LazyEmbedder(config, runtime)
 
 
-def _forgetting(store: Store) -> Callable[[BranchName], None]:
+def _make_forget(store: Store) -> Callable[[BranchName], None]:
     """Drop opened table versions of a branch name that may have begun another incarnation; main has only one."""
 
     def forget(branch: BranchName) -> None:

@@ -74,7 +74,7 @@ def open_graph(
     runtime: Runtime = SYSTEM,
 ) -> Engine:
     """Open a graph. Read-write recovers every interrupted write first; read-only changes nothing at all."""
-    return _settle(
+    return _recover_and_check(
         assemble(uri, settings_of(config), runtime, storage_options, read_only=read_only)
     )
 
@@ -83,7 +83,7 @@ def reopen_graph(engine: Engine) -> Engine:
     """Close a graph and open it again as it was opened, with nothing cached."""
     engine.stop()
     options = dict(engine.location.options)
-    return _settle(
+    return _recover_and_check(
         assemble(
             engine.location.uri,
             engine.settings,
@@ -94,7 +94,7 @@ def reopen_graph(engine: Engine) -> Engine:
     )
 
 
-def _settle(engine: Engine) -> Engine:
+def _recover_and_check(engine: Engine) -> Engine:
     _require_graph(engine)
     if not engine.read_only:
         load_migrated(engine.manifest, MAIN)
@@ -103,7 +103,7 @@ def _settle(engine: Engine) -> Engine:
     else:
         engine.recovery.require_readable()
     _require_contract(engine)
-    _notice_move(engine)
+    _warn_if_moved(engine)
     return engine.start()
 
 
@@ -139,7 +139,7 @@ def _refuse_strayed_recovery(engine: Engine) -> None:
         engine.require_here(branch, f"recovery of {sidecar.operation_id}")
 
 
-def _notice_move(engine: Engine) -> None:
+def _warn_if_moved(engine: Engine) -> None:
     """Say so when branches look for their files where the graph was before; main is not touched by that."""
     strayed = engine.manifest.rows.branches_outside(STRAYED_LOOKED_AT)
     if strayed:

@@ -106,9 +106,9 @@ class Bulk:
             endpoints_found=endpoints_found,
         )
         messages = self._resolve_ids(first)
-        findings = _only(messages, Finding)
+        findings = _select(messages, Finding)
         self._raise([*checked.ids, *findings], Phase.IDS)
-        slices = _only(messages, ScratchSlice)
+        slices = _select(messages, ScratchSlice)
         superseded, replaced = (
             _by_part(slices, SliceKind.SUPERSEDED),
             _by_part(slices, SliceKind.REPLACED),
@@ -119,7 +119,7 @@ class Bulk:
                 view, superseded=superseded, replaced=replaced, endpoints_found=endpoints_found
             )
             strict = [one for one in findings if one.order[0] == STRICT]
-            rules = _only(self._run_decide(later), Finding) if later.has_rules else []
+            rules = _select(self._run_decide(later), Finding) if later.has_rules else []
             findings = [*strict, *rules]
         self._raise([*self._list_value_problems(superseded), *findings], Phase.RULES)
         return KeyOutcome(
@@ -167,7 +167,7 @@ class Bulk:
         if not edges:
             return found
         step = local_endpoints_step(key_plan, self.checked.splits, edges)
-        missing = {one.table_key for one in _only(_run(self.runner, step), EndpointsMissing)}
+        missing = {one.table_key for one in _select(_run(self.runner, step), EndpointsMissing)}
         return found | frozenset(edge.table_key for edge in edges) - missing
 
     def _resolve_ids(self, key_plan: KeyPlan) -> Sequence[Message]:
@@ -199,7 +199,7 @@ class Bulk:
         if not self.checked.values or not superseded:
             return self.checked.values
         # Superseded rows may break value rules; only the others count.
-        return _only(
+        return _select(
             _run(self.runner, recheck_step(self.job, self.checked.splits, superseded)), Finding
         )
 
@@ -233,7 +233,7 @@ class Bulk:
         ]
         fail(Failpoint.PREPARED)
         staged = [write for write in writes if write is not None]
-        return plan_of(header, view.branch, staged, _read_set(view, outcome.consulted))
+        return plan_of(header, view.branch, staged, _list_read_set(view, outcome.consulted))
 
     def _delta(self, table: TableKey, rows: WrittenRows | UnwrittenRows) -> TableDelta:
         type_ = self.job.type(table)
@@ -261,8 +261,8 @@ class Bulk:
         replaced = {key: pieces for key, pieces in outcome.replaced.items() if key[0] in sites}
         marks = mark_splits(sites, replaced, self._share)
         messages = _run(self.runner, stage_step(self.job, writes, marks)) if writes or marks else ()
-        written |= self._collect_fragments(rest, _only(messages, WroteFragments), len(writes))
-        marked = _collect_marks(_only(messages, MarkedRows), len(marks))
+        written |= self._collect_fragments(rest, _select(messages, WroteFragments), len(writes))
+        marked = _collect_marks(_select(messages, MarkedRows), len(marks))
         found = {table: WrittenRows(tuple(written[table]), tuple(marked[table])) for table in sites}
         for table, rows in found.items():
             self._require_counts(table, rows, outcome)
@@ -297,9 +297,12 @@ class Bulk:
 
     def _require_counts(self, table: TableKey, rows: WrittenRows, outcome: KeyOutcome) -> None:
         """Every row that counts was written once, every replaced one marked once; else nothing is committed."""
-        expected = self.records[table] - _rows(outcome.superseded, table)
+        expected = self.records[table] - _count_rows(outcome.superseded, table)
         actual = sum(one.rows for one in rows.written)
-        marked, replaced = sum(one.rows for one in rows.marked), _rows(outcome.replaced, table)
+        marked, replaced = (
+            sum(one.rows for one in rows.marked),
+            _count_rows(outcome.replaced, table),
+        )
         if actual != expected or marked != replaced:
             raise InternalError(
                 f"{table} was to get {expected} rows and lose {replaced}; tasks wrote {actual} and marked "
@@ -312,13 +315,13 @@ def check(engine: Engine, job: LoadSpec, runner: Runner, splits: Sequence[Split]
     endpoints = make_reading_check(job, splits)
     step = check_step(job, splits, None if endpoints is None else endpoints.check_reading)
     messages = _run(runner, step)
-    lines = _only(messages, SplitLines)
+    lines = _select(messages, SplitLines)
     _require_all([one.split for one in lines], [split.number for split in splits], "check")
-    inputs, findings = map_inputs(splits, lines), _only(messages, Finding)
+    inputs, findings = map_inputs(splits, lines), _select(messages, Finding)
     error = make_error(findings, Phase.READ, inputs, job.catalog)
     if error is not None:
         raise error
-    counts = _only(messages, SplitCount)
+    counts = _select(messages, SplitCount)
     by_table: defaultdict[TableKey, list[SplitCount]] = defaultdict(list)
     for one in counts:
         by_table[one.table_key].append(one)
@@ -343,7 +346,7 @@ def _run(runner: Runner, step: Step) -> Sequence[Message]:
     return decode(runner.run(step))
 
 
-def _only(messages: Iterable[Message], kind: type[_A]) -> list[_A]:
+def _select(messages: Iterable[Message], kind: type[_A]) -> list[_A]:
     return [message for message in messages if isinstance(message, kind)]
 
 
@@ -371,11 +374,11 @@ def _by_part(pieces: Iterable[ScratchSlice], kind: SliceKind) -> ScratchSlices:
     return {key: tuple(of_part) for key, of_part in found.items()}
 
 
-def _rows(pieces: ScratchSlices, table: TableKey) -> int:
+def _count_rows(pieces: ScratchSlices, table: TableKey) -> int:
     return sum(
         piece.rows for (key, _), of_part in pieces.items() if key == table for piece in of_part
     )
 
 
-def _read_set(view: View, tables: Iterable[TableKey]) -> dict[TableKey, Version]:
+def _list_read_set(view: View, tables: Iterable[TableKey]) -> dict[TableKey, Version]:
     return {table: view.snapshot.entry(table).version for table in sorted(tables)}
