@@ -76,14 +76,14 @@ PUBLISH_BACKOFF_SECONDS_MAX = 2.0
 """Longest wait between two rounds where processes cannot lock one another out, shortened at random."""
 
 PUBLISH_LOCK_SECONDS_MAX = 5.0
-"""A publisher that waited this long for its turn goes on without: a stopped process may hold it."""
+"""A publisher that waited this long for its lock goes on without it: a stopped process may hold it."""
 
 PUBLISH_ROUNDS_MAX = 9
 """Rounds of swaps before a publish gives up. A publisher that holds the publish lock needs one; on a busy machine the
 lock can be missed by chance, and on an object store there is none."""
 
 PUBLISH_LOCKS = 64
-"""Locks that publishers of one process take turns with; more than the branches written at one moment."""
+"""Locks between the publishers of one process; more than the branches that are written at one moment."""
 
 BRANCH_STATES_MAX = 32
 """Manifest states kept per graph: one per branch in use, and as many past ones."""
@@ -218,7 +218,7 @@ FRAGMENT_BYTES_MAX = 4 * 1024 * 1024 * 1024
 """Bytes of one fragment: a worker's share of a scan, far below what stores take."""
 
 INDEX_SEGMENTS_MAX = 8
-"""Segments of one index, each asked by every query; past it the index is built anew."""
+"""Segments of one index, each asked by every query; past it the index is built again."""
 
 BTREE_ROWS_MIN = 16_384
 """Rows of an index segment that is sorted here: of fewer Lance builds one sooner."""
@@ -239,7 +239,7 @@ IMAGES_MAX = 64
 """Images of keyed rows kept per table: one per branch in use, and some past ones."""
 
 IMAGE_ROUNDS_MAX = 3
-"""Times an image is loaded anew because its branch was deleted and recreated meanwhile."""
+"""Times an image is loaded again because its branch was deleted and created again meanwhile."""
 
 INDEX_CACHE_BYTES = 1024 * 1024 * 1024
 """Index pages that one opened graph keeps in memory."""
@@ -275,7 +275,7 @@ OPENING_LOCKS = 16
 """Locks under which threads open table versions; two versions may share one."""
 
 HEAD_READS_MAX = 4
-"""Readings of a head that writers replace and cleanup removes while it is read, before that is told."""
+"""Readings of a head that writers replace and cleanup removes while it is read, before the read fails."""
 
 RECLAIM_LOOKS_MAX = 5
 """Looks whether a past version whose files are missing is being removed, before it is called damaged."""
@@ -324,7 +324,7 @@ AUTO_SEGMENTS_MAX = 32
 """Segments of one index that automatic maintenance adds to before it leaves the rest to optimize."""
 
 OPTIMIZE_ROUNDS_MAX = 5
-"""Times optimize begins anew when a program that takes no turns moves a table between two of its commits."""
+"""Times optimize begins again when a program that takes no locks moves a table between two of its commits."""
 
 CLEANUP_KEEP_WARN = 3
 """Fewer kept versions than this leave recovery little to look at."""
@@ -384,4 +384,4 @@ HEARTBEAT_RENEW_SECONDS = 60.0
 """How often a long load renews its beacon."""
 
 COMPARE_SPLIT_ROWS = 1_048_576
-"""Rows of a table that one task reads when versions are compared by many hands."""
+"""Rows of a table that one task reads when several workers compare versions."""

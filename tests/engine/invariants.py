@@ -161,7 +161,7 @@ OBSERVED: Mapping[str, tuple[str, ...]] = {
     ),
     "WP-16": (
         "tests/substrate/test_lance_rows.py::test_a_staged_merge_forgets_its_keys_even_with_the_mark",
-        _STORAGE + "lance/test_guarded.py::test_rivals_from_one_version_have_one_winner",
+        _STORAGE + "lance/test_swaps.py::test_rivals_from_one_version_have_one_winner",
     ),
     "WP-17": (_MANIFEST + "test_publish.py::test_a_refused_publish_leaves_the_manifest_as_it_was",),
     "WP-18": (_MANIFEST + "test_publish.py::test_a_refused_publish_leaves_the_manifest_as_it_was",),
