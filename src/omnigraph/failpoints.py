@@ -147,8 +147,8 @@ def error(name: Failpoint, times: int | None = None, skip: int = 0) -> Action:
     def act() -> None:
         with lock:
             seen[0] += 1
-            turn = seen[0] - skip
-        if turn > 0 and (times is None or turn <= times):
+            count = seen[0] - skip
+        if count > 0 and (times is None or count <= times):
             raise Injected(f"injected failure at {name}")
 
     return act

@@ -381,7 +381,7 @@ HEARTBEAT_SECONDS = 600.0
 """How long the heartbeat of a long load counts after it was last renewed: a stopped machine may come back."""
 
 HEARTBEAT_RENEW_SECONDS = 60.0
-"""How often a long load renews its beacon."""
+"""How often a long load renews its heartbeat."""
 
 COMPARE_SPLIT_ROWS = 1_048_576
 """Rows of a table that one task reads when several workers compare versions."""

@@ -443,7 +443,7 @@ def test_the_demo_tells_its_steps_in_words_and_as_json(
     ]  # fmt: skip
     assert steps["merge"]["merged"]["outcome"] == "fast_forward"
     assert steps["query"]["results"][0]["rows"][0] == {"port": "Rotterdam", "vessels": 2}
-    assert steps["doctor"]["ailments"] == []
+    assert steps["doctor"]["issues"] == []
     assert (tmp_path / "kept" / "ports.omni").is_dir()
 
 

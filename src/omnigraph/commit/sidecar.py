@@ -149,7 +149,7 @@ class Recorded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sidecar:
-    """One pending operation. `line` tells which life of the branch name it writes."""
+    """One pending operation. `line` is the incarnation of the branch that it writes."""
 
     operation_id: OperationId
     writer_kind: WriterKind

@@ -80,7 +80,7 @@ def sidecar_path(operation_id: str) -> str:
 
 
 def heartbeat_path(operation_id: str) -> str:
-    """Place the beacon a long load keeps alive, so that cleanup spares its files."""
+    """The path of the heartbeat that a long load renews, so that cleanup spares its files."""
     return f"{STAGING_DIR}/{operation_id}.json"
 
 

@@ -50,8 +50,8 @@ class Transcript:
 
     def add(self, step: Step, acknowledged: bool, visible: bool) -> None:
         """Note a step."""
-        told = "acknowledged" if acknowledged else "failed"
-        self.lines.append(f"{step} → {told}, {'visible' if visible else 'absent'}")
+        outcome = "acknowledged" if acknowledged else "failed"
+        self.lines.append(f"{step} → {outcome}, {'visible' if visible else 'absent'}")
 
 
 # ---- a run

@@ -40,7 +40,7 @@ def put_commit(graph: Graph, **facts: object) -> GraphCommit:
     return made_up
 
 
-def test_a_settled_graph_has_no_ailments(graph: Graph) -> None:
+def test_a_settled_graph_has_no_issues(graph: Graph) -> None:
     graph.branch_create("side")
     graph.mutate(ADD, {"name": "Zoe"}, branch="side")
     graph.merge("side")

@@ -79,7 +79,7 @@ def check_homes(
             raise make_contract_error(IR_FILE, f"places two tables at '{home.path}'")
         if home.incarnation < 1:
             raise make_contract_error(
-                IR_FILE, f"counts life {home.incarnation} of {key}, which is not positive"
+                IR_FILE, f"counts incarnation {home.incarnation} of {key}, which is not positive"
             )
         paths.add(home.path)
     for key, lives in retired.items():

@@ -129,12 +129,12 @@ class TreeBuilder(Transformer[Token, Any]):
 
     def query(self, keyword: Token, name: Token, params: tuple[Param, ...], *rest: Any) -> Query:
         *annotations, _, body, end = rest
-        told = {str(key): unquote(text) for key, text in annotations}
+        texts = {str(key): unquote(text) for key, text in annotations}
         return Query(
             name=_name(name),
             params=params,
-            description=told.get("@description"),
-            instruction=told.get("@instruction"),
+            description=texts.get("@description"),
+            instruction=texts.get("@instruction"),
             body=body,
             span=_across(keyword, end),
         )

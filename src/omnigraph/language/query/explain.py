@@ -16,7 +16,7 @@ from omnigraph.language.query.explain_outside import (
     explain_query_head,
     explain_still_open,
 )
-from omnigraph.language.query.place import HOPS, Stuck, is_call
+from omnigraph.language.query.state import HOPS, Stuck, is_call
 from omnigraph.language.query.tokens import FUNCTIONS, span_of
 from omnigraph.language.query.wording import render_token
 from omnigraph.limits import NESTING_MAX
@@ -59,7 +59,7 @@ def _explain_body(stuck: Stuck) -> Diagnostic | None:
         )
         return stuck.refuse(
             QueryCode.BODY,
-            f"the body of query '{show_text(stuck.place.query or '')}' {what}",
+            f"the body of query '{show_text(stuck.state.query or '')}' {what}",
             label="a query reads (match, return) or writes (insert, update, delete)",
             expected="'match', 'insert', 'update' or 'delete'",
         )
@@ -69,7 +69,7 @@ def _explain_body(stuck: Stuck) -> Diagnostic | None:
         return None
     return stuck.refuse(
         QueryCode.BODY,
-        f"query '{show_text(stuck.place.query or '')}' both reads and writes, at {render_token(stuck.token)}",
+        f"query '{show_text(stuck.state.query or '')}' both reads and writes, at {render_token(stuck.token)}",
         label="a query reads or writes, never both: make two queries",
         expected=stuck.expected(),
     )
@@ -87,7 +87,7 @@ _BLOCKS = {
 
 def _explain_empty_block(stuck: Stuck) -> Diagnostic | None:
     """A block that must hold something."""
-    if stuck.token != "}" or stuck.place.previous != "{" or stuck.owner == HOPS:
+    if stuck.token != "}" or stuck.state.previous != "{" or stuck.owner == HOPS:
         return None
     label = _BLOCKS.get(stuck.owner, "an insert assigns at least one property")
     return stuck.refuse(
@@ -107,7 +107,7 @@ def _explain_clause_order(stuck: Stuck) -> Diagnostic | None:
         message = (
             f"expected 'return {{ … }}' after the match block, found {render_token(stuck.token)}"
         )
-    elif stuck.kind in _PARTS and stuck.place.previous.type != "LBRACE":
+    elif stuck.kind in _PARTS and stuck.state.previous.type != "LBRACE":
         message = f"{render_token(stuck.token)} cannot stand here"
     else:
         return None
@@ -124,8 +124,8 @@ def _explain_clause_order(stuck: Stuck) -> Diagnostic | None:
 
 def _explain_nearest_direction(stuck: Stuck) -> Diagnostic | None:
     """`nearest(…) desc`."""
-    closed = stuck.place.closed
-    if stuck.kind not in ("ASC", "DESC") or stuck.place.previous.type != "RPAREN":
+    closed = stuck.state.closed
+    if stuck.kind not in ("ASC", "DESC") or stuck.state.previous.type != "RPAREN":
         return None
     if closed is None or closed.owner != "nearest":
         return None
@@ -140,7 +140,7 @@ def _explain_nearest_direction(stuck: Stuck) -> Diagnostic | None:
 
 def _explain_list_item(stuck: Stuck) -> Diagnostic | None:
     """A list with something else than literals."""
-    if stuck.owner != "[" or "SCALAR" in stuck.accepted or stuck.place.query is None:
+    if stuck.owner != "[" or "SCALAR" in stuck.accepted or stuck.state.query is None:
         return None
     if stuck.token.type not in ("VARIABLE", "WORD", "TYPE"):
         return None
@@ -165,9 +165,9 @@ def _explain_vector_list(stuck: Stuck) -> Diagnostic | None:
 
 def _explain_among(stuck: Stuck) -> Diagnostic | None:
     """`in` with a property on its right."""
-    if stuck.kind != "_DOT" or stuck.place.before.type != "_IN":
+    if stuck.kind != "_DOT" or stuck.state.before.type != "_IN":
         return None
-    variable, name = stuck.place.previous, stuck.following[0]
+    variable, name = stuck.state.previous, stuck.following[0]
     return stuck.refuse(
         QueryCode.UNEXPECTED,
         "'in' takes a list of literals or a parameter, not a property",
@@ -178,13 +178,13 @@ def _explain_among(stuck: Stuck) -> Diagnostic | None:
 
 def _explain_where(stuck: Stuck) -> Diagnostic | None:
     """A `where` that is missing or more than one comparison."""
-    place, token = stuck.place, stuck.token
+    state, token = stuck.state, stuck.token
     if "_WHERE" in stuck.accepted:
         message, label = "a 'where' is needed", "it says which entities are meant"
-    elif place.before.type == "_WHERE" and "EQUAL" in stuck.accepted:
+    elif state.before.type == "_WHERE" and "EQUAL" in stuck.accepted:
         message = f"'where' takes one comparison, found {render_token(token)}"
         label = "contains and starts_with belong to match"
-    elif place.previous.type == "_WHERE":
+    elif state.previous.type == "_WHERE":
         message = f"expected a property name after 'where', found {render_token(token)}"
         label = "the property stands alone: where name = …"
     elif "INSERT" in stuck.accepted and stuck.kind in ("_AND", "_OR", "_COMMA"):
@@ -244,7 +244,7 @@ def _explain_hops(stuck: Stuck) -> Diagnostic | None:
     """Hop bounds that are not two numbers."""
     if stuck.owner != HOPS:
         return None
-    low = show_text(stuck.place.previous) if stuck.place.previous.type == "INT" else "1"
+    low = show_text(stuck.state.previous) if stuck.state.previous.type == "INT" else "1"
     return stuck.refuse(
         QueryCode.HOPS,
         f"hop bounds are written {{min,max}}, found {render_token(stuck.token)}",
@@ -256,7 +256,7 @@ def _explain_hops(stuck: Stuck) -> Diagnostic | None:
 
 def _explain_block_value(stuck: Stuck) -> Diagnostic | None:
     """A property of another variable inside a block."""
-    if stuck.token != "." or stuck.place.previous.type != "VARIABLE" or stuck.owner in FUNCTIONS:
+    if stuck.token != "." or stuck.state.previous.type != "VARIABLE" or stuck.owner in FUNCTIONS:
         return None
     if not {"_COMMA", "RBRACE"} <= stuck.accepted:
         return None
@@ -270,10 +270,10 @@ def _explain_block_value(stuck: Stuck) -> Diagnostic | None:
 
 def _explain_pattern_in_condition(stuck: Stuck) -> Diagnostic | None:
     """A traversal inside of a condition."""
-    place = stuck.place
-    if stuck.kind != "WORD" or place.previous.type != "VARIABLE":
+    state = stuck.state
+    if stuck.kind != "WORD" or state.previous.type != "VARIABLE":
         return None
-    if place.before.type not in ("NOT", "_AND", "_OR", "GROUP"):
+    if state.before.type not in ("NOT", "_AND", "_OR", "GROUP"):
         return None
     return stuck.refuse(
         QueryCode.UNEXPECTED,
@@ -285,7 +285,7 @@ def _explain_pattern_in_condition(stuck: Stuck) -> Diagnostic | None:
 
 def _explain_edge_not(stuck: Stuck) -> Diagnostic | None:
     """`not` where an edge word is needed."""
-    if stuck.kind != "NOT" or stuck.place.previous.type not in ("VARIABLE", "EDGE_OPEN", "_COLON"):
+    if stuck.kind != "NOT" or stuck.state.previous.type not in ("VARIABLE", "EDGE_OPEN", "_COLON"):
         return None
     return stuck.refuse(
         QueryCode.UNEXPECTED,

@@ -5,7 +5,7 @@ import unicodedata
 from omnigraph.errors import did_you_mean, suggestion
 from omnigraph.language.diagnostics import Diagnostic, finding, fix_line, show_text
 from omnigraph.language.query.codes import QueryCode
-from omnigraph.language.query.place import HOPS, Opened, Stuck
+from omnigraph.language.query.state import HOPS, Opened, Stuck
 from omnigraph.language.query.tokens import END, HEADER, OPEN_COMMENT, OPEN_STRING, STRAY, span_of
 from omnigraph.language.query.wording import render_token
 from omnigraph.language.source import Source, Span
@@ -20,7 +20,7 @@ def explain_open_string(stuck: Stuck) -> Diagnostic | None:
     """A string without its closing quote."""
     # A quote that was forgotten closes at the next one, lines later; what follows makes no sense.
     runaway = next(
-        (t for t in (stuck.token, stuck.place.previous) if t.startswith('"') and "\n" in t), None
+        (t for t in (stuck.token, stuck.state.previous) if t.startswith('"') and "\n" in t), None
     )
     string = runaway or (stuck.token if stuck.token.type == OPEN_STRING else None)
     if string is None:
@@ -141,7 +141,7 @@ def explain_outside(stuck: Stuck) -> Diagnostic | None:
 
 def explain_query_head(stuck: Stuck) -> Diagnostic | None:
     """A query without its name or its parameter list."""
-    previous = stuck.place.previous
+    previous = stuck.state.previous
     if previous.type == "QUERY":
         fix = "query name() {" if stuck.token in ("{", "(") else None
         return stuck.refuse(
@@ -151,7 +151,7 @@ def explain_query_head(stuck: Stuck) -> Diagnostic | None:
             expected="a query name",
             fix=fix,
         )
-    if stuck.place.before.type == "QUERY":
+    if stuck.state.before.type == "QUERY":
         return stuck.refuse(
             QueryCode.PARAMETER_LIST,
             f"expected '(' after the query name {render_token(previous)}, found {render_token(stuck.token)}",
@@ -164,12 +164,12 @@ def explain_query_head(stuck: Stuck) -> Diagnostic | None:
 
 def explain_still_open(stuck: Stuck) -> Diagnostic | None:
     """The end of the text, the next query or the next part of a read inside something."""
-    opened, previous = stuck.place.opened, stuck.place.previous
+    opened, previous = stuck.state.opened, stuck.state.previous
     if stuck.token.type == END:
         last = span_of(previous).end
         return _report_unclosed(stuck, opened, Span(last, last), "the text ends")
     named = stuck.following[0].type in ("WORD", "TYPE")
-    if stuck.kind == "QUERY" and named and stuck.place.query is not None:
+    if stuck.kind == "QUERY" and named and stuck.state.query is not None:
         what = f"query {render_token(stuck.following[0])} begins"
         return _report_unclosed(stuck, opened, span_of(stuck.token), what)
     if stuck.token == "{" and previous.type == "WORD" and previous in ("match", "return", "order"):
@@ -181,7 +181,7 @@ def _report_unclosed(stuck: Stuck, opened: list[Opened], span: Span, what: str) 
     names = [_describe_opening(stuck.source, one) for one in reversed(opened[-OPENED_SHOWN_MAX:])]
     verb = "is" if len(names) == 1 else "are"
     inside = f"inside {', inside '.join(names)}, which {verb} not closed"
-    after = f"after {render_token(stuck.place.previous)}, where more is needed"
+    after = f"after {render_token(stuck.state.previous)}, where more is needed"
     return finding(
         QueryCode.STILL_OPEN,
         span,

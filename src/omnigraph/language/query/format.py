@@ -117,8 +117,8 @@ class _Layout:
     # ---- queries
 
     def _query(self, query: Query) -> None:
-        told = (("description", query.description), ("instruction", query.instruction))
-        annotations = [f"@{name}({quote(text)})" for name, text in told if text is not None]
+        texts = (("description", query.description), ("instruction", query.instruction))
+        annotations = [f"@{name}({quote(text)})" for name, text in texts if text is not None]
         self._head(query, "" if annotations else " {")
         if annotations:
             for annotation in annotations:

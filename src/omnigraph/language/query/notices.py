@@ -10,7 +10,7 @@ from lark import Token
 from omnigraph.language.diagnostics import Diagnostic, finding, fix_line, show_text
 from omnigraph.language.query.build import ESCAPES
 from omnigraph.language.query.codes import QueryCode
-from omnigraph.language.query.place import Place
+from omnigraph.language.query.state import ParserState
 from omnigraph.language.query.tokens import HEADER, span_of
 from omnigraph.language.query.wording import render_token
 from omnigraph.language.source import Source, Span
@@ -22,15 +22,15 @@ _INTEGER_DIGITS_MAX = len(str(INTEGER_MAX))
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 
 Findings = Iterator[Diagnostic]
-Notice = Callable[[Source, Place, Token], Findings]
+Notice = Callable[[Source, ParserState, Token], Findings]
 
 
-def find_notices(source: Source, place: Place, token: Token, after: Token) -> Findings:
+def find_notices(source: Source, state: ParserState, token: Token, after: Token) -> Findings:
     """Everything to say about a token that the parser has just taken; nothing unless its type is `WATCHED`."""
     if token.type in _NOTICES:
-        yield from _NOTICES[token.type](source, place, token)
-    used = None if place.extended else _find_extension(place, token, after)
-    if used and place.first_time(used):
+        yield from _NOTICES[token.type](source, state, token)
+    used = None if state.extended else _find_extension(state, token, after)
+    if used and state.first_time(used):
         yield _report_extension(token, used)
 
 
@@ -61,15 +61,15 @@ _KEYWORDS = {
 }
 
 
-def _find_extension(place: Place, token: Token, after: Token) -> str | None:
+def _find_extension(state: ParserState, token: Token, after: Token) -> str | None:
     match token.type:
         case "SIGNED":
             return "a negative number" if token[0] == "-" else "a number with an exponent"
-        case "NOT" if place.previous.type != "_IS" and after.type != "LBRACE":
+        case "NOT" if state.previous.type != "_IS" and after.type != "LBRACE":
             return "'not' before a condition"
-        case "NULL" if "_IS" not in (place.previous.type, place.before.type):
+        case "NULL" if "_IS" not in (state.previous.type, state.before.type):
             return "'null'"
-        case "VARIABLE" if place.previous.type == "_LIMIT":
+        case "VARIABLE" if state.previous.type == "_LIMIT":
             return "a parameter after 'limit'"
     return _KEYWORDS.get(token.type)
 
@@ -88,8 +88,8 @@ def _report_extension(token: Token, used: str) -> Diagnostic:
 # ---- words and literals
 
 
-def _check_variable(source: Source, place: Place, token: Token) -> Findings:
-    if not token[1].isupper() or not place.first_time(token):
+def _check_variable(source: Source, state: ParserState, token: Token) -> Findings:
+    if not token[1].isupper() or not state.first_time(token):
         return
     lower = "$" + token[1].lower() + token[2:]
     yield finding(
@@ -102,7 +102,7 @@ def _check_variable(source: Source, place: Place, token: Token) -> Findings:
     )
 
 
-def _check_string(source: Source, _place: Place, token: Token) -> Findings:
+def _check_string(source: Source, _place: ParserState, token: Token) -> Findings:
     unknown = (found for found in _ESCAPE.finditer(token, 1) if found[1] not in ESCAPES)
     for found in islice(unknown, PROBLEMS_SHOWN_MAX):
         start = span_of(token).start + found.start()
@@ -117,21 +117,21 @@ def _check_string(source: Source, _place: Place, token: Token) -> Findings:
         )
 
 
-def _check_integer(_source: Source, _place: Place, token: Token) -> Findings:
+def _check_integer(_source: Source, _place: ParserState, token: Token) -> Findings:
     digits = token.lstrip("-0")
     bound = INTEGER_MAX + token.startswith("-")
     if len(digits) > _INTEGER_DIGITS_MAX or int(digits or "0") > bound:
         yield _report_range(token, "integers go from -9223372036854775808 to 9223372036854775807")
 
 
-def _check_decimal(_source: Source, _place: Place, token: Token) -> Findings:
+def _check_decimal(_source: Source, _place: ParserState, token: Token) -> Findings:
     if math.isinf(float(token)):
         yield _report_range(token, "floats go up to about 1.8e308")
 
 
-def _check_signed(source: Source, place: Place, token: Token) -> Findings:
+def _check_signed(source: Source, state: ParserState, token: Token) -> Findings:
     whole = token.lstrip("-").isdigit()
-    return _check_integer(source, place, token) if whole else _check_decimal(source, place, token)
+    return _check_integer(source, state, token) if whole else _check_decimal(source, state, token)
 
 
 def _report_range(token: Token, range_: str) -> Diagnostic:
@@ -143,10 +143,10 @@ def _report_range(token: Token, range_: str) -> Diagnostic:
     )
 
 
-def _check_annotation(_source: Source, place: Place, token: Token) -> Findings:
+def _check_annotation(_source: Source, state: ParserState, token: Token) -> Findings:
     if token not in ANNOTATIONS:
         message, label = f"unknown annotation {render_token(token)} of a query", None
-    elif place.first_time(token):
+    elif state.first_time(token):
         return
     else:
         message, label = (

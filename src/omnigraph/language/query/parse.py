@@ -21,8 +21,8 @@ from omnigraph.language.query.build import TreeBuilder
 from omnigraph.language.query.codes import QueryCode
 from omnigraph.language.query.explain import explain, report_depth
 from omnigraph.language.query.notices import WATCHED, find_notices
-from omnigraph.language.query.place import Place, Stuck, is_call
 from omnigraph.language.query.repairs import Slip, repair
+from omnigraph.language.query.state import ParserState, Stuck, is_call
 from omnigraph.language.query.tokens import (
     KEYWORDS,
     OPEN_COMMENT,
@@ -61,14 +61,14 @@ def parse_findings(source: Source) -> tuple[QueryFile | None, tuple[Diagnostic, 
 @cache
 def grammar() -> Lark:
     """The parser, built at the first text it reads."""
-    place = Path(__file__).with_name("query.lark")
+    path = Path(__file__).with_name("query.lark")
     return Lark(
-        place.read_text("utf-8"),
+        path.read_text("utf-8"),
         parser="lalr",
         lexer="basic",
         start="file",
         transformer=TreeBuilder(),
-        cache=tables_file(place),
+        cache=tables_file(path),
     )
 
 
@@ -97,7 +97,7 @@ def _read(source: Source) -> tuple[QueryFile | None, list[Diagnostic]]:
     while start is not None and len(findings) < PROBLEMS_SHOWN_MAX:
         segment = _Segment(source, extended)
         start = segment.read(start)
-        extended = segment.place.extended
+        extended = segment.state.extended
         findings += segment.findings
         if start is None:
             return segment.file, findings
@@ -109,7 +109,7 @@ class _Segment:
 
     def __init__(self, source: Source, extended: bool) -> None:
         self.source = source
-        self.place = Place(extended=extended)
+        self.state = ParserState(extended=extended)
         self.findings: list[Diagnostic] = []
         self.file: QueryFile | None = None
         self._parser: InteractiveParser = grammar().parse_interactive()
@@ -140,7 +140,7 @@ class _Segment:
         if kind in choices:
             return self._take(token, kind, following)
         slip = Slip(
-            source=self.source, token=token, following=following, place=self.place, choices=choices
+            source=self.source, token=token, following=following, state=self.state, choices=choices
         )
         repaired = repair(slip)
         if repaired is None:
@@ -158,10 +158,10 @@ class _Segment:
             token.type = cut
             return self._explain(token, kind, following)
         if kind in WATCHED:
-            for found in find_notices(self.source, self.place, token, following[0]):
+            for found in find_notices(self.source, self.state, token, following[0]):
                 self._report(found)
-        self.place.take(token)
-        return report_depth(token) if self.place.levels > NESTING_MAX else None
+        self.state.take(token)
+        return report_depth(token) if self.state.levels > NESTING_MAX else None
 
     def _begins_inside(self, token: Token, following: tuple[Token, Token]) -> bool:
         """Whether this can only be the next query, though the one before it is not complete."""
@@ -169,12 +169,12 @@ class _Segment:
             return False
         if following[1].type not in ("_LPAREN", "LBRACE"):
             return False
-        previous = self.place.previous
+        previous = self.state.previous
         gap = self.source.text[previous.end_pos or 0 : token.start_pos]
         return previous == "}" or ("\n" in gap and previous.type not in ("_AS", "_DOT", "QUERY"))
 
     def _is_unknown_call(self, token: Token, after: Token) -> bool:
-        named = self.place.previous.type in ("QUERY", "_AS", "_DOT")
+        named = self.state.previous.type in ("QUERY", "_AS", "_DOT")
         return is_call(token, after) and not named
 
     def _explain(self, token: Token, kind: str, following: tuple[Token, Token]) -> Diagnostic:
@@ -184,13 +184,13 @@ class _Segment:
                 token=token,
                 kind=KEYWORDS.get(token.value, kind),
                 following=following,
-                place=self.place,
+                state=self.state,
                 accepted=frozenset(self._parser.accepts()),  # type: ignore[no-untyped-call]
             )
         )
 
     def _report(self, found: Diagnostic) -> None:
-        named = show_text(self.place.query) if self.place.query else None
+        named = show_text(self.state.query) if self.state.query else None
         self.findings.append(replace(found, query_name=named))
 
     def _resume(self, token: Token, problem: Diagnostic) -> int | None:

@@ -7,7 +7,7 @@ from lark import Token
 from omnigraph.errors import did_you_mean, suggestion
 from omnigraph.language.diagnostics import Diagnostic, finding, fix_line, show_text
 from omnigraph.language.query.codes import QueryCode
-from omnigraph.language.query.place import Place
+from omnigraph.language.query.state import ParserState
 from omnigraph.language.query.tokens import BAD_NUMBER, SCALARS, STRAY, choose_terminal, span_of
 from omnigraph.language.query.wording import render_token
 from omnigraph.language.source import Source, Span
@@ -21,7 +21,7 @@ class Slip:
     source: Source
     token: Token
     following: tuple[Token, Token]
-    place: Place
+    state: ParserState
     choices: Container[str]
 
     def meant(self, kind: str, text: str) -> Token:
@@ -52,8 +52,8 @@ def repair(slip: Slip) -> Repair | None:
 
 
 def _repair_missing_parameters(slip: Slip) -> Repair | None:
-    token, name = slip.token, slip.place.previous
-    if "_LPAREN" not in slip.choices or slip.place.before.type != "QUERY":
+    token, name = slip.token, slip.state.previous
+    if "_LPAREN" not in slip.choices or slip.state.before.type != "QUERY":
         return None
     if token.type not in ("LBRACE", "ANNOTATION"):
         return None
@@ -72,7 +72,7 @@ def _repair_missing_parameters(slip: Slip) -> Repair | None:
 
 
 def _repair_missing_colon(slip: Slip) -> Repair | None:
-    token, previous = slip.token, slip.place.previous
+    token, previous = slip.token, slip.state.previous
     bound = token.type == "TYPE" and slip.following[0].type not in ("VARIABLE", "LBRACE")
     if previous.type != "VARIABLE" or "_COLON" not in slip.choices or not bound:
         return None
@@ -95,7 +95,7 @@ def _repair_equals_for_colon(slip: Slip) -> Repair | None:
         finding(
             QueryCode.UNEXPECTED,
             span_of(slip.token),
-            f"a property in a block is written '{show_text(slip.place.previous)}: value'",
+            f"a property in a block is written '{show_text(slip.state.previous)}: value'",
             expected="':'",
             fix=slip.fixed(":"),
         ),
@@ -104,7 +104,7 @@ def _repair_equals_for_colon(slip: Slip) -> Repair | None:
 
 
 def _repair_comma(slip: Slip) -> Repair | None:
-    inside = slip.place.inside
+    inside = slip.state.inside
     if slip.token.type != "_COMMA" or inside is None:
         return None
     if inside.owner not in ("match", "not", "optional") or "NOT" not in slip.choices:
@@ -155,7 +155,7 @@ def _repair_upper_name(slip: Slip) -> Repair | None:
     if slip.token.type != "TYPE" or "WORD" not in slip.choices:
         return None
     lower = slip.token[0].lower() + slip.token[1:]
-    role = _ROLE_AFTER.get(slip.place.previous.type, "a name")
+    role = _ROLE_AFTER.get(slip.state.previous.type, "a name")
     return Repair(
         finding(
             QueryCode.NAME_CASE,

@@ -65,7 +65,7 @@ class Step:
     """One thing the demo did: in words, and as facts."""
 
     name: str
-    told: str
+    text: str
     facts: dict[str, Any]
 
 
@@ -88,7 +88,7 @@ def demo(
             for step in _story(graph, home):
                 done.append(step)
                 if not json:
-                    say(step.told)
+                    say(step.text)
     finally:
         if directory is None:
             shutil.rmtree(home, ignore_errors=True)
@@ -97,11 +97,11 @@ def demo(
 
 
 def _story(graph: "Graph", home: Path) -> Iterator[Step]:
-    yield Step(name="init", told=f"1. created {graph.uri}\n", facts={"uri": graph.uri})
+    yield Step(name="init", text=f"1. created {graph.uri}\n", facts={"uri": graph.uri})
     loaded = graph.load(RECORDS, mode="append")
     yield Step(
         name="load",
-        told=f"2. loaded {loaded.total_rows} records in one commit {loaded.commit}\n",
+        text=f"2. loaded {loaded.total_rows} records in one commit {loaded.commit}\n",
         facts=loaded.to_dict(),
     )
     yield _load_on_spark(graph, home / "more.jsonl")
@@ -122,14 +122,14 @@ def _story(graph: "Graph", home: Path) -> Iterator[Step]:
     counted = graph.snapshot(at=graph.commits()[-1]).tables()
     yield Step(
         name="travel",
-        told=f"8. at its first commit the graph had {sum(counted.values())} rows",
+        text=f"8. at its first commit the graph had {sum(counted.values())} rows",
         facts={"tables": counted},
     )
-    found = [ailment.to_dict() for ailment in graph.doctor()]
+    found = [issue.to_dict() for issue in graph.doctor()]
     yield Step(
         name="doctor",
-        told=f"9. doctor: {'not settled' if found else 'settled'}",
-        facts={"ailments": found},
+        text=f"9. doctor: {'not settled' if found else 'settled'}",
+        facts={"issues": found},
     )
 
 
@@ -138,7 +138,7 @@ def _load_on_spark(graph: "Graph", file: Path) -> Step:
     if find_spec("pyspark") is None:
         how = "pip install 'omnigraph[spark]'"
         return Step(
-            name="load_on_spark", told=f"   (the same on Spark: {how})\n", facts={"skipped": how}
+            name="load_on_spark", text=f"   (the same on Spark: {how})\n", facts={"skipped": how}
         )
     file.write_text("".join(jsonlib.dumps(record) + "\n" for record in MORE), encoding="utf-8")
     session = import_module("omnigraph.spark").session(quick=True)
@@ -148,7 +148,7 @@ def _load_on_spark(graph: "Graph", file: Path) -> Step:
         session.stop()
     return Step(
         name="load_on_spark",
-        told=f"   and {loaded.total_rows} more by {loaded.engine}, in one commit {loaded.commit}\n",
+        text=f"   and {loaded.total_rows} more by {loaded.engine}, in one commit {loaded.commit}\n",
         facts=loaded.to_dict(),
     )
 
@@ -158,7 +158,7 @@ def _history(graph: "Graph") -> Step:
     lines = [f"   {one.id}  {one.kind:10} by {one.actor or '-'}" for one in commits]
     return Step(
         name="history",
-        told="\n".join(["6. history of the branch, newest first", *lines, ""]),
+        text="\n".join(["6. history of the branch, newest first", *lines, ""]),
         facts={"commits": [one.to_dict() for one in commits]},
     )
 
@@ -172,7 +172,7 @@ def _merge(graph: "Graph") -> Step:
     names = graph.query(NAMES)
     return Step(
         name="merge",
-        told="\n".join([title, *lines, outcome, _render_result(names)]),
+        text="\n".join([title, *lines, outcome, _render_result(names)]),
         facts={
             "expected": expected.to_dict(),
             "merged": merged.to_dict(),
@@ -184,7 +184,7 @@ def _merge(graph: "Graph") -> Step:
 def _ask(name: str, title: str, *results: Any) -> Step:
     return Step(
         name=name,
-        told="\n".join([title, *map(_render_result, results)]),
+        text="\n".join([title, *map(_render_result, results)]),
         facts={"results": [result.to_dict() for result in results]},
     )
 

@@ -79,11 +79,11 @@ def _print_examination(found: "Examination") -> dict[str, Any]:
 
 def _describe_files(found: "Examination") -> str:
     compared, without = found.files_compared or 0, found.files_without_digest or 0
-    told = f"{compared} {'file' if compared == 1 else 'files'} compared with what was written"
+    summary = f"{compared} {'file' if compared == 1 else 'files'} compared with what was written"
     if not without:
-        return told
+        return summary
     spoken = "1 file was" if without == 1 else f"{without} files were"
-    return f"{told}; {spoken} written before digests were kept, or on an object store"
+    return f"{summary}; {spoken} written before digests were kept, or on an object store"
 
 
 def recovery_list(uri: Uri = None, store: Store = None, json: Json = False) -> None:

@@ -28,7 +28,7 @@ class Opened:
 
 
 @dataclass(slots=True)
-class Place:
+class ParserState:
     """The state of one reading, moved forward by `take`."""
 
     extended: bool = False
@@ -38,7 +38,7 @@ class Place:
     closed: Opened | None = None
     opened: list[Opened] = field(default_factory=list)
     depth: int = 0
-    told: set[str] = field(default_factory=set)
+    topics: set[str] = field(default_factory=set)
     _nots: int = 0
 
     @property
@@ -48,9 +48,9 @@ class Place:
 
     def first_time(self, topic: str) -> bool:
         """Whether a topic was not yet raised in this query."""
-        if topic in self.told:
+        if topic in self.topics:
             return False
-        self.told.add(topic)
+        self.topics.add(topic)
         return True
 
     def take(self, token: Token) -> None:
@@ -85,7 +85,7 @@ class Place:
         self.depth -= self.closed.weight
         if kind == "RBRACE" and not self.opened:
             self.query = None
-            self.told.clear()
+            self.topics.clear()
 
     def _owner(self, token: Token) -> str:
         if token.type in ("GROUP", "LBRACKET"):
@@ -105,13 +105,13 @@ class Stuck:
     token: Token
     kind: str
     following: tuple[Token, Token]
-    place: Place
+    state: ParserState
     accepted: frozenset[str]
 
     @property
     def owner(self) -> str:
         """What the innermost open bracket belongs to; empty outside of all."""
-        return self.place.inside.owner if self.place.inside else ""
+        return self.state.inside.owner if self.state.inside else ""
 
     @property
     def outside(self) -> bool:
@@ -120,7 +120,7 @@ class Stuck:
 
     def expected(self) -> str:
         """What would fit, in words."""
-        return describe_accepted(self.accepted, self.place.previous, extended=self.place.extended)
+        return describe_accepted(self.accepted, self.state.previous, extended=self.state.extended)
 
     def refuse(
         self,
