@@ -23,7 +23,7 @@ NO_IDS = pa.array([], pa.string())
 
 
 class DeltaKind(StrEnum):
-    """How a table is written; the later ones insist on the version they were prepared on."""
+    """How a table is written; updates, deletes and replacements are refused when the table has moved."""
 
     INSERT = "insert"
     """Ids are fresh, so they cannot be there."""
@@ -52,8 +52,8 @@ class WrittenRows:
 class UnwrittenRows:
     """Rows of an input that workers write once the branch of the table is forked: fragments lie beside their branch."""
 
-    splits: object = field(repr=False)
-    """Private to the pipeline, whose workers read them."""
+    outcome: object = field(repr=False)
+    """What the pipeline decided about the rows; only the pipeline reads it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -34,7 +34,7 @@ class Blocked(RecoveryRequired):
 def require_base(
     tables: Tables, manifest: Manifest, sidecars: Sidecars, plan: WritePlan, held_locks: HeldLocks
 ) -> BranchState:
-    """Give the state of the branch; raise unless head, pins and HEADs are what the plan was prepared on."""
+    """Give the state of the branch; raise unless its newest commit, its pins and the HEADs of its tables are what the plan was prepared on."""
     state = _state(manifest, plan, held_locks)
     head = state.head.id if state.head else None
     if plan.if_commit is not None and head != plan.if_commit:

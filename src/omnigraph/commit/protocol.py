@@ -11,7 +11,7 @@ from omnigraph.commit.plan import NewTable, SchemaChange, TableWrite, WritePlan
 from omnigraph.commit.schema_files import place_staged, stage_files
 from omnigraph.commit.sidecar import Decided, Pin, Recorded, Sidecar, WriterKind
 from omnigraph.commit.sidecars import Sidecars
-from omnigraph.commit.stage import ALONE, StageWorkers, stage_step
+from omnigraph.commit.stage import ALONE, StageWorkers, stage_commit
 from omnigraph.errors import (
     ConflictError,
     HeadMoved,
@@ -62,7 +62,7 @@ class Refused(ConflictError):
 
 
 @dataclass(frozen=True, slots=True)
-class Committed:
+class CommittedPlan:
     """A plan that is visible, and what was staged for each of its tables, commit by commit."""
 
     published: Published
@@ -71,7 +71,7 @@ class Committed:
 
 def commit(
     committer: Committer, plan: WritePlan, held_locks: HeldLocks, workers: StageWorkers = ALONE
-) -> Committed:
+) -> CommittedPlan:
     """Make a plan visible, or leave it to recovery, or leave no trace.
 
     `StaleBase` and other conflicts: nothing was written. `Refused`: roll it back. `RecoveryRequired`: it was
@@ -100,7 +100,7 @@ def commit(
     if plan.schema is not None:
         _place_schema_files(committer, plan)
     _disarm(committer, plan.operation_id)  # D: the intent is spent
-    return Committed(published, {table: one.staged for table, one in effects.items()})
+    return CommittedPlan(published, {table: one.staged for table, one in effects.items()})
 
 
 _ARMED: Mapping[WriterKind, Failpoint] = {
@@ -245,7 +245,7 @@ def _stage_table(
         at = fork_table(committer.tables, committer.manifest, write)
         forks.append(at)
     first, *rest = write.steps
-    found = stage_step(committer.tables, at, first, workers)
+    found = stage_commit(committer.tables, at, first, workers)
     return replace(write, base=at, staged=found.staged, steps=(*found.then, *rest), fork=None)
 
 
@@ -328,7 +328,7 @@ def _commit_table(
             yield staged, landed
         staged = None
         if steps:
-            found = stage_step(committer.tables, at, steps[0], workers)
+            found = stage_commit(committer.tables, at, steps[0], workers)
             staged, steps = found.staged, (*found.then, *steps[1:])
 
 

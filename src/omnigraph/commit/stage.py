@@ -94,7 +94,7 @@ def stage_write(
     )
     if write.fork is not None:
         return write
-    first = stage_step(tables, entry.at, steps[0])
+    first = stage_commit(tables, entry.at, steps[0])
     if first.staged is None:
         return None
     return replace(write, staged=first.staged, steps=(*first.then, *steps[1:]))
@@ -135,7 +135,7 @@ def _are_scattered(tables: Tables, rows: AddressedRows) -> bool:
 # ---- one commit
 
 
-def stage_step(
+def stage_commit(
     tables: Tables, at: TableAt, step: Step, workers: StageWorkers = ALONE
 ) -> StagedStep:
     """Stage one commit on a version."""

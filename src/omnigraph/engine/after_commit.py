@@ -1,4 +1,4 @@
-"""What follows a commit: cached ids, index coverage, automatic maintenance. The writing verbs call it once each."""
+"""What follows a commit: cached ids, index coverage, automatic maintenance. Mutate, load, merge and schema apply call it once each."""
 
 from typing import Any
 

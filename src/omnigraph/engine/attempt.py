@@ -7,7 +7,7 @@ from typing import Generic, TypeVar
 from omnigraph.commit.guard import Blocked, StaleBase
 from omnigraph.commit.locks import SCHEMA_APPLY, HeldLocks
 from omnigraph.commit.plan import WritePlan
-from omnigraph.commit.protocol import Committed, Refused, commit
+from omnigraph.commit.protocol import CommittedPlan, Refused, commit
 from omnigraph.commit.stage import ALONE, StageWorkers
 from omnigraph.engine.session.engine import Engine
 from omnigraph.errors import ConflictError, DriftError, ManifestConflict, OmniError, ReadSetConflict
@@ -39,7 +39,7 @@ class Done(Generic[T]):
     view: View
     plan: WritePlan | None
     outcome: T
-    committed: Committed | None = None
+    committed: CommittedPlan | None = None
 
     @property
     def published(self) -> Published | None:
@@ -84,7 +84,10 @@ def attempt(
     operation: str = "this write",
     workers: StageWorkers = ALONE,
 ) -> Done[T]:
-    """Run a writer; `workers` help with what is staged under the locks."""
+    """Heal, capture a view, prepare, lock and commit; prepare again under the locks when the base moved.
+
+    `workers` help with what is staged under the locks.
+    """
     view = _enter_and_capture(engine, branch, operation)
     engine.require_here(branch, operation)
     try:
@@ -184,7 +187,7 @@ def _moved_by_maintenance_only(before: View, now: View) -> bool:
 
 def commit_held(
     engine: Engine, plan: WritePlan, held_locks: HeldLocks, workers: StageWorkers = ALONE
-) -> Committed:
+) -> CommittedPlan:
     """Commit a plan under its locks; a plan that is refused after HEADs moved is rolled back before the locks are free."""
     try:
         return commit(engine.committer, plan, held_locks, workers)

@@ -111,7 +111,9 @@ def _require_table(split: Split) -> TableKey:
     return split.table_key
 
 
-def stage_step(load: LoadSpec, writes: Sequence[WriteSplit], marks: Sequence[MarkSplit]) -> Each:
+def make_stage_step(
+    load: LoadSpec, writes: Sequence[WriteSplit], marks: Sequence[MarkSplit]
+) -> Each:
     """Write the rows of every split, and mark the rows that they replace."""
     return Each(
         name="stage",

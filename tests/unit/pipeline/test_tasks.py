@@ -24,7 +24,7 @@ from omnigraph.pipeline.messages import (
     encode,
 )
 from omnigraph.pipeline.runner import Shuffle, Step
-from omnigraph.pipeline.stage import mark_splits, stage_step, write_splits
+from omnigraph.pipeline.stage import make_stage_step, mark_splits, write_splits
 from omnigraph.storage.store import open_store
 from omnigraph.storage.values import TableAt
 
@@ -66,7 +66,7 @@ def steps(load: LoadSpec) -> list[Step]:
         decide_step(key_plan, [split], [committed]),
         local_ids_step(key_plan, [split], [PERSON]),
         local_endpoints_step(key_plan, [split], list(key_plan.edges())),
-        stage_step(
+        make_stage_step(
             load,
             write_splits([split], {PERSON: AT}, slices, slices, 2),
             mark_splits({PERSON: AT}, slices, 2),

@@ -4,7 +4,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.catalog.model import EdgeType
-from omnigraph.commit.constraints.committed import Final
+from omnigraph.commit.constraints.committed import RowsAfterWrite
 from omnigraph.commit.constraints.report import Violations
 from omnigraph.commit.delta import Deltas, TableDelta
 from omnigraph.commit.origins import Origin
@@ -12,7 +12,7 @@ from omnigraph.errors import Problem, shorten
 from omnigraph.storage.arrow import column
 
 
-def cardinality(deltas: Deltas, final: Final) -> Violations:
+def cardinality(deltas: Deltas, final: RowsAfterWrite) -> Violations:
     """Every touched source that is still there has a count within bounds."""
     found = Violations()
     for delta in deltas:
@@ -21,7 +21,7 @@ def cardinality(deltas: Deltas, final: Final) -> Violations:
     return found
 
 
-def edge_counts(delta: TableDelta, edge: EdgeType, final: Final) -> Violations:
+def edge_counts(delta: TableDelta, edge: EdgeType, final: RowsAfterWrite) -> Violations:
     """Every touched source of one edge type has a count within bounds."""
     sources = find_touched_sources(delta, edge, final)
     if not len(sources):
@@ -32,7 +32,7 @@ def edge_counts(delta: TableDelta, edge: EdgeType, final: Final) -> Violations:
     return _outside(edge, counts, delta)
 
 
-def find_touched_sources(delta: TableDelta, edge: EdgeType, final: Final) -> pa.Array:
+def find_touched_sources(delta: TableDelta, edge: EdgeType, final: RowsAfterWrite) -> pa.Array:
     """Sources that gain an edge, and former sources of edges that move or go."""
     if delta.replaces:
         before = final.committed.all(edge.table_key, ["src"])
@@ -41,7 +41,9 @@ def find_touched_sources(delta: TableDelta, edge: EdgeType, final: Final) -> pa.
     return pc.unique(pa.concat_arrays([column(delta.rows, "src"), column(before, "src")]))
 
 
-def _counts(delta: TableDelta, edge: EdgeType, sources: pa.Array, final: Final) -> pa.Table:
+def _counts(
+    delta: TableDelta, edge: EdgeType, sources: pa.Array, final: RowsAfterWrite
+) -> pa.Table:
     """Edges per source after the write; a source without any counts 0."""
     kept = column(final.kept_where(edge.table_key, "src", sources, ["src"]), "src")
     put = column(delta.rows, "src")

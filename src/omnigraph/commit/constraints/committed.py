@@ -13,7 +13,7 @@ from omnigraph.storage.arrow import column
 from omnigraph.values import dataclass
 
 
-class Committed(Protocol):
+class CommittedRows(Protocol):
     """Rows of the snapshot a write was prepared on."""
 
     def where(
@@ -46,11 +46,11 @@ class CommittedTables:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Final:
+class RowsAfterWrite:
     """The image after the write: committed rows it leaves alone, plus the rows it puts."""
 
     deltas: Deltas
-    committed: Committed
+    committed: CommittedRows
     catalog: Catalog
 
     def kept_where(

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.catalog.model import Catalog, EdgeType, NodeType
-from omnigraph.commit.constraints.committed import Final
+from omnigraph.commit.constraints.committed import RowsAfterWrite
 from omnigraph.commit.constraints.report import Violations, by_id, of_indices
 from omnigraph.commit.delta import Deltas, TableDelta
 from omnigraph.errors import Problem, shorten
@@ -15,7 +15,7 @@ from omnigraph.storage.arrow import column
 SIDES = (("src", "from"), ("dst", "to"))
 
 
-def endpoints(deltas: Deltas, final: Final) -> Violations:
+def endpoints(deltas: Deltas, final: RowsAfterWrite) -> Violations:
     """Both ends of every put edge exist after the write."""
     found = Violations()
     for delta in deltas:
@@ -25,7 +25,9 @@ def endpoints(deltas: Deltas, final: Final) -> Violations:
     return found
 
 
-def check_end(delta: TableDelta, edge: EdgeType, side: str, word: str, final: Final) -> Violations:
+def check_end(
+    delta: TableDelta, edge: EdgeType, side: str, word: str, final: RowsAfterWrite
+) -> Violations:
     """One end of every put edge exists after the write."""
     type_name = edge.source if side == "src" else edge.target
     ends = column(delta.rows, side)
@@ -47,7 +49,7 @@ def check_end(delta: TableDelta, edge: EdgeType, side: str, word: str, final: Fi
     return of_indices(delta, marked, "W15", describe, word)
 
 
-def _elsewhere(ends: pa.Array, type_name: str, final: Final) -> dict[str, str]:
+def _elsewhere(ends: pa.Array, type_name: str, final: RowsAfterWrite) -> dict[str, str]:
     """The ids that exist under another type, with its name; every type is looked into once, for all of them."""
     unknown = pc.unique(ends)
     found: dict[str, str] = {}
@@ -60,7 +62,7 @@ def _elsewhere(ends: pa.Array, type_name: str, final: Final) -> dict[str, str]:
     return found
 
 
-def check_stranded_edges(deltas: Deltas, final: Final) -> Violations:
+def check_stranded_edges(deltas: Deltas, final: RowsAfterWrite) -> Violations:
     """No edge that stays names a node that goes."""
     found = Violations()
     for delta in deltas:
@@ -79,7 +81,7 @@ def list_incident_sides(node: NodeType, catalog: Catalog) -> Iterator[tuple[Edge
             yield edge, "dst"
 
 
-def orphans(delta: TableDelta, edge: EdgeType, side: str, final: Final) -> Violations:
+def orphans(delta: TableDelta, edge: EdgeType, side: str, final: RowsAfterWrite) -> Violations:
     """No edge of a type that stays names, at one side, a node that goes."""
     gone = _find_edges_of_deleted_nodes(delta, edge, side, final)
     if not gone.num_rows:
@@ -99,7 +101,7 @@ def orphans(delta: TableDelta, edge: EdgeType, side: str, final: Final) -> Viola
 
 
 def _find_edges_of_deleted_nodes(
-    delta: TableDelta, edge: EdgeType, side: str, final: Final
+    delta: TableDelta, edge: EdgeType, side: str, final: RowsAfterWrite
 ) -> pa.Table:
     """Edges that stay although the node at this side goes."""
     if not delta.replaces:

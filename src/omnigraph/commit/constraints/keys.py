@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.catalog.model import Columns
-from omnigraph.commit.constraints.committed import Final
+from omnigraph.commit.constraints.committed import RowsAfterWrite
 from omnigraph.commit.constraints.report import Violations, cell, of_indices, of_rows
 from omnigraph.commit.delta import DeltaKind, Deltas, TableDelta
 from omnigraph.errors import shorten
@@ -18,8 +18,8 @@ _HOLDER = "holder id"
 """Both are named as no property can be."""
 
 
-def strict_inserts(deltas: Deltas, final: Final) -> Violations:
-    """An append never meets an id that is there."""
+def strict_inserts(deltas: Deltas, final: RowsAfterWrite) -> Violations:
+    """Refuse appended rows whose id the table already has; merges and keyed inserts replace the row instead."""
     found = Violations()
     for delta in deltas:
         if delta.kind is DeltaKind.APPEND and delta.rows.num_rows:
@@ -27,7 +27,7 @@ def strict_inserts(deltas: Deltas, final: Final) -> Violations:
     return found
 
 
-def _existing(delta: TableDelta, final: Final) -> Violations:
+def _existing(delta: TableDelta, final: RowsAfterWrite) -> Violations:
     table = delta.type.table_key
     there = column(final.committed.where(table, "id", delta.ids, ["id"]), "id")
     if not len(there):
@@ -43,7 +43,7 @@ def _existing(delta: TableDelta, final: Final) -> Violations:
     return of_rows(delta, pc.is_in(delta.ids, value_set=there), "W20", describe, None)
 
 
-def unique(deltas: Deltas, final: Final) -> Violations:
+def unique(deltas: Deltas, final: RowsAfterWrite) -> Violations:
     """No two entities of a type share a full tuple, neither inside the write nor with what stays."""
     found = Violations()
     for delta in deltas:
@@ -53,7 +53,7 @@ def unique(deltas: Deltas, final: Final) -> Violations:
     return found
 
 
-def unique_group(delta: TableDelta, group: Columns, final: Final) -> Violations:
+def unique_group(delta: TableDelta, group: Columns, final: RowsAfterWrite) -> Violations:
     """No two entities share a tuple of one group of columns."""
     incoming = tuples(delta.rows, group.columns)
     if not incoming.num_rows:
@@ -109,7 +109,9 @@ def _among(incoming: pa.Table, columns: Sequence[str]) -> dict[int, str]:
     }
 
 
-def _against(delta: TableDelta, incoming: pa.Table, group: Columns, final: Final) -> dict[int, str]:
+def _against(
+    delta: TableDelta, incoming: pa.Table, group: Columns, final: RowsAfterWrite
+) -> dict[int, str]:
     """Rows of the write whose tuple a row that stays has, with the id of that holder."""
     probe = group.columns[0]
     values = _either_zero(pc.unique(column(delta.rows, probe).drop_null()))

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from omnigraph.catalog.model import Check, NodeType, Property, Range, TableType
 from omnigraph.catalog.types import FLOATS
-from omnigraph.commit.constraints.committed import Final
+from omnigraph.commit.constraints.committed import RowsAfterWrite
 from omnigraph.commit.constraints.report import Violations, cell, of_rows
 from omnigraph.commit.delta import Deltas, TableDelta
 from omnigraph.errors import shorten
@@ -21,7 +21,7 @@ _BEYOND = 10**30
 """A bound this far out is past every integer."""
 
 
-def values(deltas: Deltas, _final: Final) -> Violations:
+def values(deltas: Deltas, _final: RowsAfterWrite) -> Violations:
     """Check every value rule of every incoming row."""
     found = Violations()
     for delta in deltas:

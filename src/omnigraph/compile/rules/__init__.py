@@ -37,7 +37,7 @@ RULES: tuple[Rule, ...] = (
     count_matches,
     push_limits,
 )
-"""Tests take their final form first, then their place, then the rows they leave are made lighter."""
+"""First the rules that normalise predicates, then those that move them, then those that drop columns and rows."""
 
 
 def optimize(plan: Plan) -> Plan:

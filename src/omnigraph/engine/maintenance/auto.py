@@ -12,7 +12,7 @@ from omnigraph.commit.plan import (
     mint_header,
 )
 from omnigraph.commit.sidecar import WriterKind
-from omnigraph.commit.stage import stage_step
+from omnigraph.commit.stage import stage_commit
 from omnigraph.engine.maintenance.operation import commit_maintenance
 from omnigraph.engine.session.engine import Engine
 from omnigraph.errors import OmniError
@@ -93,7 +93,7 @@ def _write(tables: Tables, entry: Entry, type_: TableType) -> TableWrite | None:
     rows_max = _rows_max(table.fragments())
     if rows_max is None:
         return None
-    staged = stage_step(tables, entry.at, CompactFragments(rows_max)).staged
+    staged = stage_commit(tables, entry.at, CompactFragments(rows_max)).staged
     if staged is None:
         return None
     return TableWrite(

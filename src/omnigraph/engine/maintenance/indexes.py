@@ -7,7 +7,7 @@ from typing import Any
 
 from omnigraph.commit.plan import BuildIndexes, TableWrite, mint_header
 from omnigraph.commit.sidecar import WriterKind
-from omnigraph.commit.stage import StageWorkers, stage_step
+from omnigraph.commit.stage import StageWorkers, stage_commit
 from omnigraph.commit.wanted_indexes import (
     list_absent_indexes,
     list_missing_indexes,
@@ -262,5 +262,5 @@ def _write(
             table_key=entry.table_key, base=entry.at, strict=False, steps=(step,), fork=branch
         )
     helpers = StageWorkers(maintenance=workers)
-    staged = stage_step(engine.store.tables, entry.at, step, helpers).staged
+    staged = stage_commit(engine.store.tables, entry.at, step, helpers).staged
     return TableWrite(table_key=entry.table_key, base=entry.at, strict=False, staged=staged)

@@ -19,7 +19,7 @@ from omnigraph.commit.plan import (
     mint_header,
 )
 from omnigraph.commit.sidecar import WriterKind
-from omnigraph.commit.stage import StageWorkers, stage_step
+from omnigraph.commit.stage import StageWorkers, stage_commit
 from omnigraph.engine.attempt import Done
 from omnigraph.engine.maintenance.indexes import list_pending_indexes
 from omnigraph.engine.maintenance.operation import (
@@ -130,7 +130,7 @@ def _write(
     """Plan the commits that a table needs; the first one that has something to do is staged outside the locks."""
     steps = _steps(type_, after_compaction=False)
     for number, step in enumerate(steps):
-        staged = stage_step(engine.store.tables, entry.at, step, StageWorkers(workers)).staged
+        staged = stage_commit(engine.store.tables, entry.at, step, StageWorkers(workers)).staged
         if staged is not None:
             return TableWrite(
                 table_key=entry.table_key,

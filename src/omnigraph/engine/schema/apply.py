@@ -22,7 +22,7 @@ from omnigraph.commit.plan import (
     plan_of,
 )
 from omnigraph.commit.sidecar import Registration, Tombstone, WriterKind
-from omnigraph.commit.stage import stage_step
+from omnigraph.commit.stage import stage_commit
 from omnigraph.engine.after_commit import after_commit
 from omnigraph.engine.attempt import Done, commit_held
 from omnigraph.engine.maintenance.operation import refuse_pending
@@ -168,7 +168,7 @@ class _Change:
     def _write(self, key: TableKey) -> TableWrite:
         base = self._entry(key).at
         reshape = ReshapeColumns(self.work.reshaped[key])
-        staged = stage_step(self.engine.store.tables, base, reshape).staged
+        staged = stage_commit(self.engine.store.tables, base, reshape).staged
         steps = (RewriteRows(),) if self.forgets and key in self.work.stripped else ()
         return TableWrite(table_key=key, base=base, strict=True, staged=staged, steps=steps)
 

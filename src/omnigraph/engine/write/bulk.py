@@ -47,7 +47,7 @@ from omnigraph.pipeline.messages import (
     decode,
 )
 from omnigraph.pipeline.runner import Runner, Step
-from omnigraph.pipeline.stage import mark_splits, stage_step, write_splits
+from omnigraph.pipeline.stage import make_stage_step, mark_splits, write_splits
 from omnigraph.storage.values import Marked, TableAt, Written
 from omnigraph.values import dataclass
 
@@ -78,11 +78,11 @@ class KeyOutcome:
 
 
 @dataclass(slots=True)
-class Bulk:
+class BulkLoad:
     """One load over all its attempts: what depends on the input alone is done once."""
 
     engine: Engine
-    job: LoadSpec
+    spec: LoadSpec
     runner: Runner
     checked: Checked
     appended: dict[tuple[str, str | None], list[Written]] = field(default_factory=dict)
@@ -97,7 +97,7 @@ class Bulk:
 
     def decide_keys(self, view: View) -> KeyOutcome:
         """Join incoming and committed keys, then check the rules; raise with every rule that is broken."""
-        checked, merges = self.checked, self.job.kind is DeltaKind.MERGE
+        checked, merges = self.checked, self.spec.kind is DeltaKind.MERGE
         endpoints_found = frozenset() if checked.ids else self._find_endpoints(view)
         first = self._make_key_plan(
             view,
@@ -144,10 +144,10 @@ class Bulk:
         rows = {
             table: count
             for table, count in self.checked.records.items()
-            if (count or self.job.kind is DeltaKind.REPLACE) and self.job.rank(table) not in wrong
+            if (count or self.spec.kind is DeltaKind.REPLACE) and self.spec.rank(table) not in wrong
         }
         return KeyPlan(
-            load=self.job,
+            load=self.spec,
             incoming_rows=rows,
             pins={key: entry.at for key, entry in entries.items()},
             committed_rows={key: entry.row_count for key, entry in entries.items()},
@@ -200,11 +200,11 @@ class Bulk:
             return self.checked.values
         # Superseded rows may break value rules; only the others count.
         return _select(
-            _run(self.runner, recheck_step(self.job, self.checked.splits, superseded)), Finding
+            _run(self.runner, recheck_step(self.spec, self.checked.splits, superseded)), Finding
         )
 
     def _raise(self, findings: Iterable[Finding], phase: Phase) -> None:
-        error = make_error(findings, phase, self.checked.inputs, self.job.catalog)
+        error = make_error(findings, phase, self.checked.inputs, self.spec.catalog)
         if error is not None:
             raise error
 
@@ -236,16 +236,16 @@ class Bulk:
         return plan_of(header, view.branch, staged, _list_read_set(view, outcome.consulted))
 
     def _delta(self, table: TableKey, rows: WrittenRows | UnwrittenRows) -> TableDelta:
-        type_ = self.job.type(table)
+        type_ = self.spec.type(table)
         return TableDelta(
-            type=type_, kind=self.job.kind, rows=type_.schema.empty_table(), source=rows
+            type=type_, kind=self.spec.kind, rows=type_.schema.empty_table(), source=rows
         )
 
     def write(self, delta: TableDelta, at: TableAt) -> WrittenRows:
         """Write the rows of a table that had to be forked first."""
         table = delta.type.table_key
         match delta.source:
-            case UnwrittenRows(splits=KeyOutcome() as outcome):
+            case UnwrittenRows(outcome=KeyOutcome() as outcome):
                 return self._write_rows({table: at}, outcome)[table]
             case _:
                 raise InternalError(f"the rows of {table} are not those of this load")
@@ -260,7 +260,9 @@ class Bulk:
         writes = write_splits(splits, rest, outcome.superseded, outcome.matched, self._share)
         replaced = {key: pieces for key, pieces in outcome.replaced.items() if key[0] in sites}
         marks = mark_splits(sites, replaced, self._share)
-        messages = _run(self.runner, stage_step(self.job, writes, marks)) if writes or marks else ()
+        messages = (
+            _run(self.runner, make_stage_step(self.spec, writes, marks)) if writes or marks else ()
+        )
         written |= self._collect_fragments(rest, _select(messages, WroteFragments), len(writes))
         marked = _collect_marks(_select(messages, MarkedRows), len(marks))
         found = {table: WrittenRows(tuple(written[table]), tuple(marked[table])) for table in sites}
@@ -286,7 +288,7 @@ class Bulk:
         found: dict[TableKey, list[Written]] = {table: [] for table in sites}
         for one in sorted(wrote, key=lambda one: one.number):
             found[one.table_key] += one.written
-        if self.job.kind is DeltaKind.APPEND:
+        if self.spec.kind is DeltaKind.APPEND:
             self.appended |= {(at.path, at.branch): found[table] for table, at in sites.items()}
         return found
 
@@ -310,7 +312,7 @@ class Bulk:
             )
 
 
-def check(engine: Engine, job: LoadSpec, runner: Runner, splits: Sequence[Split]) -> Bulk:
+def check(engine: Engine, job: LoadSpec, runner: Runner, splits: Sequence[Split]) -> BulkLoad:
     """Read an input for the first time; raise with every problem of its records."""
     endpoints = make_reading_check(job, splits)
     step = check_step(job, splits, None if endpoints is None else endpoints.check_reading)
@@ -336,7 +338,7 @@ def check(engine: Engine, job: LoadSpec, runner: Runner, splits: Sequence[Split]
         values=[one for one in findings if one.phase is Phase.RULES],
         inputs=inputs,
     )
-    return Bulk(engine, job, runner, checked)
+    return BulkLoad(engine, job, runner, checked)
 
 
 # ---- messages

@@ -16,7 +16,7 @@ from omnigraph.engine import branching
 from omnigraph.engine.after_commit import after_commit
 from omnigraph.engine.attempt import Prepared, attempt, enter
 from omnigraph.engine.session.engine import Engine
-from omnigraph.engine.write.bulk import Bulk, check
+from omnigraph.engine.write.bulk import BulkLoad, check
 from omnigraph.engine.write.heartbeat import keep_heartbeat
 from omnigraph.engine.write.prepare import is_batch_loaded, open_committed_rows, prepare_deltas
 from omnigraph.engine.write.runner_choice import Choose, RunnerChoice, choose_here
@@ -311,7 +311,7 @@ class SteppedLoad:
 
     engine: Engine
     request: LoadRequest
-    bulk: Bulk
+    bulk: BulkLoad
 
     @property
     def records(self) -> Mapping[TableKey, int]:

@@ -130,6 +130,7 @@ def _insert(statement: CheckedInsert, mutating: Mutating) -> None:
         [to_arrow([values.get(name)], _property_type(type_, name)) for name in type_.schema.names],
         schema=type_.schema,
     )
+    # A keyed insert replaces the row that has its key.
     mutating.pending.put(type_, row, DeltaKind.MERGE if is_keyed else DeltaKind.INSERT)
     if isinstance(type_, EdgeType):
         mutating.counts.edges += 1

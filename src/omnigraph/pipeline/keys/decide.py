@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.catalog.model import Columns, EdgeType, NodeType, TableType
-from omnigraph.commit.constraints import Final
+from omnigraph.commit.constraints import RowsAfterWrite
 from omnigraph.commit.constraints.cardinality import edge_counts
 from omnigraph.commit.constraints.endpoints import SIDES, check_end, list_incident_sides, orphans
 from omnigraph.commit.constraints.keys import strict_inserts, unique_group
@@ -81,7 +81,7 @@ class Decide:
 
 @dataclass(frozen=True, slots=True)
 class Bucket:
-    """The rows of a set of keys; for the rules it is the view of committed rows (`commit.constraints.Committed`)."""
+    """The rows of a set of keys; for the rules it is the view of committed rows (`commit.constraints.CommittedRows`)."""
 
     key_plan: KeyPlan
     sides: Mapping[str, pa.Table]
@@ -277,8 +277,8 @@ def _make_ids_delta(bucket: Bucket, node: NodeType) -> TableDelta:
     )
 
 
-def _final(bucket: Bucket, deltas: Mapping[TableKey, TableDelta]) -> Final:
-    return Final(
+def _final(bucket: Bucket, deltas: Mapping[TableKey, TableDelta]) -> RowsAfterWrite:
+    return RowsAfterWrite(
         deltas=Deltas(MappingProxyType(dict(deltas))),
         committed=bucket,
         catalog=bucket.load.catalog,

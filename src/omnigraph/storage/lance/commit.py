@@ -1,4 +1,4 @@
-"""Moving a HEAD: the strict commit, its proof, and the forward copy of an earlier version."""
+"""The commit that moves a HEAD, refused when the HEAD is not where the write was staged, and its proof."""
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager

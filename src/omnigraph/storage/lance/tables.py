@@ -1,4 +1,4 @@
-"""Node and edge tables on Lance: reads, staged changes, and the one door that moves a HEAD."""
+"""Node and edge tables on Lance: reads, staged changes, and the two calls that move a HEAD."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager

@@ -1,4 +1,4 @@
-"""What the command line prints: results on stdout, everything else on stderr."""
+"""What the command line prints, results on stdout and everything else on stderr, and the exit code of each error."""
 
 import io
 import json
