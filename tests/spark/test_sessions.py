@@ -139,7 +139,7 @@ def test_other_versions_on_executors_are_refused_by_name(
     spark: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ours = sessions._versions()
-    monkeypatch.setattr(session, "_versions", lambda: ours | {"pylance": "99.1"})
+    monkeypatch.setattr(sessions, "_versions", lambda: ours | {"pylance": "99.1"})
     with pytest.raises(ConfigError, match=r"has pylance [\d.]+, expected 99\.1"):
         sessions.require_same_versions(spark)
 
@@ -148,7 +148,7 @@ def test_other_versions_on_executors_are_refused_by_name(
 def test_a_connect_server_that_is_not_there_is_told_at_once(
     address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(session, "active", lambda: None)
+    monkeypatch.setattr(sessions, "active", lambda: None)
     monkeypatch.setenv("SPARK_REMOTE", address)
     with pytest.raises(ConfigError, match=f"no Spark Connect session at '{address}'") as caught:
         session()
