@@ -447,13 +447,13 @@ def test_the_demo_tells_its_steps_in_words_and_as_json(
     assert (tmp_path / "kept" / "ports.omni").is_dir()
 
 
-def test_every_command_but_the_stream_of_an_export_prints_json() -> None:
+def test_every_command_but_an_export_and_a_shell_prints_json() -> None:
     silent = [
         words
         for words, command in commands().items()
         if not any("--json" in one.opts for one in command.params)
     ]
-    assert silent == ["export"]
+    assert silent == ["export", "shell"]
 
 
 def test_a_plan_shows_its_steps_and_refusals(run: Run, tmp_path: Path) -> None:

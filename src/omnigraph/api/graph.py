@@ -254,8 +254,12 @@ class Graph:
         branch: str | None = None,
         actor: str | None = None,
         if_commit: str | Commit | None = None,
+        dry_run: bool = False,
     ) -> MutationResult:
-        """Run a mutation: one commit for all of its statements, or nothing."""
+        """Run a mutation: one commit for all of its statements, or nothing.
+
+        `dry_run` counts what would change, checks every rule and writes nothing.
+        """
         from omnigraph.engine.write.mutate import mutate
 
         chosen, values = name_and_params(name, params)
@@ -267,6 +271,7 @@ class Graph:
             branch=BranchName(branch or self._branch),
             actor=actor_name(actor) or self._actor,
             if_commit=None if if_commit is None else CommitId(str(if_commit)),
+            dry_run=dry_run,
         )
 
     def load(

@@ -11,7 +11,7 @@ from omnigraph.engine.after_commit import after_commit
 from omnigraph.engine.attempt import Prepared, attempt, enter
 from omnigraph.engine.results import MutationResult, view_commit
 from omnigraph.engine.session.engine import Engine
-from omnigraph.engine.write.prepare import open_committed_rows, prepare_deltas
+from omnigraph.engine.write.prepare import check_deltas, open_committed_rows, prepare_deltas
 from omnigraph.engine.write.statements import Counts, Mutating, run_statements
 from omnigraph.errors import QueryError
 from omnigraph.ids import MAIN, BranchName, CommitId
@@ -34,8 +34,9 @@ def mutate(
     branch: BranchName = MAIN,
     actor: str | None = None,
     if_commit: CommitId | None = None,
+    dry_run: bool = False,
 ) -> MutationResult:
-    """Run a mutation: all of its statements in one commit, or none."""
+    """Run a mutation: all of its statements in one commit, or none. `dry_run` checks everything and writes nothing."""
     engine.require_writable("mutate")
     target = branch_name(branch, "mutate")
     compiled = _compile_mutation(engine, source, name)
@@ -55,6 +56,9 @@ def mutate(
             runtime=engine.runtime,
         )
         deltas = run_statements(engine.plans.mutation(view.accepted, source, name), mutating)
+        if dry_run:
+            check_deltas(view, deltas, committed)
+            return Prepared(None, mutating.counts)
         plan = prepare_deltas(view, deltas, committed, engine.workers, header)
         return Prepared(plan, mutating.counts)
 

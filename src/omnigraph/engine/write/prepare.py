@@ -44,14 +44,19 @@ def prepare_deltas(
     """Check the final image and stage it; None when there is nothing to write."""
     if deltas.is_empty or is_batch_loaded(view, header.batch_id):
         return None
-    found = violations(deltas, committed, view.catalog)
-    if found:
-        raise found.error()
+    check_deltas(view, deltas, committed)
     writes = _stage_all(view, deltas, committed, workers)
     if not writes:
         return None
     fail(Failpoint.PREPARED)
     return plan_of(header, view.branch, writes, committed.read_set())
+
+
+def check_deltas(view: View, deltas: Deltas, committed: SnapshotRows) -> None:
+    """Refuse a write that breaks a rule, with every broken one."""
+    found = violations(deltas, committed, view.catalog)
+    if found:
+        raise found.error()
 
 
 def _stage_all(

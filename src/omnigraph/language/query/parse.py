@@ -1,7 +1,7 @@
 """Parsing `.gq` text: into a tree, or into the findings that prevent one."""
 
 import re
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -24,17 +24,20 @@ from omnigraph.language.query.notices import WATCHED, find_notices
 from omnigraph.language.query.repairs import Slip, repair
 from omnigraph.language.query.state import ParserState, Stuck, is_call
 from omnigraph.language.query.tokens import (
+    END,
     KEYWORDS,
     OPEN_COMMENT,
     UNDECIDED,
     choose_terminal,
     read_words,
+    scan,
     span_of,
 )
 from omnigraph.language.query.tree import QueryFile
 from omnigraph.language.source import Source, Span, pause_collection
 from omnigraph.language.tables import tables_file
 from omnigraph.limits import NESTING_MAX, PROBLEMS_SHOWN_MAX, SOURCE_BYTES_MAX
+from omnigraph.values import dataclass
 
 _DECLARATION = re.compile(r"(?:^|(?<=\}))[ \t]*(?=query\s+[A-Za-z_]\w*\s*[({@])", re.MULTILINE)
 
@@ -113,7 +116,7 @@ class _Segment:
         self.findings: list[Diagnostic] = []
         self.file: QueryFile | None = None
         self._parser: InteractiveParser = grammar().parse_interactive()
-        self._choices: Callable[[], Container[str]] = self._parser.choices
+        self._choices: Callable[[], Collection[str]] = self._parser.choices
 
     def read(self, start: int) -> int | None:
         """Parse; give the offset to continue from when a token does not fit."""
@@ -162,6 +165,12 @@ class _Segment:
                 self._report(found)
         self.state.take(token)
         return report_depth(token) if self.state.levels > NESTING_MAX else None
+
+    def expected(self) -> frozenset[str]:
+        """The terminals that may come next, and the rules that may begin with them."""
+        # States that the parser merged also list terminals that only one of them takes.
+        rules = (name for name in self._choices() if name.islower())
+        return frozenset(self._parser.accepts()).union(rules)  # type: ignore[no-untyped-call]
 
     def _begins_inside(self, token: Token, following: tuple[Token, Token]) -> bool:
         """Whether this can only be the next query, though the one before it is not complete."""
@@ -214,3 +223,62 @@ def _with_following(tokens: Iterator[Token]) -> Iterator[tuple[Token, tuple[Toke
         if token is after:
             return
         token, after = after, later
+
+
+# ---- what may come next
+
+_BEGUN = re.compile(r"[$@]?[A-Za-z_][A-Za-z0-9_]*\Z|[$@]\Z", re.ASCII)
+_UNREADABLE = frozenset({"STRING", "OPEN_STRING", "COMMENT", "OPEN_COMMENT"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expected:
+    """What may stand at an offset of a text that is being written.
+
+    `choices` are the terminals and rules that may begin there, `taken` the tokens of the query before it, `opened`
+    the brackets that are open, as indices into `taken`; `start` is where the word begins that ends at the offset.
+    """
+
+    start: int
+    choices: frozenset[str] = frozenset()
+    taken: tuple[Token, ...] = ()
+    opened: tuple[int, ...] = ()
+
+
+def expect_at(text: str, offset: int) -> Expected:
+    """Read a text up to the word at an offset; the last query counts, whatever stands before it."""
+    begun = _BEGUN.search(text, 0, offset)
+    start = begun.start() if begun else offset
+    before = text[:start]
+    if _ends_inside_literal(text[:offset]):
+        return Expected(start=offset)
+    declared = [found.end() for found in _DECLARATION.finditer(before)]
+    segment = _Segment(Source(before), extended=True)
+    taken: list[Token] = []
+    for token, following in _with_following(read_words(before, declared[-1] if declared else 0)):
+        if token.type == END:
+            break
+        if segment._step(token, following) is not None:
+            return Expected(start=start)
+        taken.append(token)
+    numbers = {id(token): number for number, token in enumerate(taken)}
+    return Expected(
+        start=start,
+        choices=segment.expected(),
+        taken=tuple(taken),
+        opened=tuple(
+            numbers[id(one.token)] for one in segment.state.opened if id(one.token) in numbers
+        ),
+    )
+
+
+def _ends_inside_literal(text: str) -> bool:
+    """Whether the end of a text is inside a string or a comment."""
+    last: Token | None = None
+    for token in scan(text):
+        if token.type != END:
+            last = token
+    if last is None or last.type not in _UNREADABLE:
+        return False
+    closed = last.type == "STRING" or last.value.endswith("*/")
+    return last.end_pos == len(text) and not closed

@@ -1,5 +1,6 @@
 """Which graph a command touches: exactly one of the ways to name it."""
 
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -31,7 +32,7 @@ def choose_graph(*given: str | None) -> str:
     """The location of the one graph that the command names."""
     named = [one for one in given if one is not None]
     if not named:
-        raise typer.BadParameter("name a graph: give its path or URI, or --store")
+        named = [_default_graph()]
     if len(named) > 1:
         raise typer.BadParameter(
             f"a graph was named twice: '{named[0]}' and '{named[1]}'; keep one"
@@ -43,13 +44,37 @@ def choose_graph(*given: str | None) -> str:
     return str(Path(named[0]).expanduser()) if "://" not in named[0] else named[0]
 
 
+def _default_graph() -> str:
+    """The graph of the profile, of `$OMNIGRAPH_STORE`, or of the defaults in the configuration files."""
+    from omnigraph.surfaces.cli.config import choose_store
+
+    found, warnings = choose_store(os.environ)
+    for line in warnings:
+        note(f"warning: {line}")
+    if found is None:
+        raise typer.BadParameter(
+            "name a graph: give its path or URI, or --store, or --profile, or set OMNIGRAPH_STORE, or name a store "
+            "under defaults in omnigraph.yaml or ~/.omnigraph/config.yaml"
+        )
+    return found
+
+
 def open_store(uri: str, *, read_only: bool = True, actor: str | None = None) -> "Graph":
     """Open the graph a command works on."""
     from omnigraph.api.opening import open as open_graph
 
     if actor is not None and actor.startswith(SYSTEM_ACTORS):
         raise typer.BadParameter(f"actors beginning with '{SYSTEM_ACTORS}' are the system's own")
-    return open_graph(uri, read_only=read_only, actor=actor)
+    writer = actor if read_only or actor is not None else _default_actor()
+    return open_graph(uri, read_only=read_only, actor=writer)
+
+
+def _default_actor() -> str | None:
+    """The actor that the configuration files name."""
+    from omnigraph.surfaces.cli.config import load_config
+
+    found = load_config(os.environ).section("operator").get("actor")
+    return None if found is None else str(found)
 
 
 def announce(verb: str, graph: "Graph", *, quiet: bool) -> None:

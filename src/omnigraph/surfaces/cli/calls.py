@@ -20,12 +20,14 @@ class Call:
     arguments: tuple[str, ...]
     as_json: bool
     debug: bool
+    profile: str | None = None
     remarks: tuple[str, ...] = ()
 
 
 def read_call(typed: Sequence[str]) -> Call:
     """Reorder a call: the command first, then its flags."""
-    given = [word for word in typed if word != "--debug"]
+    profile, words = _take_profile(typed)
+    given = [word for word in words if word != "--debug"]
     leading, rest = _split(given)
     if rest[:1] in (["-v"], ["--version"]):
         rest = ["version", *rest[1:]]
@@ -46,9 +48,27 @@ def read_call(typed: Sequence[str]) -> Call:
     return Call(
         arguments=(*rest, *leading),
         as_json=_expects_json(given),
-        debug=len(given) < len(typed),
+        debug=len(given) < len(words),
+        profile=profile,
         remarks=remarks,
     )
+
+
+def _take_profile(typed: Sequence[str]) -> tuple[str | None, list[str]]:
+    """Take `--profile NAME` out of a call: every command knows it, wherever it stands."""
+    words = list(typed)
+    for number, word in enumerate(words):
+        if word == "--":
+            break
+        name, equals, value = word.partition("=")
+        if name != "--profile":
+            continue
+        if not equals and number + 1 < len(words):
+            value = words[number + 1]
+        if not value:
+            raise SystemExit(_refuse_call("--profile takes the name of a profile"))
+        return value, words[:number] + words[number + (1 if equals else 2) :]
+    return None, words
 
 
 def _split(words: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -74,7 +94,11 @@ def _unless(flag: str, value: str, words: Sequence[str]) -> list[str]:
 
 
 def _refuse_removed(word: str) -> int:
-    typer.echo(f"`omnigraph {word}` is gone: {_GONE[word]}", err=True)
+    return _refuse_call(f"`omnigraph {word}` is gone: {_GONE[word]}")
+
+
+def _refuse_call(reason: str) -> int:
+    typer.echo(reason, err=True)
     return 2
 
 

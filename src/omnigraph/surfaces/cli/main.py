@@ -36,6 +36,7 @@ from omnigraph.surfaces.cli.output import (
     say,
     say_json,
 )
+from omnigraph.surfaces.cli.shell import command as shell
 
 app = typer.Typer(
     name="omnigraph",
@@ -70,6 +71,7 @@ app.command("query", cls=Command)(data.query)
 app.command("mutate", cls=Command)(data.mutate)
 app.command("export", cls=Command)(data.export)
 app.command("snapshot", cls=Command)(data.snapshot)
+app.command("shell", cls=Command)(shell.shell)
 app.command("optimize", cls=Command)(maintenance.optimize)
 app.command("cleanup", cls=Command)(maintenance.cleanup)
 app.command("repair", cls=Command)(maintenance.repair)
@@ -127,6 +129,8 @@ def main() -> None:
     """Run the command line; print errors as text and give an exit code, never a traceback."""
     open_streams()
     call = read_call(sys.argv[1:])
+    if call.profile is not None:
+        os.environ["OMNIGRAPH_PROFILE"] = call.profile
     for remark in call.remarks:
         note(remark)
     try:

@@ -1,0 +1,219 @@
+"""Completion: what may be written next at an offset of a query text, by its grammar and by the schema."""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from enum import StrEnum
+
+from lark import Token
+
+from omnigraph.catalog.model import Catalog, EdgeType, Property, TableType
+from omnigraph.language.query.parse import Expected, expect_at
+from omnigraph.language.query.tokens import FUNCTIONS, KEYWORDS, SCALARS
+from omnigraph.values import dataclass
+
+_BARE = re.compile(r"\s*(?:match|insert|update|delete)\b|\s*[a-z]*\Z", re.ASCII)
+_QUERY = re.compile(r"(?:^|[}\s])query\s", re.ASCII)
+_HEAD = "query shell() { "
+_ENDS = ("from", "to")
+_IDS = ("id", "src", "dst")
+
+
+class CompletionKind(StrEnum):
+    """What a completion is."""
+
+    KEYWORD = "keyword"
+    FUNCTION = "function"
+    TYPE = "type"
+    EDGE = "edge"
+    PROPERTY = "property"
+    VARIABLE = "variable"
+    VALUE = "value"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Completion:
+    """A text that may replace the one from `start` up to the offset that was asked for."""
+
+    text: str
+    kind: CompletionKind
+    start: int
+    detail: str = ""
+
+
+def complete(source: str, offset: int, catalog: Catalog) -> list[Completion]:
+    """Every word that may be written at an offset; what the text has begun there is a prefix of each.
+
+    A text without a declaration is read as the body of a query.
+    """
+    shift = len(_HEAD) if is_bare(source) else 0
+    expected = expect_at(_HEAD + source if shift else source, offset + shift)
+    start = expected.start - shift
+    begun = source[start:offset]
+    found = {one.text: one for one in _list_choices(expected, catalog, start)}
+    return [one for text, one in found.items() if text != begun and _fits(text, begun)]
+
+
+def is_bare(source: str) -> bool:
+    """Whether a text is the body of a query without its head."""
+    return _BARE.match(source) is not None and _QUERY.search(source) is None
+
+
+def _fits(text: str, begun: str) -> bool:
+    return text.lower().startswith(begun.lower())
+
+
+def _list_choices(expected: Expected, catalog: Catalog, start: int) -> Iterator[Completion]:
+    scope = Scope(expected.taken, catalog)
+
+    def offer(texts: Iterable[tuple[str, str]], kind: CompletionKind) -> Iterator[Completion]:
+        for text, detail in texts:
+            yield Completion(text=text, kind=kind, start=start, detail=detail)
+
+    yield from offer(_values(expected, scope), CompletionKind.VALUE)
+    yield from offer(_properties(expected, scope), CompletionKind.PROPERTY)
+    if "edge_word" in expected.choices:
+        yield from offer(_edges(expected, scope), CompletionKind.EDGE)
+    if "VARIABLE" in expected.choices:
+        yield from offer(scope.variables(), CompletionKind.VARIABLE)
+    yield from offer(_types(expected, catalog), CompletionKind.TYPE)
+    yield from offer(_words(expected.choices, KEYWORDS), CompletionKind.KEYWORD)
+    yield from offer(_words(expected.choices, FUNCTIONS, "("), CompletionKind.FUNCTION)
+
+
+def _words(
+    choices: frozenset[str], terminals: Mapping[str, str], end: str = ""
+) -> Iterator[tuple[str, str]]:
+    return ((word + end, "") for word, kind in terminals.items() if kind in choices)
+
+
+def _types(expected: Expected, catalog: Catalog) -> Iterator[tuple[str, str]]:
+    if "SCALAR" in expected.choices:
+        yield from ((name, "") for name in sorted(SCALARS))
+    if "VECTOR" in expected.choices:
+        yield "Vector(", ""
+    if "TYPE" in expected.choices:
+        yield from ((name, "node") for name in sorted(catalog.nodes))
+        if expected.taken and expected.taken[-1].type in ("INSERT", "UPDATE", "DELETE"):
+            yield from ((name, "edge") for name in sorted(catalog.edges))
+
+
+def _edges(expected: Expected, scope: "Scope") -> Iterator[tuple[str, str]]:
+    """Edges that leave the type of the variable before the offset; all of them when it is not known."""
+    variable = next((one for one in reversed(expected.taken) if one.type == "VARIABLE"), None)
+    known = scope.types.get(str(variable))
+    for edge in scope.catalog.edges.values():
+        if known is None or edge.source == known.name:
+            word = edge.name[0].lower() + edge.name[1:]
+            yield word, f"{edge.source} -> {edge.target}"
+
+
+def _properties(expected: Expected, scope: "Scope") -> Iterator[tuple[str, str]]:
+    """Properties of the entity that the offset is about."""
+    taken = expected.taken
+    if "WORD" not in expected.choices:
+        return
+    if len(taken) > 1 and taken[-1].type == "_DOT" and taken[-2].type == "VARIABLE":
+        owner = scope.types.get(str(taken[-2]))
+        yield from _describe(owner, ids=_IDS if isinstance(owner, EdgeType) else _IDS[:1])
+    elif taken and taken[-1].type == "_WHERE":
+        yield from _describe(scope.written_type(), ids=_ENDS)
+    elif taken and "LBRACE" in (taken[number].type for number in expected.opened[-1:]):
+        opened = expected.opened[-1]
+        given = {str(one) for one in taken[opened:] if one.type == "WORD"}
+        names = _describe(scope.braced_type(opened), ids=_ENDS)
+        yield from ((f"{name}: ", detail) for name, detail in names if name not in given)
+
+
+def _describe(owner: TableType | None, ids: Sequence[str]) -> Iterator[tuple[str, str]]:
+    if owner is None:
+        return
+    yield from ((name, str(one.type)) for name, one in owner.properties.items())
+    if ids != _ENDS or isinstance(owner, EdgeType):
+        yield from ((name, "String") for name in ids)
+
+
+def _values(expected: Expected, scope: "Scope") -> Iterator[tuple[str, str]]:
+    """Values of the enum that is compared or assigned."""
+    found = _assigned_property(expected, scope) or _compared_property(expected, scope)
+    if found is not None:
+        yield from ((f'"{value}"', str(found.type)) for value in found.type.enum_values)
+
+
+def _assigned_property(expected: Expected, scope: "Scope") -> Property | None:
+    taken = expected.taken
+    if len(taken) < 2 or taken[-1].type != "_COLON" or not expected.opened:
+        return None
+    owner = scope.braced_type(expected.opened[-1])
+    return owner.properties.get(str(taken[-2])) if owner else None
+
+
+def _compared_property(expected: Expected, scope: "Scope") -> Property | None:
+    taken = expected.taken
+    if len(taken) < 4 or taken[-1].type not in ("EQUAL", "UNEQUAL") or taken[-3].type != "_DOT":
+        return None
+    owner = scope.types.get(str(taken[-4]))
+    return owner.properties.get(str(taken[-2])) if owner else None
+
+
+class Scope:
+    """What the tokens before an offset tell of variables and types."""
+
+    def __init__(self, tokens: Sequence[Token], catalog: Catalog) -> None:
+        self.catalog = catalog
+        self._tokens = tokens
+        self.types: dict[str, TableType] = {}
+        for number, token in enumerate(tokens):
+            if token.type == "VARIABLE":
+                self._note_binding(number)
+            elif token.type == "WORD":
+                self._note_traversal(number)
+
+    def variables(self) -> Iterator[tuple[str, str]]:
+        """Every variable and parameter, with its type where it is known."""
+        for token in self._tokens:
+            if token.type == "VARIABLE":
+                known = self.types.get(str(token))
+                yield str(token), known.name if known else ""
+
+    def written_type(self) -> TableType | None:
+        """The type of the last statement that writes."""
+        for before, token in zip(
+            reversed(self._tokens[:-1]), reversed(self._tokens[1:]), strict=True
+        ):
+            if before.type in ("INSERT", "UPDATE", "DELETE") and token.type == "TYPE":
+                return self._find(str(token))
+        return None
+
+    def braced_type(self, opened: int) -> TableType | None:
+        """The type whose properties an open brace lists."""
+        if opened and self._tokens[opened].type == "LBRACE":
+            before = self._tokens[opened - 1]
+            if before.type == "TYPE":
+                return self._find(str(before))
+            if before.type == "_SET":
+                return self.written_type()
+        return None
+
+    def _find(self, name: str) -> TableType | None:
+        return self.catalog.nodes.get(name) or self.catalog.edges.get(name)
+
+    def _note_binding(self, number: int) -> None:
+        behind = self._tokens[number + 1 : number + 3]
+        if [one.type for one in behind] == ["_COLON", "TYPE"]:
+            found = self._find(str(behind[1]))
+            if found is not None:
+                self.types[str(self._tokens[number])] = found
+
+    def _note_traversal(self, number: int) -> None:
+        edge = self.catalog.edge(str(self._tokens[number]))
+        before = [one for one in self._tokens[:number] if one.type == "VARIABLE"]
+        behind = [one for one in self._tokens[number + 1 : number + 7] if one.type == "VARIABLE"]
+        if edge is None or not before or not behind:
+            return
+        named = self._tokens[number - 1].type == "_COLON"
+        if named:
+            self.types[str(before[-1])] = edge
+        near = before[-2] if named and len(before) > 1 else before[-1]
+        for variable, end in ((near, edge.source), (behind[0], edge.target)):
+            if end in self.catalog.nodes:
+                self.types.setdefault(str(variable), self.catalog.nodes[end])

@@ -1,0 +1,94 @@
+"""`omnigraph shell`: opens a graph and runs what is typed, or what a pipe brings."""
+
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from omnigraph.surfaces.cli.address import Actor, Branch, Store, Uri, choose_graph, open_store
+from omnigraph.surfaces.cli.formats import Format
+from omnigraph.surfaces.cli.output import note
+
+if TYPE_CHECKING:
+    from omnigraph.surfaces.cli.shell.session import Session
+
+
+def shell(
+    uri: Uri = None,
+    branch: Branch = "main",
+    at: Annotated[
+        str | None, typer.Option("--at", help="Read this commit or version instead of now.")
+    ] = None,
+    form: Annotated[
+        Format, typer.Option("--format", "-f", help="How rows are printed.")
+    ] = Format.TABLE,
+    read_only: Annotated[bool, typer.Option("--read-only", help="Refuse every write.")] = False,
+    actor: Actor = None,
+    store: Store = None,
+) -> None:
+    """Type queries, mutations and commands, or send them through a pipe.
+
+    Example: omnigraph shell people.omni
+
+    Example: echo 'match { $p: Person } return { $p.name }' | omnigraph shell people.omni
+    """
+    from omnigraph.surfaces.cli.shell.session import Session
+
+    with open_store(choose_graph(uri, store), read_only=read_only, actor=actor) as graph:
+        session = Session(graph, branch=branch, form=form)
+        if branch != "main":
+            session.choose_branch(branch)
+        if at is not None:
+            session.choose_point(at)
+        code = _talk(session) if sys.stdin.isatty() else _run_pipe(session)
+    raise typer.Exit(code)
+
+
+def _run_pipe(session: "Session") -> int:
+    """Run everything that comes in; the exit code is that of the first statement that failed."""
+    from omnigraph.surfaces.cli.shell.statements import cut_statements
+
+    failed = 0
+    for statement in cut_statements(line.rstrip("\n") for line in sys.stdin):
+        code = session.run(statement)
+        failed = failed or code
+        if session.over:
+            break
+    return failed
+
+
+def _talk(session: "Session") -> int:
+    from omnigraph.surfaces.cli.shell.prompt import open_prompt
+    from omnigraph.surfaces.cli.shell.statements import strip_statement
+
+    session.ask_before_writing(_confirm)
+    note(f"{session.graph.uri}: .help lists commands, Ctrl-D leaves")
+    ask = open_prompt(session, _history_file(), color=not os.environ.get("NO_COLOR"))
+    while not session.over:
+        text = _ask_once(ask)
+        if text is None:
+            break
+        session.run(strip_statement(text))
+    return 0
+
+
+def _ask_once(ask: Callable[[], str]) -> str | None:
+    try:
+        return ask()
+    except KeyboardInterrupt:
+        return ""
+    except EOFError:
+        return None
+
+
+def _confirm(question: str) -> bool:
+    return typer.confirm(question, default=False, err=True)
+
+
+def _history_file() -> Path:
+    home = os.environ.get("OMNIGRAPH_HOME")
+    folder = Path(home).expanduser() if home else Path.home() / ".omnigraph"
+    return folder / "shell_history"

@@ -1,0 +1,227 @@
+"""One session of the shell: its graph, where it looks, and what it does with a statement."""
+
+import shlex
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from omnigraph.errors import NotFound, OmniError, UserInputError
+from omnigraph.surfaces.cli.formats import Format, render
+from omnigraph.surfaces.cli.output import note, report, say, say_lines
+from omnigraph.surfaces.cli.shell.statements import Statement, StatementKind
+
+if TYPE_CHECKING:
+    from omnigraph.api.graph import Graph
+
+OK = 0
+HELP = {
+    ".help": "list these commands",
+    ".schema [TYPE]": "show the schema, or one type of it",
+    ".branch [NAME]": "show the branches, or go to one",
+    ".at [COMMIT|VERSION|now]": "read the past, or the present again",
+    ".explain QUERY": "show how a query would be answered",
+    ".timing on|off": "tell how long each statement took",
+    ".format table|kv|csv|jsonl|json": "how rows are printed",
+    ".export FILE": "write the graph as JSON lines",
+    ".read FILE": "run the statements of a file",
+    ".quit": "leave; Ctrl-D does too",
+}
+
+
+class Session:
+    """A graph with the branch, the point in time and the form that statements use."""
+
+    def __init__(
+        self,
+        graph: "Graph",
+        *,
+        branch: str = "main",
+        at: str | int | None = None,
+        form: Format = Format.TABLE,
+    ) -> None:
+        self.graph, self.branch, self.at, self.form = graph, branch, at, form
+        self.timing = False
+        self.over = False
+        self._confirm: Callable[[str], bool] | None = None
+
+    def ask_before_writing(self, confirm: Callable[[str], bool]) -> None:
+        """Show what a mutation would change, and commit it only when the answer is yes."""
+        self._confirm = confirm
+
+    def run(self, statement: Statement) -> int:
+        """Do what a statement asks for; gives its exit code, and never raises for what a user typed."""
+        started = time.perf_counter()
+        try:
+            self._dispatch(statement)
+        except OmniError as error:
+            return report(error, as_json=False)
+        except KeyboardInterrupt:
+            note("interrupted; nothing of this statement was written, or all of it")
+            return 130
+        finally:
+            if self.timing and statement.kind is not StatementKind.EMPTY:
+                note(f"{time.perf_counter() - started:.3f} s")
+            sys.stdout.flush()
+        return OK
+
+    def _dispatch(self, statement: Statement) -> None:
+        match statement.kind:
+            case StatementKind.EMPTY:
+                pass
+            case StatementKind.COMMAND:
+                self._command(statement.text)
+            case StatementKind.READ:
+                result = self.graph.query(statement.query, branch=self.branch, at=self.at)
+                say(render(result, self.form))
+            case StatementKind.WRITE:
+                self._write(statement.query)
+
+    def _write(self, query: str) -> None:
+        if self.at is not None:
+            raise UserInputError(
+                "the shell looks at the past, where nothing can be written; nothing was changed",
+                hint=".at now returns to the present",
+            )
+        if self._confirm is not None:
+            would = self.graph.mutate(query, branch=self.branch, dry_run=True)
+            what = _spell_counts(would.affected_nodes, would.affected_edges)
+            if not self._confirm(f"{what} on {self.branch} would change. Commit?"):
+                note("nothing was changed")
+                return
+        result = self.graph.mutate(query, branch=self.branch)
+        if result.commit is None:
+            say("nothing matched; no commit")
+            return
+        counts = _spell_counts(result.affected_nodes, result.affected_edges)
+        say(f"changed {counts} on {result.branch}, commit {result.commit.id}")
+
+    def _command(self, text: str) -> None:
+        name, _, rest = text.partition(" ")
+        command = _COMMANDS.get(name)
+        if command is None:
+            raise NotFound("command", name, known=[*_COMMANDS], hint=".help lists them")
+        command(self, rest.strip())
+
+    # ---- commands
+
+    def show_help(self, _: str) -> None:
+        """List the commands."""
+        width = max(map(len, HELP))
+        for name, meaning in HELP.items():
+            say(f"{name.ljust(width)}  {meaning}")
+        say("Anything else is a query: end it with a semicolon or an empty line.")
+
+    def show_schema(self, name: str) -> None:
+        """Print the schema, or the declaration of one type."""
+        if not name:
+            say(self.graph.schema_source.rstrip())
+            return
+        found = self.graph.catalog.table(name)
+        for one in found.properties.values():
+            say(f"{one.name}: {one.type}")
+
+    def choose_branch(self, name: str) -> None:
+        """List the branches, or go to one."""
+        names = [branch.name for branch in self.graph.branches()]
+        if not name:
+            for one in names:
+                say(f"* {one}" if one == self.branch else f"  {one}")
+            return
+        if name not in names:
+            raise NotFound("branch", name, known=names)
+        self.branch = name
+
+    def choose_point(self, at: str) -> None:
+        """Go to a point in the past, or back to the present."""
+        if not at:
+            say("now" if self.at is None else str(self.at))
+            return
+        point = None if at == "now" else int(at) if at.isdigit() and len(at) < 20 else at
+        if point is not None:
+            self.graph.snapshot(branch=self.branch, at=point).close()
+        self.at = point
+
+    def explain(self, text: str) -> None:
+        """Print the plan of a query."""
+        query = Statement(text.removesuffix(";").rstrip()).query
+        say(self.graph.explain(query, branch=self.branch, at=self.at).text)
+
+    def set_timing(self, word: str) -> None:
+        """Say how long statements take, or stop saying it."""
+        self.timing = _choose("timing", word, {"on": True, "off": False})
+
+    def set_format(self, word: str) -> None:
+        """Choose how rows are printed."""
+        self.form = _choose("format", word, {str(one): one for one in Format})
+
+    def export(self, name: str) -> None:
+        """Write the graph to a file, or print it."""
+        from omnigraph.engine.history.baseline import write_lines
+
+        lines = self.graph.export_lines(branch=self.branch, at=self.at)
+        if not name:
+            say_lines(lines)
+            return
+        path = Path(_one_word(name)).expanduser()
+        write_lines(path, lines)
+        note(f"exported {self.graph.uri} to {path}")
+
+    def read(self, name: str) -> None:
+        """Run the statements of a file, up to the first that fails."""
+        from omnigraph.api.texts import read_source
+        from omnigraph.surfaces.cli.shell.statements import cut_statements
+
+        path = Path(_one_word(name)).expanduser()
+        for statement in cut_statements(read_source(path).text.splitlines()):
+            code = self.run(statement)
+            if code != OK:
+                raise UserInputError(
+                    f"'{path}' stopped at a statement that failed; those before it stand"
+                )
+            if self.over:
+                return
+
+    def leave(self, _: str) -> None:
+        """End the session."""
+        self.over = True
+
+
+_COMMANDS: Mapping[str, Callable[[Session, str], None]] = {
+    ".help": Session.show_help,
+    ".schema": Session.show_schema,
+    ".branch": Session.choose_branch,
+    ".at": Session.choose_point,
+    ".explain": Session.explain,
+    ".timing": Session.set_timing,
+    ".format": Session.set_format,
+    ".export": Session.export,
+    ".read": Session.read,
+    ".quit": Session.leave,
+    ".exit": Session.leave,
+}
+COMMANDS = tuple(_COMMANDS)
+
+
+def _spell_counts(nodes: int, edges: int) -> str:
+    return f"{_spell(nodes, 'node')} and {_spell(edges, 'edge')}"
+
+
+def _spell(count: int, noun: str) -> str:
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def _one_word(text: str) -> str:
+    words = shlex.split(text)
+    if len(words) != 1:
+        raise UserInputError(f"one file is expected, got '{text}'; nothing was done")
+    return words[0]
+
+
+def _choose(what: str, word: str, choices: Mapping[str, Any]) -> Any:
+    if word not in choices:
+        raise UserInputError(
+            f".{what} takes {', '.join(choices)}, not '{word}'; nothing was changed"
+        )
+    return choices[word]

@@ -1,0 +1,164 @@
+"""The shell, through a pipe and on a terminal."""
+
+import os
+import pty
+import re
+import select
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import omnigraph
+from omnigraph.runtime import SYSTEM
+
+SCHEMA = "node Person { name: String @key  age: I32? }\nedge Knows: Person -> Person\n"
+ADD = 'insert Person { name: "Ada" age: 36 }'
+ASK = "match { $p: Person } return { $p.name }"
+SECONDS_MAX = 60
+
+
+@pytest.fixture
+def uri(tmp_path: Path) -> str:
+    omnigraph.init(tmp_path / "g", SCHEMA).close()
+    return str(tmp_path / "g")
+
+
+def pipe(uri: str, text: str, *options: str) -> subprocess.CompletedProcess[str]:
+    """Send statements through a pipe."""
+    command = [sys.executable, "-m", "omnigraph", "shell", uri, *options]
+    return subprocess.run(command, input=text, capture_output=True, text=True, timeout=SECONDS_MAX)
+
+
+def test_statements_of_a_pipe_are_run_one_after_the_other(uri: str) -> None:
+    done = pipe(uri, f'{ADD}\ninsert Person {{ name: "Bo" }};\n.format csv\n{ASK}\n\n.branch\n')
+    assert done.returncode == 0, done.stderr
+    assert "changed 2 nodes and 0 edges on main" in done.stdout
+    assert done.stdout.endswith("p.name\nAda\nBo\n* main\n")
+
+
+def test_a_failure_is_told_where_it_is_and_the_rest_is_run(uri: str) -> None:
+    done = pipe(uri, f"match {{ $p: Persn }} return {{ $p.name }};\n{ADD};\n.nosuch\n")
+    assert done.returncode == 1
+    assert "did you mean 'Person'?" in done.stderr
+    assert "command '.nosuch' not found" in done.stderr
+    assert "changed 1 node and 0 edges" in done.stdout
+    assert "Traceback" not in done.stderr
+
+
+def test_the_past_is_read_and_not_written(uri: str) -> None:
+    with omnigraph.open(uri) as graph:
+        before = graph.mutate(f"query a() {{ {ADD} }}").commit
+        graph.mutate('query b() { insert Person { name: "Bo" } }')
+    assert before is not None
+    done = pipe(uri, f".at {before.id}\n.format csv\n{ASK};\n{ADD};\n.at now\n{ASK};\n")
+    assert done.returncode == 1
+    assert done.stdout == "p.name\nAda\np.name\nAda\nBo\n"
+    assert ".at now returns to the present" in done.stderr
+
+
+def test_a_file_of_statements_stops_at_the_first_that_fails(uri: str, tmp_path: Path) -> None:
+    (tmp_path / "two.gq").write_text(f"{ADD};\nnonsense;\n{ADD};\n")
+    done = pipe(uri, f".read {tmp_path / 'two.gq'}\n.format csv\n{ASK}\n")
+    assert done.returncode == 1
+    assert "stopped at a statement that failed; those before it stand" in done.stderr
+    assert done.stdout.endswith("p.name\nAda\n")
+
+
+def test_what_a_read_only_shell_refuses_is_not_written(uri: str) -> None:
+    done = pipe(uri, f"{ADD};\n{ASK};\n", "--read-only", "--format", "csv")
+    assert done.returncode == 1
+    assert done.stdout == "p.name\n"
+
+
+class Terminal:
+    """A shell on a pseudo-terminal."""
+
+    def __init__(self, uri: str, home: Path) -> None:
+        self.shown = ""
+        self._file, theirs = pty.openpty()
+        kept = {"TERM": "xterm", "COLUMNS": "80", "LINES": "24", "OMNIGRAPH_HOME": str(home)}
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "omnigraph", "shell", uri],
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            env={**os.environ, **kept},
+            start_new_session=True,
+        )
+        os.close(theirs)
+
+    def send(self, keys: str) -> None:
+        """Press keys."""
+        os.write(self._file, keys.encode())
+
+    def expect(self, text: str) -> None:
+        """Wait until a text is shown; what came up to it is forgotten."""
+        end = SYSTEM.monotonic() + SECONDS_MAX
+        while text not in self.shown:
+            assert SYSTEM.monotonic() < end, f"{text!r} was not shown in {self.shown!r}"
+            self.shown += self._read()
+        self.shown = self.shown[self.shown.index(text) + len(text) :]
+
+    def wait(self) -> int:
+        """Wait for the end; gives the exit code."""
+        while self._process.poll() is None:
+            self._read()
+        return self._process.returncode
+
+    def kill(self) -> None:
+        """End it, however it stands."""
+        self._process.kill()
+        self._process.wait()
+        os.close(self._file)
+
+    def _read(self) -> str:
+        if not select.select([self._file], [], [], 0.2)[0]:
+            return ""
+        try:
+            found = os.read(self._file, 65_536).decode("utf-8", "replace")
+        except OSError:
+            # The other end is closed.
+            return ""
+        if "\x1b[6n" in found:
+            self.send("\x1b[1;1R")
+        return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]|\r", "", found)
+
+
+@pytest.fixture
+def terminal(uri: str, tmp_path: Path) -> Iterator[Terminal]:
+    shell = Terminal(uri, tmp_path / "home")
+    yield shell
+    shell.kill()
+
+
+def test_a_talk_on_a_terminal(terminal: Terminal, uri: str, tmp_path: Path) -> None:
+    terminal.expect("main>")
+    terminal.send(ADD + "\r")
+    terminal.expect("1 node and 0 edges on main would change. Commit? [y/N]: ")
+    terminal.send("n\r")
+    terminal.expect("nothing was changed")
+    terminal.expect("main>")
+    terminal.send(ADD + "\r")
+    terminal.expect("[y/N]: ")
+    terminal.send("y\r")
+    terminal.expect("changed 1 node and 0 edges on main")
+    terminal.expect("main>")
+    terminal.send("match { $p: Per\t")
+    terminal.expect("Person")
+    terminal.send("\x03")
+    terminal.expect("main>")
+    terminal.send("match {\r$p: Person\r}\rreturn { $p.name }\r")
+    terminal.expect("1 rows from branch main")
+    terminal.expect("Ada")
+    terminal.expect("main>")
+    terminal.send("match { $p: Persn } return { $p.name }\r")
+    terminal.expect("did you mean 'Person'?")
+    terminal.expect("main>")
+    terminal.send("\x04")
+    assert terminal.wait() == 0
+    assert ADD in (tmp_path / "home" / "shell_history").read_text()
+    with omnigraph.open(uri) as graph:
+        assert [row["p.name"] for row in graph.query(f"query q() {{ {ASK} }}")] == ["Ada"]

@@ -1,0 +1,89 @@
+"""What completion offers at each position of a query text."""
+
+import pytest
+
+from omnigraph.api.texts import parse_schema
+from omnigraph.compile.complete import CompletionKind, complete, is_bare
+
+CATALOG = parse_schema(
+    """
+node Person { name: String @key  age: I32?  mood: enum(glad, sad)? }
+node City { name: String @key }
+edge Knows: Person -> Person { since: I32? }
+edge LivesIn: Person -> City
+"""
+)
+
+
+def offered(text: str) -> list[str]:
+    """What is offered where `|` stands, or at the end."""
+    before, _, behind = text.partition("|")
+    return [one.text for one in complete(before + behind, len(before), CATALOG)]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", ["match", "insert", "update", "delete"]),
+        ("ma", ["match"]),
+        ("match { $p: ", ["City", "Person"]),
+        ("match { $p: per", ["Person"]),
+        ("match { $p: Person { ", ["age: ", "mood: ", "name: "]),
+        ("match { $p: Person { age: 3, ", ["mood: ", "name: "]),
+        ("match { $p: Person  $p li", ["livesIn"]),
+        ("match { $c: City  $c l", []),
+        ("match { $p: Person  $p livesIn $c  $c.", ["name", "id"]),
+        ("match { $p livesIn $c  $p.m", ["mood"]),
+        ("match { $p: Person  $p $k: knows $q  $k.s", ["since", "src"]),
+        ("match { $p: Person } return { $p.na", ["name"]),
+        ("match { $p: Person } return { $p.name } or", ["order"]),
+        ("match { $p: Person } return { $p.name } order { $p.age d", ["desc"]),
+        ("insert ", ["City", "Person", "Knows", "LivesIn"]),
+        ("insert Knows { ", ["since: ", "from: ", "to: "]),
+        (
+            "insert Person { mood: ",
+            ['"glad"', '"sad"', "true", "false", "null", "now(", "date(", "datetime("],
+        ),
+        ("update Person set { age: 3 } where ", ["age", "mood", "name"]),
+        ("query a($x: I", ["I32", "I64"]),
+        ("query a($n: String) { match { $p: Person { name: $", ["$n", "$p"]),
+        ("query broken( { }\nquery b() { match { $p: C", ["City"]),
+    ],
+)
+def test_words_that_fit_are_offered(text: str, expected: list[str]) -> None:
+    assert offered(text) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    ['match { $p: Person { name: "a', "match { // pe", "match { /* pe", "match { $p: Person ) "],
+)
+def test_nothing_is_offered_inside_literals_and_behind_errors(text: str) -> None:
+    assert offered(text) == []
+
+
+def test_a_word_in_the_middle_is_completed() -> None:
+    assert offered("match { $p: Per| } return { $p.name }") == ["Person"]
+
+
+def test_a_completion_says_what_it_is_and_what_it_replaces() -> None:
+    text = "match { $p: Person  $p kn"
+    (found,) = complete(text, len(text), CATALOG)
+    assert (found.kind, found.start, found.detail) == (
+        CompletionKind.EDGE,
+        len(text) - 2,
+        "Person -> Person",
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "bare"),
+    [
+        ("match { }", True),
+        ("  insert Person { }", True),
+        ("query q() { }", False),
+        ("use extensions", False),
+    ],
+)
+def test_a_body_without_its_head_is_recognised(text: str, bare: bool) -> None:
+    assert is_bare(text) is bare
