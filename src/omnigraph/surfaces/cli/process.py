@@ -5,7 +5,7 @@ import sys
 from collections.abc import Sequence
 from types import ModuleType
 
-COLLECT_AFTER = 100_000
+COLLECT_AFTER = 500_000
 """New objects between two garbage collections: a command loads many objects, and none of them is garbage."""
 
 
