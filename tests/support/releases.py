@@ -217,7 +217,11 @@ class Release:
     def unpack(self, into: Path) -> Path:
         """Give a copy of the graph below a directory."""
         with tarfile.open(self.packed) as archive:
-            archive.extractall(into, filter="data")
+            if hasattr(tarfile, "data_filter"):
+                archive.extractall(into, filter="data")
+            else:
+                # Python 3.11 before 3.11.4; the archive is our own.
+                archive.extractall(into)
         return into / GRAPH
 
 
