@@ -162,3 +162,11 @@ def test_a_talk_on_a_terminal(terminal: Terminal, uri: str, tmp_path: Path) -> N
     assert ADD in (tmp_path / "home" / "shell_history").read_text()
     with omnigraph.open(uri) as graph:
         assert [row["p.name"] for row in graph.query(f"query q() {{ {ASK} }}")] == ["Ada"]
+
+
+def test_the_command_alone_shows_its_help() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "omnigraph"], capture_output=True, text=True, timeout=SECONDS_MAX
+    )
+    assert "Traceback" not in done.stderr
+    assert "shell" in done.stdout + done.stderr

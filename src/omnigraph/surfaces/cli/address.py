@@ -77,6 +77,11 @@ def _default_actor() -> str | None:
     return None if found is None else str(found)
 
 
+def read_point(at: str | None) -> str | int | None:
+    """A point in history as the graph takes it: a number is a manifest version, any other text a commit."""
+    return int(at) if at is not None and at.isdigit() and len(at) < 20 else at
+
+
 def announce(verb: str, graph: "Graph", *, quiet: bool) -> None:
     """Print which graph the command is about to write to."""
     if not quiet:

@@ -1,6 +1,7 @@
 """A call as it was typed: flags before the command, words of earlier releases, how errors are printed."""
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import typer
 
@@ -105,7 +106,7 @@ def _refuse_call(reason: str) -> int:
 def _expects_json(words: Sequence[str]) -> bool:
     if "--json" in words:
         return True
-    following = zip(words, [*words[1:], ""], strict=True)
+    following = pairwise([*words, ""])
     return any(
         (word in ("--format", "-f") and value in _JSON_FORMATS)
         or word in [f"--format={form}" for form in _JSON_FORMATS]

@@ -21,6 +21,7 @@ from omnigraph.surfaces.cli.address import (
     ask_consent,
     choose_graph,
     open_store,
+    read_point,
 )
 from omnigraph.surfaces.cli.formats import Format, render
 from omnigraph.surfaces.cli.output import note, say, say_json, say_lines
@@ -188,10 +189,10 @@ def query(
     with open_store(choose_graph(store)) as graph:
         values = _params(graph, source, name, params, params_file, param)
         if explain:
-            plan = graph.explain(source, name, values, branch=branch, at=_point(at))
+            plan = graph.explain(source, name, values, branch=branch, at=read_point(at))
             say(jsonlib.dumps(plan.to_dict(), indent=2) if json else plan.text)
             return
-        result = graph.query(source, name, values, branch=branch, at=_point(at))
+        result = graph.query(source, name, values, branch=branch, at=read_point(at))
         say(render(result, Format.JSON if json else form))
 
 
@@ -253,7 +254,7 @@ def export(
         if format is not PartFormat.JSONL:
             _export_parts(graph, branch, at, types, out, format)
             return
-        lines = graph.export_lines(branch=branch, at=_point(at), types=types)
+        lines = graph.export_lines(branch=branch, at=read_point(at), types=types)
         if out is None:
             say_lines(lines)
             return
@@ -277,7 +278,7 @@ def _export_parts(
 ) -> None:
     if out is None:
         raise typer.BadParameter(f"--format {format} writes into a folder: name it with --out")
-    done = graph.export_files(out, format=format, branch=branch, at=_point(at), types=types)
+    done = graph.export_files(out, format=format, branch=branch, at=read_point(at), types=types)
     rows = sum(one.rows for one in done.parts)
     note(f"exported {graph.uri} to {len(done.parts)} files in {out}, {rows} rows")
 
@@ -290,7 +291,7 @@ def snapshot(
     Example: omnigraph snapshot people.omni --json
     """
     with open_store(choose_graph(uri, store)) as graph:
-        body = graph.snapshot(branch=branch, at=_point(at)).to_dict()
+        body = graph.snapshot(branch=branch, at=read_point(at)).to_dict()
         if json:
             say_json(body)
             return
@@ -308,10 +309,6 @@ def _source(query_file: Path | None, query_string: str | None) -> str | Path:
     if (query_file is None) == (query_string is None):
         raise typer.BadParameter("give either --query FILE or -e TEXT")
     return query_file if query_file is not None else str(query_string)
-
-
-def _point(at: str | None) -> str | int | None:
-    return int(at) if at is not None and at.isdigit() and len(at) < 20 else at
 
 
 def _params(

@@ -89,6 +89,6 @@ def _confirm(question: str) -> bool:
 
 
 def _history_file() -> Path:
-    home = os.environ.get("OMNIGRAPH_HOME")
-    folder = Path(home).expanduser() if home else Path.home() / ".omnigraph"
-    return folder / "shell_history"
+    from omnigraph.surfaces.cli.config import config_folder
+
+    return config_folder(os.environ) / "shell_history"

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.errors import NotFound, OmniError, UserInputError
+from omnigraph.surfaces.cli.address import read_point
 from omnigraph.surfaces.cli.formats import Format, render
 from omnigraph.surfaces.cli.output import note, report, say, say_lines
 from omnigraph.surfaces.cli.shell.statements import Statement, StatementKind
@@ -61,7 +62,7 @@ class Session:
             note("interrupted; nothing of this statement was written, or all of it")
             return 130
         finally:
-            if self.timing and statement.kind is not StatementKind.EMPTY:
+            if self.timing and statement.text:
                 note(f"{time.perf_counter() - started:.3f} s")
             sys.stdout.flush()
         return OK
@@ -138,7 +139,7 @@ class Session:
         if not at:
             say("now" if self.at is None else str(self.at))
             return
-        point = None if at == "now" else int(at) if at.isdigit() and len(at) < 20 else at
+        point = None if at == "now" else read_point(at)
         if point is not None:
             self.graph.snapshot(branch=self.branch, at=point).close()
         self.at = point
