@@ -52,7 +52,7 @@ def loaded(graph: Graph, order: dict[str, Any], spark: Any) -> dict[str, Any]:
     peak = peaks[0] if peaks else peak_bytes(os.getpid())
     return {
         "engine": done.engine,
-        "tables": done.records,
+        "tables": dict(done.tables),
         "commit": None if done.commit is None else done.commit.id,
         "peak": peak,
         "peak_indexed": peak_bytes(os.getpid()),

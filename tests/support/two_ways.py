@@ -92,7 +92,7 @@ def _outcome(graph: Graph, source: Any, mode: str, runner: Runner | None) -> Out
         assert rows_of(graph) == before
         facts = (error.code, getattr(error, "total", None), _plain(error.details))
         return Outcome(type(error).__name__, _plain((facts, str(error))), None)
-    return Outcome(None, dict(done.records), _plain(rows_of(graph)))
+    return Outcome(None, dict(done.tables), _plain(rows_of(graph)))
 
 
 def rows_of(graph: Graph) -> dict[str, list[dict[str, Any]]]:

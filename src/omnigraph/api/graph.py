@@ -38,7 +38,6 @@ from omnigraph.api.snapshot import Snapshot, name_and_params
 from omnigraph.api.texts import schema_of, source_of
 from omnigraph.catalog.diff.steps import SchemaPlan
 from omnigraph.catalog.model import Catalog
-from omnigraph.engine.results import view_commit
 from omnigraph.engine.session.engine import Engine
 from omnigraph.engine.session.open import reopen_graph
 from omnigraph.errors import (
@@ -301,41 +300,25 @@ class Graph:
         from omnigraph.api.loading import chooser
         from omnigraph.engine.write.load import load
 
-        engine, writer = self._engine, actor_name(actor) or self._actor
+        engine = self._engine
         if isinstance(source, str):
             source = file_of("source", source)
         if append_only:
             # Only a load in steps knows modes per type, and steps need scratch files.
             engine.require_writable("load with append_only")
-        done = load(
+        return load(
             engine,
             source if type is None else {text_of("type", type): source},
             mode=text_of("mode", mode),
             branch=BranchName(branch or self._branch),
             from_branch=None if from_branch is None else BranchName(from_branch),
-            actor=writer,
+            actor=actor_name(actor) or self._actor,
             allow_empty=allow_empty,
             dry_run=dry_run,
             choose=chooser(engine, spark, progress, in_steps=bool(append_only)),
             batch_id=None if batch_id is None else text_of("batch_id", batch_id),
             strict=names_of("append_only", append_only) or (),
             tell=progress,
-        )
-        notes = () if done.records else (f"{done.name} has 0 records; nothing was written",)
-        notes = (f"{done.reason}; nothing was written",) if done.repeated else notes
-        return LoadResult(
-            uri=self.uri,
-            branch=done.branch,
-            base_branch=from_branch,
-            branch_created=done.branch_created,
-            mode=mode,
-            tables={str(key): n for key, n in done.records.items()},
-            actor=writer,
-            commit=view_commit(done.commit),
-            engine=done.engine,
-            reason=done.reason,
-            pending_indexes=done.pending_indexes,
-            notes=notes,
         )
 
     # ---- schema
@@ -353,21 +336,11 @@ class Graph:
         """Change the schema in one commit; `allow_data_loss` removes dropped types and properties from history too."""
         from omnigraph.engine.schema.apply import apply_schema
 
-        writer = actor_name(actor) or self._actor
-        done = apply_schema(
+        return apply_schema(
             self._engine,
             schema_of(schema),
             allow_data_loss=allow_data_loss,
-            actor=writer,
-        )
-        return SchemaApplyResult(
-            uri=self.uri,
-            steps=done.plan.steps,
-            manifest_version=done.version,
-            actor=writer,
-            commit=view_commit(done.commit),
-            warnings=(*done.plan.warnings, *done.notes),
-            pending_indexes=done.pending_indexes,
+            actor=actor_name(actor) or self._actor,
         )
 
     # ---- branches and history

@@ -4,9 +4,10 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Self
 
-from omnigraph.catalog.diff.steps import Step
 from omnigraph.engine.results import Commit as Commit
+from omnigraph.engine.results import LoadResult as LoadResult
 from omnigraph.engine.results import MutationResult as MutationResult
+from omnigraph.engine.results import SchemaApplyResult as SchemaApplyResult
 from omnigraph.ids import MAIN
 from omnigraph.recovery.audit import AuditRow, RecoveryKind, TableOutcome
 from omnigraph.recovery.discard import UNKNOWN
@@ -30,87 +31,6 @@ class Branch:
 
     def __str__(self) -> str:
         return self.name
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LoadResult:
-    """What a load did; `tables` counts input records per table key."""
-
-    uri: str
-    branch: str
-    base_branch: str | None
-    branch_created: bool
-    mode: str
-    tables: Mapping[str, int]
-    actor: str | None
-    commit: Commit | None
-    engine: str = "local"
-    reason: str = ""
-    """Why that engine ran."""
-    pending_indexes: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
-
-    @property
-    def total_rows(self) -> int:
-        """Input records of all tables."""
-        return sum(self.tables.values())
-
-    def to_dict(self) -> dict[str, Any]:
-        """The wire form."""
-        return {
-            "uri": self.uri,
-            "branch": self.branch,
-            "base_branch": self.base_branch,
-            "branch_created": self.branch_created,
-            "mode": self.mode,
-            "tables": [{"table_key": k, "rows_loaded": n} for k, n in self.tables.items()],
-            "total_rows": self.total_rows,
-            "actor_id": self.actor,
-            "commit": None if self.commit is None else self.commit.to_dict(),
-            "engine": self.engine,
-            "reason": self.reason,
-            "pending_indexes": list(self.pending_indexes),
-            "notes": list(self.notes),
-        }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SchemaApplyResult:
-    """What applying a schema did; `commit` is None when there was nothing to change."""
-
-    uri: str
-    steps: tuple[Step, ...]
-    manifest_version: int
-    actor: str | None
-    commit: Commit | None
-    supported: bool = True
-    warnings: tuple[str, ...] = ()
-    pending_indexes: tuple[str, ...] = ()
-
-    @property
-    def applied(self) -> bool:
-        """Whether the schema changed."""
-        return self.commit is not None
-
-    @property
-    def step_count(self) -> int:
-        """How many steps were taken."""
-        return len(self.steps)
-
-    def to_dict(self) -> dict[str, Any]:
-        """The wire form."""
-        return {
-            "uri": self.uri,
-            "supported": self.supported,
-            "applied": self.applied,
-            "step_count": self.step_count,
-            "manifest_version": self.manifest_version,
-            "steps": [step.to_dict() for step in self.steps],
-            "actor_id": self.actor,
-            "commit": None if self.commit is None else self.commit.to_dict(),
-            "warnings": list(self.warnings),
-            "pending_indexes": list(self.pending_indexes),
-        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

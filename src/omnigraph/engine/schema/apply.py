@@ -26,6 +26,7 @@ from omnigraph.commit.stage import stage_commit
 from omnigraph.engine.after_commit import after_commit
 from omnigraph.engine.attempt import Done, commit_held
 from omnigraph.engine.maintenance.operation import refuse_pending
+from omnigraph.engine.results import SchemaApplyResult, view_commit
 from omnigraph.engine.schema.lock import ACTIVITY, schema_lock
 from omnigraph.engine.schema.loss import forget_dropped
 from omnigraph.engine.schema.work import Work, work_of
@@ -34,22 +35,11 @@ from omnigraph.errors import PreconditionFailed, SchemaApplyConflict
 from omnigraph.ids import MAIN, TableKey, Version
 from omnigraph.language.source import Source
 from omnigraph.manifest.accepted_schema import AcceptedSchema
-from omnigraph.manifest.records import CommitKind, GraphCommit
+from omnigraph.manifest.records import CommitKind
 from omnigraph.manifest.snapshot import Entry
 from omnigraph.manifest.view import View
 from omnigraph.storage.values import TableAt
 from omnigraph.values import dataclass
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Applied:
-    """What applying a schema did; `commit` is None when there was nothing to change."""
-
-    plan: SchemaPlan
-    version: Version
-    commit: GraphCommit | None = None
-    pending_indexes: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
 
 
 def plan_schema(engine: Engine, source: Source, *, allow_data_loss: bool = False) -> SchemaPlan:
@@ -64,7 +54,7 @@ def apply_schema(
     *,
     allow_data_loss: bool = False,
     actor: str | None = None,
-) -> Applied:
+) -> SchemaApplyResult:
     """Change the schema of the graph in one commit; what is not supported is refused as a whole."""
     engine.require_writable("schema apply")
     desired = compile_schema(source)
@@ -73,7 +63,14 @@ def apply_schema(
         view = engine.view(MAIN)
         plan = _require_supported(view, desired, allow_data_loss)
         if not plan.steps:
-            return Applied(plan=plan, version=view.version)
+            return SchemaApplyResult(
+                uri=engine.uri,
+                steps=(),
+                manifest_version=view.version,
+                actor=actor,
+                commit=None,
+                warnings=plan.warnings,
+            )
         # With every lock held, a pending operation has no owner left: recovery goes first.
         refuse_pending(engine, "schema apply", held_locks)
         work = work_of(view.contract, desired)
@@ -94,12 +91,14 @@ def apply_schema(
         )
         done = change.commit(held_locks)
         kept = forget_dropped(engine, view.snapshot, work) if allow_data_loss else ()
-    return Applied(
-        plan=plan,
-        version=done.outcome,
-        commit=done.commit,
+    return SchemaApplyResult(
+        uri=engine.uri,
+        steps=plan.steps,
+        manifest_version=done.outcome,
+        actor=actor,
+        commit=view_commit(done.commit),
+        warnings=(*plan.warnings, *kept),
         pending_indexes=after_commit(engine, done),
-        notes=kept,
     )
 
 

@@ -15,6 +15,7 @@ from omnigraph.commit.stage import ALONE, StageWorkers
 from omnigraph.engine import branching
 from omnigraph.engine.after_commit import after_commit
 from omnigraph.engine.attempt import Prepared, attempt, enter
+from omnigraph.engine.results import LoadResult, view_commit
 from omnigraph.engine.session.engine import Engine
 from omnigraph.engine.write.bulk import BulkLoad, check
 from omnigraph.engine.write.heartbeat import keep_heartbeat
@@ -23,7 +24,7 @@ from omnigraph.engine.write.runner_choice import Choose, RunnerChoice, choose_he
 from omnigraph.errors import NotFound, ReadSetConflict, UserInputError
 from omnigraph.ids import MAIN, BranchName, LoadMode, TableKey
 from omnigraph.manifest.names import branch_name, new_branch_name
-from omnigraph.manifest.records import CommitKind, GraphCommit
+from omnigraph.manifest.records import CommitKind
 from omnigraph.manifest.view import View
 from omnigraph.pipeline.checks import LoadProcess, LoadSpec
 from omnigraph.pipeline.input.cut import Size, Spread, cut, measure, spill_split, spool_stream
@@ -49,22 +50,6 @@ def change_kind(mode: str) -> DeltaKind:
     return KINDS[LoadMode(mode)]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Loaded:
-    """What a load did."""
-
-    branch: BranchName
-    branch_created: bool
-    records: Mapping[TableKey, int]
-    name: str
-    engine: str
-    reason: str
-    commit: GraphCommit | None
-    pending_indexes: tuple[str, ...] = ()
-    repeated: bool = False
-    """Whether the batch was there already, so that nothing was read."""
-
-
 def load(
     engine: Engine,
     source: Any,
@@ -79,7 +64,7 @@ def load(
     batch_id: str | None = None,
     strict: Collection[str] = (),
     tell: Tell | None = None,
-) -> Loaded:
+) -> LoadResult:
     """Load records or frames: everything in one commit, or nothing. `dry_run` checks everything and writes nothing.
 
     A `batch_id` is written once: a load that brings it again writes nothing. Types in `strict` are only added to when
@@ -102,28 +87,28 @@ def load(
         ),
         strict=frozenset(contract.catalog.table(name).table_key for name in strict),
     )
+    untouched = LoadResult(
+        uri=engine.uri,
+        branch=target,
+        base_branch=from_branch,
+        branch_created=False,
+        mode=mode,
+        tables={},
+        actor=actor,
+        commit=None,
+    )
     if _is_there(engine, target) and is_batch_loaded(engine.view(target), batch_id):
-        return Loaded(
-            branch=target,
-            branch_created=False,
-            records={},
-            name=load_source.name,
-            engine="local",
-            reason=f"batch '{batch_id}' was loaded before",
-            commit=None,
-            repeated=True,
-        )
+        reason = f"batch '{batch_id}' was loaded before"
+        return replace(untouched, reason=reason, notes=(f"{reason}; nothing was written",))
     with check_load(engine, load_source, request, choose) as (checked_load, choice):
-        done = Loaded(
-            branch=target,
-            branch_created=False,
-            records=checked_load.records,
-            name=load_source.name,
+        done = replace(
+            untouched,
+            tables={str(key): rows for key, rows in checked_load.records.items()},
             engine=choice.engine,
             reason=choice.reason,
-            commit=None,
+            notes=_note_empty(load_source, checked_load),
         )
-        _refuse_empty(done, kind, allow_empty)
+        _refuse_empty(load_source, checked_load, kind, allow_empty)
         if dry_run:
             there = _is_there(engine, target)
             base = target if there else branch_name(from_branch or target, "load")
@@ -138,10 +123,14 @@ def load(
     if written.commit is None:
         return replace(done, branch_created=created)
     if tell is not None:
-        rows = sum(done.records.values())
-        tell(Progress("commit", rows, rows))
+        tell(Progress("commit", done.total_rows, done.total_rows))
     pending = after_commit(engine, written, choice.index_workers)
-    return replace(done, branch_created=created, commit=written.commit, pending_indexes=pending)
+    return replace(
+        done,
+        branch_created=created,
+        commit=view_commit(written.commit),
+        pending_indexes=pending,
+    )
 
 
 def _require_branch(engine: Engine, target: BranchName) -> None:
@@ -152,10 +141,18 @@ def _require_branch(engine: Engine, target: BranchName) -> None:
         raise
 
 
-def _refuse_empty(done: Loaded, kind: DeltaKind, allow_empty: bool) -> None:
-    if kind is DeltaKind.REPLACE and not done.records and not allow_empty:
+def _note_empty(load_source: LoadSource, checked_load: "CheckedLoad") -> tuple[str, ...]:
+    if checked_load.records:
+        return ()
+    return (f"{load_source.name} has 0 records; nothing was written",)
+
+
+def _refuse_empty(
+    load_source: LoadSource, checked_load: "CheckedLoad", kind: DeltaKind, allow_empty: bool
+) -> None:
+    if kind is DeltaKind.REPLACE and not checked_load.records and not allow_empty:
         raise UserInputError(
-            f"{done.name} has 0 records, and mode overwrite would replace nothing; no changes were made",
+            f"{load_source.name} has 0 records, and mode overwrite would replace nothing; no changes were made",
             hint="check the path, or pass allow_empty",
         )
 
