@@ -1,87 +1,191 @@
 """OmniGraph: a typed, versioned property graph over the Lance columnar format.
 
-    graph = omnigraph.init("people.omni", "node Person { name: String @key }")
-    graph.load([{"type": "Person", "data": {"name": "Ada"}}], mode="append")
-    graph.query("query all() { match { $p: Person } return { $p.name } }").rows
+A graph is a directory, or a prefix of an object store. Its schema names node types, edge types and their rules:
 
-Names are imported on first use, so that `import omnigraph` is quick and loads neither Lance nor Spark.
+    >>> import omnigraph
+    >>> graph = omnigraph.init("friends.omni", '''
+    ...     node Person { name: String @key  age: I32? }
+    ...     edge Knows: Person -> Person { since: Date? }
+    ... ''')
+
+Every write is one commit, whole or absent:
+
+    >>> graph.load([
+    ...     {"type": "Person", "data": {"name": "Ada", "age": 36}},
+    ...     {"type": "Person", "data": {"name": "Bo"}},
+    ...     {"edge": "Knows", "from": "Ada", "to": "Bo", "data": {"since": "2024-05-01"}},
+    ... ], mode="append").total_rows
+    3
+
+A query matches patterns and returns columns; rows come as dicts, Arrow, pandas or polars:
+
+    >>> friends = "query q($who: String) { match { $p: Person { name: $who } $p knows $f } return { $f.name as friend } }"
+    >>> graph.query(friends, {"who": "Ada"}).rows
+    [{'friend': 'Bo'}]
+
+A branch shows what its source shows and keeps its own changes; a merge brings them back:
+
+    >>> review = graph.branch_create("review")
+    >>> done = graph.mutate('query q() { insert Person { name: "Cy" } }', branch="review", actor="ada")
+    >>> [change.id for change in graph.diff("main", "review").changes]
+    ['Cy']
+    >>> str(graph.merge("review").outcome)
+    'fast_forward'
+
+Where to look next:
+
+    omnigraph.init, omnigraph.open   make a graph, open one
+    omnigraph.Graph                  every verb: query, load, mutate, branches, merge, diff, schema, maintenance
+    omnigraph.Snapshot               reads of one moment
+    omnigraph.lint, parse_schema     schemas and queries as texts, without a graph
+    omnigraph.errors                 the tree of errors; each is importable from omnigraph as well
+
+`open` is not part of `from omnigraph import *`, since it would hide the built-in function. Names are imported on first
+use, so that `import omnigraph` is quick and loads neither Lance nor Spark.
 """
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from omnigraph import errors as errors
 from omnigraph.errors import *  # noqa: F403 - every error is part of the surface
-from omnigraph.errors import OmniError, OmniWarning
+from omnigraph.errors import (
+    AuthError,
+    ConflictError,
+    InternalError,
+    LimitError,
+    NotFoundError,
+    OmniError,
+    OmniWarning,
+    RecoveryError,
+    StorageError,
+    UserInputError,
+)
 
 if TYPE_CHECKING:
-    from omnigraph.api.comparisons import Baseline as Baseline
-    from omnigraph.api.comparisons import Change as Change
-    from omnigraph.api.comparisons import ChangePage as ChangePage
-    from omnigraph.api.comparisons import ChangeStream as ChangeStream
-    from omnigraph.api.comparisons import Conflict as Conflict
-    from omnigraph.api.comparisons import Diff as Diff
-    from omnigraph.api.comparisons import MergeResult as MergeResult
-    from omnigraph.api.graph import Graph as Graph
-    from omnigraph.api.opening import discard_recovery as discard_recovery
-    from omnigraph.api.opening import init as init
+    from omnigraph.api.comparisons import (
+        Baseline,
+        Change,
+        ChangeBlock,
+        ChangePage,
+        ChangeStream,
+        Conflict,
+        Diff,
+        MergeResult,
+    )
+    from omnigraph.api.graph import Graph
+    from omnigraph.api.opening import discard_recovery, init, relocate
     from omnigraph.api.opening import open as open
-    from omnigraph.api.opening import relocate as relocate
-    from omnigraph.api.query_results import Explanation as Explanation
-    from omnigraph.api.query_results import QueryResult as QueryResult
-    from omnigraph.api.query_results import QueryStream as QueryStream
-    from omnigraph.api.results import Branch as Branch
-    from omnigraph.api.results import Commit as Commit
-    from omnigraph.api.results import LoadResult as LoadResult
-    from omnigraph.api.results import MutationResult as MutationResult
-    from omnigraph.api.results import SchemaApplyResult as SchemaApplyResult
-    from omnigraph.api.snapshot import Snapshot as Snapshot
-    from omnigraph.api.texts import lint as lint
-    from omnigraph.api.texts import parse_schema as parse_schema
-    from omnigraph.catalog.diff.steps import SchemaPlan as SchemaPlan
-    from omnigraph.catalog.model import Catalog as Catalog
-    from omnigraph.language.diagnostics import Diagnostic as Diagnostic
-    from omnigraph.pipeline.progress import Progress as Progress
+    from omnigraph.api.query_results import Explanation, QueryResult, QueryStream
+    from omnigraph.api.reports import (
+        CleanupReport,
+        Examination,
+        ExportReport,
+        IndexReport,
+        OptimizeReport,
+        RelocateReport,
+        RepairReport,
+    )
+    from omnigraph.api.results import (
+        Branch,
+        Commit,
+        DiscardedRecovery,
+        LoadResult,
+        MutationResult,
+        RecoveryAudit,
+        RecoverySidecar,
+        SchemaApplyResult,
+    )
+    from omnigraph.api.snapshot import Snapshot
+    from omnigraph.api.texts import lint, parse_schema
+    from omnigraph.catalog.diff.steps import SchemaPlan
+    from omnigraph.catalog.model import Catalog
+    from omnigraph.language.diagnostics import Diagnostic
+    from omnigraph.pipeline.progress import Progress
 
 __version__ = "0.1.0"
 
-_HOMES = {
-    "lint": "omnigraph.api.texts",
-    "parse_schema": "omnigraph.api.texts",
-    "Catalog": "omnigraph.catalog.model",
-    "Diagnostic": "omnigraph.language.diagnostics",
-    "SchemaPlan": "omnigraph.catalog.diff.steps",
-    "init": "omnigraph.api.opening",
-    "open": "omnigraph.api.opening",
-    "discard_recovery": "omnigraph.api.opening",
-    "relocate": "omnigraph.api.opening",
-    "Graph": "omnigraph.api.graph",
-    "Snapshot": "omnigraph.api.snapshot",
-    "Explanation": "omnigraph.api.query_results",
-    "QueryStream": "omnigraph.api.query_results",
-    "Branch": "omnigraph.api.results",
-    "Commit": "omnigraph.api.results",
-    "Baseline": "omnigraph.api.comparisons",
-    "Change": "omnigraph.api.comparisons",
-    "ChangePage": "omnigraph.api.comparisons",
-    "ChangeStream": "omnigraph.api.comparisons",
-    "Conflict": "omnigraph.api.comparisons",
-    "Diff": "omnigraph.api.comparisons",
-    "MergeResult": "omnigraph.api.comparisons",
-    "LoadResult": "omnigraph.api.results",
-    "Progress": "omnigraph.pipeline.progress",
-    "MutationResult": "omnigraph.api.results",
-    "QueryResult": "omnigraph.api.query_results",
-    "SchemaApplyResult": "omnigraph.api.results",
+# Type checkers and editors read the list below; it is complete, but for `open`.
+__all__ = [
+    "AuthError",
+    "Baseline",
+    "Branch",
+    "Catalog",
+    "Change",
+    "ChangeBlock",
+    "ChangePage",
+    "ChangeStream",
+    "CleanupReport",
+    "Commit",
+    "Conflict",
+    "ConflictError",
+    "Diagnostic",
+    "Diff",
+    "DiscardedRecovery",
+    "Examination",
+    "Explanation",
+    "ExportReport",
+    "Graph",
+    "IndexReport",
+    "InternalError",
+    "LimitError",
+    "LoadResult",
+    "MergeResult",
+    "MutationResult",
+    "NotFoundError",
+    "OmniError",
+    "OmniWarning",
+    "OptimizeReport",
+    "Progress",
+    "QueryResult",
+    "QueryStream",
+    "RecoveryAudit",
+    "RecoveryError",
+    "RecoverySidecar",
+    "RelocateReport",
+    "RepairReport",
+    "SchemaApplyResult",
+    "SchemaPlan",
+    "Snapshot",
+    "StorageError",
+    "UserInputError",
+    "discard_recovery",
+    "errors",
+    "init",
+    "lint",
+    "parse_schema",
+    "relocate",
+]
+
+_NAMES_OF = {
+    "omnigraph.api.comparisons": (
+        "Baseline Change ChangeBlock ChangePage ChangeStream Conflict Diff MergeResult"
+    ),
+    "omnigraph.api.graph": "Graph",
+    "omnigraph.api.opening": "discard_recovery init open relocate",
+    "omnigraph.api.query_results": "Explanation QueryResult QueryStream",
+    "omnigraph.api.reports": (
+        "CleanupReport Examination ExportReport IndexReport OptimizeReport RelocateReport RepairReport"
+    ),
+    "omnigraph.api.results": (
+        "Branch Commit DiscardedRecovery LoadResult MutationResult RecoveryAudit RecoverySidecar"
+        " SchemaApplyResult"
+    ),
+    "omnigraph.api.snapshot": "Snapshot",
+    "omnigraph.api.texts": "lint parse_schema",
+    "omnigraph.catalog.diff.steps": "SchemaPlan",
+    "omnigraph.catalog.model": "Catalog",
+    "omnigraph.language.diagnostics": "Diagnostic",
+    "omnigraph.pipeline.progress": "Progress",
 }
+_HOMES = {name: home for home, names in _NAMES_OF.items() for name in names.split()}
 
-__all__ = ["OmniError", "OmniWarning", "errors", *sorted(name for name in _HOMES if name != "open")]
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'omnigraph' has no attribute '{name}'")
-    return getattr(import_module(_HOMES[name]), name)
+if not TYPE_CHECKING:
+    # A checker that saw this function would take every misspelt name for one of unknown type.
+    def __getattr__(name: str) -> object:
+        if name not in _HOMES:
+            raise AttributeError(f"module 'omnigraph' has no attribute '{name}'")
+        return getattr(import_module(_HOMES[name]), name)
 
 
 def __dir__() -> list[str]:

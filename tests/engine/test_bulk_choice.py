@@ -5,7 +5,7 @@ import io
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 import pytest
@@ -121,4 +121,4 @@ def once(form: str, count: int) -> Any:
 
 def test_another_word_is_refused(graph: Graph) -> None:
     with pytest.raises(omnigraph.UserInputError, match="True, False or 'auto', not 'yes'"):
-        graph.load({"Person": people(1)}, mode="append", spark="yes")
+        graph.load({"Person": people(1)}, mode="append", spark=cast("bool", "yes"))

@@ -63,13 +63,14 @@ if TYPE_CHECKING:
     )
     from omnigraph.api.reports import (
         CleanupReport,
+        Examination,
         ExportReport,
         IndexReport,
         OptimizeReport,
         RelocateReport,
         RepairReport,
     )
-    from omnigraph.engine.maintenance.issues import Examination
+    from omnigraph.api.types import Source, Spark, SparkChoice
     from omnigraph.manifest.branches import Branch as BranchFact
     from omnigraph.pipeline.location import StoreLocation
     from omnigraph.pipeline.progress import Tell
@@ -134,7 +135,7 @@ class Graph:
         *,
         branch: str | None = None,
         at: Reference | None = None,
-        spark: Any = None,
+        spark: "Spark" = None,
     ) -> QueryResult:
         """Run a read: `name` picks one of several queries; a mapping in its place is `params`.
 
@@ -226,7 +227,7 @@ class Graph:
         branch: str | None = None,
         at: Reference | None = None,
         types: Sequence[str] | None = None,
-        spark: Any = None,
+        spark: "Spark" = None,
     ) -> "ExportReport":
         """Write part files, `jsonl` or `parquet`, into a new directory; several at a time, or by Spark's executors.
 
@@ -275,7 +276,7 @@ class Graph:
 
     def load(
         self,
-        source: Any,
+        source: "Source",
         *,
         mode: str,
         type: str | None = None,
@@ -284,7 +285,7 @@ class Graph:
         actor: str | None = None,
         allow_empty: bool = False,
         dry_run: bool = False,
-        spark: Any = "auto",
+        spark: "SparkChoice" = "auto",
         progress: "Tell | None" = None,
         batch_id: str | None = None,
         append_only: Sequence[str] = (),
@@ -428,7 +429,7 @@ class Graph:
         actor: str | None = None,
         dry_run: bool = False,
         allow_older_base: bool = False,
-        spark: Any = None,
+        spark: "Spark" = None,
     ) -> "MergeResult":
         """Apply the changes of one branch to another, in one commit; on conflicts nothing is written and all of them are raised together.
 
@@ -570,7 +571,7 @@ class Graph:
     # ---- maintenance
 
     def ensure_indices(
-        self, *, branch: str | None = None, actor: str | None = None, spark: Any = None
+        self, *, branch: str | None = None, actor: str | None = None, spark: "Spark" = None
     ) -> "IndexReport":
         """Build every index the schema asks for and that is missing; no row and no history changes.
 
@@ -591,7 +592,7 @@ class Graph:
 
         return index_status(self._engine, BranchName(branch or self._branch))
 
-    def optimize(self, *, actor: str | None = None, spark: Any = None) -> "OptimizeReport":
+    def optimize(self, *, actor: str | None = None, spark: "Spark" = None) -> "OptimizeReport":
         """Compact the tables of main and bring their indexes up to date; no row and no history changes.
 
         With `spark` (a session, or True) executors rewrite and index; only this process commits.
@@ -673,7 +674,7 @@ class Graph:
             self._engine.recovery.refresh()
 
     def doctor(self, *, deep: bool = False) -> "Examination":
-        """Check every invariant that must hold between writes; an empty list means that all hold.
+        """Check every invariant that must hold between writes; an `Examination` is a list of issues, empty when all hold.
 
         With `deep` every file is read and compared with the digest that was recorded when it was written; the result
         then counts `files_compared` and `files_without_digest`.

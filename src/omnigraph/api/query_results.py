@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import field
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -16,6 +16,10 @@ from omnigraph.compile.plan.operators import Operator
 from omnigraph.compile.plan.plan import Plan
 from omnigraph.engine.read.profile import Step, render
 from omnigraph.values import dataclass
+
+if TYPE_CHECKING:
+    import pandas
+    import polars
 
 ROWS_SHOWN_MAX = 20
 
@@ -64,7 +68,7 @@ class QueryResult:
         found: list[dict[str, Any]] = self.table.to_pylist()
         return found
 
-    def to_pandas(self) -> Any:
+    def to_pandas(self) -> "pandas.DataFrame":
         """A pandas DataFrame; integers with NULLs among them stay integers, in pandas' own nullable types."""
         import pandas
 
@@ -78,11 +82,13 @@ class QueryResult:
                 )
         return frame
 
-    def to_polars(self) -> Any:
+    def to_polars(self) -> "polars.DataFrame":
         """A polars DataFrame."""
         import polars
 
-        return polars.from_arrow(self.table)
+        frame = polars.from_arrow(self.table)
+        assert isinstance(frame, polars.DataFrame), "a table has columns"
+        return frame
 
     def to_csv(self) -> str:
         """CSV that `load` reads back: nothing for NULL, `""` for an empty text, JSON for a list; no final line break."""

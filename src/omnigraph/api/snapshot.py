@@ -29,6 +29,7 @@ from omnigraph.storage.blobs import BlobForm
 from omnigraph.storage.tables import Table
 
 if TYPE_CHECKING:
+    from omnigraph.api.types import Spark
     from omnigraph.engine.history.export_files import Part
     from omnigraph.pipeline.location import PinnedTable
     from omnigraph.pipeline.runner import Runner
@@ -69,7 +70,7 @@ class Snapshot:
         name: str | Mapping[str, Any] | None = None,
         params: Mapping[str, Any] | None = None,
         *,
-        spark: Any = None,
+        spark: "Spark" = None,
     ) -> QueryResult:
         """Run a read, on Spark when a session (or True) is given."""
         chosen, values = name_and_params(name, params)

@@ -1,7 +1,7 @@
 """Errors after which the caller reads again and retries."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 from omnigraph.errors.base import OmniError
 from omnigraph.limits import CONFLICTS_SHOWN_MAX
@@ -117,14 +117,36 @@ def _held_by(holder: Mapping[str, Any] | None, since: str | None) -> str:
     return f"process {holder['process']} on host '{holder['host']}' holds it{begun} for {doing}"
 
 
+class ConflictFacts(Protocol):
+    """What the error of a merge tells about one conflict; `omnigraph.Conflict` is one."""
+
+    @property
+    def table_key(self) -> str: ...
+    @property
+    def row_id(self) -> str | None: ...
+    @property
+    def kind(self) -> str: ...
+    @property
+    def message(self) -> str: ...
+    @property
+    def base(self) -> Mapping[str, Any] | None: ...
+    @property
+    def source(self) -> Mapping[str, Any] | None: ...
+    @property
+    def target(self) -> Mapping[str, Any] | None: ...
+    @property
+    def properties(self) -> tuple[str, ...]: ...
+    def to_dict(self) -> dict[str, Any]: ...
+
+
 class MergeConflicts(ConflictError):
     """Both sides changed the same thing in different ways."""
 
     kind = "merge_conflicts"
 
-    def __init__(self, conflicts: Sequence[Any]) -> None:
+    def __init__(self, conflicts: Sequence[ConflictFacts]) -> None:
         shown = [c.to_dict() for c in conflicts[:CONFLICTS_SHOWN_MAX]]
-        first = "; ".join(str(c.message) for c in conflicts[:3])
+        first = "; ".join(c.message for c in conflicts[:3])
         more = f"; and {len(conflicts) - 3} more" if len(conflicts) > 3 else ""
         super().__init__(
             f"{len(conflicts)} merge conflicts, nothing was written: {first}{more}",

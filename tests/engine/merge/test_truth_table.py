@@ -75,6 +75,7 @@ def test_every_cell_that_conflicts_is_reported_and_nothing_is_written(
     assert found == expected
     assert len(caught.value.conflicts) == len(expected)
     for conflict in caught.value.conflicts:
+        assert conflict.row_id is not None
         rows = (conflict.base, conflict.source, conflict.target)
         assert rows == tuple(side.get(conflict.row_id) for side in sides)
     preview = graph.merge("side", granularity=granularity, dry_run=True)

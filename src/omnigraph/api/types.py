@@ -1,0 +1,41 @@
+"""Types of what callers pass: read by type checkers and editors, never loaded by a program."""
+
+import os
+from collections.abc import Iterable, Mapping
+from typing import IO, Any, Literal, Protocol, TypeAlias
+
+import duckdb
+import pandas
+import polars
+import pyarrow.dataset
+import pyspark.sql
+
+
+class ArrowStream(Protocol):
+    """Columns of any library that speaks Arrow: tables and readers of pyarrow, frames of polars, results of queries."""
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        """The columns as a capsule."""
+
+
+File: TypeAlias = str | os.PathLike[str]
+Record: TypeAlias = Mapping[str, Any]
+Frame: TypeAlias = (
+    File
+    | IO[bytes]
+    | Iterable[File]
+    | Iterable[Record]
+    | ArrowStream
+    | pyarrow.dataset.Dataset
+    | pandas.DataFrame
+    | polars.LazyFrame
+    | duckdb.DuckDBPyRelation
+    | pyspark.sql.DataFrame
+)
+"""Rows of one type."""
+
+Source: TypeAlias = Frame | Mapping[str, Frame]
+"""What a load reads: files or records of any types, or frames by type."""
+
+Spark: TypeAlias = pyspark.sql.SparkSession | bool | None
+SparkChoice: TypeAlias = Spark | Literal["auto"]

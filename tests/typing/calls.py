@@ -1,0 +1,149 @@
+"""What editors show for the calls of the public API: type checkers read this file, nobody runs it.
+
+The comment of a line is the type that both checkers must reveal, without the names of modules.
+"""
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import IO, Any
+
+import duckdb
+import pandas
+import polars
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+import omnigraph
+
+
+def opening(graph: omnigraph.Graph) -> None:
+    reveal_type(omnigraph.init("g", "node A {}"))  # Graph
+    reveal_type(omnigraph.init(Path("g"), Path("a.pg"), exist_ok=True, actor="ada"))  # Graph
+    reveal_type(omnigraph.open("g", read_only=True))  # Graph
+    reveal_type(omnigraph.parse_schema("node A {}"))  # Catalog
+    reveal_type(omnigraph.lint(Path("a.pg"), Path("a.gq")))  # list[Diagnostic]
+    reveal_type(omnigraph.relocate("g"))  # RelocateReport
+    reveal_type(omnigraph.discard_recovery("g", "01"))  # DiscardedRecovery
+    reveal_type(graph.on("review"))  # Graph
+    reveal_type(graph.uri)  # str
+    reveal_type(graph.catalog)  # Catalog
+    reveal_type(graph.schema_source)  # str
+    reveal_type(graph.read_only)  # bool
+    with graph as opened:
+        reveal_type(opened)  # Graph
+
+
+def reading(graph: omnigraph.Graph, commit: omnigraph.Commit, moment: datetime) -> None:
+    result = graph.query(Path("a.gq"), "friends", {"who": "Ada"}, branch="review", at=commit)
+    reveal_type(result)  # QueryResult
+    reveal_type(graph.query("…", {"who": "Ada"}, at=7))  # QueryResult
+    reveal_type(result.columns)  # list[str]
+    reveal_type(result.rows)  # list[dict[str, Any]]
+    reveal_type(result.to_list())  # list[dict[str, Any]]
+    reveal_type(result.table)  # Table
+    reveal_type(result.to_arrow())  # Table
+    reveal_type(result.to_pandas())  # DataFrame
+    reveal_type(result.to_polars())  # DataFrame
+    reveal_type(result.batches())  # Iterator[RecordBatch]
+    reveal_type(len(result))  # int
+    reveal_type([row["friend"] for row in result])  # list[Any]
+    reveal_type(result.commit)  # str | None
+    stream = graph.stream("…")
+    reveal_type(stream)  # QueryStream
+    reveal_type(list(stream))  # list[RecordBatch]
+    reveal_type(stream.rows())  # Iterator[dict[str, Any]]
+    reveal_type(stream.schema)  # Schema
+    reveal_type(graph.explain("…", profile=True))  # Explanation
+    reveal_type(graph.explain("…").text)  # str
+    reveal_type(graph.entity("Person", "Ada", at=moment))  # dict[str, Any] | None
+    reveal_type(graph.table("Person"))  # Table
+    reveal_type(graph.export(types=["Person"]))  # Iterator[dict[str, Any]]
+    reveal_type(graph.export_lines())  # Iterator[Buffer]
+    reveal_type(graph.export_files("out", format="parquet"))  # ExportReport
+    with graph.snapshot(branch="review") as snapshot:
+        reveal_type(snapshot)  # Snapshot
+        reveal_type(snapshot.query("…"))  # QueryResult
+        reveal_type(snapshot.table("Person"))  # Table
+        reveal_type(snapshot.scan("Person", ["name"], "age > 3"))  # RecordBatchReader
+        reveal_type(snapshot.manifest_version)  # int
+
+
+def writing(
+    graph: omnigraph.Graph,
+    lines: IO[bytes],
+    stream: Iterator[dict[str, Any]],
+    arrow: pa.Table,
+    reader: pa.RecordBatchReader,
+    frame: pandas.DataFrame,
+    columns: polars.DataFrame,
+    lazy: polars.LazyFrame,
+    relation: duckdb.DuckDBPyRelation,
+    spark: SparkSession,
+    far: DataFrame,
+) -> None:
+    reveal_type(graph.mutate("…", {"n": "Bo"}, branch="review", actor="ada"))  # MutationResult
+    reveal_type(graph.load("people.jsonl", mode="append"))  # LoadResult
+    reveal_type(graph.load(Path("people.jsonl"), mode="merge"))  # LoadResult
+    reveal_type(graph.load([Path("a.jsonl"), Path("b.jsonl")], mode="merge"))  # LoadResult
+    reveal_type(graph.load([{"type": "Person", "data": {}}], mode="append"))  # LoadResult
+    reveal_type(graph.load(stream, mode="append"))  # LoadResult
+    reveal_type(graph.load(lines, mode="append"))  # LoadResult
+    reveal_type(graph.load(columns, type="Person", mode="append"))  # LoadResult
+    reveal_type(graph.load({"Person": arrow, "Knows": frame}, mode="append"))  # LoadResult
+    reveal_type(graph.load({"Person": reader, "Knows": "knows.csv"}, mode="append"))  # LoadResult
+    reveal_type(graph.load({"Person": lazy, "Knows": relation}, mode="append"))  # LoadResult
+    reveal_type(graph.load({"Person": far}, mode="append", spark=spark))  # LoadResult
+    reveal_type(graph.load(graph.query("…"), type="Person", mode="merge"))  # LoadResult
+    loaded = graph.load({"Person": [{"name": "Ada"}]}, mode="append", progress=print)
+    reveal_type(loaded.tables)  # Mapping[str, int]
+    reveal_type(loaded.total_rows)  # int
+    reveal_type(loaded.commit)  # Commit | None
+
+
+def history(graph: omnigraph.Graph) -> None:
+    reveal_type(graph.branches())  # list[Branch]
+    reveal_type(graph.branch_create("review"))  # Branch
+    reveal_type(graph.branch_delete("review"))  # None
+    reveal_type(graph.commit("01").created_at)  # datetime
+    reveal_type([commit.actor for commit in graph.commits(limit=3)])  # list[str | None]
+    diff = graph.diff("main", "review", types=["Person"])
+    reveal_type(diff)  # Diff
+    reveal_type(diff.stats.inserts)  # int
+    reveal_type(next(graph.diff_stream("main", "review")))  # Change
+    reveal_type(graph.changes(limit=10))  # ChangePage
+    reveal_type(next(graph.changes_stream()))  # ChangeStream
+    reveal_type(graph.commit_changes("01"))  # ChangeBlock
+    reveal_type(graph.baseline("all.jsonl"))  # Baseline
+    merged = graph.merge("review", dry_run=True)
+    reveal_type(merged)  # MergeResult
+    reveal_type(merged.tables)  # Mapping[str, tuple[int, int, int]]
+    reveal_type(merged.conflicts)  # tuple[Conflict, ...]
+
+
+def failing(graph: omnigraph.Graph) -> None:
+    try:
+        graph.merge("review")
+    except omnigraph.MergeConflicts as error:
+        reveal_type(error.conflicts[0].row_id)  # str | None
+        reveal_type(error.kind)  # str
+        reveal_type(error.hint)  # str | None
+        reveal_type(error.details)  # dict[str, Any]
+
+
+def keeping(graph: omnigraph.Graph) -> None:
+    reveal_type(graph.schema_plan("node A {}"))  # SchemaPlan
+    reveal_type(graph.schema_apply(Path("a.pg")))  # SchemaApplyResult
+    reveal_type(graph.ensure_indices())  # IndexReport
+    reveal_type(graph.index_status().indexes[0].rows)  # int
+    reveal_type(graph.optimize())  # OptimizeReport
+    reveal_type(graph.cleanup(older_than=timedelta(days=7)))  # CleanupReport
+    reveal_type(graph.repair())  # RepairReport
+    reveal_type(graph.relocate())  # RelocateReport
+    reveal_type(graph.refresh())  # None
+    reveal_type(graph.doctor(deep=True))  # Examination
+    reveal_type(graph.doctor()[0].message)  # str
+    reveal_type(graph.recoveries())  # list[RecoveryAudit]
+    reveal_type(graph.pending_recoveries())  # list[RecoverySidecar]
+    reveal_type(graph.discard_recovery("01"))  # DiscardedRecovery
+    reveal_type(graph.close())  # None

@@ -1,0 +1,6 @@
+# The class of pandas that our signatures name; pandas itself ships no types.
+from typing import Any
+
+class DataFrame: ...
+
+def __getattr__(name: str) -> Any: ...
