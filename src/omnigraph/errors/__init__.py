@@ -46,6 +46,8 @@ from omnigraph.errors.input import (
     NotFound,
     NotFoundError,
     ParamError,
+    PolicyConfigError,
+    PolicyDenied,
     QueryError,
     ReadOnlyError,
     ResourceLimit,
@@ -53,7 +55,7 @@ from omnigraph.errors.input import (
     UnsupportedSchemaChange,
     UserInputError,
 )
-from omnigraph.errors.internal import EngineError, InternalError
+from omnigraph.errors.internal import EngineError, InternalError, PolicyEvaluationError
 from omnigraph.errors.recovery import (
     Interleaved,
     RecoveryError,
@@ -103,6 +105,9 @@ __all__ = [
     "OmniError",
     "OmniWarning",
     "ParamError",
+    "PolicyConfigError",
+    "PolicyDenied",
+    "PolicyEvaluationError",
     "PreconditionFailed",
     "Problem",
     "PublishContention",

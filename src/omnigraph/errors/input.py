@@ -1,6 +1,6 @@
 """Errors that ask the caller to change the request: its text, its data, its names or its size."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
 from omnigraph.errors.base import OmniError
@@ -93,6 +93,43 @@ class AuthError(OmniError):
 
     kind = "auth"
     http_code = "forbidden"
+
+
+class PolicyDenied(AuthError):
+    """The policy allows nothing of this to this actor, or no actor was given."""
+
+    kind = "forbidden"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        action: str,
+        branch: str | None = None,
+        target_branch: str | None = None,
+        hint: str | None = None,
+    ) -> None:
+        asked = {"action": action, "branch": branch, "target_branch": target_branch}
+        super().__init__(
+            f"{message}; no changes were made",
+            details={"denied": {key: value for key, value in asked.items() if value is not None}},
+            hint=hint,
+        )
+
+
+class PolicyConfigError(UserInputError):
+    """A policy, or a file of cases, that means nothing as it stands; every problem is listed."""
+
+    kind = "policy_config"
+
+    def __init__(self, name: str, found: Sequence[str]) -> None:
+        listed = "; ".join(found)
+        count = "1 problem" if len(found) == 1 else f"{len(found)} problems"
+        super().__init__(
+            f"{name}: {count}: {listed}; the policy was not used",
+            details={"policy_problems": list(found)},
+        )
+        self.name, self.problems = name, tuple(found)
 
 
 class NotFoundError(OmniError):

@@ -1,0 +1,13 @@
+"""May this actor do this? Rules in a file, decided by Cedar; callers never see Cedar's objects.
+
+actions   what can be asked, and about which branches
+rules     the file of rules: read, checked, every problem at once
+cedar     the rules as Cedar policies, and one decision
+engine    one loaded policy: decides, explains, guards
+cases     expectations of a policy, run as tests
+"""
+
+from omnigraph.policy.actions import PolicyAction, ResourceScope
+from omnigraph.policy.engine import Decision, PolicyChecker, PolicyEngine
+
+__all__ = ["Decision", "PolicyAction", "PolicyChecker", "PolicyEngine", "ResourceScope"]
