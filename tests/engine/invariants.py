@@ -81,7 +81,7 @@ OBSERVED: Mapping[str, tuple[str, ...]] = {
         _FAULTS
         + "test_forks.py::test_a_stray_fork_is_cleared_and_the_branch_starts_from_what_it_shows",
     ),
-    "ST-21": (_FAULTS + "test_forks.py::test_k1_the_rival_of_a_first_writer_reads_again_or_loses",),
+    "ST-21": (_FAULTS + "test_forks.py::test_k1_the_rival_of_a_first_writer_reads_again",),
     "ST-22": (
         _MANIFEST + "test_branches.py::test_a_create_that_fails_for_another_reason_deletes_nothing",
         _STORAGE + "test_forks.py::test_a_fork_from_a_version_that_is_not_there_creates_nothing",
@@ -166,8 +166,7 @@ OBSERVED: Mapping[str, tuple[str, ...]] = {
     "WP-17": (_MANIFEST + "test_publish.py::test_a_refused_publish_leaves_the_manifest_as_it_was",),
     "WP-18": (_MANIFEST + "test_publish.py::test_a_refused_publish_leaves_the_manifest_as_it_was",),
     "WP-19": (
-        _MERGE
-        + "test_scenarios.py::test_the_target_advancing_before_the_merge_takes_its_turn_is_a_typed_conflict",
+        _MERGE + "test_scenarios.py::test_a_merge_is_prepared_again_when_its_target_advances",
         _FAULTS
         + "test_refusals.py::test_a_read_set_that_moved_at_the_last_moment_refuses_the_write",
     ),
@@ -264,8 +263,7 @@ OBSERVED: Mapping[str, tuple[str, ...]] = {
     "BR-22": (_MERGE + "test_scenarios.py::test_merges_back_and_forth_converge",),
     "BR-23": (
         _MERGE + "test_scenarios.py::test_the_source_advancing_during_a_merge_is_not_included",
-        _MERGE
-        + "test_scenarios.py::test_the_target_advancing_before_the_merge_takes_its_turn_is_a_typed_conflict",
+        _MERGE + "test_scenarios.py::test_a_merge_is_prepared_again_when_its_target_advances",
     ),
     "BR-24": (_MERGE + "test_scenarios.py::test_what_was_merged_outlives_the_branch",),
     "BR-25": (

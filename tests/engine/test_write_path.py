@@ -209,14 +209,14 @@ def test_a_delete_that_was_overtaken_is_refused_and_removes_nothing(graph: Graph
         deleter = threading.Thread(target=delete)
         deleter.start()
         assert park.reached.wait(PARK_SECONDS_MAX)
-        graph.mutate(ADD, {"name": "new"})
+        graph.mutate('query q() { update Person set { age: 9 } where name = "c" }')
         park.release()
         deleter.join(PARK_SECONDS_MAX)
     (conflict,) = refused
     assert isinstance(conflict, omnigraph.ManifestConflict)
     assert conflict.actual == conflict.expected + 1
     reopened = omnigraph.open(graph.uri)
-    assert names(reopened) == ["a", "b", "c", "d", "new"]
+    assert ages(reopened) == {"a": 0, "b": 1, "c": 9, "d": 3}
     assert_settled(reopened)
 
 

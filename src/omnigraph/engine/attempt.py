@@ -9,6 +9,7 @@ from omnigraph.commit.locks import SCHEMA_APPLY, HeldLocks
 from omnigraph.commit.plan import WritePlan
 from omnigraph.commit.protocol import CommittedPlan, Refused, commit
 from omnigraph.commit.stage import ALONE, StageWorkers
+from omnigraph.engine.matched_rows import require_matched_rows
 from omnigraph.engine.session.engine import Engine
 from omnigraph.errors import ConflictError, DriftError, ManifestConflict, OmniError, ReadSetConflict
 from omnigraph.ids import BranchName, TableKey
@@ -141,8 +142,7 @@ def _prepare_and_commit(
     except (ManifestConflict, ReadSetConflict) as error:
         if not plan.is_strict and not isinstance(error, StaleBase):
             raise
-        refusal = error if plan.is_strict else None
-    return _prepare_under_locks(engine, view, prepare, plan, refusal, workers)
+    return _prepare_under_locks(engine, view, prepare, plan, workers)
 
 
 def _prepare_under_locks(
@@ -150,20 +150,19 @@ def _prepare_under_locks(
     first: View,
     prepare: Prepare[T],
     first_plan: WritePlan,
-    refusal: ConflictError | None,
     workers: StageWorkers,
 ) -> Done[T]:
     """Prepare again while holding the locks, so that nobody can move the base a second time.
 
-    A strict write, which has a `refusal`, is prepared again only if nothing but maintenance came between.
+    A strict write is prepared again only if the rows that it matched are as it saw them; rows that match now and did
+    not before are included.
     """
     keys = first_plan.lock_keys
     last: ConflictError = ReadSetConflict("the set of tables this write touches")
     for _ in range(PREPARE_ROUNDS_MAX):
         with engine.committer.locks.acquire(keys, first_plan.activity) as held_locks:
             view = engine.view(first.branch)
-            if refusal is not None and not _moved_by_maintenance_only(first, view):
-                raise refusal
+            require_matched_rows(engine.store.tables, first, first_plan, view)
             prepared = prepare(view)
             plan = prepared.plan
             if plan is None:
@@ -177,12 +176,6 @@ def _prepare_under_locks(
                     last = error
             keys = keys | plan.lock_keys
     raise last
-
-
-def _moved_by_maintenance_only(before: View, now: View) -> bool:
-    """Whether pins moved and no commit came: only maintenance does that, and it changes no row."""
-    moved = before.snapshot.pins != now.snapshot.pins
-    return moved and before.state.head == now.state.head
 
 
 def commit_held(
