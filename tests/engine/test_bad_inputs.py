@@ -110,7 +110,7 @@ def test_a_bad_load_is_told_and_changes_nothing(
     if bad.mode not in MODES:
         # A flag that takes one of a few words is a matter of usage, before anything is opened.
         assert (code, json.loads(out)["kind"]) == (2, "usage")
-        assert f"'{bad.mode}' is not one of 'append', 'merge', 'overwrite'" in err
+        assert f"--mode: it takes append, merge or overwrite, not '{bad.mode}'" in err
         return
     assert code == exit_code(error)
     assert told(json.loads(out)) == told(json.loads(json.dumps(error.to_dict())))

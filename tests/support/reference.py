@@ -17,8 +17,9 @@ from omnigraph import api, errors, limits
 from omnigraph.api import graph, opening, snapshot
 from omnigraph.catalog.diff.codes import REGISTRY
 from omnigraph.language.query.codes import MEANINGS
-from omnigraph.surfaces.cli.main import app
+from omnigraph.surfaces.cli.help import split_help
 from omnigraph.surfaces.cli.output import exit_code
+from omnigraph.surfaces.cli.tree import build_app
 
 ROOT = Path(__file__).parents[2]
 REFERENCE = ROOT / "docs" / "reference"
@@ -158,7 +159,7 @@ def _attributes(holder: type) -> list[str]:
 
 def commands() -> dict[str, Any]:
     """Every command by the words that call it."""
-    return dict(_below(typer.main.get_command(app), ()))
+    return dict(_below(typer.main.get_command(build_app()), ()))
 
 
 def _below(command: Any, words: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
@@ -175,14 +176,14 @@ def _commands() -> str:
 
 
 def _command(words: str, command: Any) -> str:
-    meaning, _, example = (command.help or "").partition("Example:")
+    meaning, examples = split_help(command.help or "")
     text = f"### omnigraph {words}\n\n{' '.join(meaning.split())}\n"
     shown = [one for one in command.params if one.name != "help"]
     if shown:
         rows = ((_names(one), _default(one), str(one.help or "")) for one in shown)
         text += "\n" + table(("Option", "Default", "Meaning"), rows)
-    if example:
-        text += f"\n```\n{' '.join(example.split())}\n```\n"
+    if examples:
+        text += "\n```\n" + "\n".join(examples) + "\n```\n"
     return text
 
 

@@ -144,4 +144,4 @@ def test_a_command_without_any_graph_lists_the_ways_to_name_one(folder: Path) ->
 
 def test_a_profile_without_a_name_is_a_usage_error(folder: Path) -> None:
     done = run(folder, "branch", "list", "--profile")
-    assert (done.returncode, "takes the name of a profile" in done.stderr) == (2, True)
+    assert (done.returncode, "--profile takes a value" in done.stderr) == (2, True)

@@ -147,7 +147,7 @@ def test_a_talk_on_a_terminal(terminal: Terminal, uri: str, tmp_path: Path) -> N
     terminal.expect("changed 1 node and 0 edges on main")
     terminal.expect("main>")
     terminal.send("match { $p: Per\t")
-    terminal.expect("Person")
+    terminal.expect("son")
     terminal.send("\x03")
     terminal.expect("main>")
     terminal.send("match {\r$p: Person\r}\rreturn { $p.name }\r")

@@ -67,8 +67,8 @@ def loaded(folder: Path, *typed: str) -> set[str]:
 
 
 COMMANDS = {
-    "help": (("--help",), NO_GRAPH, 40),
-    "version": (("version",), NO_GRAPH, 40),
+    "help": (("--help",), NO_GRAPH, 50),
+    "version": (("version",), NO_GRAPH, 50),
     "lint": (("lint", "--schema", "people.pg", "--query", "people.gq"), NO_GRAPH, 100),
     "fmt": (("fmt", "people.gq"), NO_GRAPH, 100),
     "plan of files": (

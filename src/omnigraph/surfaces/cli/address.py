@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from omnigraph.surfaces.cli.output import note
+from omnigraph.surfaces.cli.output import note, remark
 
 if TYPE_CHECKING:
     from omnigraph.api.graph import Graph
@@ -15,12 +15,14 @@ if TYPE_CHECKING:
 Uri = Annotated[
     str | None, typer.Argument(help="Where the graph is: a path or s3://…", show_default=False)
 ]
-Store = Annotated[str | None, typer.Option("--store", "--uri", help="Where the graph is.")]
-Branch = Annotated[str, typer.Option("--branch", "-b", help="The branch.")]
-Actor = Annotated[
-    str | None, typer.Option("--as", envvar="OMNIGRAPH_ACTOR", help="The actor of the commit.")
+Store = Annotated[
+    str | None, typer.Option("--store", "--uri", metavar="URI", help="Where the graph is.")
 ]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print less to stderr.")]
+Branch = Annotated[str, typer.Option("--branch", "-b", metavar="NAME", help="The branch.")]
+Actor = Annotated[
+    str | None,
+    typer.Option("--as", envvar="OMNIGRAPH_ACTOR", help="Who writes: the actor of the commit."),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 Yes = Annotated[
     bool, typer.Option("--yes", "-y", help="Do not ask before destroying data on another machine.")
@@ -82,11 +84,10 @@ def read_point(at: str | None) -> str | int | None:
     return int(at) if at is not None and at.isdigit() and len(at) < 20 else at
 
 
-def announce(verb: str, graph: "Graph", *, quiet: bool) -> None:
+def announce(verb: str, graph: "Graph") -> None:
     """Print which graph the command is about to write to."""
-    if not quiet:
-        kind = "direct, remote" if is_remote(graph.uri) else "direct, local"
-        note(f"omnigraph {verb} → {graph.uri} ({kind})")
+    kind = "direct, remote" if is_remote(graph.uri) else "direct, local"
+    remark(f"omnigraph {verb} → {graph.uri} ({kind})")
 
 
 def is_remote(uri: str) -> bool:

@@ -1,6 +1,7 @@
-"""A command of the command line: how the words after it become values."""
+"""A command of the command line: how the words after it become values, and how it shows its help."""
 
 from collections.abc import Callable
+from enum import StrEnum
 from functools import partial
 from pathlib import Path
 from typing import Any, get_args, get_origin
@@ -8,11 +9,14 @@ from typing import Any, get_args, get_origin
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from omnigraph.errors import did_you_mean, suggestion
+from omnigraph.surfaces.cli.help import bare_type, describe_command
+
 _PLAIN: dict[Any, Callable[[str], Any]] = {str: str, Path: Path}
 
 
 class Command(TyperCommand):
-    """A command that reads its own texts and paths, and refuses an empty one.
+    """A command that reads its own texts, paths and choices, and refuses an empty one.
 
     Typer would read them by pydantic, which takes longer to load than a small command takes to run.
     """
@@ -20,6 +24,11 @@ class Command(TyperCommand):
     def get_params(self, ctx: Any) -> list[Any]:
         """Its parameters, and the flag for help."""
         return _set_conversion(super().get_params(ctx))
+
+    def get_help(self, ctx: Any) -> str:
+        """The text that `--help` prints."""
+        own = [one for one in self.get_params(ctx) if one.name != "help"]
+        return describe_command(ctx.command_path, self.help or "", own)
 
 
 class Group(TyperGroup):
@@ -38,7 +47,7 @@ def _set_conversion(parameters: list[Any]) -> list[Any]:
 
 
 class _Conversion:
-    """Reads the value of one parameter; typer reads what is neither text nor path."""
+    """Reads the value of one parameter; typer reads what is neither text, path nor choice."""
 
     def __init__(self, typers: Callable[[], Any]) -> None:
         self._typers = typers
@@ -47,15 +56,32 @@ class _Conversion:
         """Read a value that was given, or a default."""
         kind = param.type_descriptor.annotation
         many = param.multiple or param.nargs == -1
-        read = _PLAIN.get(get_args(kind)[0] if get_origin(kind) is list else kind)
+        one_kind = bare_type(kind)
         if value is None:
             return [] if many else None
         _refuse_empty(list(value) if many else [value], param, ctx)
+        if isinstance(one_kind, type) and issubclass(one_kind, StrEnum):
+            choose = partial(_choose, one_kind, param=param, ctx=ctx)
+            return [choose(one) for one in value] if many else choose(value)
+        read = _PLAIN.get(get_args(kind)[0] if get_origin(kind) is list else kind)
         if read is not None:
             return [read(one) for one in value] if many else read(value)
         if isinstance(kind, type) and isinstance(value, kind):
             return value
         return self._typers().coerce(value, param=param, ctx=ctx)
+
+
+def _choose(choices: type[StrEnum], given: str, *, param: Any, ctx: Any) -> StrEnum:
+    """One of the values that an option takes."""
+    try:
+        return choices(given)
+    except ValueError:
+        near = suggestion(did_you_mean(given, choices))
+        *first, last = choices
+        known = f"{', '.join(first)} or {last}"
+        raise typer.BadParameter(
+            f"it takes {known}, not '{given}'{near}", ctx=ctx, param=param
+        ) from None
 
 
 def _refuse_empty(given: list[Any], param: Any, ctx: Any) -> None:

@@ -13,7 +13,6 @@ from omnigraph.surfaces.cli.address import (
     Actor,
     Branch,
     Json,
-    Quiet,
     Store,
     Uri,
     Yes,
@@ -24,7 +23,7 @@ from omnigraph.surfaces.cli.address import (
     read_point,
 )
 from omnigraph.surfaces.cli.formats import Format, render
-from omnigraph.surfaces.cli.output import note, say, say_json, say_lines
+from omnigraph.surfaces.cli.output import note, remark, say, say_json, say_lines
 from omnigraph.surfaces.cli.workers import Engine, choose_workers
 
 if TYPE_CHECKING:
@@ -36,13 +35,17 @@ if TYPE_CHECKING:
     from omnigraph.compile.checked import Parameter
 
 QueryFile = Annotated[Path | None, typer.Option("--query", help="Query file.")]
-QueryText = Annotated[str | None, typer.Option("--query-string", "-e", help="Query text.")]
-Params = Annotated[str | None, typer.Option("--params", help="Parameters as a JSON object.")]
+QueryText = Annotated[
+    str | None, typer.Option("--query-string", "-e", metavar="TEXT", help="Query text.")
+]
+Params = Annotated[
+    str | None, typer.Option("--params", metavar="JSON", help="Parameters as a JSON object.")
+]
 ParamsFile = Annotated[
     Path | None, typer.Option("--params-file", help="Parameters from a JSON file.")
 ]
 Param = Annotated[
-    list[str] | None, typer.Option("--param", help="One parameter, k=v; may be repeated.")
+    list[str] | None, typer.Option("--param", metavar="K=V", help="One parameter; may be repeated.")
 ]
 At = Annotated[
     str | None, typer.Option("--snapshot", "--at", help="A commit, or a manifest version.")
@@ -75,10 +78,15 @@ def load(
     uri: Uri = None,
     data: Annotated[
         list[str] | None,
-        typer.Option("--data", "-d", help="File or folder; - is stdin; may be repeated."),
+        typer.Option(
+            "--data", "-d", metavar="FILE", help="File or folder; - is stdin; may be repeated."
+        ),
     ] = None,
     mode: Annotated[
-        LoadMode | None, typer.Option("--mode", "-m", help=f"One of {', '.join(LoadMode)}.")
+        LoadMode | None,
+        typer.Option(
+            "--mode", "-m", help="Add new rows, add and replace rows, or replace everything."
+        ),
     ] = None,
     type_: Annotated[
         str | None, typer.Option("--type", help="Type of a Parquet, CSV or row file.")
@@ -102,16 +110,19 @@ def load(
     ] = Engine.AUTO,
     spark_master: Annotated[
         str | None,
-        typer.Option("--spark-master", help="The Spark master; this machine by default."),
+        typer.Option(
+            "--spark-master", metavar="URL", help="The Spark master; this machine by default."
+        ),
     ] = None,
     spark_conf: Annotated[
         list[str] | None,
-        typer.Option("--spark-conf", help="A setting of Spark, k=v; may be repeated."),
+        typer.Option(
+            "--spark-conf", metavar="K=V", help="A setting of Spark, k=v; may be repeated."
+        ),
     ] = None,
     actor: Actor = None,
     store: Store = None,
     yes: Yes = False,
-    quiet: Quiet = False,
     json: Json = False,
 ) -> None:
     """Load files in one commit, or not at all.
@@ -125,7 +136,7 @@ def load(
         ask_consent("load --mode overwrite", place_, yes=yes, json=json)
     with open_store(place_, read_only=check, actor=actor) as graph:
         if not check:
-            announce("load", graph, quiet=quiet)
+            announce("load", graph)
         result = graph.load(
             _files(data, type_),
             mode=mode,
@@ -148,10 +159,10 @@ def load(
         )
         if result.branch_created:
             say(f"branch {result.branch} created from {base}")
-        if not quiet and result.engine != "local":
-            note(f"done by {result.engine}: {result.reason}")
-        for remark in result.notes:
-            note(remark)
+        if result.engine != "local":
+            remark(f"done by {result.engine}: {result.reason}")
+        for line in result.notes:
+            note(line)
 
 
 def _files(given: list[str], type_: str | None) -> Any:
@@ -209,7 +220,6 @@ def mutate(
     ] = None,
     actor: Actor = None,
     store: Store = None,
-    quiet: Quiet = False,
     json: Json = False,
 ) -> None:
     """Run a mutation in one commit, or not at all.
@@ -218,7 +228,7 @@ def mutate(
     """
     source = _source(query_file, query_string)
     with open_store(choose_graph(store), read_only=False, actor=actor) as graph:
-        announce("mutate", graph, quiet=quiet)
+        announce("mutate", graph)
         values = _params(graph, source, name, params, params_file, param)
         result = graph.mutate(source, name, values, branch=branch, if_commit=if_commit)
         if json:
@@ -246,7 +256,7 @@ def export(
     ] = PartFormat.JSONL,
     store: Store = None,
 ) -> None:
-    """Print every entity as JSON lines, in the format that load reads.
+    """Print every entity in the format that load reads.
 
     Example: omnigraph export people.omni > people.jsonl
     """

@@ -75,7 +75,7 @@ def demo(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Create an example graph, load it, query it, branch it, change the branch, merge it, look at the history.
+    """Show the main job on a small example graph, step by step.
 
     Example: omnigraph demo
     """

@@ -11,7 +11,6 @@ from omnigraph.surfaces.cli.address import (
     Actor,
     Branch,
     Json,
-    Quiet,
     Store,
     Uri,
     Yes,
@@ -34,7 +33,6 @@ def branch_create(
     at: Annotated[str | None, typer.Option("--at", help="A commit of that branch.")] = None,
     actor: Actor = None,
     store: Store = None,
-    quiet: Quiet = False,
     json: Json = False,
 ) -> None:
     """Create a branch; nothing is copied.
@@ -42,7 +40,7 @@ def branch_create(
     Example: omnigraph branch create review --store people.omni
     """
     with open_store(choose_graph(store), read_only=False, actor=actor) as graph:
-        announce("branch create", graph, quiet=quiet)
+        announce("branch create", graph)
         made = graph.branch_create(name, from_branch=base, at=at)
         if json:
             say_json({"uri": graph.uri, "from": base, "name": made.name, "actor_id": actor})
@@ -68,7 +66,6 @@ def branch_delete(
     actor: Actor = None,
     store: Store = None,
     yes: Yes = False,
-    quiet: Quiet = False,
     json: Json = False,
 ) -> None:
     """Delete a branch nothing depends on.
@@ -78,7 +75,7 @@ def branch_delete(
     uri = choose_graph(store)
     ask_consent("branch delete", uri, yes=yes, json=json)
     with open_store(uri, read_only=False, actor=actor) as graph:
-        announce("branch delete", graph, quiet=quiet)
+        announce("branch delete", graph)
         graph.branch_delete(name)
         if json:
             say_json({"uri": graph.uri, "name": name, "actor_id": actor})

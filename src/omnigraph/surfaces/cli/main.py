@@ -1,29 +1,15 @@
-"""The `omnigraph` command: its tree of commands, and how errors become exit codes."""
+"""The `omnigraph` command: reads a call, runs it, and makes errors to sentences and exit codes."""
 
 import os
 import sys
 from collections.abc import Sequence
-from copy import copy
-from importlib.util import find_spec
 from typing import Any
 
 import typer
 
-from omnigraph import __version__
-from omnigraph.errors import OmniError
-from omnigraph.surfaces.cli import (
-    data,
-    demo,
-    history,
-    maintenance,
-    merging,
-    recovering,
-    schemas,
-    texts,
-)
-from omnigraph.surfaces.cli.address import Json
-from omnigraph.surfaces.cli.calls import Call, read_call
-from omnigraph.surfaces.cli.commands import Command, Group
+from omnigraph.errors import OmniError, did_you_mean, suggestion
+from omnigraph.surfaces.cli.calls import Call, expects_json, read_call
+from omnigraph.surfaces.cli.help import name_parameter
 from omnigraph.surfaces.cli.output import (
     EXIT_FAILURE,
     EXIT_INTERRUPTED,
@@ -34,107 +20,21 @@ from omnigraph.surfaces.cli.output import (
     report,
     report_usage,
     say,
-    say_json,
 )
-from omnigraph.surfaces.cli.shell import command as shell
+from omnigraph.surfaces.cli.terminal import choose_manner, paged
+from omnigraph.surfaces.cli.tree import build_app, find_help, require_command
 
-app = typer.Typer(
-    name="omnigraph",
-    cls=Group,
-    help="A typed, versioned property graph over the Lance columnar format.",
-    no_args_is_help=True,
-    add_completion=True,
-    pretty_exceptions_enable=False,
-    # Plain help: rich, which would draw boxes around it, takes longer to load than everything else.
-    rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-schema = typer.Typer(cls=Group, help="Show, plan and change schemas.", no_args_is_help=True)
-branch = typer.Typer(cls=Group, help="Create, list and delete branches.", no_args_is_help=True)
-commit = typer.Typer(cls=Group, help="Look at the history.", no_args_is_help=True)
-recovery = typer.Typer(cls=Group, help="List and recover interrupted writes.", no_args_is_help=True)
-changes = typer.Typer(cls=Group, help="Follow the change feed.", no_args_is_help=True)
-index = typer.Typer(cls=Group, help="Look at and build indexes.", no_args_is_help=True)
-for group, name in (
-    (schema, "schema"),
-    (branch, "branch"),
-    (commit, "commit"),
-    (recovery, "recovery"),
-    (index, "index"),
-    (changes, "changes"),
-):
-    app.add_typer(group, name=name)
-
-app.command("init", cls=Command)(data.init)
-app.command("load", cls=Command)(data.load)
-app.command("query", cls=Command)(data.query)
-app.command("mutate", cls=Command)(data.mutate)
-app.command("export", cls=Command)(data.export)
-app.command("snapshot", cls=Command)(data.snapshot)
-app.command("shell", cls=Command)(shell.shell)
-app.command("optimize", cls=Command)(maintenance.optimize)
-app.command("cleanup", cls=Command)(maintenance.cleanup)
-app.command("repair", cls=Command)(maintenance.repair)
-app.command("doctor", cls=Command)(recovering.doctor)
-app.command("relocate", cls=Command)(recovering.relocate)
-app.command("demo", cls=Command)(demo.demo)
-app.command("lint", cls=Command)(texts.lint)
-app.command("fmt", cls=Command)(texts.fmt)
-schema.command("show", cls=Command)(schemas.show)
-schema.command("plan", cls=Command)(schemas.plan)
-schema.command("apply", cls=Command)(schemas.apply)
-branch.command("create", cls=Command)(history.branch_create)
-branch.command("list", cls=Command)(history.branch_list)
-branch.command("delete", cls=Command)(history.branch_delete)
-commit.command("list", cls=Command)(history.commit_list)
-commit.command("show", cls=Command)(history.commit_show)
-commit.command("changes", cls=Command)(merging.commit_changes)
-branch.command("merge", cls=Command)(merging.branch_merge)
-app.command("diff", cls=Command)(merging.diff)
-changes.command("poll", cls=Command)(merging.changes_poll)
-changes.command("baseline", cls=Command)(merging.changes_baseline)
-index.command("status", cls=Command)(maintenance.index_status)
-index.command("build", cls=Command)(maintenance.index_build)
-recovery.command("list", cls=Command)(recovering.recovery_list)
-recovery.command("run", cls=Command)(recovering.recovery_run)
-recovery.command("discard", cls=Command)(recovering.recovery_discard)
-
-
-@app.command("version", cls=Command)
-def version(json: Json = False) -> None:
-    """Print the version, and the storage format it writes.
-
-    Example: omnigraph version --json
-    """
-    from omnigraph.manifest.stamp import CURRENT
-
-    if json:
-        from importlib.metadata import version as installed
-
-        packages = {name: installed(name) for name in ("pylance", "pyarrow")}
-        spoken = sys.version.partition(" ")[0]
-        say_json(
-            {"version": __version__, "internal_schema_version": CURRENT, "python": spoken}
-            | packages
-            | {"pyspark": installed("pyspark") if find_spec("pyspark") else None}
-        )
-        return
-    say(f"omnigraph {__version__}\ninternal-schema {CURRENT}")
-
-
-# ---- running
+_COMPLETING = "_OMNIGRAPH_COMPLETE"
 
 
 def main() -> None:
     """Run the command line; print errors as text and give an exit code, never a traceback."""
     open_streams()
-    call = read_call(sys.argv[1:])
-    if call.profile is not None:
-        os.environ["OMNIGRAPH_PROFILE"] = call.profile
-    for remark in call.remarks:
-        note(remark)
+    if _COMPLETING in os.environ:
+        _complete()
+        return
     try:
-        code = _run(call)
+        code = _run_typed(sys.argv[1:])
         sys.stdout.flush()
     except BrokenPipeError:
         # The reader of a pipe left; nothing more can be said.
@@ -146,16 +46,39 @@ def main() -> None:
     sys.exit(code)
 
 
+def _run_typed(typed: Sequence[str]) -> int:
+    try:
+        call = read_call(typed)
+    except typer.BadParameter as error:
+        report_usage(error.message, None, as_json=expects_json(typed))
+        return EXIT_USAGE
+    choose_manner(call.manner)
+    if call.profile is not None:
+        os.environ["OMNIGRAPH_PROFILE"] = call.profile
+    if call.log_level != "warn":
+        _set_log_level(call.log_level)
+    for remark in call.remarks:
+        note(remark)
+    with paged():
+        return _run(call)
+
+
 def _run(call: Call) -> int:
     try:
-        code = _select_app(call.arguments)(args=list(call.arguments), standalone_mode=False)
+        text = find_help(call.arguments)
+        if text is not None:
+            say(text)
+            return 0
+        require_command(call.arguments)
+        app = build_app(call.arguments[0])
+        code = app(args=list(call.arguments), prog_name="omnigraph", standalone_mode=False)
     except OmniError as error:
         if call.debug or os.environ.get("OMNIGRAPH_DEBUG"):
             raise
-        return report(error, as_json=call.as_json)
+        return report(error, as_json=call.manner.as_json)
     except typer.TyperException as error:
-        report_usage(error.format_message(), as_json=call.as_json)
-        return _wrong_call(error)
+        report_usage(*_explain_call(error), as_json=call.manner.as_json)
+        return EXIT_USAGE
     except (KeyboardInterrupt, typer.Abort):
         code = EXIT_INTERRUPTED
     except SystemExit as stop:
@@ -168,23 +91,38 @@ def _run(call: Call) -> int:
     return code if isinstance(code, int) else 0
 
 
-def _select_app(arguments: Sequence[str]) -> typer.Typer:
-    """Keep only the command or group that a call names: Typer reads the signatures of all commands it has.
-
-    Two small commands stay, because Typer takes an app with one command for that command.
-    """
-    named = arguments[0] if arguments else None
-    groups = [one for one in app.registered_groups if one.name == named]
-    if not groups and all(one.name != named for one in app.registered_commands):
-        return app
-    selected = copy(app)
-    kept = (named, "fmt", "version")
-    selected.registered_commands = [one for one in app.registered_commands if one.name in kept]
-    selected.registered_groups = groups
-    return selected
+def _explain_call(error: Any) -> tuple[str, str | None]:
+    """What is wrong with a call in one sentence, and the command whose help says more."""
+    context = getattr(error, "ctx", None)
+    command = None if context is None else context.command_path
+    if hasattr(error, "possibilities"):
+        return _explain_option(error.option_name, context), command
+    if isinstance(error, typer.BadParameter) and error.message:
+        where = error.param_hint or (name_parameter(error.param) if error.param else None)
+        return f"{where}: {error.message}" if where else error.message, command
+    if getattr(error, "param", None) is not None:
+        return f"{name_parameter(error.param)} is missing", command
+    return error.format_message().rstrip("."), command
 
 
-def _wrong_call(error: Any) -> int:
-    """Print what is wrong with a call, as typer words it."""
-    error.show()
-    return EXIT_USAGE
+def _explain_option(name: str, context: Any) -> str:
+    if name == "--as":
+        return "--as names the actor of a write, and this command writes nothing"
+    known = [option for one in context.command.get_params(context) for option in one.opts]
+    near = suggestion(did_you_mean(name, known))
+    return f"`{context.command_path}` has no option {name}{near}"
+
+
+def _set_log_level(name: str) -> None:
+    import logging
+
+    logging.basicConfig(format="%(message)s")
+    logging.getLogger("omnigraph").setLevel(name.upper().replace("WARN", "WARNING"))
+
+
+def _complete() -> None:
+    """Answer a shell that asks how a word may go on."""
+    from typer._completion_classes import completion_init
+
+    completion_init()
+    build_app()(prog_name="omnigraph")

@@ -11,7 +11,6 @@ from omnigraph.surfaces.cli.address import (
     Actor,
     Branch,
     Json,
-    Quiet,
     Store,
     Uri,
     announce,
@@ -49,7 +48,6 @@ def index_build(
     store: Store = None,
     branch: Branch = "main",
     actor: Actor = None,
-    quiet: Quiet = False,
     json: Json = False,
 ) -> None:
     """Build the indexes the schema asks for and that are missing or damaged.
@@ -57,7 +55,7 @@ def index_build(
     Example: omnigraph index build people.omni
     """
     with open_store(choose_graph(uri, store), read_only=False, actor=actor) as graph:
-        announce("index build", graph, quiet=quiet)
+        announce("index build", graph)
         report = graph.ensure_indices(branch=branch)
     if json:
         say_json(report.to_dict())
@@ -72,15 +70,14 @@ def optimize(
     uri: Uri = None,
     store: Store = None,
     actor: Actor = None,
-    quiet: Quiet = False,
     json: Json = False,
 ) -> None:
-    """Compact the tables of main and bring their indexes up to date; no row changes.
+    """Compact tables and bring indexes up to date; no row changes.
 
     Example: omnigraph optimize people.omni
     """
     with open_store(choose_graph(uri, store), read_only=False, actor=actor) as graph:
-        announce("optimize", graph, quiet=quiet)
+        announce("optimize", graph)
         report = graph.optimize()
     if json:
         say_json(report.to_dict())
@@ -107,21 +104,22 @@ def cleanup(
         ),
     ] = None,
     confirm: Confirm = False,
-    quiet: Quiet = False,
     json: Json = False,
 ) -> None:
-    """Remove old table versions that no branch shows. Without --confirm, only list what would be removed.
+    """Remove old table versions that no branch shows.
+
+    Without --confirm, only list what would be removed.
 
     Example: omnigraph cleanup people.omni --keep 10 --older-than 30d --confirm
     """
     age = None if older_than is None else _age(older_than)
     if keep is None and age is None:
         raise typer.BadParameter("say what to keep: --keep, --older-than, or both")
-    if keep is not None and keep < CLEANUP_KEEP_WARN and not quiet:
+    if keep is not None and keep < CLEANUP_KEEP_WARN:
         note(f"warning: --keep {keep} leaves recovery fewer than {CLEANUP_KEEP_WARN} versions")
     with open_store(choose_graph(uri, store), read_only=False) as graph:
         if confirm:
-            announce("cleanup", graph, quiet=quiet)
+            announce("cleanup", graph)
         report = graph.cleanup(keep=keep, older_than=age, confirm=confirm)
     if json:
         say_json(report.to_dict())
@@ -152,16 +150,17 @@ def repair(
         ),
     ] = False,
     actor: Actor = None,
-    quiet: Quiet = False,
     json: Json = False,
 ) -> None:
-    """List table commits that no write of the graph explains; with --confirm adopt those that changed no row.
+    """List or adopt table commits that no write of the graph explains.
+
+    Without --confirm, only list them. With it, adopt those that changed no row; with --force, adopt the others too.
 
     Example: omnigraph repair people.omni --confirm
     """
     with open_store(choose_graph(uri, store), read_only=False, actor=actor) as graph:
         if confirm:
-            announce("repair", graph, quiet=quiet)
+            announce("repair", graph)
         report = graph.repair(confirm=confirm, force=force)
     if json:
         say_json(report.to_dict())

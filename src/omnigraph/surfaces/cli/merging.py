@@ -12,7 +12,6 @@ from omnigraph.surfaces.cli.address import (
     Actor,
     Branch,
     Json,
-    Quiet,
     Store,
     Uri,
     announce,
@@ -62,7 +61,6 @@ def branch_merge(
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
     actor: Actor = None,
     store: Store = None,
-    quiet: Quiet = False,
     json: Json = False,
 ) -> None:
     """Merge a branch into another, in one commit.
@@ -71,7 +69,7 @@ def branch_merge(
     """
     with open_store(choose_graph(store), read_only=dry_run, actor=actor) as graph:
         if not dry_run:
-            announce("branch merge", graph, quiet=quiet)
+            announce("branch merge", graph)
         if delete_branch and "://" in graph.uri and not yes:
             raise typer.BadParameter("deleting a branch of a remote graph needs --yes")
         try:
@@ -194,7 +192,7 @@ def commit_changes(
     store: Store = None,
     json: Json = False,
 ) -> None:
-    """Show what a commit changed against its first parent, a page at a time with --limit.
+    """Show what a commit changed; a page at a time with --limit.
 
     Example: omnigraph commit changes 01M7EQ3P4VK0 --store people.omni
     """
@@ -229,7 +227,7 @@ def changes_poll(
     store: Store = None,
     json: Json = False,
 ) -> None:
-    """Read the change feed: whole commits, then the cursor for the next call.
+    """Read the change feed: whole commits, then the next cursor.
 
     Example: omnigraph changes poll people.omni --start beginning
     """
@@ -258,7 +256,7 @@ def changes_baseline(
     store: Store = None,
     json: Json = False,
 ) -> None:
-    """Write every entity to a file, then print the commit and the cursor of the first change after it.
+    """Write every entity to a file, and print the cursor after it.
 
     Example: omnigraph changes baseline people.omni --out people.jsonl
     """

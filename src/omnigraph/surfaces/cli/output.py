@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import re
 import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TextIO
@@ -17,6 +18,7 @@ from omnigraph.errors import (
     PreconditionFailed,
     SchemaContractError,
 )
+from omnigraph.surfaces.cli.terminal import Ink, has_color, manner, paint
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -34,6 +36,16 @@ _EXITS: tuple[tuple[tuple[type[OmniError], ...], int], ...] = (
     ((ConflictError,), EXIT_CONFLICT),
     ((ConfigError,), EXIT_USAGE),
 )
+
+_PARTS = (
+    (re.compile(r"(error(?:\[\w+\])?:)"), Ink.BAD),
+    (re.compile(r"(warning(?:\[\w+\])?:)"), Ink.WARNING),
+    (re.compile(r"\s+(-->)"), Ink.FAINT),
+    (re.compile(r"\s*\|\s*(\^+.*)"), Ink.BAD),
+    (re.compile(r"\s*(\d* *\|)"), Ink.FAINT),
+    (re.compile(r"\s+= (fix:.*)"), Ink.GOOD),
+)
+"""The parts of a diagnostic that stand out."""
 
 
 def exit_code(error: OmniError) -> int:
@@ -82,22 +94,59 @@ def note(text: str) -> None:
         _discard(sys.stderr)
 
 
+def remark(text: str) -> None:
+    """Print a remark that `--quiet` leaves out."""
+    if not manner().quiet:
+        note(text)
+
+
+def suggest(text: str) -> None:
+    """Print what people do next, for people only."""
+    if not manner().quiet and not manner().as_json:
+        note(paint(f"next: {text}", Ink.FAINT, sys.stderr))
+
+
+def warn(text: str) -> None:
+    """Print a warning."""
+    note(f"{paint('warning:', Ink.WARNING, sys.stderr)} {text}")
+
+
 def say_json(value: Any) -> None:
     """Print a result as one JSON document."""
     say(json.dumps(value, indent=2, ensure_ascii=False))
 
 
-def report_usage(message: str, *, as_json: bool) -> None:
-    """Print what is wrong with a call as a JSON document, where one is expected."""
+def report_usage(message: str, command: str | None, *, as_json: bool) -> None:
+    """Print what is wrong with a call, and where its help is."""
     if as_json:
         say_json({"error": message, "code": "bad_request", "kind": "usage"})
+    note(f"{paint('error:', Ink.BAD, sys.stderr)} {message}")
+    if command is not None:
+        remark(f"{paint('hint:', Ink.NAME, sys.stderr)} `{command} --help` shows how to call it")
 
 
 def report(error: OmniError, *, as_json: bool) -> int:
     """Print an error and give its exit code."""
     if as_json:
         say_json(error.to_dict())
-    note(f"error: {error}" if not str(error).startswith("error") else str(error))
-    if error.hint and error.hint not in str(error):
-        note(f"hint: {error.hint}")
+    text = str(error)
+    note(paint_diagnostic(text if text.startswith("error") else f"error: {text}"))
+    if error.hint and error.hint not in text:
+        note(f"{paint('hint:', Ink.NAME, sys.stderr)} {error.hint}")
     return exit_code(error)
+
+
+def paint_diagnostic(text: str) -> str:
+    """An error with a piece of source text, its parts in colours."""
+    if not has_color(sys.stderr):
+        return text
+    return "\n".join(map(_paint_line, text.split("\n")))
+
+
+def _paint_line(line: str) -> str:
+    for start, ink in _PARTS:
+        found = start.match(line)
+        if found is not None:
+            begin, end = found.span(1)
+            return f"{line[:begin]}{paint(line[begin:end], ink, sys.stderr)}{line[end:]}"
+    return line

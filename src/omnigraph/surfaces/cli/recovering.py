@@ -27,7 +27,9 @@ Confirm = Annotated[
 
 
 def doctor(uri: Uri = None, store: Store = None, deep: Deep = False, json: Json = False) -> None:
-    """Check every invariant that must hold between writes; changes nothing.
+    """Check that a graph is whole; changes nothing.
+
+    Every invariant that must hold between writes is checked; each issue comes with its remedy.
 
     Example: omnigraph doctor people.omni --deep
     """
@@ -46,7 +48,7 @@ def doctor(uri: Uri = None, store: Store = None, deep: Deep = False, json: Json 
 
 
 def relocate(uri: Uri = None, store: Store = None, json: Json = False) -> None:
-    """Correct a graph that was moved or copied: write its new address into its branches.
+    """Correct the address in a graph that was moved or copied.
 
     Writes only inside the graph it is given. Repeat it when it was interrupted.
 
@@ -87,7 +89,7 @@ def _describe_files(found: "Examination") -> str:
 
 
 def recovery_list(uri: Uri = None, store: Store = None, json: Json = False) -> None:
-    """List interrupted writes, what recovery would do with each, and what it did with earlier ones.
+    """List interrupted writes, and what recovery does with each.
 
     Example: omnigraph recovery list people.omni
     """
@@ -104,7 +106,7 @@ def recovery_list(uri: Uri = None, store: Store = None, json: Json = False) -> N
 
 
 def recovery_run(uri: Uri = None, store: Store = None, json: Json = False) -> None:
-    """Recover every interrupted write whose writer is dead, and print what was done with each.
+    """Recover every interrupted write whose writer is dead.
 
     Example: omnigraph recovery run people.omni
     """
@@ -133,9 +135,9 @@ def recovery_discard(
     confirm: Confirm = False,
     json: Json = False,
 ) -> None:
-    """Discard one interrupted write without completing it or rolling it back, when recovery cannot handle it.
+    """Discard one interrupted write that recovery cannot handle.
 
-    Works even if the record cannot be read. Rows that the write left in its tables stay there; the command lists them.
+    It is neither completed nor rolled back. Works even if the record cannot be read. Rows that the write left in its tables stay there; the command lists them.
 
     Example: omnigraph recovery discard 01J9ZQ4T7M2V6X8Y0A1B2C3D4E people.omni --confirm
     """

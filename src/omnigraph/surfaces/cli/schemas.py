@@ -9,7 +9,6 @@ import typer
 from omnigraph.surfaces.cli.address import (
     Actor,
     Json,
-    Quiet,
     Store,
     Uri,
     announce,
@@ -58,7 +57,7 @@ def plan(
     store: Store = None,
     json: Json = False,
 ) -> None:
-    """Show the steps of a schema change, and which of them are not supported; changes nothing.
+    """Show the steps of a schema change; changes nothing.
 
     Example: omnigraph schema plan people.omni --schema new.pg
     """
@@ -92,7 +91,6 @@ def apply(
     allow_data_loss: DataLoss = False,
     actor: Actor = None,
     store: Store = None,
-    quiet: Quiet = False,
     json: Json = False,
 ) -> None:
     """Change the schema of a graph in one commit, or not at all.
@@ -101,7 +99,7 @@ def apply(
     """
     text = _text(schema)
     with open_store(choose_graph(uri, store), read_only=False, actor=actor) as graph:
-        announce("schema apply", graph, quiet=quiet)
+        announce("schema apply", graph)
         done = graph.schema_apply(text, allow_data_loss=allow_data_loss)
         if json:
             say_json(done.to_dict())

@@ -15,7 +15,7 @@ from omnigraph.surfaces.cli.output import EXIT_FAILURE, note, say, say_json
 
 def lint(
     query: Annotated[
-        list[Path] | None, typer.Option("--query", "-q", help="Query file; may be repeated.")
+        list[Path] | None, typer.Option("--query", help="Query file; may be repeated.")
     ] = None,
     schema: Annotated[Path | None, typer.Option("--schema", "-s", help="Schema file.")] = None,
     json: Json = False,
@@ -57,7 +57,9 @@ def fmt(
     ] = False,
     json: Json = False,
 ) -> None:
-    """Rewrite schema and query files in their canonical layout; comments stay.
+    """Rewrite schema and query files in their canonical layout.
+
+    Comments stay. A file that cannot be read stays as it is.
 
     Example: omnigraph fmt people.pg people.gq
     """

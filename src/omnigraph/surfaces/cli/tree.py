@@ -1,0 +1,171 @@
+"""The tree of commands: what each is for, and the function that runs it."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import typer
+
+from omnigraph.errors import did_you_mean, suggestion
+from omnigraph.surfaces.cli import (
+    data,
+    demo,
+    history,
+    maintenance,
+    merging,
+    recovering,
+    schemas,
+    texts,
+)
+from omnigraph.surfaces.cli.commands import Command, Group
+from omnigraph.surfaces.cli.help import describe_app, describe_group, summary
+from omnigraph.surfaces.cli.shell import command as shell
+from omnigraph.surfaces.cli.version import version
+
+ABOUT = "A typed, versioned property graph over the Lance columnar format."
+Run = Callable[..., None]
+
+GROUPS: Mapping[str, tuple[str, Mapping[str, Run]]] = {
+    "branch": (
+        "Create, list, merge and delete branches.",
+        {
+            "create": history.branch_create,
+            "list": history.branch_list,
+            "merge": merging.branch_merge,
+            "delete": history.branch_delete,
+        },
+    ),
+    "commit": (
+        "List and show commits, and what they changed.",
+        {
+            "list": history.commit_list,
+            "show": history.commit_show,
+            "changes": merging.commit_changes,
+        },
+    ),
+    "changes": (
+        "Follow the change feed.",
+        {"poll": merging.changes_poll, "baseline": merging.changes_baseline},
+    ),
+    "schema": (
+        "Show, plan and change schemas.",
+        {"show": schemas.show, "plan": schemas.plan, "apply": schemas.apply},
+    ),
+    "index": (
+        "Show and build indexes.",
+        {"status": maintenance.index_status, "build": maintenance.index_build},
+    ),
+    "recovery": (
+        "List and recover interrupted writes.",
+        {
+            "list": recovering.recovery_list,
+            "run": recovering.recovery_run,
+            "discard": recovering.recovery_discard,
+        },
+    ),
+}
+"""Groups of commands: what they are about, and their commands."""
+
+COMMANDS: Mapping[str, Run] = {
+    "init": data.init,
+    "load": data.load,
+    "mutate": data.mutate,
+    "query": data.query,
+    "export": data.export,
+    "snapshot": data.snapshot,
+    "shell": shell.shell,
+    "diff": merging.diff,
+    "lint": texts.lint,
+    "fmt": texts.fmt,
+    "optimize": maintenance.optimize,
+    "cleanup": maintenance.cleanup,
+    "repair": maintenance.repair,
+    "doctor": recovering.doctor,
+    "relocate": recovering.relocate,
+    "demo": demo.demo,
+    "version": version,
+}
+"""Commands of one word."""
+
+TASKS: Mapping[str, Sequence[str]] = {
+    "Write": ("init", "load", "mutate"),
+    "Read": ("query", "shell", "export", "snapshot"),
+    "History": ("branch", "commit", "diff", "changes"),
+    "Schema": ("schema", "lint", "fmt"),
+    "Maintenance": ("optimize", "index", "cleanup", "doctor", "recovery", "repair", "relocate"),
+    "Local": ("demo", "version"),
+}
+"""What people want to do, and the commands for it."""
+
+
+def find_help(words: Sequence[str]) -> str | None:
+    """The help of the whole, or of a group, where a call asks for it or stops there."""
+    match list(words):
+        case [] | ["-h" | "--help", *_]:
+            return describe_app(ABOUT, {task: _summaries(names) for task, names in TASKS.items()})
+        case [group] | [group, "-h" | "--help", *_] if group in GROUPS:
+            about, commands = GROUPS[group]
+            inner = {name: summary(run) for name, run in commands.items()}
+            return describe_group(f"omnigraph {group}", about, inner)
+    return None
+
+
+def _summaries(names: Sequence[str]) -> dict[str, str]:
+    return {name: GROUPS[name][0] if name in GROUPS else summary(COMMANDS[name]) for name in names}
+
+
+def require_command(words: Sequence[str]) -> None:
+    """Refuse a call whose first words name no command."""
+    first, second = words[0], words[1] if len(words) > 1 else ""
+    if first not in COMMANDS and first not in GROUPS:
+        _refuse(first, "omnigraph", (*GROUPS, *COMMANDS))
+    if first in GROUPS and second not in GROUPS[first][1]:
+        _refuse(second, f"omnigraph {first}", GROUPS[first][1])
+
+
+def _refuse(word: str, above: str, known: Sequence[str] | Mapping[str, Any]) -> None:
+    if not word:
+        raise typer.BadParameter("a command is missing: the word is empty; nothing was done")
+    near = suggestion(did_you_mean(word, known)) or f"; `{above} --help` lists them"
+    what = "option" if word.startswith("-") else "command"
+    raise typer.BadParameter(f"`{above}` has no {what} '{word}'{near}")
+
+
+def build_app(named: str | None = None) -> typer.Typer:
+    """The commands for typer: all of them, or only the command or group that a call names, which is faster."""
+    app = typer.Typer(
+        name="omnigraph",
+        cls=Group,
+        help=ABOUT,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        # Plain help: rich, which would draw boxes around it, takes longer to load than everything else.
+        rich_markup_mode=None,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    # Typer takes an app with one command for that command.
+    app.callback()(_do_nothing)
+    for name, run in COMMANDS.items():
+        if named in (None, name):
+            app.command(name, cls=Command)(run)
+    for name, (about, commands) in GROUPS.items():
+        if named in (None, name):
+            app.add_typer(_build_group(about, commands), name=name)
+    return app
+
+
+def _build_group(about: str, commands: Mapping[str, Run]) -> typer.Typer:
+    group = typer.Typer(cls=Group, help=about)
+    group.callback()(_do_nothing)
+    for name, run in commands.items():
+        group.command(name, cls=Command)(run)
+    return group
+
+
+def _do_nothing() -> None:
+    pass
+
+
+def list_commands() -> Iterator[tuple[str, ...]]:
+    """Every command by the words that call it."""
+    yield from ((name,) for name in COMMANDS)
+    yield from ((group, name) for group, (_, inner) in GROUPS.items() for name in inner)

@@ -1,0 +1,32 @@
+"""`omnigraph version`."""
+
+import sys
+from importlib.util import find_spec
+
+from omnigraph import __version__
+from omnigraph.surfaces.cli.address import Json
+from omnigraph.surfaces.cli.output import say, say_json
+
+
+def version(json: Json = False) -> None:
+    """Show the version, and the storage format that it writes.
+
+    Example: omnigraph version --json
+    """
+    from omnigraph.manifest.stamp import CURRENT
+
+    if not json:
+        say(f"omnigraph {__version__}\ninternal-schema {CURRENT}")
+        return
+    from importlib.metadata import version as installed
+
+    packages = {name: installed(name) for name in ("pylance", "pyarrow")}
+    say_json(
+        {
+            "version": __version__,
+            "internal_schema_version": CURRENT,
+            "python": sys.version.partition(" ")[0],
+        }
+        | packages
+        | {"pyspark": installed("pyspark") if find_spec("pyspark") else None}
+    )
