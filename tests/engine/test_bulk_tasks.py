@@ -17,7 +17,8 @@ from omnigraph.engine.write.load import load
 from omnigraph.engine.write.runner_choice import RunnerChoice
 from omnigraph.ids import MAIN
 from omnigraph.pipeline.local import LocalRunner
-from omnigraph.pipeline.progress import Progress, ReportingRunner
+from omnigraph.pipeline.progress import Progress
+from omnigraph.pipeline.reporting import ReportingRunner
 from tests.support.settled import assert_settled
 
 SCHEMA = "node Person { name: String @key  age: I32? }  edge Knows: Person -> Person"

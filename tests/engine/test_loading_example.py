@@ -32,7 +32,13 @@ def test_the_five_records_of_the_page_are_loaded_as_it_says(tmp_path: Path) -> N
         steps.clear()
         file.write_text(lines.replace('"to": "cy"', '"to": "ada"'))
         graph.load(file, mode="merge", spark=False, progress=steps.append)
-        assert [one.phase for one in steps if not one.done] == ["check", "ends", "meet", "stage"]
+        assert [one.phase for one in steps if not one.done] == [
+            "check",
+            "ends",
+            "meet",
+            "stage",
+            "commit",
+        ]
         people = {row["id"]: row["age"] for row in graph.table("Person").to_pylist()}
         assert (people, graph.table("Knows").num_rows) == ({"bo": 40, "ada": 37}, 2)
         assert_settled(graph)

@@ -50,6 +50,7 @@ from omnigraph.limits import HEAD_READS_MAX
 from omnigraph.manifest.names import actor_name, branch_name
 from omnigraph.manifest.state import BranchState
 from omnigraph.manifest.travel import find_commit
+from omnigraph.pipeline.progress import tell_nobody
 
 if TYPE_CHECKING:
     from omnigraph.api.comparisons import (
@@ -228,6 +229,7 @@ class Graph:
         at: Reference | None = None,
         types: Sequence[str] | None = None,
         spark: "Spark" = None,
+        progress: "Tell | None" = None,
     ) -> "ExportReport":
         """Write part files, `jsonl` or `parquet`, into a new directory; several at a time, or by Spark's executors.
 
@@ -237,7 +239,7 @@ class Graph:
         from omnigraph.engine.history.export_files import ExportReport
 
         snapshot = self.snapshot(branch=branch, at=at)
-        runner = runner_of(self._engine, spark)
+        runner = runner_of(self._engine, spark, progress or tell_nobody)
         parts = snapshot.export_files(
             file_of("directory", os.fspath(directory)), format, types, runner
         )
@@ -294,8 +296,8 @@ class Graph:
 
         `dry_run` reads and checks everything and writes nothing. `spark` is a session, True, or False; `auto` asks
         Spark for large inputs and Spark DataFrames, where it is installed. A `batch_id` is loaded once per branch:
-        bringing it again writes nothing. `progress` is called with a `Progress` when a phase begins and when it is
-        done; what it raises before the commit stops the load. Types in `append_only` must bring new ids while the
+        bringing it again writes nothing. `progress` is called with a `Progress` when a phase begins, as it goes on and
+        when it is done; what it raises before the commit stops the load. Types in `append_only` must bring new ids while the
         others of a merge replace rows.
         """
         from omnigraph.api.loading import chooser
@@ -319,7 +321,7 @@ class Graph:
             choose=chooser(engine, spark, progress, in_steps=bool(append_only)),
             batch_id=None if batch_id is None else text_of("batch_id", batch_id),
             strict=names_of("append_only", append_only) or (),
-            tell=progress,
+            tell=progress or tell_nobody,
         )
 
     # ---- schema
@@ -332,7 +334,12 @@ class Graph:
         return plan_schema(self._engine, text, allow_data_loss=allow_data_loss)
 
     def schema_apply(
-        self, schema: str | Path, *, allow_data_loss: bool = False, actor: str | None = None
+        self,
+        schema: str | Path,
+        *,
+        allow_data_loss: bool = False,
+        actor: str | None = None,
+        progress: "Tell | None" = None,
     ) -> SchemaApplyResult:
         """Change the schema in one commit; `allow_data_loss` removes dropped types and properties from history too."""
         from omnigraph.engine.schema.apply import apply_schema
@@ -342,6 +349,7 @@ class Graph:
             schema_of(schema),
             allow_data_loss=allow_data_loss,
             actor=actor_name(actor) or self._actor,
+            tell=progress or tell_nobody,
         )
 
     # ---- branches and history
@@ -430,6 +438,7 @@ class Graph:
         dry_run: bool = False,
         allow_older_base: bool = False,
         spark: "Spark" = None,
+        progress: "Tell | None" = None,
     ) -> "MergeResult":
         """Apply the changes of one branch to another, in one commit; on conflicts nothing is written and all of them are raised together.
 
@@ -448,6 +457,7 @@ class Graph:
             dry_run=dry_run,
             allow_older_base=allow_older_base,
             spread=spread_of(self._engine, spark),
+            tell=progress or tell_nobody,
         )
 
     def diff(
@@ -571,7 +581,12 @@ class Graph:
     # ---- maintenance
 
     def ensure_indices(
-        self, *, branch: str | None = None, actor: str | None = None, spark: "Spark" = None
+        self,
+        *,
+        branch: str | None = None,
+        actor: str | None = None,
+        spark: "Spark" = None,
+        progress: "Tell | None" = None,
     ) -> "IndexReport":
         """Build every index the schema asks for and that is missing; no row and no history changes.
 
@@ -581,9 +596,12 @@ class Graph:
         from omnigraph.engine.maintenance.indexes import ensure_indices
 
         target = BranchName(branch or self._branch)
-        workers = workers_of(self._engine, spark)
         return ensure_indices(
-            self._engine, target, actor=actor_name(actor) or self._actor, workers=workers
+            self._engine,
+            target,
+            actor=actor_name(actor) or self._actor,
+            workers=workers_of(self._engine, spark),
+            tell=progress or tell_nobody,
         )
 
     def index_status(self, *, branch: str | None = None) -> "IndexReport":
@@ -592,7 +610,13 @@ class Graph:
 
         return index_status(self._engine, BranchName(branch or self._branch))
 
-    def optimize(self, *, actor: str | None = None, spark: "Spark" = None) -> "OptimizeReport":
+    def optimize(
+        self,
+        *,
+        actor: str | None = None,
+        spark: "Spark" = None,
+        progress: "Tell | None" = None,
+    ) -> "OptimizeReport":
         """Compact the tables of main and bring their indexes up to date; no row and no history changes.
 
         With `spark` (a session, or True) executors rewrite and index; only this process commits.
@@ -600,8 +624,12 @@ class Graph:
         from omnigraph.api.runners import workers_of
         from omnigraph.engine.maintenance.optimize import optimize
 
-        workers = workers_of(self._engine, spark)
-        return optimize(self._engine, actor=actor_name(actor) or self._actor, workers=workers)
+        return optimize(
+            self._engine,
+            actor=actor_name(actor) or self._actor,
+            workers=workers_of(self._engine, spark),
+            tell=progress or tell_nobody,
+        )
 
     def cleanup(
         self,
@@ -610,6 +638,7 @@ class Graph:
         older_than: timedelta | None = None,
         confirm: bool = False,
         actor: str | None = None,  # noqa: ARG002 - policies will judge it
+        progress: "Tell | None" = None,
     ) -> "CleanupReport":
         """Remove table versions that are neither among the newest `keep` nor were visible within `older_than`.
 
@@ -623,6 +652,7 @@ class Graph:
             keep=count_of("keep", keep),
             older_than=age_of("older_than", older_than),
             confirm=confirm,
+            tell=progress or tell_nobody,
         )
 
     def relocate(self) -> "RelocateReport":

@@ -20,7 +20,8 @@ from omnigraph.pipeline.input.cut import Size
 from omnigraph.pipeline.input.sources import SpilledFrame
 from omnigraph.pipeline.local import LocalRunner
 from omnigraph.pipeline.maintenance import RunnerWorkers
-from omnigraph.pipeline.progress import ReportingRunner, Tell
+from omnigraph.pipeline.progress import Tell
+from omnigraph.pipeline.reporting import ReportingRunner
 from omnigraph.pipeline.runner import Runner
 from omnigraph.storage.tables import Workers
 

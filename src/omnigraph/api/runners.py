@@ -7,6 +7,8 @@ from omnigraph.engine.diff.spread import Spread
 from omnigraph.engine.session.engine import Engine
 from omnigraph.pipeline.local import LocalRunner
 from omnigraph.pipeline.maintenance import RunnerWorkers
+from omnigraph.pipeline.progress import Tell
+from omnigraph.pipeline.reporting import ReportingRunner
 from omnigraph.pipeline.runner import Runner
 from omnigraph.storage.tables import Workers
 
@@ -18,11 +20,11 @@ def spark_runner(spark: Any) -> Runner:
     return found
 
 
-def runner_of(engine: Engine, spark: Any) -> Runner:
+def runner_of(engine: Engine, spark: Any, tell: Tell) -> Runner:
     """Make the runner for bulk work: threads of this process unless the caller asks for Spark."""
     if spark is None or spark is False:
-        return LocalRunner(engine.settings.load_concurrency)
-    return spark_runner(spark)
+        return ReportingRunner(LocalRunner(engine.settings.load_concurrency), tell)
+    return ReportingRunner(spark_runner(spark), tell)
 
 
 def workers_of(engine: Engine, spark: Any) -> Workers | None:

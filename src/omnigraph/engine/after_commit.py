@@ -10,11 +10,15 @@ from omnigraph.engine.session.engine import Engine
 from omnigraph.manifest.publish import Published
 from omnigraph.manifest.records import CommitKind, GraphCommit
 from omnigraph.manifest.view import View
+from omnigraph.pipeline.progress import Tell, tell_nobody
 from omnigraph.storage.tables import Workers
 
 
 def after_commit(
-    engine: Engine, done: Done[Any], index_workers: Workers | None = None
+    engine: Engine,
+    done: Done[Any],
+    index_workers: Workers | None = None,
+    tell: Tell = tell_nobody,
 ) -> tuple[str, ...]:
     """Look after the tables of a write, and name the indexes that are still missing.
 
@@ -23,7 +27,7 @@ def after_commit(
     if done.plan is None or done.published is None or done.published.commit is None:
         return ()
     _follow_cached_ids(engine, done.view, done.plan, done.published)
-    pending = _build_indexes(engine, done.plan, done.published.commit, index_workers)
+    pending = _build_indexes(engine, done.plan, done.published.commit, index_workers, tell)
     if done.plan.commit_kind is not CommitKind.SCHEMA_APPLY:
         maintain_touched(engine, done.plan.branch, done.published.commit.tables)
     return pending
@@ -42,13 +46,13 @@ def _follow_cached_ids(engine: Engine, base: View, plan: WritePlan, published: P
 
 
 def _build_indexes(
-    engine: Engine, plan: WritePlan, commit: GraphCommit, workers: Workers | None
+    engine: Engine, plan: WritePlan, commit: GraphCommit, workers: Workers | None, tell: Tell
 ) -> tuple[str, ...]:
     """Build what a bulk write or a new schema left missing. Mutations and merges leave it to maintenance."""
     match plan.commit_kind:
         case CommitKind.LOAD:
-            return index_after_load(engine, plan.branch, commit.tables, plan.actor, workers)
+            return index_after_load(engine, plan.branch, commit.tables, plan.actor, workers, tell)
         case CommitKind.SCHEMA_APPLY:
-            return index_after_schema_change(engine, plan.actor)
+            return index_after_schema_change(engine, plan.actor, tell)
         case _:
             return ()

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import pyarrow as pa
 
 from omnigraph.limits import BUCKET_BYTES
-from omnigraph.pipeline.runner import Each, Shuffle, Step
+from omnigraph.pipeline.runner import Each, Shuffle, Split, Step
 from omnigraph.pipeline.shuffle import ShuffleBuffer
 from omnigraph.storage.counters import carry_context
 
@@ -21,12 +21,27 @@ class LocalRunner:
     engine = "local"
 
     def __init__(
-        self, workers: int, *, buckets: int | None = None, keys_bytes_max: int = BUCKET_BYTES
+        self,
+        workers: int,
+        *,
+        buckets: int | None = None,
+        keys_bytes_max: int = BUCKET_BYTES,
+        watch: Callable[[Split], object] | None = None,
     ) -> None:
-        """Run `workers` splits at a time; keys of a shuffle past `keys_bytes_max` wait in temporary files."""
+        """Run `workers` splits at a time; keys of a shuffle past `keys_bytes_max` wait in temporary files.
+
+        `watch` is called in the thread of the caller with every split that is done.
+        """
         self._workers = max(1, workers)
         self._buckets = buckets
         self._keys_bytes_max = keys_bytes_max
+        self._watch = watch
+
+    def with_watch(self, watch: Callable[[Split], object]) -> "LocalRunner":
+        """The same runner with somebody who is told of every split that is done."""
+        return LocalRunner(
+            self._workers, buckets=self._buckets, keys_bytes_max=self._keys_bytes_max, watch=watch
+        )
 
     @property
     def workers(self) -> int:
@@ -37,7 +52,8 @@ class LocalRunner:
         """Run a step; rows come in the order of its splits or buckets."""
         match step:
             case Each():
-                return _join_tables(self._run_all(step.run, step.splits, step.schedule()), step.out)
+                found = self._run_all(step.run, step.splits, step.schedule(), self._watch)
+                return _join_tables(found, step.out)
             case Shuffle():
                 return self._run_shuffle(step)
 
@@ -46,6 +62,8 @@ class LocalRunner:
             for position, parts in self._run_as_done(step.keys, step.splits):
                 for side, rows in parts:
                     buffer.add(side, rows, position)
+                if self._watch is not None:
+                    self._watch(step.splits[position])
             results = self._run_all(
                 lambda number: step.decide(buffer.read_bucket(number)), buffer.list_buckets()
             )
@@ -56,6 +74,7 @@ class LocalRunner:
         work: Callable[[Any], Iterator[_R]],
         items: Sequence[Any],
         schedule: Sequence[int] | None = None,
+        watch: Callable[[Any], object] | None = None,
     ) -> list[list[_R]]:
         """Run the work for all items; results come in the order of the items."""
         schedule = range(len(items)) if schedule is None else schedule
@@ -63,6 +82,8 @@ class LocalRunner:
         ordered = [items[number] for number in schedule]
         for position, result in self._run_as_done(work, ordered):
             results[schedule[position]] = result
+            if watch is not None:
+                watch(ordered[position])
         return results
 
     def _run_as_done(

@@ -1,51 +1,57 @@
 """Progress reports of bulk work while it runs."""
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from enum import StrEnum
+from typing import Any, TypeVar
 
-import pyarrow as pa
-
-from omnigraph.pipeline.runner import Runner, Step
 from omnigraph.values import dataclass
+
+_A = TypeVar("_A")
+
+
+class Unit(StrEnum):
+    """What a phase counts."""
+
+    PARTS = "parts"
+    ROWS = "rows"
+    TABLES = "tables"
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How many parts of a phase are done; `total` is None while it is not known."""
+    """How far a phase is: `done` of `total`, counted in `unit`; `total` is None while it is not known.
+
+    `rows` and `bytes` are what the phase has handled so far, None where nobody counts them.
+    """
 
     phase: str
     done: int
     total: int | None
+    unit: Unit = Unit.PARTS
+    rows: int | None = None
+    bytes: int | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """The wire form."""
-        return {"phase": self.phase, "done": self.done, "total": self.total}
+        facts = {name: getattr(self, name) for name in self.__slots__}
+        return facts | {"unit": str(self.unit)}
 
 
 Tell = Callable[[Progress], object]
 
 
-@dataclass(frozen=True, slots=True)
-class ReportingRunner:
-    """Calls `tell` when a step begins and when it is done; an error that `tell` raises stops the work."""
+def tell_nobody(_progress: Progress) -> None:
+    """Stand for a caller who does not want to know."""
 
-    runner: Runner
-    tell: Tell
 
-    @property
-    def engine(self) -> str:
-        """The name in the load report."""
-        return self.runner.engine
-
-    @property
-    def workers(self) -> int:
-        """About how many splits run at once."""
-        return self.runner.workers
-
-    def run(self, step: Step) -> pa.Table:
-        """Run a step."""
-        parts = len(step.splits)
-        self.tell(Progress(step.name, 0, parts))
-        rows = self.runner.run(step)
-        self.tell(Progress(step.name, parts, parts))
-        return rows
+def track_tables(
+    tell: Tell, phase: str, tables: Sequence[_A], count_rows: Callable[[_A], int] | None = None
+) -> Iterator[_A]:
+    """Yield tables one after the other; tell before the first one and when the work on each is done."""
+    rows = None if count_rows is None else 0
+    tell(Progress(phase, 0, len(tables), Unit.TABLES, rows))
+    for done, table in enumerate(tables, 1):
+        yield table
+        if count_rows is not None:
+            rows = (rows or 0) + count_rows(table)
+        tell(Progress(phase, done, len(tables), Unit.TABLES, rows))

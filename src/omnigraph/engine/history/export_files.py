@@ -49,6 +49,7 @@ class PartSplit:
     fragments: tuple[int, ...]
     file: str
     format: PartFormat
+    rows: int
 
 
 _PARTIAL: Final = ".partial"
@@ -137,6 +138,7 @@ def _cut_splits(
     engine: Engine, entry: Entry, type_: TableType, folder: Path, format: PartFormat
 ) -> Iterator[PartSplit]:
     fragments = engine.store.tables.open(entry.at).fragments()
+    rows = {fragment.id: fragment.rows for fragment in fragments}
     kind = "node" if is_node(entry.table_key) else "edge"
     cut = cut_table(entry.table_key, entry.at, fragments, EXPORT_PART_ROWS)
     for number, split in enumerate(cut):
@@ -147,6 +149,7 @@ def _cut_splits(
             fragments=split.fragments,
             file=str(folder / f"{kind}-{type_.name}-{number:05}.{format}"),
             format=format,
+            rows=sum(rows[fragment] for fragment in split.fragments),
         )
 
 

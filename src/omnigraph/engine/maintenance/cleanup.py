@@ -30,6 +30,7 @@ from omnigraph.ids import MAIN, BranchName, TableKey, Version
 from omnigraph.manifest.records import CommitKind, graph_branch
 from omnigraph.manifest.snapshot import Snapshot
 from omnigraph.manifest.table_history import TableIncarnation
+from omnigraph.pipeline.progress import Tell, tell_nobody, track_tables
 from omnigraph.storage.values import Reclaimed
 from omnigraph.values import dataclass
 
@@ -94,6 +95,7 @@ def cleanup(
     keep: int | None = None,
     older_than: timedelta | None = None,
     confirm: bool = False,
+    tell: Tell = tell_nobody,
 ) -> CleanupReport:
     """Remove what no rule keeps and no branch pins; without `confirm`, report what would be removed."""
     engine.require_writable("cleanup")
@@ -108,7 +110,7 @@ def cleanup(
     pinned = PinnedVersions(engine)
     tables = tuple(
         _clean_table(engine, table, live, pinned, retention, dry_run=not confirm)
-        for table in _list_tables(engine)
+        for table in track_tables(tell, "cleanup", _list_tables(engine))
     )
     scratch = sweep_scratch(engine, retention.scratch_age_us, dry_run=not confirm)
     return CleanupReport(uri=engine.uri, tables=tables, confirmed=confirm, scratch_removed=scratch)

@@ -30,6 +30,7 @@ from omnigraph.manifest.names import branch_name
 from omnigraph.manifest.records import CommitKind, lance_branch
 from omnigraph.manifest.snapshot import Entry
 from omnigraph.manifest.view import View
+from omnigraph.pipeline.progress import Tell, tell_nobody
 from omnigraph.storage.tables import Table, Workers
 from omnigraph.storage.values import IndexInfo, IndexKind, IndexSpec
 from omnigraph.values import dataclass
@@ -150,12 +151,13 @@ def ensure_indices(
     *,
     actor: str | None = None,
     workers: Workers | None = None,
+    tell: Tell = tell_nobody,
 ) -> IndexReport:
     """Build every missing or damaged index, all of one table in one commit, all tables in one publish."""
     engine.require_writable("ensure indices")
     target = branch_name(branch, "ensure indices")
     check_indices(engine, engine.view(target))
-    built = _build_missing(engine, target, actor, None, workers)
+    built = _build_missing(engine, target, actor, None, workers, tell)
     return IndexReport(indexes=index_status(engine, target).indexes, built=built)
 
 
@@ -165,6 +167,7 @@ def index_after_load(
     tables: Sequence[TableKey],
     actor: str | None,
     workers: Workers | None = None,
+    tell: Tell = tell_nobody,
 ) -> tuple[str, ...]:
     """Build the indexes that a bulk write left missing, and name those that still are; an error never fails the write.
 
@@ -172,7 +175,7 @@ def index_after_load(
     """
     try:
         large = _find_absent_indexes(engine, branch, tables)
-        if large and _build_missing(engine, branch, actor, large, workers):
+        if large and _build_missing(engine, branch, actor, large, workers, tell):
             large = _find_absent_indexes(engine, branch, tables)
     except OmniError as error:
         _log.warning("indices.pending", branch=branch, tables=list(tables), reason=str(error))
@@ -181,10 +184,12 @@ def index_after_load(
     return tuple(f"{table}.{spec.column}" for table, specs in large.items() for spec in specs)
 
 
-def index_after_schema_change(engine: Engine, actor: str | None) -> tuple[str, ...]:
+def index_after_schema_change(
+    engine: Engine, actor: str | None, tell: Tell = tell_nobody
+) -> tuple[str, ...]:
     """Build what a new schema asks for, and name what is still missing: a failure never fails the schema change."""
     try:
-        report = ensure_indices(engine, actor=actor)
+        report = ensure_indices(engine, actor=actor, tell=tell)
     except OmniError as error:
         _log.warning("schema.indexes_pending", reason=str(error))
         engine.recovery.note_own_failure(error)
@@ -214,6 +219,7 @@ def _build_missing(
     actor: str | None,
     tables: Collection[TableKey] | None,
     workers: Workers | None,
+    tell: Tell,
 ) -> int:
     """Build what is missing, and say how many indexes that were."""
     kind, commit_kind = WriterKind.ENSURE_INDICES, CommitKind.ENSURE_INDICES
@@ -223,11 +229,18 @@ def _build_missing(
         def prepare(view: View) -> tuple[Writes, int]:
             work = list(_find_work(engine, view, tables))
             writes = for_each_table(
-                engine, lambda one: _write(engine, view, *one, lent), work, _estimate_cost
+                engine,
+                lambda one: _write(engine, view, *one, lent),
+                work,
+                _estimate_cost,
+                phase="index",
+                tell=tell,
             )
             return tuple(writes), sum(len(specs) for _, specs in work)
 
-        return run_maintenance(engine, header, target, prepare, "ensure indices", lent).outcome
+        return run_maintenance(
+            engine, header, target, prepare, "ensure indices", lent, tell
+        ).outcome
 
 
 def _estimate_cost(work: tuple[Entry, tuple[IndexSpec, ...]]) -> int:

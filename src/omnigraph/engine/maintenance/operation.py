@@ -19,6 +19,7 @@ from omnigraph.errors import RecoveryRequired
 from omnigraph.ids import BranchName
 from omnigraph.manifest.publish import Published
 from omnigraph.manifest.view import View
+from omnigraph.pipeline.progress import Progress, Tell, Unit, tell_nobody, track_tables
 from omnigraph.storage.counters import carry_context
 from omnigraph.storage.tables import Workers
 from omnigraph.storage.values import MaintenanceTask
@@ -36,16 +37,22 @@ def run_maintenance(
     prepare: Callable[[View], tuple[Writes, A]],
     operation: str,
     workers: Workers | None = None,
+    tell: Tell = tell_nobody,
 ) -> Done[A]:
     """Prepare and commit; nothing is published when no table needs a commit."""
 
     def prepared(view: View) -> Prepared[A]:
         writes, outcome = prepare(view)
+        if writes:
+            tell(Progress("commit", 0, len(writes), Unit.TABLES))
         return Prepared(plan_of(header, branch, writes) if writes else None, outcome)
 
     done = attempt(engine, branch, prepared, operation, StageWorkers(maintenance=workers))
     if done.published is not None:
         _carry_cached_ids(engine, done.view, done.published)
+    if done.plan is not None:
+        count = len(done.plan.tables)
+        tell(Progress("commit", count, count, Unit.TABLES))
     return done
 
 
@@ -63,11 +70,14 @@ def for_each_table(
     work: Callable[[A], B],
     items: Iterable[A],
     weigh: Callable[[A], int] | None = None,
+    *,
+    phase: str,
+    tell: Tell,
 ) -> list[B]:
     """Run `work` for several tables at once, within the bound, the heaviest first; results keep the order of `items`."""
     pending = list(items)
     if len(pending) < 2:
-        return [work(item) for item in pending]
+        return [work(item) for item in track_tables(tell, phase, pending)]
     order = range(len(pending))
     schedule = (
         order if weigh is None else sorted(order, key=lambda n: weigh(pending[n]), reverse=True)
@@ -75,7 +85,7 @@ def for_each_table(
     workers = min(engine.settings.maintenance_concurrency, len(pending))
     with ThreadPoolExecutor(workers, "omnigraph-maintenance") as pool:
         running = {n: pool.submit(carry_context(work), pending[n]) for n in schedule}
-        return [running[n].result() for n in order]
+        return [running[n].result() for n in track_tables(tell, phase, order)]
 
 
 def _carry_cached_ids(engine: Engine, before: View, published: Published) -> None:

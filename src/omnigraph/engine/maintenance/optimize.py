@@ -43,6 +43,7 @@ from omnigraph.logs import get_logger
 from omnigraph.manifest.records import CommitKind
 from omnigraph.manifest.snapshot import Entry
 from omnigraph.manifest.view import View
+from omnigraph.pipeline.progress import Tell, tell_nobody
 from omnigraph.storage.tables import Workers
 from omnigraph.storage.values import Staged, StagedKind
 from omnigraph.values import dataclass
@@ -97,12 +98,16 @@ Reports = tuple[TableOptimized, ...]
 
 
 def optimize(
-    engine: Engine, *, actor: str | None = None, workers: Workers | None = None
+    engine: Engine,
+    *,
+    actor: str | None = None,
+    workers: Workers | None = None,
+    tell: Tell = tell_nobody,
 ) -> OptimizeReport:
     """Compact every table of main, bring its indexes up to date, fold the manifest; all in one publish."""
     engine.require_writable("optimize")
     refuse_pending(engine, "optimize")
-    done = _publish(engine, _find_drifted(engine), actor, workers)
+    done = _publish(engine, _find_drifted(engine), actor, workers, tell)
     _fold(engine)
     view = engine.view(MAIN)
     staged = {} if done.committed is None else done.committed.staged
@@ -111,7 +116,11 @@ def optimize(
 
 
 def _prepare(
-    engine: Engine, view: View, drifted: Mapping[TableKey, Drift], workers: Workers | None
+    engine: Engine,
+    view: View,
+    drifted: Mapping[TableKey, Drift],
+    workers: Workers | None,
+    tell: Tell,
 ) -> tuple[Writes, Reports]:
     """Examine every table and stage the first commit of those that need one.
 
@@ -120,7 +129,9 @@ def _prepare(
     entries = list(_entries(view))
     reports = tuple(_report_drift(entry, drifted.get(entry.table_key)) for entry, _ in entries)
     sound = [one for one in entries if one[0].table_key not in drifted]
-    writes = for_each_table(engine, lambda one: _write(engine, *one, workers), sound)
+    writes = for_each_table(
+        engine, lambda one: _write(engine, *one, workers), sound, phase="optimize", tell=tell
+    )
     return tuple(write for write in writes if write is not None), reports
 
 
@@ -149,18 +160,22 @@ def _steps(type_: TableType, *, after_compaction: bool) -> tuple[Step, ...]:
 
 
 def _publish(
-    engine: Engine, drifted: Mapping[TableKey, Drift], actor: str | None, workers: Workers | None
+    engine: Engine,
+    drifted: Mapping[TableKey, Drift],
+    actor: str | None,
+    workers: Workers | None,
+    tell: Tell,
 ) -> Done[Reports]:
     """Commit, and begin anew if a program that takes no locks committed between two of our commits.
 
     The operation has rolled its commits back by then, so that the next round does not see them as drift.
     """
     last: ConflictError = ReadSetConflict("the set of tables")
-    prepare = partial(_prepare, engine, drifted=drifted, workers=workers)
+    prepare = partial(_prepare, engine, drifted=drifted, workers=workers, tell=tell)
     for _ in range(OPTIMIZE_ROUNDS_MAX):
         header = mint_header(engine.runtime, WriterKind.OPTIMIZE, CommitKind.OPTIMIZE, actor)
         try:
-            return run_maintenance(engine, header, MAIN, prepare, "optimize", workers)
+            return run_maintenance(engine, header, MAIN, prepare, "optimize", workers, tell)
         except ManifestConflict as error:
             last = error
             _log.warning("optimize.repeated", reason=str(error))

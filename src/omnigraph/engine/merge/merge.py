@@ -23,6 +23,7 @@ from omnigraph.manifest.names import branch_name
 from omnigraph.manifest.records import CommitKind
 from omnigraph.manifest.state import BranchState
 from omnigraph.manifest.view import View
+from omnigraph.pipeline.progress import Progress, Tell, Unit, tell_nobody
 from omnigraph.values import dataclass
 
 Counts = tuple[int, int, int]
@@ -69,12 +70,13 @@ def merge(
     dry_run: bool = False,
     allow_older_base: bool = False,
     spread: Spread | None = None,
+    tell: Tell = tell_nobody,
 ) -> MergeResult:
     """Merge one branch into another; conflicts are collected completely before anything is written."""
     ours, theirs = _check_names(source, target)
     chosen = _parse_granularity(granularity)
     if dry_run:
-        found = _preview(engine, ours, theirs, chosen, spread, older=allow_older_base)
+        found = _preview(engine, ours, theirs, chosen, spread, tell, older=allow_older_base)
         return replace(found, actor=actor)
     engine.require_writable("merge")
     engine.require_here(ours, "merge")
@@ -87,14 +89,18 @@ def merge(
 
     def prepare(view: View) -> Prepared[ResolvedMerge]:
         relation = _relate(engine, capture_source(), view.state, older=allow_older_base)
-        resolved = _resolve(engine, relation, view, chosen, spread)
+        resolved = _resolve(engine, relation, view, chosen, spread, tell)
         if resolved.relation.base is None:
             return Prepared(None, resolved)
-        plan = plan_merge(resolved, engine.store.tables, header)
+        plan = plan_merge(resolved, engine.store.tables, header, tell)
         fail(Failpoint.MERGE_PLANNED)
+        tell(Progress("commit", 0, resolved.total_rows, Unit.ROWS))
         return Prepared(plan, resolved)
 
     done = attempt(engine, theirs, prepare, "merge")
+    if done.commit is not None:
+        rows = done.outcome.total_rows
+        tell(Progress("commit", rows, rows, Unit.ROWS, rows))
     after_commit(engine, done)
     return MergeResult(
         source=ours,
@@ -112,12 +118,13 @@ def _preview(
     target: BranchName,
     granularity: Granularity,
     spread: Spread | None,
+    tell: Tell,
     *,
     older: bool,
 ) -> MergeResult:
     view = engine.view(target)
     relation = _relate(engine, engine.manifest.current(source), view.state, older=older)
-    resolved = _resolve(engine, relation, view, granularity, spread)
+    resolved = _resolve(engine, relation, view, granularity, spread, tell)
     return MergeResult(
         source=source,
         target=target,
@@ -144,8 +151,9 @@ def _resolve(
     view: View,
     granularity: Granularity,
     spread: Spread | None,
+    tell: Tell,
 ) -> ResolvedMerge:
-    return resolve_merge(relation, view.catalog, engine.store.tables, granularity, spread)
+    return resolve_merge(relation, view.catalog, engine.store.tables, granularity, spread, tell)
 
 
 def _check_names(source: str, target: str) -> tuple[BranchName, BranchName]:

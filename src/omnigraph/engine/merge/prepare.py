@@ -33,6 +33,7 @@ from omnigraph.limits import AGREED_ROWS_MAX, MERGE_ROW_CACHE_BYTES
 from omnigraph.manifest.records import Agreed
 from omnigraph.manifest.snapshot import Entry
 from omnigraph.manifest.state import BranchState
+from omnigraph.pipeline.progress import Tell, tell_nobody, track_tables
 from omnigraph.storage.arrow import column
 from omnigraph.storage.tables import Table, Tables
 from omnigraph.values import dataclass
@@ -93,6 +94,11 @@ class ResolvedMerge:
             one.relation.table_key: one.rows.counts for one in self.tables if not one.rows.is_empty
         }
 
+    @property
+    def total_rows(self) -> int:
+        """How many rows are inserted, updated or deleted."""
+        return sum(map(sum, self.counts.values()))
+
 
 def _list_agreed(ids: pa.Array | None) -> tuple[str, ...] | None:
     if ids is None or len(ids) > AGREED_ROWS_MAX:
@@ -106,6 +112,7 @@ def resolve_merge(
     tables: Tables,
     granularity: Granularity,
     spread: Spread | None = None,
+    tell: Tell = tell_nobody,
 ) -> ResolvedMerge:
     """Decide a merge: rows first, then, when no row is in conflict, the rules over the merged graph."""
     if relation.base is None:
@@ -114,8 +121,9 @@ def resolve_merge(
     row_cache = RowCache(MERGE_ROW_CACHE_BYTES, _list_key_columns(relation, catalog))
     merges = tuple(
         _merge_table(one, relation.base, catalog, tables, granularity, spread, row_cache)
-        for one in related
-        if one.way is not Way.SAME
+        for one in track_tables(
+            tell, "compare", [one for one in related if one.way is not Way.SAME], _count_source_rows
+        )
     )
     read_set = {m.relation.table_key: m.relation.target.version for m in merges}
     conflicts = in_order(c for merge in merges for c in _find_row_conflicts(merge, tables))
@@ -130,6 +138,10 @@ def resolve_merge(
         read_set=read_set,
         same_moves=tuple(one.table_key for one in related if one.is_same_move),
     )
+
+
+def _count_source_rows(one: TableRelation) -> int:
+    return one.source.row_count
 
 
 def _list_key_columns(relation: Relation, catalog: Catalog) -> dict[str, tuple[str, ...]]:
@@ -296,17 +308,19 @@ def _describe_broken_rules(
 # ---- the plan
 
 
-def plan_merge(merge: ResolvedMerge, tables: Tables, header: Header) -> WritePlan:
+def plan_merge(
+    merge: ResolvedMerge, tables: Tables, header: Header, tell: Tell = tell_nobody
+) -> WritePlan:
     """Stage a resolved merge; conflicts are raised, all of them."""
     if merge.conflicts:
         raise MergeConflicts(merge.conflicts)
     relation = merge.relation
     branch = relation.target.branch
     moving = [one for one in merge.tables if not one.rows.is_empty]
+    staged_tables = [one for one in moving if one.relation.way is not Way.POINT]
     writes = (
         stage_write(tables, one.relation.target, branch, one.delta, strict=True)
-        for one in moving
-        if one.relation.way is not Way.POINT
+        for one in track_tables(tell, "stage", staged_tables, _count_moved_rows)
     )
     staged = [write for write in writes if write is not None]
     return replace(
@@ -319,6 +333,10 @@ def plan_merge(merge: ResolvedMerge, tables: Tables, header: Header) -> WritePla
         brought=relation.brought,
         agreed=merge.agreed,
     )
+
+
+def _count_moved_rows(one: TableMerge) -> int:
+    return sum(one.rows.counts)
 
 
 def _read_commit_time(source: BranchState) -> int:

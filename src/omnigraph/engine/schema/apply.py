@@ -38,6 +38,7 @@ from omnigraph.manifest.accepted_schema import AcceptedSchema
 from omnigraph.manifest.records import CommitKind
 from omnigraph.manifest.snapshot import Entry
 from omnigraph.manifest.view import View
+from omnigraph.pipeline.progress import Progress, Tell, Unit, tell_nobody, track_tables
 from omnigraph.storage.values import TableAt
 from omnigraph.values import dataclass
 
@@ -54,6 +55,7 @@ def apply_schema(
     *,
     allow_data_loss: bool = False,
     actor: str | None = None,
+    tell: Tell = tell_nobody,
 ) -> SchemaApplyResult:
     """Change the schema of the graph in one commit; what is not supported is refused as a whole."""
     engine.require_writable("schema apply")
@@ -88,6 +90,7 @@ def apply_schema(
             work=work,
             header=header,
             forgets=allow_data_loss,
+            tell=tell,
         )
         done = change.commit(held_locks)
         kept = forget_dropped(engine, view.snapshot, work) if allow_data_loss else ()
@@ -98,7 +101,7 @@ def apply_schema(
         actor=actor,
         commit=view_commit(done.commit),
         warnings=(*plan.warnings, *kept),
-        pending_indexes=after_commit(engine, done),
+        pending_indexes=after_commit(engine, done, tell=tell),
     )
 
 
@@ -135,13 +138,17 @@ class _Change:
     work: Work
     header: Header
     forgets: bool
+    tell: Tell
 
     def commit(self, held_locks: HeldLocks) -> Done[Version]:
         """Make it visible, or leave it to recovery, or leave no trace."""
         self._require_no_drift()
         try:
             plan = self._plan()
+            count = len(self.work.touched)
+            self.tell(Progress("commit", 0, count, Unit.TABLES))
             committed = commit_held(self.engine, plan, held_locks)
+            self.tell(Progress("commit", count, count, Unit.TABLES))
             version = committed.published.version
             return Done(view=self.view, plan=plan, outcome=version, committed=committed)
         except PreconditionFailed as error:
@@ -150,7 +157,8 @@ class _Change:
             self.engine.contracts.forget()
 
     def _plan(self) -> WritePlan:
-        writes = [self._write(key) for key in sorted(self.work.reshaped)]
+        tables = sorted(self.work.reshaped)
+        writes = [self._write(key) for key in track_tables(self.tell, "reshape", tables)]
         return replace(
             plan_of(self.header, MAIN, writes, self.view.snapshot.pins),
             registrations=tuple(self._registrations()),

@@ -29,6 +29,11 @@ class Work:
     dropped: tuple[TableKey, ...] = ()
 
     @property
+    def touched(self) -> frozenset[TableKey]:
+        """Tables that are created, renamed, reshaped or dropped."""
+        return frozenset((*self.created, *self.renamed, *self.reshaped, *self.dropped))
+
+    @property
     def stripped(self) -> frozenset[TableKey]:
         """Tables, by the key they have today, that lose a column."""
         return frozenset(

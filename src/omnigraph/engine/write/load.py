@@ -31,7 +31,7 @@ from omnigraph.pipeline.input.cut import Size, Spread, cut, measure, spill_split
 from omnigraph.pipeline.input.intake import Intake
 from omnigraph.pipeline.input.sources import LoadSource, identify_source, read_sources
 from omnigraph.pipeline.input.splits import Split, grain_of
-from omnigraph.pipeline.progress import Progress, Tell
+from omnigraph.pipeline.progress import Progress, Tell, Unit, tell_nobody
 from omnigraph.values import dataclass
 
 KINDS = {
@@ -63,12 +63,13 @@ def load(
     choose: Choose | None = None,
     batch_id: str | None = None,
     strict: Collection[str] = (),
-    tell: Tell | None = None,
+    tell: Tell = tell_nobody,
 ) -> LoadResult:
     """Load records or frames: everything in one commit, or nothing. `dry_run` checks everything and writes nothing.
 
     A `batch_id` is written once: a load that brings it again writes nothing. Types in `strict` are only added to when
-    the others are merged. `tell` is called after the commit, before indexes are built.
+    the others are merged. `tell` hears of reading, checking, staging and indexing in memory, and of the commit; steps are
+    told by their runner.
     """
     target = branch_name(branch, "load")
     kind = change_kind(mode)
@@ -100,7 +101,7 @@ def load(
     if _is_there(engine, target) and is_batch_loaded(engine.view(target), batch_id):
         reason = f"batch '{batch_id}' was loaded before"
         return replace(untouched, reason=reason, notes=(f"{reason}; nothing was written",))
-    with check_load(engine, load_source, request, choose) as (checked_load, choice):
+    with check_load(engine, load_source, request, choose, tell) as (checked_load, choice):
         done = replace(
             untouched,
             tables={str(key): rows for key, rows in checked_load.records.items()},
@@ -117,14 +118,18 @@ def load(
         created = from_branch is not None and _create_missing(
             engine, target, from_branch, checked_load
         )
-        written = attempt(
-            engine, target, checked_load.prepare, str(CommitKind.LOAD), checked_load.workers
-        )
+        rows = done.total_rows
+
+        def prepare(view: View) -> Prepared[None]:
+            prepared = checked_load.prepare(view)
+            tell(Progress("commit", 0, rows, Unit.ROWS, 0))
+            return prepared
+
+        written = attempt(engine, target, prepare, str(CommitKind.LOAD), checked_load.workers)
     if written.commit is None:
         return replace(done, branch_created=created)
-    if tell is not None:
-        tell(Progress("commit", done.total_rows, done.total_rows))
-    pending = after_commit(engine, written, choice.index_workers)
+    tell(Progress("commit", rows, rows, Unit.ROWS, rows))
+    pending = after_commit(engine, written, choice.index_workers, tell)
     return replace(
         done,
         branch_created=created,
@@ -216,7 +221,11 @@ class CheckedLoad(Protocol):
 
 @contextmanager
 def check_load(
-    engine: Engine, load_source: LoadSource, request: LoadRequest, choose: Choose | None = None
+    engine: Engine,
+    load_source: LoadSource,
+    request: LoadRequest,
+    choose: Choose | None = None,
+    tell: Tell = tell_nobody,
 ) -> Iterator[tuple[CheckedLoad, RunnerChoice]]:
     """Read the whole source, in memory or in steps; raise with every problem of its records."""
     settings = engine.settings
@@ -227,7 +236,11 @@ def check_load(
     if engine.read_only and choice.runner is not None:
         choice = RunnerChoice(None, "a graph that is opened to be read keeps no scratch files")
     if foreign is None and choice.runner is None:
-        yield _in_memory(engine, load_source, request), choice
+        tell(Progress("read", 0, None, Unit.ROWS, 0, 0))
+        read = _in_memory(engine, load_source, request, tell)
+        rows = sum(read.records.values())
+        tell(Progress("read", rows, rows, Unit.ROWS, rows, size.bytes))
+        yield read, choice
         return
     with keep_heartbeat(
         engine, request.header.operation_id, lingers=choice.engine != "local"
@@ -275,6 +288,7 @@ class InMemoryLoad:
     request: LoadRequest
     deltas: Deltas
     records: Mapping[TableKey, int]
+    tell: Tell
     workers: StageWorkers = ALONE
 
     def require_fit(self, view: View) -> None:
@@ -288,15 +302,19 @@ class InMemoryLoad:
         self.request.require_schema(view)
         committed = open_committed_rows(self.engine, view)
         header = self.request.header
-        plan = prepare_deltas(view, self.deltas, committed, self.engine.workers, header)
+        plan = prepare_deltas(view, self.deltas, committed, self.engine.workers, header, self.tell)
         return Prepared(plan, None)
 
 
-def _in_memory(engine: Engine, load_source: LoadSource, request: LoadRequest) -> InMemoryLoad:
+def _in_memory(
+    engine: Engine, load_source: LoadSource, request: LoadRequest, tell: Tell
+) -> InMemoryLoad:
     intake = Intake(request.contract.catalog)
     read_sources(load_source.sources, intake)
     deltas = intake.deltas(request.kind, engine.runtime)
-    return InMemoryLoad(engine=engine, request=request, deltas=deltas, records=intake.records)
+    return InMemoryLoad(
+        engine=engine, request=request, deltas=deltas, records=intake.records, tell=tell
+    )
 
 
 # ---- in steps

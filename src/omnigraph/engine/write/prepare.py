@@ -12,6 +12,7 @@ from omnigraph.engine.snapshot_rows import SnapshotRows
 from omnigraph.failpoints import Failpoint, fail
 from omnigraph.logs import get_logger
 from omnigraph.manifest.view import View
+from omnigraph.pipeline.progress import Progress, Tell, Unit, tell_nobody, track_tables
 from omnigraph.storage.counters import carry_context
 
 _log = get_logger(__name__)
@@ -40,12 +41,16 @@ def prepare_deltas(
     committed: SnapshotRows,
     workers: ThreadPoolExecutor,
     header: Header,
+    tell: Tell = tell_nobody,
 ) -> WritePlan | None:
     """Check the final image and stage it; None when there is nothing to write."""
     if deltas.is_empty or is_batch_loaded(view, header.batch_id):
         return None
+    rows = sum(map(_count_rows, deltas))
+    tell(Progress("check", 0, rows, Unit.ROWS, 0))
     check_deltas(view, deltas, committed)
-    writes = _stage_all(view, deltas, committed, workers)
+    tell(Progress("check", rows, rows, Unit.ROWS, rows))
+    writes = _stage_all(view, deltas, committed, workers, tell)
     if not writes:
         return None
     fail(Failpoint.PREPARED)
@@ -60,7 +65,11 @@ def check_deltas(view: View, deltas: Deltas, committed: SnapshotRows) -> None:
 
 
 def _stage_all(
-    view: View, deltas: Deltas, committed: SnapshotRows, workers: ThreadPoolExecutor
+    view: View,
+    deltas: Deltas,
+    committed: SnapshotRows,
+    workers: ThreadPoolExecutor,
+    tell: Tell,
 ) -> tuple[TableWrite, ...]:
     """Stage tables in parallel; a table that must be forked first is staged under the locks."""
 
@@ -74,9 +83,14 @@ def _stage_all(
 
     every = list(deltas)
     if len(every) == 1:
-        writes = [stage(every[0])]
+        writes = [stage(delta) for delta in track_tables(tell, "stage", every, _count_rows)]
     else:
         # This thread only waits: as many tables are staged at once as the pool has threads.
-        waiting = [workers.submit(carry_context(stage), delta) for delta in every]
-        writes = [future.result() for future in waiting]
+        waiting = {n: workers.submit(carry_context(stage), delta) for n, delta in enumerate(every)}
+        numbers = track_tables(tell, "stage", range(len(every)), lambda n: _count_rows(every[n]))
+        writes = [waiting[number].result() for number in numbers]
     return tuple(write for write in writes if write is not None)
+
+
+def _count_rows(delta: TableDelta) -> int:
+    return len(delta.rows) + len(delta.deleted)
