@@ -80,7 +80,18 @@ _Found = TypeVar("_Found")
 
 
 class Graph:
-    """An opened graph; safe to share between threads."""
+    """An opened graph; safe to share between threads.
+
+    Example:
+        >>> graph = omnigraph.open("friends.omni", actor="ada")
+        >>> graph
+        <Graph ...friends.omni on main>
+        >>> print(graph.schema_source)
+        <BLANKLINE>
+            node Person { name: String @key  age: I32? }
+            edge Knows: Person -> Person { since: Date? }
+        <BLANKLINE>
+    """
 
     def __init__(self, engine: Engine, *, actor: str | None = None, branch: str = MAIN) -> None:
         self._opened = engine
@@ -117,13 +128,25 @@ class Graph:
         return self._opened.read_only
 
     def on(self, branch: str) -> "Graph":
-        """The same graph with another default branch; closing either closes both."""
+        """The same graph with another default branch; closing either closes both.
+
+        Example:
+            >>> review = graph.on("review")
+            >>> review.query("query q() { match { $p: Person } return { count($p) as people } }").rows
+            [{'people': 3}]
+        """
         return Graph(self._engine, actor=self._actor, branch=branch)
 
     # ---- reading
 
     def snapshot(self, *, branch: str | None = None, at: Reference | None = None) -> Snapshot:
-        """Pin the visible state, now or at a point in history."""
+        """Pin the visible state, now or at a point in history.
+
+        Example:
+            >>> snapshot = graph.snapshot(branch="review")
+            >>> snapshot.tables()
+            {'edge:Knows': 1, 'node:Person': 3}
+        """
         engine, target = self._engine, branch_name(branch or self._branch, "read")
         view = engine.view(target, point_of(at))
         return Snapshot(engine, view, None if at is None else view.commit)
@@ -141,6 +164,11 @@ class Graph:
         """Run a read: `name` picks one of several queries; a mapping in its place is `params`.
 
         With `spark`, a session or True, Spark joins the tables: for graphs larger than the memory of this machine.
+
+        Example:
+            >>> older = "query q($age: I32) { match { $p: Person  $p.age > $age } return { $p.name as name, $p.age as age } }"
+            >>> graph.query(older, {"age": 30}).rows
+            [{'name': 'Ada', 'age': 36}]
         """
         try:
             return self.snapshot(branch=branch, at=at).query(source, name, params, spark=spark)
@@ -170,7 +198,13 @@ class Graph:
         branch: str | None = None,
         at: Reference | None = None,
     ) -> QueryStream:
-        """Run a read that computes its rows while they are consumed: Arrow batches, once."""
+        """Run a read that computes its rows while they are consumed: Arrow batches, once.
+
+        Example:
+            >>> for batch in graph.stream("query q() { match { $p: Person } return { $p.name } }"):
+            ...     batch.num_rows
+            3
+        """
         return self.snapshot(branch=branch, at=at).stream(source, name, params)
 
     def explain(
@@ -183,7 +217,12 @@ class Graph:
         at: Reference | None = None,
         profile: bool = False,
     ) -> Explanation:
-        """Show how a read runs: filters, indexes, memory; with `profile` run it and show rows and time."""
+        """Show how a read runs: filters, indexes, memory; with `profile` run it and show rows and time.
+
+        Example:
+            >>> print(graph.explain('query q() { match { $p: Person { name: "Ada" } } return { $p.age } }'))
+            Project...
+        """
         return self._read(
             branch, at, lambda seen: seen.explain(source, name, params, profile=profile)
         )
@@ -191,13 +230,25 @@ class Graph:
     def entity(
         self, type_name: str, id: str, *, branch: str | None = None, at: Reference | None = None
     ) -> dict[str, Any] | None:
-        """One entity by id, or None."""
+        """One entity by id, or None.
+
+        Example:
+            >>> graph.entity("Person", "Ada")["age"]
+            36
+            >>> graph.entity("Person", "Nobody") is None
+            True
+        """
         return self._read(branch, at, lambda seen: seen.entity(type_name, id))
 
     def table(
         self, type_name: str, *, branch: str | None = None, at: Reference | None = None
     ) -> pa.Table:
-        """A node or edge table as Arrow."""
+        """A node or edge table as Arrow.
+
+        Example:
+            >>> graph.table("Person").num_rows
+            3
+        """
         return self._read(branch, at, lambda seen: seen.table(type_name))
 
     def export(
@@ -207,7 +258,13 @@ class Graph:
         at: Reference | None = None,
         types: Sequence[str] | None = None,
     ) -> Iterator[dict[str, Any]]:
-        """Every entity in the load format: nodes before edges, by id."""
+        """Every entity in the load format: nodes before edges, by id.
+
+        Example:
+            >>> for record in graph.export(types=["Knows"]):
+            ...     record["edge"], record["from"], record["to"]
+            ('Knows', 'Ada', 'Bo')
+        """
         return self.snapshot(branch=branch, at=at).export(types)
 
     def export_lines(
@@ -217,7 +274,12 @@ class Graph:
         at: Reference | None = None,
         types: Sequence[str] | None = None,
     ) -> Iterator[pa.Buffer]:
-        """The records of `export` as UTF-8 JSON lines, many at a time: the fast way to a file or a socket."""
+        """The records of `export` as UTF-8 JSON lines, many at a time: the fast way to a file or a socket.
+
+        Example:
+            >>> with open("friends.jsonl", "wb") as file:
+            ...     file.writelines(graph.export_lines())
+        """
         return self.snapshot(branch=branch, at=at).export_lines(types)
 
     def export_files(
@@ -234,6 +296,11 @@ class Graph:
         """Write part files, `jsonl` or `parquet`, into a new directory; several at a time, or by Spark's executors.
 
         `load` reads a directory of JSON lines back as it is, and Parquet files type by type.
+
+        Example:
+            >>> report = graph.export_files("friends-parquet", format="parquet")
+            >>> sum(part.rows for part in report.parts)
+            4
         """
         from omnigraph.api.runners import runner_of
         from omnigraph.engine.history.export_files import ExportReport
@@ -261,6 +328,11 @@ class Graph:
         """Run a mutation: one commit for all of its statements, or nothing.
 
         `dry_run` counts what would change, checks every rule and writes nothing.
+
+        Example:
+            >>> grow = "query grow($who: String, $age: I32) { update Person set { age: $age } where name = $who }"
+            >>> graph.mutate(grow, {"who": "Bo", "age": 41}, actor="ada").affected_nodes
+            1
         """
         from omnigraph.engine.write.mutate import mutate
 
@@ -299,6 +371,13 @@ class Graph:
         bringing it again writes nothing. `progress` is called with a `Progress` when a phase begins, as it goes on and
         when it is done; what it raises before the commit stops the load. Types in `append_only` must bring new ids while the
         others of a merge replace rows.
+
+        Example:
+            >>> graph.load([{"type": "Person", "data": {"name": "Ed", "age": 7}}], mode="append").tables
+            {'node:Person': 1}
+            >>> import pyarrow as pa
+            >>> graph.load(pa.table({"name": ["Ed", "Flo"], "age": [8, 9]}), type="Person", mode="merge").total_rows
+            2
         """
         from omnigraph.api.loading import chooser
         from omnigraph.engine.write.load import load
@@ -327,7 +406,13 @@ class Graph:
     # ---- schema
 
     def schema_plan(self, schema: str | Path, *, allow_data_loss: bool = False) -> SchemaPlan:
-        """Plan a schema change; changes nothing."""
+        """Plan a schema change; changes nothing.
+
+        Example:
+            >>> wanted = graph.schema_source.replace("age: I32?", "age: I32?  email: String?")
+            >>> [str(step.kind) for step in graph.schema_plan(wanted).steps]
+            ['add_property']
+        """
         from omnigraph.engine.schema.apply import plan_schema
 
         text = schema_of(schema)
@@ -341,7 +426,13 @@ class Graph:
         actor: str | None = None,
         progress: "Tell | None" = None,
     ) -> SchemaApplyResult:
-        """Change the schema in one commit; `allow_data_loss` removes dropped types and properties from history too."""
+        """Change the schema in one commit; `allow_data_loss` removes dropped types and properties from history too.
+
+        Example:
+            >>> pets = omnigraph.open("pets.omni")
+            >>> pets.schema_apply("node Pet { name: String @key  legs: U32  born: Date? }").step_count
+            1
+        """
         from omnigraph.engine.schema.apply import apply_schema
 
         return apply_schema(
@@ -355,7 +446,12 @@ class Graph:
     # ---- branches and history
 
     def branches(self) -> list[Branch]:
-        """Main, then the others by name."""
+        """Main, then the others by name.
+
+        Example:
+            >>> [(branch.name, branch.parent) for branch in graph.branches()]
+            [('main', None), ('review', 'main')]
+        """
         from omnigraph.manifest.branches import list_branches
 
         found = map(self._describe_branch, list_branches(self._engine.manifest))
@@ -369,7 +465,12 @@ class Graph:
         at: Reference | None = None,
         actor: str | None = None,  # noqa: ARG002 - policies will judge it
     ) -> Branch:
-        """Create a branch at the head of another one; nothing is copied."""
+        """Create a branch at the head of another one; nothing is copied.
+
+        Example:
+            >>> graph.branch_create("trial").name
+            'trial'
+        """
         from omnigraph.engine import branching
 
         # The branch is made from exactly this state, so its head is known without reading it.
@@ -390,7 +491,11 @@ class Graph:
         )
 
     def branch_delete(self, name: str, *, actor: str | None = None) -> None:  # noqa: ARG002 - policies will judge it
-        """Delete a branch that no other branch depends on."""
+        """Delete a branch that no other branch depends on.
+
+        Example:
+            >>> graph.branch_delete("trial")
+        """
         from omnigraph.manifest.branches import delete_branch
 
         self._engine.require_writable("branch delete")
@@ -412,7 +517,12 @@ class Graph:
         since: str | datetime | Commit | None = None,
         all: bool = False,
     ) -> list[Commit]:
-        """Commits visible on a branch, newest first; `all` adds commits of other branches that were merged."""
+        """Commits visible on a branch, newest first; `all` adds commits of other branches that were merged.
+
+        Example:
+            >>> [(str(commit.kind), commit.actor) for commit in graph.commits(limit=2)]
+            [('load', 'ada'), ('load', 'ada')]
+        """
         target = branch_name(branch or self._branch, "commits")
         state = self._engine.manifest.current(target)
         lineage = state.lineage.with_merged(state.merged.commits) if all else state.lineage
@@ -423,7 +533,13 @@ class Graph:
         ]
 
     def commit(self, id: str | Commit) -> Commit:
-        """One commit of any branch, by id or unique prefix."""
+        """One commit of any branch, by id or unique prefix.
+
+        Example:
+            >>> newest = graph.commits()[0]
+            >>> graph.commit(newest.id).tables
+            ('node:Person',)
+        """
         return Commit.of(find_commit(self._engine.manifest, str(id)))
 
     # ---- merge, diff, changes
@@ -444,6 +560,12 @@ class Graph:
 
         When the common history cannot be read any more, the merge is refused unless `allow_older_base`.
         With `spark` (a session, or True) executors find the rows of large tables that differ.
+
+        Example:
+            >>> done = graph.mutate('query q() { insert Person { name: "Gus" } }', branch="review")
+            >>> merged = graph.merge("review")
+            >>> str(merged.outcome), merged.tables["node:Person"]
+            ('merged', (1, 0, 0))
         """
         from omnigraph.api.runners import spread_of
         from omnigraph.engine.merge.merge import merge
@@ -470,7 +592,13 @@ class Graph:
         ops: Sequence[str] | None = None,
         images: bool = False,
     ) -> "Diff":
-        """Entities that differ between two branches, commits or manifest versions, by table key, then id."""
+        """Entities that differ between two branches, commits or manifest versions, by table key, then id.
+
+        Example:
+            >>> newest = graph.commits()[0]
+            >>> [(str(change.op), change.id) for change in graph.diff(newest.parent, newest).changes]
+            [('insert', 'Gus')]
+        """
         from omnigraph.engine.history.changes import Diff
         from omnigraph.engine.history.compare import list_changes
 
@@ -493,7 +621,12 @@ class Graph:
         ops: Sequence[str] | None = None,
         images: bool = False,
     ) -> "Iterator[Change]":
-        """The changes of a `diff` one after the other, however many there are; both states are captured now."""
+        """The changes of a `diff` one after the other, however many there are; both states are captured now.
+
+        Example:
+            >>> sorted(change.id for change in graph.diff_stream("review", "main"))
+            ['Bo', 'Ed', 'Flo']
+        """
         from omnigraph.engine.history.compare import list_changes
 
         before, after = self._states(base, head)
@@ -518,7 +651,15 @@ class Graph:
         ops: Sequence[str] | None = None,
         images: bool = False,
     ) -> "ChangePage":
-        """Read the change feed: whole commits, oldest first, after a cursor or commit; `limit` counts changes."""
+        """Read the change feed: whole commits, oldest first, after a cursor or commit; `limit` counts changes.
+
+        Example:
+            >>> page = graph.changes(limit=1)
+            >>> page.caught_up
+            False
+            >>> graph.changes(since=page.cursor).caught_up
+            True
+        """
         from omnigraph.engine.history.feed import page
 
         target = branch_name(branch or self._branch, "changes")
@@ -537,7 +678,13 @@ class Graph:
         ops: Sequence[str] | None = None,
         images: bool = False,
     ) -> "Iterator[ChangeStream]":
-        """The change feed up to now, commit by commit; the changes of each commit come one after the other, however many there are."""
+        """The change feed up to now, commit by commit; the changes of each commit come one after the other, however many there are.
+
+        Example:
+            >>> for block in graph.changes_stream(since=graph.commits()[0].parent):
+            ...     [change.id for change in block.changes]
+            ['Gus']
+        """
         from omnigraph.engine.history.feed import stream
 
         target = branch_name(branch or self._branch, "changes")
@@ -556,7 +703,12 @@ class Graph:
         limit: int | None = None,
         page_token: str | None = None,
     ) -> "ChangeBlock":
-        """What one commit changed against its first parent; with `limit` one page, and `next_page_token` names the next."""
+        """What one commit changed against its first parent; with `limit` one page, and `next_page_token` names the next.
+
+        Example:
+            >>> [change.id for change in graph.commit_changes(graph.commits()[0]).changes]
+            ['Gus']
+        """
         from omnigraph.engine.history.commit_changes import commit_changes
 
         wanted = wanted_of(self.catalog, types, kinds, ops, images=images)
@@ -570,7 +722,13 @@ class Graph:
         branch: str | None = None,
         types: Sequence[str] | None = None,
     ) -> "Baseline":
-        """Write every entity to a file in the load format, and give the cursor of the first change after it."""
+        """Write every entity to a file in the load format, and give the cursor of the first change after it.
+
+        Example:
+            >>> start = graph.baseline("everything.jsonl")
+            >>> graph.changes(since=start.cursor).blocks
+            ()
+        """
         from omnigraph.engine.history.baseline import baseline
 
         target = branch_name(branch or self._branch, "baseline")
@@ -591,6 +749,10 @@ class Graph:
         """Build every index the schema asks for and that is missing; no row and no history changes.
 
         With `spark` (a session, or True) executors build the segments; only this process commits.
+
+        Example:
+            >>> {str(index.state) for index in graph.ensure_indices().indexes}
+            {'ready'}
         """
         from omnigraph.api.runners import workers_of
         from omnigraph.engine.maintenance.indexes import ensure_indices
@@ -605,7 +767,12 @@ class Graph:
         )
 
     def index_status(self, *, branch: str | None = None) -> "IndexReport":
-        """Show the state of every index: `ready`, `partial`, `pending` or `damaged`."""
+        """Show the state of every index: `ready`, `partial`, `pending` or `damaged`.
+
+        Example:
+            >>> [(index.table_key, index.column, str(index.state)) for index in graph.index_status().indexes][:1]
+            [('edge:Knows', 'id', 'ready')]
+        """
         from omnigraph.engine.maintenance.indexes import index_status
 
         return index_status(self._engine, BranchName(branch or self._branch))
@@ -620,6 +787,10 @@ class Graph:
         """Compact the tables of main and bring their indexes up to date; no row and no history changes.
 
         With `spark` (a session, or True) executors rewrite and index; only this process commits.
+
+        Example:
+            >>> [table.table_key for table in graph.optimize().tables]
+            ['edge:Knows', 'node:Person']
         """
         from omnigraph.api.runners import workers_of
         from omnigraph.engine.maintenance.optimize import optimize
@@ -644,6 +815,11 @@ class Graph:
 
         Cleanup also removes forks of deleted branches, dropped tables, and scratch files of loads that never ended.
         States that a branch shows stay readable; without `confirm` nothing is removed and the report is a preview.
+
+        Example:
+            >>> from datetime import timedelta
+            >>> graph.cleanup(older_than=timedelta(days=7)).confirmed
+            False
         """
         from omnigraph.engine.maintenance.cleanup import cleanup
 
@@ -659,6 +835,10 @@ class Graph:
         """Write the present address of this graph, which was moved or copied, into its branches.
 
         This handle continues with the relocated graph; handles made from it with `on` are closed.
+
+        Example:
+            >>> graph.relocate().branches
+            {}
         """
         from omnigraph.engine.maintenance.relocate import relocate_graph
 
@@ -677,6 +857,10 @@ class Graph:
         """List table commits that no write of the graph explains; with `confirm` adopt those that changed no row.
 
         `force` adopts the others too: their rows become visible as they are.
+
+        Example:
+            >>> graph.repair().commit is None
+            True
         """
         from omnigraph.engine.maintenance.repair import repair
 
@@ -688,6 +872,9 @@ class Graph:
         """Reload the graph and complete interrupted writes; with `roll_back`, roll back those that cannot be completed.
 
         `settle` is the deprecated name of `roll_back`.
+
+        Example:
+            >>> graph.refresh()
         """
         if settle is not None:
             warnings.warn(
@@ -708,21 +895,41 @@ class Graph:
 
         With `deep` every file is read and compared with the digest that was recorded when it was written; the result
         then counts `files_compared` and `files_without_digest`.
+
+        Example:
+            >>> for issue in graph.doctor(deep=True):
+            ...     print(issue)
         """
         from omnigraph.engine.maintenance.doctor import examine
 
         return examine(self._engine, deep=deep)
 
     def recoveries(self) -> list[RecoveryAudit]:
-        """Operations that recovery completed, rolled back or discarded, oldest first."""
+        """Operations that recovery completed, rolled back or discarded, oldest first.
+
+        Example:
+            >>> graph.recoveries()
+            []
+        """
         return [RecoveryAudit.of(row) for row in self._engine.recovery.audit.rows()]
 
     def pending_recoveries(self) -> list[RecoverySidecar]:
-        """Pending operations, oldest first, including those of live writers."""
+        """Pending operations, oldest first, including those of live writers.
+
+        Example:
+            >>> graph.pending_recoveries()
+            []
+        """
         return [RecoverySidecar.of(one) for one in self._engine.recovery.forecast()]
 
     def discard_recovery(self, operation_id: str) -> DiscardedRecovery:
-        """Discard a pending operation: the rows it wrote stay in its tables, and the result lists them."""
+        """Discard a pending operation: the rows it wrote stay in its tables, and the result lists them.
+
+        Example:
+            >>> for operation in graph.pending_recoveries():
+            ...     if operation.problem:
+            ...         graph.discard_recovery(operation.operation_id)
+        """
         from omnigraph.recovery.discard import discard_operation
 
         self._engine.require_writable("recovery discard")
@@ -730,7 +937,12 @@ class Graph:
         return discard_operation(engine.committer, engine.recovery.audit, chosen)
 
     def close(self) -> None:
-        """Release all resources; later calls are refused, calls that have begun finish."""
+        """Release all resources; later calls are refused, calls that have begun finish.
+
+        Example:
+            >>> handle = omnigraph.open("friends.omni", read_only=True)
+            >>> handle.close()
+        """
         self._opened.stop()
 
     def __enter__(self) -> Self:

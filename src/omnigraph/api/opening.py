@@ -30,7 +30,13 @@ def init(
     actor: str | None = None,
     config: Mapping[str, Any] | None = None,
 ) -> Graph:
-    """Create a graph with a schema and open it."""
+    """Create a graph with a schema and open it.
+
+    Example:
+        >>> graph = omnigraph.init("pets.omni", "node Pet { name: String @key  legs: U32 }", actor="ada")
+        >>> graph.catalog.nodes["Pet"].properties["legs"].type.display
+        'U32'
+    """
     text, actor = schema_of(schema), actor_name(actor)
     try:
         engine = init_graph(
@@ -60,7 +66,13 @@ def open(
     policy: None = None,
     config: Mapping[str, Any] | None = None,
 ) -> Graph:
-    """Open a graph; a read-write open recovers interrupted writes before it returns."""
+    """Open a graph; a read-write open recovers interrupted writes before it returns.
+
+    Example:
+        >>> with omnigraph.open("friends.omni", read_only=True) as graph:
+        ...     [branch.name for branch in graph.branches()]
+        ['main', 'review']
+    """
     refuse_policy(policy)
     actor = actor_name(actor)
     engine = open_graph(
@@ -78,7 +90,14 @@ def discard_recovery(
     *,
     storage_options: Mapping[str, str] | None = None,
 ) -> DiscardedRecovery:
-    """Discard a pending operation that prevents the graph from being opened."""
+    """Discard a pending operation that prevents the graph from being opened.
+
+    Example:
+        >>> try:
+        ...     graph = omnigraph.open("friends.omni")
+        ... except omnigraph.RecoveryError as error:  # it names the operation
+        ...     omnigraph.discard_recovery("friends.omni", error.details["operation_id"])
+    """
     from omnigraph.recovery.discard import discard_operation
 
     engine = open_unsettled(location_of(uri), storage_options=storage_options)
@@ -92,6 +111,10 @@ def relocate(
     """Write the present address of a graph that was moved or copied into its branches; repeat it after a crash.
 
     Nothing outside the graph is written. Handles that were opened before have to be opened again.
+
+    Example:
+        >>> omnigraph.relocate("friends.omni").branches
+        {}
     """
     from omnigraph.engine.maintenance.relocate import relocate_graph
 

@@ -26,7 +26,15 @@ ROWS_SHOWN_MAX = 20
 
 @dataclass(frozen=True, kw_only=True)
 class QueryResult:
-    """Rows of a query: Arrow inside, other shapes on demand."""
+    """Rows of a query: Arrow inside, other shapes on demand.
+
+    Example:
+        >>> result = graph.query("query q() { match { $p: Person } return { $p.name as name, $p.age as age } order { name } limit 2 }")
+        >>> result.columns, len(result)
+        (['name', 'age'], 2)
+        >>> [row["name"] for row in result]
+        ['Ada', 'Bo']
+    """
 
     query_name: str
     branch: str
@@ -60,16 +68,31 @@ class QueryResult:
         return _records(self.columns, shown) if shown else [{} for _ in range(len(self))]
 
     def to_arrow(self) -> pa.Table:
-        """Typed columns."""
+        """Typed columns.
+
+        Example:
+            >>> result.to_arrow().column("age").to_pylist()
+            [36, 41]
+        """
         return self.table
 
     def to_list(self) -> list[dict[str, Any]]:
-        """Rows as Python values: dates are dates."""
+        """Rows as Python values: dates are dates.
+
+        Example:
+            >>> result.to_list()
+            [{'name': 'Ada', 'age': 36}, {'name': 'Bo', 'age': 41}]
+        """
         found: list[dict[str, Any]] = self.table.to_pylist()
         return found
 
     def to_pandas(self) -> "pandas.DataFrame":
-        """A pandas DataFrame; integers with NULLs among them stay integers, in pandas' own nullable types."""
+        """A pandas DataFrame; integers with NULLs among them stay integers, in pandas' own nullable types.
+
+        Example:
+            >>> list(result.to_pandas().columns)
+            ['name', 'age']
+        """
         import pandas
 
         frame = self.table.to_pandas()
@@ -83,7 +106,12 @@ class QueryResult:
         return frame
 
     def to_polars(self) -> "polars.DataFrame":
-        """A polars DataFrame."""
+        """A polars DataFrame.
+
+        Example:
+            >>> result.to_polars().height
+            2
+        """
         import polars
 
         frame = polars.from_arrow(self.table)
@@ -91,7 +119,14 @@ class QueryResult:
         return frame
 
     def to_csv(self) -> str:
-        """CSV that `load` reads back: nothing for NULL, `""` for an empty text, JSON for a list; no final line break."""
+        """CSV that `load` reads back: nothing for NULL, `""` for an empty text, JSON for a list; no final line break.
+
+        Example:
+            >>> print(result.to_csv())
+            name,age
+            Ada,36
+            Bo,41
+        """
         shown = [
             map(_csv_cell, json_column(column, type_, wire=not type_.is_list))
             for column, type_ in zip(self.found.columns, self.types, strict=True)
@@ -100,7 +135,12 @@ class QueryResult:
         return "\n".join([header, *map(",".join, zip(*shown, strict=True))])
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """Record batches, one after the other."""
+        """Record batches, one after the other.
+
+        Example:
+            >>> [batch.num_rows for batch in result.batches()]
+            [2]
+        """
         yield from self.table.to_batches()
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
@@ -147,7 +187,13 @@ class QueryResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryStream:
-    """Rows of a query, once: each batch is computed when it is requested and not kept."""
+    """Rows of a query, once: each batch is computed when it is requested and not kept.
+
+    Example:
+        >>> stream = graph.stream("query q() { match { $p: Person } return { $p.name as name } order { name } }")
+        >>> stream.columns
+        ['name']
+    """
 
     query_name: str
     branch: str
@@ -170,7 +216,12 @@ class QueryStream:
         yield from self.reader
 
     def rows(self) -> Iterator[dict[str, Any]]:
-        """Rows as JSON-shaped values, a batch at a time."""
+        """Rows as JSON-shaped values, a batch at a time.
+
+        Example:
+            >>> next(stream.rows())
+            {'name': 'Ada'}
+        """
         names = self.columns
         for batch in self.reader:
             shown = [
@@ -185,7 +236,13 @@ class QueryStream:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """A plan from the result down: per operator the way it takes, and after a run its rows and milliseconds."""
+    """A plan from the result down: per operator the way it takes, and after a run its rows and milliseconds.
+
+    Example:
+        >>> plan = graph.explain("query q() { match { $p: Person } return { $p.name } }", profile=True)
+        >>> plan.to_dict()["operators"][-1]["rows"]
+        7
+    """
 
     plan: Plan = field(repr=False)
     steps: tuple[Step, ...]

@@ -38,7 +38,14 @@ T = TypeVar("T")
 
 
 class Snapshot:
-    """Reads of one view; later commits never change what it returns."""
+    """Reads of one view; later commits never change what it returns.
+
+    Example:
+        >>> with graph.snapshot() as before:
+        ...     _ = graph.mutate('query q() { insert Person { name: "Di" } }')
+        ...     before.tables()["node:Person"], graph.snapshot().tables()["node:Person"]
+        (6, 7)
+    """
 
     def __init__(self, engine: Engine, view: View, at: str | None = None) -> None:
         self._opened = engine
@@ -72,7 +79,12 @@ class Snapshot:
         *,
         spark: "Spark" = None,
     ) -> QueryResult:
-        """Run a read, on Spark when a session (or True) is given."""
+        """Run a read, on Spark when a session (or True) is given.
+
+        Example:
+            >>> graph.snapshot().query("query q() { match { $p: Person } return { count($p) as people } }").rows
+            [{'people': 7}]
+        """
         chosen, values = name_and_params(name, params)
         if spark is None or spark is False:
             # Not by `_reading`, which takes as long as a tenth of a lookup.
@@ -102,7 +114,13 @@ class Snapshot:
         name: str | Mapping[str, Any] | None = None,
         params: Mapping[str, Any] | None = None,
     ) -> QueryStream:
-        """Run a read whose rows are made as they are asked for."""
+        """Run a read whose rows are made as they are asked for.
+
+        Example:
+            >>> rows = graph.snapshot().stream("query q() { match { $p: Person } return { $p.name } }")
+            >>> sum(batch.num_rows for batch in rows)
+            7
+        """
         chosen, values = name_and_params(name, params)
         with self._reading():
             answer = stream(self._engine, self._view, source_of(source), chosen, values)
@@ -123,7 +141,12 @@ class Snapshot:
         *,
         profile: bool = False,
     ) -> Explanation:
-        """Show how a read would run; with `profile` run it and show what it did."""
+        """Show how a read would run; with `profile` run it and show what it did.
+
+        Example:
+            >>> print(graph.snapshot().explain("query q() { match { $p: Person } return { $p.name } }"))
+            Project...
+        """
         chosen, values = name_and_params(name, params)
         text = source_of(source)
         with self._reading():
@@ -131,7 +154,12 @@ class Snapshot:
         return Explanation(plan=found.plan, steps=found.steps, profiled=profile)
 
     def table(self, type_name: str, columns: Sequence[str] | None = None) -> pa.Table:
-        """Read a node or edge table as Arrow; a Blob column holds its bytes."""
+        """Read a node or edge table as Arrow; a Blob column holds its bytes.
+
+        Example:
+            >>> graph.snapshot().table("Knows").column_names
+            ['id', 'src', 'dst', 'since']
+        """
         with self._reading():
             found = self._open(type_name)
             rows = found.read(list(columns) if columns else None, blobs=BlobForm.BYTES)
@@ -140,13 +168,23 @@ class Snapshot:
     def scan(
         self, type_name: str, columns: Sequence[str] | None = None, filter: str | None = None
     ) -> pa.RecordBatchReader:
-        """Stream a node or edge table."""
+        """Stream a node or edge table.
+
+        Example:
+            >>> graph.snapshot().scan("Person", ["name"], "age < 40 and age > 30").read_all().to_pylist()
+            [{'name': 'Ada'}]
+        """
         with self._reading():
             found = self._open(type_name).scan(list(columns) if columns else None, filter)
         return public_reader(self._translate_reader(found))
 
     def pin(self, type_name: str) -> "PinnedTable":
-        """Name the table version of a type as a value that other processes can open and read."""
+        """Name the table version of a type as a value that other processes can open and read.
+
+        Example:
+            >>> graph.snapshot().pin("Person").table_key
+            'node:Person'
+        """
         from omnigraph.pipeline.location import PinnedTable
 
         type_ = self._view.catalog.table(text_of("type_name", type_name))
@@ -162,18 +200,33 @@ class Snapshot:
         )
 
     def entity(self, type_name: str, id: str) -> dict[str, Any] | None:
-        """One entity by id, or None, with the properties it had then; a type may be named as it was then."""
+        """One entity by id, or None, with the properties it had then; a type may be named as it was then.
+
+        Example:
+            >>> graph.snapshot().entity("Person", "Ada")["name"]
+            'Ada'
+        """
         with self._reading():
             return entity(self._engine, self._view, self._key(type_name), text_of("id", id))
 
     def export(self, types: Sequence[str] | None = None) -> Iterator[dict[str, Any]]:
-        """Every entity in the load format."""
+        """Every entity in the load format.
+
+        Example:
+            >>> next(graph.snapshot().export(["Person"]))["type"]
+            'Person'
+        """
         from omnigraph.engine.history.export import export
 
         return self._translate_reclaimed(export(self._engine, self._view, names_of("types", types)))
 
     def export_lines(self, types: Sequence[str] | None = None) -> Iterator[pa.Buffer]:
-        """What `export` gives as UTF-8 JSON, one record a line, many at a time."""
+        """What `export` gives as UTF-8 JSON, one record a line, many at a time.
+
+        Example:
+            >>> sum(part.size for part in graph.snapshot().export_lines()) > 100
+            True
+        """
         from omnigraph.engine.history.export import export_lines
 
         return self._translate_reclaimed(
@@ -195,7 +248,12 @@ class Snapshot:
             return export_parts(self._engine, self._view, directory, format, named, runner)
 
     def tables(self) -> dict[str, int]:
-        """Row counts by table key."""
+        """Row counts by table key.
+
+        Example:
+            >>> graph.snapshot().tables()
+            {'edge:Knows': 1, 'node:Person': 7}
+        """
         return {key: entry.row_count for key, entry in self._view.snapshot.entries.items()}
 
     def to_dict(self) -> dict[str, Any]:
@@ -270,7 +328,12 @@ class Snapshot:
         return next((e.table_key for e in shown if e.at.path == then[old].at.path), old)
 
     def close(self) -> None:
-        """Let go of the table versions; nothing else is held."""
+        """Let go of the table versions; nothing else is held.
+
+        Example:
+            >>> snapshot = graph.snapshot(branch="review")
+            >>> snapshot.close()
+        """
 
     def __enter__(self) -> Self:
         return self

@@ -51,12 +51,25 @@ def _read(path: Path) -> bytes:
 
 
 def parse_schema(text: str | Path) -> Catalog:
-    """Compile a schema; `SchemaError` lists what is wrong with it."""
+    """Compile a schema; `SchemaError` lists what is wrong with it.
+
+    Example:
+        >>> catalog = omnigraph.parse_schema("node Pet { name: String @key } edge Likes: Pet -> Pet")
+        >>> list(catalog.nodes), list(catalog.edges)
+        (['Pet'], ['Likes'])
+    """
     return compile_schema(read_schema(text) if isinstance(text, Path) else source_of(text))
 
 
 def lint(schema: str | Path | Catalog, query: str | Path | None = None) -> list[Diagnostic]:
-    """List what is wrong or doubtful in a schema, or in a query file against it."""
+    """List what is wrong or doubtful in a schema, or in a query file against it.
+
+    Example:
+        >>> schema = "node Pet { name: String @key }"
+        >>> for found in omnigraph.lint(schema, "query q() { match { $p: Pet } return { $p.nmae } }"):
+        ...     print(found.severity, found.code, found.position.line, found.message)
+        error T6 1 ...
+    """
     if isinstance(schema, Catalog):
         catalog = schema
     else:
