@@ -1,7 +1,7 @@
-"""Graphs in the internal shapes 1, 2 and 3, as earlier releases left them."""
+"""Graphs in the internal shapes 1 to 4, as earlier releases left them."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import lance
@@ -14,6 +14,7 @@ from omnigraph.manifest.manifest import Manifest
 from omnigraph.manifest.records import (
     KEY,
     GraphCommit,
+    GraphHead,
     Registration,
     TableVersion,
     encode,
@@ -22,7 +23,7 @@ from omnigraph.manifest.records import (
 from omnigraph.manifest.stamp import STAMP
 from omnigraph.storage.layout import LEGACY_ACTORS, LEGACY_COMMITS, MANIFEST
 from omnigraph.storage.rows import Rows
-from tests.support.manifests import CITY, PATHS, PERSON, START_US, StillRuntime
+from tests.support.manifests import CITY, PATHS, PERSON, START_US, StillRuntime, another_handle
 
 MakeRows = Callable[[str, str], Rows]
 """Gives rows for a path and a key column."""
@@ -64,6 +65,8 @@ class OldGraph:
 
 def old_graph(make: MakeRows, stamp: int, *, runs: Sequence[str] = ()) -> OldGraph:
     """Build a graph with that stamp; `runs` are scratch branches, which shapes before 3 may have."""
+    if stamp == 4:
+        return _with_lineage(old_graph(make, 3))
     rows, commits, actors = (
         make(MANIFEST, KEY),
         make(LEGACY_COMMITS, "graph_commit_id"),
@@ -87,6 +90,17 @@ def old_graph(make: MakeRows, stamp: int, *, runs: Sequence[str] = ()) -> OldGra
     legacy = LegacyLineage(commits, actors, has_files=lambda path: False)
     manifest = Manifest(rows=rows, runtime=StillRuntime(), legacy=legacy)
     return OldGraph(manifest=manifest, commits=commits, actors=actors, stamp=stamp)
+
+
+def _with_lineage(old: OldGraph) -> OldGraph:
+    """Bring a graph of shape 3 to shape 4, in which each branch has its history in its manifest."""
+    rows = old.manifest.rows
+    for branch in (MAIN, SIDE):
+        commits = old.manifest.load(branch).lineage.commits
+        head = GraphHead(branch=branch, commit=commits[-1].id, parent=commits[-1].parent)
+        _swap(rows, branch, encode([*commits, head]))
+        rows.set_metadata(rows.load(lance_branch(branch)), STAMP, "4")
+    return replace(old, manifest=another_handle(old.manifest), stamp=4)
 
 
 def _unmarked() -> pa.Schema:

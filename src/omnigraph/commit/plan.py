@@ -20,6 +20,7 @@ from omnigraph.commit.sidecar import (
 )
 from omnigraph.ids import BranchName, CommitId, OperationId, TableKey, Version
 from omnigraph.manifest.accepted_schema import AcceptedSchema
+from omnigraph.manifest.change import OperationDraft
 from omnigraph.manifest.merged import NO_COMMITS
 from omnigraph.manifest.names import actor_name
 from omnigraph.manifest.records import Agreed, CommitKind
@@ -164,6 +165,7 @@ class Header:
     commit_id: CommitId
     if_commit: CommitId | None = None
     batch_id: str | None = None
+    message: str | None = None
 
     @property
     def is_maintenance(self) -> bool:
@@ -179,6 +181,7 @@ def mint_header(
     *,
     if_commit: CommitId | None = None,
     batch_id: str | None = None,
+    message: str | None = None,
 ) -> Header:
     """Name one write: its ids are minted once and survive every retry."""
     return Header(
@@ -189,6 +192,7 @@ def mint_header(
         commit_id=CommitId(runtime.new_id()),
         if_commit=if_commit,
         batch_id=batch_id,
+        message=message,
     )
 
 
@@ -216,6 +220,9 @@ class WritePlan:
     agreed: Agreed | None = None
     if_commit: CommitId | None = None
     batch_id: str | None = None
+    message: str | None = None
+    operation: OperationDraft | None = None
+    """The row of the idempotency key of the write, if it has one."""
     maintenance: bool = False
     schema: SchemaChange | None = None
 
@@ -275,5 +282,6 @@ def plan_of(
         read_set={key: at for key, at in (read_set or {}).items() if key not in written},
         if_commit=header.if_commit,
         batch_id=header.batch_id,
+        message=header.message,
         maintenance=header.is_maintenance,
     )

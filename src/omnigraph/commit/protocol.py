@@ -149,6 +149,8 @@ def sidecar_of(
         agreed=plan.agreed,
         commit_id=None if plan.maintenance else plan.commit_id,
         batch_id=plan.batch_id,
+        message=plan.message,
+        operation=plan.operation,
         schema_hash=plan.schema_hash,
     )
 
@@ -422,6 +424,7 @@ def change_of(plan: WritePlan, landed: Mapping[TableKey, Landed]) -> Change:
         draft=None if plan.maintenance else _draft(plan),
         if_head=plan.if_commit,
         brought=plan.brought,
+        operation=plan.operation,
     )
 
 
@@ -435,6 +438,7 @@ def _draft(plan: WritePlan) -> Draft:
         batch_id=plan.batch_id,
         not_before=plan.merge_source_at,
         agreed=plan.agreed,
+        message=plan.message,
     )
 
 

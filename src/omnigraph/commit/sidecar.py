@@ -10,6 +10,7 @@ import pyarrow as pa
 from omnigraph.commit.locks import SCHEMA_APPLY, LockKey, lock_key, merge_key
 from omnigraph.errors import InternalError
 from omnigraph.ids import CommitId, OperationId, TableKey, Version
+from omnigraph.manifest.change import OperationDraft
 from omnigraph.manifest.merged import NO_COMMITS
 from omnigraph.manifest.records import Agreed
 from omnigraph.storage import layout
@@ -169,6 +170,9 @@ class Sidecar:
     commit_id: CommitId | None = None
     batch_id: str | None = None
     """The batch that it loads; its commit names it, so that a completed batch is not loaded again."""
+    message: str | None = None
+    operation: OperationDraft | None = None
+    """The row of its idempotency key, which is published with its commit, whoever publishes it."""
     schema_hash: str | None = None
     """The hash of the schema IR that a schema change puts in place."""
     recorded: Recorded | None = None

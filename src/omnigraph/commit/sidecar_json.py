@@ -26,6 +26,7 @@ from omnigraph.commit.sidecar import (
 from omnigraph.errors import SidecarUnreadable
 from omnigraph.ids import CommitId, OperationId, TableKey, Version
 from omnigraph.limits import SIDECAR_COMMITS_MAX
+from omnigraph.manifest.change import OperationDraft
 from omnigraph.manifest.merged import COMMIT_SCHEMA
 from omnigraph.manifest.records import agreed_json, agreed_of
 from omnigraph.storage.layout import Root, sidecar_path
@@ -63,6 +64,8 @@ def encode(sidecar: Sidecar, root: Root) -> str:
         "merged_lineage": _lineage_json(sidecar),
         "commit_id": sidecar.commit_id,
         "batch_id": sidecar.batch_id,
+        "message": sidecar.message,
+        "idempotency": _operation_json(sidecar.operation),
         "schema_ir_hash": sidecar.schema_hash,
         "recovery": _encode_recorded(sidecar.recorded),
     }
@@ -126,6 +129,14 @@ def _lineage_json(sidecar: Sidecar) -> dict[str, Any] | None:
     is_long = len(commits) > SIDECAR_COMMITS_MAX
     agreed = {"agreed_rows": agreed_json(sidecar.agreed)}
     return {"commits": _pack(commits) if is_long else commits} | _present(agreed)
+
+
+def _operation_json(operation: OperationDraft | None) -> dict[str, Any] | None:
+    """The row of an idempotency key; its actor may differ from that of the sidecar."""
+    if operation is None:
+        return None
+    facts = {"actor_id": operation.actor, "receipt": dict(operation.receipt) or None}
+    return {"key": operation.key, "request": operation.request} | _present(facts)
 
 
 def _pack(commits: list[list[Any]]) -> str:
@@ -195,6 +206,8 @@ def _sidecar(body: _Json, version: int) -> Sidecar:
         agreed=agreed_of(delta.get("merged_lineage", {}).get("agreed_rows")),
         commit_id=_commit(delta.get("commit_id")),
         batch_id=_text(delta.get("batch_id")),
+        message=_text(delta.get("message")),
+        operation=_operation(body, delta.get("idempotency")),
         schema_hash=_text(delta.get("schema_ir_hash")),
         recorded=_decode_recorded(delta.get("recovery")),
     )
@@ -210,6 +223,18 @@ def _text(value: Any) -> str | None:
 
 def _commit(value: Any) -> CommitId | None:
     return None if value is None else CommitId(str(value))
+
+
+def _operation(body: _Json, keyed: _Json | None) -> OperationDraft | None:
+    if keyed is None:
+        return None
+    return OperationDraft(
+        key=str(keyed["key"]),
+        actor=_text(keyed.get("actor_id")),
+        request=str(keyed["request"]),
+        operation_id=OperationId(str(body["operation_id"])),
+        receipt=dict(keyed.get("receipt", {})),
+    )
 
 
 def _brought(value: list[list[Any]] | str) -> pa.Table:

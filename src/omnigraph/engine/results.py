@@ -26,6 +26,9 @@ class Commit:
     tables: tuple[str, ...] = ()
     batch_id: str | None = None
     """The batch that the load of this commit named."""
+    message: str | None = None
+    group: str | None = None
+    """The swap that this commit shares with others of the same moment; None for a commit that was alone."""
 
     @classmethod
     def of(cls, commit: GraphCommit) -> Self:
@@ -41,6 +44,8 @@ class Commit:
             kind=commit.kind,
             tables=tuple(commit.tables),
             batch_id=commit.batch_id,
+            message=commit.message,
+            group=commit.group,
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -55,6 +60,8 @@ class Commit:
             "created_at": us_of(self.created_at),
             "kind": str(self.kind),
             "tables": list(self.tables),
+            "message": self.message,
+            "group": self.group,
         }
 
     def __str__(self) -> str:

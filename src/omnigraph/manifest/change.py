@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import field
+from typing import Any
 
 import pyarrow as pa
 
@@ -14,11 +15,13 @@ from omnigraph.errors import (
 )
 from omnigraph.ids import BranchName, CommitId, OperationId, TableKey, Version
 from omnigraph.manifest.merged import NO_COMMITS, NO_ROWS, encode_brought
+from omnigraph.manifest.operations import KeyPublished, find_operation
 from omnigraph.manifest.records import (
     Agreed,
     CommitKind,
     GraphCommit,
     GraphHead,
+    Operation,
     Record,
     Registration,
     TableVersion,
@@ -57,6 +60,19 @@ class Draft:
     batch_id: str | None = None
     not_before: int = 0
     agreed: Agreed | None = None
+    message: str | None = None
+    group: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperationDraft:
+    """The row of an idempotency key before its publish; the actor is whoever asked, also when recovery publishes it."""
+
+    key: str
+    actor: str | None
+    request: str
+    operation_id: OperationId
+    receipt: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +81,8 @@ class Change:
 
     `registrations` map new table keys to their paths, `tombstones` dropped ones to pin + 1. `expected` may name
     tables that do not change: those a check relied on. An expected 0 means "no such table". `brought` are commits
-    of other branches, as `merged.ancestor_rows` gives them, that the branch keeps unless it has them.
+    of other branches, as `merged.ancestor_rows` gives them, that the branch keeps unless it has them. `operation` is
+    the idempotency key of the write; it may be all there is to publish.
     """
 
     branch: BranchName
@@ -76,6 +93,7 @@ class Change:
     draft: Draft | None = None
     if_head: CommitId | None = None
     brought: pa.Table = field(default_factory=lambda: NO_COMMITS)
+    operation: OperationDraft | None = None
 
     @property
     def tables(self) -> tuple[TableKey, ...]:
@@ -86,7 +104,7 @@ class Change:
     @property
     def writes_nothing(self) -> bool:
         """Whether it only checks."""
-        return self.draft is None and not self.tables
+        return self.draft is None and self.operation is None and not self.tables
 
 
 def brought_rows(change: Change, state: BranchState) -> pa.Table:
@@ -102,7 +120,8 @@ def records_for(change: Change, state: BranchState, created_at: int) -> tuple[Re
         return ()
     tables = tuple(_table_records(change, state.table_history))
     _require_one_owner(state.table_history.after(tables))
-    return (*tables, *_lineage_records(change, state, created_at))
+    lineage = tuple(_lineage_records(change, state, created_at))
+    return (*tables, *_operation_records(change, state, created_at), *lineage)
 
 
 # ---- checks
@@ -217,6 +236,25 @@ def _make_tombstone(
     return Tombstone(table_key=table, version=version, incarnation=latest.incarnation)
 
 
+def _operation_records(change: Change, state: BranchState, created_at: int) -> Iterator[Operation]:
+    asked = change.operation
+    if asked is None:
+        return
+    known = find_operation(state, asked.actor, asked.key)
+    if known is not None:
+        raise KeyPublished(known.key, known.operation_id)
+    yield Operation(
+        branch=change.branch,
+        actor=asked.actor,
+        key=asked.key,
+        request=asked.request,
+        operation_id=asked.operation_id,
+        created_at=created_at,
+        commit=None if change.draft is None else change.draft.commit,
+        receipt=asked.receipt,
+    )
+
+
 def _lineage_records(change: Change, state: BranchState, created_at: int) -> Iterator[Record]:
     head = state.head
     if change.draft is None:
@@ -247,4 +285,7 @@ def _commit(
         operation_id=draft.operation_id,
         batch_id=draft.batch_id,
         agreed=draft.agreed,
+        pins={update.table_key: update.at.version for update in change.updates},
+        message=draft.message,
+        group=draft.group,
     )

@@ -21,8 +21,8 @@ _KNOWN: Final = pa.array(
     ]
 )
 _PREFIXES: Final = f"^(?:{ObjectType.MERGED_COMMIT}|{ObjectType.LOST_COMMIT}):"
-_OF_ONE_BRANCH: Final = r',\s*"(?:operation_id|batch_id)"\s*:\s*(?:"(?:[^"\\]|\\.)*"|null)'
-"""Facts that stay on the branch of a commit: deduplication and recovery look at one branch."""
+_OF_ONE_BRANCH: Final = r',\s*"(?:(?:operation_id|batch_id|group)"\s*:\s*(?:"(?:[^"\\]|\\.)*"|null)|pins"\s*:\s*\{[^}]*\})'
+"""Facts that stay on the branch of a commit: deduplication, recovery and reads of its state look at one branch."""
 
 COMMIT_SCHEMA: Final = pa.schema([MANIFEST_SCHEMA.field(name) for name in COMMIT_COLUMNS])
 NO_COMMITS: Final = COMMIT_SCHEMA.empty_table()

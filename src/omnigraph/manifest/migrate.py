@@ -67,8 +67,7 @@ def _bump(manifest: Manifest, branch: BranchName, target: int) -> None:
 
     def work(image: Image) -> None:
         if stamp_of(image.metadata) < target:
-            if target == CURRENT:
-                contend(Failpoint.MIGRATE_STAMP, lance_branch(branch))
+            contend(Failpoint.MIGRATE_STAMP, lance_branch(branch))
             manifest.rows.set_metadata(image, STAMP, str(target))
 
     _retry_contended(manifest, branch, work)
@@ -157,7 +156,19 @@ def _lineage(branch: BranchName, commits: tuple[GraphCommit, ...]) -> list[Recor
     ]
 
 
-STEPS: Final[Mapping[int, Step]] = {1: annotate_key, 2: drop_runs, 3: fold_lineage}
+# ---- 4 → 5: operations, tags, and the pins of commits
+
+
+def admit_operations(_manifest: Manifest, _branch: BranchName, _history: History) -> None:
+    """Change no row: earlier releases would lose operations and tags, so the stamp alone shuts them out."""
+
+
+STEPS: Final[Mapping[int, Step]] = {
+    1: annotate_key,
+    2: drop_runs,
+    3: fold_lineage,
+    4: admit_operations,
+}
 """The step that leaves each stamp behind."""
 
 

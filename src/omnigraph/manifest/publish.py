@@ -22,6 +22,7 @@ from omnigraph.logs import get_logger
 from omnigraph.manifest.change import Change, brought_rows, records_for
 from omnigraph.manifest.manifest import Manifest
 from omnigraph.manifest.migrate import contend, load_migrated
+from omnigraph.manifest.operations import find_operation
 from omnigraph.manifest.records import GraphCommit, Record, encode, head_row, lance_branch
 from omnigraph.manifest.stamp import CURRENT
 from omnigraph.manifest.state import BranchState
@@ -151,6 +152,12 @@ def _find_own_commit(state: BranchState, change: Change) -> Published | None:
                 f"commit {commit.id} of another operation is published already; nothing was written"
             )
         return Published(version=commit.manifest_version, commit=commit, state=state)
+    if change.operation is not None:
+        asked = change.operation
+        known = find_operation(state, asked.actor, asked.key)
+        if known is None or known.operation_id != asked.operation_id:
+            return None
+        return Published(version=state.version, commit=None, state=state)
     entries = state.snapshot.entries
     moved = {update.table_key: update.at for update in change.updates}
     if not moved or any(

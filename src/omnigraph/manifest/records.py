@@ -1,5 +1,6 @@
 """The rows of `__manifest`: their Arrow schema, the typed records they carry, and how records become rows."""
 
+import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import field
@@ -61,6 +62,10 @@ class ObjectType(StrEnum):
     """A commit of another branch that a merge brought: part of the ancestry of this branch, not of its history."""
     LOST_COMMIT = "lost_commit"
     """An ancestor that no branch knows any more; noted once, so that it is not searched for again."""
+    OPERATION = "operation"
+    """What a write with an idempotency key did."""
+    TAG = "tag"
+    """A name for a commit; on the manifest of main alone."""
 
 
 class CommitKind(StrEnum):
@@ -130,6 +135,11 @@ class GraphCommit:
     batch_id: str | None = None
     agreed: "Agreed | None" = None
     """Of a merge: rows that both sides had changed in the same way; None where that was not noted."""
+    pins: Mapping[TableKey, Version] = field(default_factory=dict, repr=False, compare=False)
+    """The versions of the tables that it changed, as it left them; commits of one swap leave different ones."""
+    message: str | None = None
+    group: str | None = None
+    """The swap that this commit shares with others; None for a commit that has a swap of its own."""
 
     @property
     def order(self) -> tuple[int, int, str]:
@@ -146,7 +156,34 @@ class GraphHead:
     parent: CommitId | None
 
 
-Record = Registration | TableVersion | Tombstone | GraphCommit | GraphHead
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operation:
+    """What a write with an idempotency key did: its request, its receipt, and its commit if it changed anything."""
+
+    branch: BranchName
+    actor: str | None
+    key: str
+    request: str
+    """The digest of what was asked for; the same key with another digest is a conflict."""
+    operation_id: OperationId
+    created_at: int
+    commit: CommitId | None = None
+    receipt: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
+    """What the write reported, as JSON, without its commit."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tag:
+    """A name for a commit of a branch; without a commit the name is free again."""
+
+    name: str
+    commit: CommitId | None
+    branch: BranchName
+    created_at: int
+    actor: str | None = None
+
+
+Record = Registration | TableVersion | Tombstone | GraphCommit | GraphHead | Operation | Tag
 
 
 def lance_branch(branch: BranchName) -> str | None:
@@ -172,11 +209,27 @@ def object_id(record: Record) -> str:
             return record.id
         case GraphHead():
             return head_row(record.branch)
+        case Operation():
+            return operation_row(record.branch, record.actor, record.key)
+        case Tag():
+            return tag_row(record.name)
 
 
 def head_row(branch: BranchName) -> str:
     """Name the row that every publish of a branch replaces."""
     return f"graph_head:{branch}"
+
+
+def operation_row(branch: BranchName, actor: str | None, key: str) -> str:
+    """Name the row of an idempotency key: the same branch, actor and key give the same row, so rivals collide."""
+    # An absent actor is not one that is called "".
+    scope = json.dumps([actor, key]).encode()
+    return f"op:{branch}:{hashlib.sha256(scope).hexdigest()[:32]}"
+
+
+def tag_row(name: str) -> str:
+    """Name the row of a tag."""
+    return f"tag:{name}"
 
 
 def _life(incarnation: int) -> str:
@@ -222,6 +275,18 @@ def _row(record: Record) -> dict[str, Any]:
         case GraphHead():
             facts = {"head_commit_id": record.commit, "parent_commit_id": record.parent}
             return row | {"object_type": ObjectType.GRAPH_HEAD, "metadata": _text(facts)}
+        case Operation():
+            return row | {
+                "object_type": ObjectType.OPERATION,
+                "table_branch": lance_branch(record.branch),
+                "metadata": _text(_operation_facts(record)),
+            }
+        case Tag():
+            return row | {
+                "object_type": ObjectType.TAG,
+                "table_branch": lance_branch(record.branch),
+                "metadata": _text(_tag_facts(record)),
+            }
 
 
 def version_facts(record: TableVersion) -> dict[str, Any]:
@@ -250,7 +315,26 @@ def commit_facts(commit: GraphCommit) -> dict[str, Any]:
         "operation_id": commit.operation_id,
         "batch_id": commit.batch_id,
         "agreed_rows": agreed_json(commit.agreed),
+        "pins": dict(commit.pins) or None,
+        "message": commit.message,
+        "group": commit.group,
     }
+
+
+def _operation_facts(operation: Operation) -> dict[str, Any]:
+    return {
+        "key": operation.key,
+        "actor_id": operation.actor,
+        "request": operation.request,
+        "operation_id": operation.operation_id,
+        "created_at": operation.created_at,
+        "commit_id": operation.commit,
+        "receipt": dict(operation.receipt) or None,
+    }
+
+
+def _tag_facts(tag: Tag) -> dict[str, Any]:
+    return {"commit_id": tag.commit, "created_at": tag.created_at, "actor_id": tag.actor}
 
 
 def _text(facts: Mapping[str, Any]) -> str:
@@ -274,6 +358,34 @@ def commit_of(
         operation_id=facts.get("operation_id"),
         batch_id=facts.get("batch_id"),
         agreed=agreed_of(facts.get("agreed_rows")),
+        pins={TableKey(key): Version(at) for key, at in (facts.get("pins") or {}).items()},
+        message=facts.get("message"),
+        group=facts.get("group"),
+    )
+
+
+def operation_of(branch: str | None, facts: Mapping[str, Any]) -> Operation:
+    """Read an operation from the parts of its row."""
+    return Operation(
+        branch=graph_branch(branch),
+        actor=facts.get("actor_id"),
+        key=str(facts["key"]),
+        request=str(facts["request"]),
+        operation_id=OperationId(str(facts["operation_id"])),
+        created_at=int(facts["created_at"]),
+        commit=facts.get("commit_id"),
+        receipt=facts.get("receipt") or {},
+    )
+
+
+def tag_of(object_id: str, branch: str | None, facts: Mapping[str, Any]) -> Tag:
+    """Read a tag from the parts of its row."""
+    return Tag(
+        name=object_id.removeprefix("tag:"),
+        commit=facts.get("commit_id"),
+        branch=graph_branch(branch),
+        created_at=int(facts["created_at"]),
+        actor=facts.get("actor_id"),
     )
 
 

@@ -16,9 +16,11 @@ from omnigraph.manifest.records import (
     GraphCommit,
     GraphHead,
     ObjectType,
+    Operation,
     Record,
     Registration,
     TableVersion,
+    Tag,
     Tombstone,
 )
 from omnigraph.values import dataclass
@@ -111,7 +113,7 @@ class TableHistory:
                     _update_incarnation(
                         changed, record.table_key, record.incarnation, tombstone=record.version
                     )
-                case GraphCommit() | GraphHead():
+                case GraphCommit() | GraphHead() | Operation() | Tag():
                     pass
         return TableHistory(changed)
 

@@ -10,6 +10,7 @@ from omnigraph.failpoints import Failpoint, fail
 from omnigraph.ids import MAIN, RECOVERY_ACTOR, CommitId, TableKey, Version
 from omnigraph.logs import get_logger
 from omnigraph.manifest.change import Change, Draft, Update
+from omnigraph.manifest.operations import KeyPublished
 from omnigraph.recovery.audit import RecoveryKind
 from omnigraph.recovery.classify import Decision, Observed, decide
 from omnigraph.recovery.commits import (
@@ -100,7 +101,7 @@ def roll_forward(operation: GatheredOperation) -> bool:
     fail(Failpoint.ROLL_FORWARD)
     try:
         commit: CommitId | None = publish_commit(operation.committer, _change(operation))
-    except ManifestConflict:
+    except (ManifestConflict, KeyPublished):
         if operation.committer.sidecars.find(operation.id) is None:
             return True
         commit = _find_rival_commit(operation)
@@ -139,6 +140,7 @@ def _change(operation: GatheredOperation) -> Change:
         expected=expected,
         draft=_draft(operation),
         brought=operation.sidecar.brought,
+        operation=operation.sidecar.operation,
     )
 
 
@@ -149,7 +151,7 @@ def _draft(operation: GatheredOperation) -> Draft:
         operation.sidecar.merge_source,
         operation.sidecar.batch_id,
     )
-    return replace(made, agreed=operation.sidecar.agreed)
+    return replace(made, agreed=operation.sidecar.agreed, message=operation.sidecar.message)
 
 
 def _make_update(operation: GatheredOperation, seen: Observed) -> Update:

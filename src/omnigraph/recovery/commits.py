@@ -15,7 +15,11 @@ from omnigraph.manifest.publish import publish
 from omnigraph.manifest.records import CommitKind
 from omnigraph.manifest.travel import find_commit
 from omnigraph.recovery.audit import RecoveryKind, row_of
-from omnigraph.recovery.gather import GatheredOperation, find_recovery_commit
+from omnigraph.recovery.gather import (
+    GatheredOperation,
+    find_published_operation,
+    find_recovery_commit,
+)
 
 _log = get_logger(__name__)
 
@@ -71,7 +75,10 @@ def publish_lineage_only(
             committer, Change(branch=branch, draft=draft_commit(committer, operation_id))
         )
     made = replace(draft_commit(committer, operation_id, merge.merge_source), agreed=merge.agreed)
-    return publish_commit(committer, Change(branch=branch, draft=made, brought=merge.brought))
+    change = Change(branch=branch, draft=made, brought=merge.brought)
+    if find_published_operation(merge, committer.manifest.current(branch)) is None:
+        change = replace(change, operation=merge.operation)
+    return publish_commit(committer, change)
 
 
 def record_outcome(

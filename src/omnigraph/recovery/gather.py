@@ -8,7 +8,8 @@ from omnigraph.commit.protocol import Committer
 from omnigraph.commit.sidecar import Pin, Sidecar, WriterKind
 from omnigraph.errors import TableNotFound
 from omnigraph.ids import MAIN, RECOVERY_ACTOR, BranchName, OperationId, Version
-from omnigraph.manifest.records import GraphCommit, graph_branch
+from omnigraph.manifest.operations import find_operation
+from omnigraph.manifest.records import GraphCommit, Operation, graph_branch
 from omnigraph.manifest.snapshot import Entry, Snapshot
 from omnigraph.manifest.state import BranchState
 from omnigraph.recovery.audit import Audit
@@ -82,8 +83,7 @@ def gather(
             is_reached=is_reached(sidecar, state.snapshot),
             is_read_set_unmoved=_is_read_set_unmoved(sidecar, state.snapshot),
             has_leftovers=_has_leftovers(committer, sidecar, state.snapshot, staging),
-            may_complete=sidecar.writer_kind is not WriterKind.SCHEMA_APPLY
-            or staging is StagingAction.PROMOTE,
+            may_complete=_may_complete(sidecar, state, staging),
         )
     return GatheredOperation(
         committer=committer,
@@ -129,6 +129,21 @@ def find_recovery_commit(state: BranchState, operation_id: OperationId) -> Graph
     """Find the commit by which an earlier recoverer ended this operation."""
     made = state.lineage.listed(actor=RECOVERY_ACTOR)
     return next((commit for commit in made if commit.operation_id == operation_id), None)
+
+
+def _may_complete(sidecar: Sidecar, state: BranchState, staging: StagingAction) -> bool:
+    """Whether its schema files can be put in place, and no other operation has published its idempotency key."""
+    is_placeable = (
+        sidecar.writer_kind is not WriterKind.SCHEMA_APPLY or staging is StagingAction.PROMOTE
+    )
+    taken = find_published_operation(sidecar, state)
+    return is_placeable and (taken is None or taken.operation_id == sidecar.operation_id)
+
+
+def find_published_operation(sidecar: Sidecar, state: BranchState) -> Operation | None:
+    """Find what its branch shows under its idempotency key."""
+    asked = sidecar.operation
+    return None if asked is None else find_operation(state, asked.actor, asked.key)
 
 
 def _is_alive(committer: Committer, sidecar: Sidecar) -> bool:

@@ -24,6 +24,7 @@ from omnigraph.commit.sidecar import (
 from omnigraph.commit.sidecar_json import decode, encode
 from omnigraph.errors import InternalError, SidecarUnreadable
 from omnigraph.ids import CommitId, OperationId, TableKey, Version
+from omnigraph.manifest.change import OperationDraft
 from omnigraph.storage.layout import root_of, sidecar_path
 
 ID = OperationId("01HZY8M3D8Q4XT6V5R2N7K9B1C")
@@ -54,6 +55,14 @@ recorded = st.builds(
         max_size=2,
     ).map(tuple),
     restored=st.dictionaries(keys, versions, max_size=2),
+)
+operations = st.builds(
+    OperationDraft,
+    key=texts,
+    actor=st.none() | texts,
+    request=texts,
+    operation_id=st.just(ID),
+    receipt=st.dictionaries(texts, st.integers() | texts | st.none(), max_size=2),
 )
 sidecars = st.builds(
     Sidecar,
@@ -91,6 +100,8 @@ sidecars = st.builds(
     merge_source=st.none() | texts.map(CommitId),
     commit_id=st.none() | texts.map(CommitId),
     batch_id=st.none() | texts,
+    message=st.none() | texts,
+    operation=st.none() | operations,
     schema_hash=st.none() | texts,
     recorded=st.none() | recorded,
 )

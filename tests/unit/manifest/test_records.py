@@ -7,17 +7,23 @@ import pytest
 
 from omnigraph.errors import InternalError
 from omnigraph.ids import MAIN, RECOVERY_ACTOR, BranchName, CommitId, OperationId, TableKey, Version
-from omnigraph.manifest.lineage import commits_of, find_commit, head_of
+from omnigraph.manifest.lineage import commits_of, decode_commits, find_commit, head_of
+from omnigraph.manifest.merged import NO_COMMITS, ancestor_rows, rows_to_bring
 from omnigraph.manifest.records import (
     MANIFEST_SCHEMA,
     CommitKind,
     GraphCommit,
     GraphHead,
+    Operation,
     Record,
     Registration,
     TableVersion,
+    Tag,
     Tombstone,
     encode,
+    operation_of,
+    operation_row,
+    tag_of,
 )
 from omnigraph.manifest.table_history import read_table_history
 
@@ -47,6 +53,29 @@ def commit(name: str, at: int, created: int = 0, **facts: object) -> GraphCommit
     )
 
 
+def operation(key: str, actor: str | None = None, branch: BranchName = MAIN) -> Operation:
+    return Operation(
+        branch=branch,
+        actor=actor,
+        key=key,
+        request="digest",
+        operation_id=OperationId("01OP"),
+        created_at=7,
+        commit=CommitId("01C"),
+        receipt={"affected_nodes": 1},
+    )
+
+
+def tag(name: str, commit_id: str | None = "01C") -> Tag:
+    return Tag(
+        name=name,
+        commit=None if commit_id is None else CommitId(commit_id),
+        branch=REVIEW,
+        created_at=7,
+        actor="ann",
+    )
+
+
 @pytest.mark.parametrize(
     ("record", "name", "kind"),
     [
@@ -54,6 +83,8 @@ def commit(name: str, at: int, created: int = 0, **facts: object) -> GraphCommit
         (Registration(table_key=PERSON, path="nodes/p-2", incarnation=2), "node:Person#2", "table"),
         (version(7), "node:Person$00000000000000000007", "table_version"),
         (version(7, 3), "node:Person$00000000000000000007#3", "table_version"),
+        (operation("k"), "op:main:ba8ca9ce44fb57e7ac79531ba9a4e9e5", "operation"),
+        (tag("v1"), "tag:v1", "tag"),
         (
             Tombstone(table_key=PERSON, version=Version(8)),
             "node:Person$tombstone$00000000000000000008",
@@ -290,3 +321,39 @@ def test_lives_after_records_equal_lives_read_back() -> None:
     for records in later:
         table_history, written = table_history.after(records), written + records
         assert table_history == read_table_history(encode(written))
+
+
+# ---- commits with pins, operations, tags
+
+
+def test_a_commit_keeps_its_pins_its_message_and_its_group() -> None:
+    pins = {PERSON: Version(7), TableKey("edge:Knows"): Version(3)}
+    made = commit("01A", 2, pins=pins, message='a "quoted", "pins": {1}', group="01G")
+    (found,) = commits_of(encode([made]))
+    assert (found, found.pins) == (made, pins)
+
+
+def test_a_merge_brings_the_message_of_a_commit_and_neither_its_pins_nor_its_group() -> None:
+    said = 'a "quoted", "pins": {"x": 1}, "group": "g" \\'
+    made = commit("01A", 2, pins={PERSON: Version(7)}, message=said, group="01G", batch_id="b")
+    (found,) = decode_commits(rows_to_bring(ancestor_rows(encode([made])), NO_COMMITS))
+    assert (found.message, dict(found.pins), found.group, found.batch_id) == (said, {}, None, None)
+
+
+def test_an_operation_is_read_back_from_its_row() -> None:
+    made = operation("k", "ann", REVIEW)
+    (row,) = encode([made]).to_pylist()
+    found = operation_of(row["table_branch"], json.loads(row["metadata"]))
+    assert (found, found.receipt) == (made, made.receipt)
+
+
+def test_keys_of_other_branches_and_actors_have_other_rows() -> None:
+    scopes = [(MAIN, None, "k"), (MAIN, "", "k"), (MAIN, "k", ""), (REVIEW, None, "k")]
+    assert len({operation_row(*scope) for scope in scopes}) == len(scopes)
+
+
+@pytest.mark.parametrize("commit_id", ["01C", None])
+def test_a_tag_is_read_back_from_its_row(commit_id: str | None) -> None:
+    made = tag("release/1", commit_id)
+    (row,) = encode([made]).to_pylist()
+    assert tag_of(row["object_id"], row["table_branch"], json.loads(row["metadata"])) == made
