@@ -33,8 +33,7 @@ from omnigraph.compile.plan.algebra import (
 )
 from omnigraph.compile.plan.plan import Slot
 from omnigraph.compile.plan.visit import variables_of
-from omnigraph.compile.rules.coerce_literals import coerce_test
-from omnigraph.compile.rules.fold_constants import fold_test
+from omnigraph.compile.rules.predicates import coerce_test, fold_test
 from omnigraph.language.query.tree import Comparison
 from tests.support.query_model import Row, truth
 

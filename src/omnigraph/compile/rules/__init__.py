@@ -1,4 +1,4 @@
-"""The rewrites that make a plan fast: one per module, each right by itself, applied in this order."""
+"""The rewrites that make a plan fast: one function each, right by itself, applied in this order."""
 
 from collections.abc import Callable, Mapping
 from datetime import datetime
@@ -8,18 +8,23 @@ from omnigraph.compile.plan.algebra import Test
 from omnigraph.compile.plan.plan import Plan
 from omnigraph.compile.plan.rebuild import change_leaves
 from omnigraph.compile.plan.visit import Change, Fixed
-from omnigraph.compile.rules.coerce_literals import coerce_literals, coerce_test
-from omnigraph.compile.rules.count_matches import count_matches
-from omnigraph.compile.rules.fold_constants import fold_constants, fold_test
-from omnigraph.compile.rules.join_on_equality import join_on_equality
-from omnigraph.compile.rules.keys_to_ids import keys_to_ids
-from omnigraph.compile.rules.merge_alternatives import merge_alternatives
-from omnigraph.compile.rules.negations_to_filters import negations_to_filters
-from omnigraph.compile.rules.prune_bindings import prune_bindings
-from omnigraph.compile.rules.push_filters import push_filters
-from omnigraph.compile.rules.push_into_scans import push_into_scans
-from omnigraph.compile.rules.push_limits import push_limits
-from omnigraph.compile.rules.push_negations import push_negations
+from omnigraph.compile.rules.predicates import (
+    coerce_literals,
+    coerce_test,
+    fold_constants,
+    fold_test,
+    keys_to_ids,
+    merge_alternatives,
+    negations_to_filters,
+    push_negations,
+)
+from omnigraph.compile.rules.pruning import count_matches, prune_bindings
+from omnigraph.compile.rules.pushdown import (
+    join_on_equality,
+    push_filters,
+    push_into_scans,
+    push_limits,
+)
 
 Rule = Callable[[Plan], Plan]
 

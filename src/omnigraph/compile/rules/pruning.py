@@ -1,4 +1,4 @@
-"""Drop a variable after its last use, so that a hop copies, and reaches for, nothing in vain."""
+"""Rewrites that drop what a plan computes in vain: variables after their last use, rows that are only counted."""
 
 from dataclasses import replace
 from typing import assert_never
@@ -9,6 +9,7 @@ from omnigraph.compile.plan.operators import (
     Expand,
     Filter,
     Group,
+    Multiplicity,
     Operator,
     OptionalJoin,
     Product,
@@ -19,12 +20,19 @@ from omnigraph.compile.plan.operators import (
     Sort,
 )
 from omnigraph.compile.plan.plan import Plan
-from omnigraph.compile.plan.visit import variables_of
+from omnigraph.compile.plan.visit import change_inputs, variables_of
+
+_WEIGHABLE = frozenset({"count", "min", "max"})
+"""Sums are left out: adding a product instead of its terms rounds differently."""
 
 Names = frozenset[str]
 Pruned = tuple[Operator, Names]
 
 _NONE: Names = frozenset()
+
+
+# ---- variables
+# Drop a variable after its last use, so that a hop copies, and reaches for, nothing in vain.
 
 
 def prune_bindings(plan: Plan) -> Plan:
@@ -82,3 +90,27 @@ def _read(operator: Filter | Rank | Group | Sort | Slice | Project) -> Names:
     """Name the variables an operator itself looks at."""
     ties = operator.ties if isinstance(operator, Rank | Sort) else ()
     return variables_of(operator) | frozenset(ties)
+
+
+# ---- counted rows
+# Mark hops whose equal rows need only be counted, or only be found: degrees then replace the rows.
+
+
+def count_matches(plan: Plan) -> Plan:
+    """Mark hops below a count as counted and hops inside a negation as any, where variables end."""
+    return plan.with_root(lambda root: _mark_counted(root, Multiplicity.EACH))
+
+
+def _mark_counted(operator: Operator, wanted: Multiplicity) -> Operator:
+    match operator:
+        case Group(tallies=tallies) if all(one.function in _WEIGHABLE for one in tallies):
+            return change_inputs(operator, lambda below: _mark_counted(below, Multiplicity.COUNTED))
+        case Anti(input=below, inner=inner):
+            marked = _mark_counted(inner, Multiplicity.ANY)
+            return replace(operator, input=_mark_counted(below, wanted), inner=marked)
+        case Expand(input=below, keep=keep):
+            below = _mark_counted(below, wanted)
+            mark = Multiplicity.EACH if keep is None else wanted
+            return replace(operator, input=below, multiplicity=mark)
+        case _:
+            return change_inputs(operator, lambda below: _mark_counted(below, wanted))
