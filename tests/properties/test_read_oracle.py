@@ -9,8 +9,8 @@ import pytest
 from hypothesis import event, given, reject, settings
 from hypothesis import strategies as st
 
+from omnigraph.compile.check import check_read
 from omnigraph.compile.checked import CheckedRead
-from omnigraph.compile.query import check_read
 from omnigraph.compile.rules import fill
 from omnigraph.engine.cached.cache import ByteCache
 from omnigraph.engine.cached.traversal import Mode, Traversal

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 pytest.importorskip("pyspark", reason="needs the extra 'spark'")
 
 import omnigraph
+from omnigraph.compile.check import check_read
 from omnigraph.compile.checked import CheckedRead
-from omnigraph.compile.query import check_read
 from omnigraph.compile.rules import fill
 from omnigraph.errors import QueryError
 from omnigraph.language.source import Source

@@ -12,13 +12,13 @@ from omnigraph.catalog.model import Catalog, EdgeType, TableType
 from omnigraph.catalog.resolve.schema import compile_schema
 from omnigraph.catalog.types import Scalar
 from omnigraph.catalog.values import to_arrow
+from omnigraph.compile.check import check_read
 from omnigraph.compile.checked import CheckedRead
 from omnigraph.compile.lower import lower
 from omnigraph.compile.plan.plan import Plan
-from omnigraph.compile.query import check_read
 from omnigraph.compile.rules import optimize
 from omnigraph.embedding.embedder import Embedder
-from omnigraph.embedding.mock import MockEmbedder
+from omnigraph.embedding.services import MockEmbedder
 from omnigraph.engine.cached.cache import ByteCache
 from omnigraph.engine.cached.traversal import Traversal
 from omnigraph.engine.read.profile import Profile

@@ -7,8 +7,8 @@ from datetime import date, datetime
 from enum import StrEnum
 from typing import assert_never
 
-from omnigraph.catalog.fit import F32_MAX
 from omnigraph.catalog.types import FLOATS, INTEGER_BOUNDS, PropertyType, Scalar
+from omnigraph.catalog.values import F32_MAX
 from omnigraph.errors import InternalError
 from omnigraph.language.query.tree import Comparison
 from omnigraph.values import dataclass

@@ -1,20 +1,25 @@
 """Lower a pattern: scans, then hops, then filters, then nested blocks."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from enum import IntEnum
 
 from omnigraph.catalog.model import Catalog, NodeType
 from omnigraph.catalog.types import PropertyType, Scalar
-from omnigraph.compile.checked import Direction, EntityRef, Hop, Pattern, Variable, VariableKind
-from omnigraph.compile.joins import (
-    Traits,
-    choose_first_variable,
-    choose_next_hop,
-    estimate_selectivities,
-    find_components,
-    find_links,
+from omnigraph.compile.checked import (
+    Among,
+    Compare,
+    Direction,
+    EntityRef,
+    Hop,
+    Operand,
+    Pattern,
+    PropertyRef,
+    TextMatch,
+    Variable,
+    VariableKind,
 )
-from omnigraph.compile.plan.algebra import NEVER, Test, is_present, split_conjunction
+from omnigraph.compile.plan.algebra import NEVER, Test, is_fixed, is_present, split_conjunction
 from omnigraph.compile.plan.operators import (
     Anti,
     Argument,
@@ -28,6 +33,44 @@ from omnigraph.compile.plan.operators import (
 from omnigraph.compile.plan.visit import Change, change_part, list_bound_variables, variables_of
 from omnigraph.language.source import NOWHERE
 from omnigraph.values import dataclass
+
+
+class _Selectivity(IntEnum):
+    """How few nodes a variable's own tests leave, judged by their form alone; smaller is fewer."""
+
+    KEY = 0
+    UNIQUE = 1
+    EQUAL = 2
+    AMONG = 3
+    RANGE = 4
+    OTHER = 5
+    NONE = 6
+
+    @property
+    def is_point(self) -> bool:
+        """Whether at most one node remains."""
+        return self <= _Selectivity.UNIQUE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Traits:
+    """What decides the order of a pattern's hops.
+
+    `wanted` are the variables a grouped result reads: starting at one of them leaves the others at the
+    ends of the pattern, where they are only counted. It is None when every row is shown.
+    """
+
+    selectivity: Mapping[str, _Selectivity]
+    wanted: frozenset[str] | None = None
+
+    def of(self, variable: str) -> _Selectivity:
+        """The selectivity of a variable's own tests."""
+        return self.selectivity.get(variable, _Selectivity.NONE)
+
+    def is_counted(self, variable: str) -> bool:
+        """Whether only the number of its nodes matters."""
+        return self.wanted is not None and variable not in self.wanted
+
 
 UNIT = Argument(())
 """One row that binds nothing."""
@@ -71,12 +114,12 @@ def lower_pattern(pattern: Pattern, setting: Setting) -> Operator:
     return _lower_block(pattern, setting, within=None)
 
 
-def _lower_block(pattern: Pattern, setting: Setting, within: "Traits | None") -> Operator:
+def _lower_block(pattern: Pattern, setting: Setting, within: _Traits | None) -> Operator:
     tests = (*_tests(pattern), *_presence(pattern, setting))
     names = (*(variable.name for variable in pattern.variables), *sorted(pattern.outer))
     nodes = {name: setting.node_type(name) for name in names if setting.is_node(name)}
-    traits = Traits(selectivity=estimate_selectivities(tests, nodes), wanted=setting.wanted)
-    root = _join_components(pattern, setting, traits, within, find_links(tests))
+    traits = _Traits(selectivity=_estimate_selectivities(tests, nodes), wanted=setting.wanted)
+    root = _join_components(pattern, setting, traits, within, _find_links(tests))
     root, tests = _apply_bound_tests(root, tests)
     root, negations = _without(root, pattern.negations, setting, traits)
     for block in pattern.optionals:
@@ -108,8 +151,8 @@ def _presence(pattern: Pattern, setting: Setting) -> Iterator[Test]:
 def _join_components(
     pattern: Pattern,
     setting: Setting,
-    traits: Traits,
-    within: Traits | None,
+    traits: _Traits,
+    within: _Traits | None,
     pairs: frozenset[frozenset[str]],
 ) -> Operator:
     """Bind every variable of the block, walking from the rows around it where that is better."""
@@ -123,8 +166,8 @@ def _join_components(
         parts.append(root)
     seen = frozenset[str]().union(*map(list_bound_variables, parts))
     free = [name for name in (*own, *sorted(pattern.outer)) if name not in seen]
-    for component in find_components(free, hops):
-        scan = _scan(choose_first_variable(component, hops, traits), setting)
+    for component in _find_components(free, hops):
+        scan = _scan(_choose_first_variable(component, hops, traits), setting)
         tree, hops = _walk(scan, list_bound_variables(scan), hops, setting, traits)
         parts.append(tree)
     assert not hops, "every hop is connected to a scan or to an outer variable"
@@ -149,7 +192,7 @@ def _are_linked(left: Operator, right: Operator, pairs: frozenset[frozenset[str]
     return any(pair & mine and pair & theirs for pair in pairs)
 
 
-def _stands_alone(pattern: Pattern, traits: Traits, within: Traits | None) -> bool:
+def _stands_alone(pattern: Pattern, traits: _Traits, within: _Traits | None) -> bool:
     """Whether a nested block is better answered from its own single node, then matched with the rows.
 
     It must bind every outer variable by hops from that node; and rows that start at a single node
@@ -160,7 +203,7 @@ def _stands_alone(pattern: Pattern, traits: Traits, within: Traits | None) -> bo
     ends = tuple(dict.fromkeys(end for hop in pattern.hops for end in (hop.left, hop.right)))
     if not pattern.outer or not pattern.outer.issubset(ends):
         return False
-    groups = find_components(ends, pattern.hops)
+    groups = _find_components(ends, pattern.hops)
     return len(groups) == 1 and any(traits.of(name).is_point for name in groups[0])
 
 
@@ -169,10 +212,10 @@ def _scan(variable: str, setting: Setting) -> Scan:
 
 
 def _walk(
-    root: Operator, seen: frozenset[str], hops: tuple[Hop, ...], setting: Setting, traits: Traits
+    root: Operator, seen: frozenset[str], hops: tuple[Hop, ...], setting: Setting, traits: _Traits
 ) -> tuple[Operator, tuple[Hop, ...]]:
     """Follow every hop that is connected to what is bound; give those that are not."""
-    while (hop := choose_next_hop(hops, seen, traits)) is not None:
+    while (hop := _choose_next_hop(hops, seen, traits)) is not None:
         hops = tuple(one for one in hops if one is not hop)
         root = _lower_hop(root, hop, seen, setting)
         seen |= {hop.left, hop.right}
@@ -214,7 +257,7 @@ def _apply_bound_tests(root: Operator, tests: Iterable[Test]) -> tuple[Operator,
 
 
 def _without(
-    root: Operator, blocks: Iterable[Pattern], setting: Setting, traits: Traits
+    root: Operator, blocks: Iterable[Pattern], setting: Setting, traits: _Traits
 ) -> tuple[Operator, tuple[Pattern, ...]]:
     """Apply the negations whose variables are bound; give the others."""
     here, waiting = list_bound_variables(root), []
@@ -231,7 +274,102 @@ def _drop_counts(setting: Setting) -> Setting:
     return setting if setting.wanted is None else replace(setting, wanted=None)
 
 
-def _with_optional(root: Operator, block: Pattern, setting: Setting, traits: Traits) -> Operator:
+def _with_optional(root: Operator, block: Pattern, setting: Setting, traits: _Traits) -> Operator:
     binds = tuple(sorted(variable.name for variable in block.row_variables))
     inner = _lower_block(block, setting, traits)
     return OptionalJoin(input=root, inner=inner, on=tuple(sorted(block.outer)), binds=binds)
+
+
+# ---- the order of hops
+# Where a pattern starts and which hop comes next: selective first, and the same choice every time.
+
+
+def _estimate_selectivities(
+    tests: Iterable[Test], types: Mapping[str, NodeType]
+) -> Mapping[str, _Selectivity]:
+    """Judge every node variable by the tests that mention nothing else."""
+    own: dict[str, list[Test]] = {}
+    for test in tests:
+        mentioned = variables_of(test)
+        if len(mentioned) == 1:
+            own.setdefault(next(iter(mentioned)), []).append(test)
+    return {name: _estimate_selectivity(own[name], types[name]) for name in own if name in types}
+
+
+def _estimate_selectivity(tests: Sequence[Test], node: NodeType) -> _Selectivity:
+    equal = {name for test in tests if (name := _equal_property(test)) is not None}
+    if node.key is not None and equal.issuperset(node.key.columns):
+        return _Selectivity.KEY
+    if any(equal.issuperset(group.columns) for group in node.unique):
+        return _Selectivity.UNIQUE
+    return min(_strength(test) for test in tests)
+
+
+def _equal_property(test: Test) -> str | None:
+    match test:
+        case Compare(left=PropertyRef(property=name), op="=", right=other) if is_fixed(other):
+            return name
+        case Compare(left=other, op="=", right=PropertyRef(property=name)) if is_fixed(other):
+            return name
+        case _:
+            return None
+
+
+def _strength(test: Test) -> _Selectivity:
+    match test:
+        case Compare(op="=", left=left, right=right) if _is_column_test(left, right):
+            return _Selectivity.EQUAL
+        case Among() | TextMatch():
+            return _Selectivity.AMONG
+        case Compare(op="<" | "<=" | ">" | ">=" | "starts_with", left=left, right=right) if (
+            _is_column_test(left, right)
+        ):
+            return _Selectivity.RANGE
+        case _:
+            return _Selectivity.OTHER
+
+
+def _is_column_test(left: Operand, right: Operand) -> bool:
+    return is_fixed(left) != is_fixed(right)
+
+
+def _find_components(variables: Sequence[str], hops: Iterable[Hop]) -> tuple[tuple[str, ...], ...]:
+    """Split variables into groups connected by hops, in the order of their first members."""
+    group = {name: {name} for name in variables}
+    for hop in hops:
+        left, right = group[hop.left], group[hop.right]
+        if left is not right:
+            left |= right
+            group |= dict.fromkeys(right, left)
+    distinct = {id(members): members for members in group.values()}
+    return tuple(
+        tuple(name for name in variables if name in members) for members in distinct.values()
+    )
+
+
+def _choose_first_variable(component: Sequence[str], hops: Sequence[Hop], traits: _Traits) -> str:
+    """Choose where a connected pattern is scanned."""
+
+    def place(name: str) -> tuple[int, bool, int]:
+        ends = sum((hop.left == name) + (hop.right == name) for hop in hops)
+        return traits.of(name), traits.is_counted(name), -ends if traits.wanted is not None else 0
+
+    return min(component, key=place)
+
+
+def _choose_next_hop(hops: Sequence[Hop], seen: frozenset[str], traits: _Traits) -> Hop | None:
+    """Choose the next hop from what is bound: tests first, then towards few nodes, counted ends last."""
+
+    def place(hop: Hop) -> tuple[bool, int, bool, bool]:
+        target = hop.right if hop.left in seen else hop.left
+        closes = target in seen
+        return not closes, traits.of(target), traits.is_counted(target), hop.high > 1
+
+    reachable = [hop for hop in hops if hop.left in seen or hop.right in seen]
+    return min(reachable, key=place, default=None)
+
+
+def _find_links(tests: Iterable[Test]) -> frozenset[frozenset[str]]:
+    """Name the pairs of variables that an equality connects."""
+    equal = (variables_of(one) for one in tests if isinstance(one, Compare) and one.op == "=")
+    return frozenset(pair for pair in equal if len(pair) == 2)

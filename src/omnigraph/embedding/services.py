@@ -1,16 +1,22 @@
-"""Embedders that ask a service over HTTP, and the requests they send."""
+"""The embedders: those that ask a service over HTTP, the mock, and the one that is set up on use."""
 
 import json
-from collections.abc import Mapping, Sequence
+import struct
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, assert_never
 
-from omnigraph.embedding.config import DEFAULTS, EmbeddingConfig
-from omnigraph.embedding.embedder import Vector, normalise
+from omnigraph.embedding.config import DEFAULTS, EmbeddingConfig, Provider, config_of
+from omnigraph.embedding.embedder import Embedder, Vector, normalise
 from omnigraph.errors import EmbeddingError, shorten
 from omnigraph.later import Later
 from omnigraph.runtime import SYSTEM, Runtime
 from omnigraph.values import dataclass
+
+_BITS = (1 << 64) - 1
+_OFFSET, _PRIME = 0xCBF29CE484222325, 0x100000001B3
+"""The start and the factor of 64-bit FNV-1a."""
 
 if TYPE_CHECKING:
     from urllib import error as errors
@@ -187,3 +193,86 @@ def _vector(
             hint=f"check that {config.base_url} is an embedding service of this kind",
         )
     return normalise(found, dimension, provider=str(config.provider), model=config.model)
+
+
+# ---- the mock
+# An embedder for tests and demonstrations: the same text always has the same vector, without a meaning.
+
+
+@dataclass(frozen=True, slots=True)
+class MockEmbedder:
+    """Random vectors, seeded by the text; the model's name changes nothing."""
+
+    model: str = "mock"
+
+    def embed(self, text: str, dimension: int) -> Vector:
+        """Give the vector of a text."""
+        states = _states(_hash(text.encode()))
+        values = [_single(next(states) / _BITS * 2 - 1) for _ in range(dimension)]
+        return normalise(values, dimension, provider="mock", model=self.model)
+
+
+def _hash(data: bytes) -> int:
+    """64-bit FNV-1a."""
+    found = _OFFSET
+    for byte in data:
+        found = ((found ^ byte) * _PRIME) & _BITS
+    return found
+
+
+def _states(state: int) -> Iterator[int]:
+    """Marsaglia's 64-bit xorshift with 13, 7 and 17."""
+    while True:
+        state ^= (state << 13) & _BITS
+        state ^= state >> 7
+        state ^= (state << 17) & _BITS
+        yield state
+
+
+def _single(value: float) -> float:
+    rounded: float = struct.unpack("<f", struct.pack("<f", value))[0]
+    return rounded
+
+
+# ---- set up on use
+# An embedder that is set up when a text first needs it, and kept from then on.
+
+
+class LazyEmbedder:
+    """Reads its configuration, from the environment unless one is given, at the first text; not before."""
+
+    def __init__(
+        self, config: Callable[[], EmbeddingConfig] = config_of, runtime: Runtime = SYSTEM
+    ) -> None:
+        self._config = config
+        self._runtime = runtime
+        self._lock = threading.Lock()
+        self._embedder: Embedder | None = None
+
+    @property
+    def model(self) -> str:
+        """The model whose space the vectors are in."""
+        return self._ready().model
+
+    def embed(self, text: str, dimension: int) -> Vector:
+        """Give the normalised vector of a text."""
+        return self._ready().embed(text, dimension)
+
+    def _ready(self) -> Embedder:
+        with self._lock:
+            if self._embedder is None:
+                self._embedder = embedder_of(self._config(), self._runtime)
+            return self._embedder
+
+
+def embedder_of(config: EmbeddingConfig, runtime: Runtime = SYSTEM) -> Embedder:
+    """Give the embedder of a configuration; nothing is asked yet."""
+    match config.provider:
+        case Provider.OPENAI_COMPATIBLE | Provider.OPENAI:
+            return OpenAiEmbedder(config, runtime)
+        case Provider.GEMINI:
+            return GeminiEmbedder(config, runtime)
+        case Provider.MOCK:
+            return MockEmbedder(config.model)
+        case _:
+            assert_never(config.provider)

@@ -26,7 +26,7 @@ from omnigraph.errors.conflict import (
     SchemaApplyConflict,
     SchemaContractError,
 )
-from omnigraph.errors.data import (
+from omnigraph.errors.input import (
     ConstraintError,
     DataError,
     KeyConflict,

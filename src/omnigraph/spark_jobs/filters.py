@@ -4,7 +4,7 @@ from typing import Any, Final
 
 from omnigraph.catalog.model import Catalog, EdgeType, NodeType, Property, TableType
 from omnigraph.catalog.types import PropertyType, Scalar
-from omnigraph.compile.query import check_read
+from omnigraph.compile.check import check_read
 from omnigraph.engine.read.operators.pushdown import render_filter
 from omnigraph.errors import UserInputError, shorten
 from omnigraph.language.source import Source

@@ -10,7 +10,6 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from omnigraph.catalog.types import FLOATS, PropertyType
-from omnigraph.compile.arguments import bind_arguments
 from omnigraph.compile.checked import (
     Aggregate,
     Bm25,
@@ -25,6 +24,7 @@ from omnigraph.compile.checked import (
     Rrf,
     TextMatch,
 )
+from omnigraph.compile.params import bind_arguments
 from omnigraph.compile.plan.algebra import Test
 from omnigraph.compile.plan.operators import (
     Anti,

@@ -7,7 +7,7 @@ import pytest
 
 import omnigraph
 from omnigraph.api.graph import Graph
-from omnigraph.embedding.mock import MockEmbedder
+from omnigraph.embedding.services import MockEmbedder
 from omnigraph.errors import ConfigError, EmbeddingError
 from tests.support.embedding_server import embedding_service
 

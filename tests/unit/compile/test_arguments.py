@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from omnigraph.compile.arguments import bind_arguments
+from omnigraph.compile.params import bind_arguments
 from omnigraph.errors import ParamError
 from tests.support.compiling import read
 

@@ -9,9 +9,9 @@ import pytest
 
 from omnigraph.catalog.model import Catalog
 from omnigraph.catalog.resolve.schema import compile_schema
-from omnigraph.compile.arguments import bind_arguments
+from omnigraph.compile.check import check_mutation, check_read
 from omnigraph.compile.checked import CheckedMutation, CheckedRead
-from omnigraph.compile.query import check_mutation, check_read
+from omnigraph.compile.params import bind_arguments
 from omnigraph.errors import OmniError
 from omnigraph.language.source import Source
 from tests.conformance import run

@@ -2,7 +2,7 @@
 
 import pytest
 
-from omnigraph.compile.query import check_mutation, check_read
+from omnigraph.compile.check import check_mutation, check_read
 from omnigraph.errors import NotFound, QueryError
 from omnigraph.language.source import Source
 from tests.support.compiling import harbour

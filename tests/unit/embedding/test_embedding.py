@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from omnigraph.embedding.config import EmbeddingConfig, Provider, config_of
-from omnigraph.embedding.lazy import LazyEmbedder, embedder_of
-from omnigraph.embedding.mock import MockEmbedder
+from omnigraph.embedding.services import LazyEmbedder, MockEmbedder, embedder_of
 from omnigraph.errors import ConfigError, EmbeddingError
 from omnigraph.runtime import SystemRuntime
 from tests.support.embedding_server import embedding_service

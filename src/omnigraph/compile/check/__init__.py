@@ -1,5 +1,6 @@
 """The type checker: from a query tree and a schema to a checked query, or to its findings."""
 
+from omnigraph.catalog.model import Catalog
 from omnigraph.compile.check.query import (
     check,
     check_error,
@@ -7,5 +8,66 @@ from omnigraph.compile.check.query import (
     check_findings,
     find_repeated_names,
 )
+from omnigraph.compile.checked import CheckedMutation, CheckedRead
+from omnigraph.errors import NotFound, QueryError
+from omnigraph.language.query import tree
+from omnigraph.language.query.parse import parse_queries
+from omnigraph.language.source import Source
 
-__all__ = ["check", "check_error", "check_file", "check_findings", "find_repeated_names"]
+__all__ = [
+    "check",
+    "check_error",
+    "check_file",
+    "check_findings",
+    "check_mutation",
+    "check_read",
+    "choose",
+    "find_repeated_names",
+]
+
+
+def check_read(source: Source, catalog: Catalog, name: str | None = None) -> CheckedRead:
+    """Compile the named query of a text, or its only one; it must be a read."""
+    file = parse_queries(source)
+    query = choose(file, catalog, source, name)
+    if query.is_mutation:
+        raise QueryError(
+            f"query '{query.name.text}' is a mutation, not a read; nothing was run: run it with mutate",
+            hint="run it with mutate",
+        )
+    checked = check(query, catalog, source, extended=file.extended)
+    assert isinstance(checked, CheckedRead)
+    return checked
+
+
+def check_mutation(source: Source, catalog: Catalog, name: str | None = None) -> CheckedMutation:
+    """Compile the named query of a text, or its only one; it must be a mutation."""
+    file = parse_queries(source)
+    query = choose(file, catalog, source, name)
+    if not query.is_mutation:
+        raise QueryError(
+            f"query '{query.name.text}' is a read, not a mutation; nothing was run: run it with query",
+            hint="run it with query",
+        )
+    checked = check(query, catalog, source, extended=file.extended)
+    assert isinstance(checked, CheckedMutation)
+    return checked
+
+
+def choose(
+    file: tree.QueryFile, catalog: Catalog, source: Source, name: str | None = None
+) -> tree.Query:
+    """Pick a query by name; without one there must be exactly one."""
+    twice = find_repeated_names(file)
+    if twice:
+        raise check_error(twice, catalog, source)
+    names = [query.name.text for query in file.queries]
+    if name is None and len(names) == 1:
+        return file.queries[0]
+    if name is None:
+        what = f"holds {len(names)} queries ({', '.join(names)})" if names else "holds no query"
+        raise QueryError(f"'{source.name}' {what}; name one of them", hint="pass name=…")
+    for query in file.queries:
+        if query.name.text == name:
+            return query
+    raise NotFound("query", name, known=names, hint=f"'{source.name}' declares: {', '.join(names)}")

@@ -3,19 +3,20 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from omnigraph.catalog.fit import Misfit, fit
 from omnigraph.catalog.model import EdgeType, Property, TableType
 from omnigraph.catalog.types import PropertyType, Scalar
-from omnigraph.catalog.values import item_type
+from omnigraph.catalog.values import Misfit, fit, item_type
+from omnigraph.compile.check.conditions import enum_problem
 from omnigraph.compile.check.context import Context
-from omnigraph.compile.check.expressions import INSTANT, check_parameter, render_expression
-from omnigraph.compile.check.literals import (
+from omnigraph.compile.check.expressions import (
+    INSTANT,
+    check_parameter,
     comparable,
     read_constant,
+    render_expression,
     storable,
     suggest_date_literal,
 )
-from omnigraph.compile.check.matches import enum_problem
 from omnigraph.compile.checked import (
     Assign,
     AssignedValue,

@@ -7,11 +7,11 @@ from omnigraph.compile.check.context import Context, Scope
 from omnigraph.compile.check.expressions import (
     check_operand,
     function_name,
+    is_null,
     refuse_blob,
     render_expression,
     render_type,
 )
-from omnigraph.compile.check.literals import is_null
 from omnigraph.compile.check.ranking import check_ranking, check_text_match
 from omnigraph.compile.checked import (
     Aggregate,

@@ -6,11 +6,11 @@ from omnigraph.compile.check.expressions import (
     check_property,
     check_variable,
     list_properties,
+    read_constant,
     render_expression,
     render_type,
     report_edge_misuse,
 )
-from omnigraph.compile.check.literals import read_constant
 from omnigraph.compile.checked import (
     Bm25,
     Const,

@@ -5,8 +5,7 @@ from datetime import datetime
 
 from omnigraph.compile.checked import Const, Now, ParamRef
 from omnigraph.compile.plan.algebra import Test
-from omnigraph.compile.plan.plan import Plan
-from omnigraph.compile.plan.rebuild import change_leaves
+from omnigraph.compile.plan.plan import Plan, change_leaves
 from omnigraph.compile.plan.visit import Change, Fixed
 from omnigraph.compile.rules.predicates import (
     coerce_literals,

@@ -33,8 +33,7 @@ from omnigraph.compile.plan.algebra import (
     push_down_negations,
 )
 from omnigraph.compile.plan.operators import Anti, Argument, Filter, Operator
-from omnigraph.compile.plan.plan import Plan, Slot
-from omnigraph.compile.plan.rebuild import add_filter, change_leaves, change_tests
+from omnigraph.compile.plan.plan import Plan, Slot, add_filter, change_leaves, change_tests
 from omnigraph.compile.plan.visit import Change, Reference, rewrite
 from omnigraph.language.query.tree import Comparison
 

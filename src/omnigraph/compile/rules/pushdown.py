@@ -18,8 +18,7 @@ from omnigraph.compile.plan.operators import (
     Slice,
     Sort,
 )
-from omnigraph.compile.plan.plan import Plan
-from omnigraph.compile.plan.rebuild import add_filter
+from omnigraph.compile.plan.plan import Plan, add_filter
 from omnigraph.compile.plan.visit import (
     change_inputs,
     has_text,

@@ -6,10 +6,10 @@ from collections.abc import Callable, Hashable
 from typing import Any, TypeVar
 
 from omnigraph.catalog.ir.contract import Contract
+from omnigraph.compile.check import check_mutation, check_read
 from omnigraph.compile.checked import CheckedMutation, CheckedRead
 from omnigraph.compile.lower import lower
 from omnigraph.compile.plan.plan import Plan
-from omnigraph.compile.query import check_mutation, check_read
 from omnigraph.compile.rules import optimize
 from omnigraph.language.source import Source
 from omnigraph.limits import PLANS_MAX

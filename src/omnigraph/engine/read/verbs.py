@@ -8,8 +8,8 @@ import pyarrow as pa
 
 from omnigraph.catalog.types import PropertyType, stored_type
 from omnigraph.catalog.values import json_column
-from omnigraph.compile.arguments import bind_arguments
 from omnigraph.compile.checked import Bm25, Nearest, Ranking, Rrf
+from omnigraph.compile.params import bind_arguments
 from omnigraph.compile.plan.explain import render_operator
 from omnigraph.compile.plan.operators import (
     Anti,

@@ -11,7 +11,7 @@ from omnigraph.commit.protocol import Committer
 from omnigraph.commit.sidecars import Sidecars
 from omnigraph.embedding.config import EmbeddingConfig, choose_config
 from omnigraph.embedding.embedder import Embedder
-from omnigraph.embedding.lazy import LazyEmbedder
+from omnigraph.embedding.services import LazyEmbedder
 from omnigraph.engine.cached.cache import ByteCache, FragmentCounts
 from omnigraph.engine.cached.ids import CachedIds
 from omnigraph.engine.cached.plans import Plans

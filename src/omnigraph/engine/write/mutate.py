@@ -5,8 +5,8 @@ from typing import Any
 
 from omnigraph.commit.plan import mint_header
 from omnigraph.commit.sidecar import WriterKind
-from omnigraph.compile.arguments import bind_arguments
 from omnigraph.compile.checked import CheckedMutation
+from omnigraph.compile.params import bind_arguments
 from omnigraph.engine.after_commit import after_commit
 from omnigraph.engine.attempt import Prepared, attempt, enter
 from omnigraph.engine.results import MutationResult, view_commit

@@ -7,10 +7,9 @@ from datetime import datetime
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.catalog.fit import Misfit, fit
 from omnigraph.catalog.model import Catalog, EdgeType, NodeType, TableType
 from omnigraph.catalog.types import PropertyType, Scalar
-from omnigraph.catalog.values import composite_id, key_text, to_arrow
+from omnigraph.catalog.values import Misfit, composite_id, fit, key_text, to_arrow
 from omnigraph.commit.delta import Accumulator, DeltaKind, Deltas
 from omnigraph.compile.checked import (
     Assign,

@@ -4,12 +4,13 @@ from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import field
-from itertools import zip_longest
+from itertools import pairwise, zip_longest
 
-from omnigraph.language.query.comments import Comment, Notes, core_count, notes_of
+from lark import Token
+
 from omnigraph.language.query.parse import parse_queries
 from omnigraph.language.query.spell import Speller, binding, param, quote, traversal
-from omnigraph.language.query.tokens import HEADER
+from omnigraph.language.query.tokens import COMMENT, END, HEADER, scan
 from omnigraph.language.query.tree import (
     Binding,
     Clause,
@@ -29,18 +30,41 @@ from omnigraph.language.query.tree import (
 from omnigraph.language.source import Source
 from omnigraph.values import dataclass
 
+# The formatter adds and drops these; the other tokens, the core, keep their number and places.
+_FREE = frozenset({"_COMMA", "_LPAREN", "RPAREN", COMMENT, END})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Comment:
+    """A comment and the index of the core token behind it."""
+
+    text: str
+    index: int
+    trailing: bool  # it ends a line that begins with something else
+    spaced: bool  # a blank line stands before it
+    closes: bool  # a closing parenthesis comes before that core token
+
+
+@dataclass(frozen=True, slots=True)
+class _Notes:
+    """What a text says besides its tree: comments, and core tokens that follow a blank line."""
+
+    comments: tuple[_Comment, ...] = ()
+    spaced: frozenset[int] = frozenset()
+
+
 LINE_CHARS_MAX = 100
 INDENT = "  "
 
 
 def format_source(source: Source) -> str:
     """Lay out a query file, its comments included; text that does not parse is `QueryError`."""
-    return format_queries(parse_queries(source), notes_of(source.text))
+    return format_queries(parse_queries(source), _notes_of(source.text))
 
 
-def format_queries(file: QueryFile, notes: Notes | None = None) -> str:
+def format_queries(file: QueryFile, notes: _Notes | None = None) -> str:
     """Lay out a tree, with the comments of the text it came from when they are given."""
-    known = notes or Notes()
+    known = notes or _Notes()
     layout = _Layout(file, known)
     return "".join(f"{line}\n" for line in _weave(layout.lines, known))
 
@@ -77,7 +101,7 @@ class _Line:
 class _Layout:
     """Turns a file into lines; blocks stay on one line when they fit and hold no comment."""
 
-    def __init__(self, file: QueryFile, notes: Notes) -> None:
+    def __init__(self, file: QueryFile, notes: _Notes) -> None:
         self.lines: list[_Line] = []
         self._spell = Speller(file.extended)
         self._indices = [one.index for one in notes.comments]
@@ -89,13 +113,13 @@ class _Layout:
             self._query(query)
 
     def _line(self, depth: int, text: str) -> None:
-        line = _Line(depth=depth, text=text, core=core_count(text))
+        line = _Line(depth=depth, text=text, core=_core_count(text))
         self.lines.append(line)
         self._index += line.core
 
     def _fits(self, depth: int, head: str, text: str) -> bool:
         """Whether a block fits on a line; a comment behind its brace asks for lines."""
-        start, end = core_count(f"{head} {{"), core_count(text)
+        start, end = _core_count(f"{head} {{"), _core_count(text)
         short = len(INDENT) * depth + len(text) <= LINE_CHARS_MAX
         return short and not self._commented(self._index + start, self._index + end)
 
@@ -144,8 +168,8 @@ class _Layout:
         self._line(0, f"){tail}")
 
     def _commented_params(self, flat: str, tail: str) -> bool:
-        start = self._index + core_count("query name")
-        end = self._index + core_count(flat) - core_count(tail)
+        start = self._index + _core_count("query name")
+        end = self._index + _core_count(flat) - _core_count(tail)
         return self._commented(start, end) or end in self._closing
 
     # ---- reading
@@ -215,10 +239,10 @@ class _Layout:
                 self._line(1, f"delete {name} where {self._spell.predicate(statement.predicate)}")
 
 
-# ---- comments
+# ---- comments between the lines
 
 
-def _weave(lines: Sequence[_Line], notes: Notes) -> list[str]:
+def _weave(lines: Sequence[_Line], notes: _Notes) -> list[str]:
     """Put every comment before the line that holds its token, or behind the line it ended."""
     page, queue, start = _Page(), deque(notes.comments), 0
     for line, following in zip_longest(lines, lines[1:]):
@@ -259,21 +283,84 @@ class _Page:
         self.fresh = False
 
 
-def _before(queue: deque[Comment], line: _Line, start: int) -> Iterator[Comment]:
+def _before(queue: deque[_Comment], line: _Line, start: int) -> Iterator[_Comment]:
     """The comments above a line; a lone `)` has only those that stood before it."""
     while queue and queue[0].index == start and (line.core > 0 or queue[0].closes):
         yield queue.popleft()
 
 
-def _within(queue: deque[Comment], end: int) -> Iterator[Comment]:
+def _within(queue: deque[_Comment], end: int) -> Iterator[_Comment]:
     """The comments between the words of a line."""
     while queue and queue[0].index < end:
         yield queue.popleft()
 
 
-def _behind(queue: deque[Comment], end: int, *, closing: bool) -> Iterator[str]:
+def _behind(queue: deque[_Comment], end: int, *, closing: bool) -> Iterator[str]:
     """The comments at the end of a line; before a lone `)` only those that stood before it."""
     while queue and queue[0].trailing and queue[0].index == end:
         if closing and not queue[0].closes:
             return
         yield queue.popleft().text
+
+
+# ---- comments of the text
+# The comments and blank lines of a query text, each tied to the token behind it.
+
+
+def _core_count(text: str) -> int:
+    """How many core tokens a text has."""
+    return len(_core(list(scan(text))))
+
+
+def _notes_of(text: str) -> _Notes:
+    """The comments and blank lines of a text."""
+    tokens = list(scan(text))
+    core, closing = _core(tokens), _before_parenthesis(tokens)
+    comments: list[_Comment] = []
+    spaced: set[int] = set()
+    index, end, on_line = 0, 0, False
+    for at, token in enumerate(tokens):
+        breaks = text.count("\n", end, token.start_pos)
+        if token.type == COMMENT:
+            on_line = on_line and breaks == 0
+            comments.append(
+                _Comment(
+                    text=token.rstrip(),
+                    index=index,
+                    trailing=on_line,
+                    spaced=breaks > 1,
+                    closes=at in closing,
+                )
+            )
+            on_line = on_line and "\n" not in token
+        elif at in core:
+            if breaks > 1:
+                spaced.add(index)
+            index, on_line = index + 1, True
+        else:
+            on_line = on_line and breaks == 0
+        end = token.end_pos or 0
+    return _Notes(tuple(comments), frozenset(spaced))
+
+
+def _core(tokens: list[Token]) -> set[int]:
+    """Positions of the core tokens; the braces of an empty block say nothing and are left out."""
+    said = [(at, token.type) for at, token in enumerate(tokens) if token.type != COMMENT]
+    empty = {
+        at
+        for (left, kind), (right, next_kind) in pairwise(said)
+        if (kind, next_kind) == ("LBRACE", "RBRACE")
+        for at in (left, right)
+    }
+    return {at for at, kind in said if kind not in _FREE} - empty
+
+
+def _before_parenthesis(tokens: list[Token]) -> set[int]:
+    """Positions of the comments whose next token is a closing parenthesis."""
+    found, following = set(), END
+    for at in range(len(tokens) - 1, -1, -1):
+        if tokens[at].type != COMMENT:
+            following = tokens[at].type
+        elif following == "RPAREN":
+            found.add(at)
+    return found

@@ -10,9 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.catalog.fit import Misfit, fit
 from omnigraph.catalog.types import FLOATS, INTEGERS, PropertyType, Scalar
-from omnigraph.catalog.values import parse_date, parse_datetime, to_arrow, to_utc
+from omnigraph.catalog.values import Misfit, fit, parse_date, parse_datetime, to_arrow, to_utc
 from omnigraph.errors import shorten
 from omnigraph.values import dataclass
 

@@ -361,8 +361,7 @@ def _list_parameters(
 ) -> "Mapping[str, Parameter]":
     """The parameters a query declares."""
     from omnigraph.api.texts import source_of
-    from omnigraph.compile.check import check
-    from omnigraph.compile.query import choose
+    from omnigraph.compile.check import check, choose
     from omnigraph.language.query.parse import parse_queries
 
     text = source_of(source)

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from omnigraph.embedding.mock import MockEmbedder
+from omnigraph.embedding.services import MockEmbedder
 from omnigraph.engine.cached.cache import ByteCache
 from omnigraph.engine.read import costs, vectors
 from omnigraph.engine.read.profile import Profile
