@@ -27,33 +27,31 @@ from omnigraph.errors.conflict import (
     SchemaContractError,
 )
 from omnigraph.errors.input import (
-    ConstraintError,
-    DataError,
-    KeyConflict,
-    Problem,
-    ReferentialError,
-    data_error,
-)
-from omnigraph.errors.input import (
     AuthError,
     ChangeFeedGap,
     ConfigError,
+    ConstraintError,
     CursorRejected,
+    DataError,
     EmbeddingError,
     GraphClosed,
     HistoryReclaimed,
+    KeyConflict,
     LimitError,
     NotFound,
     NotFoundError,
     ParamError,
     PolicyConfigError,
     PolicyDenied,
+    Problem,
     QueryError,
     ReadOnlyError,
+    ReferentialError,
     ResourceLimit,
     SchemaError,
     UnsupportedSchemaChange,
     UserInputError,
+    data_error,
 )
 from omnigraph.errors.internal import EngineError, InternalError, PolicyEvaluationError
 from omnigraph.errors.recovery import (

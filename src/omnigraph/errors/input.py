@@ -1,17 +1,13 @@
 """Errors that ask the caller to change the request: its text, its data, its names or its size."""
 
 from collections.abc import Iterable, Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
-from omnigraph.errors.base import OmniError
-from omnigraph.errors.wording import did_you_mean, suggestion
-from collections.abc import Sequence
-from typing import Any
 from omnigraph.errors.base import OmniError
 from omnigraph.errors.conflict import ConflictError
+from omnigraph.errors.wording import did_you_mean, suggestion
 from omnigraph.limits import PROBLEMS_SHOWN_MAX
 from omnigraph.values import dataclass
-
 
 
 class UserInputError(OmniError):
