@@ -35,7 +35,9 @@ def _define(cls: type, *, frozen: bool, eq: bool, order: bool, **options: Any) -
     # The standard decorator would spell out a signature for a class without a docstring.
     cls.__doc__ = cls.__doc__ or cls.__name__
     made: type = dataclasses.dataclass(init=False, repr=False, eq=False, **options)(cls)
-    methods: dict[str, Any] = {"__repr__": _repr}
+    # A class that inherits how it is shown keeps it.
+    shown: Any = cls.__repr__
+    methods: dict[str, Any] = {"__repr__": _repr} if shown is object.__repr__ else {}
     methods["__init__"] = _defer(made, "__init__", _write_frozen_init if frozen else _write_init)
     if eq:
         methods["__eq__"] = _defer(made, "__eq__", _write_eq)

@@ -69,12 +69,12 @@ def loaded(folder: Path, *typed: str) -> set[str]:
 COMMANDS = {
     "help": (("--help",), NO_GRAPH, 50),
     "version": (("version",), NO_GRAPH, 50),
-    "lint": (("lint", "--schema", "people.pg", "--query", "people.gq"), NO_GRAPH, 100),
-    "fmt": (("fmt", "people.gq"), NO_GRAPH, 100),
+    "lint": (("lint", "--schema", "people.pg", "--query", "people.gq"), NO_GRAPH, 105),
+    "fmt": (("fmt", "people.gq"), NO_GRAPH, 105),
     "plan of files": (
         ("schema", "plan", "--from", "people.pg", "--to", "people.pg"),
         NO_GRAPH,
-        100,
+        105,
     ),
     "query": (("query", "--store", "g", "--query", "people.gq"), READ, 305),
     "commit list": (("commit", "list", "g", "--limit", "1"), ("pandas", *FOREIGN_VERBS), 305),

@@ -27,6 +27,7 @@ from omnigraph.api.query_results import Explanation, QueryResult, QueryStream
 from omnigraph.api.results import (
     Branch,
     Commit,
+    Commits,
     DiscardedRecovery,
     LoadResult,
     MutationResult,
@@ -527,10 +528,8 @@ class Graph:
         state = self._engine.manifest.current(target)
         lineage = state.lineage.with_merged(state.merged.commits) if all else state.lineage
         start = since if isinstance(since, datetime) or since is None else CommitId(str(since))
-        return [
-            Commit.of(c)
-            for c in lineage.listed(actor=actor, since=start, limit=count_of("limit", limit))
-        ]
+        listed = lineage.listed(actor=actor, since=start, limit=count_of("limit", limit))
+        return Commits(map(Commit.of, listed))
 
     def commit(self, id: str | Commit) -> Commit:
         """One commit of any branch, by id or unique prefix.

@@ -3,9 +3,9 @@
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import field
+from dataclasses import field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import pyarrow as pa
 
@@ -14,6 +14,7 @@ from omnigraph.catalog.types import PropertyType
 from omnigraph.catalog.values import json_column
 from omnigraph.compile.plan.operators import Operator
 from omnigraph.compile.plan.plan import Plan
+from omnigraph.display import ROWS_SHOWN_MAX, Grid, Sheet, Shown, count_of, quote_mermaid
 from omnigraph.engine.read.profile import Step, render
 from omnigraph.values import dataclass
 
@@ -21,11 +22,9 @@ if TYPE_CHECKING:
     import pandas
     import polars
 
-ROWS_SHOWN_MAX = 20
-
 
 @dataclass(frozen=True, kw_only=True)
-class QueryResult:
+class QueryResult(Shown):
     """Rows of a query: Arrow inside, other shapes on demand.
 
     Example:
@@ -47,8 +46,7 @@ class QueryResult:
     @cached_property
     def table(self) -> pa.Table:
         """Typed columns."""
-        is_table = isinstance(self.found, pa.Table)
-        return public_rows(self.found if is_table else pa.Table.from_batches([self.found]))
+        return _public_table(self.found)
 
     @property
     def columns(self) -> list[str]:
@@ -152,6 +150,19 @@ class QueryResult:
     def __iter__(self) -> Iterator[dict[str, Any]]:
         return iter(self.rows)
 
+    @overload
+    def __getitem__(self, at: int) -> dict[str, Any]: ...
+    @overload
+    def __getitem__(self, at: slice) -> "QueryResult": ...
+    def __getitem__(self, at: int | slice) -> "dict[str, Any] | QueryResult":
+        """One row, as in `rows`, or the result of some of the rows."""
+        chosen = range(len(self))[at]
+        if isinstance(chosen, int):
+            return replace(self, found=self.found.slice(chosen, 1)).rows[0]
+        if chosen.step == 1:
+            return replace(self, found=self.found.slice(chosen.start, len(chosen)))
+        return replace(self, found=self.found.take(pa.array(chosen, pa.int64())))
+
     def to_dict(self) -> dict[str, Any]:
         """The wire form."""
         target = {"branch": self.branch} if self.snapshot is None else {"snapshot": self.snapshot}
@@ -164,25 +175,15 @@ class QueryResult:
             "graph_commit_id": self.commit,
         }
 
-    def __repr__(self) -> str:
-        head = f"<{self.query_name}: {len(self)} rows on {self.branch}>"
-        lines = [head, " | ".join(self.columns)]
-        shown = self.table.slice(0, ROWS_SHOWN_MAX)
-        lines += [" | ".join(str(value) for value in row.values()) for row in shown.to_pylist()]
-        if len(self) > ROWS_SHOWN_MAX:
-            lines.append(f"… {len(self) - ROWS_SHOWN_MAX} more")
-        return "\n".join(lines)
-
-    def _repr_html_(self) -> str:
-        import html
-
-        def cells(values: Any, tag: str) -> str:
-            return "".join(f"<{tag}>{html.escape(str(value))}</{tag}>" for value in values)
-
-        shown = self.table.slice(0, ROWS_SHOWN_MAX).to_pylist()
-        body = "".join(f"<tr>{cells(row.values(), 'td')}</tr>" for row in shown)
-        more = f"<p>{len(self)} rows</p>"
-        return f"<table><thead><tr>{cells(self.columns, 'th')}</tr></thead><tbody>{body}</tbody></table>{more}"
+    def sheet(self) -> Sheet:
+        """The first rows, aligned."""
+        shown = _public_table(self.found.slice(0, ROWS_SHOWN_MAX))
+        rows = list(zip(*(column.to_pylist() for column in shown.columns), strict=True))
+        source = self.branch if self.snapshot is None else f"{self.branch} at {self.snapshot}"
+        return Sheet(
+            title=f"{self.query_name}: {count_of(len(self), 'row')} on {source}",
+            grids=(Grid(columns=self.columns, rows=rows, total=len(self)),),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -235,7 +236,7 @@ class QueryStream:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Explanation:
+class Explanation(Shown):
     """A plan from the result down: per operator the way it takes, and after a run its rows and milliseconds.
 
     Example:
@@ -266,8 +267,43 @@ class Explanation:
             "operators": [_step(one) for one in self.steps],
         }
 
+    def to_mermaid(self) -> str:
+        """Draw the plan as a Mermaid flowchart: rows flow up, from the tables to the result."""
+        return "\n".join(["flowchart BT", *_draw_steps(self.steps)])
+
+    def sheet(self) -> Sheet:
+        """The operators from the result down; after a run with their rows and milliseconds."""
+        return Sheet(title=f"Plan of {self.plan.name}", grids=(self._grid(),))
+
+    def _grid(self) -> Grid:
+        measured = ("rows", "ms") if self.profiled else ()
+        rows = [
+            [
+                f"{'   ' * (step.depth - 1)}└─ {step.operator}" if step.depth else step.operator,
+                *((step.rows, f"{step.milliseconds or 0:.2f}") if self.profiled else ()),
+                "; ".join(step.notes),
+            ]
+            for step in self.steps
+        ]
+        return Grid(columns=("operator", *measured, "notes"), rows=rows, is_code=True)
+
     def __str__(self) -> str:
         return self.text
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+def _draw_steps(steps: tuple[Step, ...]) -> Iterator[str]:
+    """A box for each step, and an arrow to the step that takes its rows: the nearest one above with less depth."""
+    above: list[int] = []
+    for at, step in enumerate(steps):
+        ran = [] if step.rows is None else [f"{step.rows} rows, {step.milliseconds or 0:.2f} ms"]
+        yield f"  s{at}[{quote_mermaid(step.operator, *ran, *step.notes)}]"
+        del above[step.depth :]
+        if above:
+            yield f"  s{at} --> s{above[-1]}"
+        above.append(at)
 
 
 def _step(step: Step) -> dict[str, Any]:
@@ -275,6 +311,11 @@ def _step(step: Step) -> dict[str, Any]:
     if step.rows is None:
         return body
     return body | {"rows": step.rows, "milliseconds": step.milliseconds}
+
+
+def _public_table(found: pa.Table | pa.RecordBatch) -> pa.Table:
+    is_table = isinstance(found, pa.Table)
+    return public_rows(found if is_table else pa.Table.from_batches([found]))
 
 
 def _records(names: list[str], columns: list[list[Any]]) -> list[dict[str, Any]]:

@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import Any, Self
 
 from omnigraph.engine.results import Commit as Commit
+from omnigraph.engine.results import Commits as Commits
 from omnigraph.engine.results import LoadResult as LoadResult
 from omnigraph.engine.results import MutationResult as MutationResult
 from omnigraph.engine.results import SchemaApplyResult as SchemaApplyResult

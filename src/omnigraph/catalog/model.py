@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import field
 from enum import StrEnum
 from functools import cached_property
@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.catalog.types import PropertyType, Scalar
+from omnigraph.display import Sheet, Shown
 from omnigraph.errors import NotFound
 from omnigraph.ids import TableKey, edge_key, node_key
 from omnigraph.later import Later
@@ -17,8 +18,11 @@ from omnigraph.values import dataclass
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from omnigraph.catalog import drawing
 else:
     pa = Later("pyarrow")
+    drawing = Later("omnigraph.catalog.drawing")
 
 EMPTY: Mapping[str, Any] = MappingProxyType({})
 
@@ -79,6 +83,13 @@ class Cardinality:
     def is_free(self) -> bool:
         """Whether there is nothing to check."""
         return self.low == 0 and self.high is None
+
+    @property
+    def display(self) -> str:
+        """`@card(1..2)`, or nothing when there is nothing to check."""
+        return (
+            "" if self.is_free else f"@card({self.low}..{'' if self.high is None else self.high})"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -198,7 +209,7 @@ def _fields(properties: Mapping[str, Property]) -> list[pa.Field]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Catalog:
+class Catalog(Shown):
     """All types of a graph, by name. Unbound (no identities) when built from text alone."""
 
     interfaces: Mapping[str, Interface] = field(default_factory=lambda: EMPTY)
@@ -238,6 +249,70 @@ class Catalog:
         if found is None:
             raise NotFound("type", name, known=[*self.nodes, *self.edges])
         return found
+
+    def sheet(self) -> Sheet:
+        """The properties of every type, with their rules."""
+        return drawing.make_sheet(self._shapes())
+
+    def to_mermaid(self) -> str:
+        """Draw the schema as a Mermaid class diagram: a box for each node type, an arrow for each edge type."""
+        return drawing.draw_mermaid(self._shapes())
+
+    def _shapes(self) -> list[drawing.Shape]:
+        nodes = [
+            drawing.Shape(name=name, properties=_shape_properties(one), note=_name_interfaces(one))
+            for name, one in self.nodes.items()
+        ]
+        edges = [
+            drawing.Shape(
+                name=name,
+                properties=_shape_properties(one),
+                ends=(one.source, one.target),
+                note=one.cardinality.display,
+            )
+            for name, one in self.edges.items()
+        ]
+        return nodes + edges
+
+
+def _name_interfaces(type_: NodeType) -> str:
+    return f"implements {', '.join(type_.implements)}" if type_.implements else ""
+
+
+def _shape_properties(type_: TableType) -> list[tuple[str, str, str]]:
+    return [
+        (name, one.type.display, ", ".join(_list_rules(type_, one)))
+        for name, one in type_.properties.items()
+    ]
+
+
+def _list_rules(type_: TableType, one: Property) -> Iterator[str]:
+    """The constraints that a property is part of, in words of the schema language."""
+    if isinstance(type_, NodeType):
+        if type_.key is not None and one.name in type_.key.columns:
+            yield _spell_group("@key", type_.key)
+        for range_ in type_.ranges:
+            if range_.property == one.name:
+                yield f"@range({_spell_bound(range_.low)}..{_spell_bound(range_.high)})"
+        for check in type_.checks:
+            if check.property == one.name:
+                yield f"@check({check.pattern})"
+    yield from (
+        _spell_group("@unique", group) for group in type_.unique if one.name in group.columns
+    )
+    yield from (
+        _spell_group("@index", group) for group in type_.indices if one.name in group.columns
+    )
+    if one.embed is not None:
+        yield f"@embed({one.embed.source})"
+
+
+def _spell_group(word: str, group: Columns) -> str:
+    return word if len(group.columns) == 1 else f"{word}{group.display}"
+
+
+def _spell_bound(bound: float | None) -> str:
+    return "" if bound is None else str(bound)
 
 
 __all__ = [

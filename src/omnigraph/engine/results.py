@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import Any, Self
 
 from omnigraph.catalog.diff.steps import Step
+from omnigraph.display import Grid, Sheet, Shown, count_of, spell_moment
 from omnigraph.ids import MAIN
 from omnigraph.manifest.records import CommitKind, GraphCommit
 from omnigraph.runtime import datetime_of, us_of
@@ -67,9 +68,36 @@ class Commit:
     def __str__(self) -> str:
         return self.id
 
+    def __repr__(self) -> str:
+        by = "" if self.actor is None else f" by {self.actor}"
+        what = f": {', '.join(self.tables)}" if self.tables else ""
+        return f"<Commit {self.id} {self.kind} on {self.branch}{by}, {spell_moment(self.created_at)}{what}>"
+
+
+class Commits(Shown, list[Commit]):
+    """Commits of a history, in their order."""
+
+    def sheet(self) -> Sheet:
+        """The commits, one a row."""
+        rows = [
+            [
+                c.id,
+                f"{c.created_at:%Y-%m-%d %H:%M}",
+                str(c.kind),
+                c.branch,
+                c.actor or "",
+                ", ".join(c.tables),
+            ]
+            for c in self
+        ]
+        columns = ("commit", "created (UTC)", "kind", "branch", "actor", "tables")
+        return Sheet(
+            title=count_of(len(self), "commit"), grids=(Grid(columns=columns, rows=rows, firm=2),)
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MutationResult:
+class MutationResult(Shown):
     """What a mutation did; `commit` is None when nothing changed."""
 
     branch: str
@@ -78,6 +106,16 @@ class MutationResult:
     affected_edges: int
     actor: str | None
     commit: Commit | None
+
+    def sheet(self) -> Sheet:
+        """What changed, and the commit."""
+        changed = (
+            f"{count_of(self.affected_nodes, 'node')}, {count_of(self.affected_edges, 'edge')}"
+        )
+        return Sheet(
+            title=f"{self.query_name} on {self.branch}: {changed} changed",
+            facts=_commit_facts(self.commit, self.actor),
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """The wire form."""
@@ -92,7 +130,7 @@ class MutationResult:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LoadResult:
+class LoadResult(Shown):
     """What a load did; `tables` counts input records per table key."""
 
     uri: str
@@ -114,6 +152,21 @@ class LoadResult:
         """Input records of all tables."""
         return sum(self.tables.values())
 
+    def sheet(self) -> Sheet:
+        """The records of each table, and the commit."""
+        made = {"branch": f"created from {self.base_branch}"} if self.branch_created else {}
+        pending = {"pending indexes": list(self.pending_indexes)} if self.pending_indexes else {}
+        grid = Grid(columns=("table", "records"), rows=list(self.tables.items()))
+        return Sheet(
+            title=f"{self.mode} on {self.branch}: {count_of(self.total_rows, 'record')}",
+            facts=_commit_facts(self.commit, self.actor)
+            | made
+            | {"engine": f"{self.engine}: {self.reason}" if self.reason else self.engine}
+            | pending,
+            grids=(grid,) if self.tables else (),
+            notes=self.notes,
+        )
+
     def to_dict(self) -> dict[str, Any]:
         """The wire form."""
         return {
@@ -134,7 +187,7 @@ class LoadResult:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SchemaApplyResult:
+class SchemaApplyResult(Shown):
     """What applying a schema did; `commit` is None when there was nothing to change."""
 
     uri: str
@@ -156,6 +209,16 @@ class SchemaApplyResult:
         """How many steps were taken."""
         return len(self.steps)
 
+    def sheet(self) -> Sheet:
+        """The steps that were taken, and the commit."""
+        grid = Grid(columns=("step",), rows=[[str(step)] for step in self.steps])
+        return Sheet(
+            title=f"schema apply: {count_of(self.step_count, 'step')}",
+            facts=_commit_facts(self.commit, self.actor),
+            grids=(grid,) if self.steps else (),
+            notes=self.warnings,
+        )
+
     def to_dict(self) -> dict[str, Any]:
         """The wire form."""
         return {
@@ -170,6 +233,11 @@ class SchemaApplyResult:
             "warnings": list(self.warnings),
             "pending_indexes": list(self.pending_indexes),
         }
+
+
+def _commit_facts(commit: Commit | None, actor: str | None) -> dict[str, Any]:
+    facts = {"commit": "none, nothing was written" if commit is None else commit.id}
+    return facts if actor is None else facts | {"actor": actor}
 
 
 def view_commit(commit: GraphCommit | None) -> Commit | None:

@@ -90,7 +90,7 @@ def test_other_libraries_take_the_result_as_it_is(graph: Graph) -> None:
 
 def test_a_notebook_shows_a_table_and_no_markup_of_the_data(graph: Graph) -> None:
     shown = graph.query(ALL)._repr_html_()
-    assert shown.count("<th>") == 9
+    assert shown.count("<th") == 10  # nine columns and <thead>
     assert "a&lt;b&gt;" in shown
     assert "a<b>" not in shown
     assert "2 rows" in shown
@@ -104,6 +104,24 @@ def test_a_long_result_is_shown_in_part(graph: Graph) -> None:
     assert "o019" in repr(found)
     assert "o020" not in repr(found)
     assert "… 10 more" in repr(found)
+
+
+def test_a_result_is_a_sequence_of_its_rows(graph: Graph) -> None:
+    graph.load([{"type": "Other", "data": {"key": f"o{n}"}} for n in range(5)], mode="append")
+    found = graph.query("query all() { match { $o: Other } return { $o.key as k } order { k } }")
+    assert [found[0], found[-1]] == [found.rows[0], found.rows[4]]
+    for part in (slice(1, 3), slice(None, None, -1), slice(0, 5, 2), slice(4, 1), slice(9, 20)):
+        assert found[part].rows == found.rows[part]
+    assert found[1:3].columns == ["k"]
+    assert found[1:3].commit == found.commit
+    with pytest.raises(IndexError):
+        found[5]
+    assert print_of(found[:2]) == ["all: 2 rows on main", "k", "──", "o0", "o1"]
+
+
+def print_of(shown: object) -> list[str]:
+    """The lines that `print` writes."""
+    return str(shown).splitlines()
 
 
 # ---- streams

@@ -5,6 +5,7 @@ from enum import StrEnum
 from typing import Any
 
 from omnigraph.catalog.diff.codes import REGISTRY, Code, Tier
+from omnigraph.display import Grid, Sheet, Shown, count_of
 from omnigraph.errors import InternalError, UnsupportedSchemaChange
 from omnigraph.ids import TableKey
 from omnigraph.values import dataclass
@@ -131,7 +132,7 @@ class Subject:
 
 
 @dataclass(frozen=True, slots=True)
-class SchemaPlan:
+class SchemaPlan(Shown):
     """What turns the accepted schema into the desired one, in order; decided, not done."""
 
     steps: tuple[Step, ...] = ()
@@ -151,6 +152,16 @@ class SchemaPlan:
     def step_count(self) -> int:
         """How many steps there are."""
         return len(self.steps)
+
+    def sheet(self) -> Sheet:
+        """The steps in order, and whether all of them can be done."""
+        verdict = "supported" if self.supported else "not supported"
+        grid = Grid(columns=("step",), rows=[[str(step)] for step in self.steps])
+        return Sheet(
+            title=f"Schema plan: {count_of(self.step_count, 'step')}, {verdict}",
+            grids=(grid,) if self.steps else (),
+            notes=self.warnings,
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """The wire form; warnings only when there are some."""

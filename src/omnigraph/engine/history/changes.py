@@ -1,15 +1,15 @@
 """What diff and the change feed return: changed entities, alone, by commit and in pages, with their wire form."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from typing import Any
 
+from omnigraph.display import ROWS_SHOWN_MAX, Grid, Sheet, Shown, Toned, spell_cell
 from omnigraph.engine.diff.images import Row
 from omnigraph.engine.results import Commit
 from omnigraph.ids import TableKey, is_node, type_name
 from omnigraph.values import dataclass
-
-CHANGES_SHOWN_MAX = 20
 
 
 class Op(StrEnum):
@@ -59,6 +59,14 @@ class Change:
         """Its type."""
         return type_name(self.table_key)
 
+    @property
+    def values(self) -> dict[str, tuple[Any, Any]]:
+        """What an update changed: the old and the new value of each property, where `images=True` brought them."""
+        was, now = self.before, self.after
+        if self.op is not Op.UPDATE or was is None or now is None:
+            return {}
+        return {name: (was.get(name), now.get(name)) for name in self.properties}
+
     def to_dict(self) -> dict[str, Any]:
         """The wire form."""
         ends = self.endpoints
@@ -105,7 +113,7 @@ class DiffStats:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Diff:
+class Diff(Shown):
     """The entities that differ between two states, by table key, then id."""
 
     base: str | None
@@ -138,14 +146,50 @@ class Diff:
     def __iter__(self) -> Iterator[Change]:
         return iter(self.changes)
 
-    def __repr__(self) -> str:
+    def sheet(self) -> Sheet:
+        """Counts by type, then the changes: old and new values where `images=True` brought them."""
         stats = self.stats
-        head = (
-            f"<Diff {self.base}..{self.head}: +{stats.inserts} ~{stats.updates} -{stats.deletes}>"
+        grids = (
+            Grid(columns=("type", "inserts", "updates", "deletes"), rows=self._count_types()),
+            Grid(
+                columns=("", "type", "id", "change"),
+                rows=list(map(_change_row, self.changes[:ROWS_SHOWN_MAX])),
+                total=len(self.changes),
+            ),
         )
-        lines = [head, *(str(change) for change in self.changes[:CHANGES_SHOWN_MAX])]
-        more = len(self.changes) - CHANGES_SHOWN_MAX
-        return "\n".join([*lines, f"… {more} more"] if more > 0 else lines)
+        return Sheet(
+            title=f"Diff {self.base}..{self.head}: +{stats.inserts} ~{stats.updates} -{stats.deletes}",
+            grids=grids if self.changes else (),
+        )
+
+    def _count_types(self) -> list[tuple[str, int, int, int]]:
+        found = Counter((change.table_key, change.op) for change in self.changes)
+        return [
+            (key, found[key, Op.INSERT], found[key, Op.UPDATE], found[key, Op.DELETE])
+            for key in sorted({key for key, _ in found})
+        ]
+
+
+def _change_row(change: Change) -> tuple[Toned, str, str, str]:
+    ends = "" if change.endpoints is None else f"{change.endpoints.src} → {change.endpoints.dst}"
+    return (
+        Toned(_SIGNS[change.op], _TONES[change.op]),
+        change.type_name,
+        change.id,
+        _spell_change(change) or ends,
+    )
+
+
+def _spell_change(change: Change) -> str:
+    values = change.values
+    if values:
+        return ", ".join(
+            f"{name}: {spell_cell(was)} → {spell_cell(now)}" for name, (was, now) in values.items()
+        )
+    return ", ".join(change.properties)
+
+
+_TONES: Mapping[Op, str] = {Op.INSERT: "good", Op.UPDATE: "changed", Op.DELETE: "bad"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,6 +11,7 @@ import pyarrow.parquet
 
 from omnigraph.catalog.border import public_reader
 from omnigraph.catalog.model import TableType
+from omnigraph.display import Sheet, Shown, count_of, tabulate
 from omnigraph.engine.history.export import lines, list_tables
 from omnigraph.engine.session.engine import Engine
 from omnigraph.errors import UserInputError
@@ -57,13 +58,22 @@ _PARTS: Final = pa.schema([("table_key", pa.string()), ("file", pa.string()), ("
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ExportReport:
+class ExportReport(Shown):
     """The files of an export, and who wrote them: `local` or `spark`."""
 
     uri: str
     commit: str | None
     engine: str
     parts: tuple[Part, ...]
+
+    def sheet(self) -> Sheet:
+        """The files and their rows."""
+        rows = count_of(sum(part.rows for part in self.parts), "record")
+        return Sheet(
+            title=f"export: {rows} in {count_of(len(self.parts), 'file')}",
+            facts={"commit": self.commit, "engine": self.engine},
+            grids=(tabulate(self.parts, "table_key", "rows", "file"),),
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """The wire form."""

@@ -8,6 +8,7 @@ from typing import Any
 from omnigraph.commit.guard import drift
 from omnigraph.commit.liveness import find_drift
 from omnigraph.commit.locks import SCHEMA_APPLY, lock_key
+from omnigraph.display import Sheet, Shown, count_of, spell_bytes, tabulate
 from omnigraph.engine.attempt import wait_for_schema_change
 from omnigraph.engine.maintenance.operation import refuse_pending
 from omnigraph.engine.maintenance.orphans import (
@@ -68,7 +69,7 @@ class TableCleaned:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CleanupReport:
+class CleanupReport(Shown):
     """What cleanup removed, by table, or what it would remove when it was not confirmed.
 
     `scratch_removed` names loads that never ended and whose scratch files went.
@@ -78,6 +79,18 @@ class CleanupReport:
     tables: tuple[TableCleaned, ...]
     confirmed: bool
     scratch_removed: tuple[str, ...] = ()
+
+    def sheet(self) -> Sheet:
+        """What went of each table."""
+        versions = sum(one.versions_removed for one in self.tables)
+        size = spell_bytes(sum(one.bytes_removed for one in self.tables))
+        done = "removed" if self.confirmed else "would be removed; pass confirm=True to remove them"
+        return Sheet(
+            title=f"cleanup: {count_of(versions, 'version')}, {size} {done}",
+            grids=(
+                tabulate(self.tables, "table_key", "versions_removed", "bytes_removed", "error"),
+            ),
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """The wire form."""

@@ -14,6 +14,7 @@ from omnigraph.commit.wanted_indexes import (
     list_wanted_indexes,
     why_untrainable,
 )
+from omnigraph.display import Sheet, Shown, count_of, tabulate
 from omnigraph.engine.maintenance.files import table_digests
 from omnigraph.engine.maintenance.operation import (
     Writes,
@@ -66,11 +67,18 @@ class IndexStatus:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class IndexReport:
+class IndexReport(Shown):
     """Every index that the schema asks for, and how many this call built."""
 
     indexes: tuple[IndexStatus, ...]
     built: int = 0
+
+    def sheet(self) -> Sheet:
+        """The indexes and how much of its table each covers."""
+        names = ("table_key", "column", "kind", "state", "rows_indexed", "rows", "reason")
+        built = f", {self.built} built now" if self.built else ""
+        title = count_of(len(self.indexes), "index", "indexes") + built
+        return Sheet(title=title, grids=(tabulate(self.indexes, *names),))
 
     def to_dict(self) -> dict[str, Any]:
         """The wire form."""

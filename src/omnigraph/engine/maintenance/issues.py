@@ -3,11 +3,12 @@
 from collections.abc import Iterable
 from typing import Any
 
+from omnigraph.display import Sheet, Shown, count_of, tabulate
 from omnigraph.ids import TableKey
 from omnigraph.values import dataclass
 
 
-class Examination(list["Issue"]):
+class Examination(Shown, list["Issue"]):
     """The issues of an examination; without any the graph is healthy.
 
     A deep examination also counts the files that it compared with their recorded digests, and the files of the newest
@@ -24,6 +25,19 @@ class Examination(list["Issue"]):
         super().__init__(issues)
         self.files_compared = files_compared
         self.files_without_digest = files_without_digest
+
+    def sheet(self) -> Sheet:
+        """The issues, and what to do about each."""
+        deep = {
+            "files compared": self.files_compared,
+            "files without digest": self.files_without_digest,
+        }
+        names = ("check", "branch", "table_key", "message", "remedy")
+        return Sheet(
+            title=count_of(len(self), "issue") if self else "no issues: every invariant holds",
+            facts={name: count for name, count in deep.items() if count is not None},
+            grids=(tabulate(self, *names),) if self else (),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

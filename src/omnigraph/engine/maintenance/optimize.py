@@ -20,6 +20,7 @@ from omnigraph.commit.plan import (
 )
 from omnigraph.commit.sidecar import WriterKind
 from omnigraph.commit.stage import StageWorkers, stage_commit
+from omnigraph.display import Sheet, Shown, count_of, tabulate
 from omnigraph.engine.attempt import Done
 from omnigraph.engine.maintenance.indexes import list_pending_indexes
 from omnigraph.engine.maintenance.operation import (
@@ -78,12 +79,21 @@ class TableOptimized:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OptimizeReport:
+class OptimizeReport(Shown):
     """What optimising did, by table; it changes no row, so that `commit` is None."""
 
     uri: str
     tables: tuple[TableOptimized, ...]
     commit: Commit | None = None
+
+    def sheet(self) -> Sheet:
+        """What was compacted of each table."""
+        names = ("table_key", "fragments_removed", "fragments_added", "committed", "skipped")
+        done = sum(one.committed for one in self.tables)
+        return Sheet(
+            title=f"optimize: {done} of {count_of(len(self.tables), 'table')} rewritten",
+            grids=(tabulate(self.tables, *names),),
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """The wire form."""

@@ -5,6 +5,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 from omnigraph.commit.locks import lock_key
+from omnigraph.display import Sheet, Shown, count_of, tabulate
 from omnigraph.engine.attempt import wait_for_schema_change
 from omnigraph.engine.maintenance.operation import refuse_pending
 from omnigraph.engine.results import Commit, view_commit
@@ -102,12 +103,27 @@ def choose(classification: Classification, *, confirm: bool, force: bool) -> Act
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RepairReport:
+class RepairReport(Shown):
     """What repair found, by table, and the commit that adopted it."""
 
     uri: str
     tables: tuple[TableRepaired, ...]
     commit: Commit | None
+
+    def sheet(self) -> Sheet:
+        """What was found and done, by table."""
+        names = (
+            "table_key",
+            "classification",
+            "action",
+            "manifest_version",
+            "head_version",
+            "error",
+        )
+        return Sheet(
+            title=f"repair: {count_of(len(self.tables), 'table')}",
+            grids=(tabulate(self.tables, *names),),
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """The wire form."""

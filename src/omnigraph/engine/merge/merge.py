@@ -7,6 +7,7 @@ from typing import Any
 
 from omnigraph.commit.plan import mint_header
 from omnigraph.commit.sidecar import WriterKind
+from omnigraph.display import Grid, Sheet, Shown, tabulate
 from omnigraph.engine.after_commit import after_commit
 from omnigraph.engine.attempt import Prepared, attempt
 from omnigraph.engine.diff.spread import Spread
@@ -30,7 +31,7 @@ Counts = tuple[int, int, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MergeResult:
+class MergeResult(Shown):
     """What a merge did, or with `dry_run` would do; `tables` counts inserts, updates and deletes."""
 
     source: str
@@ -41,6 +42,20 @@ class MergeResult:
     conflicts: tuple[Conflict, ...] = ()
     actor: str | None = None
     dry_run: bool = False
+
+    def sheet(self) -> Sheet:
+        """What came to each table, and the conflicts of a merge that was only tried."""
+        counts = [[key, *changed] for key, changed in self.tables.items()]
+        grids = [Grid(columns=("table", "inserts", "updates", "deletes"), rows=counts)]
+        if self.conflicts:
+            names = ("table_key", "row_id", "kind", "message")
+            grids.append(tabulate(self.conflicts, *names, caption="conflicts"))
+        tried = " (dry run, nothing was written)" if self.dry_run else ""
+        return Sheet(
+            title=f"merge of {self.source} into {self.target}: {self.outcome}{tried}",
+            facts={} if self.commit is None else {"commit": self.commit.id},
+            grids=tuple(grid for grid in grids if grid.rows),
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """The wire form."""
