@@ -48,8 +48,8 @@ MOVING_ON_DATASETS = frozenset(
 DOORS = frozenset(
     {
         ("lance/commit.py", "commit"),
-        ("lance/swaps.py", "swap_guarded"),
-        ("lance/swaps.py", "merge_rows"),
+        ("lance/rows.py", "swap_guarded"),
+        ("lance/rows.py", "merge_rows"),
         ("lance/rows.py", "LanceRows._configure"),
         ("lance/rows.py", "LanceRows.create"),
         ("lance/rows.py", "LanceRows.fold"),

@@ -708,7 +708,7 @@ class Graph:
             >>> [change.id for change in graph.commit_changes(graph.commits()[0]).changes]
             ['Gus']
         """
-        from omnigraph.engine.history.commit_changes import commit_changes
+        from omnigraph.engine.history.feed import commit_changes
 
         wanted = wanted_of(self.catalog, types, kinds, ops, images=images)
         bound = count_of("limit", limit)
@@ -728,7 +728,7 @@ class Graph:
             >>> graph.changes(since=start.cursor).blocks
             ()
         """
-        from omnigraph.engine.history.baseline import baseline
+        from omnigraph.engine.history.feed import baseline
 
         target = branch_name(branch or self._branch, "baseline")
         named = names_of("types", types)

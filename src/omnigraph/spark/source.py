@@ -11,8 +11,13 @@ from omnigraph.pipeline.location import PinnedTable
 from omnigraph.spark.options import SourceOptions, open_at, parse_options
 from omnigraph.spark.sink import BatchWriter, StreamWriter, make_write
 from omnigraph.spark_jobs.bridge import arrow_schema, require_readable, spark_schema
-from omnigraph.spark_jobs.filters import compile_filter
-from omnigraph.spark_jobs.tables import PARTITION_ROWS, TablePart, cut_parts, read_part
+from omnigraph.spark_jobs.tables import (
+    PARTITION_ROWS,
+    TablePart,
+    compile_filter,
+    cut_parts,
+    read_part,
+)
 from omnigraph.spark_jobs.workers import freeze_loaded_objects
 from omnigraph.values import dataclass
 

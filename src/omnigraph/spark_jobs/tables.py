@@ -1,4 +1,4 @@
-"""The tables of one snapshot as frames: parts of a pinned table, read by tasks."""
+"""The tables of one snapshot as frames: parts of a pinned table, read by tasks, and the filter on them."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
@@ -9,13 +9,16 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.datasource import InputPartition
 
-from omnigraph.catalog.model import Catalog, TableType
+from omnigraph.catalog.model import Catalog, EdgeType, NodeType, Property, TableType
 from omnigraph.catalog.types import PropertyType, Scalar
+from omnigraph.compile.check import check_read
 from omnigraph.compile.plan.algebra import Test
 from omnigraph.compile.plan.visit import list_references
 from omnigraph.engine.read.operators.pushdown import render_filter
 from omnigraph.engine.read.snapshot_tables import Names
+from omnigraph.errors import UserInputError, shorten
 from omnigraph.ids import TableKey
+from omnigraph.language.source import Source
 from omnigraph.manifest.snapshot import Snapshot
 from omnigraph.pipeline.input.splits import cut_table
 from omnigraph.pipeline.location import PinnedTable, StoreLocation
@@ -156,3 +159,39 @@ def property_type(type_: TableType, name: str) -> PropertyType:
     """The type of a property, an id or an endpoint."""
     found = type_.properties.get(name)
     return found.type if found is not None else _TEXT
+
+
+# ---- the option filter
+# Conditions of the query language on the rows of one type, compiled for storage.
+
+
+def compile_filter(text: str, type_: TableType) -> str:
+    """Compile conditions on `$row` into a storage filter; refuse what storage cannot evaluate exactly."""
+    query = Source(
+        f"query filter() {{ match {{ $row: Row\n{text}\n}} return {{ $row }} }}", "<filter>"
+    )
+    pattern = check_read(query, _catalog(type_)).pattern
+    if pattern.hops or pattern.negations or pattern.optionals or len(pattern.binds) != 1:
+        raise UserInputError(
+            "a filter holds conditions on $row only; nothing was read",
+            hint="use graph.query(..., spark=session) for patterns",
+        )
+    tests = (*pattern.binds[0].matches, *pattern.conditions)
+    filters = [render_filter(test, _literal_value) for test in tests]
+    if any(filter is None for filter in filters):
+        raise UserInputError(
+            f"the filter '{shorten(text)}' holds a condition that storage cannot evaluate; nothing was read",
+            hint="storage compares plain properties with values; filter the frame for the rest",
+        )
+    return " and ".join(f"({filter})" for filter in filters) or "true"
+
+
+def _catalog(type_: TableType) -> Catalog:
+    """A schema in which the type is a node and its id and endpoints are properties."""
+    endpoints = ("src", "dst") if isinstance(type_, EdgeType) else ()
+    more = {name: Property(name=name, type=_TEXT) for name in ("id", *endpoints)}
+    return Catalog(nodes={"Row": NodeType(name="Row", properties={**type_.properties, **more})})
+
+
+def _literal_value(constant: Any) -> object:
+    return constant.value

@@ -158,7 +158,7 @@ class Table(Protocol):
         """Search the text index only, without the rows of `uncovered` fragments; adds `_score`.
 
         Without an index Lance analyses text differently, and fuzzy search never sees uncovered rows. So the caller
-        evaluates those with `storage.lance.text.tokens`. Scores count indexed rows only. A damaged index finds
+        evaluates those with `storage.lance.search.tokens`. Scores count indexed rows only. A damaged index finds
         nothing: `uncovered` names all fragments from then on.
         """
         ...

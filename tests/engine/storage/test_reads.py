@@ -12,7 +12,7 @@ from omnigraph.errors import EngineError, StorageError
 from omnigraph.storage.blobs import BLOB_INPUT, BlobDescriptor, BlobForm, BlobKind
 from omnigraph.storage.counters import Cost, counting
 from omnigraph.storage.lance import index
-from omnigraph.storage.lance.text import tokens
+from omnigraph.storage.lance.search import tokens
 from omnigraph.storage.store import Store
 from omnigraph.storage.tables import Table, Tables
 from omnigraph.storage.values import IndexKind, TableAt

@@ -1,11 +1,14 @@
-"""Changed rows: reads candidates of both versions a bounded chunk at a time and compares them column by column."""
+"""Changed rows: reads candidates of both versions a bounded chunk at a time and compares them column by column; and row images."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from omnigraph.catalog.types import stored_type
+from omnigraph.catalog.values import json_column
 from omnigraph.engine.diff.candidates import candidates
 from omnigraph.engine.diff.equality import Mask, differs
 from omnigraph.engine.diff.row_cache import NO_ROW_CACHE, RowCache
@@ -17,6 +20,8 @@ from omnigraph.storage.blobs import BlobForm, BlobKind, is_blob
 from omnigraph.storage.tables import Table, Tables
 from omnigraph.storage.values import TableAt
 from omnigraph.values import dataclass
+
+Row = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,3 +169,34 @@ def find_changed_rows(
     """Find every row that differs, as `MOVES`, by id: ids and addresses only."""
     parts = [step.moves for step, _ in find_changed_steps(tables, before, after, spread, row_cache)]
     return pa.concat_tables(parts) if parts else candidates(tables, after, after)
+
+
+# ---- images
+# Rows as JSON values, written as in query results, without blobs.
+
+
+def read_images_at(table: Table | None, addresses: pa.Array) -> list[Row | None]:
+    """Read rows by address; a null address gives None."""
+    if table is None or addresses.null_count == len(addresses):
+        return [None] * len(addresses)
+    found = iter(_to_images(rows_at(table, addresses.drop_null(), _list_shown_columns(table))))
+    return [next(found) if there else None for there in addresses.is_valid().to_pylist()]
+
+
+def read_images_of(table: Table | None, ids: Sequence[str]) -> dict[str, Row]:
+    """Read rows by id."""
+    if table is None or not ids:
+        return {}
+    found = table.lookup("id", pa.array(ids, pa.string()), _list_shown_columns(table))
+    return {row["id"]: row for row in _to_images(found)}
+
+
+def _to_images(rows: pa.Table) -> list[Row]:
+    # The stored types decide: rows may be older than the schema and have columns that it dropped.
+    columns = [json_column(values, stored_type(values.type)) for values in rows.columns]
+    names = rows.column_names
+    return [dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True)]
+
+
+def _list_shown_columns(table: Table) -> list[str]:
+    return [field.name for field in table.schema if not is_blob(field.type)]

@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import Any
 
 from omnigraph.display import ROWS_SHOWN_MAX, Grid, Sheet, Shown, Toned, spell_cell
-from omnigraph.engine.diff.images import Row
+from omnigraph.engine.diff.rows import Row
 from omnigraph.engine.results import Commit
 from omnigraph.ids import TableKey, is_node, type_name
 from omnigraph.values import dataclass

@@ -5,8 +5,7 @@ from collections.abc import Collection, Iterator, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.engine.diff.images import Row, read_images_at
-from omnigraph.engine.diff.rows import Step, find_changed_steps
+from omnigraph.engine.diff.rows import Row, Step, find_changed_steps, read_images_at
 from omnigraph.engine.history.changes import Change, Endpoints, EntityKind, Op
 from omnigraph.engine.session.engine import Engine
 from omnigraph.errors import HistoryReclaimed, TableNotFound

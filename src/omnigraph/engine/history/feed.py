@@ -1,23 +1,53 @@
-"""The change feed: what each commit of a branch changed, oldest first, with a cursor to continue from."""
+"""The change feed: what each commit of a branch changed, oldest first, with a cursor to continue from; one commit by pages."""
 
 import base64
 import binascii
+import hashlib
 import json
-from collections.abc import Iterator, Mapping
+import os
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import islice
+from pathlib import Path
 from typing import Any, Final
 
-from omnigraph.engine.history.changes import Change, ChangeBlock, ChangePage, ChangeStream
-from omnigraph.engine.history.compare import EVERYTHING, Wanted, list_changes
+import pyarrow as pa
+
+from omnigraph.engine.history.changes import Baseline, Change, ChangeBlock, ChangePage, ChangeStream
+from omnigraph.engine.history.compare import (
+    EVERYTHING,
+    ChangePosition,
+    Wanted,
+    list_changes,
+    list_changes_from,
+)
+from omnigraph.engine.history.export import export_lines
 from omnigraph.engine.results import Commit
 from omnigraph.engine.session.engine import Engine
-from omnigraph.errors import ChangeFeedGap, CursorRejected, HistoryReclaimed, TableNotFound
+from omnigraph.errors import (
+    ChangeDiffRefused,
+    ChangeFeedGap,
+    CursorRejected,
+    HistoryReclaimed,
+    InternalError,
+    StorageError,
+    TableNotFound,
+    UserInputError,
+)
 from omnigraph.failpoints import Failpoint, fail
-from omnigraph.ids import BranchName, CommitId
+from omnigraph.ids import BranchName, CommitId, TableKey, type_name
 from omnigraph.limits import CHANGES_PAGE
-from omnigraph.manifest.records import GraphCommit
+from omnigraph.manifest.records import CommitKind, GraphCommit
+from omnigraph.manifest.snapshot import Entry
 from omnigraph.manifest.state import BranchState
-from omnigraph.manifest.travel import state_of
+from omnigraph.manifest.travel import find_commit, state_of
+from omnigraph.manifest.view import View
+from omnigraph.storage.tables import Tables
+
+_PAGE_PREFIX: Final = "og1p."
+_NAMES: Final = {"commit", "wanted", "table", "after"}
+
 
 _PREFIX: Final = "og1."
 
@@ -180,3 +210,169 @@ def decode_token(prefix: str, token: str, names: set[str]) -> dict[str, Any]:
     if not isinstance(body, dict) or not names <= body.keys():
         raise CursorRejected("it is damaged")
     return body
+
+
+# ---- baselines
+# A file with one whole state, and the cursor from which the change feed continues.
+
+
+def baseline(
+    engine: Engine, branch: BranchName, out: Path, types: Sequence[str] | None = None
+) -> Baseline:
+    """Write every entity of a branch to a file; the file appears whole or not at all, and survives a power failure."""
+    view = engine.view(branch)
+    head = view.state.head
+    if head is None:
+        raise InternalError(f"branch '{branch}' has no commit")
+    records = write_lines(out, export_lines(engine, view, types))
+    return Baseline(commit=Commit.of(head), cursor=resume(view), records=records)
+
+
+def resume(view: View) -> str:
+    """Make the cursor that continues after the head of a view."""
+    head = view.state.head
+    after = None if head is None or head.parent is None else head.id
+    return cursor_at(view.state, after)
+
+
+def write_lines(out: Path, lines: Iterable[pa.Buffer]) -> int:
+    """Replace a file by these lines in one step; return the number of lines."""
+    partial = out.with_name(f".{out.name}.{os.getpid()}-{threading.get_ident()}.partial")
+    try:
+        count = 0
+        with partial.open("wb") as file:
+            for text in lines:
+                count += text.to_pybytes().count(b"\n")
+                file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(partial, out)
+        _sync_directory(out.parent)
+    except BaseException as error:
+        with suppress(OSError):
+            partial.unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            raise _unwritable(out, error) from error
+        raise
+    return count
+
+
+def _unwritable(out: Path, error: OSError) -> StorageError:
+    return StorageError(
+        f"'{out}' cannot be written: {error.strerror}; nothing was written",
+        hint="name a file in a directory that is there, may be written to and has room",
+    )
+
+
+def _sync_directory(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+# ---- one commit
+# What one commit changed against its first parent, a page at a time.
+
+
+def commit_changes(
+    engine: Engine,
+    name: str,
+    wanted: Wanted = EVERYTHING,
+    *,
+    limit: int | None = None,
+    token: str | None = None,
+) -> ChangeBlock:
+    """Compare a commit with its first parent; changes before the token and after the limit are not read."""
+    if limit is not None and limit < 1:
+        raise UserInputError(f"commit changes: a page holds at least 1 change, not {limit}")
+    commit, parent = _find_pair(engine, name)
+    start = None if token is None else _decode_page_token(token, commit, wanted)
+    base = state_of(engine.manifest, parent.branch, parent)
+    head = state_of(engine.manifest, commit.branch, commit)
+    fail(Failpoint.FEED_OPENING)
+    if commit.kind is CommitKind.SCHEMA_APPLY:
+        _refuse_reshaped(engine.store.tables, commit, base, head, wanted)
+    found = list_changes_from(engine.store.tables, base, head, wanted, start)
+    shown = list(found if limit is None else islice(found, limit))
+    more = limit is not None and next(found, None) is not None
+    return ChangeBlock(
+        commit=Commit.of(commit),
+        changes=tuple(change for _, change in shown),
+        next_page_token=_encode_page_token(shown[-1][0], commit, wanted) if more else None,
+    )
+
+
+def _find_pair(engine: Engine, name: str) -> tuple[GraphCommit, GraphCommit]:
+    commit = find_commit(engine.manifest, name)
+    if commit.parent is None:
+        raise _make_refusal(
+            commit, "created the graph and has no parent to be compared with", "parentless_commit"
+        )
+    return commit, find_commit(engine.manifest, commit.parent)
+
+
+def _refuse_reshaped(
+    tables: Tables, commit: GraphCommit, base: BranchState, head: BranchState, wanted: Wanted
+) -> None:
+    """Refuse a schema change that changed a wanted type: rows of two shapes cannot be compared."""
+    old = {entry.at.path: entry for entry in base.snapshot.entries.values()}
+    new = {entry.at.path: entry for entry in head.snapshot.entries.values()}
+    for path in sorted(old.keys() | new.keys()):
+        before, after = old.get(path), new.get(path)
+        key = (after or old[path]).table_key
+        if wanted.covers(key) and _differs_in_shape(tables, before, after):
+            raise _refuse_schema_change(commit, key)
+
+
+def _differs_in_shape(tables: Tables, before: Entry | None, after: Entry | None) -> bool:
+    """Whether a table was created, dropped or renamed, or has other columns than before."""
+    if before is None or after is None or before.table_key != after.table_key:
+        return True
+    if before.at == after.at:
+        return False
+    return bool(tables.open(before.at).schema != tables.open(after.at).schema)
+
+
+def _refuse_schema_change(commit: GraphCommit, table: TableKey) -> ChangeDiffRefused:
+    named = type_name(table)
+    return _make_refusal(
+        commit,
+        f"changed the schema of {named}: its rows before and after have different shapes",
+        "schema_boundary",
+        type_name=named,
+    )
+
+
+def _make_refusal(commit: GraphCommit, why: str, reason: str, **facts: str) -> ChangeDiffRefused:
+    refusal = {"reason": reason, "graph_commit_id": commit.id, **facts}
+    return ChangeDiffRefused(
+        f"commit {commit.id} {why}; nothing was compared",
+        details={"change_diff_refusal": refusal},
+        hint="`diff` compares any two states; `changes baseline` gives a whole one",
+    )
+
+
+# ---- tokens
+
+
+def _encode_page_token(position: ChangePosition, commit: GraphCommit, wanted: Wanted) -> str:
+    body = {"commit": commit.id, "wanted": _digest(wanted)}
+    return encode_token(_PAGE_PREFIX, body | {"table": position.table, "after": position.after})
+
+
+def _decode_page_token(token: str, commit: GraphCommit, wanted: Wanted) -> ChangePosition:
+    body = decode_token(_PAGE_PREFIX, token, _NAMES)
+    if body["commit"] != commit.id:
+        raise CursorRejected(f"it belongs to commit {body['commit']}, not to {commit.id}")
+    if body["wanted"] != _digest(wanted):
+        raise CursorRejected("the page before asked for other types, kinds or operations")
+    return ChangePosition(table=int(body["table"]), after=str(body["after"]))
+
+
+def _digest(wanted: Wanted) -> str:
+    """A digest of the filters: a token is valid under the same filters only."""
+    parts = [wanted.tables, wanted.kinds, wanted.ops]
+    text = json.dumps([None if p is None else sorted(map(str, p)) for p in parts])
+    return hashlib.sha256(text.encode()).hexdigest()[:12]

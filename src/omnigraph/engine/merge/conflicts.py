@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import Any
 
-from omnigraph.engine.diff.images import Row
+from omnigraph.engine.diff.rows import Row
 from omnigraph.errors import Problem, shorten
 from omnigraph.ids import TableKey
 from omnigraph.values import dataclass

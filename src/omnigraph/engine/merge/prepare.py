@@ -13,8 +13,8 @@ from omnigraph.commit.delta import DeltaKind, TableDelta, deltas_of
 from omnigraph.commit.plan import Header, WritePlan, plan_of
 from omnigraph.commit.sidecar import PointerUpdate
 from omnigraph.commit.stage import stage_write
-from omnigraph.engine.diff.images import read_images_at, read_images_of
 from omnigraph.engine.diff.row_cache import RowCache
+from omnigraph.engine.diff.rows import read_images_at, read_images_of
 from omnigraph.engine.diff.spread import Spread
 from omnigraph.engine.merge.conflicts import (
     Conflict,

@@ -1,6 +1,6 @@
 """Applying a schema: plan, lock, change tables, publish once, put the new schema files in place."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -9,7 +9,7 @@ from omnigraph.catalog.diff.steps import SchemaPlan, first_refusal
 from omnigraph.catalog.model import Catalog
 from omnigraph.catalog.resolve.schema import compile_schema
 from omnigraph.commit.guard import drift
-from omnigraph.commit.locks import HeldLocks, lock_key
+from omnigraph.commit.locks import SCHEMA_APPLY, HeldLocks, lock_key
 from omnigraph.commit.plan import (
     Header,
     NewTable,
@@ -27,20 +27,36 @@ from omnigraph.engine.after_commit import after_commit
 from omnigraph.engine.attempt import Done, commit_held
 from omnigraph.engine.maintenance.operation import refuse_pending
 from omnigraph.engine.results import SchemaApplyResult, view_commit
-from omnigraph.engine.schema.lock import ACTIVITY, schema_lock
-from omnigraph.engine.schema.loss import forget_dropped
 from omnigraph.engine.schema.work import Work, work_of
 from omnigraph.engine.session.engine import Engine
-from omnigraph.errors import PreconditionFailed, SchemaApplyConflict
+from omnigraph.errors import OmniError, PreconditionFailed, SchemaApplyConflict
+from omnigraph.failpoints import Failpoint, fail
 from omnigraph.ids import MAIN, TableKey, Version
 from omnigraph.language.source import Source
+from omnigraph.logs import get_logger
 from omnigraph.manifest.accepted_schema import AcceptedSchema
+from omnigraph.manifest.branches import (
+    is_schema_locked,
+    list_branches,
+    lock_schema,
+    refuse_during_schema_apply,
+    unlock_schema,
+)
 from omnigraph.manifest.records import CommitKind
-from omnigraph.manifest.snapshot import Entry
+from omnigraph.manifest.snapshot import Entry, Snapshot
 from omnigraph.manifest.view import View
 from omnigraph.pipeline.progress import Progress, Tell, Unit, tell_nobody, track_tables
+from omnigraph.storage.locks.holders import Activity
+from omnigraph.storage.tables import Tables
 from omnigraph.storage.values import TableAt
 from omnigraph.values import dataclass
+
+_log = get_logger(__name__)
+
+_Remove = Callable[[Tables, str], None]
+
+
+ACTIVITY = Activity(str(WriterKind.SCHEMA_APPLY))
 
 
 def plan_schema(engine: Engine, source: Source, *, allow_data_loss: bool = False) -> SchemaPlan:
@@ -61,7 +77,7 @@ def apply_schema(
     engine.require_writable("schema apply")
     desired = compile_schema(source)
     engine.recovery.heal()
-    with schema_lock(engine) as lock, _lock_all_tables(engine, lock) as held_locks:
+    with _schema_lock(engine) as lock, _lock_all_tables(engine, lock) as held_locks:
         view = engine.view(MAIN)
         plan = _require_supported(view, desired, allow_data_loss)
         if not plan.steps:
@@ -93,7 +109,7 @@ def apply_schema(
             tell=tell,
         )
         done = change.commit(held_locks)
-        kept = forget_dropped(engine, view.snapshot, work) if allow_data_loss else ()
+        kept = _forget_dropped(engine, view.snapshot, work) if allow_data_loss else ()
     return SchemaApplyResult(
         uri=engine.uri,
         steps=plan.steps,
@@ -209,3 +225,73 @@ class _Change:
             "schema apply lost its lease: main advanced while tables were changed; the change was taken back",
             hint="retry",
         )
+
+
+# ---- the lock
+# One schema change at a time, and nobody else writes meanwhile.
+
+
+@contextmanager
+def _schema_lock(engine: Engine) -> Iterator[HeldLocks]:
+    """Hold the graph for a schema change; the lock is released however the block ends."""
+    _refuse_running(engine)
+    with engine.committer.locks.acquire([SCHEMA_APPLY], ACTIVITY) as held_locks:
+        lock_schema(engine.manifest, engine.store.tables)
+        try:
+            fail(Failpoint.SCHEMA_LOCKED)
+            _refuse_branches(engine)
+            yield held_locks
+        finally:
+            unlock_schema(engine.manifest)
+
+
+def _refuse_running(engine: Engine) -> None:
+    """Refuse at once while another schema change runs; one that was killed does not count."""
+    if is_schema_locked(engine.manifest):
+        engine.recovery.drop_dead_schema_lock()
+        refuse_during_schema_apply(engine.manifest.rows.branches(), "schema apply")
+
+
+def _refuse_branches(engine: Engine) -> None:
+    names = [branch.name for branch in list_branches(engine.manifest)[1:]]
+    if names:
+        raise SchemaApplyConflict(
+            f"schema apply: the branches {', '.join(names)} exist, and only main may; no changes were made",
+            details={"branches": names},
+            hint="merge or delete them first",
+        )
+
+
+# ---- hard drops
+# What a schema change drops also leaves the history of its tables.
+
+
+def _forget_dropped(engine: Engine, before: Snapshot, work: Work) -> tuple[str, ...]:
+    """Remove dropped tables and the past of tables that lost a column; say what could not be removed.
+
+    The change is visible already, so nothing here may fail it.
+    """
+    dropped = ((before.entry(key), _remove_table) for key in work.dropped)
+    stripped = ((before.entry(key), _remove_past) for key in sorted(work.stripped))
+    return tuple(_remove_each(engine, (*dropped, *stripped)))
+
+
+def _remove_each(engine: Engine, work: tuple[tuple[Entry, _Remove], ...]) -> Iterator[str]:
+    for entry, remove in work:
+        try:
+            remove(engine.store.tables, entry.at.path)
+        except OmniError as error:
+            _log.warning("schema.history_kept", table=entry.table_key, reason=str(error))
+            yield (
+                f"what was dropped of {entry.table_key} is still in its history ({error}); "
+                "`omnigraph cleanup` removes it"
+            )
+
+
+def _remove_table(tables: Tables, path: str) -> None:
+    tables.delete_table(path)
+
+
+def _remove_past(tables: Tables, path: str) -> None:
+    *past, _ = (info.version for info in tables.versions(path))
+    tables.reclaim(path, past, dry_run=False)

@@ -12,7 +12,7 @@ from omnigraph.limits import INDEX_SEGMENTS_MAX
 from omnigraph.storage.lance.digests import Digests
 from omnigraph.storage.lance.fragments import fragment_ids, rows_of
 from omnigraph.storage.lance.index_tasks import BTREE, TEXT, SegmentWork, Worker
-from omnigraph.storage.lance.text import ANALYZER
+from omnigraph.storage.lance.search import ANALYZER
 from omnigraph.storage.values import IndexInfo, IndexKind, IndexSpec
 from omnigraph.values import dataclass
 

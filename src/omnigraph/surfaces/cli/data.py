@@ -273,7 +273,7 @@ def export(
 
 
 def _export_file(out: Path, lines: "Iterable[Buffer]") -> None:
-    from omnigraph.engine.history.baseline import write_lines
+    from omnigraph.engine.history.feed import write_lines
 
     write_lines(out, lines)
 

@@ -11,11 +11,11 @@ from omnigraph.engine.cached.cache import ByteCache
 from omnigraph.engine.read import costs, vectors
 from omnigraph.engine.read.profile import Profile
 from omnigraph.engine.read.run import run
-from omnigraph.engine.read.text.vocabulary import Vocabulary, terms_of
+from omnigraph.engine.read.text.postings import Vocabulary, terms_of
 from omnigraph.errors import EmbeddingError
 from omnigraph.ids import TableKey
 from omnigraph.runtime import SYSTEM
-from omnigraph.storage.lance.text import tokens, tokens_of_each
+from omnigraph.storage.lance.search import tokens, tokens_of_each
 from tests.support.read_world import World, table_rows
 from tests.support.search_model import by_distance, edits
 

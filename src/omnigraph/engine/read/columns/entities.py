@@ -15,10 +15,9 @@ from omnigraph.compile.checked import EntityRef
 from omnigraph.compile.plan.visit import Reference
 from omnigraph.engine.cached.cache import ByteCache
 from omnigraph.engine.read import costs
-from omnigraph.engine.read.columns.cached_column import CachedColumn, read_column
-from omnigraph.engine.read.columns.encode import codes_of
+from omnigraph.engine.read.columns.compare import codes_of
 from omnigraph.engine.read.columns.id_index import IdIndex, build_id_index
-from omnigraph.engine.read.columns.layout import Layout, layout_of
+from omnigraph.engine.read.columns.layout import CachedColumn, Layout, layout_of, read_column
 from omnigraph.engine.read.columns.row_ids import (
     ABSENT,
     Integers,

@@ -8,9 +8,8 @@ import pyarrow.compute as pc
 
 from omnigraph.compile.checked import Direction
 from omnigraph.engine.read import costs
-from omnigraph.engine.read.columns.cached_column import CachedColumn
 from omnigraph.engine.read.columns.entities import ID, Entities
-from omnigraph.engine.read.columns.layout import Layout
+from omnigraph.engine.read.columns.layout import CachedColumn, Layout
 from omnigraph.engine.read.columns.row_ids import ABSENT, Integers, Mask, RowIds, indices_of
 from omnigraph.engine.read.columns.row_offsets import RowOffsets
 from omnigraph.engine.read.graph.adjacency import (

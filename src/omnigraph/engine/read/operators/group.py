@@ -10,7 +10,7 @@ from omnigraph.compile.checked import EntityRef, PropertyRef
 from omnigraph.compile.plan.operators import Group, Output, Tally
 from omnigraph.compile.plan.visit import variables_of
 from omnigraph.engine.read.bindings import Bindings, concat
-from omnigraph.engine.read.columns.encode import codes_of
+from omnigraph.engine.read.columns.compare import codes_of
 from omnigraph.engine.read.columns.row_ids import Integers, count_up, no_row_ids
 from omnigraph.engine.read.operators.rows import Groups, value_column
 from omnigraph.engine.read.reader import Reader

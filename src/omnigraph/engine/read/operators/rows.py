@@ -20,7 +20,7 @@ from omnigraph.compile.checked import (
 )
 from omnigraph.compile.plan.operators import Field
 from omnigraph.engine.read.bindings import Bindings
-from omnigraph.engine.read.columns.encode import unify_zeros
+from omnigraph.engine.read.columns.compare import unify_zeros
 from omnigraph.engine.read.columns.row_ids import Integers
 from omnigraph.engine.read.operators.search import scores, text_truth
 from omnigraph.engine.read.reader import Reader

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from omnigraph.compile.plan.operators import Window
 from omnigraph.engine.read.bindings import Bindings
-from omnigraph.engine.read.columns.encode import flatten_lists, unify_zeros
+from omnigraph.engine.read.columns.compare import flatten_lists, unify_zeros
 from omnigraph.engine.read.columns.row_ids import Integers, count_up
 from omnigraph.engine.read.reader import Reader
 

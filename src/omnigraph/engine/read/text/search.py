@@ -8,10 +8,17 @@ import numpy.typing as npt
 from omnigraph.engine.read import costs
 from omnigraph.engine.read.columns.entities import Entities
 from omnigraph.engine.read.columns.row_ids import ABSENT, Integers, Mask, RowIds, no_row_ids
-from omnigraph.engine.read.text.postings import Postings, bm25, find_near, find_terms, postings_of
-from omnigraph.engine.read.text.vocabulary import Vocabulary, distinct_terms
+from omnigraph.engine.read.text.postings import (
+    Postings,
+    Vocabulary,
+    bm25,
+    distinct_terms,
+    find_near,
+    find_terms,
+    postings_of,
+)
 from omnigraph.storage.arrow import column
-from omnigraph.storage.lance.text import tokens
+from omnigraph.storage.lance.search import tokens
 from omnigraph.storage.values import FragmentInfo, IndexKind
 from omnigraph.values import dataclass
 

@@ -159,7 +159,7 @@ class Session:
 
     def export(self, name: str) -> None:
         """Write the graph to a file, or print it."""
-        from omnigraph.engine.history.baseline import write_lines
+        from omnigraph.engine.history.feed import write_lines
 
         lines = self.graph.export_lines(branch=self.branch, at=self.at)
         if not name:
