@@ -80,7 +80,7 @@ def test_three_commands_make_load_and_ask(run: Run) -> None:
     assert "direct, local" in loaded.err
     asked = run("query", "friends", "--store", "g", "--query", "people.gq", "--param", "who=Ada")
     assert asked.out.splitlines() == [
-        "1 rows from branch main via friends",
+        "1 row from branch main via friends",
         "friend | f.age",
         "-------+------",
         "Bo     | null",
@@ -91,7 +91,7 @@ def test_three_commands_make_load_and_ask(run: Run) -> None:
     ("form", "expected"),
     [
         ("csv", "friend,f.age\nBo,\n"),
-        ("kv", "1 rows from branch main via friends\n\nrow 1\nfriend: Bo\nf.age: null\n"),
+        ("kv", "1 row from branch main via friends\n\nrow 1\nfriend: Bo\nf.age: null\n"),
         ("jsonl", None),
         ("json", None),
     ],

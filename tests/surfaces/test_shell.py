@@ -151,7 +151,7 @@ def test_a_talk_on_a_terminal(terminal: Terminal, uri: str, tmp_path: Path) -> N
     terminal.send("\x03")
     terminal.expect("main>")
     terminal.send("match {\r$p: Person\r}\rreturn { $p.name }\r")
-    terminal.expect("1 rows from branch main")
+    terminal.expect("1 row from branch main")
     terminal.expect("Ada")
     terminal.expect("main>")
     terminal.send("match { $p: Persn } return { $p.name }\r")

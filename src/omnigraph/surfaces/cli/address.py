@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from omnigraph.surfaces.cli.completing import complete_branch
 from omnigraph.surfaces.cli.output import note, remark
 
 if TYPE_CHECKING:
@@ -18,7 +19,12 @@ Uri = Annotated[
 Store = Annotated[
     str | None, typer.Option("--store", "--uri", metavar="URI", help="Where the graph is.")
 ]
-Branch = Annotated[str, typer.Option("--branch", "-b", metavar="NAME", help="The branch.")]
+Branch = Annotated[
+    str,
+    typer.Option(
+        "--branch", "-b", metavar="NAME", help="The branch.", autocompletion=complete_branch
+    ),
+]
 Actor = Annotated[
     str | None,
     typer.Option("--as", envvar="OMNIGRAPH_ACTOR", help="Who writes: the actor of the commit."),

@@ -1,8 +1,9 @@
 """The configuration of the command line: the user's file, and the project's file laid over it."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from omnigraph.errors import ConfigError, did_you_mean, suggestion
 from omnigraph.values import dataclass
@@ -11,6 +12,7 @@ USER_FILE = "config.yaml"
 PROJECT_FILE = "omnigraph.yaml"
 _BOUND = ("server", "cluster", "store")
 _TEXT: Mapping[str, Any] = {}
+_Choice = TypeVar("_Choice", bound=StrEnum)
 
 SHAPE: Mapping[str, Any] = {
     "operator": {"actor": _TEXT},
@@ -47,6 +49,7 @@ class Config:
 
     values: Mapping[str, Any]
     warnings: tuple[str, ...] = ()
+    files: tuple[Path, ...] = ()
 
     def section(self, name: str) -> Mapping[str, Any]:
         """One section; a missing one is empty."""
@@ -60,7 +63,7 @@ class Config:
 
     def profile(self, name: str) -> Mapping[str, Any]:
         """What a profile binds: exactly one of server, cluster and store."""
-        found = self._named("profiles", "profile", name)
+        found = self.named("profiles", "profile", name)
         bound = [key for key in _BOUND if found.get(key) is not None]
         if len(bound) != 1:
             what = " and ".join(bound) if bound else "nothing"
@@ -69,7 +72,8 @@ class Config:
             )
         return found
 
-    def _named(self, section: str, noun: str, name: str) -> Mapping[str, Any]:
+    def named(self, section: str, noun: str, name: str) -> Mapping[str, Any]:
+        """What a name of a section stands for."""
         known = self.section(section)
         if name not in known:
             near = suggestion(did_you_mean(name, known))
@@ -82,17 +86,37 @@ class Config:
         found = known[name]
         return found if isinstance(found, Mapping) else {}
 
+    def choose(self, key: str, given: Any, choices: type[_Choice]) -> _Choice:
+        """A value that is one of a few words."""
+        try:
+            return choices(str(given))
+        except ValueError:
+            known, near = ", ".join(choices), suggestion(did_you_mean(str(given), choices))
+            raise self.wrong(f"{key} takes {known}, not '{given}'{near}") from None
+
+    def count(self, key: str, given: Any) -> int:
+        """A value that is a number from 1."""
+        if isinstance(given, bool) or not isinstance(given, int) or given < 1:
+            raise self.wrong(f"{key} takes a number from 1, not '{given}'")
+        return given
+
+    def wrong(self, what: str) -> ConfigError:
+        """An error about what the files say."""
+        files = " and ".join(f"'{path}'" for path in self.files)
+        return ConfigError(f"the configuration in {files}: {what}; nothing was done")
+
 
 def load_config(environment: Mapping[str, str], directory: Path | None = None) -> Config:
     """Read the user's file and the nearest project file in the working directory or above it."""
     user = config_folder(environment) / USER_FILE
-    project = _nearest(Path.cwd() if directory is None else directory)
+    project = project_file(directory)
     layers = [read for path in (user, project) if path and (read := _read_file(path)) is not None]
     merged: Mapping[str, Any] = {}
     for _, values in layers:
         merged = _lay_over(merged, values)
     config = Config(
         values=merged,
+        files=tuple(path for path, _ in layers),
         warnings=tuple(line for path, values in layers for line in _list_unknown(path, values)),
     )
     _require_one_default(config)
@@ -103,6 +127,11 @@ def config_folder(environment: Mapping[str, str]) -> Path:
     """Where the user's files are: `$OMNIGRAPH_HOME`, else `~/.omnigraph`."""
     named = environment.get("OMNIGRAPH_HOME")
     return Path(named).expanduser() if named else Path("~/.omnigraph").expanduser()
+
+
+def project_file(directory: Path | None = None) -> Path | None:
+    """The project's file: the nearest in a folder (the working directory by default) or above it."""
+    return _nearest(Path.cwd() if directory is None else directory)
 
 
 def _nearest(directory: Path) -> Path | None:

@@ -1,13 +1,11 @@
-"""Commands that read and write a graph: init, load, query, mutate, export, snapshot."""
+"""Commands about a whole graph: init, load, export, snapshot."""
 
-import json as jsonlib
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from omnigraph.errors import QueryError
 from omnigraph.ids import LoadMode, PartFormat
 from omnigraph.surfaces.cli.address import (
     Actor,
@@ -22,39 +20,30 @@ from omnigraph.surfaces.cli.address import (
     open_store,
     read_point,
 )
-from omnigraph.surfaces.cli.formats import Format, render
-from omnigraph.surfaces.cli.output import note, remark, say, say_json, say_lines
+from omnigraph.surfaces.cli.files import STDIN, text_argument
+from omnigraph.surfaces.cli.output import note, remark, say, say_json, say_lines, suggest
 from omnigraph.surfaces.cli.workers import Engine, choose_workers
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
     from pyarrow import Buffer
 
     from omnigraph.api.graph import Graph
-    from omnigraph.compile.checked import Parameter
 
-QueryFile = Annotated[Path | None, typer.Option("--query", help="Query file.")]
-QueryText = Annotated[
-    str | None, typer.Option("--query-string", "-e", metavar="TEXT", help="Query text.")
-]
-Params = Annotated[
-    str | None, typer.Option("--params", metavar="JSON", help="Parameters as a JSON object.")
-]
-ParamsFile = Annotated[
-    Path | None, typer.Option("--params-file", help="Parameters from a JSON file.")
-]
-Param = Annotated[
-    list[str] | None, typer.Option("--param", metavar="K=V", help="One parameter; may be repeated.")
-]
 At = Annotated[
-    str | None, typer.Option("--snapshot", "--at", help="A commit, or a manifest version.")
+    str | None,
+    typer.Option(
+        "--snapshot", "--at", metavar="POINT", help="A commit, a manifest version, or a moment."
+    ),
 ]
 
 
 def init(
     uri: Annotated[str, typer.Argument(help="Where to create the graph.")],
-    schema: Annotated[str, typer.Option("--schema", "-s", help="Schema file; - is stdin.")],
+    schema: Annotated[
+        str, typer.Option("--schema", "-s", metavar="FILE", help="Schema file; - is stdin.")
+    ],
     force: Annotated[
         bool, typer.Option("--force", help="Use the schema files that an interrupted init left.")
     ] = False,
@@ -66,12 +55,12 @@ def init(
     """
     from omnigraph.api.opening import init as init_graph
 
-    text: str | Path = sys.stdin.read() if schema == "-" else Path(schema)
-    with init_graph(choose_graph(uri), text, force=force) as graph:
+    with init_graph(choose_graph(uri), text_argument(schema), force=force) as graph:
         if json:
             say_json({"uri": graph.uri, "initialized": True})
         else:
             say(f"initialized {graph.uri}")
+            suggest(f"omnigraph load {uri} --data FILE.jsonl --mode append")
 
 
 def load(
@@ -167,77 +156,11 @@ def load(
 
 def _files(given: list[str], type_: str | None) -> Any:
     """The input of `load`: one file, several files, or stdin."""
-    if given == ["-"]:
+    if given == [STDIN]:
         return sys.stdin.buffer
-    if "-" in given or (type_ is not None and len(given) > 1):
+    if STDIN in given or (type_ is not None and len(given) > 1):
         raise typer.BadParameter("stdin, and a file with --type, stand alone", param_hint="--data")
     return Path(given[0]) if len(given) == 1 else [Path(one) for one in given]
-
-
-def query(
-    name: Annotated[str | None, typer.Argument(help="Which query of the file.")] = None,
-    query_file: QueryFile = None,
-    query_string: QueryText = None,
-    params: Params = None,
-    params_file: ParamsFile = None,
-    param: Param = None,
-    branch: Branch = "main",
-    at: At = None,
-    form: Annotated[
-        Format, typer.Option("--format", "-f", help="The form in which rows are printed.")
-    ] = Format.TABLE,
-    explain: Annotated[
-        bool, typer.Option("--explain", help="Show the plan instead of rows.")
-    ] = False,
-    store: Store = None,
-    json: Json = False,
-) -> None:
-    """Run a read.
-
-    Example: omnigraph query --store people.omni --query people.gq friends --param name=Ada
-    """
-    source = _source(query_file, query_string)
-    with open_store(choose_graph(store)) as graph:
-        values = _params(graph, source, name, params, params_file, param)
-        if explain:
-            plan = graph.explain(source, name, values, branch=branch, at=read_point(at))
-            say(jsonlib.dumps(plan.to_dict(), indent=2) if json else plan.text)
-            return
-        result = graph.query(source, name, values, branch=branch, at=read_point(at))
-        say(render(result, Format.JSON if json else form))
-
-
-def mutate(
-    name: Annotated[str | None, typer.Argument(help="Which query of the file.")] = None,
-    query_file: QueryFile = None,
-    query_string: QueryText = None,
-    params: Params = None,
-    params_file: ParamsFile = None,
-    param: Param = None,
-    branch: Branch = "main",
-    if_commit: Annotated[
-        str | None, typer.Option("--if-commit", help="Write only if this commit is the head.")
-    ] = None,
-    actor: Actor = None,
-    store: Store = None,
-    json: Json = False,
-) -> None:
-    """Run a mutation in one commit, or not at all.
-
-    Example: omnigraph mutate --store people.omni -e 'query add($n: String) { insert Person { name: $n } }' --param n=Bo
-    """
-    source = _source(query_file, query_string)
-    with open_store(choose_graph(store), read_only=False, actor=actor) as graph:
-        announce("mutate", graph)
-        values = _params(graph, source, name, params, params_file, param)
-        result = graph.mutate(source, name, values, branch=branch, if_commit=if_commit)
-        if json:
-            say_json(result.to_dict())
-        else:
-            say(
-                f"changed {result.branch} via {result.query_name}: {result.affected_nodes} nodes, "
-                f"{result.affected_edges} edges"
-            )
 
 
 def export(
@@ -310,78 +233,3 @@ def snapshot(
             say(
                 f"  {table['table_key']} version {table['table_version']}, {table['row_count']} rows"
             )
-
-
-# ---- arguments
-
-
-def _source(query_file: Path | None, query_string: str | None) -> str | Path:
-    if (query_file is None) == (query_string is None):
-        raise typer.BadParameter("give either --query FILE or -e TEXT")
-    return query_file if query_file is not None else str(query_string)
-
-
-def _params(
-    graph: "Graph",
-    source: str | Path,
-    name: str | None,
-    text: str | None,
-    file: Path | None,
-    pairs: list[str] | None,
-) -> dict[str, Any] | None:
-    """Read values by parameter name; refuse a name that the query does not declare, because it is probably a typing error."""
-    from omnigraph.api.texts import read_source
-    from omnigraph.compile.params import bind
-
-    found: dict[str, Any] = {}
-    if file is not None:
-        found |= _object(read_source(file).text, "--params-file")
-    if text is not None:
-        found |= _object(text, "--params")
-    given = [pair.partition("=") for pair in pairs or ()]
-    wrong = next((key for key, equals, _ in given if not equals), None)
-    if wrong is not None:
-        raise typer.BadParameter(f"'{wrong}' is not k=v", param_hint="--param")
-    try:
-        parameters = _list_parameters(graph, source, name)
-    except QueryError:
-        # A query of an earlier time, or a wrong one: running it tells.
-        return (found | {key: _value(value) for key, _, value in given}) or None
-    for key, _, value in given:
-        wanted = parameters.get(key)
-        is_text = wanted is not None and wanted.type.is_text and not wanted.type.is_enum
-        found[key] = value if is_text else _value(value)
-    if not found.keys() <= parameters.keys():
-        bind(parameters, found, strict=True)
-    return found or None
-
-
-def _list_parameters(
-    graph: "Graph", source: str | Path, name: str | None
-) -> "Mapping[str, Parameter]":
-    """The parameters a query declares."""
-    from omnigraph.api.texts import source_of
-    from omnigraph.compile.check import check, choose
-    from omnigraph.language.query.parse import parse_queries
-
-    text = source_of(source)
-    file = parse_queries(text)
-    query = choose(file, graph.catalog, text, name)
-    return check(query, graph.catalog, text, extended=file.extended).params
-
-
-def _object(text: str, option: str) -> dict[str, Any]:
-    try:
-        value = jsonlib.loads(text)
-    except ValueError as error:
-        raise typer.BadParameter(f"not JSON: {error}", param_hint=option) from error
-    if not isinstance(value, dict):
-        raise typer.BadParameter("not a JSON object", param_hint=option)
-    return value
-
-
-def _value(text: str) -> Any:
-    try:
-        return jsonlib.loads(text)
-    except ValueError:
-        return text

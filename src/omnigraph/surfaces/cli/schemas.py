@@ -1,6 +1,5 @@
 """Commands about the schema of a graph: show it, plan a change, apply it."""
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,6 +14,7 @@ from omnigraph.surfaces.cli.address import (
     choose_graph,
     open_store,
 )
+from omnigraph.surfaces.cli.files import text_argument
 from omnigraph.surfaces.cli.output import EXIT_FAILURE, note, say, say_json
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ DataLoss = Annotated[
     typer.Option("--allow-data-loss", help="Remove dropped types and properties from history too."),
 ]
 SchemaFile = Annotated[
-    str | None, typer.Option("--schema", "-s", help="The new schema; - is stdin.")
+    str | None, typer.Option("--schema", "-s", metavar="FILE", help="The new schema; - is stdin.")
 ]
 
 
@@ -115,5 +115,5 @@ def apply(
 
 def _text(schema: str | None) -> str | Path:
     if schema is None:
-        raise typer.BadParameter("give --schema FILE", param_hint="--schema")
-    return sys.stdin.read() if schema == "-" else Path(schema)
+        raise typer.BadParameter("give the new schema: --schema FILE")
+    return text_argument(schema)

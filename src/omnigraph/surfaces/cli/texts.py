@@ -1,15 +1,13 @@
 """Commands about schema and query files: lint, format. They need no graph."""
 
-import os
-import shutil
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from omnigraph.errors import StorageError
 from omnigraph.language.diagnostics import render
 from omnigraph.surfaces.cli.address import Json
+from omnigraph.surfaces.cli.files import replace_text
 from omnigraph.surfaces.cli.output import EXIT_FAILURE, note, say, say_json
 
 
@@ -78,7 +76,7 @@ def fmt(
         if text != source.text:
             changed.append(path)
             if not check:
-                _replace(path, text)
+                replace_text(path, text)
     verb = "would change" if check else "changed"
     if json:
         say_json({"files": len(files), "changed": [str(path) for path in changed], "check": check})
@@ -88,19 +86,3 @@ def fmt(
         say(f"{len(files)} files, {len(changed)} {verb}")
     if check and changed:
         raise typer.Exit(EXIT_FAILURE)
-
-
-def _replace(path: Path, text: str) -> None:
-    """Replace the text of a file in one step; a failure leaves the old text."""
-    # The file itself, not a link to it.
-    place = path.resolve()
-    partial = place.with_name(f".{place.name}.{os.getpid()}.partial")
-    try:
-        partial.write_text(text, encoding="utf-8")
-        shutil.copymode(place, partial)
-        os.replace(partial, place)
-    except OSError as error:
-        partial.unlink(missing_ok=True)
-        raise StorageError(
-            f"'{path}' could not be written: {error.strerror}; it is as it was"
-        ) from error

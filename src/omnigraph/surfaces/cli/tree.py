@@ -1,90 +1,79 @@
 """The tree of commands: what each is for, and the function that runs it."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from importlib import import_module
 from typing import Any
 
 import typer
 
 from omnigraph.errors import did_you_mean, suggestion
-from omnigraph.surfaces.cli import (
-    data,
-    demo,
-    history,
-    maintenance,
-    merging,
-    recovering,
-    schemas,
-    texts,
-)
 from omnigraph.surfaces.cli.commands import Command, Group
 from omnigraph.surfaces.cli.help import describe_app, describe_group, summary
-from omnigraph.surfaces.cli.shell import command as shell
-from omnigraph.surfaces.cli.version import version
 
 ABOUT = "A typed, versioned property graph over the Lance columnar format."
-Run = Callable[..., None]
 
-GROUPS: Mapping[str, tuple[str, Mapping[str, Run]]] = {
+GROUPS: Mapping[str, tuple[str, Mapping[str, str]]] = {
     "branch": (
         "Create, list, merge and delete branches.",
         {
-            "create": history.branch_create,
-            "list": history.branch_list,
-            "merge": merging.branch_merge,
-            "delete": history.branch_delete,
+            "create": "history.branch_create",
+            "list": "history.branch_list",
+            "merge": "merging.branch_merge",
+            "delete": "history.branch_delete",
         },
     ),
     "commit": (
         "List and show commits, and what they changed.",
         {
-            "list": history.commit_list,
-            "show": history.commit_show,
-            "changes": merging.commit_changes,
+            "list": "history.commit_list",
+            "show": "history.commit_show",
+            "changes": "merging.commit_changes",
         },
     ),
     "changes": (
         "Follow the change feed.",
-        {"poll": merging.changes_poll, "baseline": merging.changes_baseline},
+        {"poll": "merging.changes_poll", "baseline": "merging.changes_baseline"},
     ),
     "schema": (
         "Show, plan and change schemas.",
-        {"show": schemas.show, "plan": schemas.plan, "apply": schemas.apply},
+        {"show": "schemas.show", "plan": "schemas.plan", "apply": "schemas.apply"},
     ),
     "index": (
         "Show and build indexes.",
-        {"status": maintenance.index_status, "build": maintenance.index_build},
+        {"status": "maintenance.index_status", "build": "maintenance.index_build"},
     ),
     "recovery": (
         "List and recover interrupted writes.",
         {
-            "list": recovering.recovery_list,
-            "run": recovering.recovery_run,
-            "discard": recovering.recovery_discard,
+            "list": "recovering.recovery_list",
+            "run": "recovering.recovery_run",
+            "discard": "recovering.recovery_discard",
         },
     ),
 }
-"""Groups of commands: what they are about, and their commands."""
+"""Groups of commands: what they are about, and where their commands are."""
 
-COMMANDS: Mapping[str, Run] = {
-    "init": data.init,
-    "load": data.load,
-    "mutate": data.mutate,
-    "query": data.query,
-    "export": data.export,
-    "snapshot": data.snapshot,
-    "shell": shell.shell,
-    "diff": merging.diff,
-    "lint": texts.lint,
-    "fmt": texts.fmt,
-    "optimize": maintenance.optimize,
-    "cleanup": maintenance.cleanup,
-    "repair": maintenance.repair,
-    "doctor": recovering.doctor,
-    "relocate": recovering.relocate,
-    "demo": demo.demo,
-    "version": version,
+COMMANDS: Mapping[str, str] = {
+    "init": "data.init",
+    "load": "data.load",
+    "mutate": "querying.mutate",
+    "query": "querying.query",
+    "alias": "querying.alias",
+    "export": "data.export",
+    "snapshot": "data.snapshot",
+    "shell": "shell.command.shell",
+    "diff": "merging.diff",
+    "lint": "texts.lint",
+    "fmt": "texts.fmt",
+    "optimize": "maintenance.optimize",
+    "cleanup": "maintenance.cleanup",
+    "repair": "maintenance.repair",
+    "doctor": "recovering.doctor",
+    "relocate": "recovering.relocate",
+    "demo": "demo.demo",
+    "version": "version.version",
 }
-"""Commands of one word."""
+"""Commands of one word, and where they are: a module is loaded when its command is called."""
 
 TASKS: Mapping[str, Sequence[str]] = {
     "Write": ("init", "load", "mutate"),
@@ -92,7 +81,7 @@ TASKS: Mapping[str, Sequence[str]] = {
     "History": ("branch", "commit", "diff", "changes"),
     "Schema": ("schema", "lint", "fmt"),
     "Maintenance": ("optimize", "index", "cleanup", "doctor", "recovery", "repair", "relocate"),
-    "Local": ("demo", "version"),
+    "Local": ("alias", "demo", "version"),
 }
 """What people want to do, and the commands for it."""
 
@@ -104,13 +93,23 @@ def find_help(words: Sequence[str]) -> str | None:
             return describe_app(ABOUT, {task: _summaries(names) for task, names in TASKS.items()})
         case [group] | [group, "-h" | "--help", *_] if group in GROUPS:
             about, commands = GROUPS[group]
-            inner = {name: summary(run) for name, run in commands.items()}
+            inner = {name: summary(find_function(run)) for name, run in commands.items()}
             return describe_group(f"omnigraph {group}", about, inner)
     return None
 
 
 def _summaries(names: Sequence[str]) -> dict[str, str]:
-    return {name: GROUPS[name][0] if name in GROUPS else summary(COMMANDS[name]) for name in names}
+    return {
+        name: GROUPS[name][0] if name in GROUPS else summary(find_function(COMMANDS[name]))
+        for name in names
+    }
+
+
+def find_function(place: str) -> Callable[..., None]:
+    """The function that runs a command, loaded from its module."""
+    module, _, name = place.rpartition(".")
+    found: Callable[..., None] = getattr(import_module(f"omnigraph.surfaces.cli.{module}"), name)
+    return found
 
 
 def require_command(words: Sequence[str]) -> None:
@@ -146,18 +145,18 @@ def build_app(named: str | None = None) -> typer.Typer:
     app.callback()(_do_nothing)
     for name, run in COMMANDS.items():
         if named in (None, name):
-            app.command(name, cls=Command)(run)
+            app.command(name, cls=Command)(find_function(run))
     for name, (about, commands) in GROUPS.items():
         if named in (None, name):
             app.add_typer(_build_group(about, commands), name=name)
     return app
 
 
-def _build_group(about: str, commands: Mapping[str, Run]) -> typer.Typer:
+def _build_group(about: str, commands: Mapping[str, str]) -> typer.Typer:
     group = typer.Typer(cls=Group, help=about)
     group.callback()(_do_nothing)
     for name, run in commands.items():
-        group.command(name, cls=Command)(run)
+        group.command(name, cls=Command)(find_function(run))
     return group
 
 

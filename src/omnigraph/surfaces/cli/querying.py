@@ -1,0 +1,231 @@
+"""Commands that run queries: query, mutate, alias."""
+
+import json as jsonlib
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from omnigraph.surfaces.cli.address import (
+    Actor,
+    Branch,
+    Json,
+    Store,
+    announce,
+    choose_graph,
+    open_store,
+    read_point,
+)
+from omnigraph.surfaces.cli.completing import complete_alias
+from omnigraph.surfaces.cli.config import Config, load_config
+from omnigraph.surfaces.cli.data import At
+from omnigraph.surfaces.cli.files import replace_file
+from omnigraph.surfaces.cli.formats import (
+    BINARY,
+    Format,
+    Layout,
+    TableStyle,
+    format_of_file,
+    render,
+    terminal_style,
+    write,
+)
+from omnigraph.surfaces.cli.output import note, remark, say, say_json
+from omnigraph.surfaces.cli.parameters import (
+    Name,
+    Param,
+    Params,
+    ParamsFile,
+    QueryFile,
+    QueryText,
+    Values,
+    bind_values,
+    read_query,
+    read_value,
+    read_values,
+)
+from omnigraph.surfaces.cli.terminal import is_terminal
+
+if TYPE_CHECKING:
+    from omnigraph.api.query_results import QueryResult
+
+Form = Annotated[
+    Format | None, typer.Option("--format", "-f", help="The form of the rows. [default: table]")
+]
+Out = Annotated[
+    Path | None,
+    typer.Option("--out", "-o", help="Write the rows to a file, in the format of its ending."),
+]
+
+
+def query(
+    name: Name = None,
+    query_file: QueryFile = None,
+    query_string: QueryText = None,
+    params: Params = None,
+    params_file: ParamsFile = None,
+    param: Param = None,
+    branch: Branch = "main",
+    at: At = None,
+    form: Form = None,
+    out: Out = None,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Show the plan instead of rows.")
+    ] = False,
+    store: Store = None,
+    json: Json = False,
+) -> None:
+    """Run a query that reads, and print its rows.
+
+    Formats: table, kv, csv, jsonl, json, and for files parquet and arrow.
+
+    Example: omnigraph query friends --store people.omni --query people.gq --param name=Ada
+
+    Example: omnigraph query --store people.omni -e 'query q() { match { $p: Person } return { $p.name } }' --out people.parquet
+    """
+    _refuse_two_forms(json=json, form=form)
+    source = read_query("query", name, query_file, query_string)
+    values = read_values(params, params_file, param, query_file=query_file)
+    with open_store(choose_graph(store)) as graph:
+        bound = bind_values(graph, source, name, values)
+        if explain:
+            plan = graph.explain(source, name, bound, branch=branch, at=read_point(at))
+            say(jsonlib.dumps(plan.to_dict(), indent=2) if json else plan.text)
+            return
+        result = graph.query(source, name, bound, branch=branch, at=read_point(at))
+        print_rows(result, Format.JSON if json else form, out)
+
+
+def _refuse_two_forms(*, json: bool, form: Format | None) -> None:
+    if json and form is not None:
+        raise typer.BadParameter(f"--json and --format {form} exclude each other; keep one")
+
+
+def print_rows(result: "QueryResult", form: Format | None, out: Path | None) -> None:
+    """Print rows, or write them to a file; without a format the file's ending or the configuration chooses."""
+    config = load_config(os.environ)
+    chosen = form or (format_of_file(out) if out else None) or _default_format(config)
+    if out is not None:
+        replace_file(out, lambda stream: write(result, chosen, stream))
+        remark(f"wrote {len(result)} {'row' if len(result) == 1 else 'rows'} to {out}")
+    elif chosen not in BINARY:
+        say(render(result, chosen, terminal_style(_table_style(config))))
+    elif is_terminal(sys.stdout):
+        raise typer.BadParameter(f"--format {chosen} is for files: name one with --out")
+    else:
+        sys.stdout.flush()
+        write(result, chosen, sys.stdout.buffer)
+
+
+def _default_format(config: Config) -> Format:
+    given = config.default("output")
+    return Format.TABLE if given is None else config.choose("output", given, Format)
+
+
+def _table_style(config: Config) -> TableStyle:
+    width, layout = config.default("table_max_column_width"), config.default("table_cell_layout")
+    plain = TableStyle()
+    return TableStyle(
+        column_max=plain.column_max
+        if width is None
+        else config.count("table_max_column_width", width),
+        layout=plain.layout
+        if layout is None
+        else config.choose("table_cell_layout", layout, Layout),
+    )
+
+
+def mutate(
+    name: Name = None,
+    query_file: QueryFile = None,
+    query_string: QueryText = None,
+    params: Params = None,
+    params_file: ParamsFile = None,
+    param: Param = None,
+    branch: Branch = "main",
+    if_commit: Annotated[
+        str | None,
+        typer.Option("--if-commit", metavar="ID", help="Write only if this commit is the head."),
+    ] = None,
+    actor: Actor = None,
+    store: Store = None,
+    json: Json = False,
+) -> None:
+    """Run a query that writes, in one commit or not at all.
+
+    Example: omnigraph mutate --store people.omni -e 'query add($n: String) { insert Person { name: $n } }' --param n=Bo
+    """
+    source = read_query("mutate", name, query_file, query_string)
+    values = read_values(params, params_file, param, query_file=query_file)
+    with open_store(choose_graph(store), read_only=False, actor=actor) as graph:
+        announce("mutate", graph)
+        bound = bind_values(graph, source, name, values)
+        result = graph.mutate(source, name, bound, branch=branch, if_commit=if_commit)
+        if json:
+            say_json(result.to_dict())
+            return
+        say(
+            f"changed {result.branch} via {result.query_name}: {result.affected_nodes} nodes, "
+            f"{result.affected_edges} edges"
+        )
+        if result.commit is None:
+            note("nothing matched; no commit")
+
+
+def alias(
+    name: Annotated[
+        str, typer.Argument(help="An alias of the configuration.", autocompletion=complete_alias)
+    ],
+    arguments: Annotated[
+        list[str] | None, typer.Argument(metavar="ARGS", help="Values of its parameters, in order.")
+    ] = None,
+    params: Params = None,
+    form: Form = None,
+    out: Out = None,
+    json: Json = False,
+) -> None:
+    """Run a query that the configuration names.
+
+    An alias binds a query file, a query in it, the names of its arguments, parameters, a format and a store.
+
+    Example: omnigraph alias friends Ada
+    """
+    _refuse_two_forms(json=json, form=form)
+    config = load_config(os.environ)
+    bound = config.named("aliases", "alias", name)
+    source, chosen = _source_of_alias(config, name, bound)
+    given = Values(
+        objects=dict(bound.get("params") or {})
+        | _match_arguments(name, bound, arguments or ())
+        | dict(read_values(params, None, None, query_file=None).objects),
+        pairs={},
+    )
+    written = bound.get("format")
+    wanted = form or (None if written is None else config.choose("format", written, Format))
+    with open_store(choose_graph(bound.get("store"))) as graph:
+        result = graph.query(source, chosen, bind_values(graph, source, chosen, given))
+        print_rows(result, Format.JSON if json else wanted, out)
+
+
+def _source_of_alias(
+    config: Config, name: str, bound: Mapping[str, Any]
+) -> tuple[Path, str | None]:
+    if bound.get("server") or bound.get("graph"):
+        raise config.wrong(f"alias '{name}' names a server, which is not in this release")
+    if not bound.get("file"):
+        raise config.wrong(f"alias '{name}' names no query file: add file: FILE.gq")
+    chosen = bound.get("query")
+    return Path(str(bound["file"])), None if chosen is None else str(chosen)
+
+
+def _match_arguments(
+    name: str, bound: Mapping[str, Any], given: "list[str] | tuple[()]"
+) -> dict[str, Any]:
+    wanted = [str(one) for one in bound.get("args") or ()]
+    if len(given) > len(wanted):
+        expected = ", ".join(wanted) or "no arguments"
+        raise typer.BadParameter(f"alias '{name}' takes {expected}; {len(given)} were given")
+    return {key: read_value(value) for key, value in zip(wanted, given, strict=False)}
