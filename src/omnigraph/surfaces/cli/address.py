@@ -2,16 +2,25 @@
 
 import os
 import sys
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from omnigraph.surfaces.cli.completing import complete_branch
+from omnigraph.surfaces.cli.completing import silent
 from omnigraph.surfaces.cli.output import note, remark
 
 if TYPE_CHECKING:
     from omnigraph.api.graph import Graph
+
+
+@silent
+def complete_branch(ctx: Any) -> Iterable[str]:
+    """Branches of the graph that the call names."""
+    with open_store(choose_graph(ctx.params.get("uri"), ctx.params.get("store"))) as graph:
+        return [branch.name for branch in graph.branches()]
+
 
 Uri = Annotated[
     str | None, typer.Argument(help="Where the graph is: a path or s3://…", show_default=False)

@@ -76,7 +76,7 @@ def _choose(choices: type[StrEnum], given: str, *, param: Any, ctx: Any) -> StrE
     try:
         return choices(given)
     except ValueError:
-        near = suggestion(did_you_mean(given, choices))
+        near = suggestion(did_you_mean(given, map(str, choices)))
         *first, last = choices
         known = f"{', '.join(first)} or {last}"
         raise typer.BadParameter(

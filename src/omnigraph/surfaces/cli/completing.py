@@ -9,7 +9,7 @@ from typing import Any
 import typer
 
 
-def _silent(find: Callable[[Any], Iterable[str]]) -> Callable[[typer.Context, str], list[str]]:
+def silent(find: Callable[[Any], Iterable[str]]) -> Callable[[typer.Context, str], list[str]]:
     """A completion that gives nothing where anything goes wrong: a person is typing."""
 
     def complete(ctx: typer.Context, incomplete: str) -> list[str]:
@@ -20,16 +20,7 @@ def _silent(find: Callable[[Any], Iterable[str]]) -> Callable[[typer.Context, st
     return complete
 
 
-@_silent
-def complete_branch(ctx: Any) -> Iterable[str]:
-    """Branches of the graph that the call names."""
-    from omnigraph.surfaces.cli.address import choose_graph, open_store
-
-    with open_store(choose_graph(ctx.params.get("uri"), ctx.params.get("store"))) as graph:
-        return [branch.name for branch in graph.branches()]
-
-
-@_silent
+@silent
 def complete_query(ctx: Any) -> Iterable[str]:
     """Queries of the file that the call names."""
     from omnigraph.api.texts import read_source
@@ -41,13 +32,13 @@ def complete_query(ctx: Any) -> Iterable[str]:
     ]
 
 
-@_silent
+@silent
 def complete_alias(_: Any) -> Iterable[str]:
     """Aliases of the configuration."""
     return _section("aliases")
 
 
-@_silent
+@silent
 def complete_profile(_: Any) -> Iterable[str]:
     """Profiles of the configuration."""
     return _section("profiles")

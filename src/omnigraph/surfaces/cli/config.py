@@ -91,7 +91,10 @@ class Config:
         try:
             return choices(str(given))
         except ValueError:
-            known, near = ", ".join(choices), suggestion(did_you_mean(str(given), choices))
+            known, near = (
+                ", ".join(choices),
+                suggestion(did_you_mean(str(given), map(str, choices))),
+            )
             raise self.wrong(f"{key} takes {known}, not '{given}'{near}") from None
 
     def count(self, key: str, given: Any) -> int:
