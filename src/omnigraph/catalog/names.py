@@ -5,12 +5,15 @@ from typing import Final
 from omnigraph.ids import TableKey, is_node, type_name
 from omnigraph.values import dataclass
 
+ROW_ID: Final = "_rowid"
+ROW_ADDRESS: Final = "_rowaddr"
+LAST_UPDATED: Final = "_row_last_updated_at_version"
 SYSTEM_COLUMNS: Final = (
-    "_rowid",
-    "_rowaddr",
+    ROW_ID,
+    ROW_ADDRESS,
     "_rowoffset",
     "_row_created_at_version",
-    "_row_last_updated_at_version",
+    LAST_UPDATED,
 )
 """Columns that the table format computes; a stored one of that name could not be read."""
 

@@ -6,9 +6,9 @@ from itertools import takewhile
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from omnigraph.catalog.names import LAST_UPDATED
 from omnigraph.commit.plan import TableWrite, WritePlan
 from omnigraph.commit.sidecar import WriterKind
-from omnigraph.engine.diff.candidates import LAST_UPDATED
 from omnigraph.errors import ManifestConflict
 from omnigraph.ids import TableKey, Version
 from omnigraph.manifest.lineage import Lineage

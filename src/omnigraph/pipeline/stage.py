@@ -7,6 +7,7 @@ from operator import attrgetter
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from omnigraph.catalog.names import ROW_ADDRESS, ROW_ID
 from omnigraph.errors import InternalError
 from omnigraph.ids import TableKey
 from omnigraph.pipeline.checks import LoadSpec
@@ -22,8 +23,6 @@ from omnigraph.pipeline.messages import (
 )
 from omnigraph.pipeline.runner import Each
 from omnigraph.storage.arrow import column
-from omnigraph.storage.lance.search import ROW_ID
-from omnigraph.storage.lance.table import ROW_ADDRESS
 from omnigraph.storage.store import Store
 from omnigraph.storage.values import TableAt, Written
 from omnigraph.values import dataclass

@@ -7,6 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from omnigraph.catalog.names import ROW_ADDRESS, ROW_ID
 from omnigraph.limits import (
     ADDRESSES_MAX,
     COMPARE_BYTES_MAX,
@@ -17,8 +18,6 @@ from omnigraph.storage.arrow import column
 from omnigraph.storage.blobs import BlobForm
 from omnigraph.storage.tables import Table
 
-ROW_ADDRESS: Final = "_rowaddr"
-ROW_ID: Final = "_rowid"
 _NARROW_BYTES: Final = 32
 """What a value takes whose type does not say."""
 _SCAN_PART: Final = 4

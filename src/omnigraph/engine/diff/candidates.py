@@ -9,16 +9,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from omnigraph.catalog.names import LAST_UPDATED, ROW_ADDRESS, ROW_ID
 from omnigraph.engine.diff.row_cache import NO_ROW_CACHE, RowCache
 from omnigraph.engine.diff.spread import Portion, Spread, align_sides
 from omnigraph.ids import Version
-from omnigraph.storage.addresses import ROW_ADDRESS, ROW_ID, rows_at
+from omnigraph.storage.addresses import rows_at
 from omnigraph.storage.arrow import column
 from omnigraph.storage.tables import Table, Tables
 from omnigraph.storage.values import BranchRef, FragmentInfo, TableAt
 from omnigraph.values import dataclass
-
-LAST_UPDATED: Final = "_row_last_updated_at_version"
 
 MOVES: Final = pa.schema(
     [

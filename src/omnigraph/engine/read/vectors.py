@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from omnigraph.catalog.names import ROW_ID
 from omnigraph.engine.read import costs
 from omnigraph.engine.read.columns.entities import Entities
 from omnigraph.engine.read.columns.row_ids import RowIds, no_row_ids
@@ -25,7 +26,6 @@ _SLACK = 8
 """Rows beyond those wanted, so that equal distances at the end are seen."""
 _ROUNDING = 1e-6
 """The relative error, per term, of a sum in single precision."""
-_ROW_ID = "_rowid"
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +139,7 @@ class Vectors:
             hits = self.entities.table.nearest(
                 self.name, pa.array(query), wanted, columns=(), row_id=True
             )
-            found = hits[_ROW_ID].to_numpy().astype(np.int64)
+            found = hits[ROW_ID].to_numpy().astype(np.int64)
             distances = hits["_distance"].to_numpy().astype(np.float64)
             kept = np.isin(found, row_ids, assume_unique=True)
             if len(found) < wanted:

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from omnigraph.catalog.model import Catalog, EdgeType, NodeType, TableType
+from omnigraph.catalog.names import SYSTEM_COLUMNS
 from omnigraph.commit.origins import Origins
 from omnigraph.errors import Problem, did_you_mean, shorten, suggestion
 from omnigraph.ids import TableKey
@@ -17,16 +18,7 @@ from omnigraph.pipeline.input.columns import is_storable, shape
 from omnigraph.pipeline.input.intake import Intake, Part
 from omnigraph.values import dataclass
 
-RESERVED = frozenset(
-    {
-        "_rowid",
-        "_rowaddr",
-        "_rowoffset",
-        "_row_created_at_version",
-        "_row_last_updated_at_version",
-        "_tombstone",
-    }
-)
+RESERVED = frozenset({*SYSTEM_COLUMNS, "_tombstone"})
 _NODE_KEYS = frozenset({"type", "data"})
 _EDGE_KEYS = frozenset({"edge", "from", "to", "data"})
 _ENDPOINTS = frozenset({"src", "dst", "from", "to"})

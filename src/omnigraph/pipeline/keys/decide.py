@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.catalog.model import Columns, EdgeType, NodeType, TableType
+from omnigraph.catalog.names import ROW_ADDRESS, ROW_ID
 from omnigraph.commit.constraints import RowsAfterWrite
 from omnigraph.commit.constraints.cardinality import edge_counts
 from omnigraph.commit.constraints.endpoints import SIDES, check_end, list_incident_sides, orphans
@@ -37,8 +38,6 @@ from omnigraph.pipeline.messages import (
 )
 from omnigraph.pipeline.runner import KEY, Shuffle
 from omnigraph.storage.arrow import column
-from omnigraph.storage.lance.search import ROW_ID
-from omnigraph.storage.lance.table import ROW_ADDRESS
 from omnigraph.storage.store import Store
 from omnigraph.values import dataclass
 

@@ -6,13 +6,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.catalog.model import TableType
+from omnigraph.catalog.names import ROW_ADDRESS
 from omnigraph.commit.constraints.keys import comparable
 from omnigraph.pipeline.input.read import drop_rows, read_slices, split_rows
 from omnigraph.pipeline.input.splits import CommittedSplit, Split
 from omnigraph.pipeline.keys.plan import FORMER, ID, UNIQUE, KeyPlan, KeySide
 from omnigraph.pipeline.runner import KEY
 from omnigraph.storage.arrow import column
-from omnigraph.storage.lance.table import ROW_ADDRESS
 from omnigraph.storage.store import Store
 from omnigraph.values import dataclass
 

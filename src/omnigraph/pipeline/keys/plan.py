@@ -13,6 +13,7 @@ from functools import cached_property
 import pyarrow as pa
 
 from omnigraph.catalog.model import EdgeType, NodeType, TableType
+from omnigraph.catalog.names import ROW_ADDRESS, ROW_ID
 from omnigraph.commit.constraints.endpoints import SIDES, list_incident_sides
 from omnigraph.commit.delta import DeltaKind
 from omnigraph.ids import TableKey, node_key
@@ -22,8 +23,6 @@ from omnigraph.pipeline.input.read import POSITION
 from omnigraph.pipeline.input.splits import InMemory, RowGroups, Spilled, Split
 from omnigraph.pipeline.messages import ScratchSlice
 from omnigraph.pipeline.runner import KEY
-from omnigraph.storage.lance.search import ROW_ID
-from omnigraph.storage.lance.table import ROW_ADDRESS
 from omnigraph.storage.values import TableAt
 from omnigraph.values import dataclass
 

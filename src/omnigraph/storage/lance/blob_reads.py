@@ -7,6 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from lance import LanceDataset
 
+from omnigraph.catalog.names import ROW_ID
 from omnigraph.storage.blobs import (
     BLOB_DESCRIPTOR,
     BLOB_INPUT,
@@ -17,7 +18,6 @@ from omnigraph.storage.blobs import (
 )
 from omnigraph.storage.lance.faults import TableLocation, translate_faults
 from omnigraph.storage.lance.physical import blob_columns
-from omnigraph.storage.lance.search import ROW_ID
 from omnigraph.storage.objects.faults import StoreAction
 
 _SHOWN: Final = {

@@ -8,6 +8,7 @@ import numpy as np
 from lance import FragmentMetadata, LanceDataset
 from lance.fragment import DeletionFile
 
+from omnigraph.catalog.names import ROW_ADDRESS
 from omnigraph.limits import DELETION_READS_MAX
 from omnigraph.storage.counters import Cost, carry_context, record
 from omnigraph.storage.lance.datasets import Datasets
@@ -28,7 +29,6 @@ ReadableDeletions: TypeAlias = Recent[str, bool]
 _NO_OFFSETS: Final[Offsets] = np.empty(0, np.uint32)
 _CACHED_ROWS_MAX: Final = 4_096
 """Deleted rows of a fragment up to which its offsets are cached."""
-_ADDRESS: Final = "_rowaddr"
 
 
 class DeletionReads:
@@ -111,7 +111,7 @@ class DeletionReads:
         with translate_faults(StoreAction.READ, self._location):
             part = [fragment_of(self._dataset, fragment)]
             scan = self._dataset.scanner(columns=[], with_row_address=True, fragments=part)
-            left = scan.to_table()[_ADDRESS].to_numpy()
+            left = scan.to_table()[ROW_ADDRESS].to_numpy()
         record(Cost.TABLE_SCANS)
         is_deleted = np.ones(rows, dtype=bool)
         is_deleted[(left & np.uint64(0xFFFFFFFF)).astype(np.int64)] = False

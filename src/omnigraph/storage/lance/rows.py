@@ -15,6 +15,7 @@ from lance import FragmentMetadata, LanceDataset, LanceOperation
 from lance.dataset import Transaction
 from lance.fragment import write_fragments
 
+from omnigraph.catalog.names import ROW_ADDRESS
 from omnigraph.errors import HeadMoved, InternalError, RowContention, StorageError, TableNotFound
 from omnigraph.ids import Version
 from omnigraph.limits import IMAGE_ROUNDS_MAX, IMAGES_MAX
@@ -25,7 +26,6 @@ from omnigraph.storage.lance.datasets import Datasets
 from omnigraph.storage.lance.faults import TableLocation, translate_faults
 from omnigraph.storage.lance.fragments import fragment_of
 from omnigraph.storage.lance.stage import STORAGE_VERSION
-from omnigraph.storage.lance.table import ROW_ADDRESS
 from omnigraph.storage.lru import Recent
 from omnigraph.storage.objects.faults import StoreAction
 from omnigraph.storage.objects.protocol import Objects

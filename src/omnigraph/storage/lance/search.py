@@ -24,7 +24,6 @@ ANALYZER: Final[dict[str, Any]] = {
 _JOINED_MAX: Final = 10_000
 """Words that are analysed together."""
 
-ROW_ID = "_rowid"
 DISTANCE = "_distance"
 SCORE = "_score"
 

@@ -12,14 +12,14 @@ import pyarrow.compute as pc
 from lance import FragmentMetadata, LanceDataset, LanceOperation
 from lance.fragment import RowIdSequence, write_fragments
 
+from omnigraph.catalog.names import ROW_ADDRESS, ROW_ID
 from omnigraph.errors import InternalError, shorten
 from omnigraph.limits import DELETION_WRITES_MAX, FRAGMENT_BYTES_MAX, STREAM_ROWS
 from omnigraph.storage.lance.digests import Digests, data_files, deletion_files, digest_new_files
 from omnigraph.storage.lance.faults import TableLocation, translate_faults
 from omnigraph.storage.lance.fragments import fragment_of, fragment_rows
 from omnigraph.storage.lance.physical import Fitted, logical, physical
-from omnigraph.storage.lance.search import ROW_ID
-from omnigraph.storage.lance.table import ROW_ADDRESS, LanceTable
+from omnigraph.storage.lance.table import LanceTable
 from omnigraph.storage.lance.unofficial.sequences import versions_of
 from omnigraph.storage.lance.unofficial.shared_deletions import DeletionSource, share_deletions
 from omnigraph.storage.objects.faults import StoreAction

@@ -11,6 +11,7 @@ from lance import FragmentMetadata, LanceDataset
 from lance.dataset import ColumnOrdering
 from lance.fragment import RowIdSequence
 
+from omnigraph.catalog.names import ROW_ADDRESS, ROW_ID
 from omnigraph.errors import InternalError, StorageError
 from omnigraph.limits import (
     LOOKUP_ROWS_PER_VALUE,
@@ -33,12 +34,10 @@ from omnigraph.storage.lance.index_damage import (
     may_be_damage,
 )
 from omnigraph.storage.lance.physical import logical
-from omnigraph.storage.lance.search import ROW_ID
 from omnigraph.storage.lance.unofficial.sequences import Numbers, row_ids_at, versions_at
 from omnigraph.storage.objects.faults import StoreAction
 from omnigraph.storage.values import Filter, FragmentInfo, IndexInfo, IndexKind, Offsets, TableAt
 
-ROW_ADDRESS: Final = "_rowaddr"
 _AUTO_CLEANUP: Final = "lance.auto_cleanup."
 _CREATED: Final = "_row_created_at_version"
 

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.catalog.model import TableType
+from omnigraph.catalog.names import ROW_ID
 from omnigraph.catalog.types import PropertyType
 from omnigraph.compile.checked import EntityRef
 from omnigraph.compile.plan.visit import Reference
@@ -37,7 +38,6 @@ from omnigraph.storage.values import FragmentInfo, IndexKind
 from omnigraph.values import dataclass
 
 ID = "id"
-_ROW_ID = "_rowid"
 _CODED_PART = 4
 """A property is encoded for all entities if a read wants at least one in this many of them."""
 _COMPARED_MAX = 1 << 20
@@ -100,7 +100,7 @@ class Entities:
     def _read_row_offsets(self) -> RowOffsets:
         rows = self.table.read((), row_id=True, fragments=[f.id for f in self.layout.fragments])
         return build_row_offsets(
-            column(rows, _ROW_ID).to_numpy(zero_copy_only=False).astype(np.int64)
+            column(rows, ROW_ID).to_numpy(zero_copy_only=False).astype(np.int64)
         )
 
     @property
@@ -152,7 +152,7 @@ class Entities:
             found = [pc.index(ids, text).as_py() for text in texts]
             return self.row_offsets.at(np.array(found, dtype=np.int64))
         rows = self.table.lookup(ID, texts, (ID,), row_id=True)
-        known = dict(zip(rows[ID].to_pylist(), rows[_ROW_ID].to_pylist(), strict=True))
+        known = dict(zip(rows[ID].to_pylist(), rows[ROW_ID].to_pylist(), strict=True))
         return np.array([known.get(text, ABSENT) for text in texts.to_pylist()], dtype=np.int64)
 
     @property

@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from omnigraph.catalog.names import ROW_ID
 from omnigraph.compile.checked import Direction
 from omnigraph.engine.read import costs
 from omnigraph.engine.read.columns.entities import ID, Entities
@@ -36,7 +37,6 @@ from omnigraph.values import dataclass
 Fragments = tuple[FragmentInfo, ...]
 
 SOURCE, TARGET = "src", "dst"
-_ROW_ID = "_rowid"
 _PATCH_PART = 16
 """An adjacency is patched if the added and moved edges are fewer than one in this many."""
 
@@ -162,7 +162,7 @@ class Topology:
     def _read(self, table: Table | RenamedTable, fragments: Fragments) -> Ends:
         parts = [fragment.id for fragment in fragments]
         rows = table.read((SOURCE, TARGET), row_id=True, fragments=parts)
-        edges = column(rows, _ROW_ID).to_numpy(zero_copy_only=False).astype(np.int64)
+        edges = column(rows, ROW_ID).to_numpy(zero_copy_only=False).astype(np.int64)
         near, far = column(rows, SOURCE), column(rows, TARGET)
         if len(edges) <= LOOKUP_VALUES_MAX:
             return Ends(
@@ -284,7 +284,7 @@ class Topology:
         return Ends(
             near=known[offsets.astype(np.int64)],
             far=self.far(direction).row_ids_of(column(rows, other)),
-            edges=column(rows, _ROW_ID).to_numpy(zero_copy_only=False).astype(np.int64),
+            edges=column(rows, ROW_ID).to_numpy(zero_copy_only=False).astype(np.int64),
         )
 
 

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
+from omnigraph.catalog.names import ROW_ID
 from omnigraph.catalog.types import PropertyType, Scalar
 from omnigraph.compile.checked import (
     Among,
@@ -32,7 +33,6 @@ from omnigraph.storage.arrow import column
 from omnigraph.storage.values import IndexKind
 from omnigraph.values import dataclass
 
-_ROW_ID = "_rowid"
 _FIRST_PART = 4
 """A scan that may stop early begins with this many times the wanted rows, and multiplies by it from table to table."""
 
@@ -85,7 +85,7 @@ def _find_start(access: Access, nodes: Entities) -> RowIds:
         return access.matched
     if access.filter is not None:
         rows = nodes.table.read((), access.filter, row_id=True)
-        return np.asarray(column(rows, _ROW_ID).to_numpy(zero_copy_only=False), dtype=np.int64)
+        return np.asarray(column(rows, ROW_ID).to_numpy(zero_copy_only=False), dtype=np.int64)
     return nodes.all
 
 

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import numpy.typing as npt
 
+from omnigraph.catalog.names import ROW_ID
 from omnigraph.engine.read import costs
 from omnigraph.engine.read.columns.entities import Entities
 from omnigraph.engine.read.columns.row_ids import ABSENT, Integers, Mask, RowIds, no_row_ids
@@ -24,7 +25,6 @@ from omnigraph.values import dataclass
 
 _BLOCK_ROWS = 1 << 18
 """Texts that are analysed together."""
-_ROW_ID = "_rowid"
 
 Scores = tuple[RowIds, npt.NDArray[np.float64]]
 
@@ -97,7 +97,7 @@ class Texts:
 
     def _search_index(self, query: str, terms: tuple[str, ...]) -> RowIds:
         rows = self.entities.table.match(self.name, query, columns=(), row_id=True)
-        hits = column(rows, _ROW_ID).to_numpy(zero_copy_only=False).astype(np.int64)
+        hits = column(rows, ROW_ID).to_numpy(zero_copy_only=False).astype(np.int64)
         if self._segments == 1:
             return np.asarray(hits)
         # An index of several segments may still have the former text of a row that was updated: check the texts.

@@ -16,6 +16,7 @@ from lance.bitmap import Bitmap
 from lance.dataset import Index, IndexFile
 from lance.file import LanceFileSession
 
+from omnigraph.catalog.names import ROW_ADDRESS
 from omnigraph.limits import BTREE_BYTES_MAX, BTREE_ROWS_MAX, BTREE_ROWS_MIN, BTREE_SAMPLE_ROWS
 from omnigraph.storage.lance.fragments import fragment_of, rows_of
 from omnigraph.values import dataclass
@@ -24,7 +25,6 @@ PAGES: Final = "page_data.lance"
 LOOKUP: Final = "page_lookup.lance"
 _PAGE_SIZE: Final = b"batch_size"
 _RANGES: Final = b"range_partitioned"
-_ADDRESS: Final = "_rowaddr"
 _WRITE_ROWS: Final = 262_144
 
 _PAGE_COLUMNS: Final = pa.schema(
@@ -81,7 +81,7 @@ def _sort_column(dataset: LanceDataset, column: str, fragments: Sequence[int]) -
     ).to_table()
     if rows[column].null_count or rows.nbytes > BTREE_BYTES_MAX:
         return None
-    return sort_texts(rows[column].combine_chunks(), rows[_ADDRESS].to_numpy())
+    return sort_texts(rows[column].combine_chunks(), rows[ROW_ADDRESS].to_numpy())
 
 
 def sort_texts(texts: pa.Array, addresses: Integers) -> Sorted | None:
