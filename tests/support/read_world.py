@@ -17,8 +17,7 @@ from omnigraph.compile.checked import CheckedRead
 from omnigraph.compile.lower import lower
 from omnigraph.compile.plan.plan import Plan
 from omnigraph.compile.rules import optimize
-from omnigraph.embedding.embedder import Embedder
-from omnigraph.embedding.services import MockEmbedder
+from omnigraph.embedding.services import Embedder, MockEmbedder
 from omnigraph.engine.cached.cache import ByteCache
 from omnigraph.engine.cached.traversal import Traversal
 from omnigraph.engine.read.profile import Profile

@@ -54,7 +54,7 @@ DOORS = frozenset(
         ("lance/rows.py", "LanceRows.create"),
         ("lance/rows.py", "LanceRows.fold"),
         ("lance/tables.py", "LanceTables.create"),
-        ("lance/reclaim.py", "reclaim.work"),
+        ("lance/files.py", "reclaim.work"),
     }
 )
 """Behind `commit_staged` and `restore`, behind `Rows`, behind cleanup, and the named door."""

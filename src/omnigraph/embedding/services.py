@@ -1,18 +1,65 @@
-"""The embedders: those that ask a service over HTTP, the mock, and the one that is set up on use."""
+"""Embedders, which turn text into vectors: those that ask a service over HTTP, the mock, and the one that is set up on use."""
 
 import json
+import math
 import struct
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field
-from typing import TYPE_CHECKING, Any, assert_never
+from typing import TYPE_CHECKING, Any, Protocol, assert_never
 
 from omnigraph.embedding.config import DEFAULTS, EmbeddingConfig, Provider, config_of
-from omnigraph.embedding.embedder import Embedder, Vector, normalise
 from omnigraph.errors import EmbeddingError, shorten
 from omnigraph.later import Later
 from omnigraph.runtime import SYSTEM, Runtime
 from omnigraph.values import dataclass
+
+Vector = tuple[float, ...]
+
+
+class Embedder(Protocol):
+    """Turns texts into vectors of one space; safe to share between threads."""
+
+    @property
+    def model(self) -> str:
+        """The model whose space the vectors are in."""
+        ...
+
+    def embed(self, text: str, dimension: int) -> Vector:
+        """Give the normalised vector of a text, or raise `EmbeddingError`."""
+        ...
+
+
+def normalise(values: Sequence[object], dimension: int, *, provider: str, model: str) -> Vector:
+    """Check what a provider gave and bring it to length one; anything doubtful is refused."""
+    facts = {"embedding": {"provider": provider, "model": model}}
+    if len(values) != dimension:
+        raise EmbeddingError(
+            f"model '{model}' of {provider} gave a vector of {len(values)} numbers, "
+            f"the property needs {dimension}; nothing was read",
+            details=facts,
+            hint="use a model that gives this size, or declare the property with that of the model",
+        )
+    numbers = [
+        float(value)
+        for value in values
+        if isinstance(value, int | float) and not isinstance(value, bool)
+    ]
+    if len(numbers) < len(values) or not all(map(math.isfinite, numbers)):
+        raise EmbeddingError(
+            f"model '{model}' of {provider} gave a vector with items that are no finite numbers; "
+            "nothing was read",
+            details=facts,
+        )
+    length = math.sqrt(math.fsum(number * number for number in numbers))
+    if length == 0.0:
+        raise EmbeddingError(
+            f"model '{model}' of {provider} gave a vector of zeros, which is close to nothing; "
+            "nothing was read",
+            details=facts,
+        )
+    return tuple(number / length for number in numbers)
+
 
 _BITS = (1 << 64) - 1
 _OFFSET, _PRIME = 0xCBF29CE484222325, 0x100000001B3

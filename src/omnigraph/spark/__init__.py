@@ -1,10 +1,14 @@
 """What Spark users import: sessions, a data source, transactions and streams; loading this package loads PySpark."""
 
-from omnigraph.spark.register import register
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from omnigraph.errors import ConfigError
+from omnigraph.spark.changes import ChangeSource
 from omnigraph.spark.source import GraphSource
 from omnigraph.spark.streams import each_batch
 from omnigraph.spark.transaction import Transaction
-from omnigraph.spark_jobs.runner import SparkRunner, spark_runner
+from omnigraph.spark_jobs.runner import SparkRunner, find_error_line, spark_runner
 from omnigraph.spark_jobs.session import session
 
 __all__ = [
@@ -16,3 +20,15 @@ __all__ = [
     "session",
     "spark_runner",
 ]
+
+
+def register(spark: SparkSession) -> None:
+    """Register `format("omnigraph")` and `format("omnigraph-changes")` with a session."""
+    try:
+        spark.dataSource.register(GraphSource)
+        spark.dataSource.register(ChangeSource)
+    except PySparkException as error:
+        raise ConfigError(
+            f"this Spark cannot load omnigraph: {find_error_line(str(error))}; nothing was read or written",
+            hint="install the same version of omnigraph where the driver of Spark runs",
+        ) from error

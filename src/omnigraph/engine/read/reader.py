@@ -20,8 +20,7 @@ from omnigraph.compile.checked import (
     VariableKind,
 )
 from omnigraph.compile.plan.plan import Plan
-from omnigraph.embedding.embedder import Embedder
-from omnigraph.embedding.services import LazyEmbedder
+from omnigraph.embedding.services import Embedder, LazyEmbedder
 from omnigraph.engine.cached.traversal import Traversal, traversal_of
 from omnigraph.engine.read.bindings import Bindings
 from omnigraph.engine.read.columns.entities import Entities

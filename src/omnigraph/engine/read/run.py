@@ -27,11 +27,11 @@ from omnigraph.engine.read.operators.expand import expand
 from omnigraph.engine.read.operators.filter import keep_all
 from omnigraph.engine.read.operators.group import group
 from omnigraph.engine.read.operators.join import anti, optional, product
+from omnigraph.engine.read.operators.row_order import bounds
 from omnigraph.engine.read.operators.rows import Groups, Rows, value_columns
 from omnigraph.engine.read.operators.scan import scan
 from omnigraph.engine.read.operators.search import rank
 from omnigraph.engine.read.operators.sort import cut, sort
-from omnigraph.engine.read.operators.sorting import bounds
 from omnigraph.engine.read.reader import Reader
 from omnigraph.errors import InternalError
 from omnigraph.limits import RESULT_BATCH_ROWS

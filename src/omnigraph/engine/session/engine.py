@@ -10,8 +10,7 @@ from omnigraph.commit.locks import TableLocks
 from omnigraph.commit.protocol import Committer
 from omnigraph.commit.sidecars import Sidecars
 from omnigraph.embedding.config import EmbeddingConfig, choose_config
-from omnigraph.embedding.embedder import Embedder
-from omnigraph.embedding.services import LazyEmbedder
+from omnigraph.embedding.services import Embedder, LazyEmbedder
 from omnigraph.engine.cached.cache import ByteCache, FragmentCounts
 from omnigraph.engine.cached.ids import CachedIds
 from omnigraph.engine.cached.plans import Plans

@@ -21,7 +21,6 @@ from omnigraph.limits import (
 from omnigraph.storage.blobs import BlobDescriptor, BlobForm, descriptors
 from omnigraph.storage.counters import Cost, record
 from omnigraph.storage.lance import search
-from omnigraph.storage.lance.blob_reads import BlobReads
 from omnigraph.storage.lance.datasets import Datasets
 from omnigraph.storage.lance.deletions import DeletionReads
 from omnigraph.storage.lance.digests import Digests
@@ -33,7 +32,7 @@ from omnigraph.storage.lance.index_damage import (
     IndexReads,
     may_be_damage,
 )
-from omnigraph.storage.lance.physical import logical
+from omnigraph.storage.lance.physical import BlobReads, logical
 from omnigraph.storage.lance.unofficial.sequences import Numbers, row_ids_at, versions_at
 from omnigraph.storage.objects.faults import StoreAction
 from omnigraph.storage.values import Filter, FragmentInfo, IndexInfo, IndexKind, Offsets, TableAt

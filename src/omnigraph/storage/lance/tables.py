@@ -19,16 +19,7 @@ from omnigraph.limits import (
     TABLE_HANDLES_MAX,
 )
 from omnigraph.storage.counters import Cost, record
-from omnigraph.storage.lance import (
-    branches,
-    columns,
-    commit,
-    files,
-    index,
-    index_tasks,
-    reclaim,
-    stage,
-)
+from omnigraph.storage.lance import branches, columns, commit, files, index, index_tasks, stage
 from omnigraph.storage.lance.compact import compact, releasable
 from omnigraph.storage.lance.datasets import Datasets
 from omnigraph.storage.lance.deletions import CachedDeletions, DeletionReads, ReadableDeletions
@@ -136,7 +127,7 @@ class LanceTables:
 
     def versions(self, path: str, branch: str | None = None) -> tuple[VersionInfo, ...]:
         """The versions of one branch of a table that can still be read, oldest first."""
-        return reclaim.versions(self._datasets, path, branch)
+        return files.versions(self._datasets, path, branch)
 
     def sizes(self, path: str) -> Mapping[str | None, int]:
         """The bytes of a table's main branch and of every branch tree."""
@@ -151,7 +142,7 @@ class LanceTables:
         dry_run: bool,
     ) -> Reclaimed:
         """Remove versions of one branch of a table and the files only they use."""
-        found = reclaim.reclaim(self._datasets, path, branch, versions, dry_run=dry_run)
+        found = files.reclaim(self._datasets, path, branch, versions, dry_run=dry_run)
         if not dry_run:
             # Handles of removed versions would fail late and unclear.
             self.forget(path)

@@ -10,7 +10,7 @@ from omnigraph.compile.checked import Bm25, Const, Nearest, ParamRef, PropertyRe
 from omnigraph.compile.plan.operators import Rank, Window
 from omnigraph.engine.read.bindings import Bindings
 from omnigraph.engine.read.columns.row_ids import ABSENT, Integers, Mask, RowIds, count_up
-from omnigraph.engine.read.operators.sorting import bounds, id_order, select_first, sort_rows
+from omnigraph.engine.read.operators.row_order import bounds, id_order, select_first, sort_rows
 from omnigraph.engine.read.reader import Reader, Scored
 from omnigraph.engine.read.text.search import Texts, positions_in
 from omnigraph.engine.read.vectors import Matrix, Vectors

@@ -8,14 +8,14 @@ from omnigraph.compile.checked import EntityRef
 from omnigraph.compile.plan.operators import Field, Slice, Sort, SortBy
 from omnigraph.engine.read.bindings import Bindings, concat
 from omnigraph.engine.read.columns.row_ids import Integers
-from omnigraph.engine.read.operators.rows import Groups, Rows, value_column
-from omnigraph.engine.read.operators.sorting import (
+from omnigraph.engine.read.operators.row_order import (
     Column,
     bounds,
     id_order,
     select_first,
     sort_rows,
 )
+from omnigraph.engine.read.operators.rows import Groups, Rows, value_column
 from omnigraph.engine.read.reader import Reader
 
 _SELECT_PART = 8

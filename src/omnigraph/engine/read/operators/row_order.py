@@ -1,4 +1,4 @@
-"""Sorting: row offsets in the order of several columns, selection of the first rows, and windows."""
+"""Row order: row offsets in the order of several columns, selection of the first rows, and windows."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
