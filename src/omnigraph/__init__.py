@@ -63,6 +63,7 @@ from omnigraph.errors import (
 )
 
 if TYPE_CHECKING:
+    from omnigraph.api.branches import Branch
     from omnigraph.api.comparisons import (
         Baseline,
         Change,
@@ -73,6 +74,7 @@ if TYPE_CHECKING:
         Diff,
         MergeResult,
     )
+    from omnigraph.api.description import Description
     from omnigraph.api.graph import Graph
     from omnigraph.api.opening import discard_recovery, init, relocate
     from omnigraph.api.opening import open as open
@@ -87,7 +89,6 @@ if TYPE_CHECKING:
         RepairReport,
     )
     from omnigraph.api.results import (
-        Branch,
         Commit,
         DiscardedRecovery,
         LoadResult,
@@ -119,6 +120,7 @@ __all__ = [
     "Commit",
     "Conflict",
     "ConflictError",
+    "Description",
     "Diagnostic",
     "Diff",
     "DiscardedRecovery",
@@ -158,9 +160,11 @@ __all__ = [
 ]
 
 _NAMES_OF = {
+    "omnigraph.api.branches": "Branch",
     "omnigraph.api.comparisons": (
         "Baseline Change ChangeBlock ChangePage ChangeStream Conflict Diff MergeResult"
     ),
+    "omnigraph.api.description": "Description",
     "omnigraph.api.graph": "Graph",
     "omnigraph.api.opening": "discard_recovery init open relocate",
     "omnigraph.api.query_results": "Explanation QueryResult QueryStream",
@@ -168,7 +172,7 @@ _NAMES_OF = {
         "CleanupReport Examination ExportReport IndexReport OptimizeReport RelocateReport RepairReport"
     ),
     "omnigraph.api.results": (
-        "Branch Commit DiscardedRecovery LoadResult MutationResult RecoveryAudit RecoverySidecar"
+        "Commit DiscardedRecovery LoadResult MutationResult RecoveryAudit RecoverySidecar"
         " SchemaApplyResult"
     ),
     "omnigraph.api.snapshot": "Snapshot",

@@ -72,15 +72,15 @@ class Shown:
 
     __slots__ = ()
 
-    def sheet(self) -> Sheet:
+    def _sheet(self) -> Sheet:
         """What it shows."""
         raise NotImplementedError
 
     def __repr__(self) -> str:
-        return render_text(self.sheet())
+        return render_text(self._sheet())
 
     def _repr_html_(self) -> str:
-        return render_html(self.sheet())
+        return render_html(self._sheet())
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +161,7 @@ def _spell_item(value: Any) -> str:
 
 
 def _are_numbers(values: Iterable[Any]) -> bool:
-    known = [value for value in values if value is not None]
+    known = [value for value in values if value is not None and value != ""]
     return bool(known) and all(
         isinstance(value, int | float) and not isinstance(value, bool) for value in known
     )

@@ -31,6 +31,8 @@ CALLS: dict[str, Callable[[Graph], Any]] = {
     "schema_plan": lambda graph: graph.schema_plan(SCHEMA),
     "schema_apply": lambda graph: graph.schema_apply(SCHEMA),
     "branches": lambda graph: graph.branches(),
+    "branch": lambda graph: graph.branch("main"),
+    "describe": lambda graph: graph.describe(),
     "branch_create": lambda graph: graph.branch_create("b"),
     "branch_delete": lambda graph: graph.branch_delete("b"),
     "commits": lambda graph: graph.commits(),

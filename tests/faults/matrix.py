@@ -136,6 +136,7 @@ WRITERS: Final[dict[str, tuple[str, ...]]] = {
 READERS: Final = frozenset(
     {
         "baseline",
+        "branch",
         "branches",
         "catalog",
         "changes",
@@ -144,6 +145,7 @@ READERS: Final = frozenset(
         "commit",
         "commit_changes",
         "commits",
+        "describe",
         "diff",
         "diff_stream",
         "doctor",

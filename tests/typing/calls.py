@@ -47,6 +47,8 @@ def reading(graph: omnigraph.Graph, commit: omnigraph.Commit, moment: datetime) 
     reveal_type(result.to_polars())  # DataFrame
     reveal_type(result.batches())  # Iterator[RecordBatch]
     reveal_type(len(result))  # int
+    reveal_type(result[0])  # dict[str, Any]
+    reveal_type(result[1:3])  # QueryResult
     reveal_type([row["friend"] for row in result])  # list[Any]
     reveal_type(result.commit)  # str | None
     stream = graph.stream("…")
@@ -102,7 +104,9 @@ def writing(
 
 
 def history(graph: omnigraph.Graph) -> None:
-    reveal_type(graph.branches())  # list[Branch]
+    reveal_type(graph.branches(compare=True))  # list[Branch]
+    reveal_type(graph.branch("review").ahead)  # int | None
+    reveal_type(graph.describe(at=7))  # Description
     reveal_type(graph.branch_create("review"))  # Branch
     reveal_type(graph.branch_delete("review"))  # None
     reveal_type(graph.commit("01").created_at)  # datetime

@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[2]
 CALLS = Path(__file__).with_name("calls.py")
 STUBS = Path(__file__).with_name("stubs")
 LINE = re.compile(r"^ *reveal_type\((?P<expression>.*)\)  # (?P<type>.+)$")
-JSON_VALUES = re.compile(r"(dict|Mapping|list)\[(str, )?Any\]")
+JSON_VALUES = re.compile(r"(dict|Mapping|list|tuple)\[(str, |Any, )?Any\]")
 MISSPELT = "omnigraph.Grahp"
 
 Revealed = Mapping[str, Mapping[int, str]]

@@ -25,7 +25,6 @@ from omnigraph.api.arguments import (
 )
 from omnigraph.api.query_results import Explanation, QueryResult, QueryStream
 from omnigraph.api.results import (
-    Branch,
     Commit,
     Commits,
     DiscardedRecovery,
@@ -43,7 +42,6 @@ from omnigraph.engine.session.engine import Engine
 from omnigraph.engine.session.open import reopen_graph
 from omnigraph.errors import (
     HistoryReclaimed,
-    NotFoundError,
     OmniWarning,
 )
 from omnigraph.ids import MAIN, BranchName, CommitId, OperationId
@@ -54,6 +52,7 @@ from omnigraph.manifest.travel import find_commit
 from omnigraph.pipeline.progress import tell_nobody
 
 if TYPE_CHECKING:
+    from omnigraph.api.branches import Branch
     from omnigraph.api.comparisons import (
         Baseline,
         Change,
@@ -63,6 +62,7 @@ if TYPE_CHECKING:
         Diff,
         MergeResult,
     )
+    from omnigraph.api.description import Description
     from omnigraph.api.reports import (
         CleanupReport,
         Examination,
@@ -73,7 +73,6 @@ if TYPE_CHECKING:
         RepairReport,
     )
     from omnigraph.api.types import Source, Spark, SparkChoice
-    from omnigraph.manifest.branches import Branch as BranchFact
     from omnigraph.pipeline.location import StoreLocation
     from omnigraph.pipeline.progress import Tell
 
@@ -313,6 +312,18 @@ class Graph:
         )
         return ExportReport(uri=self.uri, commit=snapshot.commit, engine=runner.engine, parts=parts)
 
+    def describe(self, *, branch: str | None = None, at: Reference | None = None) -> "Description":
+        """What the graph holds: types with rows, sizes and indexes, branches, newest commits, pending operations.
+
+        Opens every table once and reads no rows; print the result, or look at it in a notebook.
+
+        Example:
+            >>> found = graph.describe()
+            >>> found.branch, [(one.kind, one.name) for one in found.types]
+            ('main', [('edge', 'Knows'), ('node', 'Person')])
+        """
+        return self._read(branch, at, Snapshot.describe)
+
     # ---- writing
 
     def mutate(
@@ -446,17 +457,29 @@ class Graph:
 
     # ---- branches and history
 
-    def branches(self) -> list[Branch]:
-        """Main, then the others by name.
+    def branches(self, *, compare: bool = False) -> "list[Branch]":
+        """Main, then the others by name; with `compare`, counts of commits `ahead` and `behind` the parent.
+
+        Without `compare` only heads are read, not histories.
 
         Example:
             >>> [(branch.name, branch.parent) for branch in graph.branches()]
             [('main', None), ('review', 'main')]
         """
-        from omnigraph.manifest.branches import list_branches
+        from omnigraph.api.branches import list_shown
 
-        found = map(self._describe_branch, list_branches(self._engine.manifest))
-        return [branch for branch in found if branch is not None]
+        return list_shown(self._engine.manifest, compare=compare)
+
+    def branch(self, name: str) -> "Branch":
+        """One branch, with counts of commits `ahead` and `behind` its parent.
+
+        Example:
+            >>> graph.branch("review").parent
+            'main'
+        """
+        from omnigraph.api.branches import find_shown
+
+        return find_shown(self._engine.manifest, branch_name(name, "branch"))
 
     def branch_create(
         self,
@@ -465,31 +488,18 @@ class Graph:
         from_branch: str = MAIN,
         at: Reference | None = None,
         actor: str | None = None,  # noqa: ARG002 - policies will judge it
-    ) -> Branch:
+    ) -> "Branch":
         """Create a branch at the head of another one; nothing is copied.
 
         Example:
             >>> graph.branch_create("trial").name
             'trial'
         """
+        from omnigraph.api.branches import show_new
         from omnigraph.engine import branching
 
         # The branch is made from exactly this state, so its head is known without reading it.
-        made, base = branching.create(self._engine, name, from_branch, point_of(at))
-        head = None if base.head is None else base.head.id
-        return Branch(name=made.name, head=head, parent=made.parent)
-
-    def _describe_branch(self, branch: "BranchFact") -> Branch | None:
-        try:
-            head = self._engine.manifest.current(branch.name).head
-        except NotFoundError:
-            if branch.name == MAIN:
-                raise
-            # It was deleted since the branches were listed.
-            return None
-        return Branch(
-            name=branch.name, head=None if head is None else head.id, parent=branch.parent
-        )
+        return show_new(*branching.create(self._engine, name, from_branch, point_of(at)))
 
     def branch_delete(self, name: str, *, actor: str | None = None) -> None:  # noqa: ARG002 - policies will judge it
         """Delete a branch that no other branch depends on.
@@ -545,7 +555,7 @@ class Graph:
 
     def merge(
         self,
-        source: str | Branch,
+        source: "str | Branch",
         *,
         into: str = MAIN,
         granularity: str = "row",

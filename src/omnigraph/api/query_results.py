@@ -175,7 +175,7 @@ class QueryResult(Shown):
             "graph_commit_id": self.commit,
         }
 
-    def sheet(self) -> Sheet:
+    def _sheet(self) -> Sheet:
         """The first rows, aligned."""
         shown = _public_table(self.found.slice(0, ROWS_SHOWN_MAX))
         rows = list(zip(*(column.to_pylist() for column in shown.columns), strict=True))
@@ -268,10 +268,18 @@ class Explanation(Shown):
         }
 
     def to_mermaid(self) -> str:
-        """Draw the plan as a Mermaid flowchart: rows flow up, from the tables to the result."""
+        """Draw the plan as a Mermaid flowchart: rows flow up, from the tables to the result.
+
+        Example:
+            >>> print(graph.explain("query q() { match { $p: Person } return { $p.name } }").to_mermaid())
+            flowchart BT
+              s0["Project p.name = $p.id"]
+              s1["Scan $p: Person<br/>every row"]
+              s1 --> s0
+        """
         return "\n".join(["flowchart BT", *_draw_steps(self.steps)])
 
-    def sheet(self) -> Sheet:
+    def _sheet(self) -> Sheet:
         """The operators from the result down; after a run with their rows and milliseconds."""
         return Sheet(title=f"Plan of {self.plan.name}", grids=(self._grid(),))
 

@@ -19,22 +19,6 @@ from omnigraph.values import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Branch:
-    """A live branch: its head, and the branch it was made from (None for main)."""
-
-    name: str
-    head: str | None
-    parent: str | None = None
-
-    def to_dict(self) -> dict[str, Any]:
-        """The wire form."""
-        return {"name": self.name, "head": self.head, "parent": self.parent}
-
-    def __str__(self) -> str:
-        return self.name
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class RecoverySidecar:
     """A pending operation, and what recovery would do with it; one that cannot be read has only a `problem`.
 

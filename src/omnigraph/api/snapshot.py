@@ -29,6 +29,7 @@ from omnigraph.storage.blobs import BlobForm
 from omnigraph.storage.tables import Table
 
 if TYPE_CHECKING:
+    from omnigraph.api.description import Description
     from omnigraph.api.types import Spark
     from omnigraph.engine.history.export_files import Part
     from omnigraph.pipeline.location import PinnedTable
@@ -255,6 +256,18 @@ class Snapshot:
             {'edge:Knows': 1, 'node:Person': 7}
         """
         return {key: entry.row_count for key, entry in self._view.snapshot.entries.items()}
+
+    def describe(self) -> "Description":
+        """What the graph holds at this moment; branches and pending operations are those of now.
+
+        Example:
+            >>> [(one.name, one.rows) for one in graph.snapshot().describe().types]
+            [('Knows', 1), ('Person', 7)]
+        """
+        from omnigraph.api.description import describe
+
+        with self._reading():
+            return describe(self._engine, self._view)
 
     def to_dict(self) -> dict[str, Any]:
         """The wire form."""

@@ -250,7 +250,7 @@ class Catalog(Shown):
             raise NotFound("type", name, known=[*self.nodes, *self.edges])
         return found
 
-    def sheet(self) -> Sheet:
+    def _sheet(self) -> Sheet:
         """The properties of every type, with their rules."""
         return drawing.make_sheet(self._shapes())
 

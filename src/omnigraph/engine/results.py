@@ -77,7 +77,10 @@ class Commit:
 class Commits(Shown, list[Commit]):
     """Commits of a history, in their order."""
 
-    def sheet(self) -> Sheet:
+    def _sheet(self) -> Sheet:
+        return Sheet(title=count_of(len(self), "commit"), grids=(self.grid(),))
+
+    def grid(self, caption: str = "") -> Grid:
         """The commits, one a row."""
         rows = [
             [
@@ -91,9 +94,7 @@ class Commits(Shown, list[Commit]):
             for c in self
         ]
         columns = ("commit", "created (UTC)", "kind", "branch", "actor", "tables")
-        return Sheet(
-            title=count_of(len(self), "commit"), grids=(Grid(columns=columns, rows=rows, firm=2),)
-        )
+        return Grid(columns=columns, rows=rows, firm=2, caption=caption)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +108,7 @@ class MutationResult(Shown):
     actor: str | None
     commit: Commit | None
 
-    def sheet(self) -> Sheet:
+    def _sheet(self) -> Sheet:
         """What changed, and the commit."""
         changed = (
             f"{count_of(self.affected_nodes, 'node')}, {count_of(self.affected_edges, 'edge')}"
@@ -152,7 +153,7 @@ class LoadResult(Shown):
         """Input records of all tables."""
         return sum(self.tables.values())
 
-    def sheet(self) -> Sheet:
+    def _sheet(self) -> Sheet:
         """The records of each table, and the commit."""
         made = {"branch": f"created from {self.base_branch}"} if self.branch_created else {}
         pending = {"pending indexes": list(self.pending_indexes)} if self.pending_indexes else {}
@@ -209,7 +210,7 @@ class SchemaApplyResult(Shown):
         """How many steps were taken."""
         return len(self.steps)
 
-    def sheet(self) -> Sheet:
+    def _sheet(self) -> Sheet:
         """The steps that were taken, and the commit."""
         grid = Grid(columns=("step",), rows=[[str(step)] for step in self.steps])
         return Sheet(

@@ -23,6 +23,16 @@ def parents_of(commit: GraphCommit) -> tuple[CommitId, ...]:
     return tuple(one for one in (commit.parent, commit.merged_parent) if one is not None)
 
 
+def count_apart(one: BranchState, other: BranchState) -> tuple[int, int]:
+    """Count the commits that only the first branch knows, and those that only the second knows; decodes none."""
+    mine, theirs = one.ancestors[KEY], other.ancestors[KEY]
+    return _count_missing(mine, theirs), _count_missing(theirs, mine)
+
+
+def _count_missing(ids: pa.ChunkedArray, among: pa.ChunkedArray) -> int:
+    return len(ids) - (pc.sum(pc.is_in(ids, value_set=among.combine_chunks())).as_py() or 0)
+
+
 # ---- a graph of commits
 
 

@@ -153,7 +153,7 @@ class SchemaPlan(Shown):
         """How many steps there are."""
         return len(self.steps)
 
-    def sheet(self) -> Sheet:
+    def _sheet(self) -> Sheet:
         """The steps in order, and whether all of them can be done."""
         verdict = "supported" if self.supported else "not supported"
         grid = Grid(columns=("step",), rows=[[str(step)] for step in self.steps])

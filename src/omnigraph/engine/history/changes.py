@@ -146,7 +146,7 @@ class Diff(Shown):
     def __iter__(self) -> Iterator[Change]:
         return iter(self.changes)
 
-    def sheet(self) -> Sheet:
+    def _sheet(self) -> Sheet:
         """Counts by type, then the changes: old and new values where `images=True` brought them."""
         stats = self.stats
         grids = (

@@ -66,7 +66,7 @@ class ExportReport(Shown):
     engine: str
     parts: tuple[Part, ...]
 
-    def sheet(self) -> Sheet:
+    def _sheet(self) -> Sheet:
         """The files and their rows."""
         rows = count_of(sum(part.rows for part in self.parts), "record")
         return Sheet(

@@ -80,7 +80,7 @@ class CleanupReport(Shown):
     confirmed: bool
     scratch_removed: tuple[str, ...] = ()
 
-    def sheet(self) -> Sheet:
+    def _sheet(self) -> Sheet:
         """What went of each table."""
         versions = sum(one.versions_removed for one in self.tables)
         size = spell_bytes(sum(one.bytes_removed for one in self.tables))

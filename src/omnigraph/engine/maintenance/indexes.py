@@ -73,7 +73,7 @@ class IndexReport(Shown):
     indexes: tuple[IndexStatus, ...]
     built: int = 0
 
-    def sheet(self) -> Sheet:
+    def _sheet(self) -> Sheet:
         """The indexes and how much of its table each covers."""
         names = ("table_key", "column", "kind", "state", "rows_indexed", "rows", "reason")
         built = f", {self.built} built now" if self.built else ""
@@ -92,7 +92,7 @@ def index_status(engine: Engine, branch: BranchName = MAIN) -> IndexReport:
     """Report the status of every index, without building any; the files of existing ones are checked."""
     view = engine.view(branch_name(branch, "index status"))
     check_indices(engine, view)
-    return IndexReport(indexes=tuple(_statuses(engine, view)))
+    return IndexReport(indexes=tuple(list_statuses(engine, view)))
 
 
 def check_indices(engine: Engine, view: View) -> None:
@@ -106,13 +106,14 @@ def list_pending_indexes(
     engine: Engine, view: View, tables: Sequence[TableKey]
 ) -> tuple[IndexStatus, ...]:
     """List the missing indexes of tables that have rows."""
-    statuses = _statuses(engine, view, tables)
+    statuses = list_statuses(engine, view, tables)
     return tuple(one for one in statuses if one.state is IndexState.PENDING and one.rows)
 
 
-def _statuses(
+def list_statuses(
     engine: Engine, view: View, tables: Sequence[TableKey] | None = None
 ) -> Iterator[IndexStatus]:
+    """List the status of every index that the schema asks for, or of those of some tables."""
     for key, type_ in view.catalog.tables.items():
         entry = view.snapshot.entries.get(key)
         if entry is None or (tables is not None and key not in tables):

@@ -26,7 +26,7 @@ class Examination(Shown, list["Issue"]):
         self.files_compared = files_compared
         self.files_without_digest = files_without_digest
 
-    def sheet(self) -> Sheet:
+    def _sheet(self) -> Sheet:
         """The issues, and what to do about each."""
         deep = {
             "files compared": self.files_compared,

@@ -86,7 +86,7 @@ class OptimizeReport(Shown):
     tables: tuple[TableOptimized, ...]
     commit: Commit | None = None
 
-    def sheet(self) -> Sheet:
+    def _sheet(self) -> Sheet:
         """What was compacted of each table."""
         names = ("table_key", "fragments_removed", "fragments_added", "committed", "skipped")
         done = sum(one.committed for one in self.tables)

@@ -110,7 +110,7 @@ class RepairReport(Shown):
     tables: tuple[TableRepaired, ...]
     commit: Commit | None
 
-    def sheet(self) -> Sheet:
+    def _sheet(self) -> Sheet:
         """What was found and done, by table."""
         names = (
             "table_key",

@@ -43,7 +43,7 @@ class MergeResult(Shown):
     actor: str | None = None
     dry_run: bool = False
 
-    def sheet(self) -> Sheet:
+    def _sheet(self) -> Sheet:
         """What came to each table, and the conflicts of a merge that was only tried."""
         counts = [[key, *changed] for key, changed in self.tables.items()]
         grids = [Grid(columns=("table", "inserts", "updates", "deletes"), rows=counts)]

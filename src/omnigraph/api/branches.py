@@ -1,0 +1,131 @@
+"""Branches as users see them: their heads, their parents, and how far they went apart."""
+
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any
+
+from omnigraph.display import Grid, Sheet, Shown, count_of, spell_moment
+from omnigraph.errors import NotFound, NotFoundError
+from omnigraph.ids import MAIN, BranchName
+from omnigraph.manifest.ancestry import count_apart
+from omnigraph.manifest.branches import Branch as ListedBranch
+from omnigraph.manifest.branches import list_branches
+from omnigraph.manifest.manifest import Manifest
+from omnigraph.manifest.state import BranchState
+from omnigraph.runtime import datetime_of
+from omnigraph.values import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Branch:
+    """A live branch: its head, and the branch it was made from (None for main).
+
+    `ahead` counts the commits that its parent lacks, `behind` those of the parent that it lacks; None where they were
+    not counted.
+    """
+
+    name: str
+    head: str | None
+    parent: str | None = None
+    created_at: datetime | None = None
+    """When it was made; None for main."""
+    head_at: datetime | None = None
+    """When its head was committed."""
+    ahead: int | None = None
+    behind: int | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The wire form; counts are there where commits were counted."""
+        counts = {"ahead": self.ahead, "behind": self.behind}
+        return {"name": self.name, "head": self.head, "parent": self.parent} | {
+            name: count for name, count in counts.items() if count is not None
+        }
+
+    def __str__(self) -> str:
+        return self.name
+
+    def __repr__(self) -> str:
+        apart = "" if self.ahead is None else f", {self.ahead} ahead, {self.behind} behind"
+        made = "" if self.parent is None else f" from {self.parent}"
+        return f"<Branch {self.name}{made} at {self.head}{apart}>"
+
+
+class Branches(Shown, list[Branch]):
+    """Branches: main, then the others by name."""
+
+    def _sheet(self) -> Sheet:
+        return Sheet(title=count_of(len(self), "branch", "branches"), grids=(self.grid(),))
+
+    def grid(self, caption: str = "") -> Grid:
+        """The branches, one a row."""
+        counts = any(branch.ahead is not None for branch in self)
+        columns = (
+            "branch",
+            "head",
+            "committed",
+            "parent",
+            *(("ahead", "behind") if counts else ()),
+        )
+        rows = [_row(branch, counts=counts) for branch in self]
+        return Grid(columns=columns, rows=rows, firm=2, rows_max=len(rows), caption=caption)
+
+
+def _row(branch: Branch, *, counts: bool) -> list[Any]:
+    when = "" if branch.head_at is None else spell_moment(branch.head_at)
+    apart = ["" if n is None else n for n in (branch.ahead, branch.behind)] if counts else []
+    return [branch.name, branch.head or "", when, branch.parent or "", *apart]
+
+
+def list_shown(manifest: Manifest, *, compare: bool) -> Branches:
+    """List the branches; with `compare` count the commits between each and its parent, which reads their histories."""
+    return Branches(_show_all(manifest, compare=compare))
+
+
+def find_shown(manifest: Manifest, name: BranchName) -> Branch:
+    """Find one branch, compared with its parent."""
+    listed = {branch.name: branch for branch in list_branches(manifest)}
+    found = _show(manifest, listed[name], compare=True) if name in listed else None
+    if found is None:
+        raise NotFound("branch", name, known=listed)
+    return found
+
+
+def show_new(made: ListedBranch, base: BranchState) -> Branch:
+    """Show a branch that was just made; its head is that of the state it was made from."""
+    return _make_branch(made, base)
+
+
+def _show_all(manifest: Manifest, *, compare: bool) -> Iterator[Branch]:
+    for listed in list_branches(manifest):
+        found = _show(manifest, listed, compare=compare)
+        if found is not None:
+            yield found
+
+
+def _show(manifest: Manifest, listed: ListedBranch, *, compare: bool) -> Branch | None:
+    try:
+        state = manifest.current(listed.name)
+        apart: tuple[int, int] | tuple[()] = ()
+        if compare and listed.parent is not None:
+            apart = count_apart(state, manifest.current(listed.parent))
+    except NotFoundError:
+        if listed.name == MAIN:
+            raise
+        # The branch was deleted after the branches were listed.
+        return None
+    return _make_branch(listed, state, *apart)
+
+
+def _make_branch(
+    listed: ListedBranch, state: BranchState, ahead: int | None = None, behind: int | None = None
+) -> Branch:
+    head = state.head
+    return Branch(
+        name=listed.name,
+        head=None if head is None else head.id,
+        parent=listed.parent,
+        created_at=None if listed.created_at is None else datetime_of(listed.created_at),
+        head_at=None if head is None else datetime_of(head.created_at),
+        ahead=ahead,
+        behind=behind,
+    )
