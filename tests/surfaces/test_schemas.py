@@ -10,6 +10,7 @@ import pytest
 
 import omnigraph
 from omnigraph import Catalog, Graph
+from omnigraph.catalog.model import EdgeType, NodeType
 from tests.support.settled import assert_settled
 
 FOLDER = Path(__file__).parents[2] / "examples" / "schemas"
@@ -85,5 +86,5 @@ def test_together_they_use_every_type_and_constraint() -> None:
 
 
 def _types(catalog: Catalog) -> list[str]:
-    tables = [*catalog.nodes.values(), *catalog.edges.values()]
+    tables: list[NodeType | EdgeType] = [*catalog.nodes.values(), *catalog.edges.values()]
     return [str(one.type) for table in tables for one in table.properties.values()]
