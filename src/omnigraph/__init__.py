@@ -63,6 +63,7 @@ from omnigraph.errors import (
 )
 
 if TYPE_CHECKING:
+    from omnigraph.api.analytics import Projection, Scores, compare
     from omnigraph.api.branches import Branch
     from omnigraph.api.comparisons import (
         Baseline,
@@ -139,6 +140,7 @@ __all__ = [
     "OmniWarning",
     "OptimizeReport",
     "Progress",
+    "Projection",
     "QueryResult",
     "QueryStream",
     "RecoveryAudit",
@@ -148,9 +150,11 @@ __all__ = [
     "RepairReport",
     "SchemaApplyResult",
     "SchemaPlan",
+    "Scores",
     "Snapshot",
     "StorageError",
     "UserInputError",
+    "compare",
     "discard_recovery",
     "errors",
     "init",
@@ -160,6 +164,7 @@ __all__ = [
 ]
 
 _NAMES_OF = {
+    "omnigraph.api.analytics": "Projection Scores compare",
     "omnigraph.api.branches": "Branch",
     "omnigraph.api.comparisons": (
         "Baseline Change ChangeBlock ChangePage ChangeStream Conflict Diff MergeResult"

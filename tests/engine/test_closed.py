@@ -24,6 +24,7 @@ CALLS: dict[str, Callable[[Graph], Any]] = {
     "export": lambda graph: graph.export(),
     "export_files": lambda graph: graph.export_files("nowhere"),
     "snapshot": lambda graph: graph.snapshot(),
+    "project": lambda graph: graph.project(),
     "catalog": lambda graph: graph.catalog,
     "schema_source": lambda graph: graph.schema_source,
     "mutate": lambda graph: graph.mutate(ADD),

@@ -5,7 +5,7 @@ A verb imports its own modules when it is called, so that a process that runs on
 
 import os
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
@@ -52,6 +52,7 @@ from omnigraph.manifest.travel import find_commit
 from omnigraph.pipeline.progress import tell_nobody
 
 if TYPE_CHECKING:
+    from omnigraph.api.analytics import Projection
     from omnigraph.api.branches import Branch
     from omnigraph.api.comparisons import (
         Baseline,
@@ -311,6 +312,31 @@ class Graph:
             file_of("directory", os.fspath(directory)), format, types, runner
         )
         return ExportReport(uri=self.uri, commit=snapshot.commit, engine=runner.engine, parts=parts)
+
+    def project(
+        self,
+        nodes: Iterable[str] | None = None,
+        edges: "Iterable[str] | Mapping[str, Mapping[str, Any]] | None" = None,
+        *,
+        branch: str | None = None,
+        at: Reference | None = None,
+        seconds_max: float | None = None,
+    ) -> "Projection":
+        """Project nodes and edges of chosen types at one commit, for algorithms: PageRank, components, distances.
+
+        `edges` lists edge types, or maps each to `{"weight": property, "undirected": True}`; without `nodes` the types at
+        which the edges end are taken. No algorithm runs longer than `seconds_max`.
+
+        Example:
+            >>> people = graph.project(nodes=["Person"], edges={"Knows": {"undirected": True}})
+            >>> round(sum(one["value"] for one in people.pagerank().top(100)), 6)
+            1.0
+        """
+        from omnigraph.api.analytics import Projection
+
+        engine, target = self._engine, branch_name(branch or self._branch, "read")
+        view = engine.view(target, point_of(at))
+        return Projection(engine, view, nodes, edges, seconds_max=seconds_max)
 
     def describe(self, *, branch: str | None = None, at: Reference | None = None) -> "Description":
         """What the graph holds: types with rows, sizes and indexes, branches, newest commits, pending operations.

@@ -28,6 +28,7 @@ from omnigraph.errors.conflict import (
 )
 from omnigraph.errors.input import (
     AuthError,
+    BoundReached,
     ChangeFeedGap,
     ConfigError,
     ConstraintError,
@@ -73,6 +74,7 @@ from omnigraph.errors.wording import did_you_mean, printable, shorten, suggestio
 __all__ = [
     "AlreadyInitialized",
     "AuthError",
+    "BoundReached",
     "BranchExists",
     "BranchInUse",
     "ChangeDiffRefused",

@@ -209,6 +209,19 @@ class ResourceLimit(LimitError):
         )
 
 
+class BoundReached(LimitError):
+    """An algorithm came to the end of its rounds or its time before it was done."""
+
+    kind = "bound_reached"
+
+    def __init__(self, name: str, bound: str, state: str) -> None:
+        super().__init__(
+            f"{name} has not ended after {bound}: {state}; nothing was written",
+            details={"bound": {"algorithm": name, "bound": bound, "state": state}},
+            hint="raise the bound, or accept a coarser answer (a larger tolerance, fewer samples)",
+        )
+
+
 # ---- records
 # Errors about records that break a rule of the schema.
 

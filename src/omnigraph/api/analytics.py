@@ -1,0 +1,394 @@
+"""Graph algorithms on one moment of a graph: project it, compute, compare, write the answer back."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.api.arguments import count_of, text_of
+from omnigraph.catalog.model import Catalog
+from omnigraph.engine.analytics import communities, components, distances, ranking
+from omnigraph.engine.analytics.arcs import Arcs
+from omnigraph.engine.analytics.bounds import Bounds
+from omnigraph.engine.analytics.project import (
+    EdgeUse,
+    ProjectedNodes,
+    check_projection,
+    read_arcs,
+    read_nodes,
+)
+from omnigraph.engine.results import MutationResult
+from omnigraph.engine.session.engine import Engine
+from omnigraph.engine.write.assign import assign_values
+from omnigraph.errors import UserInputError
+from omnigraph.ids import BranchName
+from omnigraph.manifest.view import View
+from omnigraph.values import dataclass
+
+if TYPE_CHECKING:
+    import pandas
+    import polars
+
+ROUNDS_MAX = 200
+_ROWS_SHOWN = 10
+_EDGE_OPTIONS = ("weight", "undirected")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scores:
+    """One value per node: a table of `type`, `id`, `value`, and what it was computed of.
+
+    Example:
+        >>> ranks = graph.project(nodes=["Person"], edges=["Knows"]).pagerank()
+        >>> ranks.to_arrow().column_names
+        ['type', 'id', 'value']
+    """
+
+    algorithm: str
+    branch: str
+    commit: str | None
+    table: pa.Table = field(repr=False)
+    engine: Engine = field(repr=False, compare=False)
+
+    def to_arrow(self) -> pa.Table:
+        """The table: `type`, `id`, `value` and what else the algorithm tells."""
+        return self.table
+
+    def to_pandas(self) -> "pandas.DataFrame":
+        """The table as a pandas frame."""
+        frame: pandas.DataFrame = self.table.to_pandas()
+        return frame
+
+    def to_polars(self) -> "polars.DataFrame":
+        """The table as a polars frame."""
+        import polars
+
+        frame = polars.from_arrow(self.table)
+        assert isinstance(frame, polars.DataFrame), "a table has columns"
+        return frame
+
+    def top(self, count: int = 10) -> list[dict[str, Any]]:
+        """The nodes of the highest values; of equal ones by type and id.
+
+        Example:
+            >>> len(graph.project(nodes=["Person"], edges=["Knows"]).degrees().top(1))
+            1
+        """
+        order = [("value", "descending"), ("type", "ascending"), ("id", "ascending")]
+        found: list[dict[str, Any]] = self.table.sort_by(order)[:count].to_pylist()
+        return found
+
+    def write(
+        self, target: str, *, branch: str | None = None, actor: str | None = None
+    ) -> MutationResult:
+        """Write the values to a property, `Person.rank`, of the nodes of its type: one commit, or nothing.
+
+        Nodes that are gone are left out; the branch is the one that was read, unless another is named.
+        """
+        type_name, _, property_name = text_of("target", target).partition(".")
+        if not type_name or not property_name:
+            raise UserInputError(
+                f"'{target}' names no property; no changes were made", hint='as in "Person.rank"'
+            )
+        rows = self.table.filter(pc.equal(self.table["type"], type_name))
+        if not rows.num_rows:
+            raise UserInputError(
+                f"the values are of no {type_name}; they are of {', '.join(sorted(set(self.table['type'].to_pylist())))}; "
+                "no changes were made"
+            )
+        return assign_values(
+            self.engine,
+            type_name,
+            property_name,
+            rows["id"].combine_chunks(),
+            rows["value"].combine_chunks(),
+            branch=BranchName(branch or self.branch),
+            actor=actor,
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON form."""
+        return {
+            "algorithm": self.algorithm,
+            "branch": self.branch,
+            "graph_commit_id": self.commit,
+            "rows": self.table.to_pylist(),
+        }
+
+    def __len__(self) -> int:
+        return int(self.table.num_rows)
+
+    def __str__(self) -> str:
+        shown = [f"{one['type']} {one['id']}  {one['value']:.6g}" for one in self.top(_ROWS_SHOWN)]
+        return "\n".join([f"{self.algorithm}: {len(self)} nodes", *shown])
+
+
+class Projection:
+    """The nodes and edges of chosen types at one commit, as integer arrays; algorithms are its methods.
+
+    Every algorithm is deterministic: the same commit and seed give the same answer.
+
+    Example:
+        >>> people = graph.project(nodes=["Person"], edges={"Knows": {"undirected": True}})
+        >>> sorted(set(people.wcc().to_arrow()["value"].to_pylist()))[0]
+        0
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        view: View,
+        nodes: Iterable[str] | None,
+        edges: Iterable[str] | Mapping[str, Mapping[str, Any]] | None,
+        *,
+        seconds_max: float | None = None,
+    ) -> None:
+        self._engine, self._view = engine, view
+        uses = _read_uses(view.catalog, edges)
+        names = _list_nodes(view.catalog, nodes, uses)
+        check_projection(view.catalog, names, uses)
+        self._nodes: ProjectedNodes = read_nodes(engine, view, names)
+        self._arcs: Arcs = read_arcs(engine, view, self._nodes, uses)
+        self._seconds_max = seconds_max
+
+    @property
+    def branch(self) -> str:
+        """The branch it was read of."""
+        return self._view.branch
+
+    @property
+    def commit(self) -> str | None:
+        """The commit it shows."""
+        return self._view.commit
+
+    @property
+    def node_count(self) -> int:
+        """How many nodes it has."""
+        return self._nodes.count
+
+    @property
+    def edge_count(self) -> int:
+        """How many arcs it has; an undirected edge counts as two."""
+        return len(self._arcs)
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of its arrays."""
+        arcs = (self._arcs.sources, self._arcs.targets, self._arcs.weights)
+        ids = sum(one.nbytes for one in self._nodes.ids.values())
+        return int(ids + sum(one.nbytes for one in arcs if one is not None))
+
+    # ---- which nodes matter
+
+    def pagerank(
+        self,
+        *,
+        damping: float = 0.85,
+        tolerance: float = 1e-8,
+        iterations: int = ROUNDS_MAX,
+        start: Scores | None = None,
+    ) -> Scores:
+        """The share of time that a random walker spends at each node; `start` begins from a former answer."""
+        if not 0 <= damping < 1:
+            raise UserInputError(
+                f"'damping' lies between 0 and 1, it cannot be {damping}; nothing was computed"
+            )
+        if not tolerance > 0:
+            raise UserInputError(
+                f"'tolerance' is greater than 0, it cannot be {tolerance}; nothing was computed"
+            )
+        first = None if start is None else self._read_start(start)
+        ranks = ranking.compute_pagerank(
+            self._arcs,
+            damping=damping,
+            tolerance=tolerance,
+            bounds=self._bounds("pagerank", iterations),
+            start=first,
+        )
+        return self._score("pagerank", ranks)
+
+    def degrees(self) -> Scores:
+        """How many arcs each node has, with those that enter and leave."""
+        entering, leaving = ranking.count_degrees(self._arcs)
+        return self._score("degrees", entering + leaving, entering=entering, leaving=leaving)
+
+    def betweenness(self, *, samples: int | None = None, seed: int = 0) -> Scores:
+        """The share of shortest paths that pass each node; from `samples` random sources, or from all."""
+        bounds = self._bounds("betweenness")
+        count = count_of("samples", samples, least=1)
+        values = ranking.compute_betweenness(self._arcs, samples=count, seed=seed, bounds=bounds)
+        return self._score("betweenness", values)
+
+    # ---- which nodes belong together
+
+    def wcc(self) -> Scores:
+        """The weakly connected component of each node, numbered from 0 by first members."""
+        return self._score("wcc", components.find_components(self._arcs, strong=False))
+
+    def scc(self) -> Scores:
+        """The strongly connected component of each node, numbered from 0 by first members."""
+        return self._score("scc", components.find_components(self._arcs, strong=True))
+
+    def label_propagation(self, *, seed: int = 0, iterations: int = 20) -> Scores:
+        """Groups by majority of neighbours, all nodes at once; a tie goes to the smallest number.
+
+        The rule leaves nothing to chance: `seed` is taken for the sake of the other algorithms and changes nothing.
+        """
+        del seed
+        bounds = self._bounds("label_propagation")
+        rounds = count_of("iterations", iterations, least=1)
+        assert rounds is not None
+        labels = communities.propagate_labels(self._arcs, rounds=rounds, bounds=bounds)
+        return self._score("label_propagation", components.number_by_first(labels))
+
+    def louvain(self, *, seed: int = 0) -> Scores:
+        """Groups with more weight inside than chance would put there."""
+        bounds = self._bounds("louvain")
+        return self._score(
+            "louvain", communities.find_communities(self._arcs, seed=seed, bounds=bounds)
+        )
+
+    def triangles(self) -> Scores:
+        """In how many triangles each node is, whatever the direction of edges."""
+        return self._score("triangles", components.count_triangles(self._arcs))
+
+    def k_core(self) -> Scores:
+        """The largest k such that the node is in a part where everyone has k neighbours."""
+        return self._score("k_core", components.find_cores(self._arcs))
+
+    # ---- how far
+
+    def bfs(self, type_name: str, id: str) -> Scores:
+        """The least number of edges from one node to each that it reaches."""
+        hops = distances.count_hops(self._arcs, self._find(type_name, id))
+        return self._score("bfs", hops, kept=hops >= 0)
+
+    def dijkstra(self, type_name: str, id: str) -> Scores:
+        """The least sum of weights from one node to each that it reaches."""
+        lengths = distances.measure_distances(self._arcs, self._find(type_name, id))
+        return self._score("dijkstra", lengths, kept=np.isfinite(lengths))
+
+    # ---- inside
+
+    @cached_property
+    def _names(self) -> pa.Table:
+        """`type` and `id` of every node, in the order of their numbers."""
+        types = pa.concat_arrays(
+            [pa.repeat(pa.scalar(name), len(ids)) for name, ids in self._nodes.ids.items()]
+        )
+        ids = pa.concat_arrays([one.cast(pa.string()) for one in self._nodes.ids.values()])
+        return pa.table({"type": types, "id": ids})
+
+    def _score(self, algorithm: str, values: Any, kept: Any = None, **more: Any) -> Scores:
+        table = self._names.append_column("value", pa.array(values))
+        for name, column in more.items():
+            table = table.append_column(name, pa.array(column))
+        return Scores(
+            algorithm=algorithm,
+            branch=self.branch,
+            commit=self.commit,
+            table=table if kept is None else table.filter(pa.array(kept)),
+            engine=self._engine,
+        )
+
+    def _bounds(self, name: str, rounds_max: int = ROUNDS_MAX) -> Bounds:
+        return Bounds(name, self._engine.runtime, rounds_max, self._seconds_max)
+
+    def _find(self, type_name: str, id: str) -> int:
+        return self._nodes.find(text_of("type_name", type_name), text_of("id", id))
+
+    def _read_start(self, start: Scores) -> Any:
+        """Former values by node; a node that is new begins with the mean."""
+        key = _spell_nodes(self._names)
+        found = pc.index_in(key, _spell_nodes(start.table)).to_numpy(zero_copy_only=False)
+        values = np.asarray(start.table["value"], float)
+        if not len(values) or values.min() < 0 or values.sum() <= 0:
+            return None
+        known = np.isfinite(found)
+        ranks = np.full(self.node_count, values.mean())
+        ranks[known] = values[found[known].astype(np.int64)]
+        return ranks
+
+    def __repr__(self) -> str:
+        return f"<Projection of {self.branch} at {self.commit}: {self.node_count} nodes, {self.edge_count} arcs>"
+
+
+def compare(before: Scores, after: Scores, *, top: int | None = None) -> pa.Table:
+    """The nodes whose value moved between two answers, the largest moves first: before, after, change.
+
+    A node that only one answer has is NULL in the other.
+    """
+    joined = before.table.select(["type", "id", "value"]).join(
+        after.table.select(["type", "id", "value"]),
+        keys=["type", "id"],
+        left_suffix="_before",
+        right_suffix="_after",
+        join_type="full outer",
+    )
+    joined = joined.rename_columns(["type", "id", "before", "after"])
+    change = pc.subtract(joined["after"].cast(pa.float64()), joined["before"].cast(pa.float64()))
+    moved = joined.append_column("change", change)
+    moved = moved.filter(pc.fill_null(pc.not_equal(change, 0.0), True))
+    size = pc.fill_null(pc.abs(moved["change"]), np.inf)
+    order = [("size", "descending"), ("type", "ascending"), ("id", "ascending")]
+    ranked = moved.append_column("size", size).sort_by(order).drop_columns(["size"])
+    return ranked if top is None else ranked[:top]
+
+
+def _spell_nodes(names: pa.Table) -> Any:
+    return pc.binary_join_element_wise(names["type"], names["id"], "\x00").combine_chunks()
+
+
+def _list_nodes(
+    catalog: Catalog, nodes: Iterable[str] | None, uses: Mapping[str, EdgeUse]
+) -> tuple[str, ...]:
+    """The node types of a projection; without a list those at which its edges end."""
+    if nodes is not None:
+        if isinstance(nodes, str):
+            raise UserInputError("'nodes' is a list of node types; nothing was read")
+        return tuple(dict.fromkeys(text_of("nodes", one) for one in nodes))
+    ends = [catalog.edges[name] for name in uses if name in catalog.edges]
+    return tuple(sorted({end for edge in ends for end in (edge.source, edge.target)}))
+
+
+def _read_uses(
+    catalog: Catalog, edges: Iterable[str] | Mapping[str, Mapping[str, Any]] | None
+) -> dict[str, EdgeUse]:
+    if edges is None:
+        return {name: EdgeUse() for name in catalog.edges}
+    if isinstance(edges, str):
+        raise UserInputError("'edges' is a list of edge types, or a mapping; nothing was read")
+    if not isinstance(edges, Mapping):
+        return {text_of("edges", name): EdgeUse() for name in edges}
+    return {text_of("edges", name): _read_use(name, found or {}) for name, found in edges.items()}
+
+
+def _read_use(name: str, found: Mapping[str, Any]) -> EdgeUse:
+    unknown = [key for key in found if key not in _EDGE_OPTIONS]
+    if unknown:
+        raise UserInputError(
+            f"unknown option '{unknown[0]}' of {name}; there are {' and '.join(_EDGE_OPTIONS)}; nothing was read"
+        )
+    weight = found.get("weight")
+    return EdgeUse(
+        weight=None if weight is None else text_of("weight", weight),
+        undirected=bool(found.get("undirected", False)),
+    )
+
+
+ALGORITHMS: Mapping[str, Callable[[Projection], Scores]] = {
+    "pagerank": Projection.pagerank,
+    "degrees": Projection.degrees,
+    "betweenness": Projection.betweenness,
+    "wcc": Projection.wcc,
+    "scc": Projection.scc,
+    "label_propagation": Projection.label_propagation,
+    "louvain": Projection.louvain,
+    "triangles": Projection.triangles,
+    "k_core": Projection.k_core,
+}
+"""The algorithms that need no start, by the names the command line takes."""

@@ -1,0 +1,103 @@
+"""Assign a computed value to one property of many nodes: one commit, or nothing."""
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.catalog.model import NodeType
+from omnigraph.commit.delta import DeltaKind, Deltas, TableDelta
+from omnigraph.commit.plan import mint_header
+from omnigraph.commit.sidecar import WriterKind
+from omnigraph.engine.after_commit import after_commit
+from omnigraph.engine.attempt import Prepared, attempt
+from omnigraph.engine.results import MutationResult, view_commit
+from omnigraph.engine.session.engine import Engine
+from omnigraph.engine.write.prepare import open_committed_rows, prepare_deltas
+from omnigraph.errors import NotFound, UserInputError
+from omnigraph.ids import BranchName
+from omnigraph.manifest.names import branch_name
+from omnigraph.manifest.records import CommitKind
+from omnigraph.manifest.view import View
+from omnigraph.storage.arrow import column
+
+
+def assign_values(
+    engine: Engine,
+    type_name: str,
+    property_name: str,
+    ids: pa.Array,
+    values: pa.Array,
+    *,
+    branch: BranchName,
+    actor: str | None = None,
+) -> MutationResult:
+    """Set a property of the nodes with these ids; ids that are gone are left out, values that fit nowhere refused."""
+    engine.require_writable("write values")
+    target = branch_name(branch, "write values")
+    header = mint_header(engine.runtime, WriterKind.MUTATION, CommitKind.MUTATION, actor)
+
+    def prepare(view: View) -> Prepared[int]:
+        type_ = _require_property(view, type_name, property_name)
+        committed = open_committed_rows(engine, view)
+        rows = committed.matching(type_.table_key, type_.schema.names)
+        rows = rows.select(type_.schema.names).cast(type_.schema)
+        changed = _set_changed(rows, type_, property_name, ids, values)
+        delta = TableDelta(type=type_, kind=DeltaKind.UPDATE, rows=changed)
+        deltas = Deltas({type_.table_key: delta})
+        plan = prepare_deltas(view, deltas, committed, engine.workers, header)
+        return Prepared(plan, changed.num_rows)
+
+    done = attempt(engine, target, prepare, str(header.commit_kind))
+    after_commit(engine, done)
+    return MutationResult(
+        branch=target,
+        query_name=f"{type_name}.{property_name}",
+        affected_nodes=done.outcome,
+        affected_edges=0,
+        actor=actor,
+        commit=view_commit(done.commit),
+    )
+
+
+def _require_property(view: View, type_name: str, property_name: str) -> NodeType:
+    type_ = view.catalog.nodes.get(type_name)
+    if type_ is None:
+        raise NotFound("node type", type_name, known=view.catalog.nodes)
+    if property_name not in type_.properties:
+        raise NotFound(f"property of {type_name}", property_name, known=type_.properties)
+    if property_name in type_.key_columns:
+        raise UserInputError(
+            f"'{property_name}' is a key of {type_name} and cannot be written; no changes were made"
+        )
+    return type_
+
+
+def _set_changed(
+    rows: pa.Table, type_: NodeType, property_name: str, ids: pa.Array, values: pa.Array
+) -> pa.Table:
+    """The rows whose value is another one, with the new value."""
+    field = type_.schema.field(property_name)
+    fitted = _fit_values(values, field, type_)
+    places = pc.index_in(column(rows, "id"), ids)
+    found = fitted.take(places)
+    before = column(rows, property_name)
+    differs = pc.fill_null(pc.not_equal(before, found), True)
+    changed = pc.and_(places.is_valid(), differs).to_numpy(zero_copy_only=False)
+    picked = rows.take(pa.array(np.flatnonzero(changed)))
+    place = rows.schema.get_field_index(property_name)
+    return picked.set_column(place, field, found.filter(pa.array(changed)))
+
+
+def _fit_values(values: pa.Array, field: pa.Field, type_: NodeType) -> pa.Array:
+    is_number = pa.types.is_integer(field.type) or pa.types.is_floating(field.type)
+    try:
+        if not is_number:
+            raise pa.ArrowInvalid("it is no number")
+        # A narrower float may round, a whole number may not lose its fraction.
+        return values.cast(field.type, safe=not pa.types.is_floating(field.type))
+    except pa.ArrowInvalid as error:
+        raise UserInputError(
+            f"values of type {values.type} do not fit {type_.name}.{field.name}, which is {type_.properties[field.name].type}; "
+            "no changes were made",
+            hint="write ranks to an F64 property, component and group numbers to an I64 property",
+        ) from error

@@ -1,0 +1,183 @@
+"""Projections of real graphs: any commit, written back in one commit, compared between commits."""
+
+from pathlib import Path
+from typing import Any
+
+import networkx as nx
+import numpy as np
+import pytest
+
+import omnigraph
+from omnigraph.api.graph import Graph
+from omnigraph.errors import NotFound, OmniError, UserInputError
+
+SCHEMA = """
+node Port { code: String @key  rank: F64?  group: I64?  note: String? }
+node Ship { name: String @key }
+edge Feeds: Port -> Port { load: F64? }
+edge Calls: Ship -> Port
+"""
+
+
+def _ports(count: int) -> list[dict[str, object]]:
+    return [{"type": "Port", "data": {"code": f"p{i}", "note": f"n{i}"}} for i in range(count)]
+
+
+def _feeds(pairs: list[tuple[int, int]]) -> list[dict[str, object]]:
+    return [
+        {"edge": "Feeds", "from": f"p{a}", "to": f"p{b}", "data": {"load": float(a + b)}}
+        for a, b in pairs
+    ]
+
+
+PAIRS = [(int(a), int(b)) for a, b in np.random.default_rng(5).integers(0, 30, (90, 2))]
+
+
+@pytest.fixture
+def graph(tmp_path: Path) -> Graph:
+    graph = omnigraph.init(str(tmp_path / "g"), SCHEMA)
+    graph.load(_ports(30) + _feeds(PAIRS), mode="append")
+    return graph
+
+
+def _ranks(scores: omnigraph.Scores) -> dict[str, float]:
+    return {one["id"]: one["value"] for one in scores.to_arrow().to_pylist()}
+
+
+def test_ranks_are_those_of_networkx_at_any_commit(graph: Graph) -> None:
+    first = graph.commits()[0].id
+    uses = {"Feeds": {"weight": "load"}}
+    before = graph.project(edges=uses).pagerank(tolerance=1e-12)
+    expected = nx.MultiDiGraph()
+    expected.add_nodes_from(f"p{i}" for i in range(30))
+    expected.add_edges_from((f"p{a}", f"p{b}", {"weight": a + b}) for a, b in PAIRS)
+    ranks = _ranks(before)
+    for code, rank in nx.pagerank(expected, tol=1e-12, max_iter=500).items():
+        assert ranks[code] == pytest.approx(rank, abs=1e-7)
+    graph.branch_create("more")
+    graph.load(_feeds([(0, 29), (1, 29)]), mode="append", branch="more")
+    graph.merge("more")
+    graph.branch_delete("more")
+    graph.schema_apply(SCHEMA.replace("note: String?", "note: String?  size: I32?"))
+    graph.optimize()
+    assert _ranks(graph.project(edges=uses, at=first).pagerank(tolerance=1e-12)) == ranks
+    after = graph.project(edges=uses).pagerank(tolerance=1e-12, start=before)
+    movers = omnigraph.compare(before, after, top=3).to_pylist()
+    assert movers[0]["id"] == "p29"
+    assert movers[0]["change"] == pytest.approx(movers[0]["after"] - movers[0]["before"])
+
+
+def test_values_are_written_in_one_commit(graph: Graph) -> None:
+    ranks = graph.project(edges=["Feeds"]).pagerank()
+    graph.branch_create("ranks")
+    done = ranks.write("Port.rank", branch="ranks", actor="nightly")
+    assert done.affected_nodes == 30
+    assert done.commit is not None
+    assert done.commit.actor == "nightly"
+    stored = graph.query(
+        "query q() { match { $p: Port } return { $p.code, $p.rank, $p.note } }", branch="ranks"
+    ).rows
+    assert {one["p.code"]: one["p.rank"] for one in stored} == _ranks(ranks)
+    assert all(one["p.note"] == "n" + one["p.code"][1:] for one in stored)
+    assert ranks.write("Port.rank", branch="ranks").commit is None
+    assert graph.project(edges=["Feeds"]).wcc().write("Port.group").affected_nodes == 30
+
+
+def test_nodes_that_are_gone_or_new_are_left_alone(graph: Graph) -> None:
+    ranks = graph.project(edges=["Feeds"]).pagerank()
+    graph.mutate('query q() { delete Port where code = "p3" }')
+    graph.mutate('query q() { insert Port { code: "new" } }')
+    assert ranks.write("Port.rank").affected_nodes == 29
+    assert graph.entity("Port", "p3") is None
+    new = graph.entity("Port", "new")
+    assert new is not None
+    assert new["rank"] is None
+
+
+def test_several_types_and_distances(graph: Graph) -> None:
+    graph.load(
+        [{"type": "Ship", "data": {"name": "s"}}, {"edge": "Calls", "from": "s", "to": "p0"}],
+        mode="append",
+    )
+    every = graph.project()
+    assert (every.node_count, every.edge_count) == (31, 91)
+    hops = _ranks(every.bfs("Ship", "s"))
+    expected = nx.DiGraph([(f"p{a}", f"p{b}") for a, b in PAIRS] + [("s", "p0")])
+    assert hops == dict(nx.single_source_shortest_path_length(expected, "s"))
+    assert every.dijkstra("Ship", "s").top(1)[0]["value"] == max(hops.values())
+    undirected = graph.project(edges={"Feeds": {"undirected": True}})
+    loops = sum(a == b for a, b in PAIRS)
+    assert undirected.edge_count == 2 * len(PAIRS) - loops
+
+
+WRONG: dict[str, tuple[Any, type[OmniError], str]] = {
+    "unknown node": (lambda g: g.project(["Prt"], ["Feeds"]), NotFound, "did you mean 'Port'"),
+    "unknown edge": (lambda g: g.project(edges=["Feds"]), NotFound, "did you mean 'Feeds'"),
+    "unknown weight": (
+        lambda g: g.project(edges={"Feeds": {"weight": "lod"}}),
+        NotFound,
+        "did you mean 'load'",
+    ),
+    "unknown option": (
+        lambda g: g.project(edges={"Feeds": {"wight": "load"}}),
+        UserInputError,
+        "wight",
+    ),
+    "left out": (lambda g: g.project(["Port"], ["Calls"]), UserInputError, "end at Ship"),
+    "empty": (lambda g: g.project(["Port"], []), UserInputError, "needs a node type"),
+    "text": (lambda g: g.project("Port", ["Feeds"]), UserInputError, "list of node types"),
+    "start": (lambda g: g.project(edges=["Feeds"]).bfs("Port", "x"), NotFound, "'x'"),
+    "damping": (lambda g: g.project(edges=["Feeds"]).pagerank(damping=1.5), UserInputError, "1.5"),
+    "no number": (
+        lambda g: g.project(edges=["Feeds"]).pagerank().write("Port.note"),
+        UserInputError,
+        "do not fit Port.note",
+    ),
+    "fractions": (
+        lambda g: g.project(edges=["Feeds"]).pagerank().write("Port.group"),
+        UserInputError,
+        "do not fit Port.group",
+    ),
+    "no property": (
+        lambda g: g.project(edges=["Feeds"]).pagerank().write("Port.rnk"),
+        NotFound,
+        "did you mean 'rank'",
+    ),
+    "key": (
+        lambda g: g.project(edges=["Feeds"]).degrees().write("Port.code"),
+        UserInputError,
+        "key",
+    ),
+    "foreign type": (
+        lambda g: g.project(edges=["Feeds"]).degrees().write("Ship.name"),
+        UserInputError,
+        "of no Ship",
+    ),
+    "no target": (
+        lambda g: g.project(edges=["Feeds"]).degrees().write("rank"),
+        UserInputError,
+        "Person.rank",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_wrong_calls_write_nothing(graph: Graph, name: str) -> None:
+    call, kind, fact = WRONG[name]
+    before = [one.id for one in graph.commits()]
+    with pytest.raises(kind) as caught:
+        call(graph)
+    assert fact in f"{caught.value} {caught.value.hint}"
+    assert [one.id for one in graph.commits()] == before
+
+
+def test_weights_that_are_missing_or_negative_are_refused(graph: Graph) -> None:
+    graph.load(
+        [
+            {"edge": "Feeds", "from": "p1", "to": "p2", "data": {"load": -1.0}},
+            {"edge": "Feeds", "from": "p1", "to": "p2", "data": {}},
+        ],
+        mode="append",
+    )
+    with pytest.raises(UserInputError, match="on 2 of 92 edges"):
+        graph.project(edges={"Feeds": {"weight": "load"}})
