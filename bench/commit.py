@@ -48,7 +48,7 @@ ROWS = {
 }
 
 
-class Place:
+class ScratchDirectory:
     """A directory that is emptied now and then, so that nothing in it grows old."""
 
     def __init__(self, home: Path, name: str) -> None:
@@ -76,13 +76,13 @@ class Ours:
     """A mutation through the public API."""
 
     def __init__(self, home: Path, name: str, query: str) -> None:
-        self._place = Place(home, name)
+        self._directory = ScratchDirectory(home, name)
         self._query = query
         self._ids = itertools.count()
 
     def ready(self, n: int) -> None:
         """Make the graph anew when it is due."""
-        path = self._place.fresh(n)
+        path = self._directory.fresh(n)
         if path is not None:
             self.graph = omnigraph.init(path, SCHEMA)
             self.graph.mutate('query q() { insert Person { name: "root" } }')
@@ -102,13 +102,13 @@ class OurUpsert:
     """A merge load of a frame."""
 
     def __init__(self, home: Path, rows: int, batch: int) -> None:
-        self._place = Place(home, "ours-upsert")
+        self._directory = ScratchDirectory(home, "ours-upsert")
         self._rows, self._batch = rows, batch
         self._rounds = itertools.count()
 
     def ready(self, n: int) -> None:
         """Fill the graph anew when it is due."""
-        path = self._place.fresh(n * 8)
+        path = self._directory.fresh(n * 8)
         if path is not None:
             self.graph = omnigraph.init(path, SCHEMA)
             self.graph.load(people(0, self._rows).drop(["id"]), type="Person", mode="append")
@@ -127,13 +127,13 @@ class Raw:
     """One-row appends to data tables, then one commit on a manifest."""
 
     def __init__(self, home: Path, name: str, tables: tuple[str, ...], keyed: bool) -> None:
-        self._place = Place(home, name)
+        self._directory = ScratchDirectory(home, name)
         self._tables, self._keyed = tables, keyed
         self._ids = itertools.count()
 
     def ready(self, n: int) -> None:
         """Make the tables anew when it is due."""
-        path = self._place.fresh(n)
+        path = self._directory.fresh(n)
         if path is None:
             return
         self._data = {name: created(path / name, ROWS[name]) for name in self._tables}
@@ -157,13 +157,13 @@ class RawUpsert:
     """A merge insert of a frame, then one commit on a manifest."""
 
     def __init__(self, home: Path, rows: int, batch: int) -> None:
-        self._place = Place(home, "raw-upsert")
+        self._directory = ScratchDirectory(home, "raw-upsert")
         self._rows, self._batch = rows, batch
         self._rounds = itertools.count()
 
     def ready(self, n: int) -> None:
         """Fill the table anew when it is due."""
-        path = self._place.fresh(n * 8)
+        path = self._directory.fresh(n * 8)
         if path is not None:
             table = appended(created(path / "person", ROWS["person"]), people(0, self._rows))
             table.create_scalar_index("id", "BTREE")

@@ -13,7 +13,7 @@ pytest_plugins = (
     "tests.support.groups",
     "tests.support.s3",
     "tests.support.s3_counting",
-    "tests.support.settling",
+    "tests.support.settled_fixture",
     "tests.support.spark_sessions",
 )
 

@@ -7,10 +7,10 @@ import pytest
 import omnigraph
 from omnigraph.api.graph import Graph
 from omnigraph.errors import BranchExists
-from tests.support.places import in_threads
 from tests.support.s3 import Bucket
 from tests.support.s3_counting import CountingBucket
 from tests.support.settled import assert_settled
+from tests.support.store_roots import in_threads
 from tests.support.story import BASE, SCHEMA, WRITES, note
 
 pytestmark = pytest.mark.s3

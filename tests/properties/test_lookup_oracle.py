@@ -12,8 +12,8 @@ from omnigraph.limits import LOOKUP_VALUES_MAX
 from tests.properties.test_read_oracle import worlds
 from tests.support.plan_fixtures import checked_read, harbour
 from tests.support.query_model import NOW, meaning
-from tests.support.read_places import Place
 from tests.support.read_world import INSTANT, World, plan_of, table_rows
+from tests.support.table_states import TableState
 from tests.unit.compile.test_rules_meaning import PORTS, VESSELS, graphs, same
 
 LOOKUPS = (
@@ -30,15 +30,15 @@ LOOKUPS = (
 )
 
 
-@pytest.mark.parametrize("place", Place)
+@pytest.mark.parametrize("state", TableState)
 @settings(max_examples=12)
 @given(data=st.data())
-def test_memory_gives_the_rows_a_lookup_means(place: Place, data: st.DataObject) -> None:
+def test_memory_gives_the_rows_a_lookup_means(state: TableState, data: st.DataObject) -> None:
     graph = data.draw(graphs(least=2))
     body, ids = data.draw(st.sampled_from(LOOKUPS))
     read = checked_read(f"query q($id: String?) {{ match {body} }}")
     plan = plan_of(read, harbour())
-    world = data.draw(worlds(graph, place))
+    world = data.draw(worlds(graph, state))
     try:
         for identity in (*ids, "nobody", None):
             expected = meaning(read, graph, {"id": identity, NOW: INSTANT})

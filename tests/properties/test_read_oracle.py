@@ -23,8 +23,8 @@ from omnigraph.language.source import Source
 from tests.support.plan_fixtures import PlanCase, cases, harbour
 from tests.support.query_model import NOW, ModelGraph, meaning
 from tests.support.random_reads import read_texts
-from tests.support.read_places import Place, laid_out
 from tests.support.read_world import INSTANT, World, plan_of, table_rows
+from tests.support.table_states import TableState, lay_out_rows
 from tests.unit.compile.test_rules_meaning import graphs, parameter, same
 
 RELEVANCE = {"bm25", "rrf", "rrf_page", "rrf_short"}
@@ -82,10 +82,10 @@ def tuned(way: Way) -> Iterator[None]:
 
 
 @st.composite
-def worlds(draw: st.DrawFn, graph: ModelGraph, place: Place) -> World:
+def worlds(draw: st.DrawFn, graph: ModelGraph, state: TableState) -> World:
     """A graph as tables, in a place."""
     world = World.of(harbour())
-    laid_out(draw, world, {**graph.nodes, **graph.edges}, place)
+    lay_out_rows(draw, world, {**graph.nodes, **graph.edges}, state)
     return world
 
 
@@ -121,23 +121,23 @@ def test_every_query_gives_the_rows_it_means(case: PlanCase, data: st.DataObject
     params = {one.name: data.draw(parameter(one.type)) for one in read.params.values()}
     expected = meaning(read, graph, params | {NOW: INSTANT})
     way = data.draw(st.sampled_from(WAYS))
-    world = data.draw(worlds(graph, data.draw(st.sampled_from(Place))))
+    world = data.draw(worlds(graph, data.draw(st.sampled_from(TableState))))
     try:
         check(read, world, params, expected, way)
     finally:
         world.close()
 
 
-@pytest.mark.parametrize("place", Place)
+@pytest.mark.parametrize("state", TableState)
 @settings(max_examples=20)
 @given(data=st.data())
 def test_queries_nobody_chose_give_the_rows_they_mean_wherever_they_are_read(
-    place: Place, data: st.DataObject
+    state: TableState, data: st.DataObject
 ) -> None:
     read, graph = data.draw(random_reads()), data.draw(graphs(least=2))
     way = data.draw(st.sampled_from(WAYS))
     event(way.name)
-    world = data.draw(worlds(graph, place))
+    world = data.draw(worlds(graph, state))
     try:
         check(read, world, {}, meaning(read, graph, {NOW: INSTANT}), way)
     finally:
@@ -151,9 +151,9 @@ def test_queries_nobody_chose_give_the_rows_they_mean_whichever_way_is_taken(
     way: Way, data: st.DataObject
 ) -> None:
     read, graph = data.draw(random_reads()), data.draw(graphs(least=2))
-    place = Place.INDEXED if way.indexed else data.draw(st.sampled_from(Place))
-    event(place)
-    world = data.draw(worlds(graph, place))
+    state = TableState.INDEXED if way.indexed else data.draw(st.sampled_from(TableState))
+    event(state)
+    world = data.draw(worlds(graph, state))
     try:
         check(read, world, {}, meaning(read, graph, {NOW: INSTANT}), way)
     finally:

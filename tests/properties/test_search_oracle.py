@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from omnigraph.engine.cached.cache import ByteCache
 from omnigraph.engine.read import costs, vectors
-from tests.support.read_places import Place, laid_out
 from tests.support.read_world import World
 from tests.support.search_model import by_distance, by_relevance, fused, matching, relevance
+from tests.support.table_states import TableState, lay_out_rows
 
 SCHEMA = """
 node Note { code: String @key  body: String? @index  shelf: I32 @index  sig: Vector(2)? @index }
@@ -40,8 +40,8 @@ class Shelf:
     def __init__(self, rows: list[tuple[Any, int, Any]]) -> None:
         self.world = World.of(SCHEMA)
         self.rows = [
-            {"id": f"n{place}", "code": f"n{place}", "body": body, "shelf": shelf, "sig": sig}
-            for place, (body, shelf, sig) in enumerate(rows)
+            {"id": f"n{number}", "code": f"n{number}", "body": body, "shelf": shelf, "sig": sig}
+            for number, (body, shelf, sig) in enumerate(rows)
         ]
         self.texts = {row["id"]: row["body"] for row in self.rows}
         self.vectors = {row["id"]: row["sig"] for row in self.rows}
@@ -62,13 +62,13 @@ class Shelf:
 
 
 @st.composite
-def shelves(draw: st.DrawFn, place: Place) -> Shelf:
+def shelves(draw: st.DrawFn, state: TableState) -> Shelf:
     """Notes in a place, and a box that holds them all."""
     shelf = Shelf(draw(notes))
     box = {"id": "k", "code": "k"}
     held = [{"id": f"h{n}", "src": "k", "dst": row["id"]} for n, row in enumerate(shelf.rows)]
-    laid_out(draw, shelf.world, {"Note": shelf.rows, "Box": [box], "Holds": held}, place)
-    if shelf.rows and place is not Place.PAST and draw(st.booleans()):
+    lay_out_rows(draw, shelf.world, {"Note": shelf.rows, "Box": [box], "Holds": held}, state)
+    if shelf.rows and state is not TableState.PAST and draw(st.booleans()):
         shelf.rewrite(draw(st.sampled_from(shelf.rows)), draw(texts))
     return shelf
 
@@ -119,7 +119,7 @@ def check_scores(shelf: Shelf, query: str) -> None:
         assert score == pytest.approx(expected[identity])
 
 
-@pytest.mark.parametrize("place", Place)
+@pytest.mark.parametrize("state", TableState)
 @settings(max_examples=10)
 @given(
     data=st.data(),
@@ -130,7 +130,7 @@ def check_scores(shelf: Shelf, query: str) -> None:
     thrifty=st.booleans(),
 )
 def test_searches_agree_with_looking_at_every_row(
-    place: Place,
+    state: TableState,
     data: st.DataObject,
     query: str,
     distance: int,
@@ -138,7 +138,7 @@ def test_searches_agree_with_looking_at_every_row(
     top: int,
     thrifty: bool,
 ) -> None:
-    shelf = data.draw(shelves(place))
+    shelf = data.draw(shelves(state))
     with pytest.MonkeyPatch.context() as patch:
         if thrifty:
             # Memory is dear: every index that there is must be asked, and vectors come in small blocks.

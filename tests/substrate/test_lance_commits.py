@@ -26,7 +26,7 @@ from tests.support.lance_bare import (
     table_of,
     upsert,
 )
-from tests.support.places import race_threads
+from tests.support.store_roots import race_threads
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from omnigraph.runtime import SYSTEM, Runtime
 from omnigraph.storage.locks.lease import LeaseLocks
 from omnigraph.storage.locks.table import FileLocks, Locks, ProcessLocks
 from omnigraph.storage.objects.protocol import Objects
-from tests.support.places import Place
+from tests.support.store_roots import StoreRoot
 
 LEASE, RENEW = 30.0, 0.4
 """A lease that no stall of a busy machine outlasts, renewed often enough to be seen."""
@@ -24,7 +24,7 @@ class LockPlace:
     """Locks of one kind at one location."""
 
     kind: str
-    place: Place
+    store_root: StoreRoot
     lease_seconds: float = LEASE
 
     @property
@@ -36,12 +36,12 @@ class LockPlace:
         """Open a handle of its own."""
         match self.kind:
             case "file":
-                return FileLocks(self.place.root, runtime)
+                return FileLocks(self.store_root.root, runtime)
             case "process":
-                return ProcessLocks(self.place.root, runtime)
+                return ProcessLocks(self.store_root.root, runtime)
             case _:
                 return LeaseLocks(
-                    objects or self.place.open(),
+                    objects or self.store_root.open(),
                     runtime,
                     lease_seconds=self.lease_seconds,
                     renew_seconds=RENEW,
@@ -50,7 +50,7 @@ class LockPlace:
 
 def add_slowly(where: LockPlace, key: str, times: int) -> None:
     """Count up without any other guard, under the lock: two holders at once lose a number."""
-    locks, objects = where.open(), where.place.open()
+    locks, objects = where.open(), where.store_root.open()
     for _ in range(times):
         lock = locks.acquire(key, wait=240)
         assert lock is not None

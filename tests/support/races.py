@@ -4,7 +4,7 @@ import threading
 from collections.abc import Sequence
 from typing import Protocol
 
-from tests.support.places import Place
+from tests.support.store_roots import StoreRoot
 
 
 class Barrier(Protocol):
@@ -13,9 +13,11 @@ class Barrier(Protocol):
     def wait(self) -> int: ...
 
 
-def create_each(barrier: Barrier, place: Place, me: int, paths: Sequence[str]) -> list[str]:
+def create_each(
+    barrier: Barrier, store_root: StoreRoot, me: int, paths: Sequence[str]
+) -> list[str]:
     """Try to create every path, all racers at once; return the paths that this one created."""
-    objects = place.open()
+    objects = store_root.open()
     won = []
     for path in paths:
         barrier.wait()
@@ -25,10 +27,10 @@ def create_each(barrier: Barrier, place: Place, me: int, paths: Sequence[str]) -
 
 
 def replace_each(
-    barrier: Barrier, place: Place, me: int, tokens: Sequence[tuple[str, str]]
+    barrier: Barrier, store_root: StoreRoot, me: int, tokens: Sequence[tuple[str, str]]
 ) -> list[tuple[str, str]]:
     """Try to replace every path from a known token, all racers at once; return the paths that this one replaced, with new tokens."""
-    objects = place.open()
+    objects = store_root.open()
     won = []
     for path, token in tokens:
         barrier.wait()
@@ -38,9 +40,9 @@ def replace_each(
     return won
 
 
-def count_up(place: Place, path: str, times: int) -> int:
+def count_up(store_root: StoreRoot, path: str, times: int) -> int:
     """Add to a counter by compare-and-replace; give the number of lost rounds."""
-    objects = place.open()
+    objects = store_root.open()
     lost = 0
     for _ in range(times):
         while True:
@@ -52,9 +54,9 @@ def count_up(place: Place, path: str, times: int) -> int:
     return lost
 
 
-def write_until_killed(place: Place, path: str, started: threading.Event) -> None:
+def write_until_killed(store_root: StoreRoot, path: str, started: threading.Event) -> None:
     """Replace one large text again and again, by both ways."""
-    objects = place.open()
+    objects = store_root.open()
     number = 0
     while True:
         number += 1

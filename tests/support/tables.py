@@ -13,8 +13,8 @@ from omnigraph.storage.locks.table import TableLock
 from omnigraph.storage.store import Store, open_store
 from omnigraph.storage.tables import Tables
 from omnigraph.storage.values import IndexKind, IndexSpec, Landed, Staged, TableAt
-from tests.support.places import Place
 from tests.support.races import Barrier
+from tests.support.store_roots import StoreRoot
 
 PEOPLE = "nodes/0123456789abcdef"
 OPERATION = OperationId("01J00000000000000000000000")
@@ -49,10 +49,10 @@ class KernelLock:
     exclusive: bool = True
 
 
-def open_place(place: Place) -> Store:
-    """Open the store of a place anew, as another handle or process would."""
-    fsync, unofficial = place.kind == "fsync", place.kind != "official"
-    return open_store(place.uri, place.options, fsync=fsync, unofficial=unofficial)
+def open_root(store_root: StoreRoot) -> Store:
+    """Open the store of a root anew, as another handle or process would."""
+    fsync, unofficial = store_root.kind == "fsync", store_root.kind != "official"
+    return open_store(store_root.uri, store_root.options, fsync=fsync, unofficial=unofficial)
 
 
 def people(ids: Iterable[str], age: int | Sequence[int | None] = 30, **columns: Any) -> pa.Table:
@@ -100,10 +100,10 @@ def next_of(at: TableAt, by: int = 1) -> TableAt:
 
 
 def commit_each(
-    barrier: Barrier, place: Place, me: int, rounds: int, *, locked: bool
+    barrier: Barrier, store_root: StoreRoot, me: int, rounds: int, *, locked: bool
 ) -> list[tuple[str, int]]:
     """In every round stage on the same HEAD as all others, then try to commit; give each outcome."""
-    store = open_place(place)
+    store = open_root(store_root)
     outcomes = []
     for number in range(rounds):
         barrier.wait()
@@ -138,9 +138,9 @@ def _turn(store: Store, *, locked: bool) -> Any:
         store.locks.release(lock)
 
 
-def publish_each(place: Place, me: int, times: int, guard: str | None = None) -> int:
+def publish_each(store_root: StoreRoot, me: int, times: int, guard: str | None = None) -> int:
     """Advance the head row `times` times, each on top of the last; give the number of lost rounds."""
-    rows = open_place(place).manifest
+    rows = open_root(store_root).manifest
     lost = 0
     for number in range(times):
         while True:

@@ -22,10 +22,10 @@ def public_type(stored: pa.DataType) -> pa.DataType:
 def public_schema(stored: pa.Schema) -> pa.Schema:
     """The schema that stored rows have outside; the very same one when nothing differs."""
     public = stored
-    for place, field in enumerate(stored):
+    for position, field in enumerate(stored):
         outside = public_type(field.type)
         if outside != field.type:
-            public = public.set(place, field.with_type(outside))
+            public = public.set(position, field.with_type(outside))
     return public
 
 

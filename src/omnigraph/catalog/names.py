@@ -56,8 +56,8 @@ def table_path(table: TableKey, incarnation: int) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class TableHome:
-    """The path of the table of a type, and the incarnation of its name.
+class StoredTable:
+    """The path of the table of a type on disk, and the incarnation of its name.
 
     The path is chosen when the table is created and stays through renames.
     """

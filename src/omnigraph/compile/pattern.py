@@ -350,23 +350,23 @@ def _find_components(variables: Sequence[str], hops: Iterable[Hop]) -> tuple[tup
 def _choose_first_variable(component: Sequence[str], hops: Sequence[Hop], traits: _Traits) -> str:
     """Choose where a connected pattern is scanned."""
 
-    def place(name: str) -> tuple[int, bool, int]:
+    def rank(name: str) -> tuple[int, bool, int]:
         ends = sum((hop.left == name) + (hop.right == name) for hop in hops)
         return traits.of(name), traits.is_counted(name), -ends if traits.wanted is not None else 0
 
-    return min(component, key=place)
+    return min(component, key=rank)
 
 
 def _choose_next_hop(hops: Sequence[Hop], seen: frozenset[str], traits: _Traits) -> Hop | None:
     """Choose the next hop from what is bound: tests first, then towards few nodes, counted ends last."""
 
-    def place(hop: Hop) -> tuple[bool, int, bool, bool]:
+    def rank(hop: Hop) -> tuple[bool, int, bool, bool]:
         target = hop.right if hop.left in seen else hop.left
         closes = target in seen
         return not closes, traits.of(target), traits.is_counted(target), hop.high > 1
 
     reachable = [hop for hop in hops if hop.left in seen or hop.right in seen]
-    return min(reachable, key=place, default=None)
+    return min(reachable, key=rank, default=None)
 
 
 def _find_links(tests: Iterable[Test]) -> frozenset[frozenset[str]]:

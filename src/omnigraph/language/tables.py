@@ -10,5 +10,5 @@ def tables_file(grammar: Path) -> str | bool:
 
     Lark recomputes the tables when the grammar, its options, Lark or Python changed, and when the file is damaged.
     """
-    place = Path(cache_from_source(f"{grammar}.tables"))
-    return str(place) if place.parent.is_dir() and not sys.dont_write_bytecode else False
+    file = Path(cache_from_source(f"{grammar}.tables"))
+    return str(file) if file.parent.is_dir() and not sys.dont_write_bytecode else False

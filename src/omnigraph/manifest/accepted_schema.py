@@ -7,7 +7,7 @@ from omnigraph.catalog.ir.contract import Contract, create_contract
 from omnigraph.catalog.ir.decode import make_contract_error
 from omnigraph.catalog.ir.state import open_contract, seal
 from omnigraph.catalog.model import Catalog
-from omnigraph.catalog.names import TableHome
+from omnigraph.catalog.names import StoredTable
 from omnigraph.catalog.resolve.schema import compile_schema
 from omnigraph.errors import SchemaContractError, SchemaError
 from omnigraph.failpoints import Failpoint, fail
@@ -188,7 +188,8 @@ def _from_text(source: str, snapshot: Snapshot, domain: str) -> Contract:
             f"declares {', '.join(contract.catalog.tables) or 'no table'}, "
             f"the graph has {', '.join(snapshot.entries) or 'none'}",
         )
-    homes = {
-        key: TableHome(entry.at.path, entry.incarnation) for key, entry in snapshot.entries.items()
+    stored_tables = {
+        key: StoredTable(entry.at.path, entry.incarnation)
+        for key, entry in snapshot.entries.items()
     }
-    return replace(contract, homes=homes)
+    return replace(contract, stored_tables=stored_tables)

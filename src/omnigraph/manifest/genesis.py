@@ -86,7 +86,7 @@ def _create(tables: Tables, manifest: Manifest, contract: Contract, uri: str) ->
     tables_at: dict[TableKey, TableAt] = {}
     try:
         for key, declared in contract.catalog.tables.items():
-            path = contract.homes[key].path
+            path = contract.stored_tables[key].path
             tables_at[key] = _create_table(tables, manifest, path, declared.schema, uri)
         return manifest.heads.keep(
             _create_manifest(manifest, _genesis(tables_at, manifest), tables_at)

@@ -151,7 +151,7 @@ def _is_steady(view: View, contracts: AcceptedSchemas) -> bool:
 
 
 def _belong_together(view: View) -> bool:
-    return view.state.snapshot.entries.keys() == view.contract.homes.keys()
+    return view.state.snapshot.entries.keys() == view.contract.stored_tables.keys()
 
 
 def by_identity(snapshot: Snapshot, contract: Contract) -> Snapshot:
@@ -159,16 +159,16 @@ def by_identity(snapshot: Snapshot, contract: Contract) -> Snapshot:
 
     A table whose key belongs to another type now is not shown; a table of no present type keeps its key.
     """
-    now = {home.path: key for key, home in contract.homes.items()}
+    now = {stored.path: key for key, stored in contract.stored_tables.items()}
     if all(
-        now.get(entry.at.path, key if key not in contract.homes else None) == key
+        now.get(entry.at.path, key if key not in contract.stored_tables else None) == key
         for key, entry in snapshot.entries.items()
     ):
         return snapshot
     found = {
         now.get(entry.at.path, key): entry
         for key, entry in snapshot.entries.items()
-        if entry.at.path in now or key not in contract.homes
+        if entry.at.path in now or key not in contract.stored_tables
     }
     entries = {key: replace(found[key], table_key=key) for key in sorted(found)}
     return replace(snapshot, entries=entries)

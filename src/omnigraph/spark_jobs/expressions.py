@@ -30,7 +30,7 @@ from omnigraph.compile.plan.algebra import FLIPPED, Always, Test
 from omnigraph.errors import InternalError, QueryError
 from omnigraph.language.query.tree import Comparison
 
-Place = Callable[[str, str], Column]
+ResolveColumn = Callable[[str, str], Column]
 """The column that holds a property (or `id`) of a variable."""
 
 SPARK_NAMES: Final = {
@@ -98,13 +98,13 @@ def _scalar(value: object, scalar: Scalar) -> Column:
             )
 
 
-def operand(given: Operand, place: Place) -> Column:
+def operand(given: Operand, resolve_column: ResolveColumn) -> Column:
     """Lower an operand to a column."""
     match given:
         case PropertyRef(variable=variable, property=name):
-            return place(variable, name)
+            return resolve_column(variable, name)
         case EntityRef(variable=variable):
-            return place(variable, "id")
+            return resolve_column(variable, "id")
         case Const(value=value, type=type_):
             return literal(value, type_)
         case ParamRef() | Now():
@@ -116,24 +116,24 @@ def operand(given: Operand, place: Place) -> Column:
 # ---- conditions
 
 
-def condition(test: Test, place: Place) -> Column:
+def condition(test: Test, resolve_column: ResolveColumn) -> Column:
     """Lower a condition to a column of true, false or NULL."""
     match test:
         case Always(value=value):
             return F.lit(value)
         case Compare():
-            return _compare(test, place)
+            return _compare(test, resolve_column)
         case IsNull(operand=given, negated=negated):
-            column = operand(given, place)
+            column = operand(given, resolve_column)
             return column.isNotNull() if negated else column.isNull()
         case Among(operand=given, choices=Const(value=values)):
-            return _among(operand(given, place), given.type, values)
+            return _among(operand(given, resolve_column), given.type, values)
         case AllOf(parts=parts):
-            return _fold(parts, place, lambda a, b: a & b)
+            return _fold(parts, resolve_column, lambda a, b: a & b)
         case AnyOf(parts=parts):
-            return _fold(parts, place, lambda a, b: a | b)
+            return _fold(parts, resolve_column, lambda a, b: a | b)
         case Not(part=part):
-            return ~condition(part, place)
+            return ~condition(part, resolve_column)
         case TextMatch(function=function):
             raise make_unsupported_error(f"{function}()")
         case Among():
@@ -143,22 +143,24 @@ def condition(test: Test, place: Place) -> Column:
 
 
 def _fold(
-    parts: Sequence[Test], place: Place, combine: Callable[[Column, Column], Column]
+    parts: Sequence[Test],
+    resolve_column: ResolveColumn,
+    combine: Callable[[Column, Column], Column],
 ) -> Column:
-    found = condition(parts[0], place)
+    found = condition(parts[0], resolve_column)
     for part in parts[1:]:
-        found = combine(found, condition(part, place))
+        found = combine(found, condition(part, resolve_column))
     return found
 
 
-def _compare(test: Compare, place: Place) -> Column:
+def _compare(test: Compare, resolve_column: ResolveColumn) -> Column:
     left, op, right = test.left, test.op, test.right
     if isinstance(left, Const) and not isinstance(right, Const) and op in FLIPPED:
         left, op, right = right, FLIPPED[op], left
-    column = operand(left, place)
+    column = operand(left, resolve_column)
     if isinstance(right, Const) and not isinstance(left, Const):
         return _with_value(column, left.type, coerce(op, right.value, left.type))
-    return compare_columns(column, left.type, op, operand(right, place), right.type)
+    return compare_columns(column, left.type, op, operand(right, resolve_column), right.type)
 
 
 def _mask_absent(column: Column, answer: Column) -> Column:

@@ -155,8 +155,8 @@ class Lowering:
 
     def label(self, variable: str, name: str) -> str:
         """The column that holds a property of a variable."""
-        place = next(i for i, slot in enumerate(self.plan.slots) if slot.name == variable)
-        return f"v{place}_{self.needed[variable].index(name)}"
+        position = next(i for i, slot in enumerate(self.plan.slots) if slot.name == variable)
+        return f"v{position}_{self.needed[variable].index(name)}"
 
     def labels(self, variable: str) -> dict[str, str]:
         """The columns of a variable, by property."""
@@ -166,8 +166,8 @@ class Lowering:
         """The columns of some variables."""
         return [label for name in sorted(variables) for label in self.labels(name).values()]
 
-    def place(self, variable: str, name: str) -> Column:
-        """The values of a property of a variable."""
+    def resolve_column(self, variable: str, name: str) -> Column:
+        """Give the column with the values of a property of a variable."""
         return F.col(self.label(variable, name))
 
     # ---- operators
@@ -213,7 +213,7 @@ class Lowering:
     def _filter_rows(self, tests: Sequence[Test], rows: Rows) -> Rows:
         frame = rows.frame
         for test in tests:
-            frame = frame.where(condition(test, self.place))
+            frame = frame.where(condition(test, self.resolve_column))
         return replace(rows, frame=frame)
 
     def _read_argument(self, variables: Sequence[str], around: Rows) -> Rows:
@@ -227,7 +227,7 @@ class Lowering:
 
     def _product(self, operator: Product, around: Rows) -> Rows:
         left, right = self.rows(operator.left, around), self.rows(operator.right, around)
-        tests = [condition(test, self.place) for test in operator.on]
+        tests = [condition(test, self.resolve_column) for test in operator.on]
         both = reduce(lambda a, b: a & b, tests) if tests else F.lit(True)
         frame = _bare(left).join(_bare(right), both, "inner")
         return Rows(frame, left.variables | right.variables)
@@ -368,7 +368,7 @@ class Lowering:
                 assert rows.fields is not None, "a field is a column of groups"
                 return F.col(rows.fields[name])
             case PropertyRef() | EntityRef() | Const() | ParamRef() | Now():
-                return operand(expr, self.place)
+                return operand(expr, self.resolve_column)
             case TextMatch(function=function):
                 raise make_unsupported_error(f"{function}()")
             case Nearest() | Bm25() | Rrf():

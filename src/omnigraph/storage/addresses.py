@@ -42,8 +42,8 @@ def rows_at(
         return table.read(shown, blobs=blobs, limit=0, row_id=row_id)
     fetched = _fetch_rows(table, np.sort(wanted), shown, blobs, row_id=row_id)
     found = pa.concat_tables([part for part in fetched if part.num_rows])
-    place = pc.index_in(pa.array(wanted), value_set=column(found, ROW_ADDRESS))
-    return found.take(place).select([*shown, ROW_ID] if row_id else shown)
+    positions = pc.index_in(pa.array(wanted), value_set=column(found, ROW_ADDRESS))
+    return found.take(positions).select([*shown, ROW_ID] if row_id else shown)
 
 
 def _fetch_rows(

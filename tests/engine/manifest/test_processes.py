@@ -10,8 +10,8 @@ from omnigraph.manifest.manifest import Manifest
 from omnigraph.storage.locks.table import open_locks
 from omnigraph.storage.store import Store, open_store
 from tests.support.manifests import CITY, PERSON, StillRuntime, new_manifest, write
-from tests.support.places import in_processes
 from tests.support.publishers import publish_many
+from tests.support.store_roots import in_processes
 
 PUBLISHES = 15
 

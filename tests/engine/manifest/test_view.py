@@ -252,7 +252,7 @@ def test_a_graph_without_contract_gets_one_from_its_text(store: Store, manifest:
     assert made is not None
     stored = load_contract(store.objects)
     assert stored.contract.ir_hash == made.contract.ir_hash
-    assert {k: h.path for k, h in stored.contract.homes.items()} == {
+    assert {k: h.path for k, h in stored.contract.stored_tables.items()} == {
         key: entry.at.path for key, entry in manifest.current(MAIN).snapshot.entries.items()
     }
 

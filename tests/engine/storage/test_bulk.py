@@ -11,7 +11,7 @@ import pytest
 from omnigraph.storage.store import open_store
 from omnigraph.storage.tables import Tables
 from omnigraph.storage.values import IndexKind, IndexSpec, Staged, TableAt
-from tests.support.places import in_processes
+from tests.support.store_roots import in_processes
 from tests.support.tables import OPERATION, PEOPLE
 from tests.support.two_cores import TWO_CORES
 

@@ -11,19 +11,19 @@ from omnigraph.storage.counters import Cost, counting
 from omnigraph.storage.store import Store
 from omnigraph.storage.tables import Tables
 from omnigraph.storage.values import TableAt
-from tests.support.places import Place, race_threads
-from tests.support.tables import PEOPLE, ages, filled, head_at, land, open_place, people
+from tests.support.store_roots import StoreRoot, race_threads
+from tests.support.tables import PEOPLE, ages, filled, head_at, land, open_root, people
 
 pytestmark = pytest.mark.parametrize(
-    "place",
+    "store_root",
     ["local", "official", "memory", pytest.param("s3", marks=pytest.mark.s3)],
     indirect=True,
 )
 
 
 @pytest.fixture
-def store(place: Place) -> Store:
-    return open_place(place)
+def store(store_root: StoreRoot) -> Store:
+    return open_root(store_root)
 
 
 @pytest.fixture
@@ -134,10 +134,12 @@ def test_a_recreated_fork_shows_nothing_of_its_former_life(tables: Tables) -> No
     assert tables.forks(PEOPLE)["side"].incarnation != life
 
 
-def test_another_handle_forgets_a_former_life_when_told(place: Place, tables: Tables) -> None:
+def test_another_handle_forgets_a_former_life_when_told(
+    store_root: StoreRoot, tables: Tables
+) -> None:
     at = filled(tables, "ab")
     first = land(tables, tables.stage_append(tables.fork(at, "side"), people(["old"]))).at
-    other = open_place(place).tables
+    other = open_root(store_root).tables
     assert "old" in ages(other, first)
     tables.drop_fork(PEOPLE, "side")
     land(tables, tables.stage_append(tables.fork(at, "side"), people(["new"])))
@@ -145,11 +147,11 @@ def test_another_handle_forgets_a_former_life_when_told(place: Place, tables: Ta
     assert set(ages(other, first)) == {"a", "b", "new"}
 
 
-def test_of_many_forkers_one_wins(place: Place, tables: Tables) -> None:
+def test_of_many_forkers_one_wins(store_root: StoreRoot, tables: Tables) -> None:
     at = filled(tables, "ab")
 
     def fork(barrier: Any, name: str) -> bool:
-        mine = open_place(place).tables
+        mine = open_root(store_root).tables
         mine.open(at)
         barrier.wait()
         try:
@@ -167,13 +169,13 @@ def test_of_many_forkers_one_wins(place: Place, tables: Tables) -> None:
 
 
 def test_branches_that_are_dropped_meanwhile_disturb_no_listing(
-    place: Place, tables: Tables
+    store_root: StoreRoot, tables: Tables
 ) -> None:
     at = filled(tables, "ab")
     tables.fork(at, "stays")
 
     def come_and_go(barrier: Any, name: str) -> None:
-        mine = open_place(place).tables
+        mine = open_root(store_root).tables
         barrier.wait()
         for number in range(6):
             mine.fork(at, f"{name}{number}")

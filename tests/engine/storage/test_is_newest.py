@@ -9,17 +9,17 @@ from omnigraph.storage.layout import branch_path
 from omnigraph.storage.store import Store
 from omnigraph.storage.tables import Tables
 from omnigraph.storage.values import TableAt
-from tests.support.places import Place
-from tests.support.tables import land, open_place, people
+from tests.support.store_roots import StoreRoot
+from tests.support.tables import land, open_root, people
 
 on_every_store = pytest.mark.parametrize(
-    "place", ["local", "memory", pytest.param("s3", marks=pytest.mark.s3)], indirect=True
+    "store_root", ["local", "memory", pytest.param("s3", marks=pytest.mark.s3)], indirect=True
 )
 
 
 @pytest.fixture
-def store(place: Place) -> Store:
-    return open_place(place)
+def store(store_root: StoreRoot) -> Store:
+    return open_root(store_root)
 
 
 def grown(tables: Tables, at: TableAt, names: str) -> TableAt:
@@ -39,10 +39,10 @@ def test_only_the_last_version_of_a_line_is_the_newest(store: Store) -> None:
 
 
 @on_every_store
-def test_another_store_that_commits_is_seen_at_once(store: Store, place: Place) -> None:
+def test_another_store_that_commits_is_seen_at_once(store: Store, store_root: StoreRoot) -> None:
     at = store.tables.create("nodes/one", people([]).schema)
     assert store.tables.is_newest(at)
-    later = grown(open_place(place).tables, at, "a")
+    later = grown(open_root(store_root).tables, at, "a")
     assert not store.tables.is_newest(at)
     assert store.tables.is_newest(later)
 
@@ -54,12 +54,14 @@ def test_a_version_that_is_not_there_is_not_the_newest(store: Store) -> None:
     assert not store.tables.is_newest(beyond)
 
 
-@pytest.mark.parametrize("place", ["local"], indirect=True)
-def test_manifests_are_named_so_that_the_newest_comes_first(store: Store, place: Place) -> None:
+@pytest.mark.parametrize("store_root", ["local"], indirect=True)
+def test_manifests_are_named_so_that_the_newest_comes_first(
+    store: Store, store_root: StoreRoot
+) -> None:
     """What the look at single files relies on."""
     at = grown(store.tables, store.tables.create("nodes/one", people([]).schema), "a")
     fork = grown(store.tables, store.tables.fork(at, "side"), "b")
     for line, version in ((None, at.version), ("side", fork.version)):
-        folder = Path(place.uri) / branch_path(at.path, line) / "_versions"
+        folder = Path(store_root.uri) / branch_path(at.path, line) / "_versions"
         names = sorted(path.name for path in folder.glob("*.manifest"))
         assert names[0] == f"{2**64 - 1 - version:020d}.manifest"

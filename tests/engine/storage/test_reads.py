@@ -16,7 +16,7 @@ from omnigraph.storage.lance.search import tokens
 from omnigraph.storage.store import Store
 from omnigraph.storage.tables import Table, Tables
 from omnigraph.storage.values import IndexKind, TableAt
-from tests.support.places import Place, in_threads
+from tests.support.store_roots import StoreRoot, in_threads
 from tests.support.tables import (
     AGE_INDEX,
     BIO_INDEX,
@@ -26,16 +26,16 @@ from tests.support.tables import (
     TASTE_INDEX,
     filled,
     land,
-    open_place,
+    open_root,
     people,
 )
 
-pytestmark = pytest.mark.parametrize("place", ["local"], indirect=True)
+pytestmark = pytest.mark.parametrize("store_root", ["local"], indirect=True)
 
 
 @pytest.fixture
-def store(place: Place) -> Store:
-    return open_place(place)
+def store(store_root: StoreRoot) -> Store:
+    return open_root(store_root)
 
 
 @pytest.fixture
@@ -104,12 +104,12 @@ def test_a_bad_filter_is_named(tables: Tables, filter: str) -> None:
 
 
 def test_a_stream_over_a_damaged_table_fails_in_our_words(
-    tables: Tables, store: Store, place: Place
+    tables: Tables, store: Store, store_root: StoreRoot
 ) -> None:
     at = numbered(tables, 30)
-    for file in Path(place.uri, PEOPLE, "data").iterdir():
+    for file in Path(store_root.uri, PEOPLE, "data").iterdir():
         file.unlink()
-    table = open_place(place).tables.open(at)
+    table = open_root(store_root).tables.open(at)
     with pytest.raises(StorageError, match="a file of this version is gone"):
         list(table.scan())
     with pytest.raises(StorageError, match="a file of this version is gone"):

@@ -22,14 +22,14 @@ from omnigraph.storage.objects.protocol import Objects
 from omnigraph.storage.rows import Image, Rows
 from omnigraph.storage.values import MAIN_INCARNATION
 from tests.support.memory_rows import MemoryRows
-from tests.support.places import Place, in_processes, race_threads
+from tests.support.store_roots import StoreRoot, in_processes, race_threads
 from tests.support.tables import (
     MANIFEST_SCHEMA,
     cells,
     head_of,
     keyed,
     link,
-    open_place,
+    open_root,
     publish_each,
 )
 
@@ -37,18 +37,18 @@ STORES = ["local", "official", "memory", pytest.param("s3", marks=pytest.mark.s3
 
 
 @pytest.fixture(params=[*STORES, "fake"])
-def place(request: pytest.FixtureRequest, tmp_path: Any) -> Place:
+def store_root(request: pytest.FixtureRequest, tmp_path: Any) -> StoreRoot:
     if request.param == "s3":
         bucket = request.getfixturevalue("bucket")
-        return Place(kind="s3", uri=f"{bucket.uri}/graph", options=bucket.storage_options)
+        return StoreRoot(kind="s3", uri=f"{bucket.uri}/graph", options=bucket.storage_options)
     if request.param == "memory":
-        return Place(kind="memory", uri=f"memory://{tmp_path.name}/graph")
-    return Place(kind=request.param, uri=str(tmp_path / "graph"))
+        return StoreRoot(kind="memory", uri=f"memory://{tmp_path.name}/graph")
+    return StoreRoot(kind=request.param, uri=str(tmp_path / "graph"))
 
 
 @pytest.fixture
-def rows(place: Place) -> Rows:
-    return MemoryRows() if place.kind == "fake" else open_place(place).manifest
+def rows(store_root: StoreRoot) -> Rows:
+    return MemoryRows() if store_root.kind == "fake" else open_root(store_root).manifest
 
 
 @pytest.fixture
@@ -57,8 +57,8 @@ def first(rows: Rows) -> Image:
 
 
 @pytest.fixture
-def lance_only(place: Place) -> None:
-    if place.kind == "fake":
+def lance_only(store_root: StoreRoot) -> None:
+    if store_root.kind == "fake":
         pytest.skip("the fake keeps no cache")
 
 
@@ -108,7 +108,7 @@ def test_what_is_not_there_is_not_found(rows: Rows) -> None:
 
 @pytest.mark.usefixtures("lance_only")
 def test_config_entries_are_a_second_version_and_the_first_is_stamped(
-    rows: Rows, place: Place
+    rows: Rows, store_root: StoreRoot
 ) -> None:
     created = rows.create(marked(keyed({"a": "1"})), metadata={"stamp": "4"}, config={"k": "true"})
     assert created.version == 2
@@ -198,11 +198,11 @@ def assert_chain(image: Image, commits: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "place", ["local", pytest.param("s3", marks=pytest.mark.s3)], indirect=True
+    "store_root", ["local", pytest.param("s3", marks=pytest.mark.s3)], indirect=True
 )
-def test_racing_processes_form_one_chain(place: Place, rows: Rows, first: Image) -> None:
+def test_racing_processes_form_one_chain(store_root: StoreRoot, rows: Rows, first: Image) -> None:
     guards = (None, "head", "head", "head")
-    in_processes(publish_each, [(place, me, 8, guard) for me, guard in enumerate(guards)])
+    in_processes(publish_each, [(store_root, me, 8, guard) for me, guard in enumerate(guards)])
     image = rows.load(None)
     assert_chain(image, 32)
     assert image.version == 33
@@ -216,7 +216,12 @@ GUARDS = [("head", "head"), ("head", None), (None, "head")]
 @pytest.mark.parametrize(("mine", "theirs"), GUARDS)
 @pytest.mark.parametrize("swaps", [0, 1, 3])
 def test_rivals_of_one_guard_have_one_winner(
-    rows: Rows, place: Place, first: Image, mine: str | None, theirs: str | None, swaps: int
+    rows: Rows,
+    store_root: StoreRoot,
+    first: Image,
+    mine: str | None,
+    theirs: str | None,
+    swaps: int,
 ) -> None:
     image = swapped_often(rows, first, swaps)
     rows.swap(image, link("mine", head_of(image.rows)), mine)
@@ -225,7 +230,7 @@ def test_rivals_of_one_guard_have_one_winner(
     found = cells(rows.load(None).rows)
     assert (found["head"], "theirs" in found) == ("mine", False)
     if isinstance(rows, LanceRows):
-        assert same(rows.load(None), open_place(place).manifest.load(None))
+        assert same(rows.load(None), open_root(store_root).manifest.load(None))
 
 
 @pytest.mark.parametrize(("mine", "theirs"), GUARDS)
@@ -263,7 +268,7 @@ def test_a_guarded_swap_may_replace_other_rows_too(rows: Rows, first: Image) -> 
 
 @pytest.mark.usefixtures("lance_only")
 def test_a_guarded_swap_reads_nothing_and_derives_what_a_read_gives(
-    rows: Rows, place: Place, first: Image
+    rows: Rows, store_root: StoreRoot, first: Image
 ) -> None:
     image = first
     for number in range(12):
@@ -271,7 +276,7 @@ def test_a_guarded_swap_reads_nothing_and_derives_what_a_read_gives(
             parent = head_of(image.rows)
             image = rows.load(None, rows.swap(image, link(f"c{number}", parent), "head"))
         assert costs.as_dict() == {Cost.MANIFEST_SWAPS: 1}
-    assert same(image, open_place(place).manifest.load(None))
+    assert same(image, open_root(store_root).manifest.load(None))
     assert_chain(image, 12)
 
 
@@ -280,7 +285,7 @@ def test_a_guarded_swap_reads_nothing_and_derives_what_a_read_gives(
 
 @pytest.mark.usefixtures("lance_only")
 def test_the_next_image_is_derived_and_equals_a_fresh_read(
-    rows: Rows, place: Place, first: Image
+    rows: Rows, store_root: StoreRoot, first: Image
 ) -> None:
     image = first
     for number in range(40):
@@ -290,15 +295,15 @@ def test_the_next_image_is_derived_and_equals_a_fresh_read(
         assert costs[Cost.MANIFEST_SCANS] == 0
         assert costs[Cost.MANIFEST_OPENS] == 0
         if number % 8 == 0:
-            assert same(image, open_place(place).manifest.load(None, version))
-    assert same(image, open_place(place).manifest.load(None))
+            assert same(image, open_root(store_root).manifest.load(None, version))
+    assert same(image, open_root(store_root).manifest.load(None))
 
 
 @pytest.mark.usefixtures("lance_only")
 def test_a_swap_that_another_writer_preceded_is_read_again(
-    rows: Rows, place: Place, first: Image
+    rows: Rows, store_root: StoreRoot, first: Image
 ) -> None:
-    other = open_place(place).manifest
+    other = open_root(store_root).manifest
     other.swap(other.load(None), keyed({"theirs": "1"}))
     version = rows.swap(first, keyed({"mine": "1"}))
     assert version == 3
@@ -321,7 +326,7 @@ def test_a_held_version_is_not_read_again(rows: Rows, first: Image) -> None:
 
 @pytest.mark.usefixtures("lance_only")
 def test_what_a_swap_left_in_memory_is_what_a_read_finds(
-    rows: Rows, place: Place, first: Image
+    rows: Rows, store_root: StoreRoot, first: Image
 ) -> None:
     version = rows.swap(first, keyed({"mine": "1"}))
     with counting() as costs:
@@ -330,7 +335,7 @@ def test_what_a_swap_left_in_memory_is_what_a_read_finds(
         assert rows.cached("side", version, ((1, "life"),)) is None
     assert costs.as_dict() == {}
     assert held is not None
-    assert cells(held.rows) == cells(open_place(place).manifest.load(None).rows)
+    assert cells(held.rows) == cells(open_root(store_root).manifest.load(None).rows)
 
 
 # ---- metadata
@@ -374,7 +379,9 @@ def swapped_often(rows: Rows, image: Image, times: int) -> Image:
     return image
 
 
-def test_a_fold_keeps_rows_and_leaves_one_fragment(rows: Rows, first: Image, place: Place) -> None:
+def test_a_fold_keeps_rows_and_leaves_one_fragment(
+    rows: Rows, first: Image, store_root: StoreRoot
+) -> None:
     assert not rows.fold(None)
     image = swapped_often(rows, first, 6)
     assert rows.fragment_count(image) > 1
@@ -384,7 +391,7 @@ def test_a_fold_keeps_rows_and_leaves_one_fragment(rows: Rows, first: Image, pla
     assert rows.fragment_count(folded) == 1
     assert cells(folded.rows) == cells(image.rows)
     if isinstance(rows, LanceRows):
-        assert same(folded, open_place(place).manifest.load(None))
+        assert same(folded, open_root(store_root).manifest.load(None))
     assert not rows.fold(None)
 
 
@@ -398,10 +405,10 @@ def test_a_swap_from_before_a_fold_contends(rows: Rows, first: Image) -> None:
 
 @pytest.mark.usefixtures("lance_only")
 def test_a_fold_gives_way_to_a_swap(
-    rows: Rows, place: Place, first: Image, monkeypatch: pytest.MonkeyPatch
+    rows: Rows, store_root: StoreRoot, first: Image, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     image = swapped_often(rows, first, 3)
-    rival = open_place(place).manifest
+    rival = open_root(store_root).manifest
 
     def interrupted(dataset: Any) -> Any:
         rewritten = compact(dataset)
@@ -500,8 +507,8 @@ class Vanishing:
 
 
 def test_a_branch_that_is_deleted_while_it_is_read_is_not_there(tmp_path: Path) -> None:
-    local = Place(kind="local", uri=str(tmp_path / "graph"))
-    rows, other = open_place(local).manifest, open_place(local).manifest
+    local = StoreRoot(kind="local", uri=str(tmp_path / "graph"))
+    rows, other = open_root(local).manifest, open_root(local).manifest
     assert isinstance(other, LanceRows)
     first = rows.create(marked(link("genesis", None)), metadata={"stamp": "4"}, config={})
     rows.create_branch("side", None, first.version)
@@ -515,9 +522,9 @@ def test_a_branch_that_is_deleted_while_it_is_read_is_not_there(tmp_path: Path) 
 
 @pytest.mark.usefixtures("lance_only")
 def test_another_handle_notices_the_new_life_by_itself(
-    rows: Rows, place: Place, first: Image
+    rows: Rows, store_root: StoreRoot, first: Image
 ) -> None:
-    other = open_place(place).manifest
+    other = open_root(store_root).manifest
     rows.create_branch("side", None, first.version)
     version = rows.swap(rows.load("side"), keyed({"old": "1"}))
     assert "old" in cells(other.load("side").rows)

@@ -9,8 +9,8 @@ import pytest
 from omnigraph.storage.layout import root_of
 from omnigraph.storage.objects.cloud import open_objects
 from omnigraph.storage.objects.options import lance_options
-from tests.support.places import in_threads
 from tests.support.s3_counting import CountingBucket
+from tests.support.store_roots import in_threads
 
 pytestmark = pytest.mark.s3
 ROWS = pa.table({"id": ["a", "b"]})

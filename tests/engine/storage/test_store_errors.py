@@ -8,9 +8,9 @@ from omnigraph.errors import StorageError
 from omnigraph.storage.layout import root_of
 from omnigraph.storage.objects.cloud import open_objects, prove_conditional_puts
 from omnigraph.storage.objects.protocol import Objects
-from tests.support.places import Place
 from tests.support.s3 import Bucket, S3Server
 from tests.support.s3_counting import CountingBucket
+from tests.support.store_roots import StoreRoot
 
 pytestmark = pytest.mark.s3
 SECRET = "hunter2-secret"
@@ -99,9 +99,9 @@ def test_a_text_that_is_not_utf8_is_an_error_that_names_it(bucket: Bucket) -> No
     assert failed.value.storage_kind == "permanent"
 
 
-def test_a_store_with_conditional_puts_is_accepted_and_left_clean(place: Place) -> None:
-    objects = place.open()
-    prove_conditional_puts(objects, place.root)
+def test_a_store_with_conditional_puts_is_accepted_and_left_clean(store_root: StoreRoot) -> None:
+    objects = store_root.open()
+    prove_conditional_puts(objects, store_root.root)
     assert objects.list("__locks") == ()
 
 

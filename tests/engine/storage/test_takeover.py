@@ -10,16 +10,16 @@ import pytest
 from omnigraph.storage.store import Store
 from omnigraph.storage.tables import Tables
 from omnigraph.storage.values import Successors, TableAt
-from tests.support.places import Place
-from tests.support.tables import PEOPLE, land, open_place, people
+from tests.support.store_roots import StoreRoot
+from tests.support.tables import PEOPLE, land, open_root, people
 
 everywhere = pytest.mark.parametrize(
-    "place", ["local", "memory", pytest.param("s3", marks=pytest.mark.s3)], indirect=True
+    "store_root", ["local", "memory", pytest.param("s3", marks=pytest.mark.s3)], indirect=True
 )
 with_files = pytest.mark.parametrize(
-    "place", ["local", pytest.param("s3", marks=pytest.mark.s3)], indirect=True
+    "store_root", ["local", pytest.param("s3", marks=pytest.mark.s3)], indirect=True
 )
-on_disk = pytest.mark.parametrize("place", ["local"], indirect=True)
+on_disk = pytest.mark.parametrize("store_root", ["local"], indirect=True)
 BORN, WRITTEN = "_row_created_at_version", "_row_last_updated_at_version"
 
 
@@ -29,8 +29,8 @@ def plain(ids: list[str], age: int = 30) -> pa.Table:
 
 
 @pytest.fixture
-def store(place: Place) -> Store:
-    return open_place(place)
+def store(store_root: StoreRoot) -> Store:
+    return open_root(store_root)
 
 
 @pytest.fixture
@@ -135,10 +135,10 @@ def test_rows_take_over_the_identity_of_those_whose_place_they_take(
 
 @everywhere
 def test_another_handle_finds_heirs_by_row_id_and_gives_out_others(
-    place: Place, store: Store, base: TableAt
+    store_root: StoreRoot, store: Store, base: TableAt
 ) -> None:
     landed = replaced(store.tables, base)
-    other = open_place(place).tables if place.kind != "memory" else store.tables
+    other = open_root(store_root).tables if store_root.kind != "memory" else store.tables
     found = other.open(landed).take(pa.array([2, 4, 0], pa.uint64()), ["id", "age"])
     assert found.to_pylist() == [
         {"id": "c", "age": 9},
@@ -177,8 +177,8 @@ def test_row_ids_and_births_stand_in_the_manifest(store: Store, base: TableAt) -
 # ---- deletion files
 
 
-def files(place: Place) -> list[Path]:
-    return sorted(Path(place.uri).rglob("*.arrow"))
+def files(store_root: StoreRoot) -> list[Path]:
+    return sorted(Path(store_root.uri).rglob("*.arrow"))
 
 
 def on_a_side(tables: Tables, base: TableAt, names: list[str]) -> TableAt:
@@ -189,32 +189,32 @@ def on_a_side(tables: Tables, base: TableAt, names: list[str]) -> TableAt:
 
 @on_disk
 def test_a_deletion_file_of_the_other_line_serves_where_it_says_the_same(
-    place: Place, store: Store, base: TableAt
+    store_root: StoreRoot, store: Store, base: TableAt
 ) -> None:
     like = on_a_side(store.tables, base, ["a", "c"])
     landed = replaced(store.tables, base, like)
-    one, other = files(place)
+    one, other = files(store_root)
     assert os.path.samefile(one, other)
     store.tables.drop_fork(PEOPLE, "side")
-    again = open_place(place).tables
+    again = open_root(store_root).tables
     assert ages(again, landed) == {"a": 9, "b": 30, "c": 9, "new": 9}
 
 
 @on_disk
 @pytest.mark.parametrize("gone", [["a"], ["a", "b"], ["b", "c"]])
 def test_a_deletion_file_that_says_something_else_serves_nobody(
-    place: Place, store: Store, base: TableAt, gone: list[str]
+    store_root: StoreRoot, store: Store, base: TableAt, gone: list[str]
 ) -> None:
     like = on_a_side(store.tables, base, gone)
     landed = replaced(store.tables, base, like)
-    one, other = files(place)
+    one, other = files(store_root)
     assert not os.path.samefile(one, other)
     assert ages(store.tables, landed) == {"a": 9, "b": 30, "c": 9, "new": 9}
 
 
 @everywhere
 def test_what_is_known_of_deletion_files_is_what_they_say(
-    place: Place, store: Store, base: TableAt
+    store_root: StoreRoot, store: Store, base: TableAt
 ) -> None:
     tables = store.tables
     first = on_a_side(tables, base, ["c"])
@@ -226,5 +226,5 @@ def test_what_is_known_of_deletion_files_is_what_they_say(
         return [seen.open(at).deleted([0])[0].tolist() for at in (base, first, second)]
 
     assert told(tables) == [[], [2], [0, 2]]
-    if place.kind != "memory":
-        assert told(open_place(place).tables) == told(tables)
+    if store_root.kind != "memory":
+        assert told(open_root(store_root).tables) == told(tables)

@@ -1,4 +1,4 @@
-"""The accepted schema of a graph: its catalog with identities, and the places of its tables."""
+"""The accepted schema of a graph: its catalog with identities, and the paths of its tables."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping
@@ -16,8 +16,8 @@ from omnigraph.catalog.diff.matching import (
 )
 from omnigraph.catalog.diff.steps import TypeKind
 from omnigraph.catalog.ir.decode import (
-    Homes,
     JsonObject,
+    StoredTables,
     load_object,
     make_contract_error,
     read_catalog,
@@ -26,12 +26,12 @@ from omnigraph.catalog.ir.encode import canonical, digest, encode, shape_hash
 from omnigraph.catalog.ir.rules import (
     IR_FILE,
     check_domain,
-    check_homes,
     check_identities,
     check_references,
+    check_stored_tables,
 )
 from omnigraph.catalog.model import Catalog, Property
-from omnigraph.catalog.names import TableHome, table_path
+from omnigraph.catalog.names import StoredTable, table_path
 from omnigraph.errors import InternalError, UnsupportedSchemaChange
 from omnigraph.ids import TableKey
 from omnigraph.values import dataclass
@@ -53,14 +53,14 @@ class Contract:
     domain: str
     next_identity_id: int
     catalog: Catalog
-    homes: Mapping[TableKey, TableHome]
+    stored_tables: Mapping[TableKey, StoredTable]
     retired: Mapping[TableKey, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         check_domain(self.domain)
         check_references(self.catalog)
         check_identities(self.catalog, self.next_identity_id)
-        check_homes(self.catalog.tables, self.homes, self.retired)
+        check_stored_tables(self.catalog.tables, self.stored_tables, self.retired)
 
     @cached_property
     def document(self) -> dict[str, Any]:
@@ -70,7 +70,7 @@ class Contract:
             "ir_version": IR_VERSION,
             "identity_domain": self.domain,
             "next_identity_id": self.next_identity_id,
-            **encode(self.catalog, self.homes),
+            **encode(self.catalog, self.stored_tables),
             **({"retired": lives} if lives else {}),
         }
 
@@ -97,12 +97,12 @@ class Contract:
             raise make_contract_error(
                 IR_FILE, f"has version {version}, this release reads {IR_VERSION}"
             )
-        homes: Homes = {}
+        stored_tables: StoredTables = {}
         contract = cls(
             domain=document.text("identity_domain"),
             next_identity_id=document.whole("next_identity_id"),
-            catalog=read_catalog(document, homes),
-            homes=homes,
+            catalog=read_catalog(document, stored_tables),
+            stored_tables=stored_tables,
             retired=_read_retired(document),
         )
         document.done()
@@ -123,7 +123,7 @@ def _read_retired(document: JsonObject) -> dict[TableKey, int]:
 
 def create_contract(desired: Catalog, domain: str) -> Contract:
     """Accept the first schema of a graph; its rename hints have nothing to continue."""
-    empty = Contract(domain=domain, next_identity_id=1, catalog=Catalog(), homes={})
+    empty = Contract(domain=domain, next_identity_id=1, catalog=Catalog(), stored_tables={})
     return advance(empty, without_hints(desired))
 
 
@@ -138,14 +138,16 @@ def advance(accepted: Contract, desired: Catalog) -> Contract:
     _refuse_hints(matched)
     numbers = count(accepted.next_identity_id)
     identities = _assign_identities(accepted.catalog, desired, matched, numbers)
-    homes = _assign_paths(accepted, desired, matched)
+    stored_tables = _assign_paths(accepted, desired, matched)
     return Contract(
         domain=accepted.domain,
         next_identity_id=next(numbers),
         catalog=without_hints(_with(desired, identities)),
-        homes=homes,
+        stored_tables=stored_tables,
         retired={
-            key: n for key, n in _table_history(accepted, desired).items() if key not in homes
+            key: n
+            for key, n in _table_history(accepted, desired).items()
+            if key not in stored_tables
         },
     )
 
@@ -284,31 +286,33 @@ def without_hints(catalog: Catalog) -> Catalog:
 
 def _table_history(accepted: Contract, desired: Catalog) -> dict[TableKey, int]:
     """Count the incarnations of each table key that no type has any more."""
-    ended = {key: home for key, home in accepted.homes.items() if key not in desired.tables}
-    return {**accepted.retired, **{key: home.incarnation for key, home in ended.items()}}
+    ended = {
+        key: stored for key, stored in accepted.stored_tables.items() if key not in desired.tables
+    }
+    return {**accepted.retired, **{key: stored.incarnation for key, stored in ended.items()}}
 
 
-def _assign_paths(accepted: Contract, desired: Catalog, matched: CatalogMatch) -> Homes:
+def _assign_paths(accepted: Contract, desired: Catalog, matched: CatalogMatch) -> StoredTables:
     """Assign a path to every table: its present one, or one that no table of its name has had."""
     ended = _table_history(accepted, desired)
-    taken = {home.path for home in accepted.homes.values()}
-    homes: Homes = {}
+    taken = {stored.path for stored in accepted.stored_tables.values()}
+    stored_tables: StoredTables = {}
     for kind in (TypeKind.NODE, TypeKind.EDGE):
         for name in sorted(list_declared(desired, kind)):
             key = TableKey(f"{kind}:{name}")
             before = matched.types[kind].continues.get(name)
             if before is None:
-                homes[key] = _new_home(key, ended.get(key, 0) + 1, taken)
+                stored_tables[key] = _make_stored_table(key, ended.get(key, 0) + 1, taken)
             else:
-                home = accepted.homes[TableKey(f"{kind}:{before}")]
+                stored = accepted.stored_tables[TableKey(f"{kind}:{before}")]
                 # A name with earlier incarnations keeps counting them under its new owner.
-                own = home.incarnation if before == name else ended.get(key, 0) + 1
-                homes[key] = TableHome(home.path, max(home.incarnation, own))
-    return homes
+                own = stored.incarnation if before == name else ended.get(key, 0) + 1
+                stored_tables[key] = StoredTable(stored.path, max(stored.incarnation, own))
+    return stored_tables
 
 
-def _new_home(key: TableKey, incarnation: int, taken: set[str]) -> TableHome:
+def _make_stored_table(key: TableKey, incarnation: int, taken: set[str]) -> StoredTable:
     while (path := table_path(key, incarnation)) in taken:
         incarnation += 1
     taken.add(path)
-    return TableHome(path, incarnation)
+    return StoredTable(path, incarnation)

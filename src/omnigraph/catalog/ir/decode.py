@@ -21,7 +21,7 @@ from omnigraph.catalog.model import (
     Property,
     Range,
 )
-from omnigraph.catalog.names import TableHome
+from omnigraph.catalog.names import StoredTable
 from omnigraph.catalog.resolve.annotations import annotation_order
 from omnigraph.catalog.resolve.constraints import normal_groups, range_order, with_key
 from omnigraph.catalog.types import PropertyType, Scalar
@@ -29,7 +29,7 @@ from omnigraph.errors import SchemaContractError, shorten
 from omnigraph.ids import TableKey
 from omnigraph.values import dataclass
 
-Homes = dict[TableKey, TableHome]
+StoredTables = dict[TableKey, StoredTable]
 
 
 def make_contract_error(where: str, why: str) -> SchemaContractError:
@@ -160,8 +160,8 @@ class JsonObject:
             raise make_contract_error(self.where, f"has the unknown key '{shorten(extra[0])}'")
 
 
-def read_catalog(document: JsonObject, homes: Homes) -> Catalog:
-    """Read all declarations with their identities; the places of tables are added to `homes`."""
+def read_catalog(document: JsonObject, stored_tables: StoredTables) -> Catalog:
+    """Read all declarations with their identities; the tables on disk are added to `stored_tables`."""
     return Catalog(
         interfaces={
             found.name: found
@@ -169,11 +169,11 @@ def read_catalog(document: JsonObject, homes: Homes) -> Catalog:
         },
         nodes={
             node.name: node
-            for node in (_node(one, homes) for one in document.named("nodes", "node"))
+            for node in (_node(one, stored_tables) for one in document.named("nodes", "node"))
         },
         edges={
             edge.name: edge
-            for edge in (_edge(one, homes) for one in document.named("edges", "edge"))
+            for edge in (_edge(one, stored_tables) for one in document.named("edges", "edge"))
         },
     )
 
@@ -192,7 +192,7 @@ def _interface(found: JsonObject) -> Interface:
     return interface
 
 
-def _node(found: JsonObject, homes: Homes) -> NodeType:
+def _node(found: JsonObject, stored_tables: StoredTables) -> NodeType:
     rules = _read_constraints(found)
     node = NodeType(
         name=found.text("name"),
@@ -209,12 +209,12 @@ def _node(found: JsonObject, homes: Homes) -> NodeType:
         type_id=found.whole("type_id"),
         incarnation_id=found.whole("incarnation_id"),
     )
-    homes[node.table_key] = _home(found)
+    stored_tables[node.table_key] = _read_stored_table(found)
     found.done()
     return node
 
 
-def _edge(found: JsonObject, homes: Homes) -> EdgeType:
+def _edge(found: JsonObject, stored_tables: StoredTables) -> EdgeType:
     rules = _read_constraints(found)
     card = found.required_object("card")
     edge = EdgeType(
@@ -233,14 +233,14 @@ def _edge(found: JsonObject, homes: Homes) -> EdgeType:
     )
     if rules.key or rules.ranges or rules.checks:
         raise make_contract_error(found.where, "has a constraint that only nodes have")
-    homes[edge.table_key] = _home(found)
+    stored_tables[edge.table_key] = _read_stored_table(found)
     card.done()
     found.done()
     return edge
 
 
-def _home(found: JsonObject) -> TableHome:
-    return TableHome(found.text("path"), found.whole("incarnation"))
+def _read_stored_table(found: JsonObject) -> StoredTable:
+    return StoredTable(found.text("path"), found.whole("incarnation"))
 
 
 def _properties(owner: JsonObject) -> dict[str, Property]:

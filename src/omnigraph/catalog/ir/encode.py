@@ -15,7 +15,7 @@ from omnigraph.catalog.model import (
     NodeType,
     Property,
 )
-from omnigraph.catalog.names import TableHome
+from omnigraph.catalog.names import StoredTable
 from omnigraph.catalog.types import PropertyType
 from omnigraph.ids import TableKey
 
@@ -46,16 +46,16 @@ def canonical(document: Any) -> str:
     )
 
 
-def encode(catalog: Catalog, homes: Mapping[TableKey, TableHome] | None = None) -> Json:
-    """Write declarations sorted by name; with homes also the identities and places they have."""
-    bound = homes is not None
+def encode(catalog: Catalog, stored_tables: Mapping[TableKey, StoredTable] | None = None) -> Json:
+    """Write declarations sorted by name; with stored tables also the identities and paths they have."""
+    bound = stored_tables is not None
     interfaces = [catalog.interfaces[name] for name in sorted(catalog.interfaces)]
     nodes = [catalog.nodes[name] for name in sorted(catalog.nodes)]
     edges = [catalog.edges[name] for name in sorted(catalog.edges)]
     return {
         "interfaces": [_interface(found, bound) for found in interfaces],
-        "nodes": [_node(found, catalog, homes) for found in nodes],
-        "edges": [_edge(found, homes) for found in edges],
+        "nodes": [_node(found, catalog, stored_tables) for found in nodes],
+        "edges": [_edge(found, stored_tables) for found in edges],
     }
 
 
@@ -87,16 +87,18 @@ def _interface(found: Interface, bound: bool) -> Json:
     }
 
 
-def _node(found: NodeType, catalog: Catalog, homes: Mapping[TableKey, TableHome] | None) -> Json:
+def _node(
+    found: NodeType, catalog: Catalog, stored_tables: Mapping[TableKey, StoredTable] | None
+) -> Json:
     return {
         "name": found.name,
-        **_identity(found, homes),
+        **_identity(found, stored_tables),
         **_present(
             {
                 **_metadata(found),
                 "implements": sorted(found.implements),
                 "properties": [
-                    _property(p, homes is not None, links(catalog, found, p.name))
+                    _property(p, stored_tables is not None, links(catalog, found, p.name))
                     for p in _in_order(found.properties)
                 ],
                 "constraints": _constraints(found),
@@ -105,11 +107,11 @@ def _node(found: NodeType, catalog: Catalog, homes: Mapping[TableKey, TableHome]
     }
 
 
-def _edge(found: EdgeType, homes: Mapping[TableKey, TableHome] | None) -> Json:
+def _edge(found: EdgeType, stored_tables: Mapping[TableKey, StoredTable] | None) -> Json:
     low, high = found.cardinality.low, found.cardinality.high
     return {
         "name": found.name,
-        **_identity(found, homes),
+        **_identity(found, stored_tables),
         "from": found.source,
         "to": found.target,
         "card": {"low": low} | ({} if high is None else {"high": high}),
@@ -117,7 +119,7 @@ def _edge(found: EdgeType, homes: Mapping[TableKey, TableHome] | None) -> Json:
             {
                 **_metadata(found),
                 "properties": [
-                    _property(p, homes is not None) for p in _in_order(found.properties)
+                    _property(p, stored_tables is not None) for p in _in_order(found.properties)
                 ],
                 "constraints": _constraints(found),
             }
@@ -125,15 +127,17 @@ def _edge(found: EdgeType, homes: Mapping[TableKey, TableHome] | None) -> Json:
     }
 
 
-def _identity(found: NodeType | EdgeType, homes: Mapping[TableKey, TableHome] | None) -> Json:
-    if homes is None:
+def _identity(
+    found: NodeType | EdgeType, stored_tables: Mapping[TableKey, StoredTable] | None
+) -> Json:
+    if stored_tables is None:
         return {}
-    home = homes[found.table_key]
+    stored = stored_tables[found.table_key]
     return {
         "type_id": found.type_id,
         "incarnation_id": found.incarnation_id,
-        "path": home.path,
-        "incarnation": home.incarnation,
+        "path": stored.path,
+        "incarnation": stored.incarnation,
     }
 
 

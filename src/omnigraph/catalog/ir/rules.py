@@ -1,11 +1,11 @@
-"""What a stored contract must keep: identities used once, references that lead somewhere, safe places."""
+"""What a stored contract must keep: identities used once, references that lead somewhere, safe paths."""
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from omnigraph.catalog.ir.decode import make_contract_error
 from omnigraph.catalog.model import Catalog, EdgeType, Interface, NodeType
-from omnigraph.catalog.names import EDGE_ENDS, TableHome, list_taken_columns
+from omnigraph.catalog.names import EDGE_ENDS, StoredTable, list_taken_columns
 from omnigraph.errors import shorten
 from omnigraph.ids import TableKey
 
@@ -60,30 +60,30 @@ def _types(catalog: Catalog) -> Iterator[tuple[str, Interface | NodeType | EdgeT
     yield from ((f"edge '{name}'", found) for name, found in catalog.edges.items())
 
 
-def check_homes(
+def check_stored_tables(
     tables: Collection[TableKey],
-    homes: Mapping[TableKey, TableHome],
+    stored_tables: Mapping[TableKey, StoredTable],
     retired: Mapping[TableKey, int],
 ) -> None:
     """Refuse paths that no table can have, and incarnations that contradict one another."""
-    if set(tables) != homes.keys():
-        raise make_contract_error(IR_FILE, "does not give every table, and nothing else, a place")
+    if set(tables) != stored_tables.keys():
+        raise make_contract_error(IR_FILE, "does not give every table, and nothing else, a path")
     paths: set[str] = set()
-    for key, home in homes.items():
+    for key, stored in stored_tables.items():
         directory = "nodes" if key.startswith("node:") else "edges"
-        if not _PATH.fullmatch(home.path) or not home.path.startswith(f"{directory}/"):
+        if not _PATH.fullmatch(stored.path) or not stored.path.startswith(f"{directory}/"):
             raise make_contract_error(
-                IR_FILE, f"places {key} at '{shorten(home.path)}', which is no table path"
+                IR_FILE, f"places {key} at '{shorten(stored.path)}', which is no table path"
             )
-        if home.path in paths:
-            raise make_contract_error(IR_FILE, f"places two tables at '{home.path}'")
-        if home.incarnation < 1:
+        if stored.path in paths:
+            raise make_contract_error(IR_FILE, f"places two tables at '{stored.path}'")
+        if stored.incarnation < 1:
             raise make_contract_error(
-                IR_FILE, f"counts incarnation {home.incarnation} of {key}, which is not positive"
+                IR_FILE, f"counts incarnation {stored.incarnation} of {key}, which is not positive"
             )
-        paths.add(home.path)
+        paths.add(stored.path)
     for key, lives in retired.items():
-        if not _TABLE_KEY.fullmatch(key) or key in homes or lives < 1:
+        if not _TABLE_KEY.fullmatch(key) or key in stored_tables or lives < 1:
             raise make_contract_error(
                 IR_FILE, f"counts {lives} past lives of '{shorten(key)}', which cannot be"
             )

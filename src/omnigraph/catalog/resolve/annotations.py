@@ -11,7 +11,7 @@ from omnigraph.language.source import NOWHERE, Span
 from omnigraph.values import dataclass
 
 
-class Place(StrEnum):
+class AnnotationTarget(StrEnum):
     """The position of an annotation."""
 
     NODE_HEAD = "node type"
@@ -21,11 +21,17 @@ class Place(StrEnum):
     INTERFACE_PROPERTY = "interface property"
 
 
-_HEADS = frozenset({Place.NODE_HEAD, Place.EDGE_HEAD})
-_PROPERTIES = frozenset({Place.NODE_PROPERTY, Place.EDGE_PROPERTY, Place.INTERFACE_PROPERTY})
-_OF_NODES = frozenset({Place.NODE_PROPERTY, Place.INTERFACE_PROPERTY})
+_HEADS = frozenset({AnnotationTarget.NODE_HEAD, AnnotationTarget.EDGE_HEAD})
+_PROPERTIES = frozenset(
+    {
+        AnnotationTarget.NODE_PROPERTY,
+        AnnotationTarget.EDGE_PROPERTY,
+        AnnotationTarget.INTERFACE_PROPERTY,
+    }
+)
+_OF_NODES = frozenset({AnnotationTarget.NODE_PROPERTY, AnnotationTarget.INTERFACE_PROPERTY})
 
-_ALLOWED: dict[str, frozenset[Place]] = {
+_ALLOWED: dict[str, frozenset[AnnotationTarget]] = {
     "key": _OF_NODES,
     "unique": _PROPERTIES,
     "index": _PROPERTIES,
@@ -51,7 +57,7 @@ _INSTEAD = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmbedMark:
-    """An `@embed` and the place of its source, for what is found out later."""
+    """An `@embed` and the position of its source, for what is found out later."""
 
     embed: Embed
     span: Span
@@ -84,7 +90,7 @@ class Subject:
     """What is annotated: where to report about it, and how messages call it."""
 
     findings: Findings
-    place: Place
+    target: AnnotationTarget
     shown: str
     owner: str
     property_name: str | None = None
@@ -133,22 +139,22 @@ def _list_allowed(
 ) -> Iterator[tree.Annotation]:
     """List the annotations that are allowed here; report the others."""
     for annotation in annotations:
-        places = _ALLOWED.get(annotation.name)
-        if places is None:
+        targets = _ALLOWED.get(annotation.name)
+        if targets is None:
             continue
-        if subject.place in places:
+        if subject.target in targets:
             yield annotation
         else:
             subject.report(
                 "S040",
                 annotation.span,
-                f"'@{annotation.name}' cannot stand on {subject.shown}, {_article(subject.place)}",
+                f"'@{annotation.name}' cannot stand on {subject.shown}, {_article(subject.target)}",
                 fix=_INSTEAD[annotation.name],
             )
 
 
-def _article(place: Place) -> str:
-    return f"an {place}" if place.startswith(("e", "i")) else f"a {place}"
+def _article(target: AnnotationTarget) -> str:
+    return f"an {target}" if target.startswith(("e", "i")) else f"a {target}"
 
 
 def _first_of_each(

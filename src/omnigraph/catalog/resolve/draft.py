@@ -7,7 +7,7 @@ from dataclasses import replace
 from omnigraph.catalog.diff.steps import TypeKind
 from omnigraph.catalog.model import Property
 from omnigraph.catalog.names import list_reserved_names
-from omnigraph.catalog.resolve.annotations import Marks, Place, Subject, read_marks
+from omnigraph.catalog.resolve.annotations import AnnotationTarget, Marks, Subject, read_marks
 from omnigraph.catalog.types import PropertyType, Scalar
 from omnigraph.errors import InternalError, shorten
 from omnigraph.language.diagnostics import Findings
@@ -17,10 +17,10 @@ from omnigraph.values import dataclass
 VECTOR_DIMENSION_MAX = 2**31 - 1
 TYPE_SHOWN_CHARS_MAX = 200
 
-_PLACES = {
-    TypeKind.INTERFACE: Place.INTERFACE_PROPERTY,
-    TypeKind.NODE: Place.NODE_PROPERTY,
-    TypeKind.EDGE: Place.EDGE_PROPERTY,
+_TARGETS = {
+    TypeKind.INTERFACE: AnnotationTarget.INTERFACE_PROPERTY,
+    TypeKind.NODE: AnnotationTarget.NODE_PROPERTY,
+    TypeKind.EDGE: AnnotationTarget.EDGE_PROPERTY,
 }
 
 
@@ -104,7 +104,7 @@ def _draft(findings: Findings, owner: Owner, written: tree.Property) -> Draft:
     _refuse_reserved(findings, owner, written.name)
     subject = Subject(
         findings=findings,
-        place=_PLACES[owner.kind],
+        target=_TARGETS[owner.kind],
         shown=f"'{owner.of(name)}'",
         owner=owner.name.text,
         property_name=name,

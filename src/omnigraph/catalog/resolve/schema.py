@@ -13,7 +13,7 @@ from omnigraph.catalog.model import (
     NodeType,
     Property,
 )
-from omnigraph.catalog.resolve.annotations import Marks, Place, Subject, read_marks
+from omnigraph.catalog.resolve.annotations import AnnotationTarget, Marks, Subject, read_marks
 from omnigraph.catalog.resolve.constraints import Rules, read_rules
 from omnigraph.catalog.resolve.draft import (
     Drafts,
@@ -159,7 +159,7 @@ def _read_node(findings: Findings, written: tree.NodeDecl, interfaces: Interface
         owner=owner,
         drafts=drafts,
         rules=read_rules(findings, owner, drafts, _constraints(written)),
-        marks=_type_marks(findings, owner, Place.NODE_HEAD, written.annotations),
+        marks=_type_marks(findings, owner, AnnotationTarget.NODE_HEAD, written.annotations),
         implements=implements,
     )
 
@@ -171,7 +171,7 @@ def _read_edge(findings: Findings, written: tree.EdgeDecl) -> tuple[_Read, _Ends
         owner=owner,
         drafts=drafts,
         rules=read_rules(findings, owner, drafts, _constraints(written)),
-        marks=_type_marks(findings, owner, Place.EDGE_HEAD, written.annotations),
+        marks=_type_marks(findings, owner, AnnotationTarget.EDGE_HEAD, written.annotations),
     )
     ends = _Ends(
         source=written.source.text,
@@ -190,9 +190,12 @@ def _constraints(written: tree.NodeDecl | tree.EdgeDecl) -> list[tree.Constraint
 
 
 def _type_marks(
-    findings: Findings, owner: Owner, place: Place, annotations: Sequence[tree.Annotation]
+    findings: Findings,
+    owner: Owner,
+    target: AnnotationTarget,
+    annotations: Sequence[tree.Annotation],
 ) -> Marks:
-    subject = Subject(findings=findings, place=place, shown=owner.shown, owner=owner.name.text)
+    subject = Subject(findings=findings, target=target, shown=owner.shown, owner=owner.name.text)
     return read_marks(subject, annotations)
 
 

@@ -212,10 +212,10 @@ def _find_moves(last_shared: Callable[[], int], left: pa.Table, right: pa.Table)
 
 def _join_by_id(before: pa.Table, after: pa.Table) -> pa.Table:
     """Join the rows of both versions by id; a row of one version alone has nulls for the other."""
-    place = pc.index_in(before["id"], value_set=after["id"])
-    older_parts = after.drop_columns(["id"]).take(place)
+    positions = pc.index_in(before["id"], value_set=after["id"])
+    older_parts = after.drop_columns(["id"]).take(positions)
     alone = np.ones(after.num_rows, dtype=bool)
-    alone[place.drop_null().to_numpy()] = False
+    alone[positions.drop_null().to_numpy()] = False
     both = pa.table(
         [*before.columns, *older_parts.columns], [*before.column_names, *older_parts.column_names]
     )

@@ -108,8 +108,8 @@ def three_way(
 
 
 def _join_triples(ours: pa.Table, theirs: pa.Table) -> pa.Table:
-    place = pc.index_in(column(ours, "id"), value_set=column(theirs, "id"))
-    found = column(theirs, "after").take(place)
+    positions = pc.index_in(column(ours, "id"), value_set=column(theirs, "id"))
+    found = column(theirs, "after").take(positions)
     return pa.table([ours["id"], ours["before"], ours["after"], found], schema=TRIPLES)
 
 

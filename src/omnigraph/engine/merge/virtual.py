@@ -122,14 +122,14 @@ class _Versions:
             yield self._part(ids.slice(start, COMPARE_ROWS_MAX))
 
     def _part(self, ids: pa.Array) -> _Part:
-        places = [pc.index_in(ids, value_set=column(moves, "id")) for moves in self._moves]
-        found = zip(self._moves, places, strict=True)
-        before = [column(moves, "before").take(place) for moves, place in found]
+        positions = [pc.index_in(ids, value_set=column(moves, "id")) for moves in self._moves]
+        found = zip(self._moves, positions, strict=True)
+        before = [column(moves, "before").take(position) for moves, position in found]
         target_at = pc.coalesce(*before)
         sides = [_Side(at=self._target, moved=_mark_all(ids), rows=target_at)]
-        for at, moves, place in zip(self._others, self._moves, places, strict=True):
-            rows = column(moves, "after").take(place)
-            sides.append(_Side(at=at, moved=place.is_valid().to_numpy(False), rows=rows))
+        for at, moves, position in zip(self._others, self._moves, positions, strict=True):
+            rows = column(moves, "after").take(position)
+            sides.append(_Side(at=at, moved=position.is_valid().to_numpy(False), rows=rows))
         rows = dict(zip((side.at for side in sides), self._classify(sides), strict=True))
         by_version = {side.at: side.rows for side in sides}
         return _Part(
@@ -165,11 +165,11 @@ class _Versions:
             self._tables.open(other.at), self._tables.open(side.at), self._row_cache
         )
         differing = pair.matrix(other.rows.filter(pa.array(both)), side.rows.filter(pa.array(both)))
-        for place, name in enumerate(self.names):
+        for position, name in enumerate(self.names):
             if name in pair.names:
                 alike = at[~differing[:, pair.names.index(name)]]
-                alike = alike[values[alike, place] < 0]
-                values[alike, place] = classes[alike, place]
+                alike = alike[values[alike, position] < 0]
+                values[alike, position] = classes[alike, position]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

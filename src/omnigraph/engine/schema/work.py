@@ -51,7 +51,7 @@ def work_of(accepted: Contract, desired: Catalog) -> Work:
     return Work(
         contract=following,
         created={
-            key: NewTable(following.homes[key].path, type_.schema)
+            key: NewTable(following.stored_tables[key].path, type_.schema)
             for key, type_ in following.catalog.tables.items()
             if key not in continued.values()
         },

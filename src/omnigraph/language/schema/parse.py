@@ -90,15 +90,15 @@ def _refuse_unreadable(source: Source) -> None:
 
 @cache
 def _parser() -> Lark:
-    place = Path(__file__).with_name("schema.lark")
+    grammar = Path(__file__).with_name("schema.lark")
     return Lark(
-        place.read_text("utf-8"),
+        grammar.read_text("utf-8"),
         parser="lalr",
         start=["schema", "rest"],
         keep_all_tokens=True,
         maybe_placeholders=False,
         transformer=TreeBuilder(),
-        cache=tables_file(place),
+        cache=tables_file(grammar),
     )
 
 

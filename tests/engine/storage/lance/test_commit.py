@@ -14,7 +14,7 @@ from omnigraph.storage.counters import Cost, counting
 from omnigraph.storage.store import Store
 from omnigraph.storage.tables import Tables
 from omnigraph.storage.values import Staged, TableAt
-from tests.support.places import Place, race_processes
+from tests.support.store_roots import StoreRoot, race_processes
 from tests.support.tables import (
     ID_INDEX,
     OPERATION,
@@ -26,7 +26,7 @@ from tests.support.tables import (
     head_at,
     land,
     next_of,
-    open_place,
+    open_root,
     people,
 )
 
@@ -36,8 +36,8 @@ LOCKS = [None, KernelLock(exclusive=False), KernelLock()]
 
 
 @pytest.fixture
-def store(place: Place) -> Store:
-    return open_place(place)
+def store(store_root: StoreRoot) -> Store:
+    return open_root(store_root)
 
 
 @pytest.fixture
@@ -66,7 +66,7 @@ def base(tables: Tables) -> TableAt:
     return land(tables, tables.stage_append(filled(tables, "ab"), people("c"))).at
 
 
-@pytest.mark.parametrize("place", STORES, indirect=True)
+@pytest.mark.parametrize("store_root", STORES, indirect=True)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_fenced_commit_on_a_moved_head_changes_nothing(
     tables: Tables, base: TableAt, kind: str
@@ -81,7 +81,7 @@ def test_a_fenced_commit_on_a_moved_head_changes_nothing(
     assert ages(tables, moved.at) == before
 
 
-@pytest.mark.parametrize("place", STORES, indirect=True)
+@pytest.mark.parametrize("store_root", STORES, indirect=True)
 @pytest.mark.parametrize("lock", [None, KernelLock(exclusive=False)])
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_unfenced_commit_on_a_moved_head_is_never_taken_for_ours(
@@ -99,7 +99,7 @@ def test_an_unfenced_commit_on_a_moved_head_is_never_taken_for_ours(
         assert tables.head(PEOPLE, None) == base.version + 2
 
 
-@pytest.mark.parametrize("place", STORES, indirect=True)
+@pytest.mark.parametrize("store_root", STORES, indirect=True)
 @pytest.mark.parametrize("lock", LOCKS)
 def test_a_commit_on_its_own_base_lands(tables: Tables, base: TableAt, lock: Any) -> None:
     for kind in KINDS:
@@ -112,7 +112,7 @@ def test_a_commit_on_its_own_base_lands(tables: Tables, base: TableAt, lock: Any
         assert landed.uuid == staged.uuid
 
 
-@pytest.mark.parametrize("place", ["local"], indirect=True)
+@pytest.mark.parametrize("store_root", ["local"], indirect=True)
 def test_a_landed_commit_whose_answer_was_lost_is_recognised(
     tables: Tables, base: TableAt, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -128,7 +128,7 @@ def test_a_landed_commit_whose_answer_was_lost_is_recognised(
     assert (landed.at, landed.row_count) == (next_of(base), 4)
 
 
-@pytest.mark.parametrize("place", ["local"], indirect=True)
+@pytest.mark.parametrize("store_root", ["local"], indirect=True)
 def test_a_failed_commit_that_did_not_land_stays_failed(
     tables: Tables, base: TableAt, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -142,7 +142,7 @@ def test_a_failed_commit_that_did_not_land_stays_failed(
     assert head_at(tables) == base
 
 
-@pytest.mark.parametrize("place", STORES, indirect=True)
+@pytest.mark.parametrize("store_root", STORES, indirect=True)
 def test_a_staged_change_lands_once(tables: Tables, base: TableAt) -> None:
     staged = tables.stage_append(base, people("x"))
     landed = land(tables, staged, KernelLock())
@@ -154,12 +154,12 @@ def test_a_staged_change_lands_once(tables: Tables, base: TableAt) -> None:
 # ---- between processes
 
 
-@pytest.mark.parametrize("place", SHARED, indirect=True)
-def test_processes_with_locks_never_lose_a_commit(place: Place, tables: Tables) -> None:
+@pytest.mark.parametrize("store_root", SHARED, indirect=True)
+def test_processes_with_locks_never_lose_a_commit(store_root: StoreRoot, tables: Tables) -> None:
     rounds = 6
     start = filled(tables, "a").version
-    locked = place.kind == "local"
-    outcomes = _race(place, rounds, locked=locked)
+    locked = store_root.kind == "local"
+    outcomes = _race(store_root, rounds, locked=locked)
     counts = Counter(kind for kind, _ in outcomes)
     versions = sorted(version for kind, version in outcomes if kind == "landed")
     assert len(versions) == len(set(versions))
@@ -175,24 +175,28 @@ def test_processes_with_locks_never_lose_a_commit(place: Place, tables: Tables) 
         assert counts["landed"] == rounds
 
 
-def _race(place: Place, rounds: int, *, locked: bool) -> list[tuple[str, int]]:
-    workers = [(place, me, rounds) for me in range(2)]
+def _race(store_root: StoreRoot, rounds: int, *, locked: bool) -> list[tuple[str, int]]:
+    workers = [(store_root, me, rounds) for me in range(2)]
     work = commit_locked if locked else commit_unlocked
     return list(chain.from_iterable(race_processes(work, workers)))
 
 
-def commit_locked(barrier: Any, place: Place, me: int, rounds: int) -> list[tuple[str, int]]:
-    return commit_each(barrier, place, me, rounds, locked=True)
+def commit_locked(
+    barrier: Any, store_root: StoreRoot, me: int, rounds: int
+) -> list[tuple[str, int]]:
+    return commit_each(barrier, store_root, me, rounds, locked=True)
 
 
-def commit_unlocked(barrier: Any, place: Place, me: int, rounds: int) -> list[tuple[str, int]]:
-    return commit_each(barrier, place, me, rounds, locked=False)
+def commit_unlocked(
+    barrier: Any, store_root: StoreRoot, me: int, rounds: int
+) -> list[tuple[str, int]]:
+    return commit_each(barrier, store_root, me, rounds, locked=False)
 
 
 # ---- restore
 
 
-@pytest.mark.parametrize("place", STORES, indirect=True)
+@pytest.mark.parametrize("store_root", STORES, indirect=True)
 @pytest.mark.parametrize("lock", LOCKS)
 def test_a_restore_goes_forward_to_an_earlier_state(
     tables: Tables, base: TableAt, lock: Any
@@ -210,7 +214,7 @@ def test_a_restore_goes_forward_to_an_earlier_state(
     assert ages(tables, at) == {"z": 30}
 
 
-@pytest.mark.parametrize("place", STORES, indirect=True)
+@pytest.mark.parametrize("store_root", STORES, indirect=True)
 @pytest.mark.parametrize("lock", LOCKS)
 def test_a_restore_refuses_a_head_it_was_not_told_of(
     tables: Tables, base: TableAt, lock: Any
@@ -225,7 +229,7 @@ def test_a_restore_refuses_a_head_it_was_not_told_of(
     assert set(ages(tables, foreign)) == {"a", "b", "c", "x", "y"}
 
 
-@pytest.mark.parametrize("place", STORES, indirect=True)
+@pytest.mark.parametrize("store_root", STORES, indirect=True)
 def test_a_restore_brings_indices_and_row_ids_back(tables: Tables, base: TableAt) -> None:
     indexed = land(tables, tables.stage_indices(base, [ID_INDEX])).at
     at = land(tables, tables.stage_delete(indexed, pa.array(["a"]))).at
@@ -240,7 +244,7 @@ def test_a_restore_brings_indices_and_row_ids_back(tables: Tables, base: TableAt
     assert len(set(row_ids)) == 4
 
 
-@pytest.mark.parametrize("place", STORES, indirect=True)
+@pytest.mark.parametrize("store_root", STORES, indirect=True)
 def test_a_restore_on_a_fork_leaves_main_alone(tables: Tables, base: TableAt) -> None:
     forked = tables.fork(base, "side")
     at = land(tables, tables.stage_append(forked, people("x"))).at
@@ -254,7 +258,7 @@ def test_a_restore_on_a_fork_leaves_main_alone(tables: Tables, base: TableAt) ->
 # ---- what is said when it goes wrong
 
 
-@pytest.mark.parametrize("place", ["local"], indirect=True)
+@pytest.mark.parametrize("store_root", ["local"], indirect=True)
 def test_before_and_after_the_effect_are_two_errors(tables: Tables, base: TableAt) -> None:
     stale = tables.stage_append(base, people("x"))
     land(tables, tables.stage_append(base, people("y")))
@@ -266,7 +270,7 @@ def test_before_and_after_the_effect_are_two_errors(tables: Tables, base: TableA
     assert issubclass(HeadMoved, OmniError)
 
 
-@pytest.mark.parametrize("place", ["fsync"], indirect=True)
+@pytest.mark.parametrize("store_root", ["fsync"], indirect=True)
 def test_a_durable_store_commits_as_others_do(tables: Tables) -> None:
     at = filled(tables, "ab")
     landed = tables.commit_staged(

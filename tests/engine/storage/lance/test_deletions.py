@@ -9,11 +9,11 @@ import pytest
 from omnigraph.storage.store import Store
 from omnigraph.storage.tables import Table, Tables
 from omnigraph.storage.values import TableAt
-from tests.support.places import Place
-from tests.support.tables import land, open_place, people
+from tests.support.store_roots import StoreRoot
+from tests.support.tables import land, open_root, people
 
 pytestmark = pytest.mark.parametrize(
-    "place",
+    "store_root",
     ["local", "official", "memory", pytest.param("s3", marks=pytest.mark.s3)],
     indirect=True,
 )
@@ -21,8 +21,8 @@ COUNT = 20_000
 
 
 @pytest.fixture
-def store(place: Place) -> Store:
-    return open_place(place)
+def store(store_root: StoreRoot) -> Store:
+    return open_root(store_root)
 
 
 def names(numbers: Any) -> list[str]:

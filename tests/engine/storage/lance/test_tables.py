@@ -22,7 +22,7 @@ from omnigraph.storage.values import (
     StagedKind,
     TableAt,
 )
-from tests.support.places import Place, race_threads
+from tests.support.store_roots import StoreRoot, race_threads
 from tests.support.tables import (
     AGE_INDEX,
     BIO_INDEX,
@@ -37,20 +37,20 @@ from tests.support.tables import (
     head_at,
     land,
     next_of,
-    open_place,
+    open_root,
     people,
 )
 
 pytestmark = pytest.mark.parametrize(
-    "place",
+    "store_root",
     ["local", "official", "memory", pytest.param("s3", marks=pytest.mark.s3)],
     indirect=True,
 )
 
 
 @pytest.fixture
-def store(place: Place) -> Store:
-    return open_place(place)
+def store(store_root: StoreRoot) -> Store:
+    return open_root(store_root)
 
 
 @pytest.fixture
@@ -77,9 +77,9 @@ def test_a_table_is_created_once(tables: Tables) -> None:
     assert tables.head(PEOPLE, None) == at.version
 
 
-def test_of_many_creators_one_wins(place: Place) -> None:
+def test_of_many_creators_one_wins(store_root: StoreRoot) -> None:
     def create(barrier: Any, path: str) -> bool:
-        tables = open_place(place).tables
+        tables = open_root(store_root).tables
         barrier.wait()
         try:
             return tables.create(path, SCHEMA).version == 1
@@ -89,7 +89,7 @@ def test_of_many_creators_one_wins(place: Place) -> None:
     for number in range(4):
         path = f"nodes/{number:016x}"
         assert sum(race_threads(create, [(path,)] * 4)) == 1
-        assert open_place(place).tables.head(path, None) == 1
+        assert open_root(store_root).tables.head(path, None) == 1
 
 
 def test_what_is_not_there_is_told_apart_from_what_is(tables: Tables) -> None:
@@ -290,9 +290,9 @@ def test_a_delete_takes_only_what_is_there(tables: Tables) -> None:
     assert set(ages(tables, land(tables, staged).at)) == {"b", "c"}
 
 
-def test_fragments_of_workers_land_in_one_commit(tables: Tables, place: Place) -> None:
+def test_fragments_of_workers_land_in_one_commit(tables: Tables, store_root: StoreRoot) -> None:
     at = filled(tables, "ab")
-    worker = open_place(place).tables
+    worker = open_root(store_root).tables
     written = [worker.write(at, people([f"w{i}"])) for i in range(3)]
     assert [part.rows for part in written] == [1, 1, 1]
     landed = land(tables, tables.stage_written(at, written))
@@ -319,14 +319,16 @@ def test_an_id_is_not_written_and_deleted_at_once(tables: Tables) -> None:
         tables.stage_merge(at, people("ax"), deletes=pa.array(["a"]))
 
 
-def test_an_update_that_workers_wrote_lands_in_one_commit(tables: Tables, place: Place) -> None:
+def test_an_update_that_workers_wrote_lands_in_one_commit(
+    tables: Tables, store_root: StoreRoot
+) -> None:
     at = filled(tables, "abcd")
     before = identities(tables, at)
     found = tables.open(at).lookup(
         "id", pa.array(["b", "d"]), ("id",), row_id=True, row_address=True
     )
     found = found.sort_by("_rowid")
-    worker = open_place(place).tables
+    worker = open_root(store_root).tables
     written = [
         worker.write(at, people("bd", 1), row_ids=found["_rowid"].combine_chunks()),
         worker.write(at, people("x", 2)),

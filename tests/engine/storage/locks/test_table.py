@@ -33,9 +33,9 @@ from tests.support.lock_work import (
     hold_and_answer,
     hold_and_fork,
 )
-from tests.support.places import Place, in_processes, in_threads
 from tests.support.s3 import Bucket
 from tests.support.s3_counting import CountingBucket
+from tests.support.store_roots import StoreRoot, in_processes, in_threads
 
 KEY = "node:Person@team/ä b"
 MARGIN = LEASE / LEASE_MARGIN_PART
@@ -50,13 +50,13 @@ def where(request: pytest.FixtureRequest, tmp_path: Path) -> LockPlace:
     """Turns of one kind."""
     match request.param:
         case "process":
-            return LockPlace("process", Place(kind="memory", uri=f"memory://{tmp_path.name}"))
+            return LockPlace("process", StoreRoot(kind="memory", uri=f"memory://{tmp_path.name}"))
         case "lease on s3":
             bucket: Bucket = request.getfixturevalue("bucket")
             uri = f"{bucket.uri}/graph"
-            return LockPlace("lease", Place(kind="s3", uri=uri, options=bucket.storage_options))
+            return LockPlace("lease", StoreRoot(kind="s3", uri=uri, options=bucket.storage_options))
         case kind:
-            return LockPlace(kind, Place(kind="local", uri=str(tmp_path / "graph")))
+            return LockPlace(kind, StoreRoot(kind="local", uri=str(tmp_path / "graph")))
 
 
 def taken(locks: Locks, key: str = KEY, wait: float = 0) -> TableLock:
@@ -187,7 +187,7 @@ def test_waiting_in_vain_leaves_one_thread_and_no_lock(tmp_path: Path) -> None:
 
 def test_threads_take_turns(where: LockPlace) -> None:
     in_threads(add_slowly, [(where, KEY, 4)] * 6)
-    assert where.place.open().read("counter") == "24"
+    assert where.store_root.open().read("counter") == "24"
 
 
 def test_only_leases_have_tokens_and_only_they_are_not_exclusive(where: LockPlace) -> None:
@@ -220,7 +220,7 @@ def child(work: Any, where: LockPlace) -> Iterator[tuple[BaseProcess, Connection
 @across_processes
 def test_processes_take_turns(where: LockPlace) -> None:
     in_processes(add_slowly, [(where, KEY, 6)] * 4)
-    assert where.place.open().read("counter") == "24"
+    assert where.store_root.open().read("counter") == "24"
 
 
 @across_processes
@@ -279,7 +279,7 @@ def test_a_stopped_process_keeps_a_kernel_lock_and_loses_a_lease(where: LockPlac
 
 
 def test_a_forked_child_does_not_keep_the_lock_of_its_dead_parent(tmp_path: Path) -> None:
-    where = LockPlace("file", Place(kind="local", uri=str(tmp_path)))
+    where = LockPlace("file", StoreRoot(kind="local", uri=str(tmp_path)))
     with child(hold_and_fork, where) as (process, line):
         grandchild = line.recv()
         try:
@@ -324,7 +324,7 @@ def test_a_root_that_cannot_be_written_says_so(tmp_path: Path) -> None:
 
 def test_every_root_gets_the_turns_it_can_give(tmp_path: Path) -> None:
     local, memory, bucket = root_of(tmp_path), root_of("memory://x"), root_of("s3://bucket")
-    objects = Place(kind="local", uri=str(tmp_path)).open()
+    objects = StoreRoot(kind="local", uri=str(tmp_path)).open()
     assert isinstance(open_locks(local, objects), FileLocks)
     assert isinstance(open_locks(memory, objects), ProcessLocks)
     assert isinstance(open_locks(bucket, objects), LeaseLocks)
@@ -354,7 +354,7 @@ class HandClock(SystemRuntime):
 
 def stored(where: LockPlace) -> dict[str, Any]:
     """What the store says about the only lease."""
-    objects = where.place.open()
+    objects = where.store_root.open()
     (path,) = objects.list("__locks")
     found: dict[str, Any] = json.loads(objects.read(path) or "")
     return found
@@ -371,9 +371,9 @@ def eventually(true: Callable[[], bool]) -> None:
         time.sleep(0.02)
 
 
-def idle_leases(place: Place, clock: HandClock, seconds: float = 30.0) -> LeaseLocks:
+def idle_leases(store_root: StoreRoot, clock: HandClock, seconds: float = 30.0) -> LeaseLocks:
     """Leases that nobody renews while the test runs."""
-    return LeaseLocks(place.open(), clock, lease_seconds=seconds, renew_seconds=1_000)
+    return LeaseLocks(store_root.open(), clock, lease_seconds=seconds, renew_seconds=1_000)
 
 
 @leases_only
@@ -389,7 +389,7 @@ def test_tokens_grow_with_every_holder(where: LockPlace) -> None:
 
 @leases_only
 def test_a_lease_says_who_holds_it_and_until_when(where: LockPlace) -> None:
-    locks, objects = where.open(), where.place.open()
+    locks, objects = where.open(), where.store_root.open()
     lock = taken(locks)
     (path,) = objects.list("__locks")
     body = json.loads(objects.read(path) or "")
@@ -402,8 +402,8 @@ def test_a_lease_says_who_holds_it_and_until_when(where: LockPlace) -> None:
 
 
 def test_a_holder_gives_up_well_before_a_rival_may_take_over(tmp_path: Path) -> None:
-    place, clock = Place(kind="local", uri=str(tmp_path)), HandClock()
-    one, other = idle_leases(place, clock), idle_leases(place, clock)
+    store_root, clock = StoreRoot(kind="local", uri=str(tmp_path)), HandClock()
+    one, other = idle_leases(store_root, clock), idle_leases(store_root, clock)
     lock = taken(one)
     clock.pass_time(24.9)
     assert lock.still_held()
@@ -422,7 +422,7 @@ def test_a_holder_gives_up_well_before_a_rival_may_take_over(tmp_path: Path) -> 
 @pytest.mark.parametrize("only", ["wall", "steady"])
 def test_one_clock_alone_is_enough_to_lose_trust(tmp_path: Path, only: str) -> None:
     clock = HandClock()
-    locks = idle_leases(Place(kind="local", uri=str(tmp_path)), clock)
+    locks = idle_leases(StoreRoot(kind="local", uri=str(tmp_path)), clock)
     lock = taken(locks)
     setattr(clock, only, getattr(clock, only) + 26)
     assert not lock.still_held()
@@ -430,11 +430,11 @@ def test_one_clock_alone_is_enough_to_lose_trust(tmp_path: Path, only: str) -> N
 
 
 def test_many_rivals_for_a_stale_lease_leave_one_winner(tmp_path: Path) -> None:
-    place, clock = Place(kind="local", uri=str(tmp_path)), HandClock()
+    store_root, clock = StoreRoot(kind="local", uri=str(tmp_path)), HandClock()
     for number in range(10):
-        lock = taken(idle_leases(place, clock), f"key {number}")
+        lock = taken(idle_leases(store_root, clock), f"key {number}")
         clock.pass_time(36)
-        rivals = [(idle_leases(place, clock), f"key {number}") for _ in range(8)]
+        rivals = [(idle_leases(store_root, clock), f"key {number}") for _ in range(8)]
         won = in_threads(lambda locks, key: locks.acquire(key, wait=0), rivals)
         assert [w.token for w in won if w is not None] == ["2"]
         assert not lock.still_held()
@@ -443,8 +443,8 @@ def test_many_rivals_for_a_stale_lease_leave_one_winner(tmp_path: Path) -> None:
 @pytest.fixture
 def faulty(tmp_path: Path) -> FaultObjects:
     """A store that fails as scripted."""
-    place = Place(kind="fault", uri=str(tmp_path))
-    objects = place.open()
+    store_root = StoreRoot(kind="fault", uri=str(tmp_path))
+    objects = store_root.open()
     assert isinstance(objects, FaultObjects)
     return objects
 
@@ -525,8 +525,10 @@ def test_a_lease_that_cannot_be_read_is_an_error_that_names_it(faulty: FaultObje
 def test_a_client_that_loses_against_its_own_repetition_still_holds_the_lease(
     counting_bucket: CountingBucket,
 ) -> None:
-    place = Place(kind="s3", uri=counting_bucket.uri, options=counting_bucket.storage_options)
-    locks = LockPlace("lease", place).open()
+    store_root = StoreRoot(
+        kind="s3", uri=counting_bucket.uri, options=counting_bucket.storage_options
+    )
+    locks = LockPlace("lease", store_root).open()
     for expected in ("1", "2"):
         counting_bucket.break_next("PUT", "__locks", status=500, after=True)
         lock = taken(locks)
@@ -540,8 +542,10 @@ def test_a_client_that_loses_against_its_own_repetition_still_holds_the_lease(
 def test_a_free_lease_costs_two_requests_to_take_and_one_to_give_back(
     counting_bucket: CountingBucket,
 ) -> None:
-    place = Place(kind="s3", uri=counting_bucket.uri, options=counting_bucket.storage_options)
-    first, other = LeaseLocks(place.open()), LeaseLocks(place.open())
+    store_root = StoreRoot(
+        kind="s3", uri=counting_bucket.uri, options=counting_bucket.storage_options
+    )
+    first, other = LeaseLocks(store_root.open()), LeaseLocks(store_root.open())
     first.release(taken(first))
     counting_bucket.reset()
     lock = taken(other)
@@ -555,8 +559,10 @@ def test_a_free_lease_costs_two_requests_to_take_and_one_to_give_back(
 def test_a_lease_nobody_had_since_is_taken_again_without_a_look(
     counting_bucket: CountingBucket,
 ) -> None:
-    place = Place(kind="s3", uri=counting_bucket.uri, options=counting_bucket.storage_options)
-    first, other = LeaseLocks(place.open()), LeaseLocks(place.open())
+    store_root = StoreRoot(
+        kind="s3", uri=counting_bucket.uri, options=counting_bucket.storage_options
+    )
+    first, other = LeaseLocks(store_root.open()), LeaseLocks(store_root.open())
     first.release(taken(first))
     counting_bucket.reset()
     first.release(taken(first))

@@ -19,13 +19,6 @@ from omnigraph.storage.counters import Cost, counting
 from omnigraph.storage.layout import OBJECT_GUARD, root_of
 from omnigraph.storage.objects.cloud import open_objects
 from omnigraph.storage.objects.protocol import Objects
-from tests.support.places import (
-    Place,
-    in_processes,
-    in_threads,
-    race_processes,
-    race_threads,
-)
 from tests.support.races import (
     count_up,
     create_each,
@@ -34,11 +27,18 @@ from tests.support.races import (
     whole_text,
     write_until_killed,
 )
+from tests.support.store_roots import (
+    StoreRoot,
+    in_processes,
+    in_threads,
+    race_processes,
+    race_threads,
+)
 
 THREADS, PROCESSES = 16, 4
 ON_S3 = pytest.param("s3", marks=pytest.mark.s3)
-across_processes = pytest.mark.parametrize("place", ["local", "fsync", ON_S3], indirect=True)
-off_disk = pytest.mark.parametrize("place", ["memory", ON_S3], indirect=True)
+across_processes = pytest.mark.parametrize("store_root", ["local", "fsync", ON_S3], indirect=True)
+off_disk = pytest.mark.parametrize("store_root", ["memory", ON_S3], indirect=True)
 
 # ---- one caller
 
@@ -168,12 +168,14 @@ def test_a_rename_onto_itself_keeps_the_text(objects: Objects) -> None:
     assert objects.read("a") == "text"
 
 
-def test_a_rename_of_nothing_is_an_error_that_names_it(objects: Objects, place: Place) -> None:
+def test_a_rename_of_nothing_is_an_error_that_names_it(
+    objects: Objects, store_root: StoreRoot
+) -> None:
     objects.put("b", "kept")
     with pytest.raises(StorageError, match="rename") as failed:
         objects.rename("a", "b")
     assert failed.value.storage_kind == "not_found"
-    assert place.root.at("a") in str(failed.value)
+    assert store_root.root.at("a") in str(failed.value)
     assert objects.read("b") == "kept"
 
 
@@ -221,8 +223,8 @@ def test_deleting_a_directory_spares_its_siblings(objects: Objects) -> None:
 
 
 @off_disk
-def test_deleting_a_directory_keeps_the_text_of_that_very_name(place: Place) -> None:
-    objects = place.open()
+def test_deleting_a_directory_keeps_the_text_of_that_very_name(store_root: StoreRoot) -> None:
+    objects = store_root.open()
     objects.put("a", "text")
     objects.put("a/b", "below")
     objects.delete_prefix("a")
@@ -238,9 +240,11 @@ def test_the_whole_root_cannot_be_deleted_by_accident(objects: Objects) -> None:
     assert objects.read("a") == "text"
 
 
-def test_two_roots_side_by_side_never_see_each_other(place: Place) -> None:
-    sibling = Place(kind=place.kind, uri=place.uri + "2", options=place.options).open()
-    objects = place.open()
+def test_two_roots_side_by_side_never_see_each_other(store_root: StoreRoot) -> None:
+    sibling = StoreRoot(
+        kind=store_root.kind, uri=store_root.uri + "2", options=store_root.options
+    ).open()
+    objects = store_root.open()
     objects.put("x", "mine")
     sibling.put("y", "other")
     assert objects.list("") == ("x",)
@@ -250,9 +254,9 @@ def test_two_roots_side_by_side_never_see_each_other(place: Place) -> None:
     assert objects.read("x") == "mine"
 
 
-def test_a_second_handle_sees_what_the_first_wrote(place: Place) -> None:
-    place.open().put("x", "text")
-    assert place.open().read("x") == "text"
+def test_a_second_handle_sees_what_the_first_wrote(store_root: StoreRoot) -> None:
+    store_root.open().put("x", "text")
+    assert store_root.open().read("x") == "text"
 
 
 @pytest.mark.parametrize("path", ["", "/a", "a/", "a//b", ".", "a/../b", "a\nb", "a#1", "d/a#007"])
@@ -316,50 +320,50 @@ def test_what_succeeded_is_counted(objects: Objects) -> None:
 # ---- many callers
 
 
-def test_of_sixteen_threads_exactly_one_creates(place: Place) -> None:
+def test_of_sixteen_threads_exactly_one_creates(store_root: StoreRoot) -> None:
     paths = [f"race/{number}" for number in range(25)]
-    won = race_threads(create_each, [(place, me, paths) for me in range(THREADS)])
+    won = race_threads(create_each, [(store_root, me, paths) for me in range(THREADS)])
     assert sorted(path for each in won for path in each) == sorted(paths)
-    objects = place.open()
+    objects = store_root.open()
     for me, each in enumerate(won):
         assert all(objects.read(path) == str(me) for path in each)
 
 
-def test_of_sixteen_threads_exactly_one_replaces(place: Place) -> None:
-    tokens = _tokens(place, 25)
-    won = race_threads(replace_each, [(place, me, tokens) for me in range(THREADS)])
-    _assert_one_winner_each(place, tokens, won)
+def test_of_sixteen_threads_exactly_one_replaces(store_root: StoreRoot) -> None:
+    tokens = _tokens(store_root, 25)
+    won = race_threads(replace_each, [(store_root, me, tokens) for me in range(THREADS)])
+    _assert_one_winner_each(store_root, tokens, won)
 
 
 @across_processes
-def test_of_four_processes_exactly_one_creates(place: Place) -> None:
+def test_of_four_processes_exactly_one_creates(store_root: StoreRoot) -> None:
     paths = [f"race/{number}" for number in range(100)]
-    won = race_processes(create_each, [(place, me, paths) for me in range(PROCESSES)])
+    won = race_processes(create_each, [(store_root, me, paths) for me in range(PROCESSES)])
     assert sorted(path for each in won for path in each) == sorted(paths)
 
 
 @across_processes
-def test_of_four_processes_exactly_one_replaces(place: Place) -> None:
-    tokens = _tokens(place, 100)
-    won = race_processes(replace_each, [(place, me, tokens) for me in range(PROCESSES)])
-    _assert_one_winner_each(place, tokens, won)
+def test_of_four_processes_exactly_one_replaces(store_root: StoreRoot) -> None:
+    tokens = _tokens(store_root, 100)
+    won = race_processes(replace_each, [(store_root, me, tokens) for me in range(PROCESSES)])
+    _assert_one_winner_each(store_root, tokens, won)
 
 
-def test_no_update_of_a_counter_is_lost_between_threads(place: Place) -> None:
-    place.open().put("counter", "0")
-    in_threads(count_up, [(place, "counter", 5)] * THREADS)
-    assert place.open().read("counter") == str(5 * THREADS)
+def test_no_update_of_a_counter_is_lost_between_threads(store_root: StoreRoot) -> None:
+    store_root.open().put("counter", "0")
+    in_threads(count_up, [(store_root, "counter", 5)] * THREADS)
+    assert store_root.open().read("counter") == str(5 * THREADS)
 
 
 @across_processes
-def test_no_update_of_a_counter_is_lost_between_processes(place: Place) -> None:
-    place.open().put("counter", "0")
-    in_processes(count_up, [(place, "counter", 50)] * PROCESSES)
-    assert place.open().read("counter") == str(50 * PROCESSES)
+def test_no_update_of_a_counter_is_lost_between_processes(store_root: StoreRoot) -> None:
+    store_root.open().put("counter", "0")
+    in_processes(count_up, [(store_root, "counter", 50)] * PROCESSES)
+    assert store_root.open().read("counter") == str(50 * PROCESSES)
 
 
-def test_a_replace_never_undoes_a_put_that_came_after_its_look(place: Place) -> None:
-    objects = place.open()
+def test_a_replace_never_undoes_a_put_that_came_after_its_look(store_root: StoreRoot) -> None:
+    objects = store_root.open()
     for number in range(50):
         objects.put("x", f"old {number}")
         seen = objects.read_versioned("x")
@@ -378,8 +382,8 @@ def test_a_replace_never_undoes_a_put_that_came_after_its_look(place: Place) -> 
         assert objects.read("x") == "plain"
 
 
-def test_a_reader_sees_the_old_or_the_new_text_never_a_part(place: Place) -> None:
-    objects = place.open()
+def test_a_reader_sees_the_old_or_the_new_text_never_a_part(store_root: StoreRoot) -> None:
+    objects = store_root.open()
     objects.put("x", whole_text(0))
     readers = [threading.Event(), threading.Event()]
 
@@ -400,12 +404,12 @@ def test_a_reader_sees_the_old_or_the_new_text_never_a_part(place: Place) -> Non
 
 
 def test_a_writer_killed_anywhere_leaves_a_whole_text_and_no_lock(tmp_path: Path) -> None:
-    place = Place(kind="local", uri=str(tmp_path / "graph"))
+    store_root = StoreRoot(kind="local", uri=str(tmp_path / "graph"))
     context = multiprocessing.get_context("spawn")
-    objects = place.open()
+    objects = store_root.open()
     for number in range(6):
         started = context.Event()
-        writer = context.Process(target=write_until_killed, args=(place, "x", started))
+        writer = context.Process(target=write_until_killed, args=(store_root, "x", started))
         writer.start()
         assert started.wait(PARK_SECONDS_MAX)
         threading.Event().wait(0.01 + 0.007 * number)
@@ -418,8 +422,8 @@ def test_a_writer_killed_anywhere_leaves_a_whole_text_and_no_lock(tmp_path: Path
         assert objects.list("") == ("x",)
 
 
-def _tokens(place: Place, count: int) -> list[tuple[str, str]]:
-    objects = place.open()
+def _tokens(store_root: StoreRoot, count: int) -> list[tuple[str, str]]:
+    objects = store_root.open()
     tokens = []
     for number in range(count):
         objects.put(f"race/{number}", "start")
@@ -430,10 +434,10 @@ def _tokens(place: Place, count: int) -> list[tuple[str, str]]:
 
 
 def _assert_one_winner_each(
-    place: Place, tokens: list[tuple[str, str]], won: list[list[tuple[str, str]]]
+    store_root: StoreRoot, tokens: list[tuple[str, str]], won: list[list[tuple[str, str]]]
 ) -> None:
     assert sorted(path for each in won for path, _ in each) == sorted(path for path, _ in tokens)
-    objects = place.open()
+    objects = store_root.open()
     for me, each in enumerate(won):
         for path, token in each:
             seen = objects.read_versioned(path)

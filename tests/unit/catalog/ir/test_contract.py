@@ -15,7 +15,7 @@ from omnigraph.catalog.ir.contract import (
 )
 from omnigraph.catalog.ir.encode import shape_hash, shape_of
 from omnigraph.catalog.model import Catalog
-from omnigraph.catalog.names import TableHome, fnv1a_64, table_path
+from omnigraph.catalog.names import StoredTable, fnv1a_64, table_path
 from omnigraph.errors import SchemaContractError, UnsupportedSchemaChange
 from omnigraph.ids import TableKey, edge_key, node_key
 from tests.support.schemas import compiled, fixture
@@ -192,51 +192,55 @@ def test_the_hash_of_a_name_is_fnv_1a_of_64_bits() -> None:
 
 def test_a_table_is_placed_by_the_hash_of_its_name() -> None:
     contract = created(FIRST)
-    assert contract.homes[node_key("Port")] == TableHome(f"nodes/{fnv1a_64('Port'):016x}", 1)
-    assert contract.homes[edge_key("CallsAt")].path == table_path(edge_key("CallsAt"), 1)
-    assert contract.homes[edge_key("CallsAt")].path.startswith("edges/")
+    assert contract.stored_tables[node_key("Port")] == StoredTable(
+        f"nodes/{fnv1a_64('Port'):016x}", 1
+    )
+    assert contract.stored_tables[edge_key("CallsAt")].path == table_path(edge_key("CallsAt"), 1)
+    assert contract.stored_tables[edge_key("CallsAt")].path.startswith("edges/")
 
 
 def test_a_name_that_comes_back_gets_another_place_each_time() -> None:
     contract = created("node A {} node B {}")
-    seen = [contract.homes[node_key("A")]]
+    seen = [contract.stored_tables[node_key("A")]]
     for _ in range(2):
         contract = advance(contract, compiled("node B {}"))
-        assert node_key("A") not in contract.homes
+        assert node_key("A") not in contract.stored_tables
         contract = advance(contract, compiled("node A {} node B {}"))
-        seen.append(contract.homes[node_key("A")])
+        seen.append(contract.stored_tables[node_key("A")])
     stem = f"nodes/{fnv1a_64('A'):016x}"
-    assert seen == [TableHome(stem, 1), TableHome(f"{stem}-2", 2), TableHome(f"{stem}-3", 3)]
-    assert contract.homes[node_key("B")].incarnation == 1
+    assert seen == [StoredTable(stem, 1), StoredTable(f"{stem}-2", 2), StoredTable(f"{stem}-3", 3)]
+    assert contract.stored_tables[node_key("B")].incarnation == 1
 
 
 def test_the_lives_of_a_dropped_name_are_stored() -> None:
     contract = advance(created("node A {} node B {}"), compiled("node B {}"))
     assert contract.retired == {TableKey("node:A"): 1}
     again = advance(Contract.from_json(contract.to_json()), compiled("node A {} node B {}"))
-    assert again.homes[node_key("A")].incarnation == 2
+    assert again.stored_tables[node_key("A")].incarnation == 2
     assert again.retired == {}
 
 
 def test_a_renamed_table_stays_where_it_is() -> None:
     first = created("node A {}")
     second = advance(first, compiled('node B @rename_from("A") {}'))
-    assert second.homes == {node_key("B"): first.homes[node_key("A")]}
+    assert second.stored_tables == {node_key("B"): first.stored_tables[node_key("A")]}
     assert second.retired == {node_key("A"): 1}
 
 
 def test_a_new_type_with_the_old_name_of_a_renamed_one_does_not_share_its_place() -> None:
     renamed = advance(created("node A {}"), compiled('node B @rename_from("A") {}'))
     both = advance(renamed, compiled("node A {} node B {}"))
-    assert both.homes[node_key("B")].path == table_path(node_key("A"), 1)
-    assert both.homes[node_key("A")] == TableHome(table_path(node_key("A"), 2), 2)
+    assert both.stored_tables[node_key("B")].path == table_path(node_key("A"), 1)
+    assert both.stored_tables[node_key("A")] == StoredTable(table_path(node_key("A"), 2), 2)
 
 
 def test_renaming_to_a_name_that_was_dropped_begins_a_new_life_of_that_name() -> None:
     start = created("node A {} node B {}")
     dropped = advance(start, compiled("node A {}"))
     renamed = advance(dropped, compiled('node B @rename_from("A") {}'))
-    assert renamed.homes[node_key("B")] == TableHome(start.homes[node_key("A")].path, 2)
+    assert renamed.stored_tables[node_key("B")] == StoredTable(
+        start.stored_tables[node_key("A")].path, 2
+    )
 
 
 def test_places_stay_unique_through_any_chain_of_drops_and_renames() -> None:
@@ -251,10 +255,10 @@ def test_places_stay_unique_through_any_chain_of_drops_and_renames() -> None:
         "node A {} node B {} node C {} node D {}",
     ):
         contract = advance(contract, compiled(text))
-        for key, home in contract.homes.items():
+        for key, stored in contract.stored_tables.items():
             table = contract.catalog.tables[key].incarnation_id
-            assert used.setdefault(home.path, table) == table
-    assert len({home.path for home in contract.homes.values()}) == 4
+            assert used.setdefault(stored.path, table) == table
+    assert len({stored.path for stored in contract.stored_tables.values()}) == 4
 
 
 # ---- the meaning

@@ -17,7 +17,7 @@ CHILD_SECONDS_MAX = 240.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class StoreRoot:
     """A root of one test, and how to open it."""
 
     kind: str
@@ -35,7 +35,7 @@ class Place:
         return self.kind != "memory"
 
     def open(self) -> Objects:
-        """Open the texts of the place."""
+        """Open the texts of the root."""
         objects = open_objects(self.root, self.options, fsync=self.kind == "fsync")
         return FaultObjects(objects, self.root) if self.kind == "fault" else objects
 

@@ -1,4 +1,4 @@
-"""What many hands leave for one commit: scratch files on every store, and rows marked deleted by other processes."""
+"""What many workers leave for one commit: scratch files on every store, and rows marked deleted by other processes."""
 
 import pyarrow as pa
 import pytest
@@ -7,8 +7,8 @@ from omnigraph.errors import OmniError
 from omnigraph.storage.store import Store
 from omnigraph.storage.tables import Tables
 from omnigraph.storage.values import StagedKind, TableAt
-from tests.support.places import Place
-from tests.support.tables import ages, filled, land, next_of, open_place, people
+from tests.support.store_roots import StoreRoot
+from tests.support.tables import ages, filled, land, next_of, open_root, people
 
 ROWS = pa.table(
     {
@@ -21,13 +21,15 @@ ROWS = pa.table(
 
 
 @pytest.fixture
-def store(place: Place) -> Store:
-    return open_place(place)
+def store(store_root: StoreRoot) -> Store:
+    return open_root(store_root)
 
 
-def test_a_scratch_file_is_read_back_by_columns_and_by_rows(store: Store, place: Place) -> None:
+def test_a_scratch_file_is_read_back_by_columns_and_by_rows(
+    store: Store, store_root: StoreRoot
+) -> None:
     store.scratch.write("__staging/op/some.lance", ROWS)
-    other = open_place(place).scratch
+    other = open_root(store_root).scratch
     assert other.read("__staging/op/some.lance").equals(ROWS)
     assert other.read("__staging/op/some.lance", ["text", "n"]).to_pydict() == {
         name: ROWS[name].to_pylist() for name in ("text", "n")
@@ -47,7 +49,9 @@ def test_a_scratch_file_that_is_gone_is_an_error_of_ours(store: Store) -> None:
         store.scratch.read("__staging/op/gone.lance")
 
 
-def test_rows_that_others_marked_and_wrote_land_in_one_commit(store: Store, place: Place) -> None:
+def test_rows_that_others_marked_and_wrote_land_in_one_commit(
+    store: Store, store_root: StoreRoot
+) -> None:
     tables = store.tables
     at = two_fragments(tables)
     found = tables.open(at).lookup(
@@ -55,7 +59,7 @@ def test_rows_that_others_marked_and_wrote_land_in_one_commit(store: Store, plac
     )
     found = found.sort_by("_rowaddr")
     addresses = found["_rowaddr"].combine_chunks()
-    worker, other = open_place(place).tables, open_place(place).tables
+    worker, other = open_root(store_root).tables, open_root(store_root).tables
     first = worker.mark(at, addresses.slice(0, 1))
     second = other.mark(at, addresses.slice(1))
     assert [(one.rows, one.fragment is None) for one in (*first, *second)] == [

@@ -1,4 +1,4 @@
-"""Where and how the rows of a graph may lie when they are read: each place is made, and seen to be what it says."""
+"""States in which the tables of a graph may be when they are read: each is made, and seen to be what it says."""
 
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
@@ -12,7 +12,7 @@ from tests.support.read_world import World
 Rows = Mapping[str, Sequence[Mapping[str, Any]]]
 
 
-class Place(StrEnum):
+class TableState(StrEnum):
     """What is special about the tables that are read."""
 
     BARE = "no index"
@@ -24,36 +24,36 @@ class Place(StrEnum):
     REINDEXED = "after compaction, with indexes"
 
 
-def laid_out(draw: st.DrawFn, world: World, rows: Rows, place: Place) -> None:
-    """Put the rows of a graph in a place: several fragments, rows that had other values, rows that went again."""
-    if place is Place.BRANCH:
+def lay_out_rows(draw: st.DrawFn, world: World, rows: Rows, state: TableState) -> None:
+    """Write the rows of a graph so that its tables are in a state: several fragments, rows that had other values, rows that went again."""
+    if state is TableState.BRANCH:
         some = {name: found[:1] for name, found in rows.items()}
-        _written(draw, world, some, {})
+        _write_rows(draw, world, some, {})
         world.fork("task")
-        _written(draw, world, {name: found[1:] for name, found in rows.items()}, {})
-        _went_on(world, rows)
+        _write_rows(draw, world, {name: found[1:] for name, found in rows.items()}, {})
+        _write_to_main(world, rows)
         return
-    _written(draw, world, rows, {"index": place is Place.PARTLY})
-    match place:
-        case Place.INDEXED:
+    _write_rows(draw, world, rows, {"index": state is TableState.PARTLY})
+    match state:
+        case TableState.INDEXED:
             world.index_all()
-        case Place.PARTLY:
+        case TableState.PARTLY:
             assume(any(_is_partly(world, name) for name in rows))
-        case Place.PAST:
+        case TableState.PAST:
             now = dict(world.at)
-            _erased(world, rows)
+            _erase_rows(world, rows)
             world.at = now
-        case Place.COMPACTED:
+        case TableState.COMPACTED:
             world.compact()
-        case Place.REINDEXED:
+        case TableState.REINDEXED:
             world.index_all()
             world.compact()
             world.index_all()
-        case Place.BARE:
+        case TableState.BARE:
             pass
 
 
-def _written(draw: st.DrawFn, world: World, rows: Rows, options: Mapping[str, bool]) -> None:
+def _write_rows(draw: st.DrawFn, world: World, rows: Rows, options: Mapping[str, bool]) -> None:
     for name, found in rows.items():
         cut = draw(st.integers(0, len(found)))
         gone = [dict(row) | {"id": f"gone-{row['id']}"} for row in found[:cut]]
@@ -71,23 +71,23 @@ def _written(draw: st.DrawFn, world: World, rows: Rows, options: Mapping[str, bo
             world.merge(name, [row for row in found if row["id"] in ids])
 
 
-def _went_on(world: World, rows: Rows) -> None:
+def _write_to_main(world: World, rows: Rows) -> None:
     """Write to main what the branch must not show."""
     here, line = dict(world.at), world.branch_incarnation
-    world.at = {key: world.before[_forked_at(world)][key] for key in here}
+    world.at = {key: world.before[_find_fork(world)][key] for key in here}
     for name, found in rows.items():
         world.append(name, [dict(row) | {"id": f"main-{row['id']}"} for row in found])
     world.index_all()
     world.at, world.branch_incarnation = here, line
 
 
-def _forked_at(world: World) -> int:
+def _find_fork(world: World) -> int:
     """The last moment at which every table was on main."""
     on_main = [all(at.branch is None for at in ats.values()) for ats in world.before]
     return len(on_main) - 1 - on_main[::-1].index(True)
 
 
-def _erased(world: World, rows: Rows) -> None:
+def _erase_rows(world: World, rows: Rows) -> None:
     """Take everything away and write other rows, as later commits would."""
     for name, found in rows.items():
         world.append(name, [dict(row) | {"id": f"late-{row['id']}"} for row in found])
