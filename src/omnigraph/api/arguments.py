@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from omnigraph.catalog.model import Catalog
+from omnigraph.catalog.model import Catalog, NodeType, TableType
 from omnigraph.engine.results import Commit
 from omnigraph.errors import ConfigError, UserInputError, shorten
 from omnigraph.manifest.names import is_utf8
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from omnigraph.engine.history.compare import Wanted
 
 Reference = str | int | datetime | Commit
-"""A point in history: commit or its id, manifest version, moment."""
+"""A point in history: commit or its id, manifest version, moment, also as text."""
 
 _Word = TypeVar("_Word", bound=StrEnum)
 
@@ -50,6 +50,29 @@ def count_of(name: str, value: object, *, least: int = 0) -> int | None:
         )
     # More than can be counted is no bound either.
     return min(value, sys.maxsize)
+
+
+def id_of(type_: TableType | None, value: object) -> str:
+    """The id of an entity: text, or the value of its key; a key of several properties is a mapping of them."""
+    keys = type_.key_columns if isinstance(type_, NodeType) else ()
+    if isinstance(value, str) or not isinstance(type_, NodeType) or not keys:
+        return text_of("id", value)
+    from omnigraph.catalog.values import Misfit, composite_id, key_text
+    from omnigraph.pipeline.input.columns import json_fit
+
+    given = value if isinstance(value, Mapping) else {keys[0]: value}
+    types = {name: type_.properties[name].type.required() for name in keys}
+    texts: list[str] = []
+    for name in keys:
+        fitted = json_fit(given.get(name), types[name])
+        text = None if isinstance(fitted, Misfit) else key_text(fitted, types[name])
+        texts += [] if text is None else [text]
+    if given.keys() != types.keys() or len(texts) != len(keys):
+        wanted = ", ".join(f"{name}: {one}" for name, one in types.items())
+        raise UserInputError(
+            f"the id of {type_.name} is text or its key ({wanted}), not '{shorten(value)}'; nothing was read"
+        )
+    return texts[0] if len(texts) == 1 else composite_id(texts)
 
 
 def names_of(name: str, value: object) -> tuple[str, ...] | None:
@@ -120,7 +143,7 @@ def point_of(at: Reference | None) -> At | None:
         case None | str() | int() | datetime():
             return at
     raise UserInputError(
-        f"'at' is a commit, a manifest version or a datetime, not {type(at).__name__}"
+        f"'at' is a commit, a manifest version or a moment, not {type(at).__name__}; nothing was read"
     )
 
 

@@ -229,9 +229,9 @@ class Graph:
         )
 
     def entity(
-        self, type_name: str, id: str, *, branch: str | None = None, at: Reference | None = None
+        self, type_name: str, id: Any, *, branch: str | None = None, at: Reference | None = None
     ) -> dict[str, Any] | None:
-        """One entity by id, or None.
+        """One entity by its id or the value of its key, or None; a key of several properties is a mapping.
 
         Example:
             >>> graph.entity("Person", "Ada")["age"]

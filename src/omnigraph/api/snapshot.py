@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import pyarrow as pa
 
-from omnigraph.api.arguments import names_of, text_of
+from omnigraph.api.arguments import id_of, names_of, text_of
 from omnigraph.api.query_results import Explanation, QueryResult, QueryStream
 from omnigraph.api.texts import source_of
 from omnigraph.catalog.border import public_reader, public_rows
@@ -200,7 +200,7 @@ class Snapshot:
             schema=schema,
         )
 
-    def entity(self, type_name: str, id: str) -> dict[str, Any] | None:
+    def entity(self, type_name: str, id: Any) -> dict[str, Any] | None:
         """One entity by id, or None, with the properties it had then; a type may be named as it was then.
 
         Example:
@@ -208,7 +208,9 @@ class Snapshot:
             'Ada'
         """
         with self._reading():
-            return entity(self._engine, self._view, self._key(type_name), text_of("id", id))
+            key = self._key(type_name)
+            wanted = id_of(self._view.catalog.tables.get(key), id)
+            return entity(self._engine, self._view, key, wanted)
 
     def export(self, types: Sequence[str] | None = None) -> Iterator[dict[str, Any]]:
         """Every entity in the load format.

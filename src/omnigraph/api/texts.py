@@ -1,5 +1,6 @@
 """Schemas and queries as texts: what can be said about them without a graph."""
 
+import re
 from pathlib import Path
 
 from omnigraph.catalog.model import Catalog
@@ -10,6 +11,9 @@ from omnigraph.language.diagnostics import Diagnostic, Severity, Stage, diagnost
 from omnigraph.language.schema.parse import decode_schema
 from omnigraph.language.source import Position, Source, Span
 
+_FILE_NAME = re.compile(r"[^\s{}]+\.(gq|pg)")
+"""What no query and no schema looks like."""
+
 
 def source_of(given: str | Path, name: str = "<text>") -> Source:
     """A text argument: a `str` is the text itself, a `Path` is a file."""
@@ -18,6 +22,11 @@ def source_of(given: str | Path, name: str = "<text>") -> Source:
     if not isinstance(given, str):
         raise UserInputError(
             f"expected text or a pathlib.Path, got {type(given).__name__}; no changes were made"
+        )
+    if _FILE_NAME.fullmatch(given):
+        raise UserInputError(
+            f"'{given}' looks like a file name, and a str is the text itself; nothing was run",
+            hint=f"pass pathlib.Path('{given}') to read the file",
         )
     return Source(given, name)
 

@@ -158,6 +158,12 @@ class NodeType:
             return ()
         return tuple(sorted(self.key.columns, key=self._key_order))
 
+    @property
+    def key_type(self) -> PropertyType | None:
+        """The type of its key, when one property is the key: a value of that type stands for an id."""
+        names = self.key_columns
+        return self.properties[names[0]].type.required() if len(names) == 1 else None
+
     def _key_order(self, name: str) -> tuple[int, str]:
         identity = self.properties[name].property_id
         return (identity if identity is not None else 0, name)
@@ -215,6 +221,10 @@ class Catalog(Shown):
     interfaces: Mapping[str, Interface] = field(default_factory=lambda: EMPTY)
     nodes: Mapping[str, NodeType] = field(default_factory=lambda: EMPTY)
     edges: Mapping[str, EdgeType] = field(default_factory=lambda: EMPTY)
+
+    def end_key_type(self, edge: EdgeType, end: str) -> PropertyType | None:
+        """The type of the key of the nodes at an end, `src` or `dst`, of an edge."""
+        return self.nodes[edge.source if end == "src" else edge.target].key_type
 
     @cached_property
     def tables(self) -> Mapping[TableKey, TableType]:

@@ -38,9 +38,7 @@ def bind(
     Undeclared names are ignored, or refused when `strict`.
     """
     values = _mapping(declared, given)
-    for name, value in values.items():
-        if name not in declared:
-            _refuse_undeclared(name, value, declared, strict)
+    _refuse_names(declared, values, strict=strict)
     return {name: _one(parameter, values, declared) for name, parameter in declared.items()}
 
 
@@ -62,15 +60,36 @@ def _mapping(declared: Mapping[str, Parameter], given: object) -> Mapping[str, A
     raise _error("params", given, refusal, declared)
 
 
-def _refuse_undeclared(
-    name: str, value: object, declared: Mapping[str, Parameter], strict: bool
+def _refuse_names(
+    declared: Mapping[str, Parameter], values: Mapping[str, Any], *, strict: bool
 ) -> None:
-    if isinstance(value, Mapping):
-        raise _error(str(name), value, _Refusal("P01", "no object as a value", "object"), declared)
-    if strict:
-        near = suggestion(did_you_mean(str(name), declared))
-        refusal = _Refusal("P01", f"a declared parameter{near}", "an undeclared name")
-        raise _error(str(name), value, refusal, declared)
+    """Refuse names that are missing, or not declared when `strict`; all of them at once, since one may be the other."""
+    unknown = [str(name) for name in values if name not in declared]
+    for name in unknown:
+        if isinstance(values.get(name), Mapping):
+            refusal = _Refusal("P01", "no object as a value", "object")
+            raise _error(name, values[name], refusal, declared)
+    missing = [p for p in declared.values() if p.name not in values and not p.type.nullable]
+    if not missing and not (unknown and strict):
+        return
+    said = [f"parameter '{one.name}' ({one.type}) is missing" for one in missing]
+    said += [
+        f"there is no parameter '{name}'{suggestion(did_you_mean(name.lstrip('$'), declared))}"
+        for name in unknown
+    ]
+    names = ", and ".join(said)
+    end = "" if names.endswith("?") else "."
+    message = f"{names}{end} Nothing was run. Declared parameters: {_list_declared(declared)}"
+    if missing:
+        first = missing[0]
+        raise ParamError(first.name, "P06", message, expected=str(first.type), got="nothing")
+    raise ParamError(
+        unknown[0], "P01", message, expected="a declared parameter", got="an undeclared name"
+    )
+
+
+def _list_declared(declared: Mapping[str, Parameter]) -> str:
+    return ", ".join(f"${one.name}: {one.type}" for one in declared.values()) or "none"
 
 
 def _one(
@@ -78,13 +97,7 @@ def _one(
 ) -> object:
     name = parameter.name
     if name not in values:
-        if parameter.type.nullable:
-            return None
-        near = suggestion(did_you_mean(name, [str(key).lstrip("$") for key in values]))
-        refusal = _Refusal(
-            "P06", f"{parameter.type}, which is required", f"nothing was given{near}"
-        )
-        raise _error(name, None, refusal, declared)
+        return None
     value = _native(values[name])
     if value is None and not parameter.type.nullable:
         refusal = _Refusal("P05", f"{parameter.type}, which cannot be null", "null")
@@ -98,11 +111,10 @@ def _one(
 def _error(
     name: str, value: object, refusal: _Refusal, declared: Mapping[str, Parameter]
 ) -> ParamError:
-    known = ", ".join(f"${p.name}: {p.type}" for p in declared.values()) or "none"
     shown = f" '{shorten(value)}'" if value is not None else ""
     message = (
         f"parameter '{name}' takes {refusal.wanted}; got {refusal.came}{shown}."
-        f" Nothing was run. Declared parameters: {known}"
+        f" Nothing was run. Declared parameters: {_list_declared(declared)}"
     )
     expected = str(declared[name].type) if name in declared else refusal.wanted
     return ParamError(name, refusal.code, message, expected=expected, got=refusal.came)

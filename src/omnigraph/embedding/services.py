@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 import struct
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -215,11 +216,19 @@ def _key(config: EmbeddingConfig) -> str:
     if config.api_key:
         return config.api_key
     names = " or ".join(DEFAULTS[config.provider].keys)
+    others = (
+        f"{key} is set: OMNIGRAPH_EMBED_PROVIDER={provider} uses it"
+        for provider, defaults in DEFAULTS.items()
+        for key in defaults.keys
+        if os.environ.get(key)
+    )
     raise EmbeddingError(
         f"a text query is embedded by {config.provider}, which needs a key, and there is none: set {names}; "
         "nothing was read",
         details={"embedding": {"provider": str(config.provider), "model": config.model}},
-        hint=f"set {names}, choose another OMNIGRAPH_EMBED_PROVIDER, or give a vector",
+        hint=next(
+            others, f"set {names}, choose another OMNIGRAPH_EMBED_PROVIDER, or give a vector"
+        ),
     )
 
 

@@ -322,7 +322,7 @@ class KeyConflict(ConflictError):
             message = _problem_text(shown, count)
         else:
             message = f"{table_key} already holds '{row_id}'; no changes were made"
-        super().__init__(message, details=details, hint="use mode 'merge' to update what exists")
+        super().__init__(message, details=details, hint="use mode='merge' to update what exists")
         self.table_key, self.row_id = table_key, row_id
 
 

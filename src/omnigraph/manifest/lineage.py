@@ -1,8 +1,9 @@
 """The history of a branch: its commits, its head, and lookups among them."""
 
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import cached_property
 from itertools import islice, takewhile
 from typing import Any, Final
@@ -33,6 +34,14 @@ PREFIX_CHARS_MIN: Final = 8
 
 COMMIT_ID_CHARS: Final = 26
 """Length of a ULID."""
+
+SPELL_COMMIT: Final = (
+    f"a commit is named by its full id or by a unique prefix of at least {PREFIX_CHARS_MIN} characters, "
+    "a moment as 2026-11-15T16:07:00Z"
+)
+
+_MOMENT: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+"""The beginning of a moment; no commit id has a hyphen."""
 
 
 # ---- from rows
@@ -164,7 +173,7 @@ class Lineage:
         since: CommitId | datetime | None = None,
         limit: int | None = None,
     ) -> tuple[GraphCommit, ...]:
-        """List commits newest first; `since` is a commit (left out) or a moment (kept)."""
+        """List commits newest first; `since` is a commit (left out) or a moment (kept), which may be a text."""
         found = (c for c in self._after(since) if actor is None or c.actor == actor)
         return tuple(islice(found, limit))
 
@@ -172,6 +181,7 @@ class Lineage:
         newest_first = reversed(self.commits)
         if since is None:
             return newest_first
+        since = parse_moment(since) or since if isinstance(since, str) else since
         if isinstance(since, datetime):
             moment = us_of(since)
             return (commit for commit in newest_first if commit.created_at >= moment)
@@ -194,14 +204,20 @@ class Lineage:
         return Lineage((*self.commits, *newer))
 
 
+def parse_moment(text: str) -> datetime | None:
+    """Read a moment, such as 2026-11-15T16:07:00Z; without an offset it is in UTC. None when the text is none."""
+    if _MOMENT.match(text) is None:
+        return None
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return found.replace(tzinfo=UTC) if found.tzinfo is None else found
+
+
 def commit_not_found(name: str) -> NotFound:
     """The error for a commit that no branch shows."""
-    return NotFound(
-        "commit",
-        name,
-        hint=f"a commit is named by its full id or by a unique prefix of at least "
-        f"{PREFIX_CHARS_MIN} characters",
-    )
+    return NotFound("commit", name, hint=SPELL_COMMIT)
 
 
 def ambiguous(name: str, near: Iterable[GraphCommit]) -> UserInputError:

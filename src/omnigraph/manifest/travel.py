@@ -5,7 +5,7 @@ from datetime import datetime
 from omnigraph.errors import HistoryReclaimed, NotFound, NotFoundError
 from omnigraph.ids import MAIN, BranchName, CommitId, Version
 from omnigraph.limits import COMMIT_STEPS_MAX
-from omnigraph.manifest.lineage import ambiguous, commit_not_found
+from omnigraph.manifest.lineage import ambiguous, commit_not_found, parse_moment
 from omnigraph.manifest.manifest import Manifest
 from omnigraph.manifest.records import GraphCommit
 from omnigraph.manifest.state import BranchState
@@ -13,13 +13,15 @@ from omnigraph.storage.layout import MANIFEST
 from omnigraph.storage.values import MAIN_INCARNATION
 
 At = str | int | datetime
-"""A point in the history of a branch: a commit id or unique prefix, a manifest version, or a moment."""
+"""A point in the history of a branch: a commit id or unique prefix, a manifest version, or a moment, also as text."""
 
 
 def state_at(manifest: Manifest, branch: BranchName, at: At) -> BranchState:
     """Read the state at a point in the history of a branch."""
     if isinstance(at, int):
         return manifest.past(branch, Version(at))
+    if isinstance(at, str):
+        at = parse_moment(at) or at
     current = manifest.current(branch)
     if isinstance(at, datetime):
         commit = current.lineage.at_moment(at)

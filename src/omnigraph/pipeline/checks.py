@@ -352,7 +352,8 @@ class Recheck:
         store = self.load.store()
         assert split.table_key is not None, "shaped splits have a type"
         type_ = self.load.type(split.table_key)
-        rows = split_rows(split, type_, [n for n in type_.schema.names if n != "id"], store)
+        names = [name for name in type_.schema.names if name != "id"]
+        rows = split_rows(split, type_, names, self.load.catalog, store)
         slices = self.superseded.get((split.table_key, split.number), ())
         yield encode(check_values(self.load, type_, drop_rows(rows, slices, store)))
 

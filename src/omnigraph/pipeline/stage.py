@@ -160,7 +160,7 @@ class Stage:
     def _read_rows(self, split: WriteSplit, index: int, store: Store) -> pa.Table:
         type_ = self.load.type(split.table_key)
         names = [name for name in type_.schema.names if name != "id"]
-        rows = split_rows(split.splits[index], type_, names, store)
+        rows = split_rows(split.splits[index], type_, names, self.load.catalog, store)
         return drop_rows(rows, split.superseded[index], store)
 
     def _read_new_rows(self, split: WriteSplit, store: Store) -> pa.RecordBatchReader:

@@ -157,7 +157,7 @@ def _word_request(action: PolicyAction, scope: ResourceScope) -> str:
 
 def _hint(actor: str | None, action: PolicyAction, scope: ResourceScope) -> str:
     if actor is None:
-        return "say who acts: actor=… in Python, --as ACTOR on the command line"
+        return "say who acts: actor=…"
     flags = [f"--actor {actor}", f"--action {action}"]
     flags += [f"--branch {scope.branch_name}"] if scope.branch_name else []
     flags += [f"--target-branch {scope.target_name}"] if scope.target_name else []

@@ -90,7 +90,7 @@ def test_check_raises_what_was_denied(engine: PolicyEngine) -> None:
     assert "--actor act-bob --action branch_merge" in str(caught.value.hint)
     with pytest.raises(PolicyDenied, match="no actor") as missing:
         engine.check(PolicyAction.CHANGE, ResourceScope.branch("draft"), None)
-    assert "--as" in str(missing.value.hint)
+    assert "actor=" in str(missing.value.hint)
 
 
 def test_denial_says_which_rules_come_near(engine: PolicyEngine) -> None:

@@ -65,8 +65,12 @@ def choose(
     if name is None and len(names) == 1:
         return file.queries[0]
     if name is None:
-        what = f"holds {len(names)} queries ({', '.join(names)})" if names else "holds no query"
-        raise QueryError(f"'{source.name}' {what}; name one of them", hint="pass name=…")
+        if not names:
+            raise QueryError(f"'{source.name}' holds no query; nothing was run")
+        raise QueryError(
+            f"'{source.name}' holds {len(names)} queries ({', '.join(names)}); nothing was run",
+            hint=f"name one of them: name='{names[0]}'",
+        )
     for query in file.queries:
         if query.name.text == name:
             return query

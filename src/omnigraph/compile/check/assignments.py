@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from omnigraph.catalog.model import EdgeType, Property, TableType
-from omnigraph.catalog.types import PropertyType, Scalar
-from omnigraph.catalog.values import Misfit, fit, item_type
+from omnigraph.catalog.types import INTEGERS, PropertyType, Scalar
+from omnigraph.catalog.values import Misfit, fit, item_type, key_text
 from omnigraph.compile.check.conditions import enum_problem
 from omnigraph.compile.check.context import Context
 from omnigraph.compile.check.expressions import (
@@ -143,7 +143,8 @@ def check_assignments(
         seen.add(name.text)
         if expected is None:
             continue
-        value = _check_assigned(assignment.value, _Place(target, name.text, expected), context)
+        place = _make_place(target, name.text, expected, context)
+        value = _check_assigned(assignment.value, place, context)
         if value is not None:
             column = target.column_of(name.text)
             found.append(Assign(property=column, value=value, type=expected, span=assignment.span))
@@ -152,11 +153,12 @@ def check_assignments(
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """The property a value is meant for."""
+    """The property a value is meant for; `key` is the type of the key of the nodes at an end."""
 
     target: Target
     name: str
     type: PropertyType
+    key: PropertyType | None = None
 
     @property
     def label(self) -> str:
@@ -176,14 +178,40 @@ class _Place:
         )
 
 
+def _make_place(target: Target, name: str, type_: PropertyType, context: Context) -> _Place:
+    if name not in ENDS or not isinstance(target.table, EdgeType):
+        return _Place(target, name, type_)
+    return _Place(target, name, type_, context.catalog.end_key_type(target.table, ENDS[name]))
+
+
 def _check_assigned(expr: tree.Expr, place: _Place, context: Context) -> AssignedValue | None:
     found = _check_value(expr, place, context)
+    if found is not None and _is_key_value(found, place):
+        return _make_id(found, place)
     if isinstance(found, Const):
         return _fit_constant(found, place, context)
     if found is None or storable(found.type, place.type):
         return found
     _mismatch(expr, found, place, context)
     return None
+
+
+def _is_key_value(found: AssignedValue, place: _Place) -> bool:
+    """Whether a value of an end is of the type of the key, not the text of an id."""
+    key = place.key
+    if key is None or key.is_text or (isinstance(found, Const) and found.value is None):
+        return False
+    if isinstance(found, Const):
+        return storable(found.type, key) and not isinstance(fit(found.value, key), Misfit)
+    # A parameter becomes an id by its own type, so that type must spell values as the key does.
+    return found.type.scalar is key.scalar or {found.type.scalar, key.scalar} <= INTEGERS
+
+
+def _make_id(found: AssignedValue, place: _Place) -> AssignedValue:
+    """The id that a literal stands for; a parameter becomes an id when it has a value."""
+    if not isinstance(found, Const) or place.key is None:
+        return found
+    return replace(found, value=key_text(fit(found.value, place.key), place.key), type=_ID)
 
 
 def _fit_constant(found: Const, place: _Place, context: Context) -> Const | None:
@@ -226,7 +254,7 @@ def check_where(predicate: tree.Predicate, target: Target, context: Context) -> 
     expected = find_type(name, target, context)
     if expected is None:
         return None
-    place = _Place(target, name.text, expected)
+    place = _make_place(target, name.text, expected, context)
     if expected.is_blob:
         place.report("T11", name.span, f"'{place.label}' is a Blob and cannot be compared", context)
         return None
@@ -242,6 +270,8 @@ def _check_compared(
     found = _check_value(predicate.value, place, context)
     if found is None:
         return None
+    if predicate.op in ("=", "!=") and _is_key_value(found, place):
+        return _make_id(found, place)
     if isinstance(found, Const):
         problem = _predicate_problem(found, predicate.op, place.type)
         if problem is None:

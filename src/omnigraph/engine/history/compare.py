@@ -8,8 +8,9 @@ import pyarrow.compute as pc
 from omnigraph.engine.diff.rows import Row, Step, find_changed_steps, read_images_at
 from omnigraph.engine.history.changes import Change, Endpoints, EntityKind, Op
 from omnigraph.engine.session.engine import Engine
-from omnigraph.errors import HistoryReclaimed, TableNotFound
+from omnigraph.errors import HistoryReclaimed, NotFound, TableNotFound
 from omnigraph.ids import MAIN, BranchName, TableKey, is_node
+from omnigraph.manifest.lineage import SPELL_COMMIT, parse_moment
 from omnigraph.manifest.snapshot import Entry, Snapshot
 from omnigraph.manifest.state import BranchState
 from omnigraph.manifest.travel import At, find_commit, state_at, state_of
@@ -51,9 +52,16 @@ def resolve_state(engine: Engine, reference: At, branch: BranchName) -> BranchSt
     """Find the state that a reference names: a live branch, a commit of any branch, else a moment of `branch`."""
     if not isinstance(reference, str):
         return state_at(engine.manifest, branch, reference)
-    if reference == MAIN or reference in engine.manifest.rows.branches():
+    branches = engine.manifest.rows.branches()
+    if reference == MAIN or reference in branches:
         return engine.manifest.current(BranchName(reference))
-    commit = find_commit(engine.manifest, reference)
+    if parse_moment(reference) is not None:
+        return state_at(engine.manifest, branch, reference)
+    try:
+        commit = find_commit(engine.manifest, reference)
+    except NotFound as error:
+        known = (MAIN, *sorted(branches))
+        raise NotFound("branch or commit", reference, known=known, hint=SPELL_COMMIT) from error
     return state_of(engine.manifest, commit.branch, commit)
 
 

@@ -38,6 +38,7 @@ from omnigraph.errors import (
 from omnigraph.failpoints import Failpoint, fail
 from omnigraph.ids import BranchName, CommitId, TableKey, type_name
 from omnigraph.limits import CHANGES_PAGE
+from omnigraph.manifest.lineage import parse_moment
 from omnigraph.manifest.records import CommitKind, GraphCommit
 from omnigraph.manifest.snapshot import Entry
 from omnigraph.manifest.state import BranchState
@@ -146,6 +147,10 @@ def _find_resume_point(
         return None
     if since.startswith(_PREFIX):
         return _decode_cursor(since, chain, state)
+    moment = parse_moment(since)
+    if moment is not None:
+        before = state.lineage.at_moment(moment)
+        return None if before is None else before.id
     commit = state.lineage.find(since)
     if commit is None:
         raise CursorRejected(

@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Mapping
 from contextlib import nullcontext
+from pathlib import Path
 from typing import Any
 
 from omnigraph.catalog.ir.contract import create_contract
@@ -10,7 +11,7 @@ from omnigraph.catalog.resolve.schema import compile_schema
 from omnigraph.commit.locks import INIT
 from omnigraph.engine.session.engine import Engine, assemble
 from omnigraph.engine.session.settings import settings_of
-from omnigraph.errors import NotFound, OmniWarning, SchemaContractError
+from omnigraph.errors import NotFound, OmniWarning, SchemaContractError, UserInputError
 from omnigraph.ids import MAIN, BranchName
 from omnigraph.language.source import Source
 from omnigraph.limits import STRAYED_LOOKED_AT
@@ -35,6 +36,7 @@ def init_graph(
 ) -> Engine:
     """Create a graph with a schema; a bad schema leaves nothing behind."""
     engine = assemble(uri, settings_of(config), runtime, storage_options)
+    _refuse_file(engine, "created")
     _require_conditions(engine, runtime)
 
     def accept() -> AcceptedSchema:
@@ -149,7 +151,17 @@ def _warn_if_moved(engine: Engine) -> None:
         warnings.warn(f"{found}; {found.hint}", OmniWarning, stacklevel=2)
 
 
+def _refuse_file(engine: Engine, verb: str) -> None:
+    root = engine.store.root
+    if root.is_local and Path(root.uri).is_file():
+        raise UserInputError(
+            f"'{engine.uri}' is a file, and a graph is a folder; nothing was {verb}",
+            hint="name a folder that is a graph, or one that does not exist yet for a new graph",
+        )
+
+
 def _require_graph(engine: Engine) -> None:
+    _refuse_file(engine, "read")
     if not engine.manifest.rows.exists():
         raise NotFound(
             "graph",

@@ -142,7 +142,7 @@ def _require_branch(engine: Engine, target: BranchName) -> None:
     try:
         engine.manifest.branch_incarnation(target)
     except NotFound as error:
-        error.hint = "pass --from (from_branch) to create it"
+        error.hint = "pass from_branch= to create it"
         raise
 
 
@@ -158,7 +158,7 @@ def _refuse_empty(
     if kind is DeltaKind.REPLACE and not checked_load.records and not allow_empty:
         raise UserInputError(
             f"{load_source.name} has 0 records, and mode overwrite would replace nothing; no changes were made",
-            hint="check the path, or pass allow_empty",
+            hint="check the path, or pass allow_empty=True",
         )
 
 

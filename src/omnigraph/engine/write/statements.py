@@ -91,9 +91,16 @@ def _value(value: AssignedValue, mutating: Mutating) -> object:
             return mutating.now
 
 
+def _spell_key(value: object, written: AssignedValue, declared: PropertyType) -> object:
+    """The id of a node that is named by a value of its key: the checker lets such values pass at the ends of edges."""
+    if value is None or isinstance(value, str) or not declared.is_text or declared.is_list:
+        return value
+    return key_text(value, written.type)
+
+
 def _resolve_value(type_: TableType, assign: Assign, mutating: Mutating) -> object:
     """The value a property will hold, or the refusal that names it."""
-    value = _value(assign.value, mutating)
+    value = _spell_key(_value(assign.value, mutating), assign.value, assign.type)
     found = blob(value) if assign.type.is_blob and value is not None else fit(value, assign.type)
     if isinstance(found, Misfit):
         rule = "W03" if found.rule.startswith("J") else found.rule
@@ -220,7 +227,7 @@ def _cascade(edge: EdgeType, node: TableType, ids: pa.Array, mutating: Mutating)
 
 def _read_committed_ids(type_: TableType, where: Where, mutating: Mutating) -> pa.Array:
     """Ids of committed rows that satisfy a predicate."""
-    value = _value(where.value, mutating)
+    value = _spell_key(_value(where.value, mutating), where.value, where.type)
     if value is None:
         return pa.array([], pa.string())
     if where.op == "=" and _is_identity(type_, where.column):

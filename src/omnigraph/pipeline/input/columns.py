@@ -3,6 +3,7 @@
 import base64
 import binascii
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from typing import Any
 
@@ -11,7 +12,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.catalog.types import FLOATS, INTEGERS, PropertyType, Scalar
-from omnigraph.catalog.values import Misfit, fit, parse_date, parse_datetime, to_arrow, to_utc
+from omnigraph.catalog.values import (
+    Misfit,
+    fit,
+    key_texts,
+    parse_date,
+    parse_datetime,
+    to_arrow,
+    to_utc,
+)
 from omnigraph.errors import shorten
 from omnigraph.values import dataclass
 
@@ -59,6 +68,24 @@ def _careful(values: Sequence[Any], target: PropertyType) -> Shaped:
         else:
             kept.append(found)
     return Shaped(to_arrow(kept, target), tuple(misfits))
+
+
+def shape_ids(values: Sequence[Any], key: PropertyType | None) -> Shaped:
+    """Turn JSON values into ids: a text is an id, a value of the type of the key becomes its canonical text."""
+    texts = [value if isinstance(value, str) and is_storable(value) else None for value in values]
+    others = [
+        None if text is not None else value for text, value in zip(texts, values, strict=True)
+    ]
+    column = pa.array(texts, pa.string())
+    if key is None or key.scalar is Scalar.STRING:
+        wrong = [index for index, value in enumerate(others) if value is not None]
+        return Shaped(column, tuple(_refuse_id(index, others[index]) for index in wrong))
+    shaped = shape(others, replace(key, nullable=True))
+    return Shaped(pc.coalesce(column, key_texts(shaped.values, key)), shaped.misfits)
+
+
+def _refuse_id(index: int, value: Any) -> ColumnMisfit:
+    return ColumnMisfit(index, "J09", f"expected String, got {_kind(value)} '{shorten(value)}'")
 
 
 # ---- one value

@@ -1,6 +1,7 @@
 """Frames of one type: Arrow, pandas and polars tables, Parquet, CSV and JSONL files, typed column by column."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -10,8 +11,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet
 
-from omnigraph.catalog.model import EdgeType, TableType
+from omnigraph.catalog.model import Catalog, EdgeType, NodeType, TableType
 from omnigraph.catalog.types import FLOATS, INTEGERS, NUMBERS, PropertyType, Scalar
+from omnigraph.catalog.values import key_texts
 from omnigraph.commit.origins import Origins, join_origins, rows_in
 from omnigraph.errors import Problem, UserInputError, did_you_mean, suggestion
 from omnigraph.pipeline.input.columns import DAYS, INSTANTS, Shaped, relist, shape
@@ -193,7 +195,7 @@ def _column(
     if name not in frame.column_names:
         shaped = shape([None] * frame.num_rows, target)
     else:
-        shaped = shape_column(whole(frame, name), target)
+        shaped = shape_table_column(type_, name, whole(frame, name), target, intake.catalog)
     intake.refuse(
         origins.of(wrong.index).problem(
             "J04" if name in ("src", "dst") and wrong.rule == "J14" else wrong.rule,
@@ -207,10 +209,11 @@ def _column(
 
 
 def _read_ids(type_: TableType, frame: pa.Table, origins: Origins, intake: Intake) -> pa.Array:
-    """Read the explicit ids of a frame; only texts are ids."""
+    """Read the explicit ids of a frame: texts, or values of the type of the key."""
     if "id" not in frame.column_names:
         return pa.nulls(frame.num_rows, pa.string())
-    shaped = shape_column(whole(frame, "id"), PropertyType(scalar=Scalar.STRING, nullable=True))
+    key = type_.key_type if isinstance(type_, NodeType) else None
+    shaped = _shape_ids(whole(frame, "id"), key, replace(_TEXT, nullable=True))
     intake.refuse(
         origins.of(wrong.index).problem(
             "J09",
@@ -221,6 +224,25 @@ def _read_ids(type_: TableType, frame: pa.Table, origins: Origins, intake: Intak
         for wrong in shaped.misfits
     )
     return shaped.values
+
+
+def shape_table_column(
+    type_: TableType, name: str, values: pa.Array, target: PropertyType, catalog: Catalog
+) -> Shaped:
+    """Convert a column of a table: an end of an edge, or a property."""
+    if isinstance(type_, EdgeType) and name in _ENDS.values():
+        return _shape_ids(values, catalog.end_key_type(type_, name), target)
+    return shape_column(values, target)
+
+
+def _shape_ids(values: pa.Array, key: PropertyType | None, target: PropertyType) -> Shaped:
+    """Convert a column of ids: texts are ids, a column of the type of the key becomes its canonical texts."""
+    if pa.types.is_dictionary(values.type):
+        values = values.dictionary_decode()
+    if key is None or key.is_text or not _casts_cleanly(values.type, key):
+        return shape_column(values, target)
+    shaped = shape_column(values, replace(key, nullable=target.nullable))
+    return Shaped(key_texts(shaped.values, key), shaped.misfits)
 
 
 def shape_column(values: pa.Array, target: PropertyType) -> Shaped:

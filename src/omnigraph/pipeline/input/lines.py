@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.json
 
 from omnigraph.catalog.model import Catalog, EdgeType, TableType
-from omnigraph.catalog.types import PropertyType
+from omnigraph.catalog.types import INTEGERS, PropertyType
 from omnigraph.commit.origins import Origins
 from omnigraph.errors import UserInputError, shorten
 from omnigraph.limits import BLOCK_BYTES, JSONL_LINE_BYTES_MAX, RECORD_SHOWN_CHARS_MAX
@@ -29,6 +29,9 @@ from omnigraph.values import dataclass
 
 _HEAD = re.compile(rb'\s*\{\s*"(type|edge)"\s*:\s*"([^"\\]*)"')
 """The beginning of a record whose type is known without parsing the rest of the line."""
+
+_NUMBERED = re.compile(rb'"(from|to)"\s*:\s*-?[0-9]')
+"""The ends of an edge that are numbers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +143,7 @@ def take_block(block: Block, intake: Intake) -> None:
     """Read lines: Arrow parses whole columns where it gives exactly our result, other lines are read one by one."""
     tables, doubtful = _sort_by_type(block.texts, intake.catalog)
     for type_, indexes in tables:
-        part = _parse_lines(type_, block, indexes)
+        part = _parse_lines(type_, intake.catalog, block, indexes)
         if part is None:
             doubtful += indexes
         else:
@@ -193,7 +196,7 @@ def _find_list(
     return tables.setdefault(type_.table_key, (type_, []))[1]
 
 
-def _parse_lines(type_: TableType, block: Block, indexes: Indexes) -> Part | None:
+def _parse_lines(type_: TableType, catalog: Catalog, block: Block, indexes: Indexes) -> Part | None:
     """Parse lines of one type; None when any of them is not surely right."""
     text = b"\n".join([block.texts[index] for index in indexes])
     try:
@@ -202,7 +205,8 @@ def _parse_lines(type_: TableType, block: Block, indexes: Indexes) -> Part | Non
             io.BytesIO(text),
             read_options=pyarrow.json.ReadOptions(use_threads=False, block_size=len(text) + 1),
             parse_options=pyarrow.json.ParseOptions(
-                explicit_schema=_envelope(type_), unexpected_field_behavior="error"
+                explicit_schema=_envelope(type_, catalog, block.texts[indexes[0]]),
+                unexpected_field_behavior="error",
             ),
         )
     except (pa.ArrowException, UnicodeDecodeError):
@@ -220,7 +224,9 @@ def _columns(type_: TableType, rows: pa.Table) -> dict[str, pa.Array] | None:
     members = dict(zip(data.type.names, data.flatten(), strict=True))
     found = {"id": members["id"]}
     if isinstance(type_, EdgeType):
-        found |= {"src": column(rows, "from"), "dst": column(rows, "to")}
+        # An integer key is its own canonical text.
+        ends = {"src": column(rows, "from"), "dst": column(rows, "to")}
+        found |= {name: ids.cast(pa.string()) for name, ids in ends.items()}
         if found["src"].null_count or found["dst"].null_count:
             return None
     for name in sorted(type_.properties):
@@ -232,17 +238,30 @@ def _columns(type_: TableType, rows: pa.Table) -> dict[str, pa.Array] | None:
 
 
 @lru_cache(maxsize=1024)
-def _envelope_of(kind: str, properties: tuple[tuple[str, PropertyType], ...]) -> pa.Schema:
+def _envelope_of(
+    ends: tuple[tuple[str, pa.DataType], ...], properties: tuple[tuple[str, PropertyType], ...]
+) -> pa.Schema:
     members = [pa.field("id", pa.string()), *(pa.field(n, json_type(t)) for n, t in properties)]
     data = pa.field("data", pa.struct(members))
-    if kind == "type":
+    if not ends:
         return pa.schema([pa.field("type", pa.string()), data])
-    return pa.schema([pa.field(name, pa.string()) for name in ("edge", "from", "to")] + [data])
+    return pa.schema([pa.field("edge", pa.string()), *(pa.field(*end) for end in ends), data])
 
 
-def _envelope(type_: TableType) -> pa.Schema:
+def _envelope(type_: TableType, catalog: Catalog, example: bytes) -> pa.Schema:
+    """The columns that Arrow reads; the ends are integers where the first line has them so."""
     properties = tuple((name, type_.properties[name].type) for name in sorted(type_.properties))
-    return _envelope_of("edge" if isinstance(type_, EdgeType) else "type", properties)
+    if not isinstance(type_, EdgeType):
+        return _envelope_of((), properties)
+    numbers = {end.decode() for end in _NUMBERED.findall(example)}
+    ends = {"from": catalog.end_key_type(type_, "src"), "to": catalog.end_key_type(type_, "dst")}
+    return _envelope_of(
+        tuple(
+            (end, key.arrow if key and key.scalar in INTEGERS and end in numbers else pa.string())
+            for end, key in ends.items()
+        ),
+        properties,
+    )
 
 
 # ---- one line at a time

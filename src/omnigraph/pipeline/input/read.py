@@ -20,7 +20,7 @@ from omnigraph.pipeline.input.frames import (
     list_columns,
     number_rows,
     read_frame,
-    shape_column,
+    shape_table_column,
     take_frame,
     take_frames,
 )
@@ -229,21 +229,27 @@ def _read_groups(
 # ---- later: the values are known to be right
 
 
-def split_rows(split: Split, type_: TableType, names: Sequence[str], store: Store) -> pa.Table:
+def split_rows(
+    split: Split, type_: TableType, names: Sequence[str], catalog: Catalog, store: Store
+) -> pa.Table:
     """Read some columns of a checked split, with `id` and position; a NULL id asks for a fresh id."""
     match split.content:
         case Shaped():
             return store.scratch.read(split.content.path, ["id", *names, POSITION])
         case Several(splits):
-            return _several_rows(splits, type_, names, store)
+            return _several_rows(splits, type_, names, catalog, store)
         case ByteRange() | SpilledLines() | SpilledRecords():
             raise InternalError(f"split {split.number} was not shaped")
         case content:
-            return _reshape(split.first, content, type_, names, store)
+            return _reshape(split.first, content, type_, names, catalog, store)
 
 
 def _several_rows(
-    splits: Sequence[Split], type_: TableType, names: Sequence[str], store: Store
+    splits: Sequence[Split],
+    type_: TableType,
+    names: Sequence[str],
+    catalog: Catalog,
+    store: Store,
 ) -> pa.Table:
     """Read frames of one type one after the other, their positions counted through."""
     parts: list[pa.Table] = []
@@ -251,20 +257,25 @@ def _several_rows(
     for split in splits:
         if not isinstance(split.content, RowGroups | TextTable | Spilled):
             raise InternalError(f"split {split.number} was not shaped")
-        parts.append(_reshape(first, split.content, type_, names, store))
+        parts.append(_reshape(first, split.content, type_, names, catalog, store))
         first += parts[-1].num_rows
     return pa.concat_tables(parts)
 
 
 def _reshape(
-    first: int, content: Frame, type_: TableType, names: Sequence[str], store: Store
+    first: int,
+    content: Frame,
+    type_: TableType,
+    names: Sequence[str],
+    catalog: Catalog,
+    store: Store,
 ) -> pa.Table:
     keys = type_.key_columns if isinstance(type_, NodeType) and is_keyed(type_) else ("id",)
     frame = read_content(content, type_, store, [*names, *keys])
     named = frame.rename_columns([column_name(type_, name) for name in frame.column_names])
     targets = list_columns(type_)
     columns = {
-        name: shape_column(column(named, name), targets[name]).values
+        name: shape_table_column(type_, name, column(named, name), targets[name], catalog).values
         if name in named.column_names
         else pa.nulls(named.num_rows, targets[name].arrow)
         for name in dict.fromkeys([*names, *(key for key in keys if key != "id")])

@@ -10,17 +10,20 @@ import pyarrow as pa
 
 from omnigraph.catalog.model import Catalog, EdgeType, NodeType, TableType
 from omnigraph.catalog.names import SYSTEM_COLUMNS
+from omnigraph.catalog.types import PropertyType
+from omnigraph.catalog.values import Misfit
 from omnigraph.commit.origins import Origins
 from omnigraph.errors import Problem, did_you_mean, shorten, suggestion
 from omnigraph.ids import TableKey
 from omnigraph.limits import RECORD_SHOWN_CHARS_MAX, RECORDS_TYPED
-from omnigraph.pipeline.input.columns import is_storable, shape
+from omnigraph.pipeline.input.columns import json_fit, shape, shape_ids
 from omnigraph.pipeline.input.intake import Intake, Part
 from omnigraph.values import dataclass
 
 RESERVED = frozenset({*SYSTEM_COLUMNS, "_tombstone"})
 _NODE_KEYS = frozenset({"type", "data"})
 _EDGE_KEYS = frozenset({"edge", "from", "to", "data"})
+_COLUMNS = {"from": "src", "to": "dst"}
 _ENDPOINTS = frozenset({"src", "dst", "from", "to"})
 
 
@@ -58,8 +61,8 @@ class TableRecords:
     type: TableType
     data: list[Mapping[str, Any]] = field(default_factory=list)
     numbers: list[int] = field(default_factory=list)
-    sources: list[str] = field(default_factory=list)
-    targets: list[str] = field(default_factory=list)
+    sources: list[Any] = field(default_factory=list)
+    targets: list[Any] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -153,11 +156,12 @@ class Batch:
     def _has_endpoints(self, record: Mapping[str, Any], type_: TableType, number: int) -> bool:
         if not isinstance(type_, EdgeType):
             return True
-        wrong = next((end for end in ("from", "to") if not isinstance(record.get(end), str)), None)
+        keys = {end: self.catalog.end_key_type(type_, _COLUMNS[end]) for end in ("from", "to")}
+        wrong = next((end for end in keys if not _is_id(record.get(end), keys[end])), None)
         if wrong is None:
             return True
         shown = f"got '{shorten(record[wrong])}'" if wrong in record else "it is missing"
-        message = f"'{wrong}' of an edge is the id of a node as text, {shown}"
+        message = f"'{wrong}' of an edge is the id of a node as {_spell_id(keys[wrong])}, {shown}"
         self.refuse(number, "J04", message, type_.table_key, wrong)
         return False
 
@@ -209,30 +213,47 @@ class Batch:
         )
 
     def _read_endpoints(self, table: TableRecords, name: str) -> pa.Array:
+        assert isinstance(table.type, EdgeType), "only edges have ends"
         ids = table.sources if name == "from" else table.targets
-        return self._read_texts(table, ids, "J04", name, "an end")
+        key = self.catalog.end_key_type(table.type, _COLUMNS[name])
+        return self._read_texts(table, ids, key, "J04", name, "an end")
 
     def _read_ids(self, table: TableRecords) -> pa.Array:
         ids = [data.get("id") for data in table.data]
-        return self._read_texts(table, ids, "J09", "id", "the id")
+        key = table.type.key_type if isinstance(table.type, NodeType) else None
+        return self._read_texts(table, ids, key, "J09", "id", "the id")
 
     def _read_texts(
-        self, table: TableRecords, values: Sequence[Any], rule: str, name: str, what: str
+        self,
+        table: TableRecords,
+        values: Sequence[Any],
+        key: PropertyType | None,
+        rule: str,
+        name: str,
+        what: str,
     ) -> pa.Array:
-        """Make a column of ids; refuse values that are no storable text."""
+        """Make a column of ids; refuse values that are neither storable text nor of the type of the key."""
         if set(map(type, values)) <= {str, type(None)}:
             try:
                 return pa.array(values, pa.string())
             except UnicodeEncodeError:
                 pass
-        kept: list[str | None] = []
-        for number, one in zip(table.numbers, values, strict=True):
-            fits = one is None or (isinstance(one, str) and is_storable(one))
-            kept.append(one if fits else None)
-            if not fits:
-                message = f"{what} of {table.type.name} is text, got '{shorten(one)}'"
-                self.refuse(number, rule, message, table.type.table_key, name)
-        return pa.array(kept, pa.string())
+        shaped = shape_ids(values, key)
+        for wrong in shaped.misfits:
+            message = f"{what} of {table.type.name} is {_spell_id(key)}, got '{shorten(values[wrong.index])}'"
+            self.refuse(table.numbers[wrong.index], rule, message, table.type.table_key, name)
+        return shaped.values
+
+
+def _is_id(value: Any, key: PropertyType | None) -> bool:
+    """Whether a value names a node: a text, or a value of the type of its key."""
+    if isinstance(value, str) or value is None or key is None:
+        return isinstance(value, str)
+    return not isinstance(json_fit(value, key), Misfit)
+
+
+def _spell_id(key: PropertyType | None) -> str:
+    return "text" if key is None or key.is_text else f"text or {key}"
 
 
 def _label(type_: TableType, data: Mapping[str, Any]) -> str:

@@ -256,6 +256,15 @@ def _read_frame_ahead(
 
 def identify_source(source: Any, catalog: Catalog) -> LoadSource:
     """Identify a source by its names and Python types; nothing is read."""
+    if _is_frame(source):
+        raise UserInputError(
+            f"a frame ({type(source).__name__}) needs type=, the name of the type of its rows; no changes were made",
+            hint=_suggest_type(catalog),
+        )
+    if _is_record(source, catalog):
+        raise UserInputError(
+            "a single record goes in a list: load([{…}]); a mapping names the types of frames; no changes were made"
+        )
     if isinstance(source, Mapping):
         found = (
             one
@@ -276,6 +285,25 @@ def identify_source(source: Any, catalog: Catalog) -> LoadSource:
         f"cannot load from a {type(source).__name__}: give a path, records, or a mapping of type names "
         "to frames; no changes were made"
     )
+
+
+def _is_frame(source: Any) -> bool:
+    """Whether rows without a type were given: an Arrow, pandas, polars or Spark table."""
+    if type(source).__module__.partition(".")[0] in ("pandas", "polars", "pyspark"):
+        return True
+    return isinstance(source, SpilledFrame) or hasattr(source, "__arrow_c_stream__")
+
+
+def _suggest_type(catalog: Catalog) -> str:
+    name = next(iter((*catalog.nodes, *catalog.edges)), "Person")
+    return f"for example type='{name}'"
+
+
+def _is_record(source: Any, catalog: Catalog) -> bool:
+    """Whether a mapping is one record, not frames by the names of their types."""
+    if not isinstance(source, Mapping) or not {"type", "edge"} & source.keys():
+        return False
+    return not any(name in catalog.nodes or name in catalog.edges for name in source)
 
 
 def read_sources(sources: Sequence[Source], intake: Intake) -> None:

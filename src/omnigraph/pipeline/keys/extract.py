@@ -40,7 +40,8 @@ class Keys:
         table = split.table_key
         type_ = self.key_plan.load.type(table)
         sides = [side for side in self.key_plan.incoming_sides if side.table_key == table]
-        rows = split_rows(split, type_, _list_columns(sides, type_), store)
+        catalog = self.key_plan.load.catalog
+        rows = split_rows(split, type_, _list_columns(sides, type_), catalog, store)
         rows = drop_rows(rows, self.key_plan.superseded.get((table, split.number), ()), store)
         for side in sides:
             yield side, rows

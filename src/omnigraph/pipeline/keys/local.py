@@ -161,7 +161,7 @@ class LocalEndpoints:
         assert split.table_key is not None, "shaped splits have a type"
         edge = self.load.type(split.table_key)
         assert isinstance(edge, EdgeType), "only edges have endpoints"
-        rows = split_rows(split, edge, [side for side, _ in SIDES], store)
+        rows = split_rows(split, edge, [side for side, _ in SIDES], self.load.catalog, store)
         found = self._find_all(edge, rows, store)
         yield encode(() if found else (EndpointsMissing(edge.table_key),))
 
@@ -182,7 +182,8 @@ class LocalEndpoints:
 
     def _read_ids(self, table: TableKey, store: Store) -> pa.Array:
         node, type_ = self.nodes[table], self.load.type(table)
-        parts = [column(split_rows(split, type_, [], store), ID) for split in node.splits]
+        catalog = self.load.catalog
+        parts = [column(split_rows(one, type_, [], catalog, store), ID) for one in node.splits]
         if node.at is not None:
             parts.append(column(store.tables.open(node.at).read([ID]), ID))
         return pa.concat_arrays([part.cast(pa.large_string()) for part in parts or [_NO_IDS]])

@@ -19,6 +19,7 @@ from omnigraph.errors import (
     SchemaContractError,
 )
 from omnigraph.surfaces.cli.terminal import Ink, has_color, manner, paint
+from omnigraph.surfaces.cli.wording import word_body
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -127,12 +128,13 @@ def report_usage(message: str, command: str | None, *, as_json: bool) -> None:
 
 def report(error: OmniError, *, as_json: bool) -> int:
     """Print an error and give its exit code."""
+    body = word_body(error)
     if as_json:
-        say_json(error.to_dict())
-    text = str(error)
+        say_json(body)
+    text, hint = body["error"], body.get("hint")
     note(paint_diagnostic(text if text.startswith("error") else f"error: {text}"))
-    if error.hint and error.hint not in text:
-        note(f"{paint('hint:', Ink.NAME, sys.stderr)} {error.hint}")
+    if hint and hint not in text:
+        note(f"{paint('hint:', Ink.NAME, sys.stderr)} {hint}")
     return exit_code(error)
 
 
