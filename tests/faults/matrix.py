@@ -149,6 +149,7 @@ READERS: Final = frozenset(
         "diff",
         "diff_stream",
         "doctor",
+        "duckdb",
         "entity",
         "explain",
         "export",
@@ -166,6 +167,7 @@ READERS: Final = frozenset(
         "snapshot",
         "stream",
         "table",
+        "to_networkx",
         "uri",
     }
 )
