@@ -137,6 +137,7 @@ READERS: Final = frozenset(
     {
         "baseline",
         "branch",
+        "blob",
         "branches",
         "catalog",
         "changes",
@@ -149,7 +150,6 @@ READERS: Final = frozenset(
         "diff",
         "diff_stream",
         "doctor",
-        "duckdb",
         "entity",
         "explain",
         "export",
@@ -167,7 +167,6 @@ READERS: Final = frozenset(
         "snapshot",
         "stream",
         "table",
-        "to_networkx",
         "uri",
     }
 )

@@ -88,9 +88,10 @@ def test_a_merged_branch_can_go_at_once(run: Run) -> None:
 def test_a_diff_groups_changes_by_type(run: Run, ends: tuple[str, ...]) -> None:
     code, out, _ = run("diff", *ends)
     assert code == 0
-    assert out.splitlines() == ["main..review: +1 ~1 -0", "node:Person", "  ~ Ada (age)", "  + Bo"]
+    total = "main..review: 1 inserted, 1 updated, 0 deleted in 1 type"
+    assert out.splitlines() == [total, "Person", "  ~ Ada  age: 1 → 2", "  + Bo"]
     assert run("diff", *ends, "--op", "insert")[1].splitlines()[-1] == "  + Bo"
-    assert run("diff", *ends, "--stat")[1].splitlines() == ["main..review: +1 ~1 -0", "  Person"]
+    assert run("diff", *ends, "--stat")[1].splitlines() == [total, "  Person  +1 ~1"]
 
 
 def test_a_diff_needs_two_ends(run: Run) -> None:
@@ -116,7 +117,7 @@ def test_a_commit_tells_what_it_changed(run: Run) -> None:
     run("branch", "merge", "review")
     newest = parsed(run("commit", "list", "--json")[1])["commits"][0]["graph_commit_id"]
     code, out, _ = run("commit", "changes", newest)
-    assert (code, out.splitlines()[1:]) == (0, ["node:Person", "  ~ Ada (age)", "  + Bo"])
+    assert (code, out.splitlines()[1:]) == (0, ["Person", "  ~ Ada  age: 1 → 2", "  + Bo"])
 
 
 def test_a_commit_is_told_in_pages(run: Run) -> None:

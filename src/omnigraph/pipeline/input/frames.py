@@ -98,9 +98,10 @@ def take_frame(
     frame: pa.Table,
     intake: Intake,
     first: int = 1,
+    file: str | None = None,
 ) -> None:
     """Read the rows of a frame into an intake, numbered from `first` on."""
-    _take_rows(type_, frame, number_rows(frame, first), intake)
+    _take_rows(type_, frame, number_rows(frame, first, file), intake)
 
 
 def number_rows(frame: pa.Table, first: int = 1, file: str | None = None) -> Origins:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from omnigraph.display import count_of
 from omnigraph.ids import LoadMode, PartFormat
 from omnigraph.surfaces.cli.address import (
     Actor,
@@ -22,6 +23,7 @@ from omnigraph.surfaces.cli.address import (
 )
 from omnigraph.surfaces.cli.files import STDIN, text_argument
 from omnigraph.surfaces.cli.output import note, remark, say, say_json, say_lines, suggest
+from omnigraph.surfaces.cli.progress import track_lines, watch
 from omnigraph.surfaces.cli.workers import Engine, choose_workers
 
 if TYPE_CHECKING:
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from pyarrow import Buffer
 
     from omnigraph.api.graph import Graph
+    from omnigraph.api.snapshot import Snapshot
 
 At = Annotated[
     str | None,
@@ -126,16 +129,18 @@ def load(
     with open_store(place_, read_only=check, actor=actor) as graph:
         if not check:
             announce("load", graph)
-        result = graph.load(
-            _files(data, type_),
-            mode=mode,
-            type=type_,
-            branch=branch,
-            from_branch=base,
-            allow_empty=allow_empty,
-            dry_run=check,
-            spark=choose_workers(engine, spark_master, spark_conf or ()),
-        )
+        with watch("load") as tell:
+            result = graph.load(
+                _files(data, type_),
+                mode=mode,
+                type=type_,
+                branch=branch,
+                from_branch=base,
+                allow_empty=allow_empty,
+                dry_run=check,
+                spark=choose_workers(engine, spark_master, spark_conf or ()),
+                progress=tell,
+            )
         if json:
             say_json(result.to_dict())
             return
@@ -143,8 +148,8 @@ def load(
         edges = {k: n for k, n in result.tables.items() if k.startswith("edge:")}
         say(
             f"{'checked for' if check else 'loaded'} {graph.uri} on branch {result.branch} with {mode}: "
-            f"{sum(nodes.values())} nodes across {len(nodes)} node types, {sum(edges.values())} edges across "
-            f"{len(edges)} edge types"
+            f"{count_of(sum(nodes.values()), 'node')} across {count_of(len(nodes), 'node type')}, "
+            f"{count_of(sum(edges.values()), 'edge')} across {count_of(len(edges), 'edge type')}"
         )
         if result.branch_created:
             say(f"branch {result.branch} created from {base}")
@@ -187,12 +192,19 @@ def export(
         if format is not PartFormat.JSONL:
             _export_parts(graph, branch, at, types, out, format)
             return
-        lines = graph.export_lines(branch=branch, at=read_point(at), types=types)
+        snapshot = graph.snapshot(branch=branch, at=read_point(at))
+        lines = snapshot.export_lines(types)
         if out is None:
             say_lines(lines)
             return
-        _export_file(out, lines)
+        with watch("export") as tell:
+            _export_file(out, track_lines(lines, _count_rows(snapshot, types), tell))
         note(f"exported {graph.uri} to {out}")
+
+
+def _count_rows(snapshot: "Snapshot", types: list[str] | None) -> int:
+    found = snapshot.tables().items()
+    return sum(rows for key, rows in found if types is None or key.partition(":")[2] in types)
 
 
 def _export_file(out: Path, lines: "Iterable[Buffer]") -> None:
@@ -211,7 +223,11 @@ def _export_parts(
 ) -> None:
     if out is None:
         raise typer.BadParameter(f"--format {format} writes into a folder: name it with --out")
-    done = graph.export_files(out, format=format, branch=branch, at=read_point(at), types=types)
+    point = read_point(at)
+    with watch("export") as tell:
+        done = graph.export_files(
+            out, format=format, branch=branch, at=point, types=types, progress=tell
+        )
     rows = sum(one.rows for one in done.parts)
     note(f"exported {graph.uri} to {len(done.parts)} files in {out}, {rows} rows")
 

@@ -1,12 +1,15 @@
 """Commands about branches and commits."""
 
-from collections.abc import Mapping
+import sys
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from omnigraph.ids import RECOVERY_ACTOR
+from omnigraph.display import count_of, spell_moment
+from omnigraph.errors import ChangeDiffRefused, HistoryReclaimed
+from omnigraph.ids import RECOVERY_ACTOR, TableKey, type_name
 from omnigraph.surfaces.cli.address import (
     Actor,
     Branch,
@@ -19,12 +22,22 @@ from omnigraph.surfaces.cli.address import (
     choose_graph,
     open_store,
 )
-from omnigraph.surfaces.cli.output import say, say_json
+from omnigraph.surfaces.cli.differences import Counts, count_types, spell_types, wire_counts
+from omnigraph.surfaces.cli.moments import shorten_ids, show_moment, spell_age
+from omnigraph.surfaces.cli.output import print_columns, print_facts, say, say_json
+from omnigraph.surfaces.cli.terminal import Ink, is_terminal, paint
 
 if TYPE_CHECKING:
-    from omnigraph.api.results import Commit
+    from omnigraph.api.branches import Branch as BranchResult
+    from omnigraph.api.graph import Graph
+    from omnigraph.api.results import Commit, RecoveryAudit
 
 Name = Annotated[str, typer.Argument(help="The branch.")]
+
+
+def name_types(tables: Iterable[str]) -> str:
+    """The types of tables on one line."""
+    return ", ".join(type_name(TableKey(one)) for one in tables)
 
 
 def branch_create(
@@ -49,16 +62,50 @@ def branch_create(
 
 
 def branch_list(uri: Uri = None, store: Store = None, json: Json = False) -> None:
-    """List branches.
+    """List branches: head, age, and commits ahead of and behind the parent.
 
     Example: omnigraph branch list people.omni
     """
     with open_store(choose_graph(uri, store)) as graph:
-        names = [branch.name for branch in graph.branches()]
-        if json:
-            say_json({"branches": names})
-        else:
-            say("\n".join(names))
+        found = graph.branches(compare=True)
+    if json:
+        say_json(
+            {"branches": [one.name for one in found], "details": [one.to_dict() for one in found]}
+        )
+        return
+    length = shorten_ids(one.head for one in found if one.head)
+    print_columns(_branch_row(one, length) for one in found)
+
+
+def _branch_row(branch: "BranchResult", length: int) -> list[str]:
+    apart = "" if branch.ahead is None else f"{branch.ahead} ahead, {branch.behind} behind"
+    when = "" if branch.head_at is None else show_moment(branch.head_at)
+    name = paint(branch.name, Ink.GOOD if branch.parent is None else Ink.NAME)
+    made = "" if branch.parent is None else f"{apart} {branch.parent}".strip()
+    return [name, (branch.head or "")[:length], when, made]
+
+
+def branch_show(name: Name, store: Store = None, json: Json = False) -> None:
+    """Show one branch: its head, where it was made, and what it has of its own.
+
+    Example: omnigraph branch show review --store people.omni
+    """
+    with open_store(choose_graph(store)) as graph:
+        found = graph.branch(name)
+        own = graph.commits(branch=name, limit=found.ahead or 0) if found.parent else []
+        tables = sorted({table for commit in own for table in commit.tables})
+    if json:
+        say_json(found.to_dict() | {"tables": tables})
+        return
+    facts = {"branch": found.name, "head": found.head}
+    if found.head_at is not None:
+        facts["committed"] = _both(found.head_at)
+    if found.parent is not None:
+        facts["made from"] = found.parent
+        facts["made"] = None if found.created_at is None else _both(found.created_at)
+        facts["apart"] = f"{count_of(found.ahead or 0, 'commit')} ahead, {found.behind or 0} behind"
+        facts["changed"] = name_types(tables)
+    print_facts(facts)
 
 
 def branch_delete(
@@ -100,10 +147,15 @@ def commit_list(
     all_: Annotated[
         bool, typer.Option("--all", help="Also list commits of other branches that were merged.")
     ] = False,
+    stat: Annotated[
+        bool, typer.Option("--stat", help="Count what each commit changed, by type.")
+    ] = False,
     store: Store = None,
     json: Json = False,
 ) -> None:
     """List commits, newest first.
+
+    Example: omnigraph commit list people.omni --limit 10 --stat
 
     Example: omnigraph commit list people.omni --filter actor=omnigraph:recovery
     """
@@ -114,12 +166,36 @@ def commit_list(
         )
         found = [commit for commit in found if _passes(commit, wanted)][:limit]
         shown = list(reversed(found)) if reverse else found
-        if json:
-            say_json({"commits": [commit.to_dict() for commit in shown]})
-            return
-        for commit in shown:
-            actor = commit.actor or "-"
-            say(f"{commit.id}  {commit.created_at:%Y-%m-%d %H:%M:%S}  {commit.kind:14} {actor}")
+        counts = {one.id: _count_changes(graph, one) for one in shown} if stat else {}
+    if json:
+        bodies = [one.to_dict() | _wire(counts.get(one.id)) for one in shown]
+        say_json({"commits": bodies})
+        return
+    length = shorten_ids(one.id for one in shown)
+    print_columns(_commit_row(one, length, counts.get(one.id)) for one in shown)
+
+
+def _count_changes(graph: "Graph", commit: "Commit") -> Counts | None:
+    """Inserted, updated and deleted entities of a commit by type; None where a commit cannot be compared."""
+    try:
+        return count_types(graph.commit_changes(commit.id).changes)
+    except (ChangeDiffRefused, HistoryReclaimed):
+        return None
+
+
+def _wire(counts: Counts | None) -> dict[str, Any]:
+    return {} if counts is None else {"counts": wire_counts(counts)}
+
+
+def _commit_row(commit: "Commit", length: int, counts: Counts | None) -> list[str]:
+    what = spell_types(counts) if counts else name_types(commit.tables)
+    return [
+        paint(commit.id[:length], Ink.WARNING),
+        paint(show_moment(commit.created_at), Ink.FAINT),
+        str(commit.kind),
+        commit.actor or "-",
+        " ".join(one for one in (what, commit.message) if one),
+    ]
 
 
 def commit_show(
@@ -127,21 +203,51 @@ def commit_show(
     store: Store = None,
     json: Json = False,
 ) -> None:
-    """Show one commit.
+    """Show one commit: who wrote it, when, and what it changed.
 
     Example: omnigraph commit show 01M7EQ3P4VK0 --store people.omni
     """
     with open_store(choose_graph(store)) as graph:
         found = graph.commit(commit)
-        body: dict[str, Any] = found.to_dict()
-        settled = [one for one in graph.recoveries() if one.commit == found.id]
-        if settled:
-            body["recovery"] = settled[0].to_dict()
-        if json:
-            say_json(body)
-            return
-        for name, value in body.items():
-            say(f"{name}: {value}")
+        settled = next((one for one in graph.recoveries() if one.commit == found.id), None)
+        counts = None if json else _count_changes(graph, found)
+    if json:
+        recovered = {} if settled is None else {"recovery": settled.to_dict()}
+        say_json(found.to_dict() | recovered)
+        return
+    print_facts(
+        {
+            "commit": paint(found.id, Ink.WARNING),
+            "kind": str(found.kind),
+            "created": _both(found.created_at),
+            "actor": found.actor,
+            "branch": found.branch,
+            "parent": found.parent,
+            "merged": found.merged_parent,
+            "manifest version": str(found.manifest_version),
+            "tables": name_types(found.tables),
+            "batch": found.batch_id,
+            "message": found.message,
+            "changes": None if counts is None else spell_types(counts) or "none",
+            "recovery": None if settled is None else _spell_recovery(settled),
+        }
+    )
+
+
+def _both(moment: datetime) -> str:
+    return (
+        f"{spell_moment(moment)} ({spell_age(moment)})"
+        if is_terminal(sys.stdout)
+        else spell_moment(moment)
+    )
+
+
+def _spell_recovery(row: "RecoveryAudit") -> str:
+    moved = ", ".join(
+        f"{type_name(one.table_key)} {one.from_version} → {one.to_version}" for one in row.tables
+    )
+    who = f" of {row.for_actor}" if row.for_actor else ""
+    return f"{row.recovery_kind} {row.writer_kind}{who}, operation {row.operation_id}: {moved}"
 
 
 _FILTERS = ("actor", "since", "until", "kind")

@@ -13,11 +13,14 @@ from omnigraph.surfaces.cli.address import (
     Json,
     Store,
     Uri,
+    Yes,
     announce,
+    ask_consent,
     choose_graph,
     open_store,
 )
-from omnigraph.surfaces.cli.output import EXIT_FAILURE, note, say, say_json
+from omnigraph.surfaces.cli.output import EXIT_FAILURE, say, say_json, warn
+from omnigraph.surfaces.cli.progress import watch
 
 Confirm = Annotated[
     bool, typer.Option("--confirm", help="Do it; without this flag, only list what would be done.")
@@ -56,7 +59,8 @@ def index_build(
     """
     with open_store(choose_graph(uri, store), read_only=False, actor=actor) as graph:
         announce("index build", graph)
-        report = graph.ensure_indices(branch=branch)
+        with watch("index build") as tell:
+            report = graph.ensure_indices(branch=branch, progress=tell)
     if json:
         say_json(report.to_dict())
         return
@@ -78,7 +82,8 @@ def optimize(
     """
     with open_store(choose_graph(uri, store), read_only=False, actor=actor) as graph:
         announce("optimize", graph)
-        report = graph.optimize()
+        with watch("optimize") as tell:
+            report = graph.optimize(progress=tell)
     if json:
         say_json(report.to_dict())
         return
@@ -104,6 +109,7 @@ def cleanup(
         ),
     ] = None,
     confirm: Confirm = False,
+    yes: Yes = False,
     json: Json = False,
 ) -> None:
     """Remove old table versions that no branch shows.
@@ -116,11 +122,15 @@ def cleanup(
     if keep is None and age is None:
         raise typer.BadParameter("say what to keep: --keep, --older-than, or both")
     if keep is not None and keep < CLEANUP_KEEP_WARN:
-        note(f"warning: --keep {keep} leaves recovery fewer than {CLEANUP_KEEP_WARN} versions")
-    with open_store(choose_graph(uri, store), read_only=False) as graph:
+        warn(f"--keep {keep} leaves recovery fewer than {CLEANUP_KEEP_WARN} versions")
+    where = choose_graph(uri, store)
+    if confirm:
+        ask_consent("cleanup", where, yes=yes, json=json)
+    with open_store(where, read_only=False) as graph:
         if confirm:
             announce("cleanup", graph)
-        report = graph.cleanup(keep=keep, older_than=age, confirm=confirm)
+        with watch("cleanup") as tell:
+            report = graph.cleanup(keep=keep, older_than=age, confirm=confirm, progress=tell)
     if json:
         say_json(report.to_dict())
     else:

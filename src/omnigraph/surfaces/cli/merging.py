@@ -1,39 +1,29 @@
-"""Commands about what differs: merge, diff, the changes of a commit, the change feed."""
+"""`omnigraph branch merge`."""
 
-from collections.abc import Iterable
-from itertools import groupby
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from omnigraph.display import count_of
 from omnigraph.errors import MergeConflicts, OmniError
 from omnigraph.surfaces.cli.address import (
     Actor,
-    Branch,
     Json,
     Store,
-    Uri,
+    Yes,
     announce,
+    ask_consent,
     choose_graph,
     open_store,
 )
-from omnigraph.surfaces.cli.output import exit_code, note, say, say_json
+from omnigraph.surfaces.cli.output import exit_code, note, say, say_json, suggest
+from omnigraph.surfaces.cli.progress import watch
 
 if TYPE_CHECKING:
-    from omnigraph.api.comparisons import Change, MergeResult
+    from omnigraph.api.comparisons import MergeResult
     from omnigraph.api.graph import Graph
 
 CONFLICTS_SHOWN_MAX = 50
-
-Types = Annotated[list[str] | None, typer.Option("--type", help="Only this type; repeatable.")]
-Kinds = Annotated[list[str] | None, typer.Option("--kind", help="node or edge; repeatable.")]
-Ops = Annotated[
-    list[str] | None, typer.Option("--op", help="insert, update or delete; repeatable.")
-]
-Limit = Annotated[
-    int | None, typer.Option("--limit", "-n", min=1, help="At most this many changes.")
-]
 
 
 def branch_merge(
@@ -58,7 +48,7 @@ def branch_merge(
     delete_branch: Annotated[
         bool, typer.Option("--delete-branch", help="Delete the source afterwards.")
     ] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    yes: Yes = False,
     actor: Actor = None,
     store: Store = None,
     json: Json = False,
@@ -67,21 +57,25 @@ def branch_merge(
 
     Example: omnigraph branch merge review --into main --store people.omni
     """
-    with open_store(choose_graph(store), read_only=dry_run, actor=actor) as graph:
+    where = choose_graph(store)
+    if delete_branch and not dry_run:
+        ask_consent("branch merge --delete-branch", where, yes=yes, json=json)
+    with open_store(where, read_only=dry_run, actor=actor) as graph:
         if not dry_run:
             announce("branch merge", graph)
-        if delete_branch and "://" in graph.uri and not yes:
-            raise typer.BadParameter("deleting a branch of a remote graph needs --yes")
         try:
-            result = graph.merge(
-                source,
-                into=into,
-                granularity=granularity,
-                dry_run=dry_run,
-                allow_older_base=allow_older_base,
-            )
+            with watch("branch merge") as tell:
+                result = graph.merge(
+                    source,
+                    into=into,
+                    granularity=granularity,
+                    dry_run=dry_run,
+                    allow_older_base=allow_older_base,
+                    progress=tell,
+                )
         except MergeConflicts as error:
             _print_conflicts(error, json=json)
+            suggest(f"omnigraph diff {into} {source} --store {where}   (what both sides changed)")
             raise typer.Exit(exit_code(error)) from error
         body = result.to_dict()
         if delete_branch and not dry_run:
@@ -119,7 +113,7 @@ def _print_merge(result: "MergeResult") -> None:
 def _print_conflicts(error: MergeConflicts, *, json: bool) -> None:
     if json:
         say_json(error.to_dict())
-    note(f"error: {len(error.conflicts)} merge conflicts, nothing was written")
+    note(f"error: {count_of(len(error.conflicts), 'merge conflict')}, nothing was written")
     for conflict in error.conflicts[:CONFLICTS_SHOWN_MAX]:
         note(f"{conflict}")
     more = len(error.conflicts) - CONFLICTS_SHOWN_MAX
@@ -131,151 +125,3 @@ def _print_conflicts(error: MergeConflicts, *, json: bool) -> None:
 def _print_more(conflicts: int) -> None:
     if conflicts > CONFLICTS_SHOWN_MAX:
         say(f"  and {conflicts - CONFLICTS_SHOWN_MAX} more")
-
-
-def diff(
-    base: Annotated[str, typer.Argument(help="A branch or commit, or A..B.")],
-    head: Annotated[str | None, typer.Argument(help="A branch or commit.")] = None,
-    stat: Annotated[bool, typer.Option("--stat", help="Counts only.")] = False,
-    types: Types = None,
-    kinds: Kinds = None,
-    ops: Ops = None,
-    store: Store = None,
-    json: Json = False,
-) -> None:
-    """Show what differs between two branches or commits.
-
-    Example: omnigraph diff main review --store people.omni
-    """
-    one, other = _ends(base, head)
-    with open_store(choose_graph(store)) as graph:
-        found = graph.diff(one, other, types=types, kinds=kinds, ops=ops)
-        body = found.to_dict()
-        if json:
-            say_json({k: v for k, v in body.items() if k != "changes" or not stat})
-            return
-        stats = found.stats
-        say(f"{one}..{other}: +{stats.inserts} ~{stats.updates} -{stats.deletes}")
-        if stat:
-            say("\n".join(f"  {name}" for name in stats.types_affected) or "  no differences")
-            return
-        _print_changes(found.changes)
-
-
-def _ends(base: str, head: str | None) -> tuple[str, str]:
-    one, dots, other = base.partition("..")
-    if head is None and dots and one and other:
-        return one, other
-    if head is None or dots:
-        raise typer.BadParameter("name two branches or commits: A B, or A..B")
-    return base, head
-
-
-def _print_changes(changes: Iterable["Change"]) -> None:
-    for key, group in groupby(changes, key=lambda change: change.table_key):
-        say(f"{key}")
-        for change in group:
-            text = str(change).replace(f" {key}", "", 1)
-            say(f"  {text}")
-
-
-def commit_changes(
-    commit: Annotated[str, typer.Argument(help="The commit, or the beginning of its id.")],
-    types: Types = None,
-    kinds: Kinds = None,
-    ops: Ops = None,
-    limit: Limit = None,
-    page_token: Annotated[
-        str | None,
-        typer.Option("--page-token", help="Continue after an earlier page.", show_default=False),
-    ] = None,
-    store: Store = None,
-    json: Json = False,
-) -> None:
-    """Show what a commit changed; a page at a time with --limit.
-
-    Example: omnigraph commit changes 01M7EQ3P4VK0 --store people.omni
-    """
-    with open_store(choose_graph(store)) as graph:
-        block = graph.commit_changes(
-            commit, types=types, kinds=kinds, ops=ops, limit=limit, page_token=page_token
-        )
-        if json:
-            say_json(block.to_dict())
-            return
-        more = " on this page" if limit is not None else ""
-        say(f"commit {block.commit.id}: {len(block.changes)} changes{more}")
-        _print_changes(block.changes)
-        if block.next_page_token is not None:
-            say(block.next_page_token)
-
-
-def changes_poll(
-    uri: Uri = None,
-    branch: Branch = "main",
-    cursor: Annotated[
-        str | None, typer.Option("--cursor", help="Continue after this cursor.", show_default=False)
-    ] = None,
-    start: Annotated[
-        str | None,
-        typer.Option("--start", help="now (default), beginning, or after:COMMIT."),
-    ] = None,
-    types: Types = None,
-    kinds: Kinds = None,
-    ops: Ops = None,
-    limit: Limit = None,
-    store: Store = None,
-    json: Json = False,
-) -> None:
-    """Read the change feed: whole commits, then the next cursor.
-
-    Example: omnigraph changes poll people.omni --start beginning
-    """
-    if cursor is not None and start is not None:
-        raise typer.BadParameter("--cursor and --start exclude each other")
-    with open_store(choose_graph(uri, store)) as graph:
-        since = cursor if cursor is not None else _since(graph, branch, start or "now")
-        page = graph.changes(
-            branch=branch, since=since, limit=limit, types=types, kinds=kinds, ops=ops
-        )
-        if json:
-            say_json(page.to_dict())
-            return
-        for block in page.blocks:
-            say(f"commit {block.commit.id}  {block.commit.kind}  {block.commit.actor or '-'}")
-            _print_changes(block.changes)
-        note("caught up" if page.caught_up else "there is more")
-        say(page.cursor)
-
-
-def changes_baseline(
-    out: Annotated[Path, typer.Option("--out", help="The file to write, or to replace.")],
-    uri: Uri = None,
-    branch: Branch = "main",
-    types: Types = None,
-    store: Store = None,
-    json: Json = False,
-) -> None:
-    """Write every entity to a file, and print the cursor after it.
-
-    Example: omnigraph changes baseline people.omni --out people.jsonl
-    """
-    with open_store(choose_graph(uri, store)) as graph:
-        found = graph.baseline(out, branch=branch, types=types)
-        if json:
-            say_json(found.to_dict())
-            return
-        note(f"wrote {found.records} records to {out}")
-        say(found.commit.id)
-        say(found.cursor)
-
-
-def _since(graph: "Graph", branch: str, start: str) -> str | None:
-    match start.partition(":"):
-        case ("beginning", "", _):
-            return None
-        case ("now", "", _):
-            return graph.commits(branch=branch, limit=1)[0].id
-        case ("after", ":", commit) if commit:
-            return commit
-    raise typer.BadParameter(f"'{start}' is not one of now, beginning, after:COMMIT")

@@ -22,7 +22,7 @@ from omnigraph.surfaces.cli.terminal import Ink, has_color, manner, paint
 from omnigraph.surfaces.cli.wording import word_body
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping, Sequence
 
     from pyarrow import Buffer
 
@@ -38,6 +38,7 @@ _EXITS: tuple[tuple[tuple[type[OmniError], ...], int], ...] = (
     ((ConfigError,), EXIT_USAGE),
 )
 
+_COLORS = re.compile(r"\x1b\[[0-9;]*m")
 _PARTS = (
     (re.compile(r"(error(?:\[\w+\])?:)"), Ink.BAD),
     (re.compile(r"(warning(?:\[\w+\])?:)"), Ink.WARNING),
@@ -93,6 +94,27 @@ def note(text: str) -> None:
         sys.stderr.write(text + "\n")
     except OSError:
         _discard(sys.stderr)
+
+
+def print_columns(rows: "Iterable[Sequence[str]]") -> None:
+    """Print rows of texts in aligned columns."""
+    found = [list(row) for row in rows]
+    widths = [max(map(_visible, column)) for column in zip(*found, strict=True)]
+    for row in found:
+        padded = (
+            cell + " " * (width - _visible(cell)) for cell, width in zip(row, widths, strict=True)
+        )
+        say("  ".join(padded).rstrip())
+
+
+def print_facts(facts: "Mapping[str, str | None]") -> None:
+    """Print facts by name, in aligned columns, without those that are not there."""
+    print_columns([f"{name}:", value] for name, value in facts.items() if value)
+
+
+def _visible(text: str) -> int:
+    """How many characters of a text are seen; colours are not."""
+    return len(_COLORS.sub("", text))
 
 
 def remark(text: str) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from omnigraph.display import count_of
 from omnigraph.surfaces.cli.address import (
     Actor,
     Branch,
@@ -110,7 +111,7 @@ def print_rows(result: "QueryResult", form: Format | None, out: Path | None) -> 
     chosen = form or (format_of_file(out) if out else None) or _default_format(config)
     if out is not None:
         replace_file(out, lambda stream: write(result, chosen, stream))
-        remark(f"wrote {len(result)} {'row' if len(result) == 1 else 'rows'} to {out}")
+        remark(f"wrote {count_of(len(result), 'row')} to {out}")
     elif chosen not in BINARY:
         say(render(result, chosen, terminal_style(_table_style(config))))
     elif is_terminal(sys.stdout):
@@ -168,8 +169,8 @@ def mutate(
             say_json(result.to_dict())
             return
         say(
-            f"changed {result.branch} via {result.query_name}: {result.affected_nodes} nodes, "
-            f"{result.affected_edges} edges"
+            f"changed {result.branch} via {result.query_name}: "
+            f"{count_of(result.affected_nodes, 'node')}, {count_of(result.affected_edges, 'edge')}"
         )
         if result.commit is None:
             note("nothing matched; no commit")

@@ -4,12 +4,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from omnigraph.display import count_of
 from omnigraph.surfaces.cli.address import Json, Store, Uri, choose_graph, open_store
 from omnigraph.surfaces.cli.output import EXIT_FAILURE, say, say_json
+from omnigraph.surfaces.cli.terminal import Ink, paint
 
 if TYPE_CHECKING:
     from omnigraph.api.results import RecoveryAudit, RecoverySidecar
-    from omnigraph.engine.maintenance.issues import Examination
+    from omnigraph.engine.maintenance.issues import Examination, Issue
 
 OperationArgument = Annotated[
     str, typer.Argument(metavar="ID", help="The operation, as `recovery list` shows it.")
@@ -39,12 +41,23 @@ def doctor(uri: Uri = None, store: Store = None, deep: Deep = False, json: Json 
             say_json(_print_examination(found))
         else:
             for one in found:
-                say(str(one))
+                _print_issue(one)
             if deep:
                 say(_describe_files(found))
-            say(f"{graph.uri}: {'settled' if not found else f'{len(found)} findings'}")
+            state = (
+                paint(count_of(len(found), "finding"), Ink.BAD)
+                if found
+                else paint("settled", Ink.GOOD)
+            )
+            say(f"{graph.uri}: {state}")
     if found:
         raise typer.Exit(EXIT_FAILURE)
+
+
+def _print_issue(issue: "Issue") -> None:
+    where = "".join(f" [{one}]" for one in (issue.branch, issue.table_key) if one)
+    say(f"{paint(issue.check, Ink.BAD)}{where}: {issue.message}")
+    say(f"  {paint('remedy:', Ink.NAME)} {issue.remedy}")
 
 
 def relocate(uri: Uri = None, store: Store = None, json: Json = False) -> None:

@@ -1,5 +1,6 @@
 """Commands about the schema of a graph: show it, plan a change, apply it."""
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -7,17 +8,24 @@ import typer
 
 from omnigraph.surfaces.cli.address import (
     Actor,
+    Branch,
     Json,
     Store,
     Uri,
+    Yes,
     announce,
+    ask_consent,
     choose_graph,
+    is_remote,
     open_store,
 )
 from omnigraph.surfaces.cli.files import text_argument
-from omnigraph.surfaces.cli.output import EXIT_FAILURE, note, say, say_json
+from omnigraph.surfaces.cli.output import EXIT_FAILURE, say, say_json, suggest, warn
+from omnigraph.surfaces.cli.progress import watch
+from omnigraph.surfaces.cli.terminal import is_terminal
 
 if TYPE_CHECKING:
+    from omnigraph.api.graph import Graph
     from omnigraph.catalog.diff.steps import SchemaPlan
 
 DataLoss = Annotated[
@@ -29,12 +37,16 @@ SchemaFile = Annotated[
 ]
 
 
-def show(uri: Uri = None, store: Store = None, json: Json = False) -> None:
+def show(uri: Uri = None, branch: Branch = "main", store: Store = None, json: Json = False) -> None:
     """Print the schema of a graph as it was written.
+
+    All branches have the same schema: it is the one that their next write is checked by.
 
     Example: omnigraph schema show people.omni
     """
     with open_store(choose_graph(uri, store)) as graph:
+        if branch != "main":
+            graph.snapshot(branch=branch).close()
         if json:
             say_json({"schema_source": graph.schema_source})
         else:
@@ -91,16 +103,22 @@ def apply(
     allow_data_loss: DataLoss = False,
     actor: Actor = None,
     store: Store = None,
+    yes: Yes = False,
     json: Json = False,
 ) -> None:
     """Change the schema of a graph in one commit, or not at all.
 
     Example: omnigraph schema apply people.omni --schema new.pg
     """
-    text = _text(schema)
-    with open_store(choose_graph(uri, store), read_only=False, actor=actor) as graph:
+    text, where = _text(schema), choose_graph(uri, store)
+    if allow_data_loss:
+        ask_consent("schema apply --allow-data-loss", where, yes=yes, json=json)
+    with open_store(where, read_only=False, actor=actor) as graph:
         announce("schema apply", graph)
-        done = graph.schema_apply(text, allow_data_loss=allow_data_loss)
+        if allow_data_loss:
+            _ask_about_loss(graph, text, yes=yes, json=json)
+        with watch("schema apply") as tell:
+            done = graph.schema_apply(text, allow_data_loss=allow_data_loss, progress=tell)
         if json:
             say_json(done.to_dict())
             return
@@ -108,9 +126,22 @@ def apply(
         for step in done.steps:
             say(f"  {step}")
         for warning in (*done.warnings, *(f"index pending: {i}" for i in done.pending_indexes)):
-            note(f"warning: {warning}")
+            warn(warning)
+        if done.pending_indexes:
+            suggest(f"omnigraph optimize {where}   (builds the indexes)")
         if done.commit is not None:
             say(f"commit {done.commit}")
+
+
+def _ask_about_loss(graph: "Graph", text: str | Path, *, yes: bool, json: bool) -> None:
+    """List what becomes unreadable; ask on a terminal, unless the caller has consented."""
+    plan = graph.schema_plan(text, allow_data_loss=True)
+    lost = [step for step in plan.steps if str(step.kind).startswith("drop_")]
+    for step in lost:
+        warn(f"it becomes unreadable, in history too: {step}")
+    asked = bool(lost) and is_terminal(sys.stdin) and not (yes or json or is_remote(graph.uri))
+    if asked and not typer.confirm("Apply?", default=False, err=True):
+        raise typer.Abort
 
 
 def _text(schema: str | None) -> str | Path:

@@ -14,10 +14,11 @@ ABOUT = "A typed, versioned property graph over the Lance columnar format."
 
 GROUPS: Mapping[str, tuple[str, Mapping[str, str]]] = {
     "branch": (
-        "Create, list, merge and delete branches.",
+        "Create, list, show, merge and delete branches.",
         {
             "create": "history.branch_create",
             "list": "history.branch_list",
+            "show": "history.branch_show",
             "merge": "merging.branch_merge",
             "delete": "history.branch_delete",
         },
@@ -27,12 +28,16 @@ GROUPS: Mapping[str, tuple[str, Mapping[str, str]]] = {
         {
             "list": "history.commit_list",
             "show": "history.commit_show",
-            "changes": "merging.commit_changes",
+            "changes": "differences.commit_changes",
         },
+    ),
+    "blob": (
+        "Read the bytes of one Blob property.",
+        {"get": "blobs.get", "stat": "blobs.stat"},
     ),
     "changes": (
         "Follow the change feed.",
-        {"poll": "merging.changes_poll", "baseline": "merging.changes_baseline"},
+        {"poll": "feeds.changes_poll", "baseline": "feeds.changes_baseline"},
     ),
     "schema": (
         "Show, plan and change schemas.",
@@ -50,6 +55,18 @@ GROUPS: Mapping[str, tuple[str, Mapping[str, str]]] = {
             "discard": "recovering.recovery_discard",
         },
     ),
+    "config": (
+        "Show and check the configuration files.",
+        {
+            "path": "configuring.config_path",
+            "show": "configuring.config_show",
+            "check": "configuring.config_check",
+        },
+    ),
+    "profile": (
+        "List and show profiles of the configuration.",
+        {"list": "configuring.profile_list", "show": "configuring.profile_show"},
+    ),
 }
 """Groups of commands: what they are about, and where their commands are."""
 
@@ -61,8 +78,10 @@ COMMANDS: Mapping[str, str] = {
     "alias": "querying.alias",
     "export": "data.export",
     "snapshot": "data.snapshot",
+    "describe": "looking.describe",
+    "status": "looking.status",
     "shell": "shell.command.shell",
-    "diff": "merging.diff",
+    "diff": "differences.diff",
     "lint": "texts.lint",
     "fmt": "texts.fmt",
     "optimize": "maintenance.optimize",
@@ -70,6 +89,7 @@ COMMANDS: Mapping[str, str] = {
     "repair": "maintenance.repair",
     "doctor": "recovering.doctor",
     "relocate": "recovering.relocate",
+    "completion": "configuring.completion",
     "demo": "demo.demo",
     "version": "version.version",
 }
@@ -77,11 +97,11 @@ COMMANDS: Mapping[str, str] = {
 
 TASKS: Mapping[str, Sequence[str]] = {
     "Write": ("init", "load", "mutate"),
-    "Read": ("query", "shell", "export", "snapshot"),
+    "Read": ("query", "shell", "describe", "status", "export", "snapshot", "blob"),
     "History": ("branch", "commit", "diff", "changes"),
     "Schema": ("schema", "lint", "fmt"),
     "Maintenance": ("optimize", "index", "cleanup", "doctor", "recovery", "repair", "relocate"),
-    "Local": ("alias", "demo", "version"),
+    "Local": ("alias", "profile", "config", "completion", "demo", "version"),
 }
 """What people want to do, and the commands for it."""
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from omnigraph.display import count_of
 from omnigraph.errors import NotFound, OmniError, UserInputError
 from omnigraph.surfaces.cli.address import read_point
 from omnigraph.surfaces.cli.formats import Format, render
@@ -206,11 +207,7 @@ COMMANDS = tuple(_COMMANDS)
 
 
 def _spell_counts(nodes: int, edges: int) -> str:
-    return f"{_spell(nodes, 'node')} and {_spell(edges, 'edge')}"
-
-
-def _spell(count: int, noun: str) -> str:
-    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+    return f"{count_of(nodes, 'node')} and {count_of(edges, 'edge')}"
 
 
 def _one_word(text: str) -> str:

@@ -1,0 +1,97 @@
+"""Commands that look at a whole graph: describe, status."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from omnigraph.display import count_of, spell_bytes
+from omnigraph.surfaces.cli.address import (
+    Branch,
+    Json,
+    Store,
+    Uri,
+    choose_graph,
+    open_store,
+    read_point,
+)
+from omnigraph.surfaces.cli.data import At
+from omnigraph.surfaces.cli.moments import show_moment
+from omnigraph.surfaces.cli.output import print_columns, say, say_json
+from omnigraph.surfaces.cli.terminal import Ink, paint
+
+if TYPE_CHECKING:
+    from omnigraph.api.description import Description
+
+
+def describe(
+    uri: Uri = None, branch: Branch = "main", at: At = None, store: Store = None, json: Json = False
+) -> None:
+    """Show what a graph holds: types, rows, sizes, indexes, branches.
+
+    Every table is opened once; no row is read.
+
+    Example: omnigraph describe people.omni
+    """
+    with open_store(choose_graph(uri, store)) as graph:
+        found = graph.describe(branch=branch, at=read_point(at))
+    if json:
+        say_json(found.to_dict())
+    else:
+        say(str(found))
+
+
+def status(
+    uri: Uri = None, branch: Branch = "main", store: Store = None, json: Json = False
+) -> None:
+    """Show whether a graph needs attention, and what to do about it.
+
+    Interrupted writes and indexes that are not ready are named with their remedies.
+
+    Example: omnigraph status people.omni
+    """
+    with open_store(choose_graph(uri, store)) as graph:
+        found = graph.describe(branch=branch)
+    wanted = list(_list_remedies(found))
+    if json:
+        say_json(_wire(found, wanted))
+        return
+    newest = found.commits[0] if found.commits else None
+    when = "" if newest is None else f", {newest.kind} {show_moment(newest.created_at)}"
+    say(f"{found.uri} on {found.branch}: commit {found.commit}{when}")
+    say(
+        f"{count_of(found.rows, 'row')} in {count_of(len(found.types), 'type')}, "
+        f"{spell_bytes(found.bytes)}, {count_of(len(found.branches), 'branch', 'branches')}"
+    )
+    print_columns([paint(what, Ink.WARNING), f"→ {remedy}"] for what, remedy in wanted)
+    if not wanted:
+        say(paint("nothing to do", Ink.GOOD))
+
+
+def _list_remedies(found: "Description") -> Iterator[tuple[str, str]]:
+    """What is not as it should be, and the command that mends it."""
+    live = sum(one.live for one in found.pending)
+    if live:
+        yield f"{count_of(live, 'write')} going on", f"omnigraph recovery list {found.uri}"
+    if len(found.pending) > live:
+        left = count_of(len(found.pending) - live, "interrupted write")
+        yield left, f"omnigraph recovery run {found.uri}"
+    unready = [
+        f"{type_.name}.{index.column} {index.state}"
+        for type_ in found.types
+        for index in type_.indexes
+        if index.state != "ready" and index.rows
+    ]
+    if unready:
+        yield f"indexes: {', '.join(unready)}", f"omnigraph optimize {found.uri}"
+
+
+def _wire(found: "Description", wanted: list[tuple[str, str]]) -> dict[str, Any]:
+    return {
+        "uri": found.uri,
+        "branch": found.branch,
+        "graph_commit_id": found.commit,
+        "rows": found.rows,
+        "bytes": found.bytes,
+        "branches": len(found.branches),
+        "pending": len(found.pending),
+        "attention": [{"what": what, "remedy": remedy} for what, remedy in wanted],
+    }

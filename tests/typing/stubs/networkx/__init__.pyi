@@ -1,5 +1,0 @@
-from typing import Generic, TypeVar
-
-_Node = TypeVar("_Node")
-
-class MultiDiGraph(Generic[_Node]): ...
