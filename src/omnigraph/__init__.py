@@ -99,9 +99,10 @@ if TYPE_CHECKING:
         SchemaApplyResult,
     )
     from omnigraph.api.snapshot import Snapshot
-    from omnigraph.api.texts import lint, parse_schema
+    from omnigraph.api.texts import infer_schema, lint, parse_schema
     from omnigraph.catalog.diff.steps import SchemaPlan
     from omnigraph.catalog.model import Catalog
+    from omnigraph.engine.schema.infer import SchemaProposal
     from omnigraph.language.diagnostics import Diagnostic
     from omnigraph.pipeline.progress import Progress
 
@@ -150,6 +151,7 @@ __all__ = [
     "RepairReport",
     "SchemaApplyResult",
     "SchemaPlan",
+    "SchemaProposal",
     "Scores",
     "Snapshot",
     "StorageError",
@@ -157,6 +159,7 @@ __all__ = [
     "compare",
     "discard_recovery",
     "errors",
+    "infer_schema",
     "init",
     "lint",
     "parse_schema",
@@ -181,9 +184,10 @@ _NAMES_OF = {
         " SchemaApplyResult"
     ),
     "omnigraph.api.snapshot": "Snapshot",
-    "omnigraph.api.texts": "lint parse_schema",
+    "omnigraph.api.texts": "infer_schema lint parse_schema",
     "omnigraph.catalog.diff.steps": "SchemaPlan",
     "omnigraph.catalog.model": "Catalog",
+    "omnigraph.engine.schema.infer": "SchemaProposal",
     "omnigraph.language.diagnostics": "Diagnostic",
     "omnigraph.pipeline.progress": "Progress",
 }

@@ -34,6 +34,8 @@ CALLS: dict[str, Callable[[Graph], Any]] = {
     "blob": lambda graph: graph.blob("Person", "Ada", "photo"),
     "branches": lambda graph: graph.branches(),
     "branch": lambda graph: graph.branch("main"),
+    "duckdb": lambda graph: graph.duckdb(),
+    "to_networkx": lambda graph: graph.to_networkx(),
     "describe": lambda graph: graph.describe(),
     "branch_create": lambda graph: graph.branch_create("b"),
     "branch_delete": lambda graph: graph.branch_delete("b"),

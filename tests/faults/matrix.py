@@ -150,6 +150,7 @@ READERS: Final = frozenset(
         "diff",
         "diff_stream",
         "doctor",
+        "duckdb",
         "entity",
         "explain",
         "export",
@@ -167,6 +168,7 @@ READERS: Final = frozenset(
         "snapshot",
         "stream",
         "table",
+        "to_networkx",
         "uri",
     }
 )

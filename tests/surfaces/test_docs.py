@@ -1,15 +1,21 @@
-"""Documents are true: every Python block runs, every link leads somewhere, every file and module that is named exists."""
+"""Documents are true: every block of Python and of the shell runs, every link leads somewhere, every file and module that is named exists."""
 
+import os
 import re
+import shlex
+import subprocess
+import sys
 from importlib import import_module
 from pathlib import Path
 
 import pytest
 from _pytest.mark.structures import ParameterSet
 
+from tests.support.reference import commands
+
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
-BLOCK = re.compile(r"^```python\n(.*?)^```", re.M | re.S)
+BLOCK = re.compile(r"^```(python|sh)\n(.*?)^```", re.M | re.S)
 WITH_CODE = [page for page in PAGES if BLOCK.search(page.read_text())]
 
 
@@ -31,8 +37,35 @@ def test_the_blocks_of_a_page_run(
         request.getfixturevalue("spark")
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {"__name__": "__docs__"}
-    for number, block in enumerate(BLOCK.findall(page.read_text()), 1):
-        exec(compile(block, f"{page.name} block {number}", "exec"), names)
+    environment = dict(os.environ)
+    for number, (language, block) in enumerate(BLOCK.findall(page.read_text()), 1):
+        if language == "python":
+            exec(compile(block, f"{page.name} block {number}", "exec"), names)
+        else:
+            environment = run_shell(block, environment)
+
+
+def run_shell(block: str, environment: dict[str, str]) -> dict[str, str]:
+    """Run a block as someone who pastes it; give the environment with what the block exports."""
+    path = f"{Path(sys.executable).parent}:{environment['PATH']}"
+    subprocess.run(["sh", "-euc", block], env=environment | {"PATH": path}, check=True)
+    return environment | dict(re.findall(r"^export (\w+)=(\S+)", block, re.M))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_commands_that_a_page_shows_have_the_options_that_it_shows(page: Path) -> None:
+    known = commands()
+    shown = re.findall(r"^(?:\$ )?omnigraph (.+)$", page.read_text(), re.M)
+    for words in (shlex.split(line, comments=True) for line in shown if "|" not in line):
+        name = next((name for name in (" ".join(words[:2]), words[0]) if name in known), None)
+        assert name is not None, words
+        options = {
+            option for one in known[name].params for option in (*one.opts, *one.secondary_opts)
+        }
+        wrong = [
+            word for word in words if word.startswith("-") and word.partition("=")[0] not in options
+        ]
+        assert [word for word in wrong if len(word) > 1] == [], words
 
 
 def test_links_between_documents_lead_somewhere() -> None:

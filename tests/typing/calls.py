@@ -107,6 +107,8 @@ def history(graph: omnigraph.Graph) -> None:
     reveal_type(graph.branches(compare=True))  # list[Branch]
     reveal_type(graph.branch("review").ahead)  # int | None
     reveal_type(graph.describe(at=7))  # Description
+    reveal_type(graph.duckdb(at="01"))  # DuckDBPyConnection
+    reveal_type(graph.to_networkx(["Person"]))  # MultiDiGraph[tuple[str, str]]
     reveal_type(graph.branch_create("review"))  # Branch
     reveal_type(graph.branch_delete("review"))  # None
     reveal_type(graph.commit("01").created_at)  # datetime

@@ -52,6 +52,9 @@ from omnigraph.manifest.travel import find_commit
 from omnigraph.pipeline.progress import tell_nobody
 
 if TYPE_CHECKING:
+    import duckdb
+    import networkx
+
     from omnigraph.api.analytics import Projection
     from omnigraph.api.blobs import Blob
     from omnigraph.api.branches import Branch
@@ -358,6 +361,40 @@ class Graph:
         engine, target = self._engine, branch_name(branch or self._branch, "read")
         view = engine.view(target, point_of(at))
         return Projection(engine, view, nodes, edges, seconds_max=seconds_max)
+
+    def duckdb(
+        self, *, branch: str | None = None, at: Reference | None = None
+    ) -> "duckdb.DuckDBPyConnection":
+        """Open a DuckDB connection with one view for each type: `node.Person`, `edge.Knows`, or `Person` and `Knows`.
+
+        The views show the graph as it is now, or was at `at`, for as long as the connection is open; Lance reads the
+        columns that a statement names and evaluates the filters that DuckDB passes on.
+
+        Example:
+            >>> with graph.duckdb() as connection:
+            ...     connection.sql("select count(*) from Person where name = 'Ada'").fetchall()
+            [(1,)]
+        """
+        return self._read(branch, at, Snapshot.duckdb)
+
+    def to_networkx(
+        self,
+        types: Sequence[str] | None = None,
+        *,
+        branch: str | None = None,
+        at: Reference | None = None,
+    ) -> "networkx.MultiDiGraph[tuple[str, str]]":
+        """A networkx graph of all types, or of some: nodes are `(type, id)`, edges have their id as key.
+
+        Attributes are `type`, `id` and the properties that are not NULL; blobs are left out. The ends of an edge are
+        nodes even if their type is not among `types`.
+
+        Example:
+            >>> network = graph.to_networkx()
+            >>> network.has_edge(("Person", "Ada"), ("Person", "Bo"))
+            True
+        """
+        return self._read(branch, at, lambda seen: seen.to_networkx(types))
 
     def describe(self, *, branch: str | None = None, at: Reference | None = None) -> "Description":
         """What the graph holds: types with rows, sizes and indexes, branches, newest commits, pending operations.

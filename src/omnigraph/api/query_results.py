@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 import pyarrow as pa
 
+from omnigraph.api.packages import load_package
 from omnigraph.catalog.border import public_rows
 from omnigraph.catalog.types import PropertyType
 from omnigraph.catalog.values import json_column
@@ -91,16 +92,13 @@ class QueryResult(Shown):
             >>> list(result.to_pandas().columns)
             ['name', 'age']
         """
-        import pandas
-
-        frame = self.table.to_pandas()
+        types = load_package("pandas", "to_pandas()").api.types
+        frame: pandas.DataFrame = self.table.to_pandas()
         for name in self.columns:
             column = self.table[name]
             if column.null_count and pa.types.is_integer(column.type):
                 # NumPy has no NULL for integers, and as floats the large ones would be others.
-                frame[name] = pandas.api.types.pandas_dtype(_nullable(column.type)).__from_arrow__(
-                    column
-                )
+                frame[name] = types.pandas_dtype(_nullable(column.type)).__from_arrow__(column)
         return frame
 
     def to_polars(self) -> "polars.DataFrame":
@@ -110,10 +108,7 @@ class QueryResult(Shown):
             >>> result.to_polars().height
             2
         """
-        import polars
-
-        frame = polars.from_arrow(self.table)
-        assert isinstance(frame, polars.DataFrame), "a table has columns"
+        frame: polars.DataFrame = load_package("polars", "to_polars()").from_arrow(self.table)
         return frame
 
     def to_csv(self) -> str:

@@ -1,7 +1,7 @@
 """A snapshot: every table version of one moment, for as long as it is held."""
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
@@ -22,13 +22,16 @@ from omnigraph.errors import (
     TableNotFound,
     UserInputError,
 )
-from omnigraph.ids import TableKey
+from omnigraph.ids import TableKey, is_node
 from omnigraph.manifest.snapshot import Entry
 from omnigraph.manifest.view import View
 from omnigraph.storage.blobs import BlobForm
 from omnigraph.storage.tables import Table
 
 if TYPE_CHECKING:
+    import duckdb
+    import networkx
+
     from omnigraph.api.blobs import Blob
     from omnigraph.api.description import Description
     from omnigraph.api.types import Spark
@@ -53,6 +56,7 @@ class Snapshot:
         self._opened = engine
         self._view = view
         self._at = at
+        self._close: list[Callable[[], None]] = []
 
     @property
     def _engine(self) -> Engine:
@@ -273,6 +277,50 @@ class Snapshot:
         """
         return {key: entry.row_count for key, entry in self._view.snapshot.entries.items()}
 
+    def duckdb(self) -> "duckdb.DuckDBPyConnection":
+        """Open a DuckDB connection with one view for each type: `node.Person`, `edge.Knows`, or `Person` and `Knows`.
+
+        Lance reads the columns that a statement names and evaluates the filters that DuckDB passes on. The views show
+        this snapshot, whatever is written later; the connection is closed with the snapshot.
+
+        Example:
+            >>> with graph.snapshot() as snapshot:
+            ...     snapshot.duckdb().sql("select count(*) from Person").fetchall()
+            [(7,)]
+        """
+        from omnigraph.api.sql_views import connect_views
+
+        with self._reading():
+            tables = {key: self._open(key) for key in self._list_keys(None)}
+        connection = connect_views(tables, self._translate_open)
+        self._close.append(connection.close)
+        return connection
+
+    def to_networkx(
+        self, types: Sequence[str] | None = None
+    ) -> "networkx.MultiDiGraph[tuple[str, str]]":
+        """A networkx graph of all types, or of some: nodes are `(type, id)`, edges have their id as key.
+
+        Attributes are `type`, `id` and the properties that are not NULL; blobs are left out. The ends of an edge are
+        nodes even if their type is not among `types`.
+
+        Example:
+            >>> network = graph.snapshot().to_networkx()
+            >>> network.nodes["Person", "Ada"]["type"]
+            'Person'
+        """
+        from omnigraph.api.networks import make_network
+
+        with self._reading():
+            keys = self._list_keys(names_of("types", types))
+            return make_network([(self._view.catalog.tables[key], self._open(key)) for key in keys])
+
+    def _list_keys(self, types: Sequence[str] | None) -> list[TableKey]:
+        """The tables of some types, or of all that exist in this snapshot; nodes come first."""
+        there = [key for key in self._view.catalog.tables if key in self._view.snapshot.entries]
+        wanted = there if types is None else [self._key(name) for name in types]
+        return sorted(wanted, key=is_node, reverse=True)
+
     def describe(self) -> "Description":
         """What the graph holds at this moment; branches and pending operations are those of now.
 
@@ -334,6 +382,11 @@ class Snapshot:
     def _translate_reader(self, source: pa.RecordBatchReader) -> pa.RecordBatchReader:
         return pa.RecordBatchReader.from_batches(source.schema, self._translate_reclaimed(source))
 
+    def _translate_open(self, source: pa.RecordBatchReader) -> pa.RecordBatchReader:
+        """Refuse to read on when the graph is closed."""
+        self._opened.require_open()
+        return self._translate_reader(source)
+
     def _is_shown(self, entry: Entry) -> bool:
         """Whether the branch still shows this table version; a deleted branch counts as showing it."""
         try:
@@ -357,12 +410,14 @@ class Snapshot:
         return next((e.table_key for e in shown if e.at.path == then[old].at.path), old)
 
     def close(self) -> None:
-        """Let go of the table versions; nothing else is held.
+        """Let go of the table versions, and close the connections that `duckdb` opened.
 
         Example:
             >>> snapshot = graph.snapshot(branch="review")
             >>> snapshot.close()
         """
+        while self._close:
+            self._close.pop()()
 
     def __enter__(self) -> Self:
         return self

@@ -1,7 +1,9 @@
 """Schemas and queries as texts: what can be said about them without a graph."""
 
 import re
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from omnigraph.catalog.model import Catalog
 from omnigraph.catalog.resolve.schema import compile_schema
@@ -10,6 +12,10 @@ from omnigraph.errors import SchemaError, UserInputError
 from omnigraph.language.diagnostics import Diagnostic, Severity, Stage, diagnostics_of
 from omnigraph.language.schema.parse import decode_schema
 from omnigraph.language.source import Position, Source, Span
+
+if TYPE_CHECKING:
+    from omnigraph.api.types import Frame
+    from omnigraph.engine.schema.infer import SchemaProposal
 
 _FILE_NAME = re.compile(r"[^\s{}]+\.(gq|pg)")
 """What no query and no schema looks like."""
@@ -87,6 +93,37 @@ def lint(schema: str | Path | Catalog, query: str | Path | None = None) -> list[
         except SchemaError as error:
             return [_diagnostic(found) for found in diagnostics_of(error)]
     return [] if query is None else linting.lint(catalog, source_of(query))
+
+
+def infer_schema(
+    source: "str | Path | Iterable[str | Path] | Mapping[str, Frame]", *, rows_max: int = 10_000
+) -> "SchemaProposal":
+    """Propose a schema for data, with the evidence beside each choice, for review.
+
+    `source` names files after their types (`person.csv`), a file of records, or maps type names to frames. At most
+    `rows_max` rows of each are read; what later rows could refute is listed as a risk.
+
+    Example:
+        >>> import pyarrow as pa
+        >>> ports = pa.table({"code": ["rtm", "ham"], "depth": [24.0, 15.1]})
+        >>> feeds = pa.table({"from": ["rtm"], "to": ["ham"], "load": [5]})
+        >>> print(omnigraph.infer_schema({"Port": ports, "Feeds": feeds}))
+        node Port {
+          code: String @key
+          depth: F64
+        }
+        edge Feeds: Port -> Port {
+          load: I64
+        }
+    """
+    from omnigraph.engine.schema.infer import infer_schema as infer
+    from omnigraph.pipeline.input.samples import read_samples
+
+    if rows_max < 1:
+        raise UserInputError(
+            f"'rows_max' is a number of rows, not {rows_max}; nothing was proposed"
+        )
+    return infer(read_samples(source, rows_max))
 
 
 def _diagnostic(found: dict[str, object]) -> Diagnostic:

@@ -88,10 +88,9 @@ def format_date(value: date) -> str:
     return value.isoformat()
 
 
-def format_datetime(value: datetime, *, short: bool = False) -> str:
-    """Spell an instant in UTC with milliseconds; `short` leaves them out when they are zero."""
-    text = to_utc(value).replace(tzinfo=None).isoformat(timespec="milliseconds")
-    return (text.removesuffix(".000") if short else text) + "Z"
+def format_datetime(value: datetime) -> str:
+    """Spell an instant in UTC with milliseconds."""
+    return to_utc(value).replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
 
 
 def to_utc(value: datetime) -> datetime:

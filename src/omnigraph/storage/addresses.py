@@ -24,7 +24,7 @@ _SCAN_PART: Final = 4
 """A fragment is read whole when at least one in this many of its rows is wanted."""
 
 Addresses = Any
-"""A NumPy array of row addresses: fragment number in the upper half, place in the lower."""
+"""A NumPy array of row addresses: fragment number in the upper half, row offset in the lower."""
 
 
 def rows_at(

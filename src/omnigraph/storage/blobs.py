@@ -1,13 +1,12 @@
 """Blob columns as Arrow: what callers stage, what they read, and what Lance stores in between."""
 
 from enum import StrEnum
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.errors import InternalError
-from omnigraph.values import dataclass
 
 BLOB_INPUT: Final = pa.struct([pa.field("data", pa.large_binary()), pa.field("uri", pa.string())])
 """Staging input for a Blob column: a null, or exactly one of bytes and URI; plain `large_binary` works too."""
@@ -37,15 +36,6 @@ class BlobForm(StrEnum):
     """`large_binary`: everything is read, external URIs too."""
     INPUT = "input"
     """`BLOB_INPUT`: fit to be staged again as it is; an external blob stays its URI."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BlobDescriptor:
-    """What a stored blob is, without its bytes; the size of an external one is unknown."""
-
-    kind: BlobKind
-    size: int | None
-    uri: str | None = None
 
 
 def is_blob(kind: pa.DataType) -> bool:
@@ -97,15 +87,6 @@ def restage_blobs(stored: pa.Array, contents: list[bytes | None]) -> pa.Array:
     uri = pc.if_else(external, pc.struct_field(stored, "blob_uri"), pa.scalar(None, pa.string()))
     kept = pc.if_else(external, pa.scalar(None, pa.large_binary()), data)
     return _struct(BLOB_INPUT, [kept, uri], stored.is_valid())
-
-
-def descriptors(column: pa.Array) -> tuple[BlobDescriptor | None, ...]:
-    """Read a `BLOB_DESCRIPTOR` array into values."""
-    return tuple(None if cell is None else _descriptor(cell) for cell in column.to_pylist())
-
-
-def _descriptor(cell: dict[str, Any]) -> BlobDescriptor:
-    return BlobDescriptor(kind=BlobKind(cell["kind"]), size=cell["size"], uri=cell["uri"])
 
 
 def _struct(kind: pa.DataType, columns: list[pa.Array], present: pa.Array) -> pa.Array:

@@ -41,8 +41,6 @@ MEMORY_NAME: Final = "default"
 
 LEGACY_COMMITS: Final = "_graph_commits.lance"
 LEGACY_ACTORS: Final = "_graph_commit_actors.lance"
-LEGACY_RUNS: Final = ("_graph_runs.lance", "_graph_run_actors.lance")
-"""Residue of graphs older than 0.4: never created, never read."""
 
 Scheme = Literal["file", "memory", "s3", "gs", "az"]
 
@@ -88,11 +86,6 @@ def lock_name(key: str) -> str:
     """Name the lock of a key: readable, and unlike every other key's on any file system."""
     readable = re.sub(r"[^A-Za-z0-9._-]", "_", key)[:80]
     return f"{readable}-{fnv1a_64(key):016x}"
-
-
-def is_reserved(path: str) -> bool:
-    """Tell the engine's own names at the root from free ones."""
-    return path.startswith(("_", f"{NODES}/", f"{EDGES}/")) or path in (NODES, EDGES)
 
 
 # ---- the root

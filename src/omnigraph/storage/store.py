@@ -68,8 +68,6 @@ def open_store(
     *,
     fsync: bool = False,
     unofficial: bool = True,
-    index_cache_bytes: int = INDEX_CACHE_BYTES,
-    metadata_cache_bytes: int = METADATA_CACHE_BYTES,
 ) -> Store:
     """Open a root; nothing is read or written yet.
 
@@ -79,7 +77,7 @@ def open_store(
     objects = open_objects(root, storage_options, fsync=fsync, runtime=runtime)
     options = lance_options(root, storage_options)
     session = Session(
-        index_cache_size_bytes=index_cache_bytes, metadata_cache_size_bytes=metadata_cache_bytes
+        index_cache_size_bytes=INDEX_CACHE_BYTES, metadata_cache_size_bytes=METADATA_CACHE_BYTES
     )
     counted = Costing(opens=Cost.MANIFEST_OPENS, probes=Cost.MANIFEST_PROBES)
     # Versions of the manifest are never removed.

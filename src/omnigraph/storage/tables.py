@@ -6,7 +6,7 @@ from typing import Protocol
 import pyarrow as pa
 
 from omnigraph.ids import OperationId, Version
-from omnigraph.storage.blobs import BlobDescriptor, BlobForm
+from omnigraph.storage.blobs import BlobForm
 from omnigraph.storage.values import (
     BranchRef,
     ColumnChange,
@@ -206,14 +206,6 @@ class Table(Protocol):
 
     def explain(self, filter: Filter) -> str:
         """Give Lance's plan for a filter; `ScalarIndexQuery` in it means that an index answers."""
-        ...
-
-    def blob_descriptors(self, column: str, row_ids: pa.Array) -> tuple[BlobDescriptor | None, ...]:
-        """Describe each row's blob, in the order asked; None for a null blob."""
-        ...
-
-    def blob_bytes(self, column: str, row_ids: pa.Array) -> tuple[bytes | None, ...]:
-        """Read each row's blob, in the order asked, also from external URIs."""
         ...
 
 

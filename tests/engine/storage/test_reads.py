@@ -1,5 +1,6 @@
 """Reading one table version: scans, takes, lookups, searches and blobs."""
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import pyarrow.compute as pc
 import pytest
 
 from omnigraph.errors import EngineError, StorageError
-from omnigraph.storage.blobs import BLOB_INPUT, BlobDescriptor, BlobForm, BlobKind
+from omnigraph.storage.blobs import BLOB_INPUT, BlobForm, BlobKind
 from omnigraph.storage.counters import Cost, counting
 from omnigraph.storage.lance import index
 from omnigraph.storage.lance.search import tokens
@@ -355,25 +356,32 @@ def photographed(tables: Tables, outside: str) -> TableAt:
 CONTENTS = [b"small", b"", None, b"external bytes", b"x" * 200_000, b"y" * 5_000_000]
 
 
+def read_photos(
+    table: Table, row_ids: Iterable[int], form: BlobForm = BlobForm.DESCRIPTOR
+) -> list[Any]:
+    """The blobs of some rows, in the order asked."""
+    found: list[Any] = table.take(pa.array(row_ids), ("photo",), blobs=form)["photo"].to_pylist()
+    return found
+
+
 def test_a_scan_gives_descriptors_and_reads_no_bytes(tables: Tables, outside: str) -> None:
     table = tables.open(photographed(tables, outside))
-    found = table.blob_descriptors("photo", pa.array(range(6)))
-    managed = BlobKind.MANAGED
-    assert found == (
-        BlobDescriptor(kind=managed, size=5),
-        BlobDescriptor(kind=managed, size=0),
+    managed: dict[str, int | str | None] = {"kind": BlobKind.MANAGED, "uri": None}
+    assert read_photos(table, range(6)) == [
+        managed | {"size": 5},
+        managed | {"size": 0},
         None,
-        BlobDescriptor(kind=BlobKind.EXTERNAL, size=None, uri=outside),
-        BlobDescriptor(kind=managed, size=200_000),
-        BlobDescriptor(kind=managed, size=5_000_000),
-    )
+        {"kind": BlobKind.EXTERNAL, "size": None, "uri": outside},
+        managed | {"size": 200_000},
+        managed | {"size": 5_000_000},
+    ]
     assert table.schema.field("photo").type == pa.large_binary()
 
 
 def test_bytes_come_in_the_order_asked(tables: Tables, outside: str) -> None:
     table = tables.open(photographed(tables, outside))
     order = [4, 0, 2, 5, 1, 3, 0]
-    assert table.blob_bytes("photo", pa.array(order)) == tuple(CONTENTS[i] for i in order)
+    assert read_photos(table, order, BlobForm.BYTES) == [CONTENTS[i] for i in order]
     assert table.read(("photo",), blobs=BlobForm.BYTES)["photo"].to_pylist() == CONTENTS
     streamed = pa.Table.from_batches(
         table.scan(("id", "photo"), blobs=BlobForm.BYTES, batch_rows=2)
@@ -394,9 +402,8 @@ def test_rows_can_be_staged_again_as_they_were_read(tables: Tables, outside: str
         assert rows.schema.field("photo").type == BLOB_INPUT
         again = tables.open(land(tables, tables.stage_merge(at, rows)).at)
         at = again.at
-        row_ids = pa.array(range(6))
-        assert again.blob_descriptors("photo", row_ids) == table.blob_descriptors("photo", row_ids)
-        assert again.blob_bytes("photo", row_ids) == tuple(CONTENTS)
+        assert read_photos(again, range(6)) == read_photos(table, range(6))
+        assert read_photos(again, range(6), BlobForm.BYTES) == CONTENTS
 
 
 def test_blobs_outlive_upserts_deletes_and_compaction(tables: Tables, outside: str) -> None:
@@ -423,7 +430,7 @@ def test_an_external_blob_that_is_gone_does_not_stop_a_carry(tables: Tables, out
     (row,) = table.read(filter="id = 'd'", blobs=BlobForm.INPUT)["photo"].to_pylist()
     assert row == {"data": None, "uri": outside}
     with pytest.raises(StorageError):
-        table.blob_bytes("photo", pa.array([3]))
+        read_photos(table, [3], BlobForm.BYTES)
 
 
 def test_reads_are_counted(tables: Tables) -> None:

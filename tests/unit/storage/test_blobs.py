@@ -7,11 +7,9 @@ from omnigraph.errors import InternalError
 from omnigraph.storage.blobs import (
     BLOB_DESCRIPTOR,
     BLOB_INPUT,
-    BlobDescriptor,
     BlobKind,
     as_descriptor,
     as_input,
-    descriptors,
     is_blob,
     restage_blobs,
 )
@@ -71,13 +69,13 @@ def test_anything_else_is_refused_by_name(column: pa.Array) -> None:
 def test_descriptors_tell_managed_from_external() -> None:
     column = as_descriptor(stored((0, 5, ""), (0, 0, ""), None, (3, 0, "s3://b/k"), (2, 9, "")))
     assert column.type == BLOB_DESCRIPTOR
-    assert descriptors(column) == (
-        BlobDescriptor(kind=BlobKind.MANAGED, size=5),
-        BlobDescriptor(kind=BlobKind.MANAGED, size=0),
+    assert column.to_pylist() == [
+        {"kind": BlobKind.MANAGED, "size": 5, "uri": None},
+        {"kind": BlobKind.MANAGED, "size": 0, "uri": None},
         None,
-        BlobDescriptor(kind=BlobKind.EXTERNAL, size=None, uri="s3://b/k"),
-        BlobDescriptor(kind=BlobKind.MANAGED, size=9),
-    )
+        {"kind": BlobKind.EXTERNAL, "size": None, "uri": "s3://b/k"},
+        {"kind": BlobKind.MANAGED, "size": 9, "uri": None},
+    ]
 
 
 def test_what_was_read_can_be_staged_again() -> None:

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from omnigraph.errors import ConfigError
 from omnigraph.storage.layout import (
     branch_path,
-    is_reserved,
     lock_name,
     redact,
     root_of,
@@ -20,16 +19,6 @@ from omnigraph.storage.layout import (
 def test_a_branch_of_a_table_nests_by_its_segments() -> None:
     assert branch_path("nodes/1f", None) == "nodes/1f"
     assert branch_path("nodes/1f", "team/a") == "nodes/1f/tree/team/a"
-
-
-@pytest.mark.parametrize("path", ["_schema.pg", "__manifest", "__locks/x", "nodes", "edges/1f"])
-def test_the_engines_own_names_are_reserved(path: str) -> None:
-    assert is_reserved(path)
-
-
-def test_other_names_at_the_root_are_free() -> None:
-    assert not is_reserved("README.md")
-    assert not is_reserved("nodes.csv")
 
 
 @pytest.mark.parametrize(

@@ -143,8 +143,8 @@ def check_assignments(
         seen.add(name.text)
         if expected is None:
             continue
-        place = _make_place(target, name.text, expected, context)
-        value = _check_assigned(assignment.value, place, context)
+        target_property = _find_target_property(target, name.text, expected, context)
+        value = _check_assigned(assignment.value, target_property, context)
         if value is not None:
             column = target.column_of(name.text)
             found.append(Assign(property=column, value=value, type=expected, span=assignment.span))
@@ -152,7 +152,7 @@ def check_assignments(
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _TargetProperty:
     """The property a value is meant for; `key` is the type of the key of the nodes at an end."""
 
     target: Target
@@ -178,27 +178,33 @@ class _Place:
         )
 
 
-def _make_place(target: Target, name: str, type_: PropertyType, context: Context) -> _Place:
+def _find_target_property(
+    target: Target, name: str, type_: PropertyType, context: Context
+) -> _TargetProperty:
     if name not in ENDS or not isinstance(target.table, EdgeType):
-        return _Place(target, name, type_)
-    return _Place(target, name, type_, context.catalog.end_key_type(target.table, ENDS[name]))
+        return _TargetProperty(target, name, type_)
+    return _TargetProperty(
+        target, name, type_, context.catalog.end_key_type(target.table, ENDS[name])
+    )
 
 
-def _check_assigned(expr: tree.Expr, place: _Place, context: Context) -> AssignedValue | None:
-    found = _check_value(expr, place, context)
-    if found is not None and _is_key_value(found, place):
-        return _make_id(found, place)
+def _check_assigned(
+    expr: tree.Expr, target_property: _TargetProperty, context: Context
+) -> AssignedValue | None:
+    found = _check_value(expr, target_property, context)
+    if found is not None and _is_key_value(found, target_property):
+        return _make_id(found, target_property)
     if isinstance(found, Const):
-        return _fit_constant(found, place, context)
-    if found is None or storable(found.type, place.type):
+        return _fit_constant(found, target_property, context)
+    if found is None or storable(found.type, target_property.type):
         return found
-    _mismatch(expr, found, place, context)
+    _mismatch(expr, found, target_property, context)
     return None
 
 
-def _is_key_value(found: AssignedValue, place: _Place) -> bool:
+def _is_key_value(found: AssignedValue, target_property: _TargetProperty) -> bool:
     """Whether a value of an end is of the type of the key, not the text of an id."""
-    key = place.key
+    key = target_property.key
     if key is None or key.is_text or (isinstance(found, Const) and found.value is None):
         return False
     if isinstance(found, Const):
@@ -207,22 +213,30 @@ def _is_key_value(found: AssignedValue, place: _Place) -> bool:
     return found.type.scalar is key.scalar or {found.type.scalar, key.scalar} <= INTEGERS
 
 
-def _make_id(found: AssignedValue, place: _Place) -> AssignedValue:
+def _make_id(found: AssignedValue, target_property: _TargetProperty) -> AssignedValue:
     """The id that a literal stands for; a parameter becomes an id when it has a value."""
-    if not isinstance(found, Const) or place.key is None:
+    if not isinstance(found, Const) or target_property.key is None:
         return found
-    return replace(found, value=key_text(fit(found.value, place.key), place.key), type=_ID)
+    return replace(
+        found, value=key_text(fit(found.value, target_property.key), target_property.key), type=_ID
+    )
 
 
-def _fit_constant(found: Const, place: _Place, context: Context) -> Const | None:
-    problem = _literal_problem(found, place.type)
+def _fit_constant(found: Const, target_property: _TargetProperty, context: Context) -> Const | None:
+    problem = _literal_problem(found, target_property.type)
     if problem is None:
-        value = fit(found.value, place.type)
+        value = fit(found.value, target_property.type)
         if not isinstance(value, Misfit):
-            return replace(found, value=value, type=place.type)
+            return replace(found, value=value, type=target_property.type)
         problem = value.rule, value.reason
     code, reason = problem
-    place.report(code, found.span, f"'{place.label}' is {place.type}, {reason}", context, found)
+    target_property.report(
+        code,
+        found.span,
+        f"'{target_property.label}' is {target_property.type}, {reason}",
+        context,
+        found,
+    )
     return None
 
 
@@ -254,35 +268,37 @@ def check_where(predicate: tree.Predicate, target: Target, context: Context) -> 
     expected = find_type(name, target, context)
     if expected is None:
         return None
-    place = _make_place(target, name.text, expected, context)
+    target_property = _find_target_property(target, name.text, expected, context)
     if expected.is_blob:
-        place.report("T11", name.span, f"'{place.label}' is a Blob and cannot be compared", context)
+        target_property.report(
+            "T11", name.span, f"'{target_property.label}' is a Blob and cannot be compared", context
+        )
         return None
-    value = _check_compared(predicate, place, context)
+    value = _check_compared(predicate, target_property, context)
     if value is None:
         return None
     return Where(column=target.column_of(name.text), op=predicate.op, value=value, type=expected)
 
 
 def _check_compared(
-    predicate: tree.Predicate, place: _Place, context: Context
+    predicate: tree.Predicate, target_property: _TargetProperty, context: Context
 ) -> AssignedValue | None:
-    found = _check_value(predicate.value, place, context)
+    found = _check_value(predicate.value, target_property, context)
     if found is None:
         return None
-    if predicate.op in ("=", "!=") and _is_key_value(found, place):
-        return _make_id(found, place)
+    if predicate.op in ("=", "!=") and _is_key_value(found, target_property):
+        return _make_id(found, target_property)
     if isinstance(found, Const):
-        problem = _predicate_problem(found, predicate.op, place.type)
+        problem = _predicate_problem(found, predicate.op, target_property.type)
         if problem is None:
             return found
         code, reason = problem
-        message = f"'{place.label}' is {place.type}, {reason}"
-        place.report(code, found.span, message, context, found)
+        message = f"'{target_property.label}' is {target_property.type}, {reason}"
+        target_property.report(code, found.span, message, context, found)
         return None
-    if comparable(found.type, place.type):
+    if comparable(found.type, target_property.type):
         return found
-    _mismatch(predicate.value, found, place, context)
+    _mismatch(predicate.value, found, target_property, context)
     return None
 
 
@@ -299,7 +315,9 @@ def _predicate_problem(found: Const, op: str, expected: PropertyType) -> tuple[s
 # ---- values
 
 
-def _check_value(expr: tree.Expr, place: _Place, context: Context) -> AssignedValue | None:
+def _check_value(
+    expr: tree.Expr, target_property: _TargetProperty, context: Context
+) -> AssignedValue | None:
     """A literal, parameter or now(), not yet compared with what the property takes."""
     match expr:
         case tree.LiteralExpr():
@@ -309,15 +327,17 @@ def _check_value(expr: tree.Expr, place: _Place, context: Context) -> AssignedVa
         case tree.VariableExpr():
             reason = list_alternatives(expr.name, context.params, "parameters")
             message = f"'${expr.name}' is not a declared parameter{reason}"
-            place.report("T14", expr.span, message, context)
+            target_property.report("T14", expr.span, message, context)
         case tree.NowExpr():
             return Now(type=INSTANT, span=expr.span)
         case _:
             message = f"'{render_expression(expr)}' cannot be written; use a literal, a parameter or now()"
-            place.report("T36", expr.span, message, context)
+            target_property.report("T36", expr.span, message, context)
     return None
 
 
-def _mismatch(expr: tree.Expr, found: ParamRef | Now, place: _Place, context: Context) -> None:
-    message = f"'{place.label}' is {place.type}, '{render_expression(expr)}' is {found.type}"
-    place.report("T7", expr.span, message, context)
+def _mismatch(
+    expr: tree.Expr, found: ParamRef | Now, target_property: _TargetProperty, context: Context
+) -> None:
+    message = f"'{target_property.label}' is {target_property.type}, '{render_expression(expr)}' is {found.type}"
+    target_property.report("T7", expr.span, message, context)

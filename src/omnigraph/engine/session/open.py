@@ -113,11 +113,10 @@ def open_unsettled(
     uri: str,
     *,
     storage_options: Mapping[str, str] | None = None,
-    config: Mapping[str, Any] | None = None,
     runtime: Runtime = SYSTEM,
 ) -> Engine:
     """Open a graph as it lies there, to look after what keeps it from being opened."""
-    engine = assemble(uri, settings_of(config), runtime, storage_options)
+    engine = assemble(uri, settings_of(None), runtime, storage_options)
     _require_graph(engine)
     return engine
 

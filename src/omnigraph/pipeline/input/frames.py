@@ -98,10 +98,9 @@ def take_frame(
     frame: pa.Table,
     intake: Intake,
     first: int = 1,
-    file: str | None = None,
 ) -> None:
     """Read the rows of a frame into an intake, numbered from `first` on."""
-    _take_rows(type_, frame, number_rows(frame, first, file), intake)
+    _take_rows(type_, frame, number_rows(frame, first), intake)
 
 
 def number_rows(frame: pa.Table, first: int = 1, file: str | None = None) -> Origins:

@@ -18,7 +18,7 @@ from omnigraph.limits import (
     LOOKUP_VALUES_MAX,
     SCAN_BATCH_ROWS,
 )
-from omnigraph.storage.blobs import BlobDescriptor, BlobForm, descriptors
+from omnigraph.storage.blobs import BlobForm
 from omnigraph.storage.counters import Cost, record
 from omnigraph.storage.lance import search
 from omnigraph.storage.lance.datasets import Datasets
@@ -382,16 +382,6 @@ class LanceTable:
         """Lance's plan for a filter."""
         with translate_faults(StoreAction.READ, self._location):
             return str(self._dataset.scanner(filter=filter).explain_plan(True))
-
-    # ---- blobs
-
-    def blob_descriptors(self, column: str, row_ids: pa.Array) -> tuple[BlobDescriptor | None, ...]:
-        """What each row's blob is, in the order asked."""
-        return descriptors(self.take(row_ids, (column,))[column].combine_chunks())
-
-    def blob_bytes(self, column: str, row_ids: pa.Array) -> tuple[bytes | None, ...]:
-        """Each row's blob content, in the order asked."""
-        return tuple(self.take(row_ids, (column,), blobs=BlobForm.BYTES)[column].to_pylist())
 
     # ---- how it is done
 

@@ -175,11 +175,11 @@ def _is_small(numbers: np.ndarray, weights: Integers | None) -> bool:
 def _find_extremes(function: str, values: pa.Array, codes: Integers, groups: int) -> pa.Array:
     grouped = pa.table({"g": pa.array(codes), "v": values}).group_by("g")
     found = grouped.aggregate([("v", function)]).combine_chunks()
-    places = np.full(groups, -1, dtype=np.int64)
-    places[found["g"].to_numpy()] = count_up(found.num_rows)
+    positions = np.full(groups, -1, dtype=np.int64)
+    positions[found["g"].to_numpy()] = count_up(found.num_rows)
     column = found[f"v_{function}"]
     best = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], values.type)
-    return best.take(pa.array(places, mask=places < 0))
+    return best.take(pa.array(positions, mask=positions < 0))
 
 
 # ---- several tables

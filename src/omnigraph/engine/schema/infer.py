@@ -1,0 +1,400 @@
+"""A schema proposed from data: types, keys, enums and edges by what a sample holds, with the evidence beside each choice."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import field
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.errors import UserInputError
+from omnigraph.pipeline.input.samples import Sample
+from omnigraph.values import dataclass
+
+ENUM_VALUES_MAX = 12
+ENUM_ROWS_MIN = 20
+VECTOR_DIMENSION_MIN = 8
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_ENUM_VALUE = re.compile(r"[A-Za-z0-9_-]{1,40}")
+_INTEGER = r"^-?(0|[1-9][0-9]{0,17})$"
+_NUMBER = r"^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?$"
+_DATE = r"^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])$"
+_MOMENT = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,3})?)?(Z|[+-][0-9]{2}:[0-9]{2})?$"
+_KEY_NAMES = ("id", "key", "code", "uuid", "slug", "uri", "url", "email", "name")
+_FROM, _TO = ("from", "src", "source"), ("to", "dst", "target")
+_ENDS = {"from", "to", "src", "dst"}
+_RESERVED = {
+    "id",
+    "_rowid",
+    "_rowaddr",
+    "_rowoffset",
+    "_row_created_at_version",
+    "_row_last_updated_at_version",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """What was chosen for one property or type, and why; a risk is what rows beyond the sample could refute."""
+
+    type_name: str
+    property_name: str | None
+    chosen: str
+    evidence: str
+    risk: str | None = None
+
+    @property
+    def place(self) -> str:
+        """`Person`, or `Person.age`."""
+        return (
+            self.type_name
+            if self.property_name is None
+            else f"{self.type_name}.{self.property_name}"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchemaProposal:
+    """A schema for review: its text, the evidence, and the columns that a load must rename first."""
+
+    source: str
+    choices: tuple[Choice, ...]
+    renames: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    rows_read: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def risks(self) -> tuple[Choice, ...]:
+        """The choices that rows beyond the sample could refute."""
+        return tuple(one for one in self.choices if one.risk is not None)
+
+    def __str__(self) -> str:
+        return self.source
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Column:
+    """One column of a sample and the type that was chosen for it."""
+
+    name: str
+    values: pa.Array
+    type: str
+    evidence: str
+    is_unique: bool
+    nullable: bool
+    risk: str | None
+
+    @property
+    def can_be_key(self) -> bool:
+        return (
+            self.is_unique
+            and not self.nullable
+            and self.type in ("String", "I64", "I32", "U32", "U64")
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Type:
+    """One type of the proposal: a node with a key, or an edge with two ends."""
+
+    name: str
+    columns: tuple[_Column, ...]
+    key: _Column | None
+    ends: tuple[tuple[str, str], tuple[str, str]] | None = None
+    """For an edge (column, node type) of both ends."""
+
+
+def infer_schema(samples: Mapping[str, Sample]) -> SchemaProposal:
+    """Propose a schema that loads these samples."""
+    if not samples:
+        raise UserInputError("there is nothing to infer a schema from; name a file or a frame")
+    read = {name: _read_type(name, sample) for name, sample in samples.items()}
+    # A table of edges may have a column of different values too; keys of edges are no ends of others.
+    keyed = {one.name: one for one in read.values() if _find_ends(one, read).ends is None}
+    types = [_find_ends(type_, keyed) for type_ in read.values()]
+    nodes = [one for one in types if one.ends is None]
+    edges = [one for one in types if one.ends is not None]
+    if not nodes:
+        raise UserInputError(
+            "every frame looks like edges, and none has the nodes they end at; nothing was proposed"
+        )
+    return SchemaProposal(
+        source="\n".join([*map(_write_node, nodes), *map(_write_edge, edges)]),
+        choices=tuple(choice for one in types for choice in _list_choices(one, keyed)),
+        renames={one.name: found for one in edges if (found := _list_renames(one))},
+        rows_read={name: sample.rows.num_rows for name, sample in samples.items()},
+    )
+
+
+# ---- columns
+
+
+def _read_type(name: str, sample: Sample) -> _Type:
+    if not _NAME.fullmatch(name):
+        raise UserInputError(
+            f"'{name}' is no name of a type; nothing was proposed", hint="name frames like Person"
+        )
+    columns = tuple(_read_column(name, field, sample) for field in sample.rows.schema.names)
+    candidates = [one for one in columns if one.can_be_key]
+    return _Type(name=name, columns=columns, key=_choose_key(name, candidates))
+
+
+def _read_column(type_name: str, name: str, sample: Sample) -> _Column:
+    if not _NAME.fullmatch(name):
+        raise UserInputError(
+            f"the column '{name}' of {type_name} is no name of a property; nothing was proposed",
+            hint="rename it to letters, digits and _",
+        )
+    values = sample.rows[name].combine_chunks()
+    if isinstance(values, pa.ChunkedArray):
+        values = pa.concat_arrays(values.chunks) if values.num_chunks else pa.array([], values.type)
+    if pa.types.is_dictionary(values.type):
+        values = values.dictionary_decode()
+    if pa.types.is_string_view(values.type) or pa.types.is_large_string(values.type):
+        values = values.cast(pa.string())
+    if sample.texts_only:
+        values = pc.if_else(pc.equal(values, ""), pa.scalar(None, values.type), values)
+    kind, evidence = _choose_kind(values, sample)
+    nullable = values.null_count > 0 or not len(values)
+    risk = None
+    if not sample.is_whole:
+        # A row beyond the sample may have no value; a key may not be NULL and is judged apart.
+        risk = None if nullable else "a later row may have no value"
+    return _Column(
+        name=name,
+        values=values,
+        type=kind,
+        evidence=f"{evidence}; {values.null_count} of {len(values)} NULL",
+        is_unique=_is_unique(values),
+        nullable=nullable,
+        risk=risk,
+    )
+
+
+def _is_unique(values: pa.Array) -> bool:
+    if not len(values) or pa.types.is_nested(values.type) or pa.types.is_floating(values.type):
+        return False
+    present = values.drop_null()
+    return len(present) > 0 and pc.count_distinct(present).as_py() == len(present)
+
+
+def _choose_kind(values: pa.Array, sample: Sample) -> tuple[str, str]:
+    """The type of a column, and what speaks for it."""
+    found = values.type
+    if pa.types.is_string(found):
+        return _choose_text(values.drop_null(), sample)
+    if pa.types.is_fixed_size_list(found):
+        return f"Vector({found.list_size})", f"every value is a list of {found.list_size} numbers"
+    if pa.types.is_list(found) or pa.types.is_large_list(found):
+        return _choose_list(values, sample)
+    if pa.types.is_struct(found) or pa.types.is_map(found):
+        return "String", "a nested value; load it as JSON text"
+    return _name_type(found), f"the column is {found}"
+
+
+def _name_type(found: pa.DataType) -> str:
+    exact = {
+        pa.bool_(): "Bool",
+        pa.uint64(): "U64",
+        pa.uint32(): "U32",
+        pa.float32(): "F32",
+        pa.float16(): "F32",
+        pa.int32(): "I32",
+        pa.int16(): "I32",
+        pa.int8(): "I32",
+        pa.uint8(): "I32",
+        pa.uint16(): "I32",
+    }
+    if found in exact:
+        return exact[found]
+    if pa.types.is_date32(found):
+        return "Date"
+    if pa.types.is_timestamp(found) or pa.types.is_date64(found):
+        return "DateTime"
+    if pa.types.is_integer(found):
+        return "I64"
+    if pa.types.is_floating(found) or pa.types.is_decimal(found):
+        return "F64"
+    if pa.types.is_binary(found) or pa.types.is_large_binary(found):
+        return "Blob"
+    return "String"
+
+
+def _choose_text(texts: pa.Array, sample: Sample) -> tuple[str, str]:
+    if not len(texts):
+        return "String", "there is no value to judge by"
+    if _all_match(texts, _DATE):
+        return "Date", f"all {len(texts)} texts are days like {texts[0]}"
+    if _all_match(texts, _MOMENT):
+        return "DateTime", f"all {len(texts)} texts are moments like {texts[0]}"
+    if sample.texts_only:
+        if set(pc.unique(texts).to_pylist()) <= {"true", "false"}:
+            return "Bool", "every text is true or false"
+        if _all_match(texts, _INTEGER):
+            return "I64", f"all {len(texts)} texts are whole numbers like {texts[0]}"
+        if _all_match(texts, _NUMBER):
+            return "F64", f"all {len(texts)} texts are numbers like {texts[0]}"
+    return _choose_enum(texts, sample)
+
+
+def _choose_enum(texts: pa.Array, sample: Sample) -> tuple[str, str]:
+    distinct = pc.unique(texts).to_pylist()
+    few = len(distinct) <= min(ENUM_VALUES_MAX, len(texts) // 4)
+    plain = all(_ENUM_VALUE.fullmatch(one) for one in distinct) if few else False
+    if sample.is_whole and plain and len(texts) >= ENUM_ROWS_MIN:
+        return (
+            f"enum({', '.join(sorted(distinct))})",
+            f"{len(distinct)} different words in {len(texts)} rows",
+        )
+    return "String", f"{len(distinct)} different texts"
+
+
+def _choose_list(values: pa.Array, sample: Sample) -> tuple[str, str]:
+    items = values.flatten()
+    lengths = set(pc.unique(pc.list_value_length(values.drop_null())).to_pylist())
+    is_vector = (
+        pa.types.is_floating(items.type)
+        and len(lengths) == 1
+        and min(lengths) >= VECTOR_DIMENSION_MIN
+        and sample.is_whole
+        and not items.null_count
+    )
+    if is_vector:
+        return f"Vector({min(lengths)})", f"every value is a list of {min(lengths)} numbers"
+    if pa.types.is_nested(items.type):
+        return "String", "a nested list; load it as JSON text"
+    kind, evidence = _choose_kind(items, Sample(rows=sample.rows, is_whole=False))
+    kind = "String" if kind == "Blob" else kind
+    return f"[{kind}]", f"lists of {kind}: {evidence}"
+
+
+def _all_match(texts: pa.Array, pattern: str) -> bool:
+    return bool(pc.all(pc.match_substring_regex(texts, pattern)).as_py())
+
+
+# ---- keys and ends
+
+
+def _choose_key(name: str, candidates: Sequence[_Column]) -> _Column | None:
+    """The column that names a row: by its own name first, else the first text that is unique."""
+    by_name = {one.name.lower(): one for one in reversed(candidates)}
+    named = next((by_name[one] for one in _key_names(name) if one in by_name), None)
+    return named or next((one for one in candidates if one.type == "String"), None)
+
+
+def _key_names(name: str) -> tuple[str, ...]:
+    """Names of columns that are meant as keys of a type, the best first."""
+    spelled = name.lower()
+    return (f"{spelled}_id", f"{spelled}id", f"{spelled}_key", f"{spelled}_code", *_KEY_NAMES)
+
+
+def _is_named_key(type_name: str, column_name: str) -> bool:
+    return column_name.lower() in _key_names(type_name)
+
+
+def _find_ends(type_: _Type, types: Mapping[str, _Type]) -> _Type:
+    """Make an edge of a type two of whose columns hold keys of nodes, if their names or their lack of a key say so."""
+    references = [
+        (column, target)
+        for column in type_.columns
+        if (target := _find_target(column, type_, types))
+    ]
+    named = [
+        next(((c, t) for c, t in references if c.name.lower() in names), None)
+        for names in (_FROM, _TO)
+    ]
+    pair = [one for one in named if one is not None]
+    if len(pair) < 2:
+        free = type_.key is None or not _is_named_key(type_.name, type_.key.name)
+        pair = references if len(references) == 2 and free else []
+    if len(pair) != 2:
+        return type_
+    ends = ((pair[0][0].name, pair[0][1]), (pair[1][0].name, pair[1][1]))
+    return _Type(name=type_.name, columns=type_.columns, key=None, ends=ends)
+
+
+def _find_target(column: _Column, own: _Type, types: Mapping[str, _Type]) -> str | None:
+    """The node type whose keys a column holds; of several the one that the column is named after."""
+    if column.nullable or column.type not in ("String", "I64", "I32", "U32", "U64"):
+        return None
+    found = [
+        other.name
+        for other in types.values()
+        if other is not own and other.key is not None and _holds_keys(column, other.key)
+    ]
+    spelled = column.name.lower()
+    return next((one for one in found if one.lower() in spelled), found[0] if found else None)
+
+
+def _holds_keys(column: _Column, key: _Column) -> bool:
+    texts, keys = column.values.cast(pa.string()), key.values.cast(pa.string())
+    return bool(pc.all(pc.is_in(texts, keys)).as_py()) and len(texts) > 0
+
+
+# ---- the text
+
+
+def _write_node(type_: _Type) -> str:
+    lines = [
+        f"  {column.name}: {_spell_type(column, is_key=column is type_.key)}"
+        for column in type_.columns
+        if column.name not in _RESERVED
+    ]
+    return "\n".join([f"node {type_.name} {{", *lines, "}"])
+
+
+def _write_edge(type_: _Type) -> str:
+    assert type_.ends is not None
+    (source, from_type), (target, to_type) = type_.ends
+    lines = [
+        f"  {column.name}: {_spell_type(column, is_key=False)}"
+        for column in type_.columns
+        if column.name not in (source, target) and column.name not in _RESERVED
+    ]
+    head = f"edge {type_.name}: {from_type} -> {to_type}"
+    return "\n".join([f"{head} {{", *lines, "}"]) if lines else head
+
+
+def _spell_type(column: _Column, *, is_key: bool) -> str:
+    if is_key:
+        # A load takes the column `id` for the id of a row; no property may have that name.
+        return "the id" if column.name == "id" else f"{column.type} @key"
+    return f"{column.type}{'?' if column.nullable or column.risk else ''}"
+
+
+def _list_choices(type_: _Type, types: Mapping[str, _Type]) -> Iterator[Choice]:
+    whole = "a later row may repeat a key"
+    if type_.ends is not None:
+        (source, from_type), (target, to_type) = type_.ends
+        yield Choice(
+            type_name=type_.name,
+            property_name=None,
+            chosen=f"edge {from_type} -> {to_type}",
+            evidence=f"every '{source}' is a key of {from_type}, every '{target}' a key of {to_type}",
+        )
+    for column in type_.columns:
+        is_key = column is type_.key
+        yield Choice(
+            type_name=type_.name,
+            property_name=column.name,
+            chosen=_spell_type(column, is_key=is_key),
+            evidence=column.evidence + ("; every value is different" if is_key else ""),
+            risk=whole if is_key and column.risk else None,
+        )
+        target_name = (
+            _find_target(column, type_, types) if type_.ends is None and not is_key else None
+        )
+        if target_name is not None:
+            yield Choice(
+                type_name=type_.name,
+                property_name=column.name,
+                chosen="a property",
+                evidence=f"every value is a key of {target_name}: an edge {type_.name} -> {target_name} may say it better",
+            )
+
+
+def _list_renames(type_: _Type) -> dict[str, str]:
+    """The columns that a load takes for ends only under another name."""
+    assert type_.ends is not None
+    (source, _), (target, _) = type_.ends
+    wanted = {source: "from", target: "to"}
+    return {name: end for name, end in wanted.items() if name.lower() not in _ENDS}

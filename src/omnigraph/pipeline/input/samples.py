@@ -1,0 +1,182 @@
+"""The first rows of any input, typed as little as possible: what a schema is inferred from."""
+
+import csv
+import gzip
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet
+
+from omnigraph.errors import UserInputError
+from omnigraph.values import dataclass
+
+_LINES = (".jsonl", ".ndjson", ".jsonl.gz", ".ndjson.gz")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    """Rows of one type, and whether they are all of them."""
+
+    rows: pa.Table
+    is_whole: bool
+    texts_only: bool = False
+    """Whether every value came as text, as from a CSV file: then a text may stand for a number."""
+
+
+def read_samples(source: Any, rows_max: int) -> dict[str, Sample]:
+    """Read samples by type: of frames by name, of a file of records, or of files named after their types."""
+    if isinstance(source, Mapping):
+        return {str(name): read_sample(frame, rows_max) for name, frame in source.items()}
+    paths = [Path(source)] if isinstance(source, str | Path) else [Path(one) for one in source]
+    samples: dict[str, Sample] = {}
+    for path in paths:
+        records = _read_records(path, rows_max) if path.name.endswith(_LINES) else None
+        found = records or {_name_type(path): read_sample(path, rows_max)}
+        twice = sorted(samples.keys() & found.keys())
+        if twice:
+            raise UserInputError(
+                f"'{path}' and an earlier file both hold rows of {twice[0]}; nothing was proposed",
+                hint="name frames by type, each once",
+            )
+        samples |= found
+    return samples
+
+
+def read_sample(frame: Any, rows_max: int) -> Sample:
+    """Read the first rows of one frame."""
+    if isinstance(frame, str | Path):
+        return _read_file(Path(frame), rows_max)
+    if isinstance(frame, list):
+        return _of_rows(iter(frame), rows_max)
+    if isinstance(frame, pa.RecordBatchReader):
+        return _of_batches(frame.schema, frame, rows_max)
+    if not isinstance(frame, pa.Table):
+        try:
+            frame = (
+                pa.table(frame)
+                if hasattr(frame, "__arrow_c_stream__")
+                else pa.Table.from_pandas(frame, preserve_index=False)
+            )
+        except (TypeError, AttributeError, pa.ArrowException) as error:
+            raise UserInputError(
+                f"a {type(frame).__name__} is no frame: {error}; nothing was proposed"
+            ) from error
+    return Sample(rows=frame[:rows_max], is_whole=frame.num_rows <= rows_max)
+
+
+def _name_type(path: Path) -> str:
+    """`people_at_work.csv` holds rows of PeopleAtWork."""
+    stem = path.name.split(".")[0]
+    words = [one for one in stem.replace("-", "_").split("_") if one]
+    return "".join(one[:1].upper() + one[1:] for one in words)
+
+
+def _read_file(path: Path, rows_max: int) -> Sample:
+    try:
+        if path.suffix == ".parquet":
+            with pyarrow.parquet.ParquetFile(path) as file:
+                return _of_batches(file.schema_arrow, file.iter_batches(65_536), rows_max)
+        if path.suffix == ".csv":
+            with path.open(newline="", encoding="utf-8-sig") as lines:
+                return _of_texts(path, csv.reader(lines, strict=True), rows_max)
+        if path.name.endswith(_LINES):
+            return _of_rows(_read_lines(path), rows_max)
+    except (OSError, UnicodeDecodeError, csv.Error, ValueError, pa.ArrowException) as error:
+        raise UserInputError(f"'{path}' cannot be read: {error}; nothing was proposed") from error
+    raise UserInputError(
+        f"'{path}' is no .parquet, .csv, .jsonl or .ndjson file; nothing was proposed"
+    )
+
+
+def _of_batches(schema: pa.Schema, batches: Iterable[pa.RecordBatch], rows_max: int) -> Sample:
+    kept: list[pa.RecordBatch] = []
+    count = 0
+    for batch in batches:
+        kept.append(batch)
+        count += batch.num_rows
+        if count > rows_max:
+            break
+    rows = pa.Table.from_batches(kept, schema)
+    return Sample(rows=rows[:rows_max], is_whole=count <= rows_max)
+
+
+def _of_texts(path: Path, lines: Iterator[list[str]], rows_max: int) -> Sample:
+    names = next(lines, None)
+    if not names or len(set(names)) < len(names):
+        raise UserInputError(
+            f"'{path}' has no header, or one that names a column twice; nothing was proposed"
+        )
+    rows = [one for one in islice(lines, rows_max + 1) if one]
+    wrong = next((n for n, one in enumerate(rows, 2) if len(one) != len(names)), None)
+    if wrong is not None:
+        raise UserInputError(
+            f"'{path}' line {wrong} has not {len(names)} values; nothing was proposed"
+        )
+    columns = [
+        pa.array([one[i] for one in rows[:rows_max]], pa.string()) for i in range(len(names))
+    ]
+    return Sample(rows=pa.table(columns, names), is_whole=len(rows) <= rows_max, texts_only=True)
+
+
+def _read_lines(path: Path) -> Iterator[dict[str, Any]]:
+    open_text: Any = gzip.open if path.suffix == ".gz" else open
+    with open_text(path, "rt", encoding="utf-8") as lines:
+        for number, line in enumerate(lines, 1):
+            if not line.strip():
+                continue
+            row = json.loads(line)
+            if not isinstance(row, dict):
+                raise ValueError(f"line {number} is no JSON object")
+            yield row
+
+
+def _read_records(path: Path, rows_max: int) -> dict[str, Sample] | None:
+    """Samples by type of a file in the load format; None for a file of plain rows."""
+    try:
+        lines = _read_lines(path)
+        read = list(islice(lines, rows_max + 1))
+    except (OSError, UnicodeDecodeError, ValueError) as error:
+        raise UserInputError(f"'{path}' cannot be read: {error}; nothing was proposed") from error
+    if not read or not all(_is_record(one) for one in read):
+        return None
+    rows: dict[str, list[dict[str, Any]]] = {}
+    for one in read[:rows_max]:
+        ends = {end: one[end] for end in ("from", "to") if end in one}
+        rows.setdefault(one.get("type") or one["edge"], []).append(ends | (one.get("data") or {}))
+    whole = len(read) <= rows_max
+    return {
+        name: Sample(rows=_of_rows(iter(found), len(found)).rows, is_whole=whole)
+        for name, found in rows.items()
+    }
+
+
+def _is_record(row: dict[str, Any]) -> bool:
+    is_node = isinstance(row.get("type"), str) and isinstance(row.get("data"), dict)
+    return is_node or (isinstance(row.get("edge"), str) and "from" in row and "to" in row)
+
+
+def _of_rows(rows: Iterator[Any], rows_max: int) -> Sample:
+    read = list(islice(rows, rows_max + 1))
+    names = dict.fromkeys(name for one in read for name in one)
+    columns = {name: _column([one.get(name) for one in read[:rows_max]]) for name in names}
+    return Sample(rows=pa.table(columns), is_whole=len(read) <= rows_max)
+
+
+def _column(values: list[Any]) -> pa.Array:
+    """Values of JSON as a column; those of several kinds are spelled as JSON."""
+    with suppress(pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
+        return pa.array(values)
+    numbers = all(
+        one is None or (isinstance(one, int | float) and not isinstance(one, bool))
+        for one in values
+    )
+    if numbers:
+        return pa.array([None if one is None else float(one) for one in values])
+    return pa.array(
+        [one if one is None or isinstance(one, str) else json.dumps(one) for one in values]
+    )

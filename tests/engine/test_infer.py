@@ -1,0 +1,184 @@
+"""Schemas proposed from data: the proposal loads the data, nothing is lost, and every choice has its evidence."""
+
+import json
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import omnigraph
+from omnigraph.errors import UserInputError
+
+MOMENT = datetime(2024, 5, 1, 12, 30, tzinfo=UTC)
+VECTOR = [[float(i + j) for j in range(8)] for i in range(3)]
+
+FRAMES: dict[str, dict[str, Any]] = {
+    "numbers of every width": {
+        "Reading": pa.table(
+            {
+                "sensor": ["a", "b", "c"],
+                "small": pa.array([1, None, 3], pa.int16()),
+                "large": pa.array([2**62, -(2**62), 0], pa.int64()),
+                "free": pa.array([2**64 - 1, 0, 1], pa.uint64()),
+                "single": pa.array([0.5, None, 1.5], pa.float32()),
+                "double": [0.1, 1e300, -1.0],
+                "on": [True, None, False],
+            }
+        )
+    },
+    "days and moments": {
+        "Event": pa.table(
+            {
+                "name": ["x", "y"],
+                "day": pa.array([date(2024, 1, 1), None], pa.date32()),
+                "at": pa.array([MOMENT, None], pa.timestamp("ms", "UTC")),
+                "text_day": ["2024-02-29", "1970-01-01"],
+                "text_at": ["2024-05-01T12:30:00Z", "2024-05-01T12:30:00+02:00"],
+            }
+        )
+    },
+    "lists and vectors": {
+        "Paper": pa.table(
+            {
+                "doi": ["1", "2", "3"],
+                "tags": [["a", "b"], [], None],
+                "sizes": pa.array([[1, 2], None, [3]], pa.list_(pa.int64())),
+                "embedding": pa.array(VECTOR, pa.list_(pa.float32(), 8)),
+                "loose": pa.array(VECTOR, pa.list_(pa.float64())),
+            }
+        )
+    },
+    "words of a closed set": {
+        "Ticket": pa.table(
+            {
+                "code": [f"T{i}" for i in range(40)],
+                "state": ["open", "closed", "on-hold", "open"] * 10,
+                "title": [f"title {i % 30}" for i in range(40)],
+            }
+        )
+    },
+    "bytes": {"File": pa.table({"path": ["a", "b"], "content": [b"\x00\x01", b""]})},
+    "no key at all": {"Log": pa.table({"line": ["same", "same"], "level": [1, 1]})},
+    "an id of its own": {"Thing": pa.table({"id": ["t1", "t2"], "note": ["n", "n"]})},
+    "edges by name": {
+        "Port": pa.table({"code": ["rtm", "ham"]}),
+        "Feeds": pa.table({"from": ["rtm", "ham"], "to": ["ham", "ham"], "load": [1.5, None]}),
+    },
+    "edges by foreign keys": {
+        "Person": pl.DataFrame({"person_id": [1, 2, 3], "name": ["A", "B", "B"]}),
+        "Movie": pl.DataFrame({"title": ["M", "N"], "year": [1999, None]}),
+        "ActedIn": pl.DataFrame(
+            {"person": [1, 1, 3], "movie": ["M", "N", "M"], "role": ["x", "y", "z"]}
+        ),
+    },
+}
+
+
+@pytest.mark.parametrize("name", FRAMES)
+def test_the_proposal_loads_the_data_and_loses_nothing(tmp_path: Path, name: str) -> None:
+    frames = {key: pa.table(frame) for key, frame in FRAMES[name].items()}
+    proposal = omnigraph.infer_schema(FRAMES[name])
+    graph = omnigraph.init(str(tmp_path / "g"), proposal.source)
+    renamed = {
+        key: frame.rename_columns(
+            [proposal.renames.get(key, {}).get(column, column) for column in frame.column_names]
+        )
+        for key, frame in frames.items()
+    }
+    graph.load(renamed, mode="append")
+    for key, frame in renamed.items():
+        stored = graph.table(key)
+        assert stored.num_rows == frame.num_rows
+        for column in frame.column_names:
+            inside = {"from": "src", "to": "dst"}.get(column, column)
+            given, kept = frame[column], stored[inside]
+            if column in ("from", "to", "text_at", "text_day"):
+                continue
+            assert sorted(map(repr, given.cast(kept.type).to_pylist())) == sorted(
+                map(repr, kept.to_pylist())
+            )
+    assert {one.type_name for one in proposal.choices} == set(frames)
+    assert all(one.evidence for one in proposal.choices)
+    assert proposal.risks == ()
+
+
+def test_choices_and_their_evidence() -> None:
+    merged = {key: frame for frames in FRAMES.values() for key, frame in frames.items()}
+    proposal = omnigraph.infer_schema(merged)
+    chosen = {one.place: one.chosen for one in proposal.choices}
+    assert chosen["Ticket.state"] == "enum(closed, on-hold, open)"
+    assert chosen["Paper.embedding"] == "Vector(8)"
+    assert chosen["Paper.loose"] == "Vector(8)"
+    assert chosen["Paper.tags"] == "[String]?"
+    assert chosen["Event.text_day"] == "Date"
+    assert chosen["Event.text_at"] == "DateTime"
+    assert chosen["ActedIn"] == "edge Person -> Movie"
+    assert proposal.renames == {"ActedIn": {"person": "from", "movie": "to"}}
+
+
+def test_texts_of_csv_keep_their_leading_zeros(tmp_path: Path) -> None:
+    (tmp_path / "town.csv").write_text("zip,people,rate,big\n01234,5,0.5,true\n98765,,1e3,false\n")
+    proposal = omnigraph.infer_schema(tmp_path / "town.csv")
+    assert proposal.source.splitlines() == [
+        "node Town {",
+        "  zip: String @key",
+        "  people: I64?",
+        "  rate: F64",
+        "  big: Bool",
+        "}",
+    ]
+    graph = omnigraph.init(str(tmp_path / "g"), proposal.source)
+    graph.load({"Town": tmp_path / "town.csv"}, mode="append")
+    assert graph.entity("Town", "01234") is not None
+
+
+def test_a_file_of_records_and_of_rows(tmp_path: Path) -> None:
+    records: list[dict[str, Any]] = [
+        {"type": "Pet", "data": {"name": "Rex", "age": 3}},
+        {"type": "Pet", "data": {"name": "Tom"}},
+        {"edge": "Likes", "from": "Rex", "to": "Tom", "data": {"since": "2020-01-01"}},
+    ]
+    path = tmp_path / "pets.jsonl"
+    path.write_text("\n".join(map(json.dumps, records)))
+    proposal = omnigraph.infer_schema(path)
+    graph = omnigraph.init(str(tmp_path / "g"), proposal.source)
+    assert graph.load(path, mode="append").total_rows == 3
+    assert "edge Likes: Pet -> Pet {\n  since: Date\n}" in proposal.source
+    rows = tmp_path / "mixed_bag.jsonl"
+    rows.write_text('{"a": 1, "b": "x"}\n{"a": 2.5, "c": [1]}\n')
+    assert (
+        "node MixedBag {\n  a: F64\n  b: String?\n  c: [I64]?\n}"
+        in omnigraph.infer_schema(rows).source
+    )
+
+
+def test_no_more_is_read_than_said(tmp_path: Path) -> None:
+    path = tmp_path / "row.parquet"
+    pq.write_table(pa.table({"n": list(range(1000)), "s": [f"k{i}" for i in range(1000)]}), path)
+    proposal = omnigraph.infer_schema(path, rows_max=100)
+    assert dict(proposal.rows_read) == {"Row": 100}
+    assert "n: I64?" in proposal.source
+    assert [(one.place, one.risk) for one in proposal.risks] == [
+        ("Row.s", "a later row may repeat a key")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("source", "fact"),
+    [
+        ({}, "nothing to infer"),
+        ({"a b": pa.table({"x": [1]})}, "'a b' is no name of a type"),
+        ({"A": pa.table({"x y": [1]})}, "'x y' of A is no name of a property"),
+        ({"A": 5}, "a int is no frame"),
+        ("nowhere.csv", "'nowhere.csv' cannot be read"),
+        ("notes.txt", "'notes.txt' is no .parquet"),
+    ],
+)
+def test_wrong_sources_are_refused(source: Any, fact: str) -> None:
+    with pytest.raises(UserInputError) as caught:
+        omnigraph.infer_schema(source)
+    assert fact in str(caught.value)
