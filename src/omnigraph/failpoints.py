@@ -35,6 +35,13 @@ class Failpoint(StrEnum):
     FORK_CLASSIFY = "fork.before_classify"
     FORK_RECLAIM = "fork.before_reclaim"
 
+    GROUP_TAKEN = "group.post_take_pre_sidecar"
+    GROUP_ARMED = "group.post_sidecar_pre_commit"
+    GROUP_TABLE_COMMITTED = "group.post_table_commit"
+    GROUP_MEMBER_LANDED = "group.post_member_pre_next"
+    GROUP_LANDED = "group.post_members_pre_confirm"
+    GROUP_CONFIRMED = "group.post_confirm_pre_publisher"
+
     MERGE_PLANNED = "branch_merge.post_plan_pre_queue"
     MERGE_ARMED = "branch_merge.post_sidecar_pre_effect"
     MERGE_APPENDED = "branch_merge.adopt_after_append_pre_upsert"

@@ -151,6 +151,18 @@ LOCK_WAIT_SECONDS_MAX = 86_400.0
 HOLDER_POLL_SECONDS = 0.25
 """How seldom, at most, somebody who waits for a live writer to end looks at the holder of its lock."""
 
+CLAIM_POLL_SECONDS = 0.02
+"""How soon a writer whose wait is over looks again whether a holder of its locks took it along."""
+
+GROUP_MEMBERS_MAX = 64
+"""Writes that share one publish at most: what one sidecar should name, and how long the first of them should wait."""
+
+GROUP_BYTES_MAX = 16 * 1024 * 1024
+"""Bytes of rows that the writes of one publish bring at most; a larger write publishes alone."""
+
+UNUSED_APPENDS_MAX = 256
+"""Staged appends whose files wait to be used by the same write again."""
+
 HOLDER_BYTES_MAX = 4096
 """What is read of a lock file to tell its holder."""
 

@@ -31,6 +31,8 @@ MATRIX: Final[dict[str, str]] = {
     "M9": f"{REFUSALS}::test_m9_a_write_whose_half_was_published_by_another_is_completed",
     "M12": f"{WRITES}::test_m12_an_acknowledged_write_survives_a_death",
     "M14": f"{REFUSALS}::test_m14_a_recovery_for_nobody_names_nobody",
+    # groups of mutations and loads
+    **{f"G{n}": "test_groups.py::test_a_group_that_fails_is_whole_or_absent" for n in range(1, 12)},
     # 8.3 first-touch forks
     "K1": f"{FORKS}::test_k1_the_rival_of_a_first_writer_reads_again",
     "K3": f"{FORKS}::test_k3_a_stray_fork_that_cannot_be_cleared_stays_and_is_cleared_later",
@@ -110,15 +112,25 @@ NOT_APPLICABLE: Final[dict[str, str]] = {
     "O7": "a run holds the turns of its tables to the end: no rival can pass it",
 }
 
-ROWS: Final[dict[str, int]] = {"M": 15, "D": 3, "K": 7, "E": 4, "C": 9, "I": 8, "R": 10, "RC-": 9}
+ROWS: Final[dict[str, int]] = {
+    "M": 15,
+    "G": 11,
+    "D": 3,
+    "K": 7,
+    "E": 4,
+    "C": 9,
+    "I": 8,
+    "R": 10,
+    "RC-": 9,
+}
 """Families that begin at 1, with the number of their rows."""
 
 FROM_ZERO: Final[dict[str, int]] = {"S": 13, "B": 15}
 OTHERS: Final = ("P1", "O1", "O2", "O3", "O4", "O5", "O6", "O7", "ST-11", "ST-13", "ST-14", "ST-16")
 
 WRITERS: Final[dict[str, tuple[str, ...]]] = {
-    "mutate": ("M", "K"),
-    "load": ("M", "K"),
+    "mutate": ("M", "G", "K"),
+    "load": ("M", "G", "K"),
     "schema_apply": ("S",),
     "merge": ("B",),
     "ensure_indices": ("E",),

@@ -76,3 +76,30 @@ WRITE_ROWS: Final = (
     ),
 )
 """Rows 8.1 and 8.3 for mutations and loads: on `owned` they are M13, on `fresh` K6 (M6) and K7 (M4)."""
+
+GROUP_ROWS: Final = (
+    Row(
+        id="G1",
+        point=Failpoint.GROUP_TAKEN,
+        heal=Effect.NOTHING,
+        open=Effect.NOTHING,
+        acknowledged=True,
+    ),
+    Row(id="G2", point=Failpoint.SIDECAR_WRITE, heal=Effect.NOTHING, open=Effect.NOTHING),
+    Row(id="G3", point=Failpoint.GROUP_ARMED, heal=Effect.FREE, open=Effect.FREE),
+    Row(id="G4", point=Failpoint.GROUP_TABLE_COMMITTED, heal=Effect.DEFERRED, open=Effect.BACK),
+    Row(id="G5", point=Failpoint.GROUP_MEMBER_LANDED, heal=Effect.DEFERRED, open=Effect.BACK),
+    Row(id="G6", point=Failpoint.GROUP_LANDED, heal=Effect.DEFERRED, open=Effect.BACK),
+    Row(id="G7", point=Failpoint.SIDECAR_CONFIRM, heal=Effect.DEFERRED, open=Effect.BACK),
+    Row(id="G8", point=Failpoint.GROUP_CONFIRMED, heal=Effect.FORWARD, open=Effect.FORWARD),
+    Row(id="G9", point=Failpoint.PUBLISH_PREPARED, heal=Effect.FORWARD, open=Effect.FORWARD),
+    Row(id="G10", point=Failpoint.PUBLISHED, heal=Effect.STALE, open=Effect.STALE),
+    Row(
+        id="G11",
+        point=Failpoint.SIDECAR_DELETE,
+        heal=Effect.STALE,
+        open=Effect.STALE,
+        acknowledged=True,
+    ),
+)
+"""Rows of the windows of a group; before its sidecar is armed, an error lets its members go on alone."""

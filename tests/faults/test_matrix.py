@@ -18,6 +18,7 @@ from tests.faults.matrix import (
 HERE = Path(__file__).parent
 METHODS = {
     WriterKind.MUTATION: "mutate",
+    WriterKind.GROUP: "mutate",
     WriterKind.LOAD: "load",
     WriterKind.SCHEMA_APPLY: "schema_apply",
     WriterKind.BRANCH_MERGE: "merge",

@@ -247,7 +247,7 @@ def test_drift_is_repairs_business_when_only_another_branch_has_a_sidecar_for_th
     [
         ('{"schema_version": 1, "operation', "not a sidecar"),
         ("[]", "not a sidecar"),
-        ('{"schema_version": 99}', "newer than the maximum 3"),
+        ('{"schema_version": 99}', "newer than the maximum 4"),
         ('{"schema_version": 0}', "never existed"),
         ('{"schema_version": "2"}', "never existed"),
         ('{"schema_version": 3, "operation_id": "x"}', "missing or malformed"),

@@ -30,9 +30,9 @@ Content = tuple[str, ...]
 """What a branch shows, in one comparable value; edges go without their ids, which are made up."""
 
 
-def content(graph: Graph, branch: str = "main") -> Content:
-    """Everything a branch shows."""
-    return tuple(sorted(_told(entity) for entity in graph.export(branch=branch)))
+def content(graph: Graph, branch: str = "main", at: str | None = None) -> Content:
+    """Everything a branch shows, now or at a commit."""
+    return tuple(sorted(_told(entity) for entity in graph.export(branch=branch, at=at)))
 
 
 def _told(entity: Mapping[str, Any]) -> str:

@@ -21,6 +21,7 @@ from omnigraph.manifest.snapshot import Snapshot
 from omnigraph.manifest.stamp import CURRENT
 from omnigraph.manifest.state import BranchState
 from omnigraph.storage.tables import Tables
+from omnigraph.storage.values import TableAt
 
 
 class StaleBase(ManifestConflict):
@@ -44,7 +45,7 @@ def require_base(
     _require_read_set(plan, state.snapshot)
     for write in plan.tables:
         if write.fork is None:
-            _require_no_drift(tables, sidecars, write)
+            require_no_drift(tables, sidecars, write.table_key, write.base)
     _require_no_rivals(sidecars, [write for write in plan.tables if write.fork is not None])
     return state
 
@@ -85,15 +86,14 @@ def _require_read_set(plan: WritePlan, snapshot: Snapshot) -> None:
 # ---- HEADs
 
 
-def _require_no_drift(tables: Tables, sidecars: Sidecars, write: TableWrite) -> None:
+def require_no_drift(tables: Tables, sidecars: Sidecars, table: TableKey, at: TableAt) -> None:
     """Raise when a HEAD is not at its pin, with the advice that fits."""
-    if tables.is_newest(write.base):
+    if tables.is_newest(at):
         return
-    head = tables.head(write.base.path, write.branch)
-    pin = write.base.version
-    if head < pin:
-        raise InternalError(f"{write.table_key} is pinned at {pin}, its newest version is {head}")
-    raise drift(sidecars, write.table_key, write.branch, pin, head)
+    head = tables.head(at.path, at.branch)
+    if head < at.version:
+        raise InternalError(f"{table} is pinned at {at.version}, its newest version is {head}")
+    raise drift(sidecars, table, at.branch, at.version, head)
 
 
 def _require_no_rivals(sidecars: Sidecars, writes: Sequence[TableWrite]) -> None:

@@ -1,15 +1,15 @@
 """Locks of tables and branches, between the writers of this process and across processes."""
 
 import threading
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import field
 from typing import NamedTuple
 from weakref import WeakValueDictionary
 
-from omnigraph.errors import InternalError, LockTimeout
+from omnigraph.errors import InternalError, LockTimeout, OmniError
 from omnigraph.ids import TableKey
-from omnigraph.limits import HOLDER_POLL_SECONDS, LOCK_WAIT_SECONDS
+from omnigraph.limits import CLAIM_POLL_SECONDS, HOLDER_POLL_SECONDS, LOCK_WAIT_SECONDS
 from omnigraph.runtime import SYSTEM, Runtime
 from omnigraph.storage.locks.holders import UNNAMED, Activity, Holder
 from omnigraph.storage.locks.table import Locks, TableLock
@@ -56,9 +56,9 @@ def lock_key(table: TableKey, branch: str | None) -> LockKey:
 
 @dataclass(frozen=True, slots=True)
 class HeldLocks:
-    """The locks that a writer holds, by key."""
+    """The locks that a writer holds, by key; a writer that leads a group adds those of its members."""
 
-    locks: Mapping[LockKey, TableLock]
+    locks: dict[LockKey, TableLock]
 
     def covers(self, keys: Iterable[LockKey]) -> bool:
         """Whether every one of the keys is held."""
@@ -80,28 +80,85 @@ class HeldLocks:
         return next((key for key, lock in self.locks.items() if not lock.still_held()), None)
 
 
+class _Waiter:
+    """A writer of this process that waits for locks; a holder of the locks may take its member into a group."""
+
+    __slots__ = ("answered", "is_claimed", "is_taken", "keys", "member")
+
+    def __init__(self, keys: frozenset[LockKey], member: object | None) -> None:
+        self.keys = keys
+        self.member = member
+        self.answered = threading.Event()
+        self.is_claimed = False
+        self.is_taken = False
+
+
 class _ProcessLocks:
-    """The locks between the threads of this process on one graph root."""
+    """The locks between the threads of this process on one graph root: all of a writer's at once, first come, first served."""
 
     def __init__(self) -> None:
         self._guard = threading.Lock()
-        self._locks: WeakValueDictionary[LockKey, _ProcessLock] = WeakValueDictionary()
+        self._held: set[LockKey] = set()
+        self._queue: list[_Waiter] = []
 
-    def of(self, key: LockKey) -> "_ProcessLock":
+    def enter(self, keys: frozenset[LockKey], member: object | None) -> _Waiter:
+        """Stand in the queue; the waiter is answered at once when nobody is in its way."""
+        waiter = _Waiter(keys, member)
         with self._guard:
-            process_lock = self._locks.get(key)
-            if process_lock is None:
-                process_lock = self._locks[key] = _ProcessLock()
-            return process_lock
+            self._queue.append(waiter)
+            self._grant()
+        return waiter
+
+    def leave(self, waiter: _Waiter) -> bool:
+        """Leave the queue; False when the waiter was answered, or a holder is about to answer it."""
+        with self._guard:
+            if waiter.answered.is_set() or waiter.is_claimed:
+                return False
+            self._queue.remove(waiter)
+            self._grant()
+            return True
+
+    def release(self, keys: Iterable[LockKey]) -> None:
+        """Release locks; the next in the queue get them."""
+        with self._guard:
+            self._held.difference_update(keys)
+            self._grant()
+
+    def claim(self, held: Collection[LockKey], wants: "Wants") -> _Waiter | None:
+        """Claim the first wanted waiter whose locks are held by the caller or free; the caller holds them from now on."""
+        with self._guard:
+            for waiter in self._queue:
+                is_free = self._held.isdisjoint(waiter.keys.difference(held))
+                if waiter.member is not None and is_free and wants(waiter.member):
+                    waiter.is_claimed = True
+                    self._held |= waiter.keys
+                    return waiter
+        return None
+
+    def answer(self, waiter: _Waiter, *, is_taken: bool) -> None:
+        """End a claim: the caller took the member, or the waiter waits on where it was."""
+        with self._guard:
+            waiter.is_claimed = False
+            if is_taken:
+                waiter.is_taken = True
+                self._queue.remove(waiter)
+                waiter.answered.set()
+            self._grant()
+
+    def _grant(self) -> None:
+        """Answer every waiter whose locks are free and whom nobody before it waits for."""
+        blocked = set(self._held)
+        for waiter in tuple(self._queue):
+            if blocked.isdisjoint(waiter.keys) and not waiter.is_claimed:
+                self._held |= waiter.keys
+                self._queue.remove(waiter)
+                waiter.answered.set()
+            # A later writer must not pass an earlier one that waits for the same lock.
+            blocked |= waiter.keys
 
 
-class _ProcessLock:
-    """A plain lock that can be weakly referenced."""
-
-    __slots__ = ("__weakref__", "lock")
-
-    def __init__(self) -> None:
-        self.lock = threading.Lock()
+Wants = Callable[[object], bool]
+"""Whether a holder of locks wants a member that waits in its group."""
 
 
 _registry_guard = threading.Lock()
@@ -140,15 +197,25 @@ class TableLocks:
 
     @contextmanager
     def acquire(self, keys: Iterable[LockKey], activity: Activity = UNNAMED) -> Iterator[HeldLocks]:
-        """Wait for every lock, in sorted order, and hold them for the block; `LockTimeout` names a holder."""
+        """Wait for every lock and hold them for the block; `LockTimeout` names a holder."""
+        with self.acquire_or_join(keys, activity, None) as held_locks:
+            assert held_locks is not None, "nobody takes a writer that brings no member"
+            yield held_locks
+
+    @contextmanager
+    def acquire_or_join(
+        self, keys: Iterable[LockKey], activity: Activity, member: object | None
+    ) -> Iterator[HeldLocks | None]:
+        """Wait for every lock and hold them for the block; None when a holder took the member into its group."""
         try:
-            held = self._take(keys, self.wait, activity)
+            held_locks = self._take(frozenset(keys), self.wait, activity, member)
         except _Busy as busy:
             raise self._timeout(busy.key) from None
         try:
-            yield held[0]
+            yield held_locks
         finally:
-            self._give_back(*held)
+            if held_locks is not None:
+                self._give_back(held_locks.locks, held_locks.locks)
 
     @contextmanager
     def try_acquire(
@@ -156,14 +223,49 @@ class TableLocks:
     ) -> Iterator[HeldLocks | None]:
         """Take all locks if they are free right now; else None, holding nothing."""
         try:
-            held = self._take(keys, 0, activity)
+            held_locks = self._take(frozenset(keys), 0, activity, None)
         except _Busy:
             yield None
             return
+        assert held_locks is not None, "nobody takes a writer that brings no member"
         try:
-            yield held[0]
+            yield held_locks
         finally:
-            self._give_back(*held)
+            self._give_back(held_locks.locks, held_locks.locks)
+
+    def take_waiting(
+        self, held_locks: HeldLocks, activity: Activity, wants: Wants
+    ) -> Iterator[object]:
+        """Take the members that wait in this process and that the holder wants, with the locks that they need besides.
+
+        A member whose other locks are not free right now waits on.
+        """
+        tried: list[object] = []
+        while (waiter := self._claim(held_locks, tried, wants)) is not None:
+            tried.append(waiter.member)
+            extra = waiter.keys - held_locks.locks.keys()
+            is_held = self._extend(held_locks, extra, activity)
+            if not is_held:
+                self._process_locks.release(extra)
+            self._process_locks.answer(waiter, is_taken=is_held)
+            if is_held:
+                yield waiter.member
+
+    def _claim(
+        self, held_locks: HeldLocks, tried: Collection[object], wants: Wants
+    ) -> _Waiter | None:
+        return self._process_locks.claim(
+            held_locks.locks, lambda member: member not in tried and wants(member)
+        )
+
+    def _extend(self, held_locks: HeldLocks, keys: Collection[LockKey], activity: Activity) -> bool:
+        """Add locks that are free in this process to those that are held, all of them or none."""
+        try:
+            more = self._acquire_each(keys, self.runtime.monotonic(), activity)
+        except (_Busy, OmniError):
+            return False
+        held_locks.locks.update(more)
+        return True
 
     def holder(self, keys: Iterable[LockKey]) -> Holder | None:
         """Find who holds these locks, taking and writing nothing; None when one is free, so that no owner of all
@@ -195,31 +297,61 @@ class TableLocks:
         )
 
     def _take(
-        self, keys: Iterable[LockKey], wait: float, activity: Activity
-    ) -> tuple[HeldLocks, list[_ProcessLock]]:
-        locks: dict[LockKey, TableLock] = {}
-        process_locks: list[_ProcessLock] = []
+        self, keys: frozenset[LockKey], wait: float, activity: Activity, member: object | None
+    ) -> HeldLocks | None:
         deadline = self.runtime.monotonic() + wait
+        waiter = self._process_locks.enter(keys, member)
+        self._await(waiter, deadline)
+        if waiter.is_taken:
+            return None
         try:
-            for key in sorted(set(keys)):
-                process_lock = self._process_locks.of(key)
-                if not process_lock.lock.acquire(timeout=self._left(deadline)):
-                    raise _Busy(key)
-                process_locks.append(process_lock)
+            return HeldLocks(self._acquire_each(keys, deadline, activity))
+        except BaseException:
+            self._process_locks.release(keys)
+            raise
+
+    def _await(self, waiter: _Waiter, deadline: float) -> None:
+        """Wait until the waiter is answered, or until its deadline."""
+        try:
+            while not waiter.answered.wait(self._left(deadline)):
+                if self._process_locks.leave(waiter):
+                    raise _Busy(min(waiter.keys))
+                # A holder is about to take its member, or to let it wait on.
+                waiter.answered.wait(CLAIM_POLL_SECONDS)
+        except _Busy:
+            raise
+        except BaseException:
+            self._abandon(waiter)
+            raise
+
+    def _abandon(self, waiter: _Waiter) -> None:
+        """Leave the queue for good, whatever was answered meanwhile; a member that was taken is its holder's."""
+        while not self._process_locks.leave(waiter):
+            if waiter.answered.wait(CLAIM_POLL_SECONDS):
+                if not waiter.is_taken:
+                    self._process_locks.release(waiter.keys)
+                return
+
+    def _acquire_each(
+        self, keys: Iterable[LockKey], deadline: float, activity: Activity
+    ) -> dict[LockKey, TableLock]:
+        """Acquire locks between processes, in sorted order, so that two processes never wait for each other."""
+        locks: dict[LockKey, TableLock] = {}
+        try:
+            for key in sorted(keys):
                 lock = self.locks.acquire(key.name, wait=self._left(deadline), activity=activity)
                 if lock is None:
                     raise _Busy(key)
                 locks[key] = lock
         except BaseException:
-            self._give_back(HeldLocks(locks), process_locks)
+            self._give_back(locks, ())
             raise
-        return HeldLocks(locks), process_locks
+        return locks
 
     def _left(self, deadline: float) -> float:
         return max(0.0, deadline - self.runtime.monotonic())
 
-    def _give_back(self, held_locks: HeldLocks, process_locks: list[_ProcessLock]) -> None:
-        for lock in held_locks.locks.values():
+    def _give_back(self, locks: Mapping[LockKey, TableLock], keys: Iterable[LockKey]) -> None:
+        for lock in locks.values():
             self.locks.release(lock)
-        for process_lock in process_locks:
-            process_lock.lock.release()
+        self._process_locks.release(tuple(keys))

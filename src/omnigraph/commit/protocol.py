@@ -31,7 +31,7 @@ from omnigraph.manifest.accepted_schema import keep_replaced
 from omnigraph.manifest.change import Change, Draft, Update
 from omnigraph.manifest.manifest import Manifest
 from omnigraph.manifest.publish import Published, publish
-from omnigraph.manifest.records import lance_branch
+from omnigraph.manifest.records import graph_branch, lance_branch
 from omnigraph.runtime import Runtime, datetime_of
 from omnigraph.storage.layout import Root
 from omnigraph.storage.tables import Tables
@@ -89,17 +89,17 @@ def commit(
     plan, sidecar, created = _create_bases(committer, plan, sidecar, workers)
     effects = _commit_tables(committer, plan, sidecar, held_locks, workers)  # B: HEADs move
     landed = created | {table: one.landed for table, one in effects.items()}
-    with _report_unfinished(plan):
+    with report_unfinished(sidecar):
         if plan.kind is WriterKind.BRANCH_MERGE:
             fail(Failpoint.MERGE_EFFECTS_DONE)
             sidecar = sidecar.confirm({table: one.at.version for table, one in landed.items()})
             committer.sidecars.confirm(sidecar)  # B': and so is the outcome
         fail(_COMMITTED[plan.kind])
-        _require_locks(committer, sidecar, held_locks)
+        require_locks(committer, sidecar, held_locks)
         published = _publish(committer, plan, sidecar, landed)  # C: the graph moves
     if plan.schema is not None:
         _place_schema_files(committer, plan)
-    _disarm(committer, plan.operation_id)  # D: the intent is spent
+    disarm(committer, plan.operation_id)  # D: the intent is spent
     return CommittedPlan(published, {table: one.staged for table, one in effects.items()})
 
 
@@ -268,7 +268,7 @@ def _commit_tables(
 ) -> dict[TableKey, _Effect]:
     effects: dict[TableKey, _Effect] = {}
     for write in plan.tables:
-        _require_locks(committer, sidecar, held_locks)
+        require_locks(committer, sidecar, held_locks)
         try:
             for staged, one in _commit_table(committer, plan, write, held_locks, workers):
                 effects[write.table_key] = _add_effect(effects.get(write.table_key), staged, one)
@@ -282,7 +282,7 @@ def _commit_tables(
         except StorageError:
             if not effects:
                 raise
-            with _report_unfinished(plan):
+            with report_unfinished(sidecar):
                 raise
         fail(_LANDED[plan.kind])
     return effects
@@ -297,15 +297,15 @@ def _add_effect(before: _Effect | None, staged: Staged, landed: Landed) -> _Effe
 
 
 @contextmanager
-def _report_unfinished(plan: WritePlan) -> Iterator[None]:
+def report_unfinished(sidecar: Sidecar) -> Iterator[None]:
     """Report a store that fails after HEADs moved as an unfinished write, which must not simply be repeated."""
     try:
         yield
     except StorageError as error:
         raise RecoveryRequired(
-            plan.operation_id,
-            f"the {plan.kind} {plan.operation_id} is written and not visible: {error}; recovery completes it or "
-            "takes it back, look before repeating it",
+            sidecar.operation_id,
+            f"the {sidecar.writer_kind} {sidecar.operation_id} is written and not visible: {error}; recovery completes "
+            "it or takes it back, look before repeating it",
         ) from error
 
 
@@ -341,7 +341,7 @@ def _conflict(
     return kind(write.table_key, write.base.version, actual)
 
 
-def _require_locks(committer: Committer, sidecar: Sidecar, held_locks: HeldLocks) -> None:
+def require_locks(committer: Committer, sidecar: Sidecar, held_locks: HeldLocks) -> None:
     """Stop when a lock was lost: recovery in another process may have settled this operation, and would not see later effects."""
     lost = held_locks.lost()
     if lost is None:
@@ -369,15 +369,22 @@ def _withdraw(committer: Committer, operation_id: OperationId, forks: Iterable[T
 def _publish(
     committer: Committer, plan: WritePlan, sidecar: Sidecar, landed: Mapping[TableKey, Landed]
 ) -> Published:
-    try:
+    with refuse_conflicts(committer, sidecar):
         if plan.schema is not None:
             _stage_schema_files(committer, plan, plan.schema)
         return publish(committer.manifest, change_of(plan, landed))
+
+
+@contextmanager
+def refuse_conflicts(committer: Committer, sidecar: Sidecar) -> Iterator[None]:
+    """Turn a conflict of a publish into `Refused`; a publish that others kept from winning is left to recovery."""
+    try:
+        yield
     except PublishContention as error:
         raise RecoveryRequired(
-            plan.operation_id,
-            f"operation {plan.operation_id} is written but not visible yet: other writers of branch "
-            f"'{plan.branch}' kept winning; recovery will complete it, do not repeat it",
+            sidecar.operation_id,
+            f"operation {sidecar.operation_id} is written but not visible yet: other writers of branch "
+            f"'{graph_branch(sidecar.branch)}' kept winning; recovery will complete it, do not repeat it",
         ) from error
     except ConflictError as error:
         _refuse(committer, sidecar, error)
@@ -471,7 +478,8 @@ def _place_schema_files(committer: Committer, plan: WritePlan) -> None:
 # ---- D
 
 
-def _disarm(committer: Committer, operation_id: OperationId) -> None:
+def disarm(committer: Committer, operation_id: OperationId) -> None:
+    """Remove the sidecar of a write that is visible."""
     try:
         committer.sidecars.disarm(operation_id)
     except OmniError as error:

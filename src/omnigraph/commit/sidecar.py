@@ -22,6 +22,8 @@ CONFIRMATION_FLOOR: Final = 2
 """From this version on recovery decides about a merge by its confirmation; fixed for good."""
 DELTA_FLOOR: Final = 3
 """From this version on pointer updates, ownership and read sets are complete; fixed for good."""
+GROUP_VERSION: Final = 4
+"""The version of a group: releases that do not know members must refuse it, or they would publish one commit for all."""
 
 
 class WriterKind(StrEnum):
@@ -33,6 +35,8 @@ class WriterKind(StrEnum):
     BRANCH_MERGE = "BranchMerge"
     ENSURE_INDICES = "EnsureIndices"
     OPTIMIZE = "Optimize"
+    GROUP = "Group"
+    """Several mutations and loads that share one publish."""
 
 
 class Mode(StrEnum):
@@ -50,6 +54,8 @@ def mode_of(kind: WriterKind, schema_version: int) -> Mode:
             return Mode.STRICT
         case WriterKind.SCHEMA_APPLY | WriterKind.ENSURE_INDICES | WriterKind.OPTIMIZE:
             return Mode.LOOSE
+        case WriterKind.GROUP:
+            return Mode.CONFIRMED
         case WriterKind.BRANCH_MERGE:
             return Mode.CONFIRMED if schema_version >= CONFIRMATION_FLOOR else Mode.LOOSE
 
@@ -150,7 +156,7 @@ class Recorded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sidecar:
-    """One pending operation. `line` is the incarnation of the branch that it writes."""
+    """One pending operation, or a group of them that is published in one swap."""
 
     operation_id: OperationId
     writer_kind: WriterKind
@@ -158,6 +164,7 @@ class Sidecar:
     actor: str | None
     started_at: str
     branch_incarnation: Incarnation | None = None
+    """The incarnation of the branch that it writes."""
     tables: tuple[Pin, ...] = ()
     registrations: tuple[Registration, ...] = ()
     tombstones: tuple[Tombstone, ...] = ()
@@ -176,6 +183,8 @@ class Sidecar:
     schema_hash: str | None = None
     """The hash of the schema IR that a schema change puts in place."""
     recorded: Recorded | None = None
+    members: "tuple[Sidecar, ...]" = ()
+    """The writes of a group, in the order of their commits; their pins are known when the group is confirmed."""
     schema_version: int = SCHEMA_VERSION
 
     @property
@@ -187,6 +196,11 @@ class Sidecar:
     def knows_its_commits(self) -> bool:
         """Whether every commit it made can be distinguished from a foreign one."""
         return self.schema_version >= DELTA_FLOOR
+
+    @property
+    def writes(self) -> "tuple[Sidecar, ...]":
+        """The writes that it consists of: the members of a group, else itself."""
+        return self.members or (self,)
 
     @property
     def path(self) -> str:
@@ -221,4 +235,5 @@ class Sidecar:
 
     def decided(self, recorded: Recorded) -> "Sidecar":
         """Note a decision. Releases that do not know decisions must refuse the file, so it becomes version 3."""
-        return replace(self, recorded=recorded, schema_version=SCHEMA_VERSION)
+        version = max(self.schema_version, SCHEMA_VERSION)
+        return replace(self, recorded=recorded, schema_version=version)

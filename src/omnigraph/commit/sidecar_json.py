@@ -1,4 +1,4 @@
-"""Sidecars as JSON: written as version 3, each read by the meaning of its own version."""
+"""Sidecars as JSON: written as version 3, a group as version 4, each read by the meaning of its own version."""
 
 import json
 import re
@@ -12,7 +12,7 @@ import pyarrow as pa
 from omnigraph.commit.sidecar import (
     CONFIRMATION_FLOOR,
     DELTA_FLOOR,
-    SCHEMA_VERSION,
+    GROUP_VERSION,
     Decided,
     Pin,
     PointerUpdate,
@@ -43,6 +43,10 @@ _TABLE: Final = re.compile(r"(?:^|/)((?:nodes|edges)/[0-9a-f]{16}(?:-\d+)?)(?:/t
 
 def encode(sidecar: Sidecar, root: Root) -> str:
     """Write a sidecar; table paths are spelled in full, absent facts are left out."""
+    return json.dumps(_body(sidecar, root), indent=1)
+
+
+def _body(sidecar: Sidecar, root: Root) -> dict[str, Any]:
     body = {
         "schema_version": sidecar.schema_version,
         "operation_id": sidecar.operation_id,
@@ -68,9 +72,9 @@ def encode(sidecar: Sidecar, root: Root) -> str:
         "idempotency": _operation_json(sidecar.operation),
         "schema_ir_hash": sidecar.schema_hash,
         "recovery": _encode_recorded(sidecar.recorded),
+        "members": [_body(member, root) for member in sidecar.members],
     }
-    kept = {k: v for k, v in body.items() if k in _ALWAYS or v not in (None, [], {})}
-    return json.dumps(kept, indent=1)
+    return {k: v for k, v in body.items() if k in _ALWAYS or v not in (None, [], {})}
 
 
 def _present(body: dict[str, Any]) -> dict[str, Any]:
@@ -165,9 +169,9 @@ def decode(path: str, text: str) -> Sidecar:
         raise SidecarUnreadable(path, f"it is not a sidecar ({error})") from error
     if not isinstance(version, int) or version < 1:
         raise SidecarUnreadable(path, f"its schema version {version!r} never existed")
-    if version > SCHEMA_VERSION:
+    if version > GROUP_VERSION:
         raise SidecarUnreadable(
-            path, f"its schema version {version} is newer than the maximum {SCHEMA_VERSION}"
+            path, f"its schema version {version} is newer than the maximum {GROUP_VERSION}"
         )
     try:
         sidecar = _sidecar(body, version)
@@ -188,6 +192,7 @@ def decode(path: str, text: str) -> Sidecar:
 def _sidecar(body: _Json, version: int) -> Sidecar:
     # A field that a version did not have means nothing in a file of that version.
     delta: _Json = body if version >= DELTA_FLOOR else {}
+    grouped: _Json = body if version >= GROUP_VERSION else {}
     return Sidecar(
         schema_version=version,
         operation_id=OperationId(str(body["operation_id"])),
@@ -210,7 +215,12 @@ def _sidecar(body: _Json, version: int) -> Sidecar:
         operation=_operation(body, delta.get("idempotency")),
         schema_hash=_text(delta.get("schema_ir_hash")),
         recorded=_decode_recorded(delta.get("recovery")),
+        members=_each(grouped, "members", _member),
     )
+
+
+def _member(body: _Json) -> Sidecar:
+    return _sidecar(body, int(body["schema_version"]))
 
 
 def _each(body: _Json, name: str, read: Callable[[_Json], _One]) -> tuple[_One, ...]:

@@ -1,60 +1,27 @@
 """One write from entry to commit: heal, look, prepare, commit; prepared again, under its locks, when its base moved."""
 
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Generic, TypeVar
 
 from omnigraph.commit.guard import Blocked, StaleBase
-from omnigraph.commit.locks import SCHEMA_APPLY, HeldLocks
+from omnigraph.commit.locks import SCHEMA_APPLY, HeldLocks, LockKey
 from omnigraph.commit.plan import WritePlan
 from omnigraph.commit.protocol import CommittedPlan, Refused, commit
 from omnigraph.commit.stage import ALONE, StageWorkers
+from omnigraph.engine.joint_commit import commit_together, member_of, take_members
 from omnigraph.engine.matched_rows import require_matched_rows
 from omnigraph.engine.session.engine import Engine
+from omnigraph.engine.writer import Done, Prepare, Prepared
 from omnigraph.errors import ConflictError, DriftError, ManifestConflict, OmniError, ReadSetConflict
 from omnigraph.ids import BranchName, TableKey
 from omnigraph.limits import PREPARE_ROUNDS_MAX
 from omnigraph.manifest.branches import is_schema_locked, refuse_during_schema_apply
-from omnigraph.manifest.publish import Published
-from omnigraph.manifest.records import GraphCommit
 from omnigraph.manifest.view import View
 from omnigraph.storage.counters import carry_context
 from omnigraph.storage.locks.holders import Activity
 from omnigraph.values import dataclass
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class Prepared(Generic[T]):
-    """What a writer makes of a view: a plan, None when there is nothing to write, and what it will report."""
-
-    plan: WritePlan | None
-    outcome: T
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Done(Generic[T]):
-    """A write that ended: what it reports, the view it was prepared on, and what was published, if anything."""
-
-    view: View
-    plan: WritePlan | None
-    outcome: T
-    committed: CommittedPlan | None = None
-
-    @property
-    def published(self) -> Published | None:
-        """What became visible; None when there was nothing to write."""
-        return None if self.committed is None else self.committed.published
-
-    @property
-    def commit(self) -> GraphCommit | None:
-        """The commit it made; None when there was nothing to write."""
-        return None if self.published is None else self.published.commit
-
-
-Prepare = Callable[[View], Prepared[T]]
-"""A writer: a function from a view to a plan and an outcome."""
 
 
 def enter(engine: Engine, operation: str) -> None:
@@ -135,46 +102,75 @@ def _prepare_and_commit(
     plan = prepared.plan
     if plan is None:
         return Done(view=view, plan=None, outcome=prepared.outcome)
-    try:
-        with engine.committer.locks.acquire(plan.lock_keys, plan.activity) as held_locks:
-            committed = commit_held(engine, plan, held_locks, workers)
-            return Done(view=view, plan=plan, outcome=prepared.outcome, committed=committed)
-    except (ManifestConflict, ReadSetConflict) as error:
-        if not plan.is_strict and not isinstance(error, StaleBase):
-            raise
-    return _prepare_under_locks(engine, view, prepare, plan, workers)
+    first = _FirstAttempt(engine, view, prepare, prepared, plan, workers)
+    return _commit_in_turn(first) or _commit_alone(first)
 
 
-def _prepare_under_locks(
-    engine: Engine,
-    first: View,
-    prepare: Prepare[T],
-    first_plan: WritePlan,
-    workers: StageWorkers,
-) -> Done[T]:
-    """Prepare again while holding the locks, so that nobody can move the base a second time.
+@dataclass(frozen=True, slots=True)
+class _FirstAttempt(Generic[T]):
+    """What a writer prepared before it had its locks."""
+
+    engine: Engine
+    view: View
+    prepare: Prepare[T]
+    prepared: Prepared[T]
+    plan: WritePlan
+    workers: StageWorkers
+
+
+def _commit_in_turn(first: _FirstAttempt[T]) -> Done[T] | None:
+    """Commit when the locks are free, together with those that wait too; None when it has to begin again alone."""
+    member = member_of(first.engine, first.view, first.prepare, first.prepared, first.plan)
+    locks = first.engine.committer.locks
+    with locks.acquire_or_join(first.plan.lock_keys, first.plan.activity, member) as held_locks:
+        if held_locks is not None:
+            group = [] if member is None else take_members(member, held_locks)
+            if len(group) < 2:
+                found = _commit_locked(first, held_locks)
+                return found if isinstance(found, Done) else None
+            commit_together(group, held_locks)
+    assert member is not None, "a writer that brings no member gets its locks"
+    return member.wait()
+
+
+def _commit_alone(first: _FirstAttempt[T]) -> Done[T]:
+    """Commit with locks of its own; takes more of them when the write comes to need more."""
+    keys = first.plan.lock_keys
+    for _ in range(PREPARE_ROUNDS_MAX):
+        with first.engine.committer.locks.acquire(keys, first.plan.activity) as held_locks:
+            found = _commit_locked(first, held_locks)
+        if isinstance(found, Done):
+            return found
+        keys |= found
+    raise ReadSetConflict("the set of tables this write touches")
+
+
+def _commit_locked(first: _FirstAttempt[T], held_locks: HeldLocks) -> Done[T] | frozenset[LockKey]:
+    """Commit what was prepared, and prepare it again when its base moved: under the locks nobody moves it twice.
 
     A strict write is prepared again only if the rows that it matched are as it saw them; rows that match now and did
-    not before are included.
+    not before are included. A write that comes to need other locks than those held gives the locks it needs.
     """
-    keys = first_plan.lock_keys
-    last: ConflictError = ReadSetConflict("the set of tables this write touches")
-    for _ in range(PREPARE_ROUNDS_MAX):
-        with engine.committer.locks.acquire(keys, first_plan.activity) as held_locks:
-            view = engine.view(first.branch)
-            require_matched_rows(engine.store.tables, first, first_plan, view)
-            prepared = prepare(view)
-            plan = prepared.plan
-            if plan is None:
-                return Done(view=view, plan=None, outcome=prepared.outcome)
-            if held_locks.covers(plan.lock_keys):
-                try:
-                    committed = commit_held(engine, plan, held_locks, workers)
-                    return Done(view=view, plan=plan, outcome=prepared.outcome, committed=committed)
-                except StaleBase as error:
-                    # A process that takes no locks moved a table; look again.
-                    last = error
-            keys = keys | plan.lock_keys
+    engine, view, prepared = first.engine, first.view, first.prepared
+    last: ConflictError | None = None
+    for _ in range(1 + PREPARE_ROUNDS_MAX):
+        if last is not None:
+            view = engine.view(view.branch)
+            require_matched_rows(engine.store.tables, first.view, first.plan, view)
+            prepared = first.prepare(view)
+        plan = prepared.plan
+        if plan is None:
+            return Done(view=view, plan=None, outcome=prepared.outcome)
+        if not held_locks.covers(plan.lock_keys):
+            return plan.lock_keys
+        try:
+            committed = commit_held(engine, plan, held_locks, first.workers)
+            return Done(view=view, plan=plan, outcome=prepared.outcome, committed=committed)
+        except (ManifestConflict, ReadSetConflict) as error:
+            if not isinstance(error, StaleBase) and (last is not None or not plan.is_strict):
+                raise
+            last = error
+    assert last is not None, "a loop that ends has seen a conflict"
     raise last
 
 

@@ -9,7 +9,7 @@ from omnigraph.errors import HistoryReclaimed, OmniError
 from omnigraph.failpoints import Failpoint, fail
 from omnigraph.ids import MAIN, BranchName
 from omnigraph.limits import BRANCH_CAPTURES_MAX
-from omnigraph.manifest.branches import Branch, create_branch
+from omnigraph.manifest.branches import Branch, create_branch, refuse_amid_swap
 from omnigraph.manifest.names import branch_name, new_branch_name
 from omnigraph.manifest.snapshot import Entry
 from omnigraph.manifest.state import BranchState
@@ -48,6 +48,7 @@ def _create_from(
 ) -> tuple[Branch, BranchState]:
     if at is not None:
         base = engine.view(origin, at).state
+        refuse_amid_swap(base)
         return _create_from_past(engine, name, base), base
     for _ in range(BRANCH_CAPTURES_MAX - 1):
         # Cleanup was faster than the branch: what the source shows by now will do as well.

@@ -148,6 +148,16 @@ def create_branch(
     return _branch(ref)
 
 
+def refuse_amid_swap(base: BranchState) -> None:
+    """Refuse a point that no manifest version shows: a branch begins at a version."""
+    if base.is_amid_swap and base.head is not None:
+        raise UserInputError(
+            f"branch create: commit {base.head.id} was published in one swap with later commits "
+            f"(group {base.head.group}), and a branch begins at a swap; no changes were made",
+            hint="begin at the last commit of the group, or at the one before its first",
+        )
+
+
 def _refuse_taken(name: BranchName, refs: Collection[str]) -> None:
     if name in refs:
         raise BranchExists(name)

@@ -94,6 +94,8 @@ class Change:
     if_head: CommitId | None = None
     brought: pa.Table = field(default_factory=lambda: NO_COMMITS)
     operation: OperationDraft | None = None
+    before: "tuple[Change, ...]" = ()
+    """Changes that come before it in the same swap, each on what the one before leaves."""
 
     @property
     def tables(self) -> tuple[TableKey, ...]:
@@ -114,6 +116,18 @@ def brought_rows(change: Change, state: BranchState) -> pa.Table:
 
 def records_for(change: Change, state: BranchState, created_at: int) -> tuple[Record, ...]:
     """Check a change against a state and make its records; raises the conflict for the caller to resolve."""
+    made: tuple[Record, ...] = ()
+    for one in change.before:
+        made += _records_of(one, state.expect(made), created_at)
+    made += _records_of(change, state.expect(made), created_at)
+    if not change.before:
+        return made
+    # Only the last head of a swap is stored.
+    heads = [record for record in made if isinstance(record, GraphHead)]
+    return (*(record for record in made if not isinstance(record, GraphHead)), heads[-1])
+
+
+def _records_of(change: Change, state: BranchState, created_at: int) -> tuple[Record, ...]:
     _require_head(change, state)
     _require_pins(change, state.table_history)
     if change.writes_nothing:
@@ -265,6 +279,9 @@ def _lineage_records(change: Change, state: BranchState, created_at: int) -> Ite
     parent = head.id if head else None
     # A clock may step back, and clocks of two machines differ; times in a history never decrease.
     dated = max(created_at, change.draft.not_before, head.created_at if head else 0)
+    if head is not None and change.draft.group is not None and head.group == change.draft.group:
+        # Commits of one swap have one version; their times tell their order.
+        dated = max(dated, head.created_at + 1)
     yield _commit(change, change.draft, state, parent, dated)
     yield GraphHead(branch=change.branch, commit=change.draft.commit, parent=parent)
 

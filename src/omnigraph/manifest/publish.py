@@ -191,7 +191,8 @@ def _visible(
         # Something that is no publish came between (a fold, a stamp): its part is not in what we know.
         manifest.heads.drop(state.branch)
     fail(Failpoint.PUBLISHED)
-    commit = next((record for record in records if isinstance(record, GraphCommit)), None)
+    # The last commit of a swap is its head.
+    commit = next((record for record in reversed(records) if isinstance(record, GraphCommit)), None)
     return Published(version=version, commit=commit, state=after)
 
 

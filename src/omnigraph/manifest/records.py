@@ -202,7 +202,7 @@ def object_id(record: Record) -> str:
         case Registration():
             return record.table_key + _life(record.incarnation)
         case TableVersion():
-            return f"{record.table_key}${record.version:020d}{_life(record.incarnation)}"
+            return version_row(record.table_key, record.version, record.incarnation)
         case Tombstone():
             return f"{record.table_key}$tombstone${record.version:020d}{_life(record.incarnation)}"
         case GraphCommit():
@@ -213,6 +213,11 @@ def object_id(record: Record) -> str:
             return operation_row(record.branch, record.actor, record.key)
         case Tag():
             return tag_row(record.name)
+
+
+def version_row(table: TableKey, version: Version, incarnation: int) -> str:
+    """Name the row of a table version."""
+    return f"{table}${version:020d}{_life(incarnation)}"
 
 
 def head_row(branch: BranchName) -> str:

@@ -19,6 +19,7 @@ from omnigraph.manifest.records import (
     Record,
     encode,
     graph_branch,
+    version_row,
 )
 from omnigraph.manifest.snapshot import Snapshot, snapshot_of
 from omnigraph.manifest.stamp import LINEAGE_IN_MANIFEST, stamp_of
@@ -43,6 +44,10 @@ class BranchState:
     fragments: int
     legacy: Callable[[], Lineage] | None = None
     """Reads the history of a branch whose stamp is older than lineage in the manifest."""
+    expected: tuple[GraphCommit, ...] = ()
+    """Commits that are about to be published on this state; their rows are not in the image yet."""
+    is_amid_swap: bool = False
+    """Whether later commits of its swap are left out: no version of the manifest shows exactly this state."""
 
     @property
     def branch(self) -> BranchName:
@@ -78,7 +83,7 @@ class BranchState:
     def lineage(self) -> Lineage:
         """The whole history visible here."""
         if self.has_lineage:
-            return Lineage(commits_of(self.image.rows))
+            return Lineage((*commits_of(self.image.rows), *self.expected))
         return self.legacy() if self.legacy is not None else Lineage(())
 
     @cached_property
@@ -95,6 +100,50 @@ class BranchState:
     def shows(self, commit: CommitId) -> GraphCommit | None:
         """Find one commit in the manifest rows without decoding the others."""
         return find_commit(self.image.rows, commit)
+
+    def expect(self, records: Iterable[Record]) -> "BranchState":
+        """Derive the state that these records will make; the next write of the same swap is prepared on it."""
+        fresh = tuple(records)
+        if not fresh:
+            return self
+        commits = tuple(record for record in fresh if isinstance(record, GraphCommit))
+        state = replace(
+            self,
+            table_history=self.table_history.after(fresh),
+            expected=(*self.expected, *commits),
+        )
+        state.__dict__["head"] = commits[-1] if commits else self.head
+        return state
+
+    def before_rest_of_group(self, commit: GraphCommit) -> "BranchState":
+        """Derive the state that a commit left: without what later commits of the same swap changed."""
+        later = tuple(self._later_in_group(commit)) if commit.group is not None else ()
+        if not later:
+            return self
+        gone = pa.array([name for one in later for name in self._list_rows(one)])
+        rows = self.image.rows.filter(pc.invert(pc.is_in(self.image.rows[KEY], value_set=gone)))
+        state = replace(
+            self,
+            image=replace(self.image, rows=rows),
+            table_history=read_table_history(rows),
+            is_amid_swap=True,
+        )
+        state.__dict__["head"] = commit
+        return state
+
+    def _later_in_group(self, commit: GraphCommit) -> Iterator[GraphCommit]:
+        rows = self.image.rows
+        swapped = rows.filter(pc.equal(rows["table_version"], commit.manifest_version))
+        for one in commits_of(swapped):
+            if one.group == commit.group and one.order > commit.order:
+                yield one
+
+    def _list_rows(self, commit: GraphCommit) -> Iterator[str]:
+        """Name the rows that a commit of a group brought: itself and the versions that it left."""
+        yield commit.id
+        for table, version in commit.pins.items():
+            latest = self.table_history.latest(table)
+            yield version_row(table, version, 1 if latest is None else latest.incarnation)
 
     def after(
         self,
@@ -115,6 +164,7 @@ class BranchState:
             or swap_rows(self.image, pa.concat_tables([encode(fresh), brought]), KEY, version),
             table_history=self.table_history.after(fresh),
             fragments=self.fragments + 1,
+            expected=(),
         )
         # Values that were decoded before are not decoded again.
         state.__dict__["head"] = commits[-1] if commits else self.head

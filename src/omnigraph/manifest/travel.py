@@ -55,7 +55,7 @@ def _showing(manifest: Manifest, commit: GraphCommit) -> BranchState:
         version = Version(commit.manifest_version + step)
         state = manifest.past(commit.branch, version)
         if not state.has_lineage or state.shows(commit.id) is not None:
-            return state
+            return state.before_rest_of_group(commit)
     raise HistoryReclaimed(MANIFEST, commit.manifest_version)
 
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 from enum import StrEnum
 
 from omnigraph.commit.schema_files import place_staged
-from omnigraph.commit.sidecar import Registration, TableOutcome
+from omnigraph.commit.sidecar import Pin, Registration, Sidecar, TableOutcome
 from omnigraph.errors import ManifestConflict, RecoveryRequired
 from omnigraph.failpoints import Failpoint, fail
 from omnigraph.ids import MAIN, RECOVERY_ACTOR, CommitId, TableKey, Version
@@ -115,6 +115,33 @@ def roll_forward(operation: GatheredOperation) -> bool:
 
 
 def _change(operation: GatheredOperation) -> Change:
+    """The change that makes an operation visible; a group gets a commit for each of its writes, in one swap."""
+    if not operation.sidecar.members:
+        return _single_change(operation)
+    *before, last = (_member_change(operation, one) for one in operation.sidecar.members)
+    return replace(last, before=tuple(before))
+
+
+def _member_change(operation: GatheredOperation, member: Sidecar) -> Change:
+    moved = {s.pin.table_key for s in operation.facts.observed if s.head > s.visible}
+    pins = [pin for pin in member.tables if pin.table_key in moved]
+    made = draft_commit(operation.committer, member.operation_id)
+    return Change(
+        branch=operation.branch,
+        updates=tuple(_make_member_update(operation, pin) for pin in pins),
+        expected={**operation.sidecar.read_set, **{pin.table_key: pin.expected for pin in pins}},
+        draft=replace(made, message=member.message, group=operation.id),
+        operation=member.operation,
+    )
+
+
+def _make_member_update(operation: GatheredOperation, pin: Pin) -> Update:
+    path = table_path(pin, operation.snapshot)
+    at = TableAt(path=path, branch=pin.table_branch, version=pin.post_commit)
+    return replace(_update(operation, pin.table_key, at), digests=pin.digests)
+
+
+def _single_change(operation: GatheredOperation) -> Change:
     moved = [seen for seen in operation.facts.observed if seen.head > seen.visible]
     missing = [
         r for r in operation.sidecar.registrations if r.table_key not in operation.snapshot.entries

@@ -60,20 +60,22 @@ class Audit:
 
     table: Rows
 
-    def record(self, row: AuditRow) -> None:
-        """Add a row unless the operation has one; two recoverers leave one row."""
+    def record(self, *rows: AuditRow) -> None:
+        """Add rows of operations that have none; two recoverers leave one row for each."""
         for _ in range(1 + PUBLISH_RETRIES_MAX):
-            if any(one.operation_id == row.operation_id for one in self.rows()):
+            known = {one.operation_id for one in self.rows()}
+            missing = [row for row in rows if row.operation_id not in known]
+            if not missing:
                 return
             try:
-                self._add(row)
+                self._add(missing)
                 return
             except (RowContention, TableExists):
                 continue
         raise RowContention("the audit of recoveries", None, 0)
 
-    def _add(self, row: AuditRow) -> None:
-        rows = pa.Table.from_pylist([_encode_row(row)], schema=AUDIT_SCHEMA)
+    def _add(self, missing: Sequence[AuditRow]) -> None:
+        rows = pa.Table.from_pylist([_encode_row(row) for row in missing], schema=AUDIT_SCHEMA)
         if not self.table.exists():
             self.table.create(rows, metadata={}, config={})
             return

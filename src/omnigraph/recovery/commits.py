@@ -1,6 +1,6 @@
 """The commits that recovery publishes, and the record with which each recovery ends."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from omnigraph.commit.protocol import Committer
@@ -14,7 +14,7 @@ from omnigraph.manifest.manifest import Manifest
 from omnigraph.manifest.publish import publish
 from omnigraph.manifest.records import CommitKind
 from omnigraph.manifest.travel import find_commit
-from omnigraph.recovery.audit import RecoveryKind, row_of
+from omnigraph.recovery.audit import AuditRow, RecoveryKind, row_of
 from omnigraph.recovery.gather import (
     GatheredOperation,
     find_published_operation,
@@ -89,8 +89,11 @@ def record_outcome(
 ) -> None:
     """Record the outcome once, then disarm the sidecar."""
     fail(Failpoint.AUDIT)
-    row = row_of(operation.sidecar, commit, kind, outcomes, operation.committer.runtime.now_us())
-    operation.audit.record(row)
+    now = operation.committer.runtime.now_us()
+    row = row_of(operation.sidecar, commit, kind, outcomes, now)
+    # The writes of a group that is taken back have no commits; their callers are told, or dead with their process.
+    is_forward = kind is RecoveryKind.ROLLED_FORWARD
+    operation.audit.record(row, *(_list_member_rows(operation, commit, now) if is_forward else ()))
     _log.info(
         "recovery.settled",
         operation=operation.id,
@@ -98,3 +101,19 @@ def record_outcome(
         tables={o.table_key: (o.from_version, o.to_version) for o in outcomes},
     )
     operation.committer.sidecars.disarm(operation.id)
+
+
+def _list_member_rows(operation: GatheredOperation, last: CommitId, now: int) -> Iterator[AuditRow]:
+    """Make a row for each write of a group that is visible, with its own commit and its own versions."""
+    if not operation.sidecar.members:
+        return
+    state = operation.committer.manifest.current(operation.branch)
+    for member in operation.sidecar.members:
+        made = find_recovery_commit(state, member.operation_id)
+        own = member.commit_id is not None and state.shows(member.commit_id)
+        commit = made.id if made is not None else own.id if own else last
+        outcomes = [
+            TableOutcome(table_key=p.table_key, from_version=p.expected, to_version=p.post_commit)
+            for p in member.tables
+        ]
+        yield row_of(member, commit, RecoveryKind.ROLLED_FORWARD, outcomes, now)

@@ -126,18 +126,23 @@ def _is_completed(
 
 
 def find_recovery_commit(state: BranchState, operation_id: OperationId) -> GraphCommit | None:
-    """Find the commit by which an earlier recoverer ended this operation."""
+    """Find the commit by which an earlier recoverer ended this operation; of a group, the last one."""
     made = state.lineage.listed(actor=RECOVERY_ACTOR)
-    return next((commit for commit in made if commit.operation_id == operation_id), None)
+    named = (commit for commit in made if operation_id in (commit.operation_id, commit.group))
+    return next(named, None)
 
 
 def _may_complete(sidecar: Sidecar, state: BranchState, staging: StagingAction) -> bool:
-    """Whether its schema files can be put in place, and no other operation has published its idempotency key."""
+    """Whether its schema files can be put in place, and no other operation has published its idempotency keys."""
     is_placeable = (
         sidecar.writer_kind is not WriterKind.SCHEMA_APPLY or staging is StagingAction.PROMOTE
     )
-    taken = find_published_operation(sidecar, state)
-    return is_placeable and (taken is None or taken.operation_id == sidecar.operation_id)
+    return is_placeable and all(_is_key_free(write, state) for write in sidecar.writes)
+
+
+def _is_key_free(write: Sidecar, state: BranchState) -> bool:
+    taken = find_published_operation(write, state)
+    return taken is None or taken.operation_id == write.operation_id
 
 
 def find_published_operation(sidecar: Sidecar, state: BranchState) -> Operation | None:

@@ -1,6 +1,7 @@
 """The seam to node and edge tables: the protocols that storage implements."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Protocol
 
 import pyarrow as pa
@@ -304,6 +305,12 @@ class Tables(Protocol):
         self, at: TableAt, data: Data | None, *, parts: Sequence[Written] = ()
     ) -> Staged:
         """Stage new rows, and parts that were written or copied; refuses neither. A stream is not kept in memory."""
+        ...
+
+    def reuse_appends(
+        self, unused: Sequence[tuple[Staged, pa.Table]]
+    ) -> AbstractContextManager[None]:
+        """Let appends of the same rows use the files of staged appends that will never be committed, in the block only."""
         ...
 
     def stage_merge(

@@ -77,7 +77,8 @@ def test_a_mode_follows_from_kind_and_version(kind: WriterKind, version: int) ->
     loose = {WriterKind.SCHEMA_APPLY, WriterKind.ENSURE_INDICES, WriterKind.OPTIMIZE}
     expected = Mode.STRICT if kind in strict else Mode.LOOSE
     if kind not in strict | loose:
-        expected = Mode.LOOSE if version == 1 else Mode.CONFIRMED
+        is_loose = kind is WriterKind.BRANCH_MERGE and version == 1
+        expected = Mode.LOOSE if is_loose else Mode.CONFIRMED
     assert mode_of(kind, version) is expected
 
 

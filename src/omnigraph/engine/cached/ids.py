@@ -7,9 +7,10 @@ from collections.abc import Hashable, Set
 import pyarrow as pa
 
 from omnigraph.commit.delta import TableDelta
+from omnigraph.commit.plan import WritePlan
 from omnigraph.errors import HistoryReclaimed, TableNotFound
 from omnigraph.limits import CACHED_IDS_SMALL, LOOKUP_ROWS_PER_VALUE, LOOKUP_VALUES_MAX
-from omnigraph.manifest.snapshot import Entry
+from omnigraph.manifest.snapshot import Entry, Snapshot
 from omnigraph.storage.tables import Table, Tables
 from omnigraph.storage.values import IndexKind
 from omnigraph.values import dataclass
@@ -163,3 +164,15 @@ def _key(entry: Entry) -> Hashable:
 
 def _texts(rows: pa.Table) -> frozenset[str]:
     return frozenset(rows["id"].to_pylist())
+
+
+def follow_cached_ids(
+    cached_ids: CachedIds, plan: WritePlan, before: Snapshot, after: Snapshot
+) -> None:
+    """Carry cached ids over to the versions that a write made, where it says which ids came and went."""
+    for write in plan.tables:
+        old, new = before.entries.get(write.table_key), after.entries.get(write.table_key)
+        if write.delta is None or old is None or new is None:
+            continue
+        if new.version == old.version + 1:
+            cached_ids.advance(old, new, write.delta)

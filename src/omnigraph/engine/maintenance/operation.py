@@ -13,8 +13,9 @@ from omnigraph.commit.liveness import is_interrupted
 from omnigraph.commit.locks import HeldLocks
 from omnigraph.commit.plan import Header, TableWrite, plan_of
 from omnigraph.commit.stage import StageWorkers
-from omnigraph.engine.attempt import Done, Prepared, attempt, commit_held
+from omnigraph.engine.attempt import attempt, commit_held
 from omnigraph.engine.session.engine import Engine
+from omnigraph.engine.writer import Done, Prepared
 from omnigraph.errors import RecoveryRequired
 from omnigraph.ids import BranchName
 from omnigraph.manifest.publish import Published

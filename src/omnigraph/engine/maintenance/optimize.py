@@ -21,7 +21,6 @@ from omnigraph.commit.plan import (
 from omnigraph.commit.sidecar import WriterKind
 from omnigraph.commit.stage import StageWorkers, stage_commit
 from omnigraph.display import Sheet, Shown, count_of, tabulate
-from omnigraph.engine.attempt import Done
 from omnigraph.engine.maintenance.indexes import list_pending_indexes
 from omnigraph.engine.maintenance.operation import (
     Writes,
@@ -31,6 +30,7 @@ from omnigraph.engine.maintenance.operation import (
 )
 from omnigraph.engine.results import Commit
 from omnigraph.engine.session.engine import Engine
+from omnigraph.engine.writer import Done
 from omnigraph.errors import (
     ConflictError,
     InternalError,

@@ -9,7 +9,7 @@ from omnigraph.commit.plan import mint_header
 from omnigraph.commit.sidecar import WriterKind
 from omnigraph.display import Grid, Sheet, Shown, tabulate
 from omnigraph.engine.after_commit import after_commit
-from omnigraph.engine.attempt import Prepared, attempt
+from omnigraph.engine.attempt import attempt
 from omnigraph.engine.diff.spread import Spread
 from omnigraph.engine.merge.conflicts import Conflict
 from omnigraph.engine.merge.prepare import ResolvedMerge, plan_merge, resolve_merge
@@ -17,6 +17,7 @@ from omnigraph.engine.merge.relate import Outcome, Relation, relate
 from omnigraph.engine.merge.resolve import Granularity
 from omnigraph.engine.results import Commit, view_commit
 from omnigraph.engine.session.engine import Engine
+from omnigraph.engine.writer import Prepared
 from omnigraph.errors import UserInputError
 from omnigraph.failpoints import Failpoint, fail
 from omnigraph.ids import BranchName, TableKey

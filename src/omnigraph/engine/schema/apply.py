@@ -24,11 +24,12 @@ from omnigraph.commit.plan import (
 from omnigraph.commit.sidecar import Registration, Tombstone, WriterKind
 from omnigraph.commit.stage import stage_commit
 from omnigraph.engine.after_commit import after_commit
-from omnigraph.engine.attempt import Done, commit_held
+from omnigraph.engine.attempt import commit_held
 from omnigraph.engine.maintenance.operation import refuse_pending
 from omnigraph.engine.results import SchemaApplyResult, view_commit
 from omnigraph.engine.schema.work import Work, work_of
 from omnigraph.engine.session.engine import Engine
+from omnigraph.engine.writer import Done
 from omnigraph.errors import OmniError, PreconditionFailed, SchemaApplyConflict
 from omnigraph.failpoints import Failpoint, fail
 from omnigraph.ids import MAIN, TableKey, Version

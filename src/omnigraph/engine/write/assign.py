@@ -9,10 +9,11 @@ from omnigraph.commit.delta import DeltaKind, Deltas, TableDelta
 from omnigraph.commit.plan import mint_header
 from omnigraph.commit.sidecar import WriterKind
 from omnigraph.engine.after_commit import after_commit
-from omnigraph.engine.attempt import Prepared, attempt
+from omnigraph.engine.attempt import attempt
 from omnigraph.engine.results import MutationResult, view_commit
 from omnigraph.engine.session.engine import Engine
 from omnigraph.engine.write.prepare import open_committed_rows, prepare_deltas
+from omnigraph.engine.writer import Prepared
 from omnigraph.errors import NotFound, UserInputError
 from omnigraph.ids import BranchName
 from omnigraph.manifest.names import branch_name

@@ -14,13 +14,14 @@ from omnigraph.commit.sidecar import WriterKind
 from omnigraph.commit.stage import ALONE, StageWorkers
 from omnigraph.engine import branching
 from omnigraph.engine.after_commit import after_commit
-from omnigraph.engine.attempt import Prepared, attempt, enter
+from omnigraph.engine.attempt import attempt, enter
 from omnigraph.engine.results import LoadResult, view_commit
 from omnigraph.engine.session.engine import Engine
 from omnigraph.engine.write.bulk import BulkLoad, check
 from omnigraph.engine.write.heartbeat import keep_heartbeat
 from omnigraph.engine.write.prepare import is_batch_loaded, open_committed_rows, prepare_deltas
 from omnigraph.engine.write.runner_choice import Choose, RunnerChoice, choose_here
+from omnigraph.engine.writer import Prepared
 from omnigraph.errors import NotFound, ReadSetConflict, UserInputError
 from omnigraph.ids import MAIN, BranchName, LoadMode, TableKey
 from omnigraph.manifest.names import branch_name, new_branch_name

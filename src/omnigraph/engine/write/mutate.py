@@ -8,11 +8,12 @@ from omnigraph.commit.sidecar import WriterKind
 from omnigraph.compile.checked import CheckedMutation
 from omnigraph.compile.params import bind_arguments
 from omnigraph.engine.after_commit import after_commit
-from omnigraph.engine.attempt import Prepared, attempt, enter
+from omnigraph.engine.attempt import attempt, enter
 from omnigraph.engine.results import MutationResult, view_commit
 from omnigraph.engine.session.engine import Engine
 from omnigraph.engine.write.prepare import check_deltas, open_committed_rows, prepare_deltas
 from omnigraph.engine.write.statements import Counts, Mutating, run_statements
+from omnigraph.engine.writer import Prepared
 from omnigraph.errors import QueryError
 from omnigraph.ids import MAIN, BranchName, CommitId
 from omnigraph.language.source import Source

@@ -1,7 +1,7 @@
 """Node and edge tables on Lance: reads, staged changes, and the two calls that move a HEAD."""
 
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from typing import cast
 
@@ -17,6 +17,7 @@ from omnigraph.limits import (
     SPAN_ROWS_DISTANT_MAX,
     SPAN_ROWS_MAX,
     TABLE_HANDLES_MAX,
+    UNUSED_APPENDS_MAX,
 )
 from omnigraph.storage.counters import Cost, record
 from omnigraph.storage.lance import branches, columns, commit, files, index, index_tasks, stage
@@ -60,6 +61,14 @@ from omnigraph.storage.values import (
     Written,
 )
 
+_Place = tuple[str, str | None, str]
+
+
+def _place_of(at: TableAt, rows: pa.Table) -> _Place:
+    """Where rows would be appended, and the first of them."""
+    first = str(rows["id"][0].as_py()) if rows.num_rows else ""
+    return (at.path, at.branch, first)
+
 
 class LanceTables:
     """The tables under one graph root."""
@@ -71,6 +80,7 @@ class LanceTables:
         self._deletions: CachedDeletions = Recent(DELETIONS_CACHED_MAX)
         self._readable: ReadableDeletions = Recent(DELETIONS_CACHED_MAX)
         self._damaged = DamagedSegments()
+        self._unused: Recent[_Place, tuple[Staged, pa.Table]] = Recent(UNUSED_APPENDS_MAX)
 
     # ---- whole tables
 
@@ -226,10 +236,39 @@ class LanceTables:
         self, at: TableAt, data: Data | None, *, parts: Sequence[Written] = ()
     ) -> Staged:
         """Stage new rows; refuses none."""
-        change = stage.append(self._base(at), data, parts)
+        written = None if parts else self._take_unused(at, data)
+        change = written or stage.append(self._base(at), data, parts)
         record(Cost.STAGE_APPEND)
         record(Cost.STAGE_APPEND_ROWS, change.added)
         return self._staged(at, StagedKind.APPEND, change)
+
+    @contextmanager
+    def reuse_appends(self, unused: Sequence[tuple[Staged, pa.Table]]) -> Iterator[None]:
+        """Let appends of the same rows use the files of staged appends that will never be committed, in the block only."""
+        appends = {
+            _place_of(staged.at, rows): (staged, rows)
+            for staged, rows in unused
+            if staged.kind is StagedKind.APPEND
+        }
+        for place, append in appends.items():
+            self._unused.put(place, append)
+        try:
+            yield
+        finally:
+            for place in appends:
+                self._unused.pop(place)
+
+    def _take_unused(self, at: TableAt, data: Data | None) -> stage.Change | None:
+        """Describe an append by files that were written for the same rows; nobody else uses them."""
+        if not isinstance(data, pa.Table) or not len(self._unused):
+            return None
+        staged, rows = self._unused.pop(_place_of(at, data)) or (None, None)
+        if staged is None or rows is None or not rows.equals(data):
+            return None
+        if self.open(staged.at).schema != self.open(at).schema:
+            return None
+        operation = cast(Transaction, staged.transaction).operation
+        return stage.Change(operation=operation, added=staged.rows_added, digests=staged.digests)
 
     def stage_merge(
         self, at: TableAt, rows: pa.Table, *, deletes: pa.Array | None = None

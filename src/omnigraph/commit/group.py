@@ -1,0 +1,234 @@
+"""A group: writes of one branch that share one set of locks, one sidecar and one publish; each keeps its own versions."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import field, replace
+
+from omnigraph.commit.guard import require_no_drift, require_pin
+from omnigraph.commit.locks import HeldLocks
+from omnigraph.commit.plan import TableWrite, WritePlan
+from omnigraph.commit.protocol import (
+    Committer,
+    Refused,
+    change_of,
+    disarm,
+    refuse_conflicts,
+    report_unfinished,
+    require_locks,
+    sidecar_of,
+)
+from omnigraph.commit.sidecar import GROUP_VERSION, Pin, Sidecar, WriterKind
+from omnigraph.errors import HeadMoved, ManifestConflict, PreconditionFailed, StorageError
+from omnigraph.failpoints import Failpoint, fail
+from omnigraph.ids import OperationId, Version
+from omnigraph.manifest.change import Change, records_for
+from omnigraph.manifest.operations import KeyPublished, find_operation
+from omnigraph.manifest.publish import Published, publish
+from omnigraph.manifest.records import lance_branch
+from omnigraph.manifest.state import BranchState
+from omnigraph.runtime import datetime_of
+from omnigraph.storage.values import Landed
+from omnigraph.values import dataclass
+
+GROUPED = frozenset({WriterKind.MUTATION, WriterKind.LOAD})
+
+
+def may_join(plan: WritePlan) -> bool:
+    """Whether a plan can be one of a group: rows in memory, one staged commit for each table, no fork.
+
+    A batch is looked up in history, which does not show the batches of the same group.
+    """
+    is_plain = plan.kind in GROUPED and plan.batch_id is None and not plan.creations
+    return is_plain and all(map(_is_single, plan.tables))
+
+
+def _is_single(write: TableWrite) -> bool:
+    is_staged = write.staged is not None and write.fork is None
+    return is_staged and not write.steps and write.delta is not None
+
+
+@dataclass(frozen=True, slots=True)
+class LandedMember:
+    """A write of a group after its tables landed."""
+
+    plan: WritePlan
+    sidecar: Sidecar
+    change: Change
+
+
+@dataclass(slots=True, kw_only=True)
+class Group:
+    """A group while its writes land, each on the `state` that the ones before it leave."""
+
+    committer: Committer
+    held_locks: HeldLocks
+    sidecar: Sidecar
+    base: BranchState
+    state: BranchState
+    is_armed: bool = False
+    landed: list[LandedMember] = field(default_factory=list)
+
+    @property
+    def id(self) -> OperationId:
+        """The operation that the writes share: it names the sidecar and the swap."""
+        return self.sidecar.operation_id
+
+    def covers(self, plan: WritePlan) -> bool:
+        """Whether the group holds the locks of a plan and its sidecar names the tables."""
+        named = {pin.lock_key for pin in self.sidecar.tables}
+        is_named = all(write.lock_key in named for write in plan.tables)
+        return is_named and may_join(plan) and self.held_locks.covers(plan.lock_keys)
+
+    def require_base(self, plan: WritePlan) -> None:
+        """Refuse a plan before its first effect, the last look; the refusal concerns this write alone."""
+        head = self.state.head.id if self.state.head else None
+        if plan.if_commit is not None and head != plan.if_commit:
+            raise PreconditionFailed(plan.if_commit, head)
+        for write in plan.tables:
+            require_pin(write, self.state.snapshot)
+        asked = plan.operation
+        known = None if asked is None else find_operation(self.base, asked.actor, asked.key)
+        if known is not None:
+            raise KeyPublished(known.key, known.operation_id)
+
+    def land(self, plan: WritePlan) -> None:
+        """Commit the tables of a plan that was prepared on the state of the group; a failure is one of the whole group."""
+        self._arm()
+        effects = {write.table_key: self._commit_table(plan, write) for write in plan.tables}
+        member = replace(
+            sidecar_of(self.committer, plan, self.held_locks, self.base.branch_incarnation),
+            started_at=self.sidecar.started_at,
+        )
+        change = _grouped(change_of(plan, effects), self.id)
+        self.landed.append(LandedMember(plan, member, change))
+        self.state = self.base.expect(
+            records_for(self._change(), self.base, self.committer.runtime.now_us())
+        )
+        fail(Failpoint.GROUP_MEMBER_LANDED)
+
+    def publish(self) -> Published:
+        """Confirm what landed and make all of it visible in one swap."""
+        with report_unfinished(self.sidecar):
+            fail(Failpoint.GROUP_LANDED)
+            self.sidecar = self._confirmed()
+            self.committer.sidecars.confirm(self.sidecar)  # B': every write of the group is durable
+            fail(Failpoint.GROUP_CONFIRMED)
+            require_locks(self.committer, self.sidecar, self.held_locks)
+            with refuse_conflicts(self.committer, self.sidecar):
+                published = publish(self.committer.manifest, self._change())  # C
+        disarm(self.committer, self.id)  # D
+        return published
+
+    # ---- A
+
+    def _arm(self) -> None:
+        if not self.is_armed:
+            self.committer.sidecars.arm(self.sidecar)
+            self.is_armed = True
+            fail(Failpoint.GROUP_ARMED)
+
+    # ---- B
+
+    def _commit_table(self, plan: WritePlan, write: TableWrite) -> Landed:
+        assert write.staged is not None, "a member is staged before it joins"
+        require_locks(self.committer, self.sidecar, self.held_locks)
+        try:
+            landed = self.committer.tables.commit_staged(
+                write.staged,
+                operation_id=self.id,
+                actor=plan.actor,
+                lock=self.held_locks.lock(write.lock_key),
+            )
+        except HeadMoved as error:
+            actual = write.base.version if error.actual is None else error.actual
+            conflict = ManifestConflict(write.table_key, write.base.version, actual)
+            raise Refused(conflict) from error
+        except StorageError:
+            with report_unfinished(self.sidecar):
+                raise
+        fail(Failpoint.GROUP_TABLE_COMMITTED)
+        return landed
+
+    # ---- C
+
+    def _change(self) -> Change:
+        *before, last = (member.change for member in self.landed)
+        if before:
+            return replace(last, before=tuple(before))
+        # The only write that is left is no group.
+        return _grouped(last, None)
+
+    def _confirmed(self) -> Sidecar:
+        """Note every write with its versions, and where the last one leaves each table."""
+        members = tuple(member.sidecar for member in self.landed)
+        entries = self.state.snapshot.entries
+        moved = {pin.table_key for member in members for pin in member.tables}
+        pins = tuple(
+            replace(
+                pin,
+                confirmed=entries[pin.table_key].version,
+                post_commit=entries[pin.table_key].version,
+            )
+            for pin in self.sidecar.tables
+            if pin.table_key in moved
+        )
+        read = {table: at for member in members for table, at in member.read_set.items()}
+        return replace(
+            self.sidecar,
+            tables=pins,
+            members=members,
+            commit_id=members[-1].commit_id,
+            read_set={table: at for table, at in read.items() if table not in moved},
+        )
+
+
+def open_group(
+    committer: Committer, state: BranchState, plans: Sequence[WritePlan], held_locks: HeldLocks
+) -> Group:
+    """Describe a group before its first effect; raises when a HEAD of its tables is past its pin."""
+    writes = Counter(write.table_key for plan in plans for write in plan.tables)
+    by_table = {write.table_key: write for plan in plans for write in plan.tables}
+    pins = tuple(_pin(by_table[key], state, writes[key], held_locks) for key in sorted(writes))
+    for key in sorted(writes):
+        at = state.snapshot.entry(key).at
+        require_no_drift(committer.tables, committer.sidecars, key, at)
+    fail(Failpoint.GROUP_TAKEN)
+    sidecar = Sidecar(
+        operation_id=OperationId(committer.runtime.new_id()),
+        writer_kind=WriterKind.GROUP,
+        branch=lance_branch(state.branch),
+        branch_incarnation=state.branch_incarnation or None,
+        actor=plans[0].actor if len({plan.actor for plan in plans}) == 1 else None,
+        started_at=datetime_of(committer.runtime.now_us()).isoformat(),
+        tables=pins,
+        members=tuple(_name_member(committer, plan, held_locks, state) for plan in plans),
+        schema_version=GROUP_VERSION,
+    )
+    return Group(
+        committer=committer, held_locks=held_locks, sidecar=sidecar, base=state, state=state
+    )
+
+
+def _pin(write: TableWrite, state: BranchState, commits: int, held_locks: HeldLocks) -> Pin:
+    entry = state.snapshot.entry(write.table_key)
+    return Pin(
+        table_key=write.table_key,
+        table_path=entry.at.path,
+        table_branch=write.branch,
+        expected=entry.version,
+        post_commit=Version(entry.version + commits),
+        token=held_locks.lock(write.lock_key).token,
+    )
+
+
+def _name_member(
+    committer: Committer, plan: WritePlan, held_locks: HeldLocks, state: BranchState
+) -> Sidecar:
+    """Name a write before it lands: it may be prepared again, so that its versions are not known yet."""
+    named = sidecar_of(committer, plan, held_locks, state.branch_incarnation)
+    return replace(named, tables=(), read_set={})
+
+
+def _grouped(change: Change, group: OperationId | None) -> Change:
+    assert change.draft is not None, "maintenance does not join a group"
+    return replace(change, draft=replace(change.draft, group=group))

@@ -1,0 +1,216 @@
+"""Writers of one branch that wait at the same time: whoever holds the locks prepares and commits for all of them."""
+
+import threading
+from collections.abc import Sequence
+from contextvars import Context, copy_context
+from copy import copy
+from dataclasses import field, replace
+from typing import Any, Generic, TypeVar
+
+from omnigraph.commit.group import Group, may_join, open_group
+from omnigraph.commit.locks import HeldLocks
+from omnigraph.commit.plan import WritePlan
+from omnigraph.commit.protocol import CommittedPlan, Refused
+from omnigraph.engine.cached.ids import follow_cached_ids
+from omnigraph.engine.matched_rows import require_matched_rows
+from omnigraph.engine.session.engine import Engine
+from omnigraph.engine.writer import Done, Prepare, Prepared
+from omnigraph.errors import OmniError, RecoveryRequired
+from omnigraph.limits import GROUP_BYTES_MAX, GROUP_MEMBERS_MAX
+from omnigraph.manifest.publish import Published
+from omnigraph.manifest.view import View
+from omnigraph.values import dataclass
+
+T = TypeVar("T")
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Member(Generic[T]):
+    """A writer that waits for its locks, and what became of it once a holder of the locks took it along."""
+
+    engine: Engine
+    view: View
+    plan: WritePlan
+    prepared: Prepared[T]
+    prepare: Prepare[T]
+    context: Context = field(default_factory=copy_context)
+    """Whose costs are counted: the holder prepares in the name of the member."""
+    ended: threading.Event = field(default_factory=threading.Event)
+    done: Done[T] | None = None
+    error: BaseException | None = None
+
+    @property
+    def bytes(self) -> int:
+        """The bytes of the rows it brings."""
+        deltas = [write.delta for write in self.plan.tables if write.delta is not None]
+        return sum(delta.rows.nbytes + delta.deleted.nbytes for delta in deltas)
+
+    def end(self, done: Done[T] | None = None, error: BaseException | None = None) -> None:
+        """Tell the member; neither a result nor an error means that it has to go on alone."""
+        if not self.ended.is_set():
+            self.done, self.error = done, error
+            self.ended.set()
+
+    def wait(self) -> Done[T] | None:
+        """Wait for what became of it; None when it has to go on alone."""
+        self.ended.wait()
+        if self.error is not None:
+            raise self.error
+        return self.done
+
+
+def member_of(
+    engine: Engine, view: View, prepare: Prepare[T], prepared: Prepared[T], plan: WritePlan
+) -> Member[T] | None:
+    """Make the member of a writer; None for a plan that has to be committed alone."""
+    if not may_join(plan):
+        return None
+    member = Member(engine=engine, view=view, plan=plan, prepared=prepared, prepare=prepare)
+    return member if member.bytes <= GROUP_BYTES_MAX else None
+
+
+def take_members(leader: Member[Any], held_locks: HeldLocks) -> list[Member[Any]]:
+    """Take the writers of the leader's handle and branch that wait; with the leader they are a group."""
+    group = [leader]
+
+    def wants(waiting: object) -> bool:
+        return isinstance(waiting, Member) and _fits(group, waiting)
+
+    locks = leader.engine.committer.locks
+    try:
+        for taken in locks.take_waiting(held_locks, leader.plan.activity, wants):
+            assert isinstance(taken, Member)
+            group.append(taken)
+    except BaseException:
+        for member in group:
+            member.end()
+        raise
+    return group
+
+
+def _fits(group: Sequence[Member[Any]], other: Member[Any]) -> bool:
+    leader = group[0]
+    is_same = other.engine is leader.engine and other.plan.branch == leader.plan.branch
+    size = sum(member.bytes for member in group)
+    has_room = len(group) < GROUP_MEMBERS_MAX and size + other.bytes <= GROUP_BYTES_MAX
+    keys = {_key(member.plan) for member in group} - {None}
+    # The second of two writes with one idempotency key has to see the row of the first.
+    return is_same and has_room and _key(other.plan) not in keys
+
+
+def _key(plan: WritePlan) -> tuple[str | None, str] | None:
+    return None if plan.operation is None else (plan.operation.actor, plan.operation.key)
+
+
+# ---- committing together
+
+
+def commit_together(members: Sequence[Member[Any]], held_locks: HeldLocks) -> None:
+    """Commit a group and tell every member; a member that is told nothing else goes on alone."""
+    engine = members[0].engine
+    group: Group | None = None
+    try:
+        view = engine.view(members[0].plan.branch)
+        plans = [member.plan for member in members]
+        group = open_group(engine.committer, view.state, plans, held_locks)
+        landed = [one for member in members if (one := _land(member, group, view)) is not None]
+        if landed:
+            _tell(landed, group.publish())
+    except Refused:
+        assert group is not None, "nothing is refused before a group is open"
+        _roll_back(engine, group, members, held_locks)
+    except OmniError as error:
+        _tell_unfinished(group, members, error)
+    except BaseException:
+        _tell_unfinished(group, members, None)
+        raise
+    finally:
+        for member in members:
+            member.end()
+
+
+@dataclass(frozen=True, slots=True)
+class _Landed:
+    """A member whose tables landed, with the view and the plan that it landed with."""
+
+    member: Member[Any]
+    view: View
+    plan: WritePlan
+    outcome: Any
+
+
+def _land(member: Member[Any], group: Group, view: View) -> _Landed | None:
+    """Prepare a member on what the ones before it leave, and land it; a refusal is told to the member alone."""
+    now = replace(view, state=group.state)
+    try:
+        prepared = _prepare_on(member, now)
+        plan = prepared.plan
+        if plan is None:
+            member.end(Done(view=now, plan=None, outcome=prepared.outcome))
+            return None
+        if not group.covers(plan):
+            # It has come to need other locks, or more than one commit.
+            member.end()
+            return None
+        group.require_base(plan)
+    except OmniError as error:
+        member.end(error=error)
+        return None
+    group.land(plan)
+    follow_cached_ids(member.engine.cached_ids, plan, now.snapshot, group.state.snapshot)
+    return _Landed(member, now, plan, prepared.outcome)
+
+
+def _prepare_on(member: Member[T], now: View) -> Prepared[T]:
+    """Prepare a member again unless everything that its plan relies on is where it was."""
+    pins = now.snapshot.pins
+    plan = member.plan
+    bases = {write.table_key: write.base.version for write in plan.tables}
+    if all(pins.get(table) == version for table, version in (bases | dict(plan.read_set)).items()):
+        return member.prepared
+    tables = member.engine.store.tables
+    require_matched_rows(tables, member.view, plan, now)
+    unused = [
+        (write.staged, write.delta.rows)
+        for write in plan.tables
+        if write.staged is not None and write.delta is not None
+    ]
+    with tables.reuse_appends(unused):
+        return member.context.run(member.prepare, now)
+
+
+def _tell(landed: Sequence[_Landed], published: Published) -> None:
+    for one in landed:
+        commit = published.state.shows(one.plan.commit_id)
+        staged = {w.table_key: (w.staged,) for w in one.plan.tables if w.staged is not None}
+        own = CommittedPlan(replace(published, commit=commit), staged)
+        one.member.end(Done(view=one.view, plan=one.plan, outcome=one.outcome, committed=own))
+
+
+def _roll_back(
+    engine: Engine, group: Group, members: Sequence[Member[Any]], held_locks: HeldLocks
+) -> None:
+    """Take back what landed of a refused group; its members then go on alone."""
+    try:
+        engine.recovery.roll_back_refused(group.id, held_locks)
+    except OmniError as error:
+        _tell_unfinished(group, members, error)
+
+
+def _tell_unfinished(
+    group: Group | None, members: Sequence[Member[Any]], error: OmniError | None
+) -> None:
+    """Tell the members of a group that broke off after its sidecar was armed; before that, nothing is left of it."""
+    if group is None or not group.is_armed:
+        return
+    for member in members:
+        # Each thread raises an error of its own.
+        member.end(error=_make_unfinished_error(group) if error is None else copy(error))
+
+
+def _make_unfinished_error(group: Group) -> RecoveryRequired:
+    return RecoveryRequired(
+        group.id,
+        f"the write was stopped together with the others of group {group.id}; recovery completes all of them or "
+        "none, look before repeating it",
+    )

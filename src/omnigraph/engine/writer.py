@@ -1,0 +1,45 @@
+"""A writer: a function from a view to a plan, and what became of it."""
+
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+from omnigraph.commit.plan import WritePlan
+from omnigraph.commit.protocol import CommittedPlan
+from omnigraph.manifest.publish import Published
+from omnigraph.manifest.records import GraphCommit
+from omnigraph.manifest.view import View
+from omnigraph.values import dataclass
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared(Generic[T]):
+    """What a writer makes of a view: a plan, None when there is nothing to write, and what it will report."""
+
+    plan: WritePlan | None
+    outcome: T
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Done(Generic[T]):
+    """A write that ended: what it reports, the view it was prepared on, and what was published, if anything."""
+
+    view: View
+    plan: WritePlan | None
+    outcome: T
+    committed: CommittedPlan | None = None
+
+    @property
+    def published(self) -> Published | None:
+        """What became visible; None when there was nothing to write."""
+        return None if self.committed is None else self.committed.published
+
+    @property
+    def commit(self) -> GraphCommit | None:
+        """The commit it made; None when there was nothing to write."""
+        return None if self.published is None else self.published.commit
+
+
+Prepare = Callable[[View], Prepared[T]]
+"""A writer: a function from a view to a plan and an outcome."""

@@ -1,0 +1,186 @@
+"""Writers that wait at the same time share one publish, and each keeps a commit of its own."""
+
+import json
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import omnigraph
+from omnigraph.api.graph import Graph
+from omnigraph.api.results import MutationResult
+from omnigraph.commit.sidecar import WriterKind
+from omnigraph.failpoints import Failpoint, armed
+from omnigraph.limits import GROUP_MEMBERS_MAX
+from tests.support.joined import write_together
+from tests.support.once import once
+from tests.support.settled import assert_settled
+
+SCHEMA = """
+node Person { name: String @key  age: I32?  mail: String? @unique }
+node City { name: String @key }
+edge LivesIn: Person -> City @card(0..1)
+"""
+QUIET = {"maintenance": "off"}
+ADD = "query add($name: String, $mail: String?) { insert Person { name: $name, mail: $mail } }"
+SET = "query put($name: String, $age: I32) { update Person set { age: $age } where name = $name }"
+
+
+@pytest.fixture
+def graph(tmp_path: Path) -> Graph:
+    graph = omnigraph.init(tmp_path / "g", SCHEMA, config=QUIET)
+    people = [{"type": "Person", "data": {"name": n, "age": 0}} for n in "ab"]
+    graph.load([*people, {"type": "City", "data": {"name": "Ghent"}}], mode="append")
+    return graph
+
+
+def add(graph: Graph, name: str, mail: str | None = None, **more: Any) -> Any:
+    return lambda: graph.mutate(ADD, {"name": name, "mail": mail}, **more)
+
+
+def names(graph: Graph, at: str | None = None) -> list[str]:
+    return sorted(graph.table("Person", at=at)["name"].to_pylist())
+
+
+def commits_of(told: list[object]) -> list[omnigraph.Commit]:
+    results = [one for one in told if isinstance(one, MutationResult)]
+    return [one.commit for one in results if one.commit is not None]
+
+
+def test_each_member_has_a_commit_and_its_own_past(graph: Graph) -> None:
+    version = graph.snapshot().manifest_version
+    told = write_together(graph, [add(graph, f"n{n}", actor=f"w{n}") for n in range(3)])
+    made = commits_of(told)
+    assert graph.snapshot().manifest_version == version + 1
+    assert len({commit.group for commit in made}) == 1
+    assert made[0].group is not None
+    shown = list(reversed(graph.commits()))
+    assert [commit.id for commit in shown[-3:]] == [commit.id for commit in made]
+    assert [commit.actor for commit in made] == ["w0", "w1", "w2"]
+    assert all(newer.parent == older.id for older, newer in pairwise(shown))
+    assert all(newer.created_at > older.created_at for older, newer in pairwise(shown[-3:]))
+    for count, commit in enumerate(made, 1):
+        assert names(graph, commit.id) == ["a", "b", *(f"n{n}" for n in range(count))]
+        assert names(graph, commit.id[:24]) == names(graph, commit.id)
+        (change,) = graph.commit_changes(commit.id).changes
+        assert change.id == f"n{count - 1}"
+    assert [c.id for c in graph.diff(made[0].id, made[2].id).changes] == ["n1", "n2"]
+    with omnigraph.open(graph.uri, read_only=True) as reader:
+        assert names(reader, made[1].id) == ["a", "b", "n0", "n1"]
+    assert_settled(graph)
+
+
+def test_a_lone_writer_is_no_group(graph: Graph) -> None:
+    assert graph.mutate(ADD, {"name": "x", "mail": None}).commit.group is None  # type: ignore[union-attr]
+
+
+def test_a_member_that_fails_leaves_and_only_its_caller_hears_of_it(graph: Graph) -> None:
+    head = graph.commits()[0].id
+    told = write_together(
+        graph,
+        [
+            add(graph, "c", "m"),
+            add(graph, "d", "m"),
+            add(graph, "e", if_commit=head),
+            add(graph, "f"),
+            lambda: graph.mutate('query q() { insert LivesIn { from: "a", to: "Ghent" } }'),
+            lambda: graph.mutate('query q() { insert LivesIn { from: "a", to: "Ghent" } }'),
+        ],
+    )
+    kinds = [type(one).__name__ for one in told]
+    result = "MutationResult"
+    refused = ["ConstraintError", "PreconditionFailed"]
+    assert kinds == [result, *refused, result, result, "ConstraintError"]
+    assert len({commit.group for commit in commits_of(told)}) == 1
+    assert names(graph) == ["a", "b", "c", "f"]
+    assert_settled(graph)
+
+
+def test_updates_of_different_rows_share_a_group_and_of_one_row_have_one_winner(
+    graph: Graph,
+) -> None:
+    def put(name: str, age: int) -> Any:
+        return lambda: graph.mutate(SET, {"name": name, "age": age})
+
+    told = write_together(graph, [put("a", 1), put("b", 2), put("a", 3)])
+    assert isinstance(told[2], omnigraph.ManifestConflict)
+    made = commits_of(told)
+    assert made[0].group == made[1].group is not None
+    ages = {row["name"]: row["age"] for row in graph.table("Person").to_pylist()}
+    assert ages == {"a": 1, "b": 2}
+
+
+def test_a_write_that_needs_more_than_one_commit_is_published_alone(graph: Graph) -> None:
+    graph.branch_create("side")
+    side = graph.on("side")
+    told = write_together(graph, [add(side, "x"), add(side, "y"), add(side, "z")], "side")
+    made = commits_of(told)
+    # The first one forks the table.
+    assert made[0].group is None
+    assert names(side) == ["a", "b", "x", "y", "z"]
+    assert_settled(graph)
+
+
+def test_writers_of_other_branches_and_handles_are_no_members(graph: Graph) -> None:
+    other = omnigraph.open(graph.uri, config=QUIET)
+    told = write_together(graph, [add(graph, "x"), add(other, "y")])
+    assert [commit.group for commit in commits_of(told)] == [None, None]
+    assert names(graph) == ["a", "b", "x", "y"]
+
+
+def test_a_group_has_a_bound(graph: Graph, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("omnigraph.engine.joint_commit.GROUP_MEMBERS_MAX", 3)
+    assert GROUP_MEMBERS_MAX == 64
+    told = write_together(graph, [add(graph, f"n{n}") for n in range(5)])
+    groups = [commit.group for commit in commits_of(told)]
+    assert [groups.count(group) for group in dict.fromkeys(groups)] == [3, 2]
+
+
+def test_a_branch_does_not_begin_amid_a_group(graph: Graph) -> None:
+    first, last = commits_of(write_together(graph, [add(graph, "x"), add(graph, "y")]))
+    with pytest.raises(omnigraph.UserInputError, match="in one swap"):
+        graph.branch_create("side", at=first.id)
+    graph.branch_create("side", at=last.id)
+    assert names(graph.on("side")) == ["a", "b", "x", "y"]
+
+
+def test_the_sidecar_of_a_group_names_its_members_and_is_refused_by_number(graph: Graph) -> None:
+    seen: list[dict[str, Any]] = []
+
+    def look() -> None:
+        (path,) = (Path(graph.uri) / "__recovery").glob("*.json")
+        seen.append(json.loads(path.read_text()))
+
+    with armed(Failpoint.GROUP_ARMED, look), armed(Failpoint.GROUP_CONFIRMED, look):
+        write_together(graph, [add(graph, "x", actor="ada"), add(graph, "y", actor="bo")])
+    named, confirmed = seen
+    assert (named["schema_version"], named["writer_kind"]) == (4, str(WriterKind.GROUP))
+    assert [member["actor_id"] for member in named["members"]] == ["ada", "bo"]
+    assert [member["tables"] for member in named["members"]] == [[], []]
+    versions = [member["tables"][0]["post_commit_pin"] for member in confirmed["members"]]
+    assert versions == [confirmed["tables"][0]["expected_version"] + n for n in (1, 2)]
+    assert confirmed["tables"][0]["confirmed_version"] == versions[-1]
+
+
+def test_a_stranger_who_moves_a_table_under_a_group_sends_its_members_on_alone(
+    graph: Graph,
+) -> None:
+    """The stranger takes no locks, as another program would not."""
+    engine = omnigraph.open(graph.uri, config=QUIET)._engine
+
+    def append() -> None:
+        at = engine.manifest.current("main").snapshot.entries["node:Person"].at  # type: ignore[index,arg-type]
+        tables = engine.store.tables
+        head = at.__class__(path=at.path, branch=at.branch, version=tables.head(at.path, at.branch))
+        rows = tables.open(head).read().slice(0, 1)
+        rows = rows.set_column(0, rows.schema.field("id"), [["stray"]])
+        tables.commit_staged(tables.stage_append(head, rows), operation_id="stray", lock=None)  # type: ignore[arg-type]
+
+    with armed(Failpoint.GROUP_MEMBER_LANDED, once(append)):
+        told = write_together(graph, [add(graph, "x"), add(graph, "y"), add(graph, "z")])
+    assert [commit.group for commit in commits_of(told)] == [None] * 3
+    assert names(graph) == ["a", "b", "x", "y", "z"]
+    (row,) = graph.recoveries()
+    assert (row.writer_kind, str(row.recovery_kind)) == ("Group", "RolledBack")
+    assert_settled(graph)

@@ -1,0 +1,134 @@
+"""Groups of writers, interrupted at every step, as an error and as a death: all of their commits or none."""
+
+from collections.abc import Iterator
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+import omnigraph
+from omnigraph.api.graph import Graph
+from omnigraph.failpoints import Failpoint, armed
+from omnigraph.ids import RECOVERY_ACTOR
+from omnigraph.recovery.audit import RecoveryKind
+from tests.faults.rows import GROUP_ROWS, Effect, Row
+from tests.support.child import KILLED, run_child
+from tests.support.joined import perform_together, write_member, write_together
+from tests.support.settled import assert_settled, fingerprint
+from tests.support.story import BASE, SCHEMA, Content, content
+
+QUIET = {"maintenance": "off"}
+CELLS = [
+    pytest.param(row, size, id=f"{row.id}-{size}", marks=[pytest.mark.soak] if size > 2 else [])
+    for row in GROUP_ROWS
+    for size in (2, 8)
+]
+
+
+@pytest.fixture
+def uri(tmp_path: Path) -> str:
+    with omnigraph.init(tmp_path / "g", SCHEMA, config=QUIET) as graph:
+        graph.load(BASE, mode="append")
+    return str(tmp_path / "g")
+
+
+@pytest.fixture
+def expected(tmp_path: Path) -> Iterator["Expected"]:
+    """The same writes, one after the other, on a graph of their own."""
+    with omnigraph.init(tmp_path / "one-by-one", SCHEMA, config=QUIET) as graph:
+        graph.load(BASE, mode="append")
+        yield Expected(graph)
+
+
+class Expected:
+    """What a graph shows after each of the writes."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self.states: list[Content] = [content(graph)]
+
+    def after(self, count: int) -> Content:
+        for number in range(len(self.states) - 1, count):
+            write_member(self._graph, number)
+            self.states.append(content(self._graph))
+        return self.states[count]
+
+
+# ---- as an error, and as a death
+
+
+@pytest.mark.parametrize(("row", "size"), CELLS)
+def test_a_group_that_fails_is_whole_or_absent(
+    row: Row, size: int, uri: str, expected: Expected
+) -> None:
+    graph = omnigraph.open(uri, config=QUIET)
+    with armed(row.point, row.action):
+        told = write_together(graph, [partial(write_member, graph, n) for n in range(size)])
+    errors = [one for one in told if isinstance(one, BaseException)]
+    assert errors == [] if row.acknowledged else len(errors) == size
+    assert len({id(one) for one in errors}) == len(errors)
+    assert_ended(row.open if not row.acknowledged else Effect.STALE, uri, size, expected)
+
+
+@pytest.mark.parametrize(("row", "size"), CELLS)
+def test_a_group_that_is_killed_is_whole_or_absent(
+    row: Row, size: int, uri: str, expected: Expected
+) -> None:
+    assert run_child(perform_together, uri, size, failpoints=f"{row.point.value}=exit") == KILLED
+    assert_ended(row.open, uri, size, expected)
+
+
+def assert_ended(effect: Effect, uri: str, size: int, expected: Expected) -> None:
+    """After the next open the group is there with all of its commits, or not at all; both are recorded."""
+    graph = omnigraph.open(uri, config=QUIET)
+    assert content(graph) == expected.after(size if effect.is_visible else 0)
+    commits = list(reversed(graph.commits()))
+    assert all(newer.parent == older.id for older, newer in pairwise(commits))
+    rows = graph.recoveries()
+    if effect.is_visible:
+        made = commits[-size:]
+        is_group = made[0].group is not None
+        assert is_group or rows == []
+        assert len({commit.group for commit in made}) == 1
+        for number, commit in enumerate(made if is_group else (), 1):
+            assert content(graph, at=commit.id) == expected.after(number)
+        assert len(rows) in (0, size + 1)
+        assert all(row.recovery_kind is RecoveryKind.ROLLED_FORWARD for row in rows)
+        assert {row.commit for row in rows} <= {commit.id for commit in made}
+        if effect is Effect.FORWARD:
+            assert {commit.actor for commit in made} == {RECOVERY_ACTOR}
+            assert {row.for_actor for row in rows} >= {f"actor-{n}" for n in range(size)}
+    elif effect is not Effect.NOTHING:
+        (row,) = rows
+        assert (row.recovery_kind, row.writer_kind) == (RecoveryKind.ROLLED_BACK, "Group")
+    assert_settled(graph)
+    shown = fingerprint(graph)
+    assert fingerprint(omnigraph.open(uri, config=QUIET)) == shown
+    write_together(graph, [partial(write_member, graph, n, "again") for n in (0, 2)])
+    assert_settled(graph)
+
+
+# ---- recovery that dies too
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (Failpoint.GROUP_CONFIRMED, Failpoint.ROLL_FORWARD),
+        (Failpoint.GROUP_CONFIRMED, Failpoint.PUBLISHED),
+        (Failpoint.GROUP_CONFIRMED, Failpoint.AUDIT),
+        (Failpoint.GROUP_CONFIRMED, Failpoint.SIDECAR_DELETE),
+        (Failpoint.GROUP_LANDED, Failpoint.ROLLBACK_TABLE_RESTORED),
+        (Failpoint.GROUP_LANDED, Failpoint.ROLLBACK_PUBLISHED),
+        (Failpoint.GROUP_LANDED, Failpoint.AUDIT),
+    ],
+)
+def test_a_recovery_of_a_group_that_dies_is_ended_by_the_next(
+    first: Failpoint, second: Failpoint, uri: str, expected: Expected
+) -> None:
+    assert run_child(perform_together, uri, 3, failpoints=f"{first.value}=exit") == KILLED
+    with armed(second), pytest.raises(omnigraph.OmniError):
+        omnigraph.open(uri)
+    is_forward = first is Failpoint.GROUP_CONFIRMED
+    assert_ended(Effect.FORWARD if is_forward else Effect.BACK, uri, 3, expected)
