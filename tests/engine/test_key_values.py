@@ -144,7 +144,7 @@ def test_an_entity_is_found_by_the_value_of_its_key(graph: Graph) -> None:
 @pytest.mark.parametrize(
     ("type_name", "key"), [("User", 2.5), ("User", True), ("Seat", 1), ("Note", 5), ("Follows", 5)]
 )
-def test_what_is_no_value_of_the_key_is_refused(graph: Graph, type_name: str, key: object) -> None:
+def test_what_is_no_value_of_the_key_is_refused(graph: Graph, type_name: str, key: float) -> None:
     with pytest.raises(UserInputError, match="text"):
         graph.entity(type_name, key)
 

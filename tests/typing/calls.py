@@ -59,6 +59,10 @@ def reading(graph: omnigraph.Graph, commit: omnigraph.Commit, moment: datetime) 
     reveal_type(graph.explain("…", profile=True))  # Explanation
     reveal_type(graph.explain("…").text)  # str
     reveal_type(graph.entity("Person", "Ada", at=moment))  # dict[str, Any] | None
+    reveal_type(graph.entity("Reading", {"sensor": 7, "at": moment}))  # dict[str, Any] | None
+    reveal_type(graph.blob("Letter", "a", "scan").read(offset=3))  # bytes
+    reveal_type(graph.project(["Person"], ["Knows"]))  # Projection
+    reveal_type(graph.project(["Person"], ["Knows"]).pagerank())  # Scores
     reveal_type(graph.table("Person"))  # Table
     reveal_type(graph.export(types=["Person"]))  # Iterator[dict[str, Any]]
     reveal_type(graph.export_lines())  # Iterator[Buffer]

@@ -77,7 +77,7 @@ if TYPE_CHECKING:
         RelocateReport,
         RepairReport,
     )
-    from omnigraph.api.types import Source, Spark, SparkChoice
+    from omnigraph.api.types import EntityId, Source, Spark, SparkChoice
     from omnigraph.pipeline.location import StoreLocation
     from omnigraph.pipeline.progress import Tell
 
@@ -233,7 +233,12 @@ class Graph:
         )
 
     def entity(
-        self, type_name: str, id: Any, *, branch: str | None = None, at: Reference | None = None
+        self,
+        type_name: str,
+        id: "EntityId",
+        *,
+        branch: str | None = None,
+        at: Reference | None = None,
     ) -> dict[str, Any] | None:
         """One entity by its id or the value of its key, or None; a key of several properties is a mapping.
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from omnigraph.api.blobs import Blob
     from omnigraph.api.description import Description
-    from omnigraph.api.types import Spark
+    from omnigraph.api.types import EntityId, Spark
     from omnigraph.engine.history.export_files import Part
     from omnigraph.pipeline.location import PinnedTable
     from omnigraph.pipeline.runner import Runner
@@ -205,7 +205,7 @@ class Snapshot:
             schema=schema,
         )
 
-    def entity(self, type_name: str, id: Any) -> dict[str, Any] | None:
+    def entity(self, type_name: str, id: "EntityId") -> dict[str, Any] | None:
         """One entity by id, or None, with the properties it had then; a type may be named as it was then.
 
         Example:

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterable, Mapping
+from datetime import date
 from typing import IO, Any, Literal, Protocol, TypeAlias
 
 import duckdb
@@ -17,6 +18,9 @@ class ArrowStream(Protocol):
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
         """The columns as a capsule."""
 
+
+EntityId: TypeAlias = str | int | float | date | Mapping[str, Any]
+"""An id, the value of a key, or the values of a key of several properties."""
 
 File: TypeAlias = str | os.PathLike[str]
 Record: TypeAlias = Mapping[str, Any]
