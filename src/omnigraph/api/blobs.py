@@ -10,7 +10,7 @@ from omnigraph.engine.session.engine import Engine
 from omnigraph.errors import NotFound, UserInputError
 from omnigraph.ids import TableKey, is_node, type_name
 from omnigraph.manifest.view import View
-from omnigraph.storage.blobs import BlobKind, is_blob
+from omnigraph.storage.blobs import BlobForm, BlobKind, is_blob
 from omnigraph.storage.tables import Table
 from omnigraph.values import dataclass
 
@@ -31,7 +31,6 @@ class Blob:
     """The commit that was asked for, None for the newest."""
     commit: str | None
     table: Table = field(repr=False)
-    row: pa.Array = field(repr=False)
 
     def read(self, offset: int = 0, length: int | None = None) -> bytes:
         """The bytes from `offset` on, at most `length` of them; an external blob is not downloaded."""
@@ -46,7 +45,8 @@ class Blob:
             raise UserInputError(
                 f"{self} has {size} bytes, and those from {wanted} were asked for; nothing was read"
             )
-        found = self.table.blob_bytes(self.property, self.row)[0] or b""
+        rows = _look_up(self.table, self.id, self.property, BlobForm.BYTES)
+        found: bytes = rows[self.property][0].as_py() or b""
         return found[offset:] if length is None else found[offset : offset + length]
 
     def to_dict(self) -> dict[str, Any]:
@@ -78,24 +78,26 @@ def find_blob(
         raise NotFound(f"property of {type_name(key)}", name, known=table.schema.names)
     if not is_blob(table.schema.field(name).type):
         raise UserInputError(f"property '{name}' of {type_name(key)} is no Blob; nothing was read")
-    rows = table.lookup("id", pa.array([identity], pa.string()), ["id"], row_id=True)
+    rows = _look_up(table, identity, name, BlobForm.DESCRIPTOR)
     if not rows.num_rows:
         raise NotFound(type_name(key), identity)
-    row = rows[ROW_ID].combine_chunks()
-    found = table.blob_descriptors(name, row)[0]
+    found = rows[name][0].as_py()
     if found is None:
         raise NotFound("Blob", f"{type_name(key)}.{name} of {identity}", hint="its value is null")
     return Blob(
         table_key=key,
         id=identity,
         property=name,
-        kind=str(found.kind),
-        size=found.size,
-        uri=found.uri,
-        etag=f'"{entry.at.version}-{row[0].as_py()}"',
+        kind=found["kind"],
+        size=found["size"],
+        uri=found["uri"],
+        etag=f'"{entry.at.version}-{rows[ROW_ID][0].as_py()}"',
         branch=view.branch,
         snapshot=at,
         commit=view.commit,
         table=table,
-        row=row,
     )
+
+
+def _look_up(table: Table, identity: str, name: str, form: BlobForm) -> pa.Table:
+    return table.lookup("id", pa.array([identity], pa.string()), [name], row_id=True, blobs=form)

@@ -45,7 +45,7 @@ def read_frame(frame: Any, type_: TableType) -> pa.Table:
         where = f"'{frame}'" if isinstance(frame, str | Path) else f"the frame of '{type_.name}'"
         raise UserInputError(f"{where} cannot be read: {error}; no changes were made") from error
     raise UserInputError(
-        f"the frame of '{type_.name}' is a {type(frame).__name__}; expected an Arrow, pandas or polars table, "
+        f"the frame of '{type_.name}' is a {type(frame).__name__}; expected an Arrow, pandas, polars or DuckDB table, "
         "or the path of a Parquet, CSV or JSONL file; no changes were made"
     )
 

@@ -16,6 +16,8 @@ from omnigraph.limits import RECORDS_TYPED
 from omnigraph.pipeline.input.blobs import encode_records, estimate_bytes
 from omnigraph.pipeline.input.frames import number_rows, read_frame, take_frame, take_frames
 from omnigraph.pipeline.input.intake import Intake
+from omnigraph.pipeline.input.json_arrays import is_array, read_items
+from omnigraph.pipeline.input.lazy_frames import is_lazy, open_frame
 from omnigraph.pipeline.input.lines import Texts, take_file, take_row_file, take_texts, texts_of
 from omnigraph.pipeline.input.read import TEXT
 from omnigraph.pipeline.input.records import as_record, take_records
@@ -255,7 +257,7 @@ def _read_frame_ahead(
 
 
 def identify_source(source: Any, catalog: Catalog) -> LoadSource:
-    """Identify a source by its names and Python types; nothing is read."""
+    """Identify a source by its names and Python types; only of a `.json` file the first characters are read."""
     if _is_frame(source):
         raise UserInputError(
             f"a frame ({type(source).__name__}) needs type=, the name of the type of its rows; no changes were made",
@@ -291,7 +293,8 @@ def _is_frame(source: Any) -> bool:
     """Whether rows without a type were given: an Arrow, pandas, polars or Spark table."""
     if type(source).__module__.partition(".")[0] in ("pandas", "polars", "pyspark"):
         return True
-    return isinstance(source, SpilledFrame) or hasattr(source, "__arrow_c_stream__")
+    is_arrow = hasattr(source, "__arrow_c_stream__") or is_lazy(source)
+    return is_arrow or isinstance(source, SpilledFrame)
 
 
 def _suggest_type(catalog: Catalog) -> str:
@@ -366,10 +369,10 @@ def _are_paths(source: Sequence[Any]) -> bool:
     return all(isinstance(one, str | Path) for one in source)
 
 
-def _record_files(sources: Sequence[str | Path]) -> Iterator[LineFile]:
+def _record_files(sources: Sequence[str | Path]) -> Iterator[LineFile | Records]:
     for source in sources:
         for path in _files(_local(source), RECORD_SUFFIXES, "record file"):
-            yield LineFile(path)
+            yield Records(read_items(path)) if is_array(path) else LineFile(path)
 
 
 def _local(source: str | Path) -> Path:
@@ -410,8 +413,19 @@ def _type_sources(type_: TableType, frame: Any) -> Iterator[Source]:
         yield ForeignFrame(frame, type_)
     elif isinstance(frame, pa.RecordBatchReader):
         yield FrameStream(frame.schema.empty_table(), _translate_errors(frame, type_), type_)
+    elif is_lazy(frame):
+        reader = _open_lazy(frame, type_)
+        yield FrameStream(reader.schema.empty_table(), _translate_errors(reader, type_), type_)
     else:
         yield FrameSource(read_frame(frame, type_), type_)
+
+
+def _open_lazy(frame: Any, type_: TableType) -> pa.RecordBatchReader:
+    try:
+        return open_frame(frame)
+    except (OSError, pa.ArrowException, TypeError, ValueError, RuntimeError) as error:
+        where = f"the frame of '{type_.name}'"
+        raise UserInputError(f"{where} cannot be read: {error}; no changes were made") from error
 
 
 def _translate_errors(reader: pa.RecordBatchReader, type_: TableType) -> Iterator[pa.RecordBatch]:
@@ -430,7 +444,9 @@ def _type_files(type_: TableType, given: Sequence[str | Path]) -> Iterator[Sourc
         for path in _files(_local(one), (*FRAME_SUFFIXES, *RECORD_SUFFIXES), "file of rows")
     ]
     for path in paths:
-        if path.name.endswith(RECORD_SUFFIXES):
+        if is_array(path):
+            yield Records(read_items(path), type_)
+        elif path.name.endswith(RECORD_SUFFIXES):
             yield LineFile(path, type_)
         else:
             yield FrameFile(path, type_, named=len(paths) > 1)
