@@ -1,4 +1,6 @@
-"""`python -m omnigraph`, and the script `omnigraph`, are the command line."""
+"""`python -m omnigraph`, and the script `omnigraph`, are the command line; `omnigraph-server` is one command of it."""
+
+import sys
 
 from omnigraph.surfaces.cli.process import begin
 
@@ -10,6 +12,12 @@ def run() -> None:
     from omnigraph.surfaces.cli.main import main  # noqa: PLC0415
 
     main()
+
+
+def run_server() -> None:
+    """Run `omnigraph serve` as this process."""
+    sys.argv[1:1] = ["serve"]
+    run()
 
 
 if __name__ == "__main__":

@@ -314,8 +314,17 @@ DELETIONS_CACHED_MAX = 1_024
 MERGE_COMMITS_MAX = 1_024
 """Upserts one merge makes on one table; more rows make them larger, not more."""
 
+BLOB_CHUNK_BYTES = 4 * 1024 * 1024
+"""Bytes of a blob that are read at once."""
+
 CHANGES_PAGE = 1_000
 """Changes after which a page of the feed ends with its commit."""
+
+CHANGES_PAGE_MAX = 8_192
+"""Changes of one page on the wire, at most: a reader that asks for more asks again."""
+
+CHANGES_PAGE_BYTES = 4 * 1024 * 1024
+"""Rows of a page on the wire; the change that passes it is the last one."""
 
 SMALL_FRAGMENTS_MAX = 12
 """Small fragments a table gathers before a writer merges them: every one costs each cold read about 0.3 ms."""

@@ -17,12 +17,18 @@ class EventLogger:
         """Send what someone should look at."""
         self._send(logging.WARNING, event, fields)
 
-    def _send(self, level: int, event: str, fields: dict[str, object]) -> None:
+    def failure(self, event: str, error: Exception, **fields: object) -> None:
+        """Send a failure with its traceback."""
+        self._send(logging.ERROR, event, {"reason": str(error), **fields}, error)
+
+    def _send(
+        self, level: int, event: str, fields: dict[str, object], error: Exception | None = None
+    ) -> None:
         if self._logger.isEnabledFor(level):
             said = {"event": event, **fields, "level": logging.getLevelName(level).lower()}
             text = " ".join(f"{name}={value!r}" for name, value in said.items())
             # As an argument: the text may hold what `logging` takes for a placeholder.
-            self._logger.log(level, "%s", text)
+            self._logger.log(level, "%s", text, exc_info=error, extra={"fields": said})
 
 
 def get_logger(name: str) -> EventLogger:

@@ -1,16 +1,19 @@
 """One Blob value of one entity: what it is, and its bytes."""
 
+import hashlib
+from collections.abc import Iterator
 from dataclasses import field
 from typing import Any
 
 import pyarrow as pa
 
-from omnigraph.catalog.names import ROW_ID
+from omnigraph.catalog.names import LAST_UPDATED, ROW_ID
 from omnigraph.engine.session.engine import Engine
-from omnigraph.errors import NotFound, UserInputError
+from omnigraph.errors import BlobRange, NotFound, UserInputError
 from omnigraph.ids import TableKey, is_node, type_name
+from omnigraph.limits import BLOB_CHUNK_BYTES
 from omnigraph.manifest.view import View
-from omnigraph.storage.blobs import BlobForm, BlobKind, is_blob
+from omnigraph.storage.blobs import is_blob
 from omnigraph.storage.tables import Table
 from omnigraph.values import dataclass
 
@@ -31,23 +34,32 @@ class Blob:
     """The commit that was asked for, None for the newest."""
     commit: str | None
     table: Table = field(repr=False)
+    row_id: int = field(repr=False)
 
     def read(self, offset: int = 0, length: int | None = None) -> bytes:
         """The bytes from `offset` on, at most `length` of them; an external blob is not downloaded."""
-        if self.kind == BlobKind.EXTERNAL:
+        return b"".join(self.chunks(offset, length))
+
+    def chunks(self, offset: int = 0, length: int | None = None) -> Iterator[bytes]:
+        """The bytes piece by piece, none of them longer than a few MiB."""
+        if self.size is None:
             raise UserInputError(
                 f"{self} is only a reference to {self.uri}; nothing was downloaded",
                 hint="read it from there",
             )
-        size = self.size or 0
-        if offset < 0 or (offset >= size and offset > 0) or (length is not None and length < 1):
-            wanted = f"{offset} on" if length is None else f"{offset} on, {length} of them"
-            raise UserInputError(
-                f"{self} has {size} bytes, and those from {wanted} were asked for; nothing was read"
-            )
-        rows = _look_up(self.table, self.id, self.property, BlobForm.BYTES)
-        found: bytes = rows[self.property][0].as_py() or b""
-        return found[offset:] if length is None else found[offset : offset + length]
+        if (
+            offset < 0
+            or (offset >= self.size and offset > 0)
+            or (length is not None and length < 1)
+        ):
+            raise BlobRange(str(self), offset, self.size, length)
+        end = self.size if length is None else min(self.size, offset + length)
+        return self._read_between(offset, end)
+
+    def _read_between(self, start: int, end: int) -> Iterator[bytes]:
+        for place in range(start, end, BLOB_CHUNK_BYTES):
+            count = min(BLOB_CHUNK_BYTES, end - place)
+            yield self.table.blob_range(self.property, self.row_id, place, count)
 
     def to_dict(self) -> dict[str, Any]:
         """The wire form, without unknown facts."""
@@ -78,26 +90,26 @@ def find_blob(
         raise NotFound(f"property of {type_name(key)}", name, known=table.schema.names)
     if not is_blob(table.schema.field(name).type):
         raise UserInputError(f"property '{name}' of {type_name(key)} is no Blob; nothing was read")
-    rows = _look_up(table, identity, name, BlobForm.DESCRIPTOR)
+    columns = ["id", name, LAST_UPDATED]
+    rows = table.lookup("id", pa.array([identity], pa.string()), columns, row_id=True)
     if not rows.num_rows:
         raise NotFound(type_name(key), identity)
-    found = rows[name][0].as_py()
+    row_id, updated, found = (rows[one][0].as_py() for one in (ROW_ID, LAST_UPDATED, name))
     if found is None:
         raise NotFound("Blob", f"{type_name(key)}.{name} of {identity}", hint="its value is null")
+    # The row's last change, not the table's version: a tag holds until the row changes.
+    place = f"{entry.at.path} {entry.at.branch} {row_id} {updated} {name}"
     return Blob(
         table_key=key,
         id=identity,
         property=name,
-        kind=found["kind"],
+        kind=str(found["kind"]),
         size=found["size"],
         uri=found["uri"],
-        etag=f'"{entry.at.version}-{rows[ROW_ID][0].as_py()}"',
+        etag=f'"{hashlib.sha256(place.encode()).hexdigest()[:32]}"',
         branch=view.branch,
         snapshot=at,
         commit=view.commit,
         table=table,
+        row_id=row_id,
     )
-
-
-def _look_up(table: Table, identity: str, name: str, form: BlobForm) -> pa.Table:
-    return table.lookup("id", pa.array([identity], pa.string()), [name], row_id=True, blobs=form)

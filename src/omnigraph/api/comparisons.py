@@ -9,17 +9,22 @@ from omnigraph.engine.history.changes import (
     Diff,
     DiffStats,
 )
+from omnigraph.engine.history.feed import BaselineStream
+from omnigraph.engine.history.pages import DiffPage, FeedPage
 from omnigraph.engine.merge.conflicts import Conflict
 from omnigraph.engine.merge.merge import MergeResult
 
 __all__ = [
     "Baseline",
+    "BaselineStream",
     "Change",
     "ChangeBlock",
     "ChangePage",
     "ChangeStream",
     "Conflict",
     "Diff",
+    "DiffPage",
     "DiffStats",
+    "FeedPage",
     "MergeResult",
 ]

@@ -43,6 +43,7 @@ from omnigraph.engine.session.open import reopen_graph
 from omnigraph.errors import (
     HistoryReclaimed,
     OmniWarning,
+    UserInputError,
 )
 from omnigraph.ids import MAIN, BranchName, CommitId, OperationId
 from omnigraph.limits import HEAD_READS_MAX
@@ -60,11 +61,14 @@ if TYPE_CHECKING:
     from omnigraph.api.branches import Branch
     from omnigraph.api.comparisons import (
         Baseline,
+        BaselineStream,
         Change,
         ChangeBlock,
         ChangePage,
         ChangeStream,
         Diff,
+        DiffPage,
+        FeedPage,
         MergeResult,
     )
     from omnigraph.api.description import Description
@@ -77,6 +81,7 @@ if TYPE_CHECKING:
         RelocateReport,
         RepairReport,
     )
+    from omnigraph.api.stored_queries import StoredQueries
     from omnigraph.api.types import EntityId, Source, Spark, SparkChoice
     from omnigraph.pipeline.location import StoreLocation
     from omnigraph.pipeline.progress import Tell
@@ -269,6 +274,24 @@ class Graph:
             b'ell'
         """
         return self._read(branch, at, lambda seen: seen.blob(type_name, id, property))
+
+    def stored_queries(self, directory: str | os.PathLike[str]) -> "StoredQueries":
+        """Read the queries of a folder of `.gq` files, and check them against the schema.
+
+        Example:
+            >>> import pathlib
+            >>> pathlib.Path("queries").mkdir()
+            >>> written = pathlib.Path("queries/friends.gq").write_text(friends)
+            >>> stored = graph.stored_queries("queries")
+            >>> [query.name for query in stored]
+            ['q']
+            >>> stored.query("q", {"who": "Ada"}).rows
+            [{'friend': 'Bo'}]
+        """
+        from omnigraph.api.stored_queries import read_stored_queries
+
+        folder = Path(file_of("directory", os.fspath(directory)))
+        return read_stored_queries(folder, self)
 
     def table(
         self, type_name: str, *, branch: str | None = None, at: Reference | None = None
@@ -800,8 +823,11 @@ class Graph:
         images: bool = False,
         limit: int | None = None,
         page_token: str | None = None,
+        nodes_first: bool = False,
     ) -> "ChangeBlock":
         """What one commit changed against its first parent; with `limit` one page, and `next_page_token` names the next.
+
+        `nodes_first` puts nodes before edges, as one who applies the changes needs them.
 
         Example:
             >>> [change.id for change in graph.commit_changes(graph.commits()[0]).changes]
@@ -811,7 +837,105 @@ class Graph:
 
         wanted = wanted_of(self.catalog, types, kinds, ops, images=images)
         bound = count_of("limit", limit)
-        return commit_changes(self._engine, str(id), wanted, limit=bound, token=page_token)
+        return commit_changes(
+            self._engine,
+            str(id),
+            wanted,
+            limit=bound,
+            token=page_token,
+            nodes_first=nodes_first,
+        )
+
+    def change_page(
+        self,
+        *,
+        branch: str | None = None,
+        cursor: str | None = None,
+        start: str = "now",
+        page_token: str | None = None,
+        limit: int | None = None,
+        types: Sequence[str] | None = None,
+        kinds: Sequence[str] | None = None,
+        ops: Sequence[str] | None = None,
+    ) -> "FeedPage":
+        """Read the feed in pages that may end inside a commit, with the rows before and after, nodes before edges.
+
+        `start` is `now`, `beginning` or `after:COMMIT`; a `cursor` replaces it. A page that ends before the head of its first
+        page has a token for the next one, the last page a cursor.
+
+        Example:
+            >>> first = graph.change_page(start="beginning", limit=1)
+            >>> [change.id for block in first.blocks for change in block.changes]
+            ['Ada']
+            >>> first.cursor is None, graph.change_page(page_token=first.next_page_token).caught_up
+            (True, True)
+        """
+        from omnigraph.engine.history.pages import continue_feed, start_feed
+
+        target = branch_name(branch or self._branch, "changes")
+        wanted = wanted_of(self.catalog, types, kinds, ops, images=True)
+        bound = count_of("limit", limit, least=1)
+        if page_token is not None:
+            token = text_of("page_token", page_token)
+            return continue_feed(self._engine, target, token, bound, wanted)
+        since = self._start_of(target, start) if cursor is None else text_of("cursor", cursor)
+        return start_feed(self._engine, target, since, bound, wanted)
+
+    def _start_of(self, branch: BranchName, start: str) -> str | None:
+        match text_of("start", start).partition(":"):
+            case ("beginning", "", _):
+                return None
+            case ("now", "", _):
+                head = self._engine.manifest.current(branch).head
+                return None if head is None else head.id
+            case ("after", ":", commit) if commit:
+                return commit
+            case _:
+                raise UserInputError(f"start '{start}' is not one of now, beginning, after:COMMIT")
+
+    def diff_page(
+        self,
+        base: str,
+        head: str,
+        *,
+        limit: int | None = None,
+        page_token: str | None = None,
+        types: Sequence[str] | None = None,
+        kinds: Sequence[str] | None = None,
+        ops: Sequence[str] | None = None,
+    ) -> "DiffPage":
+        """One page of a `diff`, with the rows before and after, nodes before edges.
+
+        Example:
+            >>> graph.diff_page("main", "main").stats.inserts
+            0
+        """
+        from omnigraph.engine.history.pages import page_diff
+
+        wanted = wanted_of(self.catalog, types, kinds, ops, images=True)
+        return page_diff(
+            self._engine,
+            branch_name(self._branch, "diff"),
+            (text_of("base", base), text_of("head", head)),
+            count_of("limit", limit, least=1),
+            wanted,
+            None if page_token is None else text_of("page_token", page_token),
+        )
+
+    def baseline_stream(
+        self, *, branch: str | None = None, types: Sequence[str] | None = None
+    ) -> "BaselineStream":
+        """Every entity in the load format as lines, and the cursor of the first change after it.
+
+        Example:
+            >>> start = graph.baseline_stream(types=["Knows"])
+            >>> sum(text.to_pybytes().count(b"edge") for text in start.lines) > 0
+            True
+        """
+        from omnigraph.engine.history.feed import stream_baseline
+
+        target = branch_name(branch or self._branch, "baseline")
+        return stream_baseline(self._engine, target, names_of("types", types))
 
     def baseline(
         self,

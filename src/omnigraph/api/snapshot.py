@@ -338,6 +338,7 @@ class Snapshot:
         return {
             "branch": self.branch,
             "manifest_version": self.manifest_version,
+            "internal_schema_version": self._view.state.stamp,
             "graph_commit_id": self.commit,
             "tables": [
                 {

@@ -61,6 +61,15 @@ from omnigraph.errors.recovery import (
     RecoveryRequired,
     SidecarUnreadable,
 )
+from omnigraph.errors.request import (
+    BlobPrecondition,
+    BlobRange,
+    MethodNotAllowed,
+    ServerUnreachable,
+    TooManyRequests,
+    Unauthenticated,
+    UnsupportedMedia,
+)
 from omnigraph.errors.storage import (
     ForkExists,
     HeadMoved,
@@ -74,6 +83,8 @@ from omnigraph.errors.wording import did_you_mean, printable, shorten, suggestio
 __all__ = [
     "AlreadyInitialized",
     "AuthError",
+    "BlobPrecondition",
+    "BlobRange",
     "BoundReached",
     "BranchExists",
     "BranchInUse",
@@ -100,6 +111,7 @@ __all__ = [
     "ManifestConflict",
     "MergeBaseUnavailable",
     "MergeConflicts",
+    "MethodNotAllowed",
     "NotFound",
     "NotFoundError",
     "OmniError",
@@ -122,10 +134,14 @@ __all__ = [
     "SchemaApplyConflict",
     "SchemaContractError",
     "SchemaError",
+    "ServerUnreachable",
     "SidecarUnreadable",
     "StorageError",
     "TableExists",
     "TableNotFound",
+    "TooManyRequests",
+    "Unauthenticated",
+    "UnsupportedMedia",
     "UnsupportedSchemaChange",
     "UserInputError",
     "data_error",

@@ -209,6 +209,10 @@ class Table(Protocol):
         """Give Lance's plan for a filter; `ScalarIndexQuery` in it means that an index answers."""
         ...
 
+    def blob_range(self, column: str, row_id: int, start: int, length: int) -> bytes:
+        """Read part of one row's managed blob; the part lies inside the blob."""
+        ...
+
 
 class Tables(Protocol):
     """Reads and staged writes of node and edge tables. Only `commit_staged` and `restore` move a HEAD."""

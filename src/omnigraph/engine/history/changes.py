@@ -44,6 +44,8 @@ class Change:
     id: str
     manifest_version: int
     table_version: int
+    type_id: str = ""
+    """Which type it is, whatever the type is called: a renamed type keeps its id, one that is made again has another."""
     endpoints: Endpoints | None = None
     properties: tuple[str, ...] = ()
     before: Row | None = None

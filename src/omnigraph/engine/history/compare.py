@@ -1,6 +1,9 @@
 """Comparing two states of the graph: lists the entities that differ, by table key, then id, as a stream."""
 
+import hashlib
+import json
 from collections.abc import Collection, Iterator, Sequence
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -35,6 +38,13 @@ class Wanted:
         return (self.tables is None or table in self.tables) and (
             self.kinds is None or kind in self.kinds
         )
+
+    @property
+    def digest(self) -> str:
+        """A short text of the filters: a token is valid under the same filters only."""
+        parts = [self.tables, self.kinds, self.ops]
+        text = json.dumps([None if p is None else sorted(map(str, p)) for p in parts])
+        return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
 EVERYTHING = Wanted()
@@ -79,9 +89,15 @@ def list_changes_from(
     head: BranchState,
     wanted: Wanted = EVERYTHING,
     start: ChangePosition | None = None,
+    *,
+    nodes_first: bool = False,
 ) -> Iterator[tuple[ChangePosition, Change]]:
-    """List changes with their positions, from the beginning or after a position."""
-    for number, (key, before, after) in enumerate(_pair_tables(base.snapshot, head.snapshot)):
+    """List changes with their positions, from the beginning or after a position.
+
+    By table key; with `nodes_first` nodes before edges, then by type id, as one who applies the changes needs them.
+    """
+    pairs = _pair_tables(base.snapshot, head.snapshot, nodes_first=nodes_first)
+    for number, (key, before, after) in enumerate(pairs):
         passed = start is not None and number < start.table
         same = before is not None and after is not None and before.at == after.at
         if passed or same or not wanted.covers(key):
@@ -92,7 +108,7 @@ def list_changes_from(
 
 
 def _pair_tables(
-    base: Snapshot, head: Snapshot
+    base: Snapshot, head: Snapshot, *, nodes_first: bool
 ) -> Iterator[tuple[TableKey, Entry | None, Entry | None]]:
     """Pair tables by path: a renamed type keeps its path, a re-created type has another one."""
     old = {entry.at.path: entry for entry in base.entries.values()}
@@ -102,8 +118,28 @@ def _pair_tables(
         before, after = old.get(path), new.get(path)
         key = after.table_key if after is not None else old[path].table_key
         found.append((key, path, before, after))
-    for key, _, before, after in sorted(found, key=lambda one: one[:2]):
+    for key, _, before, after in sorted(
+        found, key=_order_by_type if nodes_first else _order_by_key
+    ):
         yield key, before, after
+
+
+_Pair = tuple[TableKey, str, Entry | None, Entry | None]
+
+
+def _order_by_key(pair: _Pair) -> tuple[Any, ...]:
+    key, path, _, _ = pair
+    return key, path
+
+
+def _order_by_type(pair: _Pair) -> tuple[Any, ...]:
+    key, path, _, _ = pair
+    return not is_node(key), _type_id(path)
+
+
+def _type_id(path: str) -> str:
+    """The id of a type: the directory of its table, which renaming the type does not move."""
+    return path.rpartition("/")[2]
 
 
 def _compare_table(
@@ -159,6 +195,7 @@ def _make_changes(
             id=ids[n],
             manifest_version=head.version,
             table_version=versions[n] or (0 if newest is None else newest.version),
+            type_id="" if newest is None else _type_id(newest.at.path),
             endpoints=ends.get(n),
             properties=_name_properties(step, n, names) if ops[n] is Op.UPDATE else (),
             before=images[0].get(n),

@@ -2,12 +2,12 @@
 
 import base64
 import binascii
-import hashlib
 import json
 import os
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import field
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final
@@ -45,6 +45,7 @@ from omnigraph.manifest.state import BranchState
 from omnigraph.manifest.travel import find_commit, state_of
 from omnigraph.manifest.view import View
 from omnigraph.storage.tables import Tables
+from omnigraph.values import dataclass
 
 _PAGE_PREFIX: Final = "og1p."
 _NAMES: Final = {"commit", "wanted", "table", "after"}
@@ -66,7 +67,7 @@ def page(
     """
     state = engine.manifest.current(branch)
     fail(Failpoint.FEED_CAPTURED)
-    chain = _list_first_parents(state)
+    chain = list_first_parents(state)
     waiting = _list_after(chain, since, state)
     blocks: list[ChangeBlock] = []
     room = CHANGES_PAGE if limit is None else limit
@@ -76,7 +77,7 @@ def page(
         room -= len(changes)
         if room <= 0:
             break
-    last = waiting[len(blocks) - 1].id if blocks else _find_resume_point(chain, since, state)
+    last = waiting[len(blocks) - 1].id if blocks else find_resume_point(chain, since, state)
     return ChangePage(
         blocks=tuple(blocks),
         cursor=cursor_at(state, last),
@@ -96,7 +97,7 @@ def stream(
             cursor=cursor_at(state, commit.id),
             changes=_diff_since(engine, state, commit, since, wanted),
         )
-        for commit in _list_after(_list_first_parents(state), since, state)
+        for commit in _list_after(list_first_parents(state), since, state)
     )
 
 
@@ -119,7 +120,7 @@ def _diff_since(
         raise ChangeFeedGap(commit.id, since) from error
 
 
-def _list_first_parents(state: BranchState) -> list[GraphCommit]:
+def list_first_parents(state: BranchState) -> list[GraphCommit]:
     """List the commits from the first to the head along first parents, without the commit that created the graph."""
     by_id = state.lineage.by_id
     commit, found = state.head, []
@@ -134,19 +135,22 @@ def _list_after(
 ) -> list[GraphCommit]:
     if since is None:
         return chain
-    start = _find_resume_point(chain, since, state)
+    start = find_resume_point(chain, since, state)
     position = next((n for n, commit in enumerate(chain) if commit.id == start), -1)
     return list(islice(chain, position + 1, None))
 
 
-def _find_resume_point(
-    chain: list[GraphCommit], since: str | None, state: BranchState
+def find_resume_point(
+    chain: list[GraphCommit],
+    since: str | None,
+    state: BranchState,
+    wanted: Wanted | None = None,
 ) -> CommitId | None:
     """Find the commit after which the feed continues; None before the first."""
     if since is None:
         return None
     if since.startswith(_PREFIX):
-        return _decode_cursor(since, chain, state)
+        return _decode_cursor(since, chain, state, wanted)
     moment = parse_moment(since)
     if moment is not None:
         before = state.lineage.at_moment(moment)
@@ -172,25 +176,29 @@ def _require_on_chain(commit: CommitId, chain: list[GraphCommit], state: BranchS
 # ---- cursors
 
 
-def cursor_at(state: BranchState, commit: CommitId | None) -> str:
-    """Make a cursor of this incarnation of a branch that continues after a commit."""
-    return encode_token(
-        _PREFIX, {"branch": state.branch, "line": _incarnation(state), "after": commit}
-    )
+def cursor_at(state: BranchState, commit: CommitId | None, wanted: Wanted | None = None) -> str:
+    """Make a cursor of this incarnation of a branch that continues after a commit, perhaps under these filters only."""
+    body = {"branch": state.branch, "line": incarnation_of(state), "after": commit}
+    return encode_token(_PREFIX, body | ({} if wanted is None else {"wanted": wanted.digest}))
 
 
-def _decode_cursor(cursor: str, chain: list[GraphCommit], state: BranchState) -> CommitId | None:
+def _decode_cursor(
+    cursor: str, chain: list[GraphCommit], state: BranchState, wanted: Wanted | None
+) -> CommitId | None:
     body = decode_token(_PREFIX, cursor, {"branch", "line", "after"})
+    if wanted is not None and body.get("wanted", wanted.digest) != wanted.digest:
+        raise CursorRejected("it was made for other types, kinds or operations")
     if body["branch"] != state.branch:
         raise CursorRejected(f"it belongs to branch '{body['branch']}', not to '{state.branch}'")
-    if body["line"] != _incarnation(state):
+    if body["line"] != incarnation_of(state):
         raise CursorRejected(
             f"branch '{state.branch}' was deleted and made again since; begin its feed again"
         )
     return None if body["after"] is None else _require_on_chain(body["after"], chain, state)
 
 
-def _incarnation(state: BranchState) -> list[list[Any]]:
+def incarnation_of(state: BranchState) -> list[list[Any]]:
+    """Spell the incarnation of a branch: a branch that is made again has another one."""
     return [list(part) for part in state.branch_incarnation]
 
 
@@ -231,6 +239,26 @@ def baseline(
         raise InternalError(f"branch '{branch}' has no commit")
     records = write_lines(out, export_lines(engine, view, types))
     return Baseline(commit=Commit.of(head), cursor=resume(view), records=records)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BaselineStream:
+    """One whole state as lines, once, and the cursor from which the feed goes on after it."""
+
+    commit: str
+    cursor: str
+    lines: Iterator[pa.Buffer] = field(repr=False)
+
+
+def stream_baseline(
+    engine: Engine, branch: BranchName, types: Sequence[str] | None = None
+) -> BaselineStream:
+    """Capture a state now, and read its entities as the lines are consumed."""
+    view = engine.view(branch)
+    if view.commit is None:
+        raise InternalError(f"branch '{branch}' has no commit")
+    lines = export_lines(engine, view, types)
+    return BaselineStream(commit=view.commit, cursor=resume(view), lines=lines)
 
 
 def resume(view: View) -> str:
@@ -288,6 +316,7 @@ def commit_changes(
     *,
     limit: int | None = None,
     token: str | None = None,
+    nodes_first: bool = False,
 ) -> ChangeBlock:
     """Compare a commit with its first parent; changes before the token and after the limit are not read."""
     if limit is not None and limit < 1:
@@ -299,7 +328,8 @@ def commit_changes(
     fail(Failpoint.FEED_OPENING)
     if commit.kind is CommitKind.SCHEMA_APPLY:
         _refuse_reshaped(engine.store.tables, commit, base, head, wanted)
-    found = list_changes_from(engine.store.tables, base, head, wanted, start)
+    tables = engine.store.tables
+    found = list_changes_from(tables, base, head, wanted, start, nodes_first=nodes_first)
     shown = list(found if limit is None else islice(found, limit))
     more = limit is not None and next(found, None) is not None
     return ChangeBlock(
@@ -363,7 +393,7 @@ def _make_refusal(commit: GraphCommit, why: str, reason: str, **facts: str) -> C
 
 
 def _encode_page_token(position: ChangePosition, commit: GraphCommit, wanted: Wanted) -> str:
-    body = {"commit": commit.id, "wanted": _digest(wanted)}
+    body = {"commit": commit.id, "wanted": wanted.digest}
     return encode_token(_PAGE_PREFIX, body | {"table": position.table, "after": position.after})
 
 
@@ -371,13 +401,6 @@ def _decode_page_token(token: str, commit: GraphCommit, wanted: Wanted) -> Chang
     body = decode_token(_PAGE_PREFIX, token, _NAMES)
     if body["commit"] != commit.id:
         raise CursorRejected(f"it belongs to commit {body['commit']}, not to {commit.id}")
-    if body["wanted"] != _digest(wanted):
+    if body["wanted"] != wanted.digest:
         raise CursorRejected("the page before asked for other types, kinds or operations")
     return ChangePosition(table=int(body["table"]), after=str(body["after"]))
-
-
-def _digest(wanted: Wanted) -> str:
-    """A digest of the filters: a token is valid under the same filters only."""
-    parts = [wanted.tables, wanted.kinds, wanted.ops]
-    text = json.dumps([None if p is None else sorted(map(str, p)) for p in parts])
-    return hashlib.sha256(text.encode()).hexdigest()[:12]

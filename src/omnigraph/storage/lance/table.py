@@ -383,6 +383,16 @@ class LanceTable:
         with translate_faults(StoreAction.READ, self._location):
             return str(self._dataset.scanner(filter=filter).explain_plan(True))
 
+    # ---- blobs
+
+    def blob_range(self, column: str, row_id: int, start: int, length: int) -> bytes:
+        """Part of one row's blob content."""
+        with translate_faults(StoreAction.READ, self._location):
+            found = self._dataset.read_blob_ranges(
+                column, [(row_id, start, length)], selector="ids"
+            )
+        return found[0][2] or b""
+
     # ---- how it is done
 
     def _scanner(

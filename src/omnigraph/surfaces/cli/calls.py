@@ -37,8 +37,8 @@ _GONE = {
     "--alias": "run an alias with `omnigraph alias NAME`",
     "--target": "name a graph with --store or --profile",
 }
-_LATER = ("cluster", "embed", "graphs", "login", "logout", "policy", "queries", "serve")
-_LATER_FLAGS = ("--cluster", "--graph", "--policy", "--queries", "--server")
+_LATER = ("cluster", "embed", "graphs", "login", "logout", "policy", "queries")
+_LATER_FLAGS = ("--cluster", "--graph", "--policy", "--server")
 _JSON_FORMATS = ("json", "jsonl")
 
 

@@ -90,6 +90,7 @@ COMMANDS: Mapping[str, str] = {
     "doctor": "recovering.doctor",
     "relocate": "recovering.relocate",
     "completion": "configuring.completion",
+    "serve": "serving.serve",
     "demo": "demo.demo",
     "version": "version.version",
 }
@@ -101,7 +102,7 @@ TASKS: Mapping[str, Sequence[str]] = {
     "History": ("branch", "commit", "diff", "changes"),
     "Schema": ("schema", "lint", "fmt"),
     "Maintenance": ("optimize", "index", "cleanup", "doctor", "recovery", "repair", "relocate"),
-    "Local": ("alias", "profile", "config", "completion", "demo", "version"),
+    "Local": ("serve", "alias", "profile", "config", "completion", "demo", "version"),
 }
 """What people want to do, and the commands for it."""
 

@@ -1,0 +1,158 @@
+"""Stored queries: a folder of query files, checked against the schema, each run by its name."""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import field
+from pathlib import Path
+from typing import Any, Protocol
+
+from omnigraph.api.arguments import Reference
+from omnigraph.api.query_results import QueryResult
+from omnigraph.api.results import Commit, MutationResult
+from omnigraph.api.texts import read_source
+from omnigraph.catalog.model import Catalog
+from omnigraph.compile.check import check
+from omnigraph.compile.descriptor import ValueDescriptor, describe_value
+from omnigraph.errors import NotFound, QueryError, UserInputError
+from omnigraph.language.query.parse import parse_queries
+from omnigraph.language.query.tree import Query, QueryFile
+from omnigraph.language.source import Source
+from omnigraph.values import dataclass
+
+
+class RunsQueries(Protocol):
+    """What stored queries run on: a graph."""
+
+    @property
+    def catalog(self) -> Catalog:
+        """The types of its schema."""
+        ...
+
+    def query(self, source: str, name: str, params: Any, *, branch: Any, at: Any) -> QueryResult:
+        """Run a read."""
+        ...
+
+    def mutate(
+        self, source: str, name: str, params: Any, *, branch: Any, actor: Any, if_commit: Any
+    ) -> MutationResult:
+        """Run a mutation."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredQuery:
+    """One query of a folder: what it is called, whether it writes, and the parameters it takes."""
+
+    name: str
+    mutation: bool
+    params: tuple[ValueDescriptor, ...]
+    description: str | None = None
+    instruction: str | None = None
+    path: Path = field(repr=False)
+    text: str = field(repr=False)
+
+    @property
+    def tool_name(self) -> str:
+        """Its name for callers whose names are words of letters, digits and underscores."""
+        return re.sub(r"\W", "_", self.name, flags=re.ASCII)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The wire form."""
+        return {
+            "name": self.name,
+            "tool_name": self.tool_name,
+            "description": self.description,
+            "instruction": self.instruction,
+            "mutation": self.mutation,
+            "params": [one.to_dict() for one in self.params],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class StoredQueries:
+    """The queries of a folder, by name, and the graph they run on."""
+
+    graph: RunsQueries
+    by_name: Mapping[str, StoredQuery]
+
+    def __iter__(self) -> Iterator[StoredQuery]:
+        return iter(self.by_name.values())
+
+    def __len__(self) -> int:
+        return len(self.by_name)
+
+    def __getitem__(self, name: str) -> StoredQuery:
+        if name not in self.by_name:
+            raise NotFound("stored query", name, known=self.by_name)
+        return self.by_name[name]
+
+    def query(
+        self,
+        name: str,
+        params: Mapping[str, Any] | None = None,
+        *,
+        branch: str | None = None,
+        at: Reference | None = None,
+    ) -> QueryResult:
+        """Run a stored read."""
+        found = self[name]
+        return self.graph.query(found.text, name, params, branch=branch, at=at)
+
+    def mutate(
+        self,
+        name: str,
+        params: Mapping[str, Any] | None = None,
+        *,
+        branch: str | None = None,
+        actor: str | None = None,
+        if_commit: str | Commit | None = None,
+    ) -> MutationResult:
+        """Run a stored mutation."""
+        text = self[name].text
+        return self.graph.mutate(
+            text, name, params, branch=branch, actor=actor, if_commit=if_commit
+        )
+
+
+def read_stored_queries(directory: Path, graph: RunsQueries) -> StoredQueries:
+    """Read every `.gq` file of a folder; a query that does not check, and a name that comes twice, are refused."""
+    if not directory.is_dir():
+        raise UserInputError(f"'{directory}' is no folder of query files; nothing was read")
+    found: dict[str, StoredQuery] = {}
+    tools: dict[str, StoredQuery] = {}
+    for path in sorted(directory.rglob("*.gq")):
+        for query in _read_file(path, graph.catalog):
+            _refuse_second(query, found.get(query.name), "name")
+            _refuse_second(query, tools.get(query.tool_name), "tool name")
+            found[query.name] = tools[query.tool_name] = query
+    return StoredQueries(graph, dict(sorted(found.items())))
+
+
+def _refuse_second(query: StoredQuery, other: StoredQuery | None, what: str) -> None:
+    if other is not None:
+        raise QueryError(
+            f"stored queries '{other.name}' in '{other.path}' and '{query.name}' in '{query.path}' have the same "
+            f"{what}; none was read",
+            hint="rename one of them",
+        )
+
+
+def _read_file(path: Path, catalog: Catalog) -> list[StoredQuery]:
+    source = read_source(path)
+    file = parse_queries(source)
+    return [_describe(query, file, source, catalog, path) for query in file.queries]
+
+
+def _describe(
+    query: Query, file: QueryFile, source: Source, catalog: Catalog, path: Path
+) -> StoredQuery:
+    checked = check(query, catalog, source, extended=file.extended)
+    return StoredQuery(
+        name=query.name.text,
+        mutation=query.is_mutation,
+        params=tuple(describe_value(name, one.type) for name, one in checked.params.items()),
+        description=query.description,
+        instruction=query.instruction,
+        path=path,
+        text=source.text,
+    )

@@ -1,0 +1,572 @@
+"""Every JSON shape that enters or leaves the package: requests, results of `to_dict()`, and what only surfaces send.
+
+Results and requests are typed dictionaries: the server checks requests by them, describes itself by them, and a test
+holds every `to_dict()` to them. Names ending in `Input` are requests, all others are answers.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Literal, NotRequired, TypedDict
+
+if TYPE_CHECKING:
+    from omnigraph.api.branches import Branch
+    from omnigraph.api.results import Commit
+    from omnigraph.engine.history.changes import Change, ChangeBlock
+
+Row = dict[str, Any]
+
+# ---- answers: commits and writes
+
+
+class TableOutcome(TypedDict):
+    """What recovery did with one table."""
+
+    table_key: str
+    from_version: int
+    to_version: int
+
+
+class RecoveryOutput(TypedDict):
+    """The recovery that made a commit."""
+
+    recovery_kind: str
+    operation_id: str
+    sidecar_writer_kind: str
+    recovery_for_actor: str | None
+    graph_commit_id: str
+    tables: list[TableOutcome]
+    created_at: int
+
+
+class CommitOutput(TypedDict):
+    """One graph commit; `manifest_branch` is null for main."""
+
+    graph_commit_id: str
+    manifest_branch: str | None
+    manifest_version: int
+    parent_commit_id: str | None
+    merged_parent_commit_id: str | None
+    actor_id: str | None
+    created_at: int
+    kind: str
+    tables: list[str]
+    message: str | None
+    group: str | None
+    recovery: NotRequired[RecoveryOutput]
+
+
+class CommitListOutput(TypedDict):
+    """Commits, newest first."""
+
+    commits: list[CommitOutput]
+    next_page_token: str | None
+
+
+class ChangeOutput(TypedDict):
+    """What a mutation did."""
+
+    branch: str
+    query_name: str
+    affected_nodes: int
+    affected_edges: int
+    actor_id: str | None
+    commit: CommitOutput | None
+
+
+class TableLoaded(TypedDict):
+    """Records of one table."""
+
+    table_key: str
+    rows_loaded: int
+
+
+class LoadOutput(TypedDict):
+    """What a load did."""
+
+    uri: str
+    branch: str
+    base_branch: str | None
+    branch_created: bool
+    mode: str
+    tables: list[TableLoaded]
+    total_rows: int
+    actor_id: str | None
+    commit: CommitOutput | None
+    engine: str
+    reason: str
+    pending_indexes: list[str]
+    notes: list[str]
+
+
+class BranchListOutput(TypedDict):
+    """Names of branches, in order."""
+
+    branches: list[str]
+
+
+BranchCreateOutput = TypedDict(
+    "BranchCreateOutput", {"uri": str, "from": str, "name": str, "actor_id": str | None}
+)
+
+
+class BranchDeleteOutput(TypedDict):
+    """The branch that is gone."""
+
+    uri: str
+    name: str
+    actor_id: str | None
+
+
+class TableChanged(TypedDict):
+    """Rows of one table that a merge changes."""
+
+    table_key: str
+    inserts: int
+    updates: int
+    deletes: int
+
+
+class ConflictOutput(TypedDict):
+    """One conflict of a merge, with the rows of the three sides."""
+
+    table_key: str
+    row_id: str | None
+    kind: str
+    message: str
+    base: Row | None
+    source: Row | None
+    target: Row | None
+    properties: list[str]
+
+
+class BranchMergeOutput(TypedDict):
+    """What a merge did."""
+
+    source: str
+    target: str
+    outcome: Literal["already_up_to_date", "fast_forward", "merged"]
+    actor_id: str | None
+    commit: CommitOutput | None
+    changes_by_table: list[TableChanged]
+    branch_deleted: NotRequired[bool]
+    branch_delete_error: NotRequired[str | None]
+
+
+class MergePreviewOutput(BranchMergeOutput):
+    """What a merge would do."""
+
+    dry_run: bool
+    conflicts: list[ConflictOutput]
+
+
+SchemaStep = TypedDict(
+    "SchemaStep",
+    {
+        "kind": str,
+        "type_kind": str,
+        "type_name": str,
+        "property_name": NotRequired[str],
+        "from": NotRequired[str],
+        "to": NotRequired[str],
+        "mode": NotRequired[str],
+        "added_values": NotRequired[list[str]],
+        "constraint": NotRequired[str],
+        "entity": NotRequired[str],
+        "reason": NotRequired[str],
+        "code": NotRequired[str],
+        "tier": NotRequired[str],
+    },
+)
+
+
+class SchemaPlanOutput(TypedDict):
+    """The steps of a schema change."""
+
+    supported: bool
+    step_count: int
+    steps: list[SchemaStep]
+    warnings: NotRequired[list[str]]
+
+
+class SchemaApplyOutput(TypedDict):
+    """What applying a schema did."""
+
+    uri: str
+    supported: bool
+    applied: bool
+    step_count: int
+    manifest_version: int
+    steps: list[SchemaStep]
+    actor_id: str | None
+    commit: CommitOutput | None
+    warnings: list[str]
+    pending_indexes: list[str]
+
+
+# ---- answers: reads
+
+
+class TableState(TypedDict):
+    """One table of a snapshot."""
+
+    table_key: str
+    table_path: str
+    table_version: int
+    table_branch: str | None
+    row_count: int
+
+
+class SnapshotOutput(TypedDict):
+    """The table versions that are visible together."""
+
+    branch: str
+    manifest_version: int
+    internal_schema_version: int
+    graph_commit_id: str | None
+    tables: list[TableState]
+
+
+class ReadTarget(TypedDict):
+    """What a query read: a branch, or a snapshot."""
+
+    branch: NotRequired[str]
+    snapshot: NotRequired[str]
+
+
+class ReadOutput(TypedDict):
+    """The rows of a query."""
+
+    query_name: str
+    target: ReadTarget
+    row_count: int
+    columns: list[str]
+    rows: list[Row]
+    graph_commit_id: NotRequired[str | None]
+
+
+InvokeOutput = ReadOutput | ChangeOutput
+"""What a stored query gives: rows, or what it changed."""
+
+
+class SchemaOutput(TypedDict):
+    """The schema text."""
+
+    schema_source: str
+
+
+class ParamOutput(TypedDict):
+    """One parameter of a stored query."""
+
+    name: str
+    kind: str
+    item_kind: NotRequired[str]
+    vector_dim: NotRequired[int]
+    nullable: bool
+
+
+class QueryCatalogEntry(TypedDict):
+    """One stored query."""
+
+    name: str
+    tool_name: str
+    description: str | None
+    instruction: str | None
+    mutation: bool
+    params: list[ParamOutput]
+
+
+class QueryCatalogOutput(TypedDict):
+    """The stored queries, by name."""
+
+    queries: list[QueryCatalogEntry]
+
+
+# ---- answers: the change feed
+
+
+class CauseOutput(TypedDict):
+    """The commit that made changes."""
+
+    graph_commit_id: str
+    parent_commit_id: str | None
+    merged_parent_commit_id: str | None
+    authored_branch: str
+    actor_id: str | None
+    authored_at: int
+
+
+class TypeOutput(TypedDict):
+    """A type; `id` stays when the type is renamed."""
+
+    id: str
+    name: str
+
+
+EndpointsOutput = TypedDict("EndpointsOutput", {"from": str, "to": str})
+
+
+class ImageOutput(TypedDict):
+    """An entity as it was or is."""
+
+    properties: Row
+    endpoints: NotRequired[EndpointsOutput]
+
+
+class EntityChange(TypedDict):
+    """One entity that differs."""
+
+    kind: Literal["node", "edge"]
+    type: TypeOutput
+    id: str
+    op: Literal["insert", "update", "delete"]
+    before: NotRequired[ImageOutput]
+    after: NotRequired[ImageOutput]
+    properties: list[str]
+    table_version: int
+    manifest_version: int
+
+
+class CommitChangesOutput(TypedDict):
+    """What one commit changed."""
+
+    cause: CauseOutput
+    changes: list[EntityChange]
+    next_page_token: NotRequired[str]
+
+
+class ChangeBlockOutput(TypedDict):
+    """One commit of the feed."""
+
+    cause: CauseOutput
+    changes: list[EntityChange]
+
+
+class ChangePageOutput(TypedDict):
+    """A page of the feed; `cursor` and `caught_up` come with the last one."""
+
+    blocks: list[ChangeBlockOutput]
+    next_page_token: NotRequired[str]
+    cursor: NotRequired[str]
+    caught_up: NotRequired[bool]
+
+
+class DiffStatsOutput(TypedDict):
+    """How much differs."""
+
+    inserts: int
+    updates: int
+    deletes: int
+    types_affected: list[str]
+
+
+DiffOutput = TypedDict(
+    "DiffOutput",
+    {
+        "from": str | None,
+        "to": str | None,
+        "changes": list[EntityChange],
+        "stats": DiffStatsOutput,
+        "next_page_token": NotRequired[str],
+    },
+)
+
+# ---- answers: the server
+
+
+class HealthOutput(TypedDict):
+    """The server lives."""
+
+    status: Literal["ok"]
+    version: str
+    internal_schema_version: int
+    source_version: str | None
+
+
+class ReadyOutput(TypedDict):
+    """Whether requests are served."""
+
+    status: str
+    graphs_ready: int
+    graphs_quarantined: int
+
+
+class GraphOutput(TypedDict):
+    """One served graph."""
+
+    graph_id: str
+    uri: str
+
+
+class GraphListResponse(TypedDict):
+    """The served graphs, by id."""
+
+    graphs: list[GraphOutput]
+
+
+class OutcomeOutput(TypedDict):
+    """What is known about a write that failed."""
+
+    execution: Literal["not_started", "finished", "unknown"]
+    effects: Literal["none", "unknown"]
+    action: Literal["fix", "retry", "refresh", "recover", "reconcile"]
+
+
+class ErrorOutput(TypedDict):
+    """Any failure; the facts of its kind stand beside these."""
+
+    error: str
+    code: NotRequired[str]
+    kind: str
+    hint: NotRequired[str]
+    outcome: NotRequired[OutcomeOutput]
+    request_id: str
+
+
+# ---- requests
+
+
+class QueryInput(TypedDict):
+    """A read, on a branch or at a snapshot."""
+
+    query: str
+    name: NotRequired[str | None]
+    params: NotRequired[Row | None]
+    branch: NotRequired[str | None]
+    snapshot: NotRequired[str | None]
+
+
+class ReadInput(TypedDict):
+    """A read in the words of earlier servers."""
+
+    query_source: str
+    query_name: NotRequired[str | None]
+    params: NotRequired[Row | None]
+    branch: NotRequired[str | None]
+    snapshot: NotRequired[str | None]
+
+
+class MutateInput(TypedDict):
+    """A mutation; the longer names are those of earlier servers."""
+
+    query: NotRequired[str]
+    name: NotRequired[str | None]
+    query_source: NotRequired[str]
+    query_name: NotRequired[str | None]
+    params: NotRequired[Row | None]
+    branch: NotRequired[str | None]
+
+
+Mode = Literal["append", "merge", "overwrite"]
+
+LoadInput = TypedDict(
+    "LoadInput",
+    {
+        "data": str,
+        "branch": NotRequired[str | None],
+        "from": NotRequired[str | None],
+        "mode": NotRequired[Mode | None],
+    },
+)
+
+BranchCreateInput = TypedDict("BranchCreateInput", {"name": str, "from": NotRequired[str | None]})
+
+
+class BranchMergeInput(TypedDict):
+    """A merge."""
+
+    source: str
+    target: NotRequired[str | None]
+    delete_branch: NotRequired[bool | None]
+
+
+class MergePreviewInput(TypedDict):
+    """A merge that is only looked at."""
+
+    source: str
+    target: NotRequired[str | None]
+
+
+class SchemaInput(TypedDict):
+    """A schema to plan or apply."""
+
+    schema_source: str
+    allow_data_loss: NotRequired[bool | None]
+
+
+class ExportInput(TypedDict):
+    """What to export."""
+
+    branch: NotRequired[str | None]
+    snapshot: NotRequired[str | None]
+    type_names: NotRequired[list[str] | None]
+
+
+class BaselineInput(TypedDict):
+    """What a baseline holds."""
+
+    branch: NotRequired[str | None]
+    type_names: NotRequired[list[str] | None]
+
+
+class InvokeInput(TypedDict):
+    """The call of a stored query."""
+
+    params: NotRequired[Row | None]
+    branch: NotRequired[str | None]
+    snapshot: NotRequired[str | None]
+    expect_mutation: NotRequired[bool | None]
+
+
+# ---- what only surfaces send
+
+
+def spell_branches(branches: "Iterable[Branch]") -> BranchListOutput:
+    """Spell the names of branches, in order."""
+    return {"branches": sorted(branch.name for branch in branches)}
+
+
+def spell_branch_create(uri: str, base: str, name: str, actor: str | None) -> BranchCreateOutput:
+    """Spell what creating a branch did."""
+    return {"uri": uri, "from": base, "name": name, "actor_id": actor}
+
+
+def spell_branch_delete(uri: str, name: str, actor: str | None) -> BranchDeleteOutput:
+    """Spell what deleting a branch did."""
+    return {"uri": uri, "name": name, "actor_id": actor}
+
+
+def spell_commits(commits: "Iterable[Commit]", next_page_token: str | None) -> dict[str, Any]:
+    """Spell a list of commits."""
+    shown = [commit.to_dict() for commit in commits]
+    return {"commits": shown, "next_page_token": next_page_token}
+
+
+def spell_block(block: "ChangeBlock") -> dict[str, Any]:
+    """Spell what a commit changed, with the rows before and after."""
+    token = {} if block.next_page_token is None else {"next_page_token": block.next_page_token}
+    cause = block.to_dict()["cause"]
+    return {"cause": cause, "changes": [spell_change(one) for one in block.changes], **token}
+
+
+def spell_change(change: "Change") -> EntityChange:
+    """Spell one changed entity with its rows."""
+    sides = {"before": change.before, "after": change.after}
+    is_edge = change.endpoints is not None
+    images = {side: _spell_image(row, is_edge) for side, row in sides.items() if row is not None}
+    return {
+        "kind": change.kind.value,
+        "type": {"id": change.type_id, "name": change.type_name},
+        "id": change.id,
+        "op": change.op.value,
+        "properties": list(change.properties),
+        "table_version": change.table_version,
+        "manifest_version": change.manifest_version,
+        **images,  # type: ignore[typeddict-item]
+    }
+
+
+def _spell_image(row: Mapping[str, Any], is_edge: bool) -> ImageOutput:
+    identity = ("id", "src", "dst") if is_edge else ("id",)
+    image: ImageOutput = {"properties": {k: v for k, v in row.items() if k not in identity}}
+    if is_edge:
+        image["endpoints"] = {"from": row["src"], "to": row["dst"]}
+    return image

@@ -1,0 +1,300 @@
+"""Pages of changes for readers on a wire: bounded in number and bytes, nodes before edges, and resumable inside a commit."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any, Final
+
+from omnigraph.engine.history.changes import Change, ChangeBlock, Diff, DiffStats, Op
+from omnigraph.engine.history.compare import (
+    ChangePosition,
+    Wanted,
+    list_changes,
+    list_changes_from,
+    resolve_state,
+)
+from omnigraph.engine.history.feed import (
+    cursor_at,
+    decode_token,
+    encode_token,
+    find_resume_point,
+    incarnation_of,
+    list_first_parents,
+)
+from omnigraph.engine.results import Commit
+from omnigraph.engine.session.engine import Engine
+from omnigraph.errors import (
+    ChangeFeedGap,
+    CursorRejected,
+    HistoryReclaimed,
+    ResourceLimit,
+    TableNotFound,
+)
+from omnigraph.ids import BranchName, CommitId
+from omnigraph.limits import CHANGES_PAGE, CHANGES_PAGE_BYTES, CHANGES_PAGE_MAX
+from omnigraph.manifest.records import GraphCommit
+from omnigraph.manifest.state import BranchState
+from omnigraph.manifest.travel import state_of
+from omnigraph.values import dataclass
+
+_FEED: Final = "og1f."
+_DIFF: Final = "og1d."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FeedPage:
+    """Part of the feed up to the head that its first page saw; a page that ends before it has a token instead of a cursor."""
+
+    blocks: tuple[ChangeBlock, ...]
+    next_page_token: str | None
+    cursor: str | None
+    caught_up: bool | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiffPage:
+    """Part of a diff, and how much differs altogether."""
+
+    diff: Diff
+    stats: DiffStats
+    next_page_token: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Place:
+    """Where a page begins: the head that the first page saw, the commit to go on with, and the changes of it that were given."""
+
+    head: CommitId
+    commit: CommitId
+    after: ChangePosition | None
+
+
+def check_page_size(limit: int | None) -> int:
+    """The number of changes of a page; more than a page may hold is refused."""
+    if limit is not None and limit > CHANGES_PAGE_MAX:
+        raise ResourceLimit("changes of a page", CHANGES_PAGE_MAX, limit, "ask for fewer at a time")
+    return CHANGES_PAGE if limit is None else limit
+
+
+# ---- the feed
+
+
+def start_feed(
+    engine: Engine, branch: BranchName, since: str | None, limit: int | None, wanted: Wanted
+) -> FeedPage:
+    """Read the first page after a cursor or commit, or from the beginning; the head is captured now."""
+    size, state = check_page_size(limit), engine.manifest.current(branch)
+    chain = list_first_parents(state)
+    start = find_resume_point(chain, since, state, wanted)
+    position = next((n for n, commit in enumerate(chain) if commit.id == start), -1)
+    waiting = chain[position + 1 :]
+    if not waiting:
+        return _end_feed(state, start, (), wanted, caught_up=True)
+    place = _Place(head=waiting[-1].id, commit=waiting[0].id, after=None)
+    return _read_page(engine, state, waiting, place, size, wanted)
+
+
+def continue_feed(
+    engine: Engine, branch: BranchName, token: str, limit: int | None, wanted: Wanted
+) -> FeedPage:
+    """Read the page that a token names."""
+    state = engine.manifest.current(branch)
+    place = _decode_place(token, state, wanted)
+    chain = list_first_parents(state)
+    numbers = {commit.id: n for n, commit in enumerate(chain)}
+    if place.head not in numbers or place.commit not in numbers:
+        raise CursorRejected(f"it names a commit that branch '{branch}' does not have")
+    waiting = chain[numbers[place.commit] : numbers[place.head] + 1]
+    return _read_page(engine, state, waiting, place, check_page_size(limit), wanted)
+
+
+def _read_page(
+    engine: Engine,
+    state: BranchState,
+    waiting: list[GraphCommit],
+    place: _Place,
+    limit: int,
+    wanted: Wanted,
+) -> FeedPage:
+    blocks: list[ChangeBlock] = []
+    room = _Room(limit)
+    for commit in waiting:
+        after = place.after if commit.id == place.commit else None
+        changes: list[Change] = []
+        found = _list_commit(engine, state, commit, wanted, after)
+        for position, change in found:
+            if room.is_full:
+                token = _encode_place(state, place.head, commit.id, after, wanted)
+                if changes:
+                    blocks.append(ChangeBlock(commit=Commit.of(commit), changes=tuple(changes)))
+                return FeedPage(
+                    blocks=tuple(blocks), next_page_token=token, cursor=None, caught_up=None
+                )
+            changes.append(change)
+            room.take(change)
+            after = position
+        blocks.append(ChangeBlock(commit=Commit.of(commit), changes=tuple(changes)))
+    is_head = state.head is not None and state.head.id == place.head
+    return _end_feed(state, place.head, tuple(blocks), wanted, caught_up=is_head)
+
+
+def _end_feed(
+    state: BranchState,
+    last: CommitId | None,
+    blocks: tuple[ChangeBlock, ...],
+    wanted: Wanted,
+    *,
+    caught_up: bool,
+) -> FeedPage:
+    cursor = cursor_at(state, last, wanted)
+    return FeedPage(blocks=blocks, next_page_token=None, cursor=cursor, caught_up=caught_up)
+
+
+def _list_commit(
+    engine: Engine,
+    state: BranchState,
+    commit: GraphCommit,
+    wanted: Wanted,
+    after: ChangePosition | None,
+) -> Iterator[tuple[ChangePosition, Change]]:
+    parent = state.lineage.by_id[commit.parent or CommitId("")]
+    try:
+        base = state_of(engine.manifest, parent.branch, parent)
+        head = state_of(engine.manifest, commit.branch, commit)
+        yield from list_changes_from(
+            engine.store.tables, base, head, wanted, after, nodes_first=True
+        )
+    except (HistoryReclaimed, TableNotFound) as error:
+        raise ChangeFeedGap(commit.id) from error
+
+
+class _Room:
+    """What a page still holds: changes and bytes."""
+
+    def __init__(self, changes: int) -> None:
+        self._changes, self._bytes = changes, CHANGES_PAGE_BYTES
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the next change belongs to the next page; one change always fits."""
+        return self._changes <= 0 or self._bytes <= 0
+
+    def take(self, change: Change) -> None:
+        """Count a change."""
+        self._changes -= 1
+        self._bytes -= len(json.dumps([change.before, change.after]))
+
+
+def _encode_place(
+    state: BranchState,
+    head: CommitId,
+    commit: CommitId,
+    after: ChangePosition | None,
+    wanted: Wanted,
+) -> str:
+    position = None if after is None else [after.table, after.after]
+    body = {"branch": state.branch, "line": incarnation_of(state), "wanted": wanted.digest}
+    return encode_token(_FEED, body | {"head": head, "commit": commit, "after": position})
+
+
+def _decode_place(token: str, state: BranchState, wanted: Wanted) -> _Place:
+    names = {"branch", "line", "wanted", "head", "commit", "after"}
+    body = decode_token(_FEED, token, names)
+    if body["branch"] != state.branch or body["line"] != incarnation_of(state):
+        raise CursorRejected("it belongs to another branch, or to an earlier one of this name")
+    _require_same_filters(body["wanted"], wanted)
+    after = _decode_position(body["after"])
+    return _Place(head=CommitId(body["head"]), commit=CommitId(body["commit"]), after=after)
+
+
+def _require_same_filters(found: Any, wanted: Wanted) -> None:
+    if found != wanted.digest:
+        raise CursorRejected("the page before asked for other types, kinds or operations")
+
+
+def _decode_position(found: Any) -> ChangePosition | None:
+    match found:
+        case None:
+            return None
+        case [int(table), str(after)]:
+            return ChangePosition(table=table, after=after)
+        case _:
+            raise CursorRejected("it is damaged")
+
+
+# ---- diffs
+
+
+def page_diff(
+    engine: Engine,
+    branch: BranchName,
+    ends: tuple[str, str],
+    limit: int | None,
+    wanted: Wanted,
+    token: str | None,
+) -> DiffPage:
+    """Compare two branches or commits, a page at a time; later pages compare the states that the first one saw."""
+    place = None if token is None else _decode_diff(token, ends, wanted)
+    base_name, head_name = ends if place is None else place.states
+    base = resolve_state(engine, base_name, branch)
+    head = resolve_state(engine, head_name, branch)
+    start = None if place is None else place.after
+    tables, room = engine.store.tables, _Room(check_page_size(limit))
+    found = list_changes_from(tables, base, head, wanted, start, nodes_first=True)
+    page: list[Change] = []
+    next_token = None
+    for position, change in found:
+        if room.is_full:
+            next_token = _encode_diff(ends, base, head, start, wanted)
+            break
+        page.append(change)
+        room.take(change)
+        start = position
+    named = (None if one.head is None else str(one.head.id) for one in (base, head))
+    diff = Diff(base=next(named), head=next(named), changes=tuple(page))
+    whole = list_changes(tables, base, head, replace(wanted, images=False))
+    return DiffPage(diff=diff, stats=_count(whole), next_page_token=next_token)
+
+
+def _count(changes: Iterator[Change]) -> DiffStats:
+    counts, types = dict.fromkeys(Op, 0), set()
+    for change in changes:
+        counts[change.op] += 1
+        types.add(change.type_name)
+    return DiffStats(
+        inserts=counts[Op.INSERT],
+        updates=counts[Op.UPDATE],
+        deletes=counts[Op.DELETE],
+        types_affected=tuple(sorted(types)),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _DiffPlace:
+    states: tuple[str, str]
+    after: ChangePosition | None
+
+
+def _encode_diff(
+    ends: tuple[str, str],
+    base: BranchState,
+    head: BranchState,
+    after: ChangePosition | None,
+    wanted: Wanted,
+) -> str:
+    position = None if after is None else [after.table, after.after]
+    states = ["" if one.head is None else one.head.id for one in (base, head)]
+    body = {"ends": list(ends), "states": states, "wanted": wanted.digest, "after": position}
+    return encode_token(_DIFF, body)
+
+
+def _decode_diff(token: str, ends: tuple[str, str], wanted: Wanted) -> _DiffPlace:
+    body = decode_token(_DIFF, token, {"ends", "states", "wanted", "after"})
+    if body["ends"] != list(ends):
+        raise CursorRejected("the page before compared other states")
+    _require_same_filters(body["wanted"], wanted)
+    match body["states"]:
+        case [str(base), str(head)]:
+            return _DiffPlace(states=(base, head), after=_decode_position(body["after"]))
+        case _:
+            raise CursorRejected("it is damaged")

@@ -1,0 +1,342 @@
+"""The application: takes a request through the gates, in order, to its handler, and sends the answer."""
+
+import asyncio
+import ipaddress
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from typing import Any, Final
+
+from starlette.datastructures import Headers
+from starlette.requests import ClientDisconnect, Request
+from starlette.types import Receive, Scope, Send
+
+from omnigraph.logs import get_logger
+from omnigraph.runtime import SYSTEM, Runtime
+from omnigraph.surfaces.http import calls
+from omnigraph.surfaces.http.admission import METADATA_BYTES
+from omnigraph.surfaces.http.calls import Call
+from omnigraph.surfaces.http.cors import Cors
+from omnigraph.surfaces.http.failures import body_of, headers_of, status_of
+from omnigraph.surfaces.http.metrics import MEDIA, Metrics
+from omnigraph.surfaces.http.openapi import describe_api
+from omnigraph.surfaces.http.replies import JSON, NDJSON, Reply, Stream, encode_json, reply_json
+from omnigraph.surfaces.http.routes import ROUTES
+from omnigraph.surfaces.http.routing import BodyKind, Match, Route, Router
+from omnigraph.surfaces.http.served import Served, ServedGraph
+from omnigraph.surfaces.http.shapes import check_shape
+from omnigraph.values import dataclass
+
+READERS_MAX: Final = 16
+"""Reads that run at a time; more wait, so that a crowd of them does not slow all."""
+WRITERS_MAX: Final = 64
+"""Writes that run at a time; most of them wait for a lock, and never keep a read waiting."""
+
+_log = get_logger(__name__)
+
+
+@dataclass(slots=True, kw_only=True)
+class _Exchange:
+    """One request and what is known of it so far, for the log."""
+
+    request: Request
+    request_id: str
+    began: float
+    match: Match | None = None
+    actor: str | None = None
+    writes: bool = False
+    status: int = 0
+
+    @property
+    def template(self) -> str:
+        """The path of the route, as the description spells it."""
+        if self.match is None:
+            return "unknown"
+        flat = self.match.graph_id is None
+        return self.match.route.path if flat else "/graphs/{graph_id}" + self.match.route.path
+
+
+class Application:
+    """Answers requests from what is served; knows no graph itself."""
+
+    def __init__(self, served: Served, runtime: Runtime = SYSTEM) -> None:
+        self.served = served
+        self._runtime = runtime
+        self._metrics = Metrics(served)
+        self._cors = Cors(served.origins)
+        flat = served.default is not None
+        self._router = Router((*self._describe_itself(flat), *ROUTES), flat=flat)
+        self._readers = ThreadPoolExecutor(READERS_MAX, "omnigraph-read")
+        self._writers = ThreadPoolExecutor(WRITERS_MAX, "omnigraph-write")
+        self._streamers = ThreadPoolExecutor(served.exports.count + 2, "omnigraph-stream")
+        self.writing: dict[str, str] = {}
+        """Request ids of writes under way, and their routes."""
+
+    def _describe_itself(self, flat: bool) -> tuple[Route, ...]:
+        document = encode_json(
+            describe_api(ROUTES_DESCRIBED, flat=flat, secured=self.served.tokens is not None)
+        )
+        return (
+            OPENAPI.with_handler(lambda _: Reply(body=document)),
+            METRICS.with_handler(lambda _: Reply(body=self._metrics.spell(), media=MEDIA)),
+        )
+
+    def close(self) -> None:
+        """Give up the threads; writes that still run are not waited for."""
+        for pool in (self._readers, self._writers, self._streamers):
+            pool.shutdown(wait=False, cancel_futures=True)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] != "http":
+            return
+        request = Request(scope, receive)
+        exchange = _Exchange(
+            request=request,
+            request_id=calls.read_request_id(request.headers) or self._runtime.new_id(),
+            began=self._runtime.monotonic(),
+        )
+        try:
+            answer = await self._answer(exchange)
+        except ClientDisconnect:
+            # Nothing was begun, and nobody waits for an answer.
+            return
+        except Exception as error:  # noqa: BLE001 - every failure becomes an answer
+            answer = self._refuse(exchange, error)
+        try:
+            await self._send(exchange, answer, send)
+        finally:
+            self._note(exchange)
+
+    # ---- gates
+
+    async def _answer(self, exchange: _Exchange) -> Reply | Stream:
+        request = exchange.request
+        preflight = self._cors.answer_preflight(request)
+        if preflight is not None:
+            return preflight
+        path = calls.split_path(request.scope["raw_path"])
+        is_open = False
+        try:
+            exchange.match = self._router.find(request.method, path)
+            is_open = self._is_open(exchange.match.route, request)
+        finally:
+            # Who has no token learns nothing, not even which routes there are.
+            if not is_open:
+                exchange.actor = self._authenticate(request.headers)
+        match = exchange.match
+        target = None if match.route.of_server else self.served.find_graph(match.graph_id)
+        exchange.writes = match.route.writes and not _is_stored_read(match, target)
+        if match.route.action is not None:
+            self.served.gate.require(match.route.action, writes=exchange.writes)
+        if not exchange.writes:
+            call = await self._read_call(exchange, target)
+            return await self._run_read(match.route, call)
+        return await self._write(exchange, target)
+
+    def _is_open(self, route: Route, request: Request) -> bool:
+        if route.open_on_loopback:
+            return request.client is not None and _is_loopback(request.client.host)
+        return route.action is None
+
+    def _authenticate(self, headers: Headers) -> str | None:
+        if self.served.tokens is None:
+            return None
+        return self.served.tokens.find_actor(headers.get("authorization"))
+
+    async def _write(self, exchange: _Exchange, target: ServedGraph | None) -> Reply | Stream:
+        """Run a write that was admitted to its end, whether or not its caller still waits."""
+        assert exchange.match is not None
+        route = exchange.match.route
+        slot = self.served.admission.admit(exchange.actor, self._weigh(exchange.request, route))
+        try:
+            call = await self._read_call(exchange, target)
+            self.writing[exchange.request_id] = route.operation
+        except BaseException:
+            slot.release()
+            raise
+
+        def run() -> Reply | Stream:
+            with slot:
+                try:
+                    return route.handler(call)
+                finally:
+                    self.writing.pop(exchange.request_id, None)
+
+        return await asyncio.shield(asyncio.get_running_loop().run_in_executor(self._writers, run))
+
+    def _weigh(self, request: Request, route: Route) -> int:
+        if route.body_kind is BodyKind.NONE:
+            return METADATA_BYTES
+        announced = calls.announced_bytes(request.headers)
+        return self._limit(route) if announced is None else max(METADATA_BYTES, announced)
+
+    async def _run_read(self, route: Route, call: Call) -> Reply | Stream:
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._readers, route.handler, call)
+
+    # ---- requests
+
+    async def _read_call(self, exchange: _Exchange, target: ServedGraph | None) -> Call:
+        assert exchange.match is not None
+        request, match = exchange.request, exchange.match
+        shown = "/" + "/".join(calls.split_path(request.scope["raw_path"])[-1:])
+        condition = calls.read_condition(
+            request.headers, conditional=match.route.conditional, path=shown
+        )
+        query = calls.read_query(request.scope["query_string"], match.route.params)
+        return Call(
+            served=self.served,
+            target=target,
+            actor=exchange.actor,
+            path=match.names,
+            query=query,
+            headers=request.headers,
+            body=await self._read_body(request, match.route),
+            if_commit=condition,
+        )
+
+    def _limit(self, route: Route) -> int:
+        limits = self.served.limits
+        return limits.load_bytes if route.loads else limits.body_bytes
+
+    async def _read_body(self, request: Request, route: Route) -> Any:
+        limit, headers = self._limit(route), request.headers
+        match route.body_kind:
+            case BodyKind.NONE:
+                return None
+            case BodyKind.LINES:
+                calls.require_media(headers, NDJSON)
+                return calls.unpack(await calls.read_body(request, limit), headers, limit)
+            case BodyKind.JSON:
+                calls.require_media(headers, JSON)
+                calls.require_plain(headers)
+                raw = await calls.read_body(request, limit)
+                return check_shape(route.body, calls.parse_json(raw))
+            case BodyKind.OPTIONAL_JSON:
+                calls.require_plain(headers)
+                raw = await calls.read_body(request, limit)
+                if not raw.strip():
+                    return {}
+                calls.require_media(headers, JSON)
+                found = calls.parse_json(raw)
+                return {} if found is None else check_shape(route.body, found)
+
+    # ---- answers
+
+    def _refuse(self, exchange: _Exchange, error: Exception) -> Reply:
+        status = status_of(error)
+        if status >= 500:
+            _log.failure(
+                "http.failed", error, request_id=exchange.request_id, route=exchange.template
+            )
+        self._metrics.count_failure(error)
+        body = body_of(error, exchange.request_id, writes=exchange.writes)
+        return reply_json(body, status=status, headers=headers_of(error))
+
+    async def _send(self, exchange: _Exchange, answer: Reply | Stream, send: Send) -> None:
+        exchange.status = answer.status
+        headers = self._headers(exchange, answer)
+        if isinstance(answer, Reply):
+            if "content-length" not in answer.headers and answer.status not in (204, 304):
+                headers.append((b"content-length", str(len(answer.body)).encode()))
+            await send({"type": "http.response.start", "status": answer.status, "headers": headers})
+            await send({"type": "http.response.body", "body": answer.body})
+            return
+        try:
+            await self._stream(exchange, answer, headers, send)
+        finally:
+            answer.release()
+
+    def _headers(self, exchange: _Exchange, answer: Reply | Stream) -> list[tuple[bytes, bytes]]:
+        found: dict[str, str] = {"x-request-id": exchange.request_id}
+        if answer.media is not None:
+            found["content-type"] = answer.media
+        match = exchange.match
+        if match is not None and match.route.successor is not None:
+            found["deprecation"] = "true"
+            found["link"] = f'<{match.route.successor}>; rel="successor-version"'
+        found |= self._cors.headers_of(exchange.request)
+        found |= answer.headers
+        return [(name.encode("latin-1"), text.encode("latin-1")) for name, text in found.items()]
+
+    async def _stream(
+        self, exchange: _Exchange, answer: Stream, headers: list[tuple[bytes, bytes]], send: Send
+    ) -> None:
+        """Send chunks as fast as their reader takes them; a failure leaves the answer visibly unfinished."""
+        loop = asyncio.get_running_loop()
+        gone = asyncio.ensure_future(_wait_until_gone(exchange.request))
+        try:
+            await send({"type": "http.response.start", "status": answer.status, "headers": headers})
+            while not gone.done() and not self.served.draining:
+                chunk = await loop.run_in_executor(self._streamers, next, answer.chunks, None)
+                if chunk is None:
+                    await send({"type": "http.response.body", "body": b""})
+                    return
+                await send({"type": "http.response.body", "body": chunk, "more_body": True})
+        except Exception as error:  # noqa: BLE001 - the answer has begun, only the log can tell
+            _log.failure(
+                "http.stream_failed", error, request_id=exchange.request_id, route=exchange.template
+            )
+        finally:
+            gone.cancel()
+            with suppress(asyncio.CancelledError):
+                await gone
+
+    def _note(self, exchange: _Exchange) -> None:
+        seconds = self._runtime.monotonic() - exchange.began
+        method = exchange.request.method
+        self._metrics.count(exchange.template, method, exchange.status, seconds)
+        _log.info(
+            "http.request",
+            method=method,
+            route=exchange.template,
+            status=exchange.status,
+            milliseconds=round(seconds * 1000, 3),
+            actor=exchange.actor,
+            graph=None if exchange.match is None else exchange.match.graph_id,
+            request_id=exchange.request_id,
+        )
+
+
+def _is_stored_read(match: Match, target: ServedGraph | None) -> bool:
+    """Whether a route that may write runs a stored read: then it takes no slot of a writer."""
+    if "name" not in match.names or target is None or target.queries is None:
+        return False
+    found = target.queries.by_name.get(match.names["name"])
+    return found is not None and not found.mutation
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+async def _wait_until_gone(request: Request) -> None:
+    """Wait until the caller has left."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+OPENAPI: Final = Route(
+    method="GET",
+    path="/openapi.json",
+    operation="openapi",
+    summary="Describe the served routes",
+    handler=lambda _: Reply(),
+    of_server=True,
+    answer=dict[str, Any],
+)
+METRICS: Final = Route(
+    method="GET",
+    path="/metrics",
+    operation="metrics",
+    summary="Show numbers about the server in the text format of Prometheus",
+    handler=lambda _: Reply(),
+    of_server=True,
+    open_on_loopback=True,
+    media=("text/plain",),
+    statuses=(401,),
+)
+ROUTES_DESCRIBED: Final = (OPENAPI, METRICS, *ROUTES)

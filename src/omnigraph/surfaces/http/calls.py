@@ -1,0 +1,251 @@
+"""Requests: read from the wire, checked, and given to a handler as one value."""
+
+import json
+import re
+import zlib
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any, Final, TypeVar
+from urllib.parse import parse_qsl, unquote_to_bytes
+
+from starlette.datastructures import Headers
+from starlette.requests import Request
+
+from omnigraph.errors import (
+    ResourceLimit,
+    UnsupportedMedia,
+    UserInputError,
+    did_you_mean,
+    shorten,
+    suggestion,
+)
+from omnigraph.surfaces.http.served import Served, ServedGraph
+from omnigraph.values import dataclass
+
+CONDITION: Final = "omnigraph-if-graph-commit"
+_COMMIT_ID: Final = re.compile(r"[0-9A-Za-z]{1,64}")
+_REQUEST_ID: Final = re.compile(r"[\x21-\x7e]{1,128}")
+_PARAMS_MAX: Final = 256
+T = TypeVar("T", str, int)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Param:
+    """A parameter of the query string."""
+
+    name: str
+    kind: type[str] | type[int] = str
+    repeatable: bool = False
+    required: bool = False
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """One request, as a handler sees it: nothing in it claims who asks but `actor`, which the token gave."""
+
+    served: Served
+    target: ServedGraph | None
+    actor: str | None
+    path: Mapping[str, str]
+    query: Mapping[str, list[str]]
+    headers: Headers
+    body: Any = None
+    if_commit: str | None = None
+
+    @property
+    def place(self) -> ServedGraph:
+        """The graph that the path names."""
+        assert self.target is not None, "routes of the server itself have no graph"
+        return self.target
+
+    def text(self, name: str) -> str | None:
+        """A parameter of the query string."""
+        found = self.query.get(name)
+        return found[0] if found else None
+
+    def texts(self, name: str) -> list[str] | None:
+        """A repeatable parameter of the query string."""
+        return self.query.get(name) or None
+
+    def count(self, name: str) -> int | None:
+        """A parameter that counts."""
+        found = self.text(name)
+        if found is None:
+            return None
+        if not (found.isascii() and found.isdigit() and len(found) < 16) or int(found) < 1:
+            raise UserInputError(f"'{name}' is '{shorten(found)}', not a whole number from 1 on")
+        return int(found)
+
+    def moment(self, name: str) -> datetime | None:
+        """A parameter that is a moment; without an offset it is UTC."""
+        found = self.text(name)
+        if found is None:
+            return None
+        try:
+            moment = datetime.fromisoformat(found)
+        except ValueError as error:
+            raise UserInputError(
+                f"'{name}' is '{shorten(found)}', no moment as in 2026-01-31T10:00:00Z"
+            ) from error
+        return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+# ---- parts of a request
+
+
+def split_path(raw: bytes) -> tuple[str, ...]:
+    """Split the path as it was sent, then decode each segment: an encoded slash belongs to a name."""
+    try:
+        return tuple(unquote_to_bytes(one).decode("utf-8") for one in raw.split(b"/")[1:])
+    except UnicodeDecodeError as error:
+        raise UserInputError("the path is no UTF-8 text; nothing was done") from error
+
+
+def read_query(raw: bytes, known: tuple[Param, ...]) -> dict[str, list[str]]:
+    """Read the query string; refuse unknown names, and a second value where one is expected."""
+    found: dict[str, list[str]] = {}
+    by_name = {param.name: param for param in known}
+    try:
+        pairs = parse_qsl(
+            raw.decode("ascii"),
+            keep_blank_values=True,
+            encoding="utf-8",
+            errors="strict",
+            max_num_fields=_PARAMS_MAX,
+        )
+    except ValueError as error:
+        raise UserInputError("the query string cannot be read; nothing was done") from error
+    for name, value in pairs:
+        param = by_name.get(name)
+        if param is None:
+            near = suggestion(did_you_mean(name, by_name))
+            raise UserInputError(f"parameter '{shorten(name)}' is unknown{near}; nothing was done")
+        if name in found and not param.repeatable:
+            raise UserInputError(f"parameter '{name}' is given twice; nothing was done")
+        found.setdefault(name, []).append(value)
+    missing = next((p.name for p in known if p.required and p.name not in found), None)
+    if missing is not None:
+        raise UserInputError(f"parameter '{missing}' is missing; nothing was done")
+    return found
+
+
+def read_request_id(headers: Headers) -> str | None:
+    """The request id that the caller chose, where it can be repeated safely."""
+    given = headers.get("x-request-id")
+    return given if given is not None and _REQUEST_ID.fullmatch(given) else None
+
+
+def read_condition(headers: Headers, *, conditional: bool, path: str) -> str | None:
+    """The commit that a conditional write expects; on other routes the header is refused, since ignoring it would write."""
+    given = headers.getlist(CONDITION)
+    name = "Omnigraph-If-Graph-Commit"
+    if not conditional:
+        if given:
+            raise UserInputError(
+                f"{name} is not read by {path}; nothing was done",
+                hint=f"send it to {path}/if-graph-commit" if path.count("/") else None,
+            )
+        return None
+    if len(given) != 1 or not _COMMIT_ID.fullmatch(given[0]):
+        raise UserInputError(
+            f"{name} holds exactly one commit id, without quotes; nothing was done",
+        )
+    return given[0]
+
+
+# ---- bodies
+
+
+async def read_body(request: Request, limit: int) -> bytes:
+    """Read a body up to a limit."""
+    announced = announced_bytes(request.headers)
+    if announced is not None and announced > limit:
+        raise _too_large(limit, announced)
+    chunks, size = [], 0
+    async for chunk in request.stream():
+        size += len(chunk)
+        if size > limit:
+            raise _too_large(limit, announced or size)
+        chunks.append(chunk)
+    return b"".join(chunks)
+
+
+def announced_bytes(headers: Headers) -> int | None:
+    """How long a body says it is."""
+    text = headers.get("content-length")
+    return int(text) if text is not None and text.isdigit() and len(text) < 19 else None
+
+
+def _too_large(limit: int, actual: int) -> ResourceLimit:
+    return ResourceLimit(
+        "request_bytes",
+        limit,
+        actual,
+        hint="send less at a time; each request is a commit of its own",
+    )
+
+
+def require_media(headers: Headers, wanted: str) -> None:
+    """Refuse a body of another kind; one that does not say what it is passes."""
+    given = headers.get("content-type")
+    if given is None:
+        return
+    kind, _, parameters = given.partition(";")
+    charset = re.search(r"charset\s*=\s*\"?([\w-]+)", parameters, re.IGNORECASE)
+    is_utf8 = charset is None or charset[1].lower().replace("-", "") in ("utf8", "usascii")
+    if kind.strip().lower() != wanted or not is_utf8:
+        raise UnsupportedMedia(shorten(given), f"{wanted} in UTF-8")
+
+
+def require_plain(headers: Headers) -> None:
+    """Refuse a packed body."""
+    packed = headers.get("content-encoding", "identity").strip().lower()
+    if packed not in ("", "identity"):
+        raise UnsupportedMedia(shorten(packed), "bodies that are not packed")
+
+
+def unpack(body: bytes, headers: Headers, limit: int) -> bytes:
+    """Unpack a gzip body; one that grows over the limit is refused before it is in memory."""
+    packed = headers.get("content-encoding", "identity").strip().lower()
+    if packed in ("", "identity"):
+        return body
+    if packed != "gzip":
+        raise UnsupportedMedia(shorten(packed), "bodies that are plain or packed by gzip")
+    unpacker = zlib.decompressobj(wbits=16 + zlib.MAX_WBITS)
+    try:
+        plain = unpacker.decompress(body, limit + 1)
+    except zlib.error as error:
+        raise UserInputError("the body is no gzip data; nothing was done") from error
+    if len(plain) > limit:
+        raise _too_large(limit, len(plain))
+    if not unpacker.eof or unpacker.unused_data:
+        raise UserInputError("the body is no single gzip stream; nothing was done")
+    return plain
+
+
+def parse_json(body: bytes) -> Any:
+    """Parse a JSON document; NaN, a name that comes twice and endless nesting are refused."""
+    try:
+        text = body.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise UserInputError(
+            f"the body is no UTF-8 text (byte {error.start}); nothing was done"
+        ) from error
+    try:
+        return json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=_make_object)
+    except RecursionError as error:
+        raise UserInputError("the body is nested too deeply; nothing was done") from error
+    except ValueError as error:
+        raise UserInputError(f"the body is no JSON: {error}; nothing was done") from error
+
+
+def _refuse_constant(text: str) -> Any:
+    raise ValueError(f"{text} is no number of JSON")
+
+
+def _make_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("an object has the same name twice")
+    return found

@@ -1,0 +1,103 @@
+"""Routes of the change feed: what commits changed, and what differs between two states."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from omnigraph.api.wire import spell_block, spell_change
+from omnigraph.engine.history.pages import check_page_size
+from omnigraph.errors import UserInputError
+from omnigraph.surfaces.http.calls import Call, Param
+from omnigraph.surfaces.http.replies import Reply, Stream, encode_json, reply_json
+from omnigraph.surfaces.http.streams import stream_lines
+
+FILTERS = (
+    Param(name="kind", repeatable=True, text="Only `node` or `edge`."),
+    Param(name="type", repeatable=True, text="Only this type."),
+    Param(name="op", repeatable=True, text="Only `insert`, `update` or `delete`."),
+    Param(name="limit", kind=int, text="Changes of a page."),
+    Param(name="page_token", text="Continue after an earlier page."),
+)
+
+
+def _read_filters(call: Call) -> dict[str, Any]:
+    names = {"kinds": "kind", "types": "type", "ops": "op"}
+    return {name: call.texts(param) for name, param in names.items()}
+
+
+def commit_changes(call: Call) -> Reply:
+    """Show what a commit changed against its first parent."""
+    block = call.place.graph.commit_changes(
+        call.path["commit"],
+        **_read_filters(call),
+        images=True,
+        limit=check_page_size(call.count("limit")),
+        page_token=call.text("page_token"),
+        nodes_first=True,
+    )
+    return reply_json(spell_block(block))
+
+
+def diff(call: Call) -> Reply:
+    """Show what differs between two branches or commits."""
+    base, head = call.text("from") or "", call.text("to") or ""
+    page = call.place.graph.diff_page(
+        base,
+        head,
+        **_read_filters(call),
+        limit=call.count("limit"),
+        page_token=call.text("page_token"),
+    )
+    token = {} if page.next_page_token is None else {"next_page_token": page.next_page_token}
+    return reply_json(
+        {
+            "from": page.diff.base,
+            "to": page.diff.head,
+            "changes": [spell_change(one) for one in page.diff.changes],
+            "stats": page.stats.to_dict(),
+            **token,
+        }
+    )
+
+
+def poll_changes(call: Call) -> Reply:
+    """Read the feed: commits of a branch, oldest first, in pages."""
+    starts = [name for name in ("cursor", "start", "page_token") if call.text(name) is not None]
+    if len(starts) > 1:
+        raise UserInputError(f"'{starts[0]}' and '{starts[1]}' exclude each other")
+    page = call.place.graph.change_page(
+        branch=call.text("branch"),
+        cursor=call.text("cursor"),
+        start=call.text("start") or "now",
+        page_token=call.text("page_token"),
+        limit=call.count("limit"),
+        **_read_filters(call),
+    )
+    facts = {
+        "next_page_token": page.next_page_token,
+        "cursor": page.cursor,
+        "caught_up": page.caught_up,
+    }
+    present = {name: value for name, value in facts.items() if value is not None}
+    return reply_json({"blocks": [spell_block(one) for one in page.blocks], **present})
+
+
+def baseline(call: Call) -> Stream:
+    """Stream every entity, then the cursor from which the feed goes on."""
+    body = call.body
+    call.served.exports.take()
+    try:
+        found = call.place.graph.baseline_stream(
+            branch=body.get("branch"), types=body.get("type_names")
+        )
+        last = {"snapshot_commit_id": found.commit, "resume_cursor": found.cursor}
+        lines = _append_record(found.lines, {"baseline": last})
+        return stream_lines(lines, found.commit, call.served.exports.give_back)
+    except BaseException:
+        call.served.exports.give_back()
+        raise
+
+
+def _append_record(lines: Iterator[Any], record: dict[str, Any]) -> Iterator[Any]:
+    """The lines, then a record that is sent only when everything before it was."""
+    yield from lines
+    yield encode_json(record) + b"\n"

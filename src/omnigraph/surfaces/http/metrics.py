@@ -1,0 +1,107 @@
+"""Numbers about a server in the text format of Prometheus."""
+
+from collections.abc import Iterable
+
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Histogram,
+    PlatformCollector,
+    ProcessCollector,
+    generate_latest,
+)
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+
+from omnigraph.errors import ManifestConflict, OmniError
+from omnigraph.surfaces.http.served import Served
+
+MEDIA = "text/plain; version=0.0.4; charset=utf-8"
+
+
+class Metrics:
+    """Counts requests; what the server knows anyway is read when it is asked for."""
+
+    def __init__(self, served: Served) -> None:
+        self.registry = CollectorRegistry()
+        self._requests = Counter(
+            "omnigraph_http_requests",
+            "Requests, by route, method and status.",
+            ("route", "method", "status"),
+            registry=self.registry,
+        )
+        self._seconds = Histogram(
+            "omnigraph_http_request_duration_seconds",
+            "Time to the end of an answer.",
+            ("route", "method"),
+            registry=self.registry,
+        )
+        self._conflicts = Counter(
+            "omnigraph_manifest_conflicts",
+            "Writes that were refused because a table had moved.",
+            registry=self.registry,
+        )
+        ProcessCollector(registry=self.registry)
+        PlatformCollector(registry=self.registry)
+        self.registry.register(_ServedNumbers(served))
+
+    def count(self, route: str, method: str, status: int, seconds: float) -> None:
+        """Count one request."""
+        self._requests.labels(route, method, str(status)).inc()
+        self._seconds.labels(route, method).observe(seconds)
+
+    def count_failure(self, error: Exception) -> None:
+        """Count a refusal that is worth watching."""
+        if isinstance(error, ManifestConflict):
+            self._conflicts.inc()
+
+    def spell(self) -> bytes:
+        """Spell every number."""
+        return generate_latest(self.registry)
+
+
+class _ServedNumbers:
+    def __init__(self, served: Served) -> None:
+        self._served = served
+
+    def collect(self) -> Iterable[Metric]:
+        """Read the numbers that change by themselves."""
+        writes = GaugeMetricFamily(
+            "omnigraph_writes_inflight", "Writes under way.", labels=("actor",)
+        )
+        for actor, count in self._served.admission.counts().items():
+            writes.add_metric((actor,), count)
+        yield writes
+        yield CounterMetricFamily(
+            "omnigraph_admission_rejections",
+            "Writes that were refused because their actor had too many under way.",
+            value=self._served.admission.rejections,
+        )
+        yield from self._read_graphs()
+
+    def _read_graphs(self) -> Iterable[Metric]:
+        versions = GaugeMetricFamily(
+            "omnigraph_graph_manifest_version",
+            "The manifest version of a branch.",
+            labels=("graph", "branch"),
+        )
+        recovered = CounterMetricFamily(
+            "omnigraph_recovery_operations",
+            "Interrupted writes that recovery ended.",
+            labels=("outcome",),
+        )
+        outcomes: dict[str, int] = {}
+        for one in self._served.graphs.values():
+            try:
+                for branch in one.graph.branches():
+                    version = one.graph.snapshot(branch=branch.name).manifest_version
+                    versions.add_metric((one.id, branch.name), version)
+                for recovery in one.graph.recoveries():
+                    kind = str(recovery.recovery_kind)
+                    outcomes[kind] = outcomes.get(kind, 0) + 1
+            except OmniError:
+                # A graph that cannot be read now has no numbers now.
+                continue
+        for outcome, count in outcomes.items():
+            recovered.add_metric((outcome,), count)
+        yield versions
+        yield recovered

@@ -1,0 +1,176 @@
+"""Routes that read: snapshots, queries, schema, branches, commits."""
+
+from collections.abc import Iterator
+from io import BytesIO
+from typing import Any
+
+import pyarrow as pa
+
+from omnigraph.api.graph import Graph
+from omnigraph.api.query_results import QueryResult
+from omnigraph.api.results import Commit
+from omnigraph.api.wire import spell_branches, spell_commits
+from omnigraph.engine.history.feed import decode_token, encode_token
+from omnigraph.errors import CursorRejected, NotFoundError, ResourceLimit, UserInputError
+from omnigraph.ids import RECOVERY_ACTOR
+from omnigraph.surfaces.http.calls import Call
+from omnigraph.surfaces.http.replies import ARROW, Reply, Stream, reply_json
+
+_PAGE = "og1c."
+
+
+def snapshot(call: Call) -> Reply:
+    """Show the table versions that are visible together."""
+    at = read_point(call.text("at"))
+    return reply_json(call.place.graph.snapshot(branch=call.text("branch"), at=at).to_dict())
+
+
+def read_point(text: str | None) -> str | int | None:
+    """A point in history: a number is a manifest version, any other text a commit."""
+    is_version = text is not None and text.isascii() and text.isdigit() and len(text) < 20
+    return int(text) if is_version and text is not None else text
+
+
+def schema(call: Call) -> Reply:
+    """Show the schema text."""
+    return reply_json({"schema_source": call.place.graph.schema_source})
+
+
+def branches(call: Call) -> Reply:
+    """List the branches."""
+    return reply_json(spell_branches(call.place.graph.branches()))
+
+
+# ---- queries
+
+
+def query(call: Call) -> Reply | Stream:
+    """Run a read."""
+    body = call.body
+    at = require_one_target(body)
+    arguments: dict[str, Any] = {"branch": body.get("branch"), "at": at}
+    graph, text, name, params = (
+        call.place.graph,
+        body["query"],
+        body.get("name"),
+        body.get("params"),
+    )
+    if wants_arrow(call):
+        found = graph.stream(text, name, params, **arguments)
+        return stream_arrow(found.reader, found.commit)
+    return reply_rows(call, graph.query(text, name, params, **arguments))
+
+
+def read(call: Call) -> Reply:
+    """Run a read in the words of earlier servers."""
+    body = call.body
+    at = require_one_target(body)
+    result = call.place.graph.query(
+        body["query_source"],
+        body.get("query_name"),
+        body.get("params"),
+        branch=body.get("branch"),
+        at=at,
+    )
+    return reply_rows(call, result, without=("graph_commit_id",))
+
+
+def require_one_target(body: dict[str, Any]) -> str | int | None:
+    """The snapshot of a read; a branch beside it is refused."""
+    if body.get("branch") is not None and body.get("snapshot") is not None:
+        raise UserInputError("a read has a branch or a snapshot, not both; nothing was read")
+    return read_point(body.get("snapshot"))
+
+
+def reply_rows(call: Call, result: QueryResult, without: tuple[str, ...] = ()) -> Reply:
+    """Answer with the rows of a query; more than an answer may hold are refused."""
+    most = call.served.limits.result_rows
+    if len(result) > most:
+        hint = "add `limit` to the query, or export the types"
+        raise ResourceLimit("result_rows", most, len(result), hint=hint)
+    body = result.to_dict()
+    return reply_json({name: value for name, value in body.items() if name not in without})
+
+
+def wants_arrow(call: Call) -> bool:
+    """Whether the caller accepts Arrow."""
+    return ARROW in call.headers.get("accept", "").lower()
+
+
+def stream_arrow(reader: pa.RecordBatchReader, commit: str | None) -> Stream:
+    """Answer with an Arrow IPC stream."""
+    headers = {} if commit is None else {"omnigraph-snapshot-id": commit}
+    return Stream(chunks=_spell_batches(reader), media=ARROW, headers=headers)
+
+
+def _spell_batches(reader: pa.RecordBatchReader) -> Iterator[bytes]:
+    sink = BytesIO()
+    with pa.ipc.new_stream(sink, reader.schema) as writer:
+        yield _take(sink)
+        for batch in reader:
+            writer.write_batch(batch)
+            yield _take(sink)
+    yield _take(sink)
+
+
+def _take(sink: BytesIO) -> bytes:
+    written = sink.getvalue()
+    sink.seek(0)
+    sink.truncate()
+    return written
+
+
+# ---- commits
+
+
+def commits(call: Call) -> Reply:
+    """List commits, newest first; all of them unless `limit` is given."""
+    since = call.text("since")
+    found = call.place.graph.commits(
+        branch=call.text("branch"), actor=call.text("actor"), since=_parse_since(call, since)
+    )
+    until = call.moment("until")
+    if until is not None:
+        found = [one for one in found if one.created_at <= until]
+    token = call.text("page_token")
+    if token is not None:
+        found = _list_after(found, token)
+    limit = call.count("limit")
+    page = found if limit is None else found[:limit]
+    more = len(page) < len(found)
+    return reply_json(
+        spell_commits(page, encode_token(_PAGE, {"after": page[-1].id}) if more else None)
+    )
+
+
+def _parse_since(call: Call, since: str | None) -> Any:
+    """A commit, or a moment."""
+    if since is None or "-" not in since:
+        return since
+    return call.moment("since")
+
+
+def _list_after(found: list[Commit], token: str) -> list[Commit]:
+    after = decode_token(_PAGE, token, {"after"})["after"]
+    place = next((n for n, one in enumerate(found) if one.id == after), None)
+    if place is None:
+        raise CursorRejected("the page before asked for other commits")
+    return found[place + 1 :]
+
+
+def commit(call: Call) -> Reply:
+    """Show one commit."""
+    graph = call.place.graph
+    try:
+        found = graph.commit(call.path["commit"])
+    except UserInputError as error:
+        # A name that no commit can have is unknown as well.
+        raise NotFoundError(f"commit '{call.path['commit']}' not found") from error
+    return reply_json(found.to_dict() | _describe_recovery(graph, found))
+
+
+def _describe_recovery(graph: Graph, found: Commit) -> dict[str, Any]:
+    if found.actor != RECOVERY_ACTOR:
+        return {}
+    made = next((one for one in graph.recoveries() if one.commit == found.id), None)
+    return {} if made is None else {"recovery": made.to_dict()}

@@ -1,0 +1,130 @@
+"""Routes: which method and path call which handler, and what the gates and the description need to know of it."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from enum import StrEnum
+from typing import Any
+
+from omnigraph.errors import MethodNotAllowed, NotFound
+from omnigraph.policy.actions import PolicyAction
+from omnigraph.surfaces.http.calls import Call, Param
+from omnigraph.surfaces.http.replies import JSON, Reply, Stream
+from omnigraph.values import dataclass
+
+Handler = Callable[[Call], Reply | Stream]
+
+
+class BodyKind(StrEnum):
+    """What a route reads as its body."""
+
+    NONE = "none"
+    JSON = "json"
+    OPTIONAL_JSON = "optional json"
+    """Nothing and `null` are an empty object."""
+    LINES = "lines"
+    """JSON lines as they are."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Route:
+    """One route; paths are relative to the graph unless `of_server`."""
+
+    method: str
+    path: str
+    operation: str
+    summary: str
+    handler: Handler
+    action: PolicyAction | None = None
+    """None: everyone may ask."""
+    of_server: bool = False
+    open_on_loopback: bool = False
+    """Everyone on this machine may ask, others need a token."""
+    writes: bool = False
+    loads: bool = False
+    """The larger bound of bodies holds."""
+    body_kind: BodyKind = BodyKind.NONE
+    body: Any = None
+    params: tuple[Param, ...] = ()
+    conditional: bool = False
+    answer: Any = None
+    media: tuple[str, ...] = (JSON,)
+    statuses: tuple[int, ...] = ()
+    successor: str | None = None
+    """The route that replaces this deprecated one."""
+
+    @property
+    def segments(self) -> tuple[str, ...]:
+        """The path in parts; those in braces take any text."""
+        return tuple(self.path.split("/")[1:])
+
+    def with_handler(self, handler: Handler) -> "Route":
+        """The same route, answered by another function."""
+        return replace(self, handler=handler)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Match:
+    """A route, the names in its path, and the graph that the path names; None for that of flat routes."""
+
+    route: Route
+    names: Mapping[str, str]
+    graph_id: str | None
+
+
+class Router:
+    """Finds the route of a request."""
+
+    def __init__(self, routes: Iterable[Route], *, flat: bool) -> None:
+        self._flat = flat
+        self._of_server: dict[tuple[str, ...], dict[str, Route]] = {}
+        self._of_graph: dict[tuple[str, ...], dict[str, Route]] = {}
+        for route in routes:
+            table = self._of_server if route.of_server else self._of_graph
+            table.setdefault(route.segments, {})[route.method] = route
+
+    def find(self, method: str, path: tuple[str, ...]) -> Match:
+        """Find the route of a path; an unknown path and an unknown method are refused."""
+        if path in self._of_server:
+            return self._choose(method, self._of_server[path], {}, None, path)
+        if path[0] == "graphs" and len(path) > 2:
+            rest, graph_id = path[2:], path[1]
+        elif self._flat:
+            rest, graph_id = path, None
+        else:
+            raise _unknown(path)
+        found = self._of_graph.get(rest)
+        if found is not None:
+            return self._choose(method, found, {}, graph_id, path)
+        for pattern, methods in self._of_graph.items():
+            names = _match(pattern, rest)
+            if names is not None:
+                return self._choose(method, methods, names, graph_id, path)
+        raise _unknown(path)
+
+    @staticmethod
+    def _choose(
+        method: str,
+        methods: Mapping[str, Route],
+        names: Mapping[str, str],
+        graph_id: str | None,
+        path: tuple[str, ...],
+    ) -> Match:
+        if method not in methods:
+            raise MethodNotAllowed(method, "/" + "/".join(path), sorted(methods))
+        return Match(route=methods[method], names=names, graph_id=graph_id)
+
+
+def _match(pattern: tuple[str, ...], path: tuple[str, ...]) -> dict[str, str] | None:
+    if len(pattern) != len(path):
+        return None
+    names: dict[str, str] = {}
+    for wanted, found in zip(pattern, path, strict=True):
+        if wanted.startswith("{") and found:
+            names[wanted[1:-1]] = found
+        elif wanted != found:
+            return None
+    return names
+
+
+def _unknown(path: tuple[str, ...]) -> NotFound:
+    return NotFound("route", "/" + "/".join(path), hint="GET /openapi.json lists every route")

@@ -1,0 +1,163 @@
+"""Running a server: its socket, its log, and how it ends."""
+
+import json
+import logging
+import os
+import signal
+import socket
+import sys
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any, Final
+
+import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from omnigraph.errors import ConfigError
+from omnigraph.logs import get_logger
+from omnigraph.runtime import SYSTEM
+from omnigraph.surfaces.http.app import Application
+from omnigraph.surfaces.http.boot import boot
+from omnigraph.surfaces.http.options import Options
+from omnigraph.surfaces.http.replies import encode_json
+
+EXIT_ABANDONED: Final = 1
+
+_log = get_logger(__name__)
+
+
+def serve(options: Options, environment: Mapping[str, str]) -> int:
+    """Serve until a signal comes; give the exit code."""
+    _set_up_logs(options)
+    listener = _listen(options.host, options.port)
+    try:
+        served = boot(options, environment)
+    except BaseException:
+        listener.close()
+        raise
+    host, port = listener.getsockname()[:2]
+    shown = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    app = Application(served)
+    server = _Server(_configure(app, options), app)
+    _log.info("server.listening", address=shown, graphs=sorted(served.graphs))
+    sys.stdout.write(f"OMNIGRAPH_LISTEN_ADDR={shown}\n")
+    sys.stdout.flush()
+    server.run(sockets=[listener])
+    return _end(app)
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family, backlog=2048)
+    except OSError as error:
+        raise ConfigError(
+            f"'{host}:{port}' cannot be listened on: {error.strerror}; the server was not started",
+            hint="choose another address with --bind; port 0 picks a free port",
+        ) from error
+
+
+def _configure(app: Application, options: Options) -> uvicorn.Config:
+    return uvicorn.Config(
+        app,
+        http=_Protocol,
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=max(1, round(options.shutdown_seconds)),
+    )
+
+
+def _end(app: Application) -> int:
+    """Close the graphs; writes that still run are left to recovery, since nobody may wait for them."""
+    abandoned = dict(app.writing)
+    app.close()
+    if abandoned:
+        _log.warning("server.abandoned", writes=abandoned)
+        logging.shutdown()
+        # Threads that still write would keep the process; recovery ends what they began.
+        os._exit(EXIT_ABANDONED)
+    for one in app.served.graphs.values():
+        one.graph.close()
+    _log.info("server.ended")
+    return 0
+
+
+class _Server(uvicorn.Server):
+    """A server whose first signal drains it and whose second one ends it."""
+
+    def __init__(self, config: uvicorn.Config, app: Application) -> None:
+        super().__init__(config)
+        self._app = app
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002
+        """Drain, or end at once."""
+        if self.should_exit:
+            _log.warning("server.killed", writes=dict(self._app.writing))
+            os._exit(EXIT_ABANDONED)
+        self._app.served.draining = True
+        self.should_exit = True
+
+    @contextmanager
+    def capture_signals(self) -> Generator[None, None, None]:
+        """Catch signals; unlike uvicorn's own way they do not end the process again afterwards."""
+        caught = (signal.SIGINT, signal.SIGTERM)
+        before = {one: signal.signal(one, self.handle_exit) for one in caught}
+        try:
+            yield
+        finally:
+            for one, handler in before.items():
+                signal.signal(one, handler)
+
+
+class _Protocol(HttpToolsProtocol):
+    """HTTP as uvicorn reads it; what is no HTTP at all is refused in our words."""
+
+    def send_400_response(self, msg: str) -> None:  # noqa: ARG002
+        """Refuse what cannot be read, and close the connection."""
+        body = encode_json(
+            {
+                "error": "the request is no HTTP/1.1 that can be read; nothing was done",
+                "code": "bad_request",
+                "kind": "user_input",
+                "request_id": (request_id := SYSTEM.new_id()),
+            }
+        )
+        head = (
+            "HTTP/1.1 400 Bad Request\r\ncontent-type: application/json\r\n"
+            f"content-length: {len(body)}\r\nx-request-id: {request_id}\r\nconnection: close\r\n\r\n"
+        )
+        self.transport.write(head.encode() + body)
+        self.transport.close()
+
+
+# ---- logs
+
+
+def _set_up_logs(options: Options) -> None:
+    handler = logging.StreamHandler(sys.stderr)
+    if options.log_format == "json":
+        handler.setFormatter(_JsonLines())
+    else:
+        handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
+    level = {"warn": "WARNING"}.get(options.log_level, options.log_level.upper())
+    for name, least in (("omnigraph", level), ("uvicorn", "ERROR")):
+        logger = logging.getLogger(name)
+        logger.handlers = [handler]
+        logger.setLevel(least)
+        logger.propagate = False
+
+
+class _JsonLines(logging.Formatter):
+    """One JSON object per event."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Spell an event and its fields."""
+        fields: dict[str, Any] = getattr(record, "fields", {"event": record.getMessage()})
+        shown = {"time": record.created, "logger": record.name, **fields}
+        if record.exc_info:
+            shown["traceback"] = self.formatException(record.exc_info)
+        return json.dumps(shown, default=str, ensure_ascii=False)

@@ -1,0 +1,199 @@
+"""Routes that write: mutations, loads, branches, merges, schemas."""
+
+from io import BytesIO
+from typing import Any
+
+from omnigraph.api.graph import Graph
+from omnigraph.api.wire import spell_branch_create, spell_branch_delete
+from omnigraph.errors import NotFound, OmniError, UserInputError
+from omnigraph.ids import MAIN
+from omnigraph.policy.actions import PolicyAction
+from omnigraph.surfaces.http.calls import Call
+from omnigraph.surfaces.http.gate import unknown_query
+from omnigraph.surfaces.http.reads import reply_rows, require_one_target
+from omnigraph.surfaces.http.replies import Reply, reply_json
+
+
+def mutate(call: Call) -> Reply:
+    """Run a mutation in one commit; on the conditional route only if the head is the commit of the header."""
+    body = call.body
+    done = call.place.graph.mutate(
+        _pick(body, "query", "query_source", required=True),
+        _pick(body, "name", "query_name"),
+        body.get("params"),
+        branch=body.get("branch"),
+        actor=call.actor,
+        if_commit=call.if_commit,
+    )
+    return reply_json(done.to_dict())
+
+
+def _pick(body: dict[str, Any], name: str, former: str, *, required: bool = False) -> Any:
+    """A field under its name or its former name."""
+    given = [body[one] for one in (name, former) if body.get(one) is not None]
+    if len(given) > 1:
+        raise UserInputError(f"'{name}' and '{former}' are the same field; nothing was done")
+    if required and not given:
+        raise UserInputError(f"field '{name}' is missing; nothing was done")
+    return given[0] if given else None
+
+
+# ---- loads
+
+
+def load(call: Call) -> Reply:
+    """Load JSON lines that stand in a JSON body."""
+    body = call.body
+    return _load(
+        call, _encode(body["data"]), body.get("branch"), body.get("from"), body.get("mode")
+    )
+
+
+def ingest(call: Call) -> Reply:
+    """Load JSON lines; a missing branch is made from main."""
+    body = call.body
+    base = body.get("from") or MAIN
+    return _load(call, _encode(body["data"]), body.get("branch"), base, body.get("mode"))
+
+
+def load_lines(call: Call) -> Reply:
+    """Load JSON lines that are the body."""
+    mode = call.text("mode")
+    if mode is not None and mode not in ("append", "merge", "overwrite"):
+        raise UserInputError(f"mode '{mode}' is not one of append, merge, overwrite")
+    return _load(call, call.body, call.text("branch"), call.text("from"), mode)
+
+
+def _encode(text: str) -> bytes:
+    try:
+        return text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise UserInputError("'data' is no UTF-8 text; nothing was done") from error
+
+
+def _load(call: Call, data: bytes, branch: str | None, base: str | None, mode: str | None) -> Reply:
+    try:
+        done = call.place.graph.load(
+            BytesIO(data),
+            mode=mode or "merge",
+            branch=branch,
+            from_branch=base,
+            actor=call.actor,
+            spark=False,
+        )
+    except NotFound as error:
+        if error.what != "branch" or base is not None:
+            raise
+        raise NotFound("branch", error.name, hint="pass `from` to create it") from error
+    return reply_json(done.to_dict())
+
+
+# ---- branches
+
+
+def create_branch(call: Call) -> Reply:
+    """Create a branch."""
+    graph, name = call.place.graph, call.body["name"]
+    base = call.body.get("from") or MAIN
+    made = graph.branch_create(name, from_branch=base, actor=call.actor)
+    return reply_json(spell_branch_create(graph.uri, base, made.name, call.actor))
+
+
+def delete_branch(call: Call) -> Reply:
+    """Delete a branch."""
+    graph, name = call.place.graph, call.path["branch"]
+    graph.branch_delete(name, actor=call.actor)
+    return reply_json(spell_branch_delete(graph.uri, name, call.actor))
+
+
+def merge_branches(call: Call) -> Reply:
+    """Merge a branch into another, and delete it afterwards if asked to."""
+    body, graph = call.body, call.place.graph
+    source = body["source"]
+    done = graph.merge(source, into=body.get("target") or MAIN, actor=call.actor)
+    shown = done.to_dict()
+    if body.get("delete_branch"):
+        shown |= _delete_merged(graph, source, call.actor)
+    return reply_json(shown)
+
+
+def _delete_merged(graph: Graph, name: str, actor: str | None) -> dict[str, Any]:
+    """Delete the merged branch; a refusal is told beside the merge, which is done."""
+    try:
+        graph.branch_delete(name, actor=actor)
+    except OmniError as error:
+        return {"branch_deleted": False, "branch_delete_error": str(error)}
+    return {"branch_deleted": True, "branch_delete_error": None}
+
+
+def preview_merge(call: Call) -> Reply:
+    """Show what a merge would do, and its conflicts."""
+    body = call.body
+    found = call.place.graph.merge(body["source"], into=body.get("target") or MAIN, dry_run=True)
+    return reply_json(found.to_dict())
+
+
+# ---- schema
+
+
+def plan_schema(call: Call) -> Reply:
+    """Show the steps of a schema change."""
+    body = call.body
+    allowed = bool(body.get("allow_data_loss"))
+    plan = call.place.graph.schema_plan(body["schema_source"], allow_data_loss=allowed)
+    return reply_json(plan.to_dict())
+
+
+def apply_schema(call: Call) -> Reply:
+    """Change the schema in one commit."""
+    body = call.body
+    done = call.place.graph.schema_apply(
+        body["schema_source"],
+        allow_data_loss=bool(body.get("allow_data_loss")),
+        actor=call.actor,
+    )
+    return reply_json(done.to_dict())
+
+
+# ---- stored queries
+
+
+def list_queries(call: Call) -> Reply:
+    """List the stored queries."""
+    return reply_json({"queries": [one.to_dict() for one in call.place.queries or ()]})
+
+
+def invoke_query(call: Call) -> Reply:
+    """Run a stored query by its name."""
+    stored, name, body = call.place.queries, call.path["name"], call.body
+    if stored is None or name not in stored.by_name:
+        raise unknown_query()
+    found = stored[name]
+    _require_kind(found.name, found.mutation, body.get("expect_mutation"))
+    if not found.mutation:
+        if call.if_commit is not None:
+            raise UserInputError(f"stored query '{name}' is a read, it has no condition")
+        at = require_one_target(body)
+        result = stored.query(name, body.get("params"), branch=body.get("branch"), at=at)
+        return reply_rows(call, result)
+    if body.get("snapshot") is not None:
+        raise UserInputError(f"stored query '{name}' is a mutation, it writes to no snapshot")
+    call.served.gate.require(PolicyAction.CHANGE, writes=True)
+    done = stored.mutate(
+        name,
+        body.get("params"),
+        branch=body.get("branch"),
+        actor=call.actor,
+        if_commit=call.if_commit,
+    )
+    return reply_json(done.to_dict())
+
+
+def _require_kind(name: str, mutation: bool, expected: bool | None) -> None:
+    if expected is None or expected == mutation:
+        return
+    kind, verb = ("mutation", "mutate") if mutation else ("read", "query")
+    raise UserInputError(
+        f"stored query '{name}' is a {kind}; nothing was run",
+        hint=f"run it with `omnigraph {verb}`",
+    )
