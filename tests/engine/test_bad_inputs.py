@@ -73,7 +73,7 @@ def command(arguments: list[str], capsys: pytest.CaptureFixture[str], monkeypatc
     return ended.value.code, out, err
 
 
-def told(body: dict[str, Any]) -> dict[str, Any]:
+def drop_row_ids(body: dict[str, Any]) -> dict[str, Any]:
     """A refusal without the ids that were made up for rows that had none."""
     for problem in body.get("data_errors", ()):
         problem.pop("row_id", None)
@@ -113,7 +113,7 @@ def test_a_bad_load_is_told_and_changes_nothing(
         assert f"--mode: it takes append, merge or overwrite, not '{bad.mode}'" in err
         return
     assert code == exit_code(error)
-    assert told(json.loads(out)) == told(json.loads(json.dumps(error.to_dict())))
+    assert drop_row_ids(json.loads(out)) == drop_row_ids(json.loads(json.dumps(error.to_dict())))
     assert str(error).splitlines()[0] in err
 
 
@@ -145,7 +145,7 @@ def test_a_bad_mutation_is_told_and_changes_nothing(
     arguments = ["mutate", "--store", str(place), "-e", bad.query, *params, *flags, "--json"]
     code, out, err = command(arguments, capsys, monkeypatch)
     assert code == exit_code(error)
-    assert told(json.loads(out)) == told(json.loads(json.dumps(error.to_dict())))
+    assert drop_row_ids(json.loads(out)) == drop_row_ids(json.loads(json.dumps(error.to_dict())))
     assert str(error).splitlines()[0] in err
 
 

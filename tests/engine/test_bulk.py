@@ -1,4 +1,4 @@
-"""Loads in steps: large inputs in many splits, decided on by key, staged by many hands, in one commit."""
+"""Loads in steps: large inputs in many splits, decided on by key, staged by many workers, in one commit."""
 
 import json
 import threading
@@ -101,7 +101,7 @@ def test_rules_that_many_splits_break_are_told_by_id(graph: Graph, tmp_path: Pat
 
 def test_twins_in_different_splits_name_both_places(graph: Graph, tmp_path: Path) -> None:
     records = [person(number) for number in range(500)]
-    path = written(tmp_path / "twins.jsonl", [*records, person(7)])
+    path = written(tmp_path / "duplicates.jsonl", [*records, person(7)])
     with pytest.raises(omnigraph.ConstraintError, match=r"line 8 and in .*line 501"):
         graph.load(path, mode="merge", spark=False)
 

@@ -1,4 +1,4 @@
-"""Many writers at once: nothing lost, nothing twice, one chain; a conflict is told to exactly the losers."""
+"""Many writers at once: nothing lost, nothing twice, one chain; a conflict is told to exactly the writers that lost."""
 
 import itertools
 import threading

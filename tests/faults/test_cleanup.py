@@ -75,7 +75,7 @@ def test_a_killed_cleanup_touches_nothing_visible_and_is_finished_by_the_next(
         assert_converged(graph)
 
 
-def told(graph: Graph) -> int:
+def count_failures(graph: Graph) -> int:
     """Clean, and count the tables that could not be cleaned, or the refusal of all."""
     try:
         report = graph.cleanup(keep=1, confirm=True)
@@ -91,7 +91,7 @@ def test_a_failing_cleanup_touches_nothing_visible_and_is_finished_by_the_next(
     graph = messy(tmp_path / "g")
     before = shown(graph)
     with armed(at, f"skip({skip})+1*error"):
-        problems = told(graph)
+        problems = count_failures(graph)
     # A branch that is known to be gone owns nothing, whether or not it could be read.
     assert problems == (at is not Failpoint.FORK_CLASSIFY_READ)
     assert shown(graph) == before

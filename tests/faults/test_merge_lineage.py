@@ -20,17 +20,17 @@ SCHEMA = "node P { name: String @key  a: I32? }"
 FORWARD = (Failpoint.MERGE_CONFIRMED, Failpoint.PUBLISH_PREPARED, Failpoint.PUBLISHED)
 
 
-def put(graph: Graph, branch: str, name: str, a: int = 1) -> None:
+def write_row(graph: Graph, branch: str, name: str, a: int = 1) -> None:
     graph.load([{"type": "P", "data": {"name": name, "a": a}}], mode="merge", branch=branch)
 
 
-def begun(path: Path) -> Graph:
+def make_graph(path: Path) -> Graph:
     graph: Graph = omnigraph.init(path, SCHEMA)
-    put(graph, "main", "a")
+    write_row(graph, "main", "a")
     graph.branch_create("f")
-    put(graph, "f", "one")
-    put(graph, "f", "two")
-    put(graph, "main", "m")
+    write_row(graph, "f", "one")
+    write_row(graph, "f", "two")
+    write_row(graph, "main", "m")
     return graph
 
 
@@ -61,7 +61,7 @@ def check(uri: str, brought: list[str]) -> None:
 def test_a_merge_that_failed_keeps_the_lineage_of_a_source_that_is_gone(
     tmp_path: Path, point: Failpoint
 ) -> None:
-    graph = begun(tmp_path / "g")
+    graph = make_graph(tmp_path / "g")
     brought = [c.id for c in graph.commits(branch="f", limit=2)]
     with armed(point), pytest.raises(OmniError):
         graph.merge("f")
@@ -74,7 +74,7 @@ def test_a_merge_that_failed_keeps_the_lineage_of_a_source_that_is_gone(
 def test_a_merge_that_was_killed_keeps_the_lineage_of_a_source_that_is_gone(
     tmp_path: Path, point: Failpoint
 ) -> None:
-    with begun(tmp_path / "g") as graph:
+    with make_graph(tmp_path / "g") as graph:
         brought = [c.id for c in graph.commits(branch="f", limit=2)]
     kill(merge, graph.uri, "f", "main", at=point)
     delete_unhealed(graph.uri, "f")
@@ -83,11 +83,11 @@ def test_a_merge_that_was_killed_keeps_the_lineage_of_a_source_that_is_gone(
 
 def test_a_merge_over_a_virtual_base_that_is_killed_leaves_nothing_behind(tmp_path: Path) -> None:
     """A base that is put together is never written: there is no window in which a scratch state could stay."""
-    with begun(tmp_path / "g") as graph:
+    with make_graph(tmp_path / "g") as graph:
         for name in ("g", "x"):
             graph.branch_create(name)
-        put(graph, "g", "of_g")
-        put(graph, "x", "own")
+        write_row(graph, "g", "of_g")
+        write_row(graph, "x", "own")
         for source, into in (("f", "main"), ("g", "main"), ("g", "x"), ("f", "x")):
             graph.merge(source, into=into)
         graph.branch_delete("f")
@@ -100,7 +100,7 @@ def test_a_merge_over_a_virtual_base_that_is_killed_leaves_nothing_behind(tmp_pa
 
 
 def test_a_record_of_an_earlier_release_brings_no_lineage_and_is_completed(tmp_path: Path) -> None:
-    graph = begun(tmp_path / "g")
+    graph = make_graph(tmp_path / "g")
     with armed(Failpoint.MERGE_CONFIRMED), pytest.raises(OmniError):
         graph.merge("f")
     graph.close()
@@ -113,7 +113,7 @@ def test_a_record_of_an_earlier_release_brings_no_lineage_and_is_completed(tmp_p
         assert again.commits(all=True) == again.commits()
         assert again.doctor() == []
         # The branch is still there, and tells what the merge did not bring.
-        put(again, "f", "three")
+        write_row(again, "f", "three")
         assert str(again.merge("f").outcome) == "merged"
         again.branch_delete("f")
         assert again.commit(again.commits()[1].merged_parent or "").branch == "f"
@@ -121,7 +121,7 @@ def test_a_record_of_an_earlier_release_brings_no_lineage_and_is_completed(tmp_p
 
 @pytest.mark.parametrize("count", [0, 3, SIDECAR_COMMITS_MAX + 1])
 def test_a_record_carries_many_commits(tmp_path: Path, count: int) -> None:
-    graph = begun(tmp_path / "g")
+    graph = make_graph(tmp_path / "g")
     with armed(Failpoint.MERGE_CONFIRMED), pytest.raises(OmniError):
         graph.merge("f")
     committer = graph._engine.committer

@@ -1,4 +1,4 @@
-"""Comparing by many hands: whoever reads the tables, the same rows differ."""
+"""Comparing by many workers: whoever reads the tables, the same rows differ."""
 
 from typing import Any
 

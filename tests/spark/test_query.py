@@ -95,8 +95,8 @@ FIXED = ModelGraph(
 )  # fmt: skip
 
 
-def laid_out(graph: ModelGraph, place: Path) -> World:
-    world = World.of(harbour(), str(place))
+def lay_out_rows(graph: ModelGraph, root: Path) -> World:
+    world = World.of(harbour(), str(root))
     for name, rows in (*graph.nodes.items(), *graph.edges.items()):
         half = len(rows) // 2
         world.append(name, rows[:half])
@@ -118,7 +118,7 @@ def on_spark(read: CheckedRead, params: dict[str, Any], world: World, spark: Any
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> World:
-    return laid_out(FIXED, tmp_path_factory.mktemp("world") / "graph")
+    return lay_out_rows(FIXED, tmp_path_factory.mktemp("world") / "graph")
 
 
 PARAMETERS: dict[str, Any] = {"String": "NLRTM", "list": ("tanker", "x"), "number": 3}
@@ -171,7 +171,7 @@ def test_queries_nobody_chose_give_the_rows_they_mean(
         reject()
     graph = data.draw(graphs())
     expected = meaning(read, graph, {NOW: INSTANT})
-    world = laid_out(graph, tmp_path_factory.mktemp("random") / "graph")
+    world = lay_out_rows(graph, tmp_path_factory.mktemp("random") / "graph")
     searches = any(f"{word}(" in text for word in ("search", "fuzzy", "match_text"))
     try:
         found = on_spark(read, {}, world, spark)

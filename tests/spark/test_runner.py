@@ -115,7 +115,7 @@ def _verdicts(sides: Mapping[str, pa.Table]) -> Iterator[pa.Table]:
     nodes, edges = sides["node"], sides["edge"]
     last = nodes.group_by(KEY).aggregate([("position", "max"), ("position", "count")])
     duplicates = last.filter(pc.greater(last["position_count"], 1))
-    yield _verdict("twin", duplicates[KEY], duplicates["position_max"])
+    yield _verdict("duplicate", duplicates[KEY], duplicates["position_max"])
     lost = edges.filter(pc.invert(pc.is_in(edges[KEY], nodes[KEY].combine_chunks())))
     yield _verdict("lost", lost[KEY], lost["position"])
     degrees = edges.group_by(KEY).aggregate([("weight", "count")])

@@ -398,7 +398,7 @@ SCRIPT = """
 """
 
 
-def told(path: Path, before: str, work: str) -> str:
+def run_in_process(path: Path, before: str, work: str) -> str:
     """What a fresh process says when this fails there."""
     script = textwrap.dedent(SCRIPT).format(before=before, work=work)
     done = subprocess.run(
@@ -413,7 +413,7 @@ def test_a_directory_without_permission_is_told(tmp_path: Path) -> None:
         with contextlib.suppress(OSError):
             directory.chmod(directory.stat().st_mode | 0o055)
     drop = "os.setuid(65534)" if os.getuid() == 0 else "os.chmod(path + '/data', 0o500)"
-    said = told(tmp_path / "t", drop, "append(LanceDataset(path), rows('b'))")
+    said = run_in_process(tmp_path / "t", drop, "append(LanceDataset(path), rows('b'))")
     assert said.startswith("configuration | could not write")
     assert "permission denied" in said
     assert "check the owner and the mode" in said
@@ -428,7 +428,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 def test_a_full_disk_is_told(small_disk: Path) -> None:
     table_of(small_disk / "t", rows("a"))
     work = "append(LanceDataset(path), rows(*map(str, range(200_000))))"
-    said = told(small_disk / "t", "pass", work)
+    said = run_in_process(small_disk / "t", "pass", work)
     assert said.startswith("permanent | could not write")
     assert "the disk is full" in said
     assert "free some space" in said
@@ -438,6 +438,6 @@ def test_a_read_only_disk_is_told(small_disk: Path) -> None:
     table_of(small_disk / "t", rows("a"))
     remount = ctypes.CDLL(None).mount(b"tmpfs", str(small_disk).encode(), b"tmpfs", 32 | 1, b"")
     assert remount == 0
-    said = told(small_disk / "t", "pass", "append(LanceDataset(path), rows('b'))")
+    said = run_in_process(small_disk / "t", "pass", "append(LanceDataset(path), rows('b'))")
     assert said.startswith("configuration | could not write")
     assert "read-only" in said

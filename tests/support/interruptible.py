@@ -39,7 +39,7 @@ class Writer:
 # ---- mutations and loads
 
 
-def _told(root: Path) -> Graph:
+def _make_story_graph(root: Path) -> Graph:
     graph = omnigraph.init(root, story.SCHEMA)
     graph.load(list(story.BASE), mode="append")
     return graph
@@ -47,7 +47,7 @@ def _told(root: Path) -> Graph:
 
 def _story(name: str) -> Writer:
     return Writer(
-        prepare=_told,
+        prepare=_make_story_graph,
         write=lambda graph: story.WRITES[name].run(graph, "main", "1", "ada"),
         forward=(Failpoint.TABLES_COMMITTED,),
         back=(Failpoint.TABLE_COMMITTED,),

@@ -17,24 +17,24 @@ RING = [{"edge": "Knows", "from": "Ada", "to": "Bo", "data": {"id": "k1"}}]
 Step = Callable[[Graph], object]
 
 
-def begun(uri: str) -> Graph:
+def make_graph(uri: str) -> Graph:
     """A graph with a few rows."""
     graph: Graph = omnigraph.init(uri, SCHEMA)
     graph.load([*PEOPLE, *RING], mode="append")
     return graph
 
 
-def _put(branch: str, name: str, age: int) -> Step:
+def _write_person(branch: str, name: str, age: int) -> Step:
     record = {"type": "Person", "data": {"name": name, "age": age}}
     return lambda graph: graph.load([record], mode="merge", branch=branch)
 
 
-def _know(branch: str, number: int, one: str, other: str) -> Step:
+def _write_edge(branch: str, number: int, one: str, other: str) -> Step:
     edge = {"edge": "Knows", "from": one, "to": other, "data": {"id": f"e{number}"}}
     return lambda graph: graph.load([edge], mode="merge", branch=branch)
 
 
-def _gone(branch: str, name: str) -> Step:
+def _delete_person(branch: str, name: str) -> Step:
     text = f'query d() {{ delete Person where name = "{name}" }}'
     return lambda graph: graph.mutate(text, branch=branch)
 
@@ -52,10 +52,10 @@ STORIES: dict[str, tuple[Step, ...]] = {
     "two": (
         _branch("one"),
         _branch("two"),
-        _put("one", "Eve", 1),
-        _know("one", 1, "Eve", "Ada"),
-        _gone("two", "Cy"),
-        _put("two", "Bo", 44),
+        _write_person("one", "Eve", 1),
+        _write_edge("one", 1, "Eve", "Ada"),
+        _delete_person("two", "Cy"),
+        _write_person("two", "Bo", 44),
         _merge("one"),
         _merge("two"),
     ),
@@ -64,13 +64,13 @@ STORIES: dict[str, tuple[Step, ...]] = {
         _branch("one"),
         _branch("two"),
         _branch("three"),
-        _put("one", "Eve", 1),
-        _put("main", "Dan", 2),
+        _write_person("one", "Eve", 1),
+        _write_person("main", "Dan", 2),
         _merge("one"),
-        _know("two", 2, "Ada", "Cy"),
-        _put("main", "Dan", 3),
+        _write_edge("two", 2, "Ada", "Cy"),
+        _write_person("main", "Dan", 3),
         _merge("two"),
-        _put("three", "Fay", 4),
+        _write_person("three", "Fay", 4),
         _merge("three"),
     ),
 }

@@ -164,17 +164,19 @@ def downgrade(graph: Graph) -> None:
     named = {c.id: c.actor for s in states.values() for c in s.lineage.commits if c.actor}
     actors.create(_actors(named), metadata={}, config={})
     known = states[MAIN].lineage.by_id
-    commits.create(_commits([_told(known[one]) for one in sorted(shared)]), metadata={}, config={})
+    commits.create(
+        _commits([_encode_commit(known[one]) for one in sorted(shared)]), metadata={}, config={}
+    )
     for branch in branches:
         commits.create_branch(branch, None, Version(1))
     for branch, state in states.items():
-        own = [_told(c) for c in state.lineage.commits if c.id not in shared]
+        own = [_encode_commit(c) for c in state.lineage.commits if c.id not in shared]
         if own:
             _swap(commits, branch, _commits(own))
         _strip(graph, branch)
 
 
-def _told(commit: GraphCommit) -> Mapping[str, object]:
+def _encode_commit(commit: GraphCommit) -> Mapping[str, object]:
     return {
         "graph_commit_id": commit.id,
         "manifest_branch": lance_branch(commit.branch),

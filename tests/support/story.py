@@ -32,10 +32,10 @@ Content = tuple[str, ...]
 
 def content(graph: Graph, branch: str = "main", at: str | None = None) -> Content:
     """Everything a branch shows, now or at a commit."""
-    return tuple(sorted(_told(entity) for entity in graph.export(branch=branch, at=at)))
+    return tuple(sorted(_encode_entity(entity) for entity in graph.export(branch=branch, at=at)))
 
 
-def _told(entity: Mapping[str, Any]) -> str:
+def _encode_entity(entity: Mapping[str, Any]) -> str:
     data = dict(entity["data"])
     if "edge" in entity:
         data.pop("id", None)

@@ -68,7 +68,7 @@ def test_a_write_lands_though_nobody_reads_what_is_said_about_it(home: Path) -> 
 def test_every_name_and_value_can_be_printed_whatever_the_terminal_speaks(
     home: Path, encoding: str
 ) -> None:
-    def told(*arguments: str) -> bytes:
+    def run_command(*arguments: str) -> bytes:
         environment = os.environ | {"PYTHONIOENCODING": encoding}
         done = subprocess.run(
             [*PROGRAM, *arguments, "--json"], cwd=home, capture_output=True, env=environment
@@ -76,9 +76,11 @@ def test_every_name_and_value_can_be_printed_whatever_the_terminal_speaks(
         assert b"Traceback" not in done.stderr
         return done.stdout
 
-    no_text = json.loads(told("snapshot", os.fsdecode(b"caf\xe9")).decode(errors="surrogateescape"))
+    no_text = json.loads(
+        run_command("snapshot", os.fsdecode(b"caf\xe9")).decode(errors="surrogateescape")
+    )
     assert no_text["kind"] == "user_input"
-    elsewhere = json.loads(told("snapshot", "日本"))
+    elsewhere = json.loads(run_command("snapshot", "日本"))
     assert elsewhere["missing"]["name"].endswith("日本")
 
 

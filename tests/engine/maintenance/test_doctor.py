@@ -24,7 +24,7 @@ def graph(tmp_path: Path) -> Iterator[Graph]:
     opened.close()
 
 
-def told(graph: Graph) -> dict[str, str]:
+def list_remedies(graph: Graph) -> dict[str, str]:
     """What was found, with what helps."""
     return {one.check: one.remedy for one in graph.doctor()}
 
@@ -62,7 +62,7 @@ def test_drift_that_an_interrupted_write_explains_is_for_recovery(graph: Graph) 
     with armed(Failpoint.TABLES_COMMITTED), pytest.raises(OmniError):
         graph.mutate(ADD, {"name": "half"})
     [pending] = graph.pending_recoveries()
-    found = told(graph)
+    found = list_remedies(graph)
     assert set(found) == {"pending recovery", "drift"}
     assert pending.operation_id in found["drift"]
     assert "omnigraph recovery run" in found["drift"]
@@ -73,7 +73,7 @@ def test_drift_that_an_interrupted_write_explains_is_for_recovery(graph: Graph) 
 def test_drift_beside_a_sidecar_nobody_can_read_is_left_open(graph: Graph) -> None:
     drifted(graph, appended)
     graph._engine.store.objects.put(f"{RECOVERY}/broken.json", "{")
-    found = told(graph)
+    found = list_remedies(graph)
     assert set(found) == {"pending recovery", "drift"}
     assert "when pending writes can be read" in found["drift"]
 
@@ -153,10 +153,10 @@ def test_a_commit_by_recovery_without_a_record_is_told(graph: Graph) -> None:
 
 def test_leftovers_of_a_schema_change_are_told(graph: Graph) -> None:
     graph._engine.store.objects.put(staging_path(SCHEMA_PG), "node Person { name: String @key }")
-    assert "staging file" in told(graph)
+    assert "staging file" in list_remedies(graph)
     graph._engine.store.objects.delete(staging_path(SCHEMA_PG))
     lock_schema(graph._engine.manifest, graph._engine.store.tables)
-    assert "schema lock" in told(graph)
+    assert "schema lock" in list_remedies(graph)
     unlock_schema(graph._engine.manifest)
     assert graph.doctor() == []
 
@@ -166,6 +166,6 @@ def test_a_fork_nobody_uses_is_told_and_cleanup_helps(graph: Graph) -> None:
     graph.mutate(ADD, {"name": "Zoe"}, branch="gone")
     with armed(Failpoint.BRANCH_DROP_FORKS):
         graph.branch_delete("gone")
-    assert "omnigraph cleanup" in told(graph)["orphan fork"]
+    assert "omnigraph cleanup" in list_remedies(graph)["orphan fork"]
     graph.cleanup(keep=100, confirm=True)
     assert graph.doctor() == []

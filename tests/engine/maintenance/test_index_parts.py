@@ -42,7 +42,7 @@ def add(graph: Graph, start: int, count: int) -> None:
 
 
 def built(graph: Graph, count: int = 8) -> dict[str, int]:
-    """How many segments every index has, once many hands built what was missing."""
+    """How many segments every index has, once many workers built what was missing."""
     engine = graph._engine
     workers = RunnerWorkers(runner=LocalRunner(2), location=engine.location, count=count)
     ensure_indices(engine, workers=workers)

@@ -1,4 +1,4 @@
-"""Maintenance by many hands: other processes rewrite and index, this one commits, and nothing else differs."""
+"""Maintenance by many workers: other processes rewrite and index, this one commits, and nothing else differs."""
 
 import multiprocessing
 from collections.abc import Iterator, Sequence

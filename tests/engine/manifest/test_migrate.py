@@ -1,4 +1,4 @@
-"""Old graphs become current ones: branch by branch, at most once, and converging under two hands."""
+"""Old graphs become current ones: branch by branch, at most once, and converging under two openers."""
 
 from collections.abc import Callable
 from dataclasses import replace

@@ -16,11 +16,13 @@ SCHEMA = "node P { name: String @key  a: I32?  b: I32? }"
 @pytest.fixture
 def graph(tmp_path: Path) -> Graph:
     made: Graph = omnigraph.init(tmp_path / "g", SCHEMA)
-    put(made, "main", "a")
+    write_row(made, "main", "a")
     return made
 
 
-def put(graph: Graph, branch: str, name: str, a: int | None = 1, b: int | None = None) -> None:
+def write_row(
+    graph: Graph, branch: str, name: str, a: int | None = 1, b: int | None = None
+) -> None:
     row = {"name": name, "a": a, "b": b}
     graph.load([{"type": "P", "data": row}], mode="merge", branch=branch)
 
@@ -35,7 +37,7 @@ def rows(graph: Graph, branch: str) -> dict[str, int | None]:
     return {row["name"]: row["a"] for row in found}
 
 
-def settled(graph: Graph) -> bool:
+def is_sound(graph: Graph) -> bool:
     return graph.doctor() == []
 
 
@@ -46,9 +48,9 @@ def through_main(graph: Graph, r: str, x: str) -> str:
     """Work of `r` reaches `x` through main; `x` takes it back; that is merged into `r`."""
     graph.branch_create(r)
     graph.branch_create(x)
-    put(graph, r, "new")
-    put(graph, x, "own")
-    put(graph, "main", "m")
+    write_row(graph, r, "new")
+    write_row(graph, x, "own")
+    write_row(graph, "main", "m")
     graph.merge(r)
     graph.merge("main", into=x)
     drop(graph, x, "new")
@@ -61,7 +63,7 @@ def test_work_that_came_through_main_is_shared_whatever_the_names(
 ) -> None:
     assert through_main(graph, r, x) == "fast_forward"
     assert rows(graph, r) == {"a": 1, "m": 1, "own": 1}
-    assert settled(graph)
+    assert is_sound(graph)
 
 
 def test_unrelated_branches_do_not_change_a_merge(graph: Graph) -> None:
@@ -75,16 +77,16 @@ def through_a_feature(graph: Graph, delete: Callable[[Graph], None]) -> None:
     """A feature is merged into two branches with work of their own; one of them takes a part of it back."""
     graph.branch_create("f")
     graph.branch_create("x")
-    put(graph, "f", "new")
-    put(graph, "f", "kept")
-    put(graph, "f", "a", 7)
-    put(graph, "x", "own")
-    put(graph, "main", "m")
+    write_row(graph, "f", "new")
+    write_row(graph, "f", "kept")
+    write_row(graph, "f", "a", 7)
+    write_row(graph, "x", "own")
+    write_row(graph, "main", "m")
     graph.merge("f")
     graph.merge("f", into="x")
     delete(graph)
     drop(graph, "x", "new")
-    put(graph, "main", "m2")
+    write_row(graph, "main", "m2")
 
 
 @pytest.mark.parametrize("deleted", [False, True])
@@ -93,7 +95,7 @@ def test_deleting_a_merged_branch_does_not_change_a_merge(graph: Graph, deleted:
     result = graph.merge("x")
     assert result.outcome == "merged"
     assert rows(graph, "main") == {"a": 7, "kept": 1, "m": 1, "m2": 1, "own": 1}
-    assert settled(graph)
+    assert is_sound(graph)
 
 
 # ---- several lowest common ancestors
@@ -103,10 +105,10 @@ def two_features(graph: Graph) -> None:
     """Two features, each merged into two branches that have work of their own."""
     for name in ("f", "g", "x"):
         graph.branch_create(name)
-    put(graph, "f", "from_f")
-    put(graph, "g", "from_g")
-    put(graph, "x", "own")
-    put(graph, "main", "m")
+    write_row(graph, "f", "from_f")
+    write_row(graph, "g", "from_g")
+    write_row(graph, "x", "own")
+    write_row(graph, "main", "m")
     for source, into in (("f", "main"), ("g", "main"), ("g", "x"), ("f", "x")):
         graph.merge(source, into=into)
 
@@ -120,32 +122,32 @@ def test_two_lowest_ancestors_are_one_base(graph: Graph, deleted: tuple[str, ...
     drop(graph, "main", "from_g")
     assert graph.merge("x").outcome == "merged"
     assert rows(graph, "main") == {"a": 1, "m": 1, "own": 1}
-    assert settled(graph)
+    assert is_sound(graph)
 
 
 def test_a_row_on_which_the_lowest_ancestors_disagree_is_taken_if_equal(graph: Graph) -> None:
     for name in ("f", "g", "x"):
         graph.branch_create(name)
-    put(graph, "f", "a", 5, 1)
-    put(graph, "g", "b", 5)
-    put(graph, "main", "m")
-    put(graph, "x", "own")
+    write_row(graph, "f", "a", 5, 1)
+    write_row(graph, "g", "b", 5)
+    write_row(graph, "main", "m")
+    write_row(graph, "x", "own")
     for source, into in (("f", "main"), ("g", "main"), ("g", "x"), ("f", "x")):
         graph.merge(source, into=into)
-    put(graph, "x", "a", 5, 2)
-    put(graph, "main", "a", 5, 2)
+    write_row(graph, "x", "a", 5, 2)
+    write_row(graph, "main", "a", 5, 2)
     graph.merge("x")
     assert rows(graph, "main") == {"a": 5, "b": 5, "m": 1, "own": 1}
 
 
 def test_a_row_changed_on_both_sides_is_a_conflict_over_a_virtual_base(graph: Graph) -> None:
     two_features(graph)
-    put(graph, "x", "from_f", 8)
-    put(graph, "main", "from_f", 9)
+    write_row(graph, "x", "from_f", 8)
+    write_row(graph, "main", "from_f", 9)
     drop(graph, "x", "from_g")
-    put(graph, "main", "from_g", 9)
-    put(graph, "x", "fresh", 8)
-    put(graph, "main", "fresh", 9)
+    write_row(graph, "main", "from_g", 9)
+    write_row(graph, "x", "fresh", 8)
+    write_row(graph, "main", "fresh", 9)
     with pytest.raises(MergeConflicts) as caught:
         graph.merge("x")
     found = {(c.row_id, str(c.kind)) for c in caught.value.conflicts}
@@ -160,8 +162,8 @@ def test_a_row_changed_on_both_sides_is_a_conflict_over_a_virtual_base(graph: Gr
 
 def test_properties_are_mixed_over_a_virtual_base(graph: Graph) -> None:
     two_features(graph)
-    put(graph, "x", "from_f", 1, 2)
-    put(graph, "main", "from_f", 3, None)
+    write_row(graph, "x", "from_f", 1, 2)
+    write_row(graph, "main", "from_f", 3, None)
     with pytest.raises(MergeConflicts):
         graph.merge("x")
     graph.merge("x", granularity="property")
@@ -185,13 +187,13 @@ def test_a_state_that_is_gone_is_told_by_the_merge_that_brought_it(graph: Graph)
     """What the first parent had done by itself is not taken for the work of the branch that is gone."""
     graph.branch_create("f")
     graph.branch_create("x")
-    put(graph, "f", "new")
-    put(graph, "main", "a", 2)
-    put(graph, "x", "own")
+    write_row(graph, "f", "new")
+    write_row(graph, "main", "a", 2)
+    write_row(graph, "x", "own")
     graph.merge("f")
     graph.merge("f", into="x")
     graph.branch_delete("f")
-    put(graph, "x", "a", 1)
+    write_row(graph, "x", "a", 1)
     graph.merge("x")
     assert rows(graph, "main") == {"a": 2, "new": 1, "own": 1}
 
@@ -208,7 +210,7 @@ def test_a_same_change_of_both_sides_is_noted_or_not_guessed(graph: Graph, count
     graph.merge("f")
     graph.merge("f", into="x")
     graph.branch_delete("f")
-    put(graph, "x", "n0", 1)
+    write_row(graph, "x", "n0", 1)
     if count > AGREED_ROWS_MAX:
         with pytest.raises(MergeConflicts) as caught:
             graph.merge("x")
@@ -231,17 +233,17 @@ def _id(graph: Graph, name: str) -> str:
 def stacked(graph: Graph) -> None:
     """Two branches of a third, each merged elsewhere; what they share was never merged by itself."""
     graph.branch_create("x")
-    put(graph, "x", "own")
-    put(graph, "main", "m")
+    write_row(graph, "x", "own")
+    write_row(graph, "main", "m")
     graph.branch_create("f")
-    put(graph, "f", "shared")
+    write_row(graph, "f", "shared")
     graph.branch_create("g", from_branch="f")
-    put(graph, "f", "of_f")
-    put(graph, "g", "of_g")
+    write_row(graph, "f", "of_f")
+    write_row(graph, "g", "of_g")
     graph.merge("f")
     graph.merge("g", into="x")
     drop(graph, "x", "shared")
-    put(graph, "main", "m2")
+    write_row(graph, "main", "m2")
 
 
 def test_a_base_that_cannot_be_had_refuses_the_merge(graph: Graph) -> None:
@@ -266,7 +268,7 @@ def test_a_base_that_cannot_be_had_refuses_the_merge(graph: Graph) -> None:
         "own": 1,
         "of_g": 1,
     }
-    assert settled(graph)
+    assert is_sound(graph)
 
 
 # ---- what a branch knows of commits that merges brought
@@ -274,10 +276,10 @@ def test_a_base_that_cannot_be_had_refuses_the_merge(graph: Graph) -> None:
 
 def test_commits_that_a_merge_brought_outlive_their_branch(graph: Graph) -> None:
     graph.branch_create("f")
-    put(graph, "f", "one")
-    put(graph, "f", "two")
+    write_row(graph, "f", "one")
+    write_row(graph, "f", "two")
     made = graph.commits(branch="f", limit=2)
-    put(graph, "main", "m")
+    write_row(graph, "main", "m")
     graph.merge("f")
     graph.branch_delete("f")
     history = graph.commits()
@@ -293,17 +295,17 @@ def test_commits_that_a_merge_brought_outlive_their_branch(graph: Graph) -> None
         graph.diff(made[0].id, "main")
     with pytest.raises(NotFoundError):
         graph.snapshot(at=made[0].id)
-    assert settled(graph)
+    assert is_sound(graph)
 
 
 def test_a_commit_with_a_greater_number_does_not_become_the_head(graph: Graph) -> None:
     graph.branch_create("f")
     for number in range(5):
-        put(graph, "f", f"f{number}")
+        write_row(graph, "f", f"f{number}")
     merge = graph.merge("f").commit
     assert merge is not None
     assert graph.commits()[0] == merge
-    put(graph, "main", "later")
+    write_row(graph, "main", "later")
     assert graph.commits()[0].parent == merge.id
     with omnigraph.open(graph.uri) as again:
         assert again.commits() == graph.commits()
@@ -334,7 +336,7 @@ def test_what_belongs_to_one_branch_is_not_brought(graph: Graph) -> None:
 def churn(graph: Graph, branch: str) -> None:
     """Leave versions behind that nothing shows any more."""
     for number in range(3):
-        put(graph, branch, f"churn_{branch}", number)
+        write_row(graph, branch, f"churn_{branch}", number)
 
 
 @pytest.mark.parametrize("early", [True, False])
@@ -351,7 +353,7 @@ def test_cleanup_keeps_what_tells_a_state_that_goes_later(graph: Graph, early: b
     graph.merge("x")
     expected = {"a": 7, "kept": 1, "m": 1, "m2": 1, "own": 1, "churn_main": 2, "churn_x": 2}
     assert rows(graph, "main") == expected
-    assert settled(graph)
+    assert is_sound(graph)
 
 
 def test_cleanup_keeps_what_is_needed_when_a_branch_goes_that_was_merged_twice(
@@ -359,14 +361,14 @@ def test_cleanup_keeps_what_is_needed_when_a_branch_goes_that_was_merged_twice(
 ) -> None:
     """What main and the feature share lies on the feature, which goes after it was merged once more."""
     graph.branch_create("f")
-    put(graph, "f", "first")
-    put(graph, "main", "m")
+    write_row(graph, "f", "first")
+    write_row(graph, "main", "m")
     graph.merge("f")
     graph.branch_create("x")
     for branch in ("main", "x", "f"):
         churn(graph, branch)
     graph.cleanup(keep=1, confirm=True)
-    put(graph, "f", "second")
+    write_row(graph, "f", "second")
     graph.merge("f")
     graph.merge("f", into="x")
     graph.branch_delete("f")
@@ -374,4 +376,4 @@ def test_cleanup_keeps_what_is_needed_when_a_branch_goes_that_was_merged_twice(
     graph.merge("x", granularity="property")
     assert "second" not in rows(graph, "main")
     assert "first" in rows(graph, "main")
-    assert settled(graph)
+    assert is_sound(graph)

@@ -25,7 +25,7 @@ def names(*numbers: int) -> list[str]:
     return [f"n{number:04d}" for number in numbers]
 
 
-def put(graph: Graph, branch: str, chosen: list[str], a: int) -> None:
+def write_rows(graph: Graph, branch: str, chosen: list[str], a: int) -> None:
     rows = pa.table({"name": chosen, "a": pa.array([a] * len(chosen), pa.int64())})
     graph.load({"P": rows}, mode="merge", branch=branch)
 
@@ -38,7 +38,7 @@ def made(path: Path) -> Graph:
     """Three fragments, and a branch."""
     graph = omnigraph.init(path, SCHEMA, config={"maintenance": "off"})
     for start in range(0, ROWS, 100):
-        put(graph, "main", names(*range(start, start + 100)), 0)
+        write_rows(graph, "main", names(*range(start, start + 100)), 0)
     graph.branch_create("side")
     return graph
 
@@ -53,16 +53,16 @@ def facts(graph: Graph, branch: str = "main") -> dict[str, tuple[Any, ...]]:
 
 
 def spread(graph: Graph) -> None:
-    put(graph, "side", names(3, 150, 299), 1)
+    write_rows(graph, "side", names(3, 150, 299), 1)
 
 
 def spread_and_new(graph: Graph) -> None:
-    put(graph, "side", [*names(3, 150, 299), "new", "newer"], 1)
+    write_rows(graph, "side", [*names(3, 150, 299), "new", "newer"], 1)
 
 
 def new_elsewhere(graph: Graph) -> None:
     spread(graph)
-    put(graph, "side", ["new", "newer"], 1)
+    write_rows(graph, "side", ["new", "newer"], 1)
 
 
 def some_gone(graph: Graph) -> None:
@@ -73,12 +73,12 @@ def some_gone(graph: Graph) -> None:
 
 def some_as_they_were(graph: Graph) -> None:
     spread_and_new(graph)
-    put(graph, "side", names(150, 200), 0)
+    write_rows(graph, "side", names(150, 200), 0)
 
 
 def target_moved(graph: Graph) -> None:
     spread_and_new(graph)
-    put(graph, "main", [*names(4, 151, 298), "late"], 2)
+    write_rows(graph, "main", [*names(4, 151, 298), "late"], 2)
     remove(graph, "main", "n0009")
 
 
@@ -118,7 +118,7 @@ def test_the_branch_may_go_and_the_next_one_comes(
     graph.merge("side")
     graph.branch_delete("side")
     graph.branch_create("again")
-    put(graph, "again", names(3, 4, 299), 5)
+    write_rows(graph, "again", names(3, 4, 299), 5)
     graph.merge("again")
     graph.branch_delete("again")
     graph.optimize()
@@ -215,12 +215,12 @@ def test_lines_that_number_rows_differently_do_not_mix_them_up(
     """Both lines have the same new row in the same place of fragments with the same number, under other row ids."""
     monkeypatch.setattr(FAR, 0)
     graph = made(tmp_path / "g")
-    put(graph, "side", names(3), 1)
-    put(graph, "side", ["both", "beside"], 1)
-    put(graph, "main", ["mine"], 1)
-    put(graph, "main", ["both", "beside"], 1)
+    write_rows(graph, "side", names(3), 1)
+    write_rows(graph, "side", ["both", "beside"], 1)
+    write_rows(graph, "main", ["mine"], 1)
+    write_rows(graph, "main", ["both", "beside"], 1)
     graph.merge("side")
-    put(graph, "side", ["both"], 2)
+    write_rows(graph, "side", ["both"], 2)
     before = facts(graph)
     assert before["both"][2] != facts(graph, "side")["both"][2]
     graph.merge("side")
@@ -242,9 +242,9 @@ def test_rows_keep_their_identity_through_many_merges_both_ways(
         for branch in ("side", "main"):
             known = sorted(facts(graph, branch))
             some = chance.sample(known, 3)
-            put(graph, branch, [some[0], f"{branch} {number}"], number)
+            write_rows(graph, branch, [some[0], f"{branch} {number}"], number)
             # Written again as it was: no change, but it lies elsewhere now.
-            put(graph, branch, [some[1]], facts(graph, branch)[some[1]][0])
+            write_rows(graph, branch, [some[1]], facts(graph, branch)[some[1]][0])
             if chance.random() < 0.3:
                 remove(graph, branch, some[2])
         source, target = chance.choice([("side", "main"), ("main", "side")])
@@ -270,4 +270,4 @@ def put_all(graph: Graph, source: str, target: str, conflicts: MergeConflicts) -
         if row is None:
             remove(graph, target, conflict.row_id)
         else:
-            put(graph, target, [conflict.row_id], row[0])
+            write_rows(graph, target, [conflict.row_id], row[0])

@@ -15,7 +15,7 @@ from omnigraph.failpoints import Failpoint, armed
 from tests.engine.merge.test_scenarios import add, know
 
 
-def told(graph: Graph, **options: object) -> list[list[str]]:
+def list_changes(graph: Graph, **options: object) -> list[list[str]]:
     page = graph.changes(**options)  # type: ignore[arg-type]
     return [[str(change) for change in block.changes] for block in page.blocks]
 
@@ -61,7 +61,7 @@ def test_a_stream_tells_what_the_pages_tell_and_its_cursors_are_theirs(graph: Gr
     spelled = [one.to_dict() for one in graph.changes_stream(since=chapters[-2][1])]
     assert spelled == [page.blocks[-1].to_dict() | {"cursor": page.cursor}]
     for number, (_, cursor, _) in enumerate(chapters):
-        assert told(graph, since=cursor) == told(graph)[number + 1 :]
+        assert list_changes(graph, since=cursor) == list_changes(graph)[number + 1 :]
 
 
 def test_a_stream_ends_where_the_branch_stood_when_it_began(graph: Graph) -> None:
@@ -143,9 +143,9 @@ def test_a_commit_that_came_through_a_merge_is_no_place_in_the_feed(graph: Graph
 
 def test_changes_can_be_chosen_by_type_kind_and_operation(graph: Graph) -> None:
     graph.mutate('query d() { delete Person where name = "Bob" }')
-    assert told(graph, types=["Knows"])[-1] == ["- edge:Knows k1 Bob -> Carol"]
-    assert told(graph, kinds=["node"])[-1] == ["- node:Person Bob"]
-    assert told(graph, ops=["insert"])[-1] == []
+    assert list_changes(graph, types=["Knows"])[-1] == ["- edge:Knows k1 Bob -> Carol"]
+    assert list_changes(graph, kinds=["node"])[-1] == ["- node:Person Bob"]
+    assert list_changes(graph, ops=["insert"])[-1] == []
     with pytest.raises(UserInputError, match="insert, update, delete"):
         graph.changes(ops=["upsert"])
 

@@ -1,4 +1,4 @@
-"""Longer stories: what survives cleanup, exports of every branch, many hands at once, and death at any point."""
+"""Longer stories: what survives cleanup, exports of every branch, many workers at once, and death at any point."""
 
 import json
 import random
@@ -15,7 +15,7 @@ from omnigraph.api.graph import Graph
 from omnigraph.errors import ConflictError, NotFoundError, OmniError
 from omnigraph.failpoints import PARK_SECONDS_MAX, Failpoint
 from tests.support.child import KILLED, run_child
-from tests.support.long_stories import STORIES, begun, content, one_step
+from tests.support.long_stories import STORIES, make_graph, content, one_step
 from tests.support.settled import assert_settled
 
 POINTS = (
@@ -87,7 +87,7 @@ def test_merged_rows_blobs_and_vectors_outlive_source_history_and_old_files(tmp_
 
 
 def test_the_export_of_every_branch_makes_the_same_branch_again(tmp_path: Path) -> None:
-    graph = begun(str(tmp_path / "g"))
+    graph = make_graph(str(tmp_path / "g"))
     for step in STORIES["three"]:
         step(graph)
     graph.branch_create("last", from_branch="two")
@@ -167,7 +167,7 @@ def test_workers_who_branch_write_merge_and_delete_at_once_leave_a_whole_graph(
     tmp_path: Path, first: int
 ) -> None:
     uri = str(tmp_path / "g")
-    begun(uri).close()
+    make_graph(uri).close()
     workers(uri, range(first, first + 3), 12)
     with omnigraph.open(uri) as graph:
         assert_linear(graph)
@@ -178,7 +178,7 @@ def test_workers_who_branch_write_merge_and_delete_at_once_leave_a_whole_graph(
 @pytest.mark.parametrize("first", range(0, 100, 10))
 def test_many_workers_for_long(tmp_path: Path, first: int) -> None:
     uri = str(tmp_path / "g")
-    begun(uri).close()
+    make_graph(uri).close()
     workers(uri, range(first, first + 4), 60)
     with omnigraph.open(uri) as graph:
         assert_linear(graph)
@@ -192,7 +192,7 @@ def test_many_workers_for_long(tmp_path: Path, first: int) -> None:
 def truth(story: str) -> tuple[dict[str, Any], ...]:
     """What every branch shows before the first step and after each."""
     with TemporaryDirectory() as folder:
-        graph = begun(f"{folder}/g")
+        graph = make_graph(f"{folder}/g")
         found = [content(graph)]
         for step in STORIES[story]:
             step(graph)
@@ -214,7 +214,7 @@ def test_a_story_killed_here_and_there_and_gone_on_with_ends_as_if_nothing_had_b
     tmp_path: Path, story: str, seed: int
 ) -> None:
     rng, uri, deaths = random.Random(f"{story}{seed}"), str(tmp_path / "g"), 0
-    begun(uri).close()
+    make_graph(uri).close()
     for number, step in enumerate(STORIES[story]):
         before, after = truth(story)[number : number + 2]
         dies = rng.random() < 0.5 and killed(uri, story, number, rng.choice(POINTS))

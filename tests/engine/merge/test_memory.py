@@ -76,8 +76,8 @@ def test_eight_thousand_wide_vectors_merge_in_bounded_memory(
     tmp_path: Path, kind: str, expected: str
 ) -> None:
     place = str(tmp_path / "g")
-    told = [run(program, place, kind) for program in (PREPARE, MERGE)]
-    outcome, *counts, extra = told[-1].split()
+    read_changes = [run(program, place, kind) for program in (PREPARE, MERGE)]
+    outcome, *counts, extra = read_changes[-1].split()
     assert (outcome, " ".join(counts)) == (expected, f"({ROWS - 2_000}, 2000, 0)")
     assert int(extra) < EXTRA_MIB_MAX
 
@@ -102,7 +102,7 @@ def peak(work: Callable[[], Any]) -> int:
         tracemalloc.stop()
 
 
-def told(graph: Graph) -> None:
+def read_changes(graph: Graph) -> None:
     [one] = graph.changes_stream(images=True)
     deque(one.changes, maxlen=0)
 
@@ -112,7 +112,7 @@ def test_a_stream_of_changes_holds_no_more_of_a_large_commit_than_of_a_small_one
 ) -> None:
     small = with_one_commit(tmp_path / "small", COMPARE_ROWS_MAX)
     large = with_one_commit(tmp_path / "large", 5 * COMPARE_ROWS_MAX)
-    told(small)
-    few, many = peak(lambda: told(small)), peak(lambda: told(large))
+    read_changes(small)
+    few, many = peak(lambda: read_changes(small)), peak(lambda: read_changes(large))
     assert many < 1.5 * few
     assert many < peak(lambda: large.changes(images=True)) / 2

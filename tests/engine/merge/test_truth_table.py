@@ -36,7 +36,9 @@ def rows_of(cells: list[tuple[Any, ...]], side: int) -> dict[str, dict[str, Any]
     return found
 
 
-def put(graph: Graph, branch: str, rows: dict[str, dict[str, Any]], before: dict[str, Any]) -> None:
+def write_rows(
+    graph: Graph, branch: str, rows: dict[str, dict[str, Any]], before: dict[str, Any]
+) -> None:
     """Bring a branch from one content to another by upserts and deletes."""
     fresh = [{"type": "Item", "data": row} for i, row in rows.items() if before.get(i) != row]
     fresh += [{"type": "Other", "data": {"name": branch}}]
@@ -54,10 +56,10 @@ def items(graph: Graph, branch: str = "main") -> dict[str, dict[str, Any]]:
 def story(path: Path, cells: list[tuple[Any, ...]]) -> tuple[Graph, list[dict[str, Any]]]:
     sides = [rows_of(cells, side) for side in range(3)]
     graph = omnigraph.init(path, SCHEMA)
-    put(graph, "main", sides[0], {})
+    write_rows(graph, "main", sides[0], {})
     graph.branch_create("side")
-    put(graph, "side", sides[1], sides[0])
-    put(graph, "main", sides[2], sides[0])
+    write_rows(graph, "side", sides[1], sides[0])
+    write_rows(graph, "main", sides[2], sides[0])
     return graph, sides
 
 

@@ -78,7 +78,7 @@ def sized(graph: Graph) -> Graph:
     return graph
 
 
-def told(graph: Graph, match: str, result: str, at: str | None) -> list[tuple[Any, ...]]:
+def query_rows(graph: Graph, match: str, result: str, at: str | None) -> list[tuple[Any, ...]]:
     text = f"use extensions query q() {{ match {{ $p: Port  {match} }} return {{ {result} }} }}"
     return sorted((tuple(row.values()) for row in graph.query(text, at=at).rows), key=str)
 
@@ -96,17 +96,17 @@ def test_a_query_and_an_entity_agree_about_a_property_that_was_dropped_and_added
         ("", "max($p.size) as most, sum($p.size) as total"),
     ]
     then = sized.commits(limit=1)[0].id
-    said = [told(sized, match, result, None) for match, result in asked]
+    said = [query_rows(sized, match, result, None) for match, result in asked]
     sized.schema_apply(schema())
     between = sized.commits(limit=1)[0].id
     sized.schema_apply(schema(f"size: {type_}"))
     sized.load([{"type": "Port", "data": {"code": "p00", "size": VALUES[type_]}}], mode="merge")
     for _ in range(2):
-        assert [told(sized, match, result, then) for match, result in asked] == said
+        assert [query_rows(sized, match, result, then) for match, result in asked] == said
     shown = {key: sized.entity("Port", key, at=then) for (key, _) in said[0]}
     assert [(key, one["size"]) for key, one in shown.items() if one is not None] == said[0]
-    assert {value for _, value in told(sized, "", "$p, $p.size", between)} == {None}
-    assert ("p00", VALUES[type_]) in told(sized, "$p.size is not null", "$p, $p.size", None)
+    assert {value for _, value in query_rows(sized, "", "$p, $p.size", between)} == {None}
+    assert ("p00", VALUES[type_]) in query_rows(sized, "$p.size is not null", "$p, $p.size", None)
 
 
 def test_a_query_that_needs_two_schemas_at_once_is_told_which_property_changed(
@@ -118,16 +118,16 @@ def test_a_query_that_needs_two_schemas_at_once_is_told_which_property_changed(
     with pytest.raises(
         QueryError, match=r"'size' of Port was I32\? at this commit.*String\? since"
     ) as caught:
-        told(sized, "", "$p.size, $p.more", then)
+        query_rows(sized, "", "$p.size, $p.more", then)
     assert "schema of that commit" in str(caught.value.hint)
-    assert {row[0] for row in told(sized, "", "$p.more", then)} == {None}
+    assert {row[0] for row in query_rows(sized, "", "$p.more", then)} == {None}
 
 
 def test_a_renamed_property_keeps_its_values_when_another_takes_its_old_name(sized: Graph) -> None:
     then = sized.commits(limit=1)[0].id
-    said = told(sized, "", "$p, $p.size", None)
+    said = query_rows(sized, "", "$p, $p.size", None)
     sized.schema_apply(schema('width: I32? @rename_from("size")'))
-    assert told(sized, "", "$p, $p.size", then) == said, "a query of that time"
+    assert query_rows(sized, "", "$p, $p.size", then) == said, "a query of that time"
     sized.schema_apply(schema("width: I32?", "size: I32?"))
-    assert told(sized, "", "$p, $p.width", then) == said
-    assert {row[0] for row in told(sized, "", "$p.size", then)} == {None}
+    assert query_rows(sized, "", "$p, $p.width", then) == said
+    assert {row[0] for row in query_rows(sized, "", "$p.size", then)} == {None}

@@ -110,13 +110,15 @@ def test_fragments_with_blobs_are_not_copied(store: Store) -> None:
 
 def replaced(tables: Tables, base: TableAt, like: TableAt | None = None) -> TableAt:
     """Let new copies of `a` and `c` take their place, beside a new row, in two commits."""
-    places = address(tables, base, "a", "c")
+    addresses = address(tables, base, "a", "c")
     written = tables.write(base, plain(["a", "new", "c"], 9))
-    brought = land(tables, tables.stage_append(base, None, parts=[written])).at
+    fragments_written = land(tables, tables.stage_append(base, None, parts=[written])).at
     successors = Successors(
         pa.array([0, None, 2], pa.uint64()), pa.array([2, None, 2], pa.uint64())
     )
-    return land(tables, tables.stage_takeover(brought, written, successors, places, like=like)).at
+    return land(
+        tables, tables.stage_takeover(fragments_written, written, successors, addresses, like=like)
+    ).at
 
 
 @everywhere
@@ -169,9 +171,9 @@ def test_row_ids_and_births_stand_in_the_manifest(store: Store, base: TableAt) -
     for version in (base, at, land(tables, compacted).at):
         table = tables.open(version)
         found = table.read([BORN], row_id=True, row_address=True)
-        places = found["_rowaddr"].combine_chunks()[::-1]
-        assert table.row_ids(places).to_pylist() == found["_rowid"].to_pylist()[::-1]
-        assert table.created_versions(places).to_pylist() == found[BORN].to_pylist()[::-1]
+        addresses = found["_rowaddr"].combine_chunks()[::-1]
+        assert table.row_ids(addresses).to_pylist() == found["_rowid"].to_pylist()[::-1]
+        assert table.created_versions(addresses).to_pylist() == found[BORN].to_pylist()[::-1]
 
 
 # ---- deletion files
@@ -222,9 +224,9 @@ def test_what_is_known_of_deletion_files_is_what_they_say(
     assert deleted is not None
     second = land(tables, deleted).at
 
-    def told(seen: Tables) -> list[Any]:
+    def list_deleted(seen: Tables) -> list[Any]:
         return [seen.open(at).deleted([0])[0].tolist() for at in (base, first, second)]
 
-    assert told(tables) == [[], [2], [0, 2]]
+    assert list_deleted(tables) == [[], [2], [0, 2]]
     if store_root.kind != "memory":
-        assert told(open_root(store_root).tables) == told(tables)
+        assert list_deleted(open_root(store_root).tables) == list_deleted(tables)

@@ -1,4 +1,4 @@
-"""The hands of one process: every chore is answered, the heaviest that waits is next, and errors reach who asked."""
+"""The workers of one process: every task is answered, the heaviest that waits is next, and errors reach who asked."""
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor

@@ -45,7 +45,7 @@ def missing(table: Table) -> dict[int, list[int]]:
     return found
 
 
-def told(table: Table) -> dict[int, list[int]]:
+def list_deleted(table: Table) -> dict[int, list[int]]:
     numbers = [part.id for part in table.fragments()]
     return {number: gone.tolist() for number, gone in table.deleted(numbers).items()}
 
@@ -60,8 +60,8 @@ def test_deletion_files_say_what_a_scan_would_on_every_line(store: Store) -> Non
     many = without(tables, fork, range(10, COUNT, 2))
     child = tables.fork(many, "side.child")
     last = without(tables, child, [1, COUNT + 7])
-    assert told(tables.open(at)) == {0: [], 1: []}
+    assert list_deleted(tables.open(at)) == {0: [], 1: []}
     for version in (few, fork, many, child, last):
         table = tables.open(version)
-        assert told(table) == missing(table)
-    assert sum(map(len, told(tables.open(many)).values())) > COUNT / 3
+        assert list_deleted(table) == missing(table)
+    assert sum(map(len, list_deleted(tables.open(many)).values())) > COUNT / 3

@@ -11,7 +11,7 @@ from tests.support.queries import conformance_texts, without_places
 CONFORMING = [(where, text) for where, text, parses in conformance_texts() if parses]
 
 
-def laid_out(text: str) -> str:
+def format_text(text: str) -> str:
     once = format_source(Source(text))
     assert format_source(Source(once)) == once
     return once
@@ -22,7 +22,7 @@ def test_the_canonical_layout() -> None:
       $v $c:callsAt{1,}$p ($v.x=1)or(not($v.y=2 and $v.z=007)) not{$v <feeds> $_} optional{$w:T $w.x is not null}}
       return{$v.name as n count($v)} order{n desc,$v.x} limit 5 offset $o} query m(){insert T{a:1 b:[1,-2.50]}
       update T set{a:now()}where b>=3 delete T where order=date("x")}"""
-    assert laid_out(text) == (
+    assert format_text(text) == (
         """use extensions
 
 query q($code: String, $since: Date?)
@@ -59,7 +59,7 @@ def test_long_blocks_are_broken_one_part_to_a_line() -> None:
     pairs = " ".join(f"{name}: {number}" for number, name in enumerate(names))
     params = ", ".join(f"${name}: DateTime" for name in names)
     text = f"query q({params}) {{ insert T {{ {pairs} }} }}"
-    broken = laid_out(text)
+    broken = format_text(text)
     assert max(len(line) for line in broken.splitlines()) <= LINE_CHARS_MAX
     assert broken.splitlines() == [
         "query q(",
@@ -103,7 +103,7 @@ query e() { match { $a: T } return { $a } }
 
 
 def test_comments_stay_where_they_were() -> None:
-    assert laid_out(COMMENTED) == (
+    assert format_text(COMMENTED) == (
         """// licence
 
 // about q
@@ -158,7 +158,7 @@ query e() {
     ],
 )
 def test_small_files(text: str, expected: str) -> None:
-    assert laid_out(text) == expected
+    assert format_text(text) == expected
 
 
 @pytest.mark.parametrize(
@@ -179,13 +179,13 @@ def test_small_files(text: str, expected: str) -> None:
 )
 def test_expressions_have_one_spelling(text: str, expected: str) -> None:
     whole = f"query q() {{ match {{ $v: T }} return {{ {text} as n }} }}"
-    assert f"  return {{ {expected} as n }}" in laid_out(whole).splitlines()
+    assert f"  return {{ {expected} as n }}" in format_text(whole).splitlines()
 
 
 @pytest.mark.parametrize("text", ["1e+300", "-5", "1e-07", "-0.5", "null"])
 def test_extended_numbers_keep_their_exponent(text: str) -> None:
     whole = f"use extensions\nquery q() {{ match {{ $v: T }} return {{ {text} as n }} }}"
-    assert f"  return {{ {text} as n }}" in laid_out(whole).splitlines()
+    assert f"  return {{ {text} as n }}" in format_text(whole).splitlines()
 
 
 @pytest.mark.parametrize(
@@ -202,7 +202,7 @@ def test_extended_numbers_keep_their_exponent(text: str) -> None:
 )
 def test_parentheses_stand_only_where_they_are_needed(text: str, expected: str) -> None:
     whole = f"use extensions\nquery q() {{ match {{ $v: T  {text} }} return {{ $v }} }}"
-    assert f"    {expected}" in laid_out(whole).splitlines()
+    assert f"    {expected}" in format_text(whole).splitlines()
 
 
 def test_a_text_that_does_not_parse_is_not_laid_out() -> None:
@@ -213,6 +213,6 @@ def test_a_text_that_does_not_parse_is_not_laid_out() -> None:
 @pytest.mark.parametrize("text", [text for _, text in CONFORMING], ids=[w for w, _ in CONFORMING])
 def test_every_conforming_text_survives_its_layout(text: str) -> None:
     tree = parse_queries(Source(text))
-    again = parse_queries(Source(laid_out(text)))
+    again = parse_queries(Source(format_text(text)))
     assert without_places(again) == without_places(tree)
-    assert format_queries(tree) == laid_out(text)
+    assert format_queries(tree) == format_text(text)

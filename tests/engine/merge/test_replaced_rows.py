@@ -16,7 +16,7 @@ CHANGED = ("n0003", "n0117", "n0390")
 GONE = ("n0005", "n0200")
 
 
-def put(graph: Graph, branch: str, names: tuple[str, ...], a: int) -> None:
+def write_rows(graph: Graph, branch: str, names: tuple[str, ...], a: int) -> None:
     records = [{"type": "P", "data": {"name": name, "a": a}} for name in names]
     graph.load(records, mode="merge", branch=branch)
 
@@ -25,9 +25,9 @@ def put(graph: Graph, branch: str, names: tuple[str, ...], a: int) -> None:
 def graph(tmp_path: Path) -> Graph:
     made = omnigraph.init(tmp_path / "g", SCHEMA, config={"maintenance": "off"})
     for start in range(0, ROWS, 100):
-        put(made, "main", tuple(f"n{n:04d}" for n in range(start, start + 100)), 0)
+        write_rows(made, "main", tuple(f"n{n:04d}" for n in range(start, start + 100)), 0)
     made.branch_create("side")
-    put(made, "side", (*CHANGED, "new"), 1)
+    write_rows(made, "side", (*CHANGED, "new"), 1)
     for name in GONE:
         made.mutate("query d($n: String) { delete P where name = $n }", {"n": name}, branch="side")
     return made
@@ -45,7 +45,7 @@ def identities(graph: Graph) -> dict[str, tuple[int, int]]:
 @pytest.mark.parametrize("target", ["as it was", "written", "compacted", "written and compacted"])
 def test_rows_that_stay_or_change_keep_their_identity(graph: Graph, target: str) -> None:
     if "written" in target:
-        put(graph, "main", ("n0004", "n0250", "late"), 9)
+        write_rows(graph, "main", ("n0004", "n0250", "late"), 9)
         graph.mutate('query d() { delete P where name = "n0399" }')
     if "compacted" in target:
         graph.optimize()
@@ -68,7 +68,7 @@ def test_rows_that_both_sides_changed_are_replaced_in_place(graph: Graph, granul
     graph.mutate('query u($n: String) { update P set { b: "main" } where name = $n }', names)
     if granularity == "row":
         assert len(graph.merge("side", dry_run=True).conflicts) == 1
-        put(graph, "side", ("n0003",), 0)
+        write_rows(graph, "side", ("n0003",), 0)
     before = identities(graph)
     graph.merge("side", granularity=granularity)
     row = next(row for row in graph.table("P").to_pylist() if row["name"] == "n0003")
