@@ -52,7 +52,7 @@ OBSERVED: Mapping[str, tuple[str, ...]] = {
     ),
     "ST-12": (_MANIFEST + "test_migrate.py::test_a_second_run_writes_nothing",),
     "ST-13": (
-        _MANIFEST + "test_migrate.py::test_a_crash_after_the_backfill_leaves_only_the_stamp_to_do",
+        _MANIFEST + "test_migrate.py::test_a_crash_after_the_backfill_leaves_only_the_stamps_to_do",
     ),
     "ST-14": (
         _MANIFEST

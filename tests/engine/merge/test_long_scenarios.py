@@ -15,7 +15,7 @@ from omnigraph.api.graph import Graph
 from omnigraph.errors import ConflictError, NotFoundError, OmniError
 from omnigraph.failpoints import PARK_SECONDS_MAX, Failpoint
 from tests.support.child import KILLED, run_child
-from tests.support.long_stories import STORIES, make_graph, content, one_step
+from tests.support.long_stories import STORIES, content, make_graph, one_step
 from tests.support.settled import assert_settled
 
 POINTS = (
