@@ -21,6 +21,14 @@ except SystemExit as end:
     assert not end.code, end.code
 sys.stderr.write("\\n" + json.dumps(sorted(sys.modules)))
 """
+WITHOUT_PANDAS = """
+import sys
+class NoPandas:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] == "pandas":
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+sys.meta_path.insert(0, NoPandas())
+"""
 NEVER = (
     "pandas",
     "pydantic",
@@ -54,10 +62,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made
 
 
-def loaded(folder: Path, *typed: str) -> set[str]:
+def loaded(folder: Path, *typed: str, program: str = PROGRAM) -> set[str]:
     """The modules that a command of its own process ends with."""
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, *typed],
+        [sys.executable, "-c", program, *typed],
         cwd=folder,
         capture_output=True,
         text=True,
@@ -99,6 +107,13 @@ def test_a_command_loads_what_it_needs(folder: Path, name: str) -> None:
 
 def _below(packages: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(f"{package}." for package in packages)
+
+
+@pytest.mark.parametrize("name", ["query", "insert"])
+def test_a_command_loads_the_same_where_pandas_is_not_installed(folder: Path, name: str) -> None:
+    typed = COMMANDS[name][0]
+    without = loaded(folder, *typed, program=WITHOUT_PANDAS + PROGRAM)
+    assert loaded(folder, *typed) == without
 
 
 def test_pandas_is_there_for_who_asks_for_spark() -> None:
