@@ -94,9 +94,11 @@ if TYPE_CHECKING:
         DiscardedRecovery,
         LoadResult,
         MutationResult,
+        OperationStatus,
         RecoveryAudit,
         RecoverySidecar,
         SchemaApplyResult,
+        Tag,
     )
     from omnigraph.api.snapshot import Snapshot
     from omnigraph.api.texts import infer_schema, lint, parse_schema
@@ -139,6 +141,7 @@ __all__ = [
     "NotFoundError",
     "OmniError",
     "OmniWarning",
+    "OperationStatus",
     "OptimizeReport",
     "Progress",
     "Projection",
@@ -155,6 +158,7 @@ __all__ = [
     "Scores",
     "Snapshot",
     "StorageError",
+    "Tag",
     "UserInputError",
     "compare",
     "discard_recovery",
@@ -180,8 +184,8 @@ _NAMES_OF = {
         "CleanupReport Examination ExportReport IndexReport OptimizeReport RelocateReport RepairReport"
     ),
     "omnigraph.api.results": (
-        "Commit DiscardedRecovery LoadResult MutationResult RecoveryAudit RecoverySidecar"
-        " SchemaApplyResult"
+        "Commit DiscardedRecovery LoadResult MutationResult OperationStatus RecoveryAudit"
+        " RecoverySidecar SchemaApplyResult Tag"
     ),
     "omnigraph.api.snapshot": "Snapshot",
     "omnigraph.api.texts": "infer_schema lint parse_schema",

@@ -406,3 +406,9 @@ HEARTBEAT_RENEW_SECONDS = 60.0
 
 COMPARE_SPLIT_ROWS = 1_048_576
 """Rows of a table that one task reads when several workers compare versions."""
+
+MESSAGE_CHARS_MAX = 4_096
+"""Characters of a commit's message: every reader of the manifest loads it."""
+
+KEY_ROUNDS_MAX = 3
+"""Looks for the result of an idempotency key, with pending operations recovered between them."""

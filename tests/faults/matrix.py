@@ -5,6 +5,7 @@ from typing import Final
 WRITES, REFUSALS, FORKS = "test_writes.py", "test_refusals.py", "test_forks.py"
 SCHEMA, MERGE, MAINTENANCE = "test_schema_apply.py", "test_merge.py", "test_maintenance.py"
 BRANCHES, SIDECARS, INTERRUPTED = "test_branches.py", "test_sidecars.py", "test_interrupted.py"
+KEYS = "test_keys.py"
 OPTIMIZE = "../engine/maintenance/test_optimize.py"
 CLEANUP, INDICES = "../engine/maintenance/test_cleanup.py", "../engine/maintenance/test_indexes.py"
 GENESIS, MIGRATE = "../engine/manifest/test_genesis.py", "../engine/manifest/test_migrate.py"
@@ -90,9 +91,16 @@ MATRIX: Final[dict[str, str]] = {
     "R10": f"{INTERRUPTED}::test_r10_what_must_be_rolled_back_waits_for_somebody_who_may",
     # 8.10 init and migration
     "ST-11": f"{GENESIS}::test_an_init_that_fails_returns_its_error_and_leaves_no_schema_file",
-    "ST-13": f"{MIGRATE}::test_a_crash_after_the_backfill_leaves_only_the_stamp_to_do",
+    "ST-13": f"{MIGRATE}::test_a_crash_after_the_backfill_leaves_only_the_stamps_to_do",
     "ST-14": f"{MIGRATE}::test_a_failed_look_at_the_old_history_aborts_and_leaves_the_stamp",
     "ST-16": f"{MIGRATE}::test_a_stamp_that_never_lands_is_contention_not_a_storage_error",
+    # requests with idempotency keys, and tags
+    "N1": f"{KEYS}::test_n1_a_failed_request_is_repeated_by_the_same_handle",
+    "N2": f"{KEYS}::test_n2_a_killed_request_is_repeated_by_another_process",
+    "N3": f"{KEYS}::test_n3_an_open_handle_recovers_the_dead_writer_of_a_key_first",
+    "N4": f"{KEYS}::test_n4_the_live_writer_of_a_key_is_waited_for",
+    "N5": f"{KEYS}::test_n5_a_key_that_another_operation_published_is_not_published_again",
+    "N6": f"{KEYS}::test_n6_a_tag_that_is_killed_is_there_or_not",
     # relocating a moved graph
     "P1": "test_relocate.py::test_relocating_that_is_broken_off_is_completed_by_the_next",
     # invariants
@@ -121,6 +129,7 @@ ROWS: Final[dict[str, int]] = {
     "C": 9,
     "I": 8,
     "R": 10,
+    "N": 6,
     "RC-": 9,
 }
 """Families that begin at 1, with the number of their rows."""
@@ -129,19 +138,21 @@ FROM_ZERO: Final[dict[str, int]] = {"S": 13, "B": 15}
 OTHERS: Final = ("P1", "O1", "O2", "O3", "O4", "O5", "O6", "O7", "ST-11", "ST-13", "ST-14", "ST-16")
 
 WRITERS: Final[dict[str, tuple[str, ...]]] = {
-    "mutate": ("M", "G", "K"),
-    "load": ("M", "G", "K"),
-    "schema_apply": ("S",),
-    "merge": ("B",),
+    "mutate": ("M", "G", "K", "N"),
+    "load": ("M", "G", "K", "N"),
+    "schema_apply": ("S", "N"),
+    "merge": ("B", "N"),
     "ensure_indices": ("E",),
     "optimize": ("O",),
     "cleanup": ("C",),
     "repair": ("O",),
-    "branch_create": ("C",),
-    "branch_delete": ("C",),
+    "branch_create": ("C", "N"),
+    "branch_delete": ("C", "N"),
     "refresh": ("R",),
     "discard_recovery": ("I",),
     "relocate": ("P",),
+    "tag": ("N",),
+    "tag_delete": ("N",),
 }
 """The methods of a graph that change it, and the families of rows that hold each."""
 
@@ -174,7 +185,9 @@ READERS: Final = frozenset(
         "index_status",
         "location",
         "on",
+        "operation",
         "pending_recoveries",
+        "project",
         "query",
         "read_only",
         "recoveries",
@@ -184,6 +197,7 @@ READERS: Final = frozenset(
         "stored_queries",
         "stream",
         "table",
+        "tags",
         "to_networkx",
         "uri",
     }

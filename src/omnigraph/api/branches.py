@@ -1,10 +1,11 @@
 """Branches as users see them: their heads, their parents, and how far they went apart."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
 from omnigraph.display import Grid, Sheet, Shown, count_of, spell_moment
+from omnigraph.engine.results import show_replayed
 from omnigraph.errors import NotFound, NotFoundError
 from omnigraph.ids import MAIN, BranchName
 from omnigraph.manifest.ancestry import count_apart
@@ -33,13 +34,17 @@ class Branch:
     """When its head was committed."""
     ahead: int | None = None
     behind: int | None = None
+    replayed: bool = False
+    """Whether an earlier call with the same idempotency key made it."""
 
     def to_dict(self) -> dict[str, Any]:
         """The wire form; counts are there where commits were counted."""
         counts = {"ahead": self.ahead, "behind": self.behind}
-        return {"name": self.name, "head": self.head, "parent": self.parent} | {
-            name: count for name, count in counts.items() if count is not None
-        }
+        return (
+            {"name": self.name, "head": self.head, "parent": self.parent}
+            | {name: count for name, count in counts.items() if count is not None}
+            | show_replayed(self.replayed)
+        )
 
     def __str__(self) -> str:
         return self.name
@@ -93,6 +98,16 @@ def find_shown(manifest: Manifest, name: BranchName) -> Branch:
 def show_new(made: ListedBranch, base: BranchState) -> Branch:
     """Show a branch that was just made; its head is that of the state it was made from."""
     return _make_branch(made, base)
+
+
+def show_made(receipt: Mapping[str, Any], *, replayed: bool) -> Branch:
+    """Show a branch as it was when a request with a key made it."""
+    return Branch(
+        name=receipt["name"],
+        head=receipt["head"],
+        parent=receipt["parent"],
+        replayed=replayed,
+    )
 
 
 def _show_all(manifest: Manifest, *, compare: bool) -> Iterator[Branch]:

@@ -30,9 +30,11 @@ from omnigraph.api.results import (
     DiscardedRecovery,
     LoadResult,
     MutationResult,
+    OperationStatus,
     RecoveryAudit,
     RecoverySidecar,
     SchemaApplyResult,
+    Tag,
 )
 from omnigraph.api.snapshot import Snapshot, name_and_params
 from omnigraph.api.texts import schema_of, source_of
@@ -47,7 +49,8 @@ from omnigraph.errors import (
 )
 from omnigraph.ids import MAIN, BranchName, CommitId, OperationId
 from omnigraph.limits import HEAD_READS_MAX
-from omnigraph.manifest.names import actor_name, branch_name
+from omnigraph.manifest.names import actor_name, branch_name, commit_message
+from omnigraph.manifest.operations import idempotency_key as idempotency_key_of
 from omnigraph.manifest.state import BranchState
 from omnigraph.manifest.travel import find_commit
 from omnigraph.pipeline.progress import tell_nobody
@@ -448,10 +451,13 @@ class Graph:
         actor: str | None = None,
         if_commit: str | Commit | None = None,
         dry_run: bool = False,
+        message: str | None = None,
+        idempotency_key: str | None = None,
     ) -> MutationResult:
         """Run a mutation: one commit for all of its statements, or nothing.
 
-        `dry_run` counts what would change, checks every rule and writes nothing.
+        `dry_run` counts what would change, checks every rule and writes nothing. The commit stores `message`. The same
+        request with the same `idempotency_key` is carried out once: repeated, it returns its first result, `replayed`.
 
         Example:
             >>> grow = "query grow($who: String, $age: I32) { update Person set { age: $age } where name = $who }"
@@ -470,6 +476,8 @@ class Graph:
             actor=actor_name(actor) or self._actor,
             if_commit=None if if_commit is None else CommitId(str(if_commit)),
             dry_run=dry_run,
+            message=commit_message(message),
+            key=_key(idempotency_key),
         )
 
     def load(
@@ -487,6 +495,8 @@ class Graph:
         progress: "Tell | None" = None,
         batch_id: str | None = None,
         append_only: Sequence[str] = (),
+        message: str | None = None,
+        idempotency_key: str | None = None,
     ) -> LoadResult:
         """Load records or frames in one commit; `type` names the type of a single frame.
 
@@ -525,6 +535,8 @@ class Graph:
             batch_id=None if batch_id is None else text_of("batch_id", batch_id),
             strict=names_of("append_only", append_only) or (),
             tell=progress or tell_nobody,
+            message=commit_message(message),
+            key=_key(idempotency_key),
         )
 
     # ---- schema
@@ -549,6 +561,8 @@ class Graph:
         allow_data_loss: bool = False,
         actor: str | None = None,
         progress: "Tell | None" = None,
+        message: str | None = None,
+        idempotency_key: str | None = None,
     ) -> SchemaApplyResult:
         """Change the schema in one commit; `allow_data_loss` removes dropped types and properties from history too.
 
@@ -565,6 +579,8 @@ class Graph:
             allow_data_loss=allow_data_loss,
             actor=actor_name(actor) or self._actor,
             tell=progress or tell_nobody,
+            message=commit_message(message),
+            key=_key(idempotency_key),
         )
 
     # ---- branches and history
@@ -599,7 +615,8 @@ class Graph:
         *,
         from_branch: str = MAIN,
         at: Reference | None = None,
-        actor: str | None = None,  # noqa: ARG002 - policies will judge it
+        actor: str | None = None,
+        idempotency_key: str | None = None,
     ) -> "Branch":
         """Create a branch at the head of another one; nothing is copied.
 
@@ -607,29 +624,33 @@ class Graph:
             >>> graph.branch_create("trial").name
             'trial'
         """
-        from omnigraph.api.branches import show_new
+        from omnigraph.api.branches import show_made, show_new
         from omnigraph.engine import branching
 
+        key = _key(idempotency_key)
+        if key is not None:
+            by = actor_name(actor) or self._actor
+            done = branching.create_once(self._engine, name, from_branch, point_of(at), by, key)
+            return show_made(done.receipt, replayed=done.replayed)
         # The branch is made from exactly this state, so its head is known without reading it.
         return show_new(*branching.create(self._engine, name, from_branch, point_of(at)))
 
-    def branch_delete(self, name: str, *, actor: str | None = None) -> None:  # noqa: ARG002 - policies will judge it
+    def branch_delete(
+        self, name: str, *, actor: str | None = None, idempotency_key: str | None = None
+    ) -> None:
         """Delete a branch that no other branch depends on.
 
         Example:
             >>> graph.branch_delete("trial")
         """
-        from omnigraph.manifest.branches import delete_branch
+        from omnigraph.engine import branching
 
-        self._engine.require_writable("branch delete")
-        self._engine.require_here(BranchName(name), "branch delete")
-        self._engine.recovery.heal()
-        delete_branch(
-            self._engine.manifest,
-            self._engine.store.tables,
-            name,
-            bound_to=BranchName(self._branch),
-        )
+        key, bound_to = _key(idempotency_key), BranchName(self._branch)
+        if key is None:
+            branching.delete(self._engine, name, bound_to)
+        else:
+            by = actor_name(actor) or self._actor
+            branching.delete_once(self._engine, name, bound_to, by, key)
 
     def commits(
         self,
@@ -649,12 +670,19 @@ class Graph:
         target = branch_name(branch or self._branch, "commits")
         state = self._engine.manifest.current(target)
         lineage = state.lineage.with_merged(state.merged.commits) if all else state.lineage
-        start = since if isinstance(since, datetime) or since is None else CommitId(str(since))
+        start = since if isinstance(since, datetime) or since is None else self._commit_id(since)
         listed = lineage.listed(actor=actor, since=start, limit=count_of("limit", limit))
         return Commits(map(Commit.of, listed))
 
+    def _commit_id(self, name: str | Commit) -> CommitId:
+        """The commit that a tag names; any other text as it is."""
+        from omnigraph.manifest.tags import find_tag
+
+        tag = find_tag(self._engine.manifest.current(MAIN), str(name))
+        return CommitId(str(name) if tag is None else str(tag.commit))
+
     def commit(self, id: str | Commit) -> Commit:
-        """One commit of any branch, by id or unique prefix.
+        """One commit of any branch, by id, unique prefix or tag.
 
         Example:
             >>> newest = graph.commits()[0]
@@ -662,6 +690,71 @@ class Graph:
             ('node:Person',)
         """
         return Commit.of(find_commit(self._engine.manifest, str(id)))
+
+    def operation(
+        self, key: str, *, branch: str | None = None, actor: str | None = None
+    ) -> OperationStatus:
+        """Say what became of the request of an idempotency key: `landed`, `not_landed` or `undecided`.
+
+        Keys are per branch and actor; those of `branch_create` and `branch_delete` are on main.
+
+        Example:
+            >>> nobody = 'query q() { update Person set { age: 1 } where name = "nobody" }'
+            >>> done = graph.mutate(nobody, idempotency_key="request-17")
+            >>> graph.mutate(nobody, idempotency_key="request-17").replayed
+            True
+            >>> str(graph.operation("request-17").state)
+            'landed'
+        """
+        from omnigraph.engine.keyed import find_status
+
+        target = branch_name(branch or self._branch, "operation")
+        by = actor_name(actor) or self._actor
+        return find_status(self._engine, target, by, idempotency_key_of(key))
+
+    # ---- tags
+
+    def tag(
+        self,
+        name: str,
+        at: Reference | None = None,
+        *,
+        branch: str | None = None,
+        actor: str | None = None,
+    ) -> Tag:
+        """Name a commit, the head of a branch by default; the name stands wherever a commit does, and cleanup keeps its state.
+
+        Example:
+            >>> tagged = graph.tag("before-review", graph.commits()[0])
+            >>> [tag.name for tag in graph.tags()]
+            ['before-review']
+        """
+        from omnigraph.engine.tagging import create_tag
+
+        target = branch_name(branch or self._branch, "tag create")
+        by = actor_name(actor) or self._actor
+        return Tag.of(create_tag(self._engine, name, point_of(at), target, by))
+
+    def tags(self) -> list[Tag]:
+        """Every tag, by name.
+
+        Example:
+            >>> graph.tags()[0].commit == graph.commit("before-review").id
+            True
+        """
+        from omnigraph.manifest.tags import list_tags
+
+        return [Tag.of(tag) for tag in list_tags(self._engine.manifest.current(MAIN))]
+
+    def tag_delete(self, name: str, *, actor: str | None = None) -> None:
+        """Free the name of a tag; its commit stays, until cleanup.
+
+        Example:
+            >>> graph.tag_delete("before-review")
+        """
+        from omnigraph.engine.tagging import delete_tag
+
+        delete_tag(self._engine, text_of("name", name), actor_name(actor) or self._actor)
 
     # ---- merge, diff, changes
 
@@ -676,6 +769,8 @@ class Graph:
         allow_older_base: bool = False,
         spark: "Spark" = None,
         progress: "Tell | None" = None,
+        message: str | None = None,
+        idempotency_key: str | None = None,
     ) -> "MergeResult":
         """Apply the changes of one branch to another, in one commit; on conflicts nothing is written and all of them are raised together.
 
@@ -701,6 +796,8 @@ class Graph:
             allow_older_base=allow_older_base,
             spread=spread_of(self._engine, spark),
             tell=progress or tell_nobody,
+            message=commit_message(message),
+            key=_key(idempotency_key),
         )
 
     def diff(
@@ -784,7 +881,7 @@ class Graph:
         from omnigraph.engine.history.feed import page
 
         target = branch_name(branch or self._branch, "changes")
-        start = None if since is None else str(since)
+        start = None if since is None else self._commit_id(since)
         wanted = wanted_of(self.catalog, types, kinds, ops, images=images)
         bound = count_of("limit", limit, least=1)
         return page(self._engine, target, start, bound, wanted)
@@ -809,7 +906,7 @@ class Graph:
         from omnigraph.engine.history.feed import stream
 
         target = branch_name(branch or self._branch, "changes")
-        start = None if since is None else str(since)
+        start = None if since is None else self._commit_id(since)
         wanted = wanted_of(self.catalog, types, kinds, ops, images=images)
         return stream(self._engine, target, start, wanted)
 
@@ -1176,3 +1273,7 @@ class Graph:
     def __repr__(self) -> str:
         mode = ", read-only" if self.read_only else ""
         return f"<Graph {self.uri} on {self._branch}{mode}>"
+
+
+def _key(given: str | None) -> str | None:
+    return None if given is None else idempotency_key_of(given)

@@ -8,14 +8,52 @@ from omnigraph.engine.results import Commit as Commit
 from omnigraph.engine.results import Commits as Commits
 from omnigraph.engine.results import LoadResult as LoadResult
 from omnigraph.engine.results import MutationResult as MutationResult
+from omnigraph.engine.results import OperationState as OperationState
+from omnigraph.engine.results import OperationStatus as OperationStatus
 from omnigraph.engine.results import SchemaApplyResult as SchemaApplyResult
 from omnigraph.ids import MAIN
+from omnigraph.manifest.records import Tag as TagRecord
 from omnigraph.recovery.audit import AuditRow, RecoveryKind, TableOutcome
 from omnigraph.recovery.discard import UNKNOWN
 from omnigraph.recovery.discard import DiscardedRecovery as DiscardedRecovery
 from omnigraph.recovery.sweep import Pending
 from omnigraph.runtime import datetime_of, us_of
 from omnigraph.values import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tag:
+    """A name for a commit; it stands wherever a commit does, and cleanup keeps what that commit shows."""
+
+    name: str
+    commit: str
+    branch: str
+    created_at: datetime
+    actor: str | None = None
+
+    @classmethod
+    def of(cls, tag: TagRecord) -> Self:
+        """The public view of a recorded tag."""
+        return cls(
+            name=tag.name,
+            commit=str(tag.commit),
+            branch=tag.branch,
+            created_at=datetime_of(tag.created_at),
+            actor=tag.actor,
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """The wire form."""
+        return {
+            "name": self.name,
+            "graph_commit_id": self.commit,
+            "manifest_branch": None if self.branch == MAIN else self.branch,
+            "created_at": us_of(self.created_at),
+            "actor_id": self.actor,
+        }
+
+    def __str__(self) -> str:
+        return self.name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,16 +1,18 @@
-"""Making a branch, from now or from a point of history, so that no cleanup takes away what it shows."""
+"""Making and deleting branches: one made from a point of history is safe from cleanup, one with a key is made once."""
 
 from collections.abc import Iterable
 from contextlib import AbstractContextManager, nullcontext, suppress
 
 from omnigraph.commit.locks import HeldLocks, branch_key, lock_key
+from omnigraph.engine.keyed import Effect, Receipt, Verb, effect_once, make_request
 from omnigraph.engine.session.engine import Engine
-from omnigraph.errors import HistoryReclaimed, OmniError
+from omnigraph.errors import BranchExists, HistoryReclaimed, OmniError
 from omnigraph.failpoints import Failpoint, fail
 from omnigraph.ids import MAIN, BranchName
 from omnigraph.limits import BRANCH_CAPTURES_MAX
-from omnigraph.manifest.branches import Branch, create_branch, refuse_amid_swap
+from omnigraph.manifest.branches import Branch, create_branch, delete_branch, refuse_amid_swap
 from omnigraph.manifest.names import branch_name, new_branch_name
+from omnigraph.manifest.records import lance_branch
 from omnigraph.manifest.snapshot import Entry
 from omnigraph.manifest.state import BranchState
 from omnigraph.manifest.travel import At
@@ -34,6 +36,65 @@ def create(
     engine.require_here(origin, OPERATION)
     with _lock_name(engine, name):
         return _create_from(engine, name, origin, at)
+
+
+def create_once(
+    engine: Engine,
+    name: str,
+    source: str,
+    at: At | None,
+    actor: str | None,
+    key: str,
+) -> Effect:
+    """Make a branch under an idempotency key; the receipt says from which state."""
+    engine.require_writable(OPERATION)
+    chosen = new_branch_name(name, OPERATION)
+    origin = branch_name(source, OPERATION)
+    asked = {"name": chosen, "from": origin, "at": at}
+    request = make_request(Verb.BRANCH_CREATE, MAIN, actor, key, **asked)
+
+    def decide() -> Receipt:
+        if chosen in engine.manifest.rows.branch_names():
+            raise BranchExists(chosen)
+        base = engine.view(origin, at).state
+        head = None if base.head is None else base.head.id
+        return {"name": chosen, "parent": base.branch, "version": base.version, "head": head}
+
+    def make(receipt: Receipt) -> None:
+        ref = engine.manifest.rows.branches().get(chosen)
+        made_from = (lance_branch(receipt["parent"]), receipt["version"])
+        if ref is None or (ref.parent, ref.parent_version) != made_from:
+            create(engine, chosen, receipt["parent"], receipt["version"])
+
+    return effect_once(engine, request, decide, make)
+
+
+def delete(engine: Engine, name: str, bound_to: BranchName) -> None:
+    """Delete a branch that no other branch and no tag depends on."""
+    engine.require_writable("branch delete")
+    engine.require_here(BranchName(name), "branch delete")
+    engine.recovery.heal()
+    delete_branch(engine.manifest, engine.store.tables, name, bound_to=bound_to)
+
+
+def delete_once(
+    engine: Engine, name: str, bound_to: BranchName, actor: str | None, key: str
+) -> Effect:
+    """Delete a branch under an idempotency key; a branch of that name that is made later stays."""
+    engine.require_writable("branch delete")
+    chosen = branch_name(name, "branch delete")
+    request = make_request(Verb.BRANCH_DELETE, MAIN, actor, key, name=chosen)
+
+    def decide() -> Receipt:
+        incarnation = engine.manifest.branch_incarnation(chosen)
+        return {"name": chosen, "incarnation": [list(part) for part in incarnation]}
+
+    def remove(receipt: Receipt) -> None:
+        decided = tuple((int(number), str(part)) for number, part in receipt["incarnation"])
+        if not engine.manifest.is_gone(chosen, decided):
+            delete(engine, chosen, bound_to)
+
+    return effect_once(engine, request, decide, remove)
 
 
 def _lock_name(engine: Engine, name: str) -> AbstractContextManager[object]:

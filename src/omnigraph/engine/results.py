@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from datetime import datetime
+from enum import StrEnum
 from typing import Any, Self
 
 from omnigraph.catalog.diff.steps import Step
@@ -74,6 +75,45 @@ class Commit:
         return f"<Commit {self.id} {self.kind} on {self.branch}{by}, {spell_moment(self.created_at)}{what}>"
 
 
+def first_line(message: str | None) -> str:
+    """The first line of a message, as lists show it."""
+    return "" if message is None else message.strip().splitlines()[0]
+
+
+class OperationState(StrEnum):
+    """What became of a request with an idempotency key."""
+
+    LANDED = "landed"
+    NOT_LANDED = "not_landed"
+    UNDECIDED = "undecided"
+    """It is under way, or its writer died: recovery, or the same request again, completes it or takes it back."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperationStatus:
+    """What became of a request with an idempotency key; `commit` is None when it changed nothing."""
+
+    key: str
+    branch: str
+    actor: str | None
+    state: OperationState
+    commit: Commit | None = None
+    operation_id: str | None = None
+    created_at: datetime | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The wire form."""
+        return {
+            "key": self.key,
+            "branch": self.branch,
+            "actor_id": self.actor,
+            "state": str(self.state),
+            "commit": None if self.commit is None else self.commit.to_dict(),
+            "operation_id": self.operation_id,
+            "created_at": None if self.created_at is None else us_of(self.created_at),
+        }
+
+
 class Commits(Shown, list[Commit]):
     """Commits of a history, in their order."""
 
@@ -90,10 +130,11 @@ class Commits(Shown, list[Commit]):
                 c.branch,
                 c.actor or "",
                 ", ".join(c.tables),
+                first_line(c.message),
             ]
             for c in self
         ]
-        columns = ("commit", "created (UTC)", "kind", "branch", "actor", "tables")
+        columns = ("commit", "created (UTC)", "kind", "branch", "actor", "tables", "message")
         return Grid(columns=columns, rows=rows, firm=2, caption=caption)
 
 
@@ -107,6 +148,8 @@ class MutationResult(Shown):
     affected_edges: int
     actor: str | None
     commit: Commit | None
+    replayed: bool = False
+    """Whether this is the result of an earlier call with the same idempotency key; nothing was written."""
 
     def _sheet(self) -> Sheet:
         """What changed, and the commit."""
@@ -115,7 +158,7 @@ class MutationResult(Shown):
         )
         return Sheet(
             title=f"{self.query_name} on {self.branch}: {changed} changed",
-            facts=_commit_facts(self.commit, self.actor),
+            facts=_commit_facts(self.commit, self.actor, replayed=self.replayed),
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -127,6 +170,7 @@ class MutationResult(Shown):
             "affected_edges": self.affected_edges,
             "actor_id": self.actor,
             "commit": None if self.commit is None else self.commit.to_dict(),
+            **show_replayed(self.replayed),
         }
 
 
@@ -147,6 +191,8 @@ class LoadResult(Shown):
     """Why that engine ran."""
     pending_indexes: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    replayed: bool = False
+    """Whether this is the result of an earlier call with the same idempotency key; nothing was written."""
 
     @property
     def total_rows(self) -> int:
@@ -160,7 +206,7 @@ class LoadResult(Shown):
         grid = Grid(columns=("table", "records"), rows=list(self.tables.items()))
         return Sheet(
             title=f"{self.mode} on {self.branch}: {count_of(self.total_rows, 'record')}",
-            facts=_commit_facts(self.commit, self.actor)
+            facts=_commit_facts(self.commit, self.actor, replayed=self.replayed)
             | made
             | {"engine": f"{self.engine}: {self.reason}" if self.reason else self.engine}
             | pending,
@@ -184,6 +230,7 @@ class LoadResult(Shown):
             "reason": self.reason,
             "pending_indexes": list(self.pending_indexes),
             "notes": list(self.notes),
+            **show_replayed(self.replayed),
         }
 
 
@@ -199,6 +246,8 @@ class SchemaApplyResult(Shown):
     supported: bool = True
     warnings: tuple[str, ...] = ()
     pending_indexes: tuple[str, ...] = ()
+    replayed: bool = False
+    """Whether this is the result of an earlier call with the same idempotency key; nothing was written."""
 
     @property
     def applied(self) -> bool:
@@ -215,7 +264,7 @@ class SchemaApplyResult(Shown):
         grid = Grid(columns=("step",), rows=[[str(step)] for step in self.steps])
         return Sheet(
             title=f"schema apply: {count_of(self.step_count, 'step')}",
-            facts=_commit_facts(self.commit, self.actor),
+            facts=_commit_facts(self.commit, self.actor, replayed=self.replayed),
             grids=(grid,) if self.steps else (),
             notes=self.warnings,
         )
@@ -233,12 +282,22 @@ class SchemaApplyResult(Shown):
             "commit": None if self.commit is None else self.commit.to_dict(),
             "warnings": list(self.warnings),
             "pending_indexes": list(self.pending_indexes),
+            **show_replayed(self.replayed),
         }
 
 
-def _commit_facts(commit: Commit | None, actor: str | None) -> dict[str, Any]:
+def _commit_facts(
+    commit: Commit | None, actor: str | None, *, replayed: bool = False
+) -> dict[str, Any]:
     facts = {"commit": "none, nothing was written" if commit is None else commit.id}
+    if replayed:
+        facts["replayed"] = "yes, this key was used before for the same request"
     return facts if actor is None else facts | {"actor": actor}
+
+
+def show_replayed(replayed: bool) -> dict[str, bool]:
+    """The part of a wire form that says that a result is repeated."""
+    return {"replayed": True} if replayed else {}
 
 
 def view_commit(commit: GraphCommit | None) -> Commit | None:

@@ -199,6 +199,22 @@ class BranchInUse(ConflictError):
         )
 
 
+class IdempotencyConflict(ConflictError):
+    """An idempotency key was used before, for another request."""
+
+    kind = "idempotency_conflict"
+
+    def __init__(self, key: str, branch: str, commit: str | None) -> None:
+        did = "a write that changed nothing" if commit is None else f"commit {commit}"
+        super().__init__(
+            f"the idempotency key '{key}' was used on branch '{branch}' for another request ({did}); "
+            "nothing was written",
+            details={"idempotency": {"key": key, "branch": branch, "commit_id": commit}},
+            hint="take a new key for a new request; the same request again returns its first result",
+        )
+        self.key, self.branch, self.commit = key, branch, commit
+
+
 class SchemaApplyConflict(ConflictError):
     """Another schema change is running, or other branches prevent this one."""
 

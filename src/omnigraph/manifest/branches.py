@@ -26,6 +26,7 @@ from omnigraph.manifest.records import CommitKind, graph_branch, lance_branch
 from omnigraph.manifest.snapshot import Entry
 from omnigraph.manifest.stamp import CURRENT
 from omnigraph.manifest.state import BranchState
+from omnigraph.manifest.tags import list_tags
 from omnigraph.manifest.travel import At, state_at
 from omnigraph.storage.layout import MANIFEST
 from omnigraph.storage.values import MAIN_INCARNATION, BranchRef, Incarnation
@@ -259,6 +260,9 @@ def _refuse_used(
     children = sorted(ref.name for ref in refs.values() if ref.parent == branch)
     if children:
         raise BranchInUse(branch, children, f"{_quote_names(children)} descends from it")
+    tags = [tag.name for tag in list_tags(manifest.current(MAIN)) if tag.branch == branch]
+    if tags:
+        raise BranchInUse(branch, tags, f"the tag {_quote_names(tags)} names a commit of it")
     incarnations = {MAIN: MAIN_INCARNATION} | {
         BranchName(name): refs[name].incarnation for name in sorted(refs)
     }

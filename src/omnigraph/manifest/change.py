@@ -25,10 +25,12 @@ from omnigraph.manifest.records import (
     Record,
     Registration,
     TableVersion,
+    Tag,
     Tombstone,
 )
 from omnigraph.manifest.state import BranchState
 from omnigraph.manifest.table_history import TableHistory, TableIncarnation
+from omnigraph.manifest.tags import require_free
 from omnigraph.storage.values import TableAt
 from omnigraph.values import dataclass
 
@@ -73,6 +75,7 @@ class OperationDraft:
     request: str
     operation_id: OperationId
     receipt: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
+    is_pending: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +85,8 @@ class Change:
     `registrations` map new table keys to their paths, `tombstones` dropped ones to pin + 1. `expected` may name
     tables that do not change: those a check relied on. An expected 0 means "no such table". `brought` are commits
     of other branches, as `merged.ancestor_rows` gives them, that the branch keeps unless it has them. `operation` is
-    the idempotency key of the write; it may be all there is to publish.
+    the idempotency key of the write; it may be all there is to publish,
+    and so may a `tag`.
     """
 
     branch: BranchName
@@ -96,6 +100,7 @@ class Change:
     operation: OperationDraft | None = None
     before: "tuple[Change, ...]" = ()
     """Changes that come before it in the same swap, each on what the one before leaves."""
+    tag: Tag | None = None
 
     @property
     def tables(self) -> tuple[TableKey, ...]:
@@ -106,7 +111,8 @@ class Change:
     @property
     def writes_nothing(self) -> bool:
         """Whether it only checks."""
-        return self.draft is None and self.operation is None and not self.tables
+        named = (self.draft, self.operation, self.tag)
+        return not self.tables and all(one is None for one in named)
 
 
 def brought_rows(change: Change, state: BranchState) -> pa.Table:
@@ -135,7 +141,12 @@ def _records_of(change: Change, state: BranchState, created_at: int) -> tuple[Re
     tables = tuple(_table_records(change, state.table_history))
     _require_one_owner(state.table_history.after(tables))
     lineage = tuple(_lineage_records(change, state, created_at))
-    return (*tables, *_operation_records(change, state, created_at), *lineage)
+    return (
+        *tables,
+        *_operation_records(change, state, created_at),
+        *_tags(change, state),
+        *lineage,
+    )
 
 
 # ---- checks
@@ -255,7 +266,8 @@ def _operation_records(change: Change, state: BranchState, created_at: int) -> I
     if asked is None:
         return
     known = find_operation(state, asked.actor, asked.key)
-    if known is not None:
+    is_own = known is not None and known.operation_id == asked.operation_id
+    if known is not None and not (is_own and known.is_pending):
         raise KeyPublished(known.key, known.operation_id)
     yield Operation(
         branch=change.branch,
@@ -266,7 +278,14 @@ def _operation_records(change: Change, state: BranchState, created_at: int) -> I
         created_at=created_at,
         commit=None if change.draft is None else change.draft.commit,
         receipt=asked.receipt,
+        is_pending=asked.is_pending,
     )
+
+
+def _tags(change: Change, state: BranchState) -> Iterator[Tag]:
+    if change.tag is not None:
+        require_free(state, change.tag)
+        yield change.tag
 
 
 def _lineage_records(change: Change, state: BranchState, created_at: int) -> Iterator[Record]:

@@ -1,4 +1,4 @@
-"""What branches and actors may be called."""
+"""What branches and actors may be called, and what a commit may say."""
 
 import re
 from collections.abc import Iterable
@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 from omnigraph.errors import UserInputError, shorten
 from omnigraph.ids import MAIN, BranchName
-from omnigraph.limits import BRANCH_FILE_BYTES_MAX, BRANCH_NAME_BYTES_MAX
+from omnigraph.limits import BRANCH_FILE_BYTES_MAX, BRANCH_NAME_BYTES_MAX, MESSAGE_CHARS_MAX
 
 SCHEMA_APPLY_LOCK: Final = BranchName("__schema_apply_lock__")
 """Exists while a schema change runs; hidden from listings, refused by every branch operation."""
@@ -32,13 +32,14 @@ def new_branch_name(text: str, operation: str) -> BranchName:
     name = branch_name(text, operation)
     if name == MAIN:
         raise _make_refusal(name, operation, "main always exists")
-    broken = _find_broken_rule(name)
+    broken = find_broken_rule(name)
     if broken is not None:
         raise _make_refusal(name, operation, broken)
     return name
 
 
-def _find_broken_rule(name: str) -> str | None:
+def find_broken_rule(name: str) -> str | None:
+    """Find the rule that a name breaks; files, refs and commands carry it."""
     if len(name.encode()) > BRANCH_NAME_BYTES_MAX:
         return f"it is longer than {BRANCH_NAME_BYTES_MAX} bytes"
     if len(quote(name, safe="")) > BRANCH_FILE_BYTES_MAX:
@@ -65,6 +66,30 @@ def actor_name(given: str | None) -> str | None:
         f"the actor '{shorten(given)}' is no text that can be stored; no changes were made",
         hint="an actor is UTF-8 text, such as 'ann' or 'agent:import'",
     )
+
+
+def commit_message(given: str | None) -> str | None:
+    """Read the message of a commit: some text, of any number of lines."""
+    if given is None:
+        return None
+    broken = _find_message_fault(given)
+    if broken is None:
+        return given
+    raise UserInputError(
+        f"the message '{shorten(given)}' cannot be stored: {broken}; no changes were made",
+        hint=f"a message is text of at most {MESSAGE_CHARS_MAX} characters",
+    )
+
+
+def _find_message_fault(text: object) -> str | None:
+    if not isinstance(text, str) or not is_utf8(text):
+        return "it is no text"
+    if not text.strip():
+        return "it is empty"
+    if len(text) > MESSAGE_CHARS_MAX:
+        return f"it has {len(text)} characters"
+    odd = sorted({char for char in text if not char.isprintable() and char not in "\n\r\t"})
+    return f"it holds {odd[0]!r}" if odd else None
 
 
 def is_utf8(text: object) -> bool:

@@ -26,6 +26,7 @@ from omnigraph.manifest.operations import find_operation
 from omnigraph.manifest.records import GraphCommit, Record, encode, head_row, lance_branch
 from omnigraph.manifest.stamp import CURRENT
 from omnigraph.manifest.state import BranchState
+from omnigraph.manifest.tags import find_tag
 from omnigraph.values import dataclass
 
 _log = get_logger(__name__)
@@ -152,10 +153,17 @@ def _find_own_commit(state: BranchState, change: Change) -> Published | None:
                 f"commit {commit.id} of another operation is published already; nothing was written"
             )
         return Published(version=commit.manifest_version, commit=commit, state=state)
+    if change.tag is not None:
+        known_tag = find_tag(state, change.tag.name)
+        is_set = change.tag.commit == (None if known_tag is None else known_tag.commit)
+        return Published(version=state.version, commit=None, state=state) if is_set else None
     if change.operation is not None:
         asked = change.operation
         known = find_operation(state, asked.actor, asked.key)
-        if known is None or known.operation_id != asked.operation_id:
+        if known is None or (known.operation_id, known.is_pending) != (
+            asked.operation_id,
+            asked.is_pending,
+        ):
             return None
         return Published(version=state.version, commit=None, state=state)
     entries = state.snapshot.entries

@@ -170,6 +170,8 @@ class Operation:
     commit: CommitId | None = None
     receipt: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
     """What the write reported, as JSON, without its commit."""
+    is_pending: bool = False
+    """Whether a branch operation is decided and perhaps not done; who repeats it completes it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -335,6 +337,7 @@ def _operation_facts(operation: Operation) -> dict[str, Any]:
         "created_at": operation.created_at,
         "commit_id": operation.commit,
         "receipt": dict(operation.receipt) or None,
+        "pending": operation.is_pending or None,
     }
 
 
@@ -380,6 +383,7 @@ def operation_of(branch: str | None, facts: Mapping[str, Any]) -> Operation:
         created_at=int(facts["created_at"]),
         commit=facts.get("commit_id"),
         receipt=facts.get("receipt") or {},
+        is_pending=bool(facts.get("pending", False)),
     )
 
 

@@ -9,11 +9,12 @@ from omnigraph.manifest.lineage import ambiguous, commit_not_found, parse_moment
 from omnigraph.manifest.manifest import Manifest
 from omnigraph.manifest.records import GraphCommit
 from omnigraph.manifest.state import BranchState
+from omnigraph.manifest.tags import find_tag
 from omnigraph.storage.layout import MANIFEST
 from omnigraph.storage.values import MAIN_INCARNATION
 
 At = str | int | datetime
-"""A point in the history of a branch: a commit id or unique prefix, a manifest version, or a moment, also as text."""
+"""A point in the history of a branch: a commit id or unique prefix, a tag, a manifest version, or a moment, also as text."""
 
 
 def state_at(manifest: Manifest, branch: BranchName, at: At) -> BranchState:
@@ -28,10 +29,23 @@ def state_at(manifest: Manifest, branch: BranchName, at: At) -> BranchState:
         if commit is None:
             raise NotFound("commit", f"at {at.isoformat()}", hint="the graph did not exist yet")
     else:
-        commit = current.lineage.find(at)
-        if commit is None:
-            raise commit_not_found(at)
+        commit = current.lineage.find(at) or _find_tagged(manifest, current, at)
     return state_of(manifest, branch, commit)
+
+
+def _find_tagged(manifest: Manifest, state: BranchState, name: str) -> GraphCommit:
+    """Find the commit of a branch that a tag names."""
+    tag = find_tag(manifest.current(MAIN), name)
+    if tag is None:
+        raise commit_not_found(name)
+    commit = None if tag.commit is None else state.lineage.by_id.get(tag.commit)
+    if commit is None:
+        raise NotFound(
+            "commit",
+            name,
+            hint=f"the tag names commit {tag.commit} of branch '{tag.branch}'; name that branch as well",
+        )
+    return commit
 
 
 def state_of(manifest: Manifest, branch: BranchName, commit: GraphCommit) -> BranchState:
@@ -60,7 +74,7 @@ def _showing(manifest: Manifest, commit: GraphCommit) -> BranchState:
 
 
 def find_commit(manifest: Manifest, name: str) -> GraphCommit:
-    """Find a commit on any branch, by id or by a prefix that is unique among all of them.
+    """Find a commit on any branch, by id, by a prefix that is unique among all of them, or by a tag.
 
     When the branch of a commit is gone, the copy that a merge brought is the answer.
     """
@@ -88,7 +102,10 @@ def find_commit(manifest: Manifest, name: str) -> GraphCommit:
                 return commit
     found = merged | found
     if not found:
-        raise commit_not_found(name)
+        tag = find_tag(manifest.current(MAIN), name)
+        if tag is None or tag.commit is None:
+            raise commit_not_found(name)
+        return find_commit(manifest, tag.commit)
     if len(found) > 1:
         raise ambiguous(name, found.values())
     return next(iter(found.values()))

@@ -74,6 +74,10 @@ class Recovery:
         """Roll every operation of a dead writer forward or back; holding all locks of an operation proves its writer dead."""
         return self._recover_each(Power.FULL, wait=False)
 
+    def recover_operation(self, sidecar: Sidecar) -> Outcome:
+        """Roll one operation forward or back; waits for its writer first, if that is alive."""
+        return self._recover_one(sidecar, Power.FULL, wait=True)
+
     def sweep(self) -> tuple[Outcome, ...]:
         """Recover everything at a read-write open, schema files and the schema lock included."""
         self._reconcile_schema_files()

@@ -27,6 +27,8 @@ class Transaction:
         from_branch: str | None = None,
         actor: str | None = None,
         batch_id: str | None = None,
+        message: str | None = None,
+        idempotency_key: str | None = None,
     ) -> None:
         if graph.read_only:
             raise ReadOnlyError("transaction")
@@ -36,6 +38,8 @@ class Transaction:
         self._from_branch = from_branch
         self._actor = actor
         self._batch_id = batch_id
+        self._message = message
+        self._idempotency_key = idempotency_key
         self._frames: dict[str, Any] = {}
         self._modes: dict[str, LoadMode] = {}
         self.loaded: LoadResult | None = None
@@ -95,5 +99,7 @@ class Transaction:
             from_branch=self._from_branch,
             actor=self._actor,
             batch_id=self._batch_id,
+            message=self._message,
+            idempotency_key=self._idempotency_key,
             spark=self._spark,
         )

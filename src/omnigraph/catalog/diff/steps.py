@@ -93,6 +93,26 @@ class Step:
         }
         return {name: value for name, value in facts.items() if value is not None}
 
+    @classmethod
+    def of_dict(cls, facts: Mapping[str, Any]) -> "Step":
+        """Read the wire form."""
+        code, mode, added = facts.get("code"), facts.get("mode"), facts.get("added_values")
+        return cls(
+            kind=StepKind(facts["kind"]),
+            type_kind=TypeKind(facts["type_kind"]),
+            type_name=facts["type_name"],
+            property_name=facts.get("property_name"),
+            from_=facts.get("from"),
+            to=facts.get("to"),
+            mode=mode and DropMode(mode),
+            added_values=None if added is None else tuple(added),
+            constraint=facts.get("constraint"),
+            entity=facts.get("entity"),
+            reason=facts.get("reason"),
+            code=code and Code(code),
+            tier=Tier(facts["tier"]),
+        )
+
     def __str__(self) -> str:
         return f"{self.kind} {_render_step(self)}"
 

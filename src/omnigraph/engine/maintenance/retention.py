@@ -1,4 +1,4 @@
-"""What cleanup keeps: the versions that the caller's rules keep, and those that live branches show or need for merges."""
+"""What cleanup keeps: the versions that the caller's rules keep, and those that branches and tags show or that merges need."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import timedelta
@@ -12,9 +12,11 @@ from omnigraph.ids import MAIN, BranchName, CommitId, Version
 from omnigraph.limits import SCRATCH_SECONDS
 from omnigraph.manifest.ancestry import CommitGraph, graph_of
 from omnigraph.manifest.names import SCHEMA_APPLY_LOCK
-from omnigraph.manifest.records import graph_branch
+from omnigraph.manifest.records import Tag, graph_branch
 from omnigraph.manifest.snapshot import Snapshot
 from omnigraph.manifest.state import BranchState
+from omnigraph.manifest.tags import list_tags
+from omnigraph.manifest.travel import state_of
 from omnigraph.storage.values import MAIN_INCARNATION, VersionInfo
 from omnigraph.values import dataclass
 
@@ -102,15 +104,17 @@ class PinnedVersions:
         self._engine = engine
         self._heads: object = None
         self._bases: tuple[Snapshot, ...] = ()
+        self._tags: tuple[Tag, ...] = ()
+        self._tag_snapshots: tuple[Snapshot, ...] = ()
 
     def find(self, path: str, branch: str | None) -> frozenset[Version]:
         """Find the versions of a table, or of one of its forks, that a live branch shows (its own or its parent's) or
-        that a merge of two live branches needs."""
+        that a merge of two live branches needs, or that a tag names."""
         live = _live_states(self._engine)
         shown = [state.snapshot for state in live.values()]
         return frozenset(
             entry.version
-            for snapshot in (*shown, *self._merge_bases(live))
+            for snapshot in (*shown, *self._merge_bases(live), *self._tagged(live))
             for entry in snapshot.entries.values()
             if entry.at.path == path and entry.at.branch == branch
         )
@@ -121,6 +125,20 @@ class PinnedVersions:
             states = states_for_merges(self._engine, live)
             self._heads, self._bases = heads, tuple(state.snapshot for state in states)
         return self._bases
+
+    def _tagged(self, live: Live) -> tuple[Snapshot, ...]:
+        tags = list_tags(live[MAIN])
+        if tags != self._tags:
+            states = tagged_states(self._engine, tags)
+            self._tags, self._tag_snapshots = tags, tuple(state.snapshot for state in states)
+        return self._tag_snapshots
+
+
+def tagged_states(engine: Engine, tags: Sequence[Tag]) -> Iterator[BranchState]:
+    """Read the states that tags name; a tag is made of readable states alone, so a missing one is an error."""
+    for tag in tags:
+        commit = engine.manifest.current(tag.branch).lineage.by_id[CommitId(str(tag.commit))]
+        yield state_of(engine.manifest, tag.branch, commit)
 
 
 def _live_states(engine: Engine) -> Live:

@@ -9,13 +9,13 @@ from omnigraph.commit.plan import mint_header
 from omnigraph.commit.sidecar import WriterKind
 from omnigraph.display import Grid, Sheet, Shown, tabulate
 from omnigraph.engine.after_commit import after_commit
-from omnigraph.engine.attempt import attempt
 from omnigraph.engine.diff.spread import Spread
+from omnigraph.engine.keyed import Receipt, Replay, Verb, attempt_once, find_replay, make_request
 from omnigraph.engine.merge.conflicts import Conflict
 from omnigraph.engine.merge.prepare import ResolvedMerge, plan_merge, resolve_merge
 from omnigraph.engine.merge.relate import Outcome, Relation, relate
 from omnigraph.engine.merge.resolve import Granularity
-from omnigraph.engine.results import Commit, view_commit
+from omnigraph.engine.results import Commit, show_replayed, view_commit
 from omnigraph.engine.session.engine import Engine
 from omnigraph.engine.writer import Prepared
 from omnigraph.errors import UserInputError
@@ -43,6 +43,8 @@ class MergeResult(Shown):
     conflicts: tuple[Conflict, ...] = ()
     actor: str | None = None
     dry_run: bool = False
+    replayed: bool = False
+    """Whether this is the result of an earlier call with the same idempotency key; nothing was written."""
 
     def _sheet(self) -> Sheet:
         """What came to each table, and the conflicts of a merge that was only tried."""
@@ -71,6 +73,7 @@ class MergeResult(Shown):
                 for key, (n, u, d) in self.tables.items()
             ],
         }
+        shown |= show_replayed(self.replayed)
         if self.dry_run:
             shown |= {"dry_run": True, "conflicts": [one.to_dict() for one in self.conflicts]}
         return shown
@@ -87,6 +90,8 @@ def merge(
     allow_older_base: bool = False,
     spread: Spread | None = None,
     tell: Tell = tell_nobody,
+    message: str | None = None,
+    key: str | None = None,
 ) -> MergeResult:
     """Merge one branch into another; conflicts are collected completely before anything is written."""
     ours, theirs = _check_names(source, target)
@@ -95,8 +100,19 @@ def merge(
         found = _preview(engine, ours, theirs, chosen, spread, tell, older=allow_older_base)
         return replace(found, actor=actor)
     engine.require_writable("merge")
+    asked = {"source": ours, "granularity": chosen, "allow_older_base": allow_older_base}
+    request = None if key is None else make_request(Verb.MERGE, theirs, actor, key, **asked)
+    known = find_replay(engine, request)
+    if known is not None:
+        return _replay(known, ours, theirs, actor)
     engine.require_here(ours, "merge")
-    header = mint_header(engine.runtime, WriterKind.BRANCH_MERGE, CommitKind.BRANCH_MERGE, actor)
+    header = mint_header(
+        engine.runtime,
+        WriterKind.BRANCH_MERGE,
+        CommitKind.BRANCH_MERGE,
+        actor,
+        message=message,
+    )
 
     @cache
     def capture_source() -> BranchState:
@@ -113,7 +129,9 @@ def merge(
         tell(Progress("commit", 0, resolved.total_rows, Unit.ROWS))
         return Prepared(plan, resolved)
 
-    done = attempt(engine, theirs, prepare, "merge")
+    done = attempt_once(engine, theirs, request, header, prepare, _make_receipt, "merge")
+    if isinstance(done, Replay):
+        return _replay(done, ours, theirs, actor)
     if done.commit is not None:
         rows = done.outcome.total_rows
         tell(Progress("commit", rows, rows, Unit.ROWS, rows))
@@ -125,6 +143,22 @@ def merge(
         tables=_by_name(done.outcome.counts),
         commit=view_commit(done.commit),
         actor=actor,
+    )
+
+
+def _make_receipt(resolved: ResolvedMerge) -> Receipt:
+    return {"outcome": str(resolved.relation.outcome), "tables": _by_name(resolved.counts)}
+
+
+def _replay(known: Replay, source: str, target: str, actor: str | None) -> MergeResult:
+    return MergeResult(
+        source=source,
+        target=target,
+        outcome=Outcome(known.receipt["outcome"]),
+        tables={key: (n, u, d) for key, (n, u, d) in known.receipt["tables"].items()},
+        commit=view_commit(known.commit),
+        actor=actor,
+        replayed=True,
     )
 
 

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from omnigraph.catalog.diff import types
-from omnigraph.catalog.diff.steps import SchemaPlan, first_refusal
+from omnigraph.catalog.diff.steps import SchemaPlan, Step, first_refusal
 from omnigraph.catalog.model import Catalog
 from omnigraph.catalog.resolve.schema import compile_schema
 from omnigraph.commit.guard import drift
@@ -25,6 +25,7 @@ from omnigraph.commit.sidecar import Registration, Tombstone, WriterKind
 from omnigraph.commit.stage import stage_commit
 from omnigraph.engine.after_commit import after_commit
 from omnigraph.engine.attempt import commit_held
+from omnigraph.engine.keyed import Replay, Verb, find_replay, make_request, record_key, replay_in
 from omnigraph.engine.maintenance.operation import refuse_pending
 from omnigraph.engine.results import SchemaApplyResult, view_commit
 from omnigraph.engine.schema.work import Work, work_of
@@ -32,7 +33,7 @@ from omnigraph.engine.session.engine import Engine
 from omnigraph.engine.writer import Done
 from omnigraph.errors import OmniError, PreconditionFailed, SchemaApplyConflict
 from omnigraph.failpoints import Failpoint, fail
-from omnigraph.ids import MAIN, TableKey, Version
+from omnigraph.ids import MAIN, OperationId, TableKey, Version
 from omnigraph.language.source import Source
 from omnigraph.logs import get_logger
 from omnigraph.manifest.accepted_schema import AcceptedSchema
@@ -43,6 +44,7 @@ from omnigraph.manifest.branches import (
     refuse_during_schema_apply,
     unlock_schema,
 )
+from omnigraph.manifest.change import OperationDraft
 from omnigraph.manifest.records import CommitKind
 from omnigraph.manifest.snapshot import Entry, Snapshot
 from omnigraph.manifest.view import View
@@ -73,15 +75,29 @@ def apply_schema(
     allow_data_loss: bool = False,
     actor: str | None = None,
     tell: Tell = tell_nobody,
+    message: str | None = None,
+    key: str | None = None,
 ) -> SchemaApplyResult:
     """Change the schema of the graph in one commit; what is not supported is refused as a whole."""
     engine.require_writable("schema apply")
     desired = compile_schema(source)
+    asked = {"text": source.text, "allow_data_loss": allow_data_loss}
+    request = None if key is None else make_request(Verb.SCHEMA_APPLY, MAIN, actor, key, **asked)
+    known = find_replay(engine, request)
+    if known is not None:
+        return _replay(engine, known, actor)
     engine.recovery.heal()
     with _schema_lock(engine) as lock, _lock_all_tables(engine, lock) as held_locks:
         view = engine.view(MAIN)
+        # A rival with the same key had the locks until now.
+        known = None if request is None else replay_in(view.state, request)
+        if known is not None:
+            return _replay(engine, known, actor)
         plan = _require_supported(view, desired, allow_data_loss)
+        receipt = {"steps": [step.to_dict() for step in plan.steps], "warnings": [*plan.warnings]}
         if not plan.steps:
+            if request is not None:
+                record_key(engine, request, OperationId(engine.runtime.new_id()), receipt)
             return SchemaApplyResult(
                 uri=engine.uri,
                 steps=(),
@@ -99,6 +115,7 @@ def apply_schema(
             CommitKind.SCHEMA_APPLY,
             actor,
             if_commit=view.commit,
+            message=message,
         )
         change = _Change(
             engine=engine,
@@ -108,6 +125,7 @@ def apply_schema(
             header=header,
             forgets=allow_data_loss,
             tell=tell,
+            operation=None if request is None else request.draft(header.operation_id, receipt),
         )
         done = change.commit(held_locks)
         kept = _forget_dropped(engine, view.snapshot, work) if allow_data_loss else ()
@@ -119,6 +137,21 @@ def apply_schema(
         commit=view_commit(done.commit),
         warnings=(*plan.warnings, *kept),
         pending_indexes=after_commit(engine, done, tell=tell),
+    )
+
+
+def _replay(engine: Engine, known: Replay, actor: str | None) -> SchemaApplyResult:
+    commit = known.commit
+    return SchemaApplyResult(
+        uri=engine.uri,
+        steps=tuple(map(Step.of_dict, known.receipt["steps"])),
+        manifest_version=engine.manifest.current(MAIN).version
+        if commit is None
+        else commit.manifest_version,
+        actor=actor,
+        commit=view_commit(commit),
+        warnings=tuple(known.receipt["warnings"]),
+        replayed=True,
     )
 
 
@@ -155,6 +188,7 @@ class _Change:
     work: Work
     header: Header
     forgets: bool
+    operation: OperationDraft | None
     tell: Tell
 
     def commit(self, held_locks: HeldLocks) -> Done[Version]:
@@ -182,6 +216,7 @@ class _Change:
             creations=dict(self._creations()),
             tombstones=tuple(self._tombstones()),
             schema=SchemaChange(self.accepted, self.view.contract),
+            operation=self.operation,
         )
 
     # ---- tables

@@ -14,7 +14,16 @@ from omnigraph.commit.sidecar import WriterKind
 from omnigraph.commit.stage import ALONE, StageWorkers
 from omnigraph.engine import branching
 from omnigraph.engine.after_commit import after_commit
-from omnigraph.engine.attempt import attempt, enter
+from omnigraph.engine.attempt import enter
+from omnigraph.engine.keyed import (
+    KeyedRequest,
+    Receipt,
+    Replay,
+    Verb,
+    attempt_once,
+    find_replay,
+    make_request,
+)
 from omnigraph.engine.results import LoadResult, view_commit
 from omnigraph.engine.session.engine import Engine
 from omnigraph.engine.write.bulk import BulkLoad, check
@@ -29,6 +38,7 @@ from omnigraph.manifest.records import CommitKind
 from omnigraph.manifest.view import View
 from omnigraph.pipeline.checks import LoadProcess, LoadSpec
 from omnigraph.pipeline.input.cut import Size, Spread, cut, measure, spill_split, spool_stream
+from omnigraph.pipeline.input.digest import digest_source
 from omnigraph.pipeline.input.intake import Intake
 from omnigraph.pipeline.input.sources import LoadSource, identify_source, read_sources
 from omnigraph.pipeline.input.splits import Split, grain_of
@@ -65,11 +75,13 @@ def load(
     batch_id: str | None = None,
     strict: Collection[str] = (),
     tell: Tell = tell_nobody,
+    message: str | None = None,
+    key: str | None = None,
 ) -> LoadResult:
     """Load records or frames: everything in one commit, or nothing. `dry_run` checks everything and writes nothing.
 
     A `batch_id` is written once: a load that brings it again writes nothing. Types in `strict` are only added to when
-    the others are merged. `tell` hears of reading, checking, staging and indexing in memory, and of the commit; steps are
+    the others are merged. A load with an idempotency `key` takes effect once; repeated, it gives its first result. `tell` hears of reading, checking, staging and indexing in memory, and of the commit; steps are
     told by their runner.
     """
     target = branch_name(branch, "load")
@@ -81,11 +93,24 @@ def load(
     if from_branch is None:
         _require_branch(engine, target)
     load_source = identify_source(source, contract.catalog)
+    keyed: KeyedRequest | None = None
+    if key is not None and not dry_run:
+        settings = engine.settings
+        load_source = load_source.read_ahead(settings.small_work_bytes, settings.small_work_rows)
+        keyed = _make_request(engine, target, actor, key, load_source, [mode, from_branch, *strict])
+        known = find_replay(engine, keyed)
+        if known is not None:
+            return _replay(engine, known, target, actor)
     request = LoadRequest(
         kind=kind,
         contract=contract,
         header=mint_header(
-            engine.runtime, WriterKind.LOAD, CommitKind.LOAD, actor, batch_id=batch_id
+            engine.runtime,
+            WriterKind.LOAD,
+            CommitKind.LOAD,
+            actor,
+            batch_id=batch_id,
+            message=message,
         ),
         strict=frozenset(contract.catalog.table(name).table_key for name in strict),
     )
@@ -126,16 +151,60 @@ def load(
             tell(Progress("commit", 0, rows, Unit.ROWS, 0))
             return prepared
 
-        written = attempt(engine, target, prepare, str(CommitKind.LOAD), checked_load.workers)
+        done = replace(done, branch_created=created)
+        written = attempt_once(
+            engine,
+            target,
+            keyed,
+            request.header,
+            prepare,
+            lambda _: _make_receipt(done),
+            str(CommitKind.LOAD),
+            checked_load.workers,
+        )
+    if isinstance(written, Replay):
+        return _replay(engine, written, target, actor)
     if written.commit is None:
-        return replace(done, branch_created=created)
+        return done
     tell(Progress("commit", rows, rows, Unit.ROWS, rows))
     pending = after_commit(engine, written, choice.index_workers, tell)
-    return replace(
-        done,
-        branch_created=created,
-        commit=view_commit(written.commit),
-        pending_indexes=pending,
+    return replace(done, commit=view_commit(written.commit), pending_indexes=pending)
+
+
+def _make_request(
+    engine: Engine,
+    target: BranchName,
+    actor: str | None,
+    key: str,
+    load_source: LoadSource,
+    asked: list[str | None],
+) -> KeyedRequest:
+    settings = engine.settings
+    content = digest_source(load_source, settings.small_work_bytes, settings.small_work_rows)
+    return make_request(Verb.LOAD, target, actor, key, asked=asked, content=content)
+
+
+def _make_receipt(done: LoadResult) -> Receipt:
+    return {
+        "base_branch": done.base_branch,
+        "branch_created": done.branch_created,
+        "mode": done.mode,
+        "tables": dict(done.tables),
+        "engine": done.engine,
+        "reason": done.reason,
+        "notes": list(done.notes),
+    }
+
+
+def _replay(engine: Engine, known: Replay, target: BranchName, actor: str | None) -> LoadResult:
+    facts = {**known.receipt, "notes": tuple(known.receipt["notes"])}
+    return LoadResult(
+        uri=engine.uri,
+        branch=target,
+        actor=actor,
+        commit=view_commit(known.commit),
+        replayed=True,
+        **facts,
     )
 
 

@@ -8,7 +8,8 @@ from omnigraph.commit.sidecar import WriterKind
 from omnigraph.compile.checked import CheckedMutation
 from omnigraph.compile.params import bind_arguments
 from omnigraph.engine.after_commit import after_commit
-from omnigraph.engine.attempt import attempt, enter
+from omnigraph.engine.attempt import enter
+from omnigraph.engine.keyed import Receipt, Replay, Verb, attempt_once, find_replay, make_request
 from omnigraph.engine.results import MutationResult, view_commit
 from omnigraph.engine.session.engine import Engine
 from omnigraph.engine.write.prepare import check_deltas, open_committed_rows, prepare_deltas
@@ -36,15 +37,32 @@ def mutate(
     actor: str | None = None,
     if_commit: CommitId | None = None,
     dry_run: bool = False,
+    message: str | None = None,
+    key: str | None = None,
 ) -> MutationResult:
-    """Run a mutation: all of its statements in one commit, or none. `dry_run` checks everything and writes nothing."""
+    """Run a mutation: all of its statements in one commit, or none. `dry_run` checks everything and writes nothing.
+
+    A mutation with an idempotency `key` takes effect once; repeated, it gives its first result.
+    """
     engine.require_writable("mutate")
     target = branch_name(branch, "mutate")
+    asked = {"text": source.text, "name": name, "params": params, "if_commit": if_commit}
+    request = (
+        None if key is None or dry_run else make_request(Verb.MUTATE, target, actor, key, **asked)
+    )
+    known = find_replay(engine, request)
+    if known is not None:
+        return _replay(known, target, actor)
     compiled = _compile_mutation(engine, source, name)
     values = bind_arguments(compiled, params)
     now = datetime_of(engine.runtime.now_us() // 1000 * 1000)
     header = mint_header(
-        engine.runtime, WriterKind.MUTATION, CommitKind.MUTATION, actor, if_commit=if_commit
+        engine.runtime,
+        WriterKind.MUTATION,
+        CommitKind.MUTATION,
+        actor,
+        if_commit=if_commit,
+        message=message,
     )
 
     def prepare(view: View) -> Prepared[Counts]:
@@ -63,7 +81,17 @@ def mutate(
         plan = prepare_deltas(view, deltas, committed, engine.workers, header)
         return Prepared(plan, mutating.counts)
 
-    done = attempt(engine, target, prepare, str(header.commit_kind))
+    def make_receipt(counts: Counts) -> Receipt:
+        return {
+            "query_name": compiled.name,
+            "affected_nodes": counts.nodes,
+            "affected_edges": counts.edges,
+        }
+
+    verb = str(header.commit_kind)
+    done = attempt_once(engine, target, request, header, prepare, make_receipt, verb)
+    if isinstance(done, Replay):
+        return _replay(done, target, actor)
     after_commit(engine, done)
     return MutationResult(
         branch=target,
@@ -72,6 +100,16 @@ def mutate(
         affected_edges=done.outcome.edges,
         actor=actor,
         commit=view_commit(done.commit),
+    )
+
+
+def _replay(known: Replay, target: BranchName, actor: str | None) -> MutationResult:
+    return MutationResult(
+        branch=target,
+        actor=actor,
+        commit=view_commit(known.commit),
+        replayed=True,
+        **known.receipt,
     )
 
 

@@ -42,6 +42,15 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 Yes = Annotated[
     bool, typer.Option("--yes", "-y", help="Do not ask before destroying data on another machine.")
 ]
+Key = Annotated[
+    str | None,
+    typer.Option(
+        "--key", metavar="KEY", help="Idempotency key: repeated with it, the call is done once."
+    ),
+]
+Message = Annotated[
+    str | None, typer.Option("--message", "-m", metavar="TEXT", help="What the commit says.")
+]
 SYSTEM_ACTORS = "omnigraph:"
 
 

@@ -22,7 +22,7 @@ GLOBAL_FLAGS: Mapping[str, str] = {
 
 _TAKING = ("--profile", "--color", "--log-level")
 _SWITCHES = ("--quiet", "-q", "--no-progress", "--pager", "--debug")
-_TEXTS = frozenset({"-e", "--query-string", "--param", "--params"})
+_TEXTS = frozenset({"-e", "--query-string", "--param", "--params", "--message", "--key"})
 _LEADING_TAKING = frozenset({"--store", "--uri", "--as"})
 _LEADING = frozenset({"--json", "--yes", "-y"})
 _LEVELS = ("error", "warn", "info", "debug")

@@ -12,6 +12,7 @@ from omnigraph.surfaces.cli.address import (
     Actor,
     Branch,
     Json,
+    Key,
     Store,
     Uri,
     Yes,
@@ -112,6 +113,10 @@ def load(
             "--spark-conf", metavar="K=V", help="A setting of Spark, k=v; may be repeated."
         ),
     ] = None,
+    message: Annotated[
+        str | None, typer.Option("--message", metavar="TEXT", help="What the commit says.")
+    ] = None,
+    key: Key = None,
     actor: Actor = None,
     store: Store = None,
     yes: Yes = False,
@@ -140,6 +145,8 @@ def load(
                 dry_run=check,
                 spark=choose_workers(engine, spark_master, spark_conf or ()),
                 progress=tell,
+                message=message,
+                idempotency_key=key,
             )
         if json:
             say_json(result.to_dict())

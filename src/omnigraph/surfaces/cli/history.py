@@ -14,6 +14,7 @@ from omnigraph.surfaces.cli.address import (
     Actor,
     Branch,
     Json,
+    Key,
     Store,
     Uri,
     Yes,
@@ -44,6 +45,7 @@ def branch_create(
     name: Name,
     base: Annotated[str, typer.Option("--from", help="The branch to start from.")] = "main",
     at: Annotated[str | None, typer.Option("--at", help="A commit of that branch.")] = None,
+    key: Key = None,
     actor: Actor = None,
     store: Store = None,
     json: Json = False,
@@ -54,7 +56,7 @@ def branch_create(
     """
     with open_store(choose_graph(store), read_only=False, actor=actor) as graph:
         announce("branch create", graph)
-        made = graph.branch_create(name, from_branch=base, at=at)
+        made = graph.branch_create(name, from_branch=base, at=at, idempotency_key=key)
         if json:
             say_json({"uri": graph.uri, "from": base, "name": made.name, "actor_id": actor})
         else:
@@ -110,6 +112,7 @@ def branch_show(name: Name, store: Store = None, json: Json = False) -> None:
 
 def branch_delete(
     name: Name,
+    key: Key = None,
     actor: Actor = None,
     store: Store = None,
     yes: Yes = False,
@@ -123,7 +126,7 @@ def branch_delete(
     ask_consent("branch delete", uri, yes=yes, json=json)
     with open_store(uri, read_only=False, actor=actor) as graph:
         announce("branch delete", graph)
-        graph.branch_delete(name)
+        graph.branch_delete(name, idempotency_key=key)
         if json:
             say_json({"uri": graph.uri, "name": name, "actor_id": actor})
         else:
@@ -199,7 +202,7 @@ def _commit_row(commit: "Commit", length: int, counts: Counts | None) -> list[st
 
 
 def commit_show(
-    commit: Annotated[str, typer.Argument(help="The commit, or the beginning of its id.")],
+    commit: Annotated[str, typer.Argument(help="The commit, the beginning of its id, or a tag.")],
     store: Store = None,
     json: Json = False,
 ) -> None:

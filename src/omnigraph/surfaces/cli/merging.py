@@ -9,6 +9,8 @@ from omnigraph.errors import MergeConflicts, OmniError
 from omnigraph.surfaces.cli.address import (
     Actor,
     Json,
+    Key,
+    Message,
     Store,
     Yes,
     announce,
@@ -49,6 +51,8 @@ def branch_merge(
         bool, typer.Option("--delete-branch", help="Delete the source afterwards.")
     ] = False,
     yes: Yes = False,
+    message: Message = None,
+    key: Key = None,
     actor: Actor = None,
     store: Store = None,
     json: Json = False,
@@ -72,6 +76,8 @@ def branch_merge(
                     dry_run=dry_run,
                     allow_older_base=allow_older_base,
                     progress=tell,
+                    message=message,
+                    idempotency_key=key,
                 )
         except MergeConflicts as error:
             _print_conflicts(error, json=json)

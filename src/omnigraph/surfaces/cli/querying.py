@@ -14,6 +14,8 @@ from omnigraph.surfaces.cli.address import (
     Actor,
     Branch,
     Json,
+    Key,
+    Message,
     Store,
     announce,
     choose_graph,
@@ -151,6 +153,8 @@ def mutate(
         str | None,
         typer.Option("--if-commit", metavar="ID", help="Write only if this commit is the head."),
     ] = None,
+    message: Message = None,
+    key: Key = None,
     actor: Actor = None,
     store: Store = None,
     json: Json = False,
@@ -164,7 +168,15 @@ def mutate(
     with open_store(choose_graph(store), read_only=False, actor=actor) as graph:
         announce("mutate", graph)
         bound = bind_values(graph, source, name, values)
-        result = graph.mutate(source, name, bound, branch=branch, if_commit=if_commit)
+        result = graph.mutate(
+            source,
+            name,
+            bound,
+            branch=branch,
+            if_commit=if_commit,
+            message=message,
+            idempotency_key=key,
+        )
         if json:
             say_json(result.to_dict())
             return
@@ -172,7 +184,9 @@ def mutate(
             f"changed {result.branch} via {result.query_name}: "
             f"{count_of(result.affected_nodes, 'node')}, {count_of(result.affected_edges, 'edge')}"
         )
-        if result.commit is None:
+        if result.replayed:
+            note(f"this key was used before; nothing was written again ({result.commit})")
+        elif result.commit is None:
             note("nothing matched; no commit")
 
 

@@ -10,6 +10,8 @@ from omnigraph.surfaces.cli.address import (
     Actor,
     Branch,
     Json,
+    Key,
+    Message,
     Store,
     Uri,
     Yes,
@@ -101,6 +103,8 @@ def apply(
     uri: Uri = None,
     schema: SchemaFile = None,
     allow_data_loss: DataLoss = False,
+    message: Message = None,
+    key: Key = None,
     actor: Actor = None,
     store: Store = None,
     yes: Yes = False,
@@ -118,7 +122,13 @@ def apply(
         if allow_data_loss:
             _ask_about_loss(graph, text, yes=yes, json=json)
         with watch("schema apply") as tell:
-            done = graph.schema_apply(text, allow_data_loss=allow_data_loss, progress=tell)
+            done = graph.schema_apply(
+                text,
+                allow_data_loss=allow_data_loss,
+                progress=tell,
+                message=message,
+                idempotency_key=key,
+            )
         if json:
             say_json(done.to_dict())
             return

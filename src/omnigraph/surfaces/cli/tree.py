@@ -35,6 +35,14 @@ GROUPS: Mapping[str, tuple[str, Mapping[str, str]]] = {
         "Read the bytes of one Blob property.",
         {"get": "blobs.get", "stat": "blobs.stat"},
     ),
+    "tag": (
+        "Create, list and delete names of commits.",
+        {
+            "create": "tagging.tag_create",
+            "list": "tagging.tag_list",
+            "delete": "tagging.tag_delete",
+        },
+    ),
     "changes": (
         "Follow the change feed.",
         {"poll": "feeds.changes_poll", "baseline": "feeds.changes_baseline"},
@@ -82,6 +90,7 @@ COMMANDS: Mapping[str, str] = {
     "status": "looking.status",
     "shell": "shell.command.shell",
     "diff": "differences.diff",
+    "operation": "tagging.operation",
     "lint": "texts.lint",
     "fmt": "texts.fmt",
     "optimize": "maintenance.optimize",
@@ -99,7 +108,7 @@ COMMANDS: Mapping[str, str] = {
 TASKS: Mapping[str, Sequence[str]] = {
     "Write": ("init", "load", "mutate"),
     "Read": ("query", "shell", "describe", "status", "export", "snapshot", "blob"),
-    "History": ("branch", "commit", "diff", "changes"),
+    "History": ("branch", "commit", "tag", "diff", "changes", "operation"),
     "Schema": ("schema", "lint", "fmt"),
     "Maintenance": ("optimize", "index", "cleanup", "doctor", "recovery", "repair", "relocate"),
     "Local": ("serve", "alias", "profile", "config", "completion", "demo", "version"),
