@@ -75,7 +75,7 @@ def loaded(folder: Path, *typed: str, program: str = PROGRAM) -> set[str]:
 
 
 COMMANDS = {
-    "help": (("--help",), NO_GRAPH, 55),
+    "help": (("--help",), NO_GRAPH, 60),
     "version": (("version",), NO_GRAPH, 50),
     "lint": (("lint", "--schema", "people.pg", "--query", "people.gq"), NO_GRAPH, 105),
     "fmt": (("fmt", "people.gq"), NO_GRAPH, 105),
