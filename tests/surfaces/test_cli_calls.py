@@ -19,7 +19,8 @@ PLAIN = ("config path", "config show", "config check", "profile list", "version"
 READS_GRAPH = tuple(
     one
     for one in ALL
-    if one not in PLAIN and one.split()[0] not in ("init", "alias", "profile", "completion", "fmt")
+    if one not in PLAIN
+    and one.split()[0] not in ("init", "alias", "profile", "completion", "fmt", "serve")
 )
 FILLED = {
     "query": ("-e", "query q() { match { $p: Person } return { $p.name } }"),
