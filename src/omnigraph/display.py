@@ -23,6 +23,9 @@ TEXT_CHARS_MAX, TEXT_CHARS_MIN = 60, 8
 HTML_CHARS_MAX = 300
 """Characters of a cell that a notebook shows."""
 
+WRAPPED_CHARS_MIN = 40
+"""Cells longer than this may take several lines in a notebook."""
+
 ITEMS_SHOWN_MAX = 8
 """Items of a list that are shown: a vector has hundreds."""
 
@@ -263,8 +266,9 @@ STYLE = """
 .omnigraph table{border-collapse:collapse;border:0;margin:0;font-size:inherit;color:inherit}
 .omnigraph caption{caption-side:top;text-align:left;padding:0 0 3px;color:inherit;font-weight:600;white-space:nowrap}
 .omnigraph th,.omnigraph td{text-align:left;vertical-align:top;padding:3px 12px 3px 6px;border:0;
-border-bottom:1px solid rgba(128,128,128,.25);white-space:pre-wrap;max-width:44em;overflow-wrap:anywhere;background:none}
-.omnigraph th{font-weight:600;border-bottom:1px solid rgba(128,128,128,.7);white-space:nowrap}
+border-bottom:1px solid rgba(128,128,128,.25);white-space:pre;background:none}
+.omnigraph .og-w{white-space:pre-wrap;min-width:16em;max-width:44em;overflow-wrap:anywhere}
+.omnigraph th{font-weight:600;border-bottom:1px solid rgba(128,128,128,.7)}
 .omnigraph .og-r{text-align:right;font-variant-numeric:tabular-nums}
 .omnigraph .og-c td{font-family:var(--jp-code-font-family,ui-monospace,SFMono-Regular,Menlo,Consolas,"DejaVu Sans Mono",monospace);
 font-size:12px}
@@ -307,11 +311,15 @@ def _html_grid(grid: Grid) -> str:
 
 
 def _html_row(tag: str, cells: Iterable[str], right: Sequence[bool]) -> str:
-    found = (
-        f'<{tag} class="og-r">{cell}</{tag}>' if number else f"<{tag}>{cell}</{tag}>"
-        for cell, number in zip(cells, right, strict=True)
-    )
-    return f"<tr>{''.join(found)}</tr>"
+    parts = (_html_part(tag, *part) for part in zip(cells, right, strict=True))
+    return f"<tr>{''.join(parts)}</tr>"
+
+
+def _html_part(tag: str, cell: str, to_right: bool) -> str:
+    # A date or an id is not broken where a long text beside it may be.
+    kinds = ["og-r"] * to_right + ["og-w"] * (len(cell) > WRAPPED_CHARS_MIN)
+    kind = f' class="{" ".join(kinds)}"' if kinds else ""
+    return f"<{tag}{kind}>{cell}</{tag}>"
 
 
 def _html_cell(value: Any) -> str:

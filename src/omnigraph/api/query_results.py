@@ -283,7 +283,7 @@ class Explanation(Shown):
         rows = [
             [
                 f"{'   ' * (step.depth - 1)}└─ {step.operator}" if step.depth else step.operator,
-                *((step.rows, f"{step.milliseconds or 0:.2f}") if self.profiled else ()),
+                *((step.rows, round(step.milliseconds or 0, 2)) if self.profiled else ()),
                 "; ".join(step.notes),
             ]
             for step in self.steps
@@ -301,7 +301,11 @@ def _draw_steps(steps: tuple[Step, ...]) -> Iterator[str]:
     """A box for each step, and an arrow to the step that takes its rows: the nearest one above with less depth."""
     above: list[int] = []
     for at, step in enumerate(steps):
-        ran = [] if step.rows is None else [f"{step.rows} rows, {step.milliseconds or 0:.2f} ms"]
+        ran = (
+            []
+            if step.rows is None
+            else [f"{count_of(step.rows, 'row')}, {step.milliseconds or 0:.2f} ms"]
+        )
         yield f"  s{at}[{quote_mermaid(step.operator, *ran, *step.notes)}]"
         del above[step.depth :]
         if above:
