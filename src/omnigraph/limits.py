@@ -1,5 +1,8 @@
 """Every bound of the system, named, with its reason."""
 
+REJECTS_SORTED_MAX = 100_000
+"""Problems of a load that are put in input order before they are written; more are written as they are found."""
+
 PROBLEMS_SHOWN_MAX = 20
 """A bad file reports this many problems and the total: enough to fix a pattern, not a flood."""
 

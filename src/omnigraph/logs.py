@@ -2,6 +2,9 @@
 
 import logging
 
+# Whoever wants events configures `logging`; without that, none reaches stderr.
+logging.getLogger("omnigraph").addHandler(logging.NullHandler())
+
 
 class EventLogger:
     """Sends events that look like `event='sidecar.disarm_failed' operation='01…' level='warning'`."""

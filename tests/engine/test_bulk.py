@@ -470,6 +470,6 @@ def test_an_open_file_is_kept_in_parts_and_its_lines_are_counted(
     bad = written(many.with_name("bad.jsonl"), [*(person(n) for n in range(500)), "{", person(1)])
     with bad.open("rb") as stream, pytest.raises(omnigraph.DataError) as caught:
         graph.load(stream, mode="merge", spark=False)
-    [problem] = caught.value.data_errors
-    assert (problem["file"], problem["line"]) == (str(bad), 501)
+    found = [(one["file"], one["line"], one["rule"]) for one in caught.value.data_errors]
+    assert found == [(str(bad), 501, "J01"), (str(bad), 502, "W13")]
     assert graph.table("Person").num_rows == PEOPLE

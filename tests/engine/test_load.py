@@ -57,7 +57,7 @@ def test_every_source_of_records_gives_the_same_graph(
     graph.load(source(kind, tmp_path), mode="append")
     assert exported(graph) == [
         {"type": "Note", "data": {"id": "n1", "text": "hello"}},
-        {"type": "Person", "data": {"id": "ada", "age": 36, "born": -56270, "name": "ada", "scan": "base64:AQI=",
+        {"type": "Person", "data": {"id": "ada", "age": 36, "born": "1815-12-10", "name": "ada", "scan": "base64:AQI=",
                                     "seen": "2024-01-01T10:00:00Z", "sig": [1.0, 2.5], "tags": ["x", "y"]}},
         {"type": "Person", "data": {"id": "bo", "age": None, "born": None, "name": "bo", "scan": None, "seen": None,
                                     "sig": None, "tags": None}},

@@ -140,7 +140,7 @@ def _start(found: Cluster, name: str, daemon: str, *arguments: str) -> None:
         "SPARK_LOCAL_IP": "127.0.0.1",
         "SPARK_DAEMON_MEMORY": "256m",
         "PYSPARK_PYTHON": sys.executable,
-        **({"JAVA_HOME": java} if java else {}),
+        "JAVA_HOME": java,
     }
     with open(found.home / f"{name}.log", "wb") as log:
         found.daemons[name] = subprocess.Popen(

@@ -28,7 +28,7 @@ def connect_server(home: Path) -> Iterator[str]:
         "SPARK_LOCAL_IP": "127.0.0.1",
         "PYSPARK_PYTHON": sys.executable,
         "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]),
-        **({} if java is None else {"JAVA_HOME": java}),
+        "JAVA_HOME": java,
     }
     settings = {
         "spark.connect.grpc.binding.port": port,

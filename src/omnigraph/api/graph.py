@@ -4,7 +4,6 @@ A verb imports its own modules when it is called, so that a process that runs on
 """
 
 import os
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -42,11 +41,7 @@ from omnigraph.catalog.diff.steps import SchemaPlan
 from omnigraph.catalog.model import Catalog
 from omnigraph.engine.session.engine import Engine
 from omnigraph.engine.session.open import reopen_graph
-from omnigraph.errors import (
-    HistoryReclaimed,
-    OmniWarning,
-    UserInputError,
-)
+from omnigraph.errors import HistoryReclaimed, UserInputError, warn_caller
 from omnigraph.ids import MAIN, BranchName, CommitId, OperationId
 from omnigraph.limits import HEAD_READS_MAX
 from omnigraph.manifest.names import actor_name, branch_name, commit_message
@@ -497,6 +492,7 @@ class Graph:
         append_only: Sequence[str] = (),
         message: str | None = None,
         idempotency_key: str | None = None,
+        rejects: str | os.PathLike[str] | None = None,
     ) -> LoadResult:
         """Load records or frames in one commit; `type` names the type of a single frame.
 
@@ -504,7 +500,8 @@ class Graph:
         Spark for large inputs and Spark DataFrames, where it is installed. A `batch_id` is loaded once per branch:
         bringing it again writes nothing. `progress` is called with a `Progress` when a phase begins, as it goes on and
         when it is done; what it raises before the commit stops the load. Types in `append_only` must bring new ids while the
-        others of a merge replace rows.
+        others of a merge replace rows. `rejects` names a `.jsonl`, `.csv` or `.parquet` file that receives every problem of a
+        load that is refused, or is `"frame"`: the error then has them as the Arrow table `rejects`.
 
         Example:
             >>> graph.load([{"type": "Person", "data": {"name": "Ed", "age": 7}}], mode="append").tables
@@ -515,6 +512,7 @@ class Graph:
         """
         from omnigraph.api.loading import chooser
         from omnigraph.engine.write.load import load
+        from omnigraph.pipeline.rejects import parse_rejects
 
         engine = self._engine
         if isinstance(source, str):
@@ -537,6 +535,7 @@ class Graph:
             tell=progress or tell_nobody,
             message=commit_message(message),
             key=_key(idempotency_key),
+            rejects=parse_rejects(rejects),
         )
 
     # ---- schema
@@ -1196,9 +1195,7 @@ class Graph:
             >>> graph.refresh()
         """
         if settle is not None:
-            warnings.warn(
-                "refresh: settle= is deprecated; use roll_back=", OmniWarning, stacklevel=2
-            )
+            warn_caller("refresh: settle= is deprecated; use roll_back=")
             roll_back = roll_back or settle
         self._engine.contracts.forget()
         self._engine.manifest.heads.clear()

@@ -74,6 +74,8 @@ class TableDelta:
     origins: Origins | None = field(default=None, repr=False, compare=False)
     shown_max: int = PROBLEMS_SHOWN_MAX
     """Problems of one rule that are described; the others are counted."""
+    nulls_reported: bool = False
+    """Whether missing values were reported when the rows were read."""
 
     @property
     def ids(self) -> pa.Array:

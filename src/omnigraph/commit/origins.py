@@ -30,6 +30,7 @@ class Origin:
         table_key: TableKey | None = None,
         row_id: str | None = None,
         property: str | None = None,
+        value: str | None = None,
     ) -> Problem:
         """A problem with the row that comes from here."""
         return Problem(
@@ -41,6 +42,7 @@ class Origin:
             table_key=table_key,
             row_id=row_id,
             property=property,
+            value=value,
         )
 
 

@@ -7,7 +7,13 @@ from typing import Any
 
 from omnigraph.catalog.model import Catalog, NodeType
 from omnigraph.compile.check import check_findings, find_repeated_names
-from omnigraph.compile.checked import Checked, CheckedMutation, CheckedUpdate
+from omnigraph.compile.checked import (
+    Checked,
+    CheckedInsert,
+    CheckedMutation,
+    CheckedUpdate,
+    VariableKind,
+)
 from omnigraph.compile.descriptor import Operation, describe_operation
 from omnigraph.errors import QueryError
 from omnigraph.language.diagnostics import Diagnostic, Severity, Stage, diagnostics_of, locate
@@ -164,7 +170,39 @@ def _outcome(query: tree.Query, catalog: Catalog, source: Source, extended: bool
     checked, found = check_findings(query, catalog, source, extended=extended)
     if query.is_mutation and not query.params:
         found = (*found, locate(source, _report_hard_coded(query)))
+    found = (*found, *(locate(source, one) for one in _find_left_out(query, checked, catalog)))
     return _Outcome(query=query, checked=checked, found=found)
+
+
+def _find_left_out(
+    query: tree.Query, checked: Checked | None, catalog: Catalog
+) -> Iterator[Diagnostic]:
+    """Required vectors that an insert leaves out although nothing embeds on write: it is refused when it runs."""
+    for insert in _inserts(checked):
+        node = catalog.nodes[insert.type_name]
+        given = {one.property for one in insert.assignments}
+        for name, declared in node.properties.items():
+            if name not in given and declared.embed is not None and not declared.type.nullable:
+                yield Diagnostic(
+                    message=f"insert of '{node.name}' does not assign '{name}', which is required, and no vector is"
+                    " embedded on write: the mutation will be refused",
+                    code="L202",
+                    severity=Severity.WARNING,
+                    stage=Stage.LINT,
+                    span=query.name.span,
+                    fix=f"give '{name}' a value, or declare it '{declared.type}?'",
+                    type_name=node.name,
+                    property=name,
+                    query_name=query.name.text,
+                    query_names=(query.name.text,),
+                )
+
+
+def _inserts(checked: Checked | None) -> Iterator[CheckedInsert]:
+    if isinstance(checked, CheckedMutation):
+        for one in checked.statements:
+            if isinstance(one, CheckedInsert) and one.kind is VariableKind.NODE:
+                yield one
 
 
 def _report_hard_coded(query: tree.Query) -> Diagnostic:

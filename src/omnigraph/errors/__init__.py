@@ -7,7 +7,7 @@ OmniError            kind, message, details, hint, code, to_dict()
 └── ConflictError    read again, retry         └── InternalError   report it: a bug
 """
 
-from omnigraph.errors.base import OmniError, OmniWarning
+from omnigraph.errors.base import OmniError, OmniWarning, warn_caller
 from omnigraph.errors.conflict import (
     AlreadyInitialized,
     BranchExists,
@@ -151,4 +151,5 @@ __all__ = [
     "printable",
     "shorten",
     "suggestion",
+    "warn_caller",
 ]

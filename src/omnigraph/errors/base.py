@@ -1,5 +1,7 @@
 """The root of the exception tree: what every error carries."""
 
+import sys
+import warnings
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
@@ -10,6 +12,18 @@ class OmniWarning(UserWarning):
     """Deprecations, pending work and lints; never an error."""
 
 
+def warn_caller(text: str) -> None:
+    """Warn whoever called the package: the place that is shown is the caller's, never one of ours."""
+    level, frame = 2, sys._getframe(1)
+    while frame.f_back is not None and _is_ours(frame.f_globals.get("__name__")):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(text, OmniWarning, stacklevel=level)
+
+
+def _is_ours(module: object) -> bool:
+    return str(module).partition(".")[0] == "omnigraph"
+
+
 class OmniError(Exception):
     """The base of everything the package raises on purpose."""
 
@@ -17,6 +31,8 @@ class OmniError(Exception):
     http_code: ClassVar[str | None] = "internal"
     hint: str | None = None
     code: str | None = None
+    rejects: Any = None
+    """An Arrow table of every problem of a load, when the load was asked for it."""
 
     def __init__(
         self,

@@ -238,6 +238,7 @@ class Problem:
     table_key: str | None = None
     row_id: str | None = None
     property: str | None = None
+    value: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """The entry of `data_errors[]`; absent facts are left out."""

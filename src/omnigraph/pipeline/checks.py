@@ -51,6 +51,8 @@ from omnigraph.pipeline.messages import (
     SplitCount,
     SplitLines,
     encode,
+    order_problem,
+    pack_problems,
 )
 from omnigraph.pipeline.runner import Each
 from omnigraph.runtime import SYSTEM
@@ -59,6 +61,9 @@ from omnigraph.storage.values import TableAt
 from omnigraph.values import dataclass
 
 _K = TypeVar("_K")
+
+EVERY_PROBLEM = 2**62
+"""No bound on how many problems are described."""
 
 VALUES = 0
 """The order of value rules in reports: before all other rules."""
@@ -79,6 +84,8 @@ class LoadSpec:
     area: str
     append_only: frozenset[TableKey] = frozenset()
     """Tables that a merge only adds rows to."""
+    keeps_rejects: bool = False
+    """Whether every problem is described, not only the first of each kind."""
 
     def store(self) -> Store:
         """The store of the graph, as this process opened it."""
@@ -101,6 +108,11 @@ class LoadSpec:
             if self.process.store is not None
             else _find_remote(self.location, self.seed)
         )
+
+    @property
+    def shown_max(self) -> int:
+        """How many problems of one kind a task describes."""
+        return EVERY_PROBLEM if self.keeps_rejects else PROBLEMS_SHOWN_MAX
 
     def kind_of(self, table: TableKey) -> DeltaKind:
         """How one table is written."""
@@ -193,32 +205,30 @@ class Check:
         store = self.load.store()
         whole, lines = Intake(self.load.catalog), list[int]()
         messages: list[Message] = []
-        for one, intake, count in read_inputs(split, self.load.catalog, store):
+        for one, intake, count in read_inputs(split, self.load.catalog, store, self.load.shown_max):
             lines.append(count)
             messages += _list_read_problems(one, intake, self.load)
             whole.join(intake)
         messages.append(SplitLines(split.number, tuple(lines)))
         for key in sorted(whole.parts):
             messages += self._check_table(split, whole, self.load.type(key), store)
-        yield encode(messages)
+        yield encode(spill_findings(self.load, store, messages))
 
     def _check_table(
         self, split: Split, intake: Intake, type_: TableType, store: Store
     ) -> Iterator[Message]:
         part = join_parts(type_, intake.parts[type_.table_key])
         ids = derive_ids(type_, part)
-        wrong = list(_list_id_problems(self.load.rank(type_.table_key), type_, part, ids))
-        yield from wrong
+        yield from _list_id_problems(self.load, type_, part, ids, was_read=not intake.total)
         shaped, found = None, False
-        if not wrong and not intake.total:
-            rows = pending_rows(type_, part, ids).append_column(
-                POSITION, pa.array(part.origins.numbers, pa.int64())
-            )
-            yield from check_values(self.load, type_, rows)
-            if _is_costly(split.content):
-                shaped = self.load.write_scratch(store, f"{type_.name}-{split.number}", rows)
-            if self.endpoints is not None and isinstance(type_, EdgeType):
-                found = self.endpoints(type_, rows, store)
+        rows = pending_rows(type_, part, ids).append_column(
+            POSITION, pa.array(part.origins.numbers, pa.int64())
+        )
+        yield from check_values(self.load, type_, rows)
+        if _is_costly(split.content):
+            shaped = self.load.write_scratch(store, f"{type_.name}-{split.number}", rows)
+        if self.endpoints is not None and isinstance(type_, EdgeType):
+            found = self.endpoints(type_, rows, store)
         yield SplitCount(
             split=split.number,
             table_key=type_.table_key,
@@ -279,10 +289,13 @@ def _column_rank(split: Split, problem: Problem, load: LoadSpec) -> int:
     return names.index(str(problem.property))
 
 
-def _list_id_problems(rank: int, type_: TableType, part: Part, ids: pa.Array) -> Iterator[Finding]:
-    for index, (rule, wrong) in enumerate(find_wrong_ids(type_, part, ids)):
+def _list_id_problems(
+    load: LoadSpec, type_: TableType, part: Part, ids: pa.Array, *, was_read: bool
+) -> Iterator[Finding]:
+    rank = load.rank(type_.table_key)
+    for index, (rule, wrong) in enumerate(find_wrong_ids(type_, part, ids, was_read=was_read)):
         if len(wrong):
-            shown = wrong.slice(0, PROBLEMS_SHOWN_MAX).to_pylist()
+            shown = wrong.slice(0, min(load.shown_max, len(wrong))).to_pylist()
             problems = (make_id_problem(rule, type_, part, ids, row) for row in shown)
             yield Finding(
                 phase=Phase.IDS,
@@ -294,6 +307,22 @@ def _list_id_problems(rank: int, type_: TableType, part: Part, ids: pa.Array) ->
 
 def _locate_problem(problem: Problem) -> LocatedProblem:
     return LocatedProblem(problem=problem, position=problem.record)
+
+
+def spill_findings(load: LoadSpec, store: Store, messages: Iterable[Message]) -> list[Message]:
+    """Write the problems of long findings to scratch files, so that the driver never holds all of them."""
+    return [
+        _spill_finding(load, store, one)
+        if isinstance(one, Finding) and len(one.problems) > PROBLEMS_SHOWN_MAX
+        else one
+        for one in messages
+    ]
+
+
+def _spill_finding(load: LoadSpec, store: Store, finding: Finding) -> Finding:
+    path = load.write_scratch(store, "rejects", pack_problems(finding.problems))
+    first = sorted(finding.problems, key=order_problem(finding.phase))[:PROBLEMS_SHOWN_MAX]
+    return replace(finding, problems=tuple(first), rejects=path)
 
 
 # ---- rules
@@ -320,6 +349,8 @@ def delta_of(load: LoadSpec, type_: TableType, rows: pa.Table) -> TableDelta:
         kind=load.kind_of(type_.table_key),
         rows=rows.drop([POSITION]),
         origins=Origins(numbers),
+        shown_max=load.shown_max,
+        nulls_reported=True,
     )
 
 
@@ -355,7 +386,8 @@ class Recheck:
         names = [name for name in type_.schema.names if name != "id"]
         rows = split_rows(split, type_, names, self.load.catalog, store)
         slices = self.superseded.get((split.table_key, split.number), ())
-        yield encode(check_values(self.load, type_, drop_rows(rows, slices, store)))
+        found = check_values(self.load, type_, drop_rows(rows, slices, store))
+        yield encode(spill_findings(self.load, store, found))
 
 
 def list_shaped_splits(splits: Sequence[Split], counts: Sequence[SplitCount]) -> list[Split]:

@@ -2,18 +2,28 @@
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from operator import attrgetter
 
+import pyarrow as pa
+
 from omnigraph.catalog.model import Catalog
 from omnigraph.commit.origins import Origin
-from omnigraph.errors import OmniError, Problem, data_error
+from omnigraph.errors import OmniError, Problem
 from omnigraph.ids import TableKey
 from omnigraph.limits import PROBLEMS_SHOWN_MAX
 from omnigraph.pipeline.input.intake import make_duplicate_problem
 from omnigraph.pipeline.input.splits import Split, number_in, split_of
-from omnigraph.pipeline.messages import Finding, LocatedProblem, Phase, SplitLines
+from omnigraph.pipeline.messages import (
+    Finding,
+    LocatedProblem,
+    Phase,
+    SplitLines,
+    order_problem,
+    unpack_problems,
+)
+from omnigraph.pipeline.rejects import Rejects, make_load_error, tabulate
 from omnigraph.values import dataclass
 
 DUPLICATES = 2
@@ -64,38 +74,54 @@ def map_inputs(splits: Sequence[Split], counted: Iterable[SplitLines]) -> InputM
 
 
 def make_error(
-    findings: Iterable[Finding], phase: Phase, inputs: InputMap, catalog: Catalog
+    findings: Iterable[Finding],
+    inputs: InputMap,
+    catalog: Catalog,
+    rejects: Rejects | None,
+    read: Callable[[str], pa.Table],
 ) -> OmniError | None:
-    """Make the error of the problems of one phase; None when there are none."""
-    relevant = [one for one in findings if one.phase is phase]
-    if phase is Phase.IDS:
-        relevant = _drop_doubtful_duplicates(relevant)
+    """Make the error of all problems; None when there are none. `read` reads the scratch file of a long finding."""
+    relevant = _drop_doubtful_duplicates(list(findings))
     total = sum(one.total for one in relevant)
     if not total:
         return None
     ordered = sorted(
-        ((one.order, located) for one in relevant for located in one.problems),
-        key=lambda pair: (pair[0], _sort_key(phase, pair[1])),
+        (
+            ((one.phase, one.order), one.phase, located)
+            for one in relevant
+            for located in one.problems
+        ),
+        key=lambda found: (found[0], order_problem(found[1])(found[2])),
     )
-    shown = [_make_problem(located, inputs, catalog) for _, located in ordered[:PROBLEMS_SHOWN_MAX]]
-    return data_error(shown, total=total)
+    shown = [make_problem(found[2], inputs, catalog) for found in ordered[:PROBLEMS_SHOWN_MAX]]
+    return make_load_error(shown, total, _list_all(relevant, inputs, catalog, read), rejects)
+
+
+def _list_all(
+    findings: Sequence[Finding],
+    inputs: InputMap,
+    catalog: Catalog,
+    read: Callable[[str], pa.Table],
+) -> Iterator[pa.Table]:
+    """Every problem as tables, finding by finding."""
+    for one in sorted(findings, key=lambda found: (found.phase, found.order)):
+        problems = one.problems if one.rejects is None else unpack_problems(read(one.rejects))
+        yield tabulate(make_problem(located, inputs, catalog) for located in problems)
 
 
 def _drop_doubtful_duplicates(findings: Sequence[Finding]) -> list[Finding]:
     """Drop duplicates of tables whose ids are wrong: the ids may differ once they are right."""
-    wrong = {one.order[0] for one in findings if one.order[1] != DUPLICATES}
-    return [one for one in findings if one.order[1] != DUPLICATES or one.order[0] not in wrong]
+    ids = [one for one in findings if one.phase is Phase.IDS]
+    wrong = {one.order[0] for one in ids if one.order[1] != DUPLICATES}
+    return [
+        one
+        for one in findings
+        if one.phase is not Phase.IDS or one.order[1] != DUPLICATES or one.order[0] not in wrong
+    ]
 
 
-def _sort_key(phase: Phase, located: LocatedProblem) -> tuple[str, int]:
-    """Rules are reported by id, everything else in input order."""
-    first = located.duplicate_of
-    position = located.position if first is None else first
-    row_id = located.problem.row_id if phase is Phase.RULES else None
-    return (row_id or "", -1 if position is None else position)
-
-
-def _make_problem(located: LocatedProblem, inputs: InputMap, catalog: Catalog) -> Problem:
+def make_problem(located: LocatedProblem, inputs: InputMap, catalog: Catalog) -> Problem:
+    """The problem with the file and line of its row."""
     if located.position is None:
         return located.problem
     origin = inputs.locate(located.position)

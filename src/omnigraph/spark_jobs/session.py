@@ -155,9 +155,7 @@ def _prepare_environment() -> None:
     # Without this, workers run the first python3 on the path, which may not have our packages.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
-    home = java_home()
-    if home is not None:
-        os.environ["JAVA_HOME"] = home
+    os.environ["JAVA_HOME"] = java_home()
 
 
 def _settings(master: str, cores: int, memory: str | None, *, quick: bool) -> dict[str, str]:

@@ -1,5 +1,6 @@
 """What lint says about a file."""
 
+from omnigraph.catalog.resolve.schema import compile_schema
 from omnigraph.compile.lint import lint, lint_report
 from omnigraph.language.source import Source
 from tests.support.compiling import harbour
@@ -110,3 +111,17 @@ def test_an_invalid_update_does_not_count() -> None:
 
 def test_an_insert_alone_asks_for_no_updates() -> None:
     assert codes("query add($n: String) { insert Company { name: $n } }") == []
+
+
+# ---- vectors that nobody embeds
+
+
+def test_an_insert_that_leaves_out_a_required_vector_is_mentioned() -> None:
+    text = 'node D { text: String  vec: Vector(2) @embed("text")  may: Vector(2)? @embed("text") }'
+    catalog = compile_schema(Source(text))
+    left_out = "query a($t: String) { insert D { text: $t } }"
+    given = "query b($t: String, $v: Vector(2)) { insert D { text: $t, vec: $v } }"
+    (found,) = lint(catalog, Source(f"{left_out}\n{given}"))
+    assert (found.code, str(found.severity), found.property) == ("L202", "warning", "vec")
+    assert found.query_name == "a"
+    assert "will be refused" in found.message

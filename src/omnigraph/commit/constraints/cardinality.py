@@ -38,7 +38,8 @@ def find_touched_sources(delta: TableDelta, edge: EdgeType, final: RowsAfterWrit
         before = final.committed.all(edge.table_key, ["src"])
     else:
         before = final.committed.where(edge.table_key, "id", delta.touched, ["src"])
-    return pc.unique(pa.concat_arrays([column(delta.rows, "src"), column(before, "src")]))
+    sources = pa.concat_arrays([column(delta.rows, "src"), column(before, "src")])
+    return pc.unique(sources.drop_null())
 
 
 def _counts(

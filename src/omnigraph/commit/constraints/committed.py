@@ -84,7 +84,7 @@ class RowsAfterWrite:
         """Which of the ids are no node of the type after the write."""
         table = node_key(type_name)
         delta = self.deltas.of(table)
-        unknown = pc.unique(ids)
+        unknown = pc.unique(ids.drop_null())
         if delta is not None:
             unknown = unknown.filter(pc.invert(pc.is_in(unknown, value_set=delta.ids)))
         if not len(unknown):

@@ -37,7 +37,7 @@ def _existing(delta: TableDelta, final: RowsAfterWrite) -> Violations:
         identity = shorten(delta.ids[row].as_py())
         return (
             f"{delta.type.name} '{identity}' already exists; append inserts new ids only, "
-            "use mode='merge' to update"
+            "merge updates"
         )
 
     return of_rows(delta, pc.is_in(delta.ids, value_set=there), "W20", describe, None)

@@ -7,10 +7,12 @@ import pyarrow.compute as pc
 
 from omnigraph.catalog.values import json_column
 from omnigraph.commit.delta import TableDelta
-from omnigraph.errors import OmniError, Problem, data_error
+from omnigraph.errors import OmniError, Problem, data_error, shorten
 from omnigraph.limits import PROBLEMS_SHOWN_MAX
 from omnigraph.storage.arrow import column
 from omnigraph.values import dataclass
+
+_ENDS = {"from": "src", "to": "dst"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +55,19 @@ def of_indices(
             table_key=delta.type.table_key,
             row_id=delta.ids[row].as_py(),
             property=name,
+            value=_spell_value(delta, name, row),
         )
         for row in shown
     )
     return Violations(problems, len(rows))
+
+
+def _spell_value(delta: TableDelta, name: str | None, row: int) -> str | None:
+    """The value that breaks a rule, of several properties separated by commas."""
+    names = [] if name is None else [_ENDS.get(one, one) for one in name.split(", ")]
+    if not names or not set(names) <= set(delta.rows.column_names):
+        return None
+    return ", ".join(shorten(cell(delta, one, row)) for one in names)
 
 
 def by_id(delta: TableDelta, rows: pa.Array) -> list[int]:

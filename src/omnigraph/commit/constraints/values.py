@@ -57,7 +57,7 @@ def value_rules(type_: TableType, property_: Property) -> Iterator[ValueRule]:
 
 def check_required(delta: TableDelta, property_: Property) -> Violations:
     """No NULL where the type has no `?`."""
-    if property_.type.nullable:
+    if property_.type.nullable or delta.nulls_reported:
         return Violations()
     name = f"{delta.type.name}.{property_.name}"
     mask = pc.is_null(column(delta.rows, property_.name))

@@ -94,7 +94,7 @@ def to_load_values(values: pa.Array, name: str, type_: TableType) -> list[Any]:
 
 
 def to_load_format(values: pa.Array, name: str, type_: TableType) -> pa.Array:
-    """Convert a property to the load format: days become numbers, instants and blobs text, other values stay."""
+    """Convert a property to the load format: days, instants and blobs become text, other values stay."""
     declared = type_.properties[name].type
     _refuse_non_finite(values, declared, name, type_)
     if declared.is_blob:
@@ -104,10 +104,17 @@ def to_load_format(values: pa.Array, name: str, type_: TableType) -> pa.Array:
         )
         return pa.array(texts, pa.string())
     if declared.scalar is Scalar.DATE:
-        return values.cast(pa.list_(pa.int32())) if declared.is_list else values.cast(pa.int32())
+        return _write_days(values, declared)
     if declared.scalar is Scalar.DATETIME and declared.is_list:
         return relist(_write_instants(values.flatten()), values)
     return _write_instants(values) if declared.scalar is Scalar.DATETIME else values
+
+
+def _write_days(values: pa.Array, declared: PropertyType) -> pa.Array:
+    """Write days as YYYY-MM-DD."""
+    if declared.is_list:
+        return relist(values.flatten().cast(pa.string()), values)
+    return values.cast(pa.string())
 
 
 def _write_instants(values: pa.Array) -> pa.Array:
@@ -208,8 +215,8 @@ def _write_items(values: pa.Array, declared: PropertyType) -> pa.Array:
     if declared.scalar in FLOATS or declared.is_vector:
         return _write_floats(values)
     texts = values.cast(pa.string())
-    # The load format has days as numbers, and instants and blobs as texts without escapes.
-    if declared.scalar in (Scalar.STRING, Scalar.DATETIME, Scalar.BLOB):
+    # The load format has days, instants and blobs as texts without escapes.
+    if declared.scalar in (Scalar.STRING, Scalar.DATE, Scalar.DATETIME, Scalar.BLOB):
         return _quote_texts(texts)
     return texts
 

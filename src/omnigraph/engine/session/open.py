@@ -1,6 +1,5 @@
 """Creating a graph, and opening one: migrate, recover interrupted writes, check the contract."""
 
-import warnings
 from collections.abc import Mapping
 from contextlib import nullcontext
 from pathlib import Path
@@ -11,7 +10,7 @@ from omnigraph.catalog.resolve.schema import compile_schema
 from omnigraph.commit.locks import INIT
 from omnigraph.engine.session.engine import Engine, assemble
 from omnigraph.engine.session.settings import settings_of
-from omnigraph.errors import NotFound, OmniWarning, SchemaContractError, UserInputError
+from omnigraph.errors import NotFound, SchemaContractError, UserInputError, warn_caller
 from omnigraph.ids import MAIN, BranchName
 from omnigraph.language.source import Source
 from omnigraph.limits import STRAYED_LOOKED_AT
@@ -147,7 +146,7 @@ def _warn_if_moved(engine: Engine) -> None:
         names = ", ".join(f"'{name}'" for name in strayed)
         elsewhere = next(iter(strayed.values()))
         found = make_moved_error(f"{names} cannot be trusted here", elsewhere, engine.store.root)
-        warnings.warn(f"{found}; {found.hint}", OmniWarning, stacklevel=2)
+        warn_caller(f"{found}; {found.hint}")
 
 
 def _refuse_file(engine: Engine, verb: str) -> None:

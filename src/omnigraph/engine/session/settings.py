@@ -1,11 +1,10 @@
 """Documented settings of a handle: from the caller, else from the environment, else the default."""
 
 import os
-import warnings
 from collections.abc import Mapping
 from typing import Any
 
-from omnigraph.errors import ConfigError, OmniWarning, did_you_mean, suggestion
+from omnigraph.errors import ConfigError, did_you_mean, suggestion, warn_caller
 from omnigraph.limits import (
     LOAD_CONCURRENCY,
     LOCK_WAIT_SECONDS,
@@ -124,7 +123,7 @@ def _rename_deprecated(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _warn_deprecated(old: str, new: str) -> None:
-    warnings.warn(f"{old} is deprecated; use {new}", OmniWarning, stacklevel=2)
+    warn_caller(f"{old} is deprecated; use {new}")
 
 
 def _read(name: str, value: Any, read: Any) -> Any:

@@ -46,6 +46,7 @@ from omnigraph.pipeline.messages import (
     WroteFragments,
     decode,
 )
+from omnigraph.pipeline.rejects import Rejects
 from omnigraph.pipeline.runner import Runner, Step
 from omnigraph.pipeline.stage import make_stage_step, mark_splits, write_splits
 from omnigraph.storage.values import Marked, TableAt, Written
@@ -56,12 +57,13 @@ _A = TypeVar("_A", bound=Message)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checked:
-    """An input that was read once. Problems of ids and values are reported later, together with those of other rows."""
+    """An input that was read once. Its problems are reported later, together with those of keys and rules."""
 
     splits: Sequence[Split]
     records: Mapping[TableKey, int]
     distinct_ids: frozenset[TableKey]
     endpoints_found: frozenset[TableKey]
+    reads: Sequence[Finding]
     ids: Sequence[Finding]
     values: Sequence[Finding]
     inputs: InputMap
@@ -85,6 +87,7 @@ class BulkLoad:
     spec: LoadSpec
     runner: Runner
     checked: Checked
+    rejects: Rejects | None = None
     appended: dict[tuple[str, str | None], list[Written]] = field(default_factory=dict)
     """Fragments of an append: they stay good when the table moves on."""
 
@@ -96,32 +99,36 @@ class BulkLoad:
     # ---- deciding
 
     def decide_keys(self, view: View) -> KeyOutcome:
-        """Join incoming and committed keys, then check the rules; raise with every rule that is broken."""
+        """Join incoming and committed keys, then check the rules; raise with every problem of every phase."""
         checked, merges = self.checked, self.spec.kind is DeltaKind.MERGE
-        endpoints_found = frozenset() if checked.ids else self._find_endpoints(view)
+        doubtful = bool(checked.reads or checked.ids)
+        endpoints_found = frozenset() if doubtful else self._find_endpoints(view)
         first = self._make_key_plan(
             view,
             resolves_ids=True,
-            checks_rules=not merges and not checked.ids,
+            checks_rules=not merges and not doubtful,
             endpoints_found=endpoints_found,
         )
         messages = self._resolve_ids(first)
         findings = _select(messages, Finding)
-        self._raise([*checked.ids, *findings], Phase.IDS)
+        ids = [*checked.ids, *(one for one in findings if one.phase is Phase.IDS)]
+        rules = [one for one in findings if one.phase is Phase.RULES]
         slices = _select(messages, ScratchSlice)
         superseded, replaced = (
             _by_part(slices, SliceKind.SUPERSEDED),
             _by_part(slices, SliceKind.REPLACED),
         )
-        if merges or replaced:
+        if merges or replaced or doubtful or ids:
             # The rules see neither superseded rows nor the committed rows that the load replaces.
             later = self._make_key_plan(
                 view, superseded=superseded, replaced=replaced, endpoints_found=endpoints_found
             )
-            strict = [one for one in findings if one.order[0] == STRICT]
-            rules = _select(self._run_decide(later), Finding) if later.has_rules else []
-            findings = [*strict, *rules]
-        self._raise([*self._list_value_problems(superseded), *findings], Phase.RULES)
+            strict = [one for one in rules if one.order[0] == STRICT]
+            found = _select(self._run_decide(later), Finding) if later.has_rules else []
+            rules = [*strict, *found]
+        # Refused duplicates are not superseded: their values count as those of every other row.
+        values = checked.values if ids else self._list_value_problems(superseded)
+        self._raise([*checked.reads, *ids, *values, *rules])
         return KeyOutcome(
             superseded=superseded,
             matched=_by_part(slices, SliceKind.MATCHED),
@@ -140,11 +147,10 @@ class BulkLoad:
         endpoints_found: frozenset[TableKey] = frozenset(),
     ) -> KeyPlan:
         entries = view.snapshot.entries
-        wrong = {one.order[0] for one in self.checked.ids}
         rows = {
             table: count
             for table, count in self.checked.records.items()
-            if (count or self.spec.kind is DeltaKind.REPLACE) and self.spec.rank(table) not in wrong
+            if count or self.spec.kind is DeltaKind.REPLACE
         }
         return KeyPlan(
             load=self.spec,
@@ -203,8 +209,10 @@ class BulkLoad:
             _run(self.runner, recheck_step(self.spec, self.checked.splits, superseded)), Finding
         )
 
-    def _raise(self, findings: Iterable[Finding], phase: Phase) -> None:
-        error = make_error(findings, phase, self.checked.inputs, self.spec.catalog)
+    def _raise(self, findings: Iterable[Finding]) -> None:
+        read = self.engine.store.scratch.read
+        inputs, catalog = self.checked.inputs, self.spec.catalog
+        error = make_error(findings, inputs, catalog, self.rejects, read)
         if error is not None:
             raise error
 
@@ -312,17 +320,20 @@ class BulkLoad:
             )
 
 
-def check(engine: Engine, job: LoadSpec, runner: Runner, splits: Sequence[Split]) -> BulkLoad:
-    """Read an input for the first time; raise with every problem of its records."""
+def check(
+    engine: Engine,
+    job: LoadSpec,
+    runner: Runner,
+    splits: Sequence[Split],
+    rejects: Rejects | None = None,
+) -> BulkLoad:
+    """Read an input for the first time; its problems are raised with those of its keys, against a view."""
     endpoints = make_reading_check(job, splits)
     step = check_step(job, splits, None if endpoints is None else endpoints.check_reading)
     messages = _run(runner, step)
     lines = _select(messages, SplitLines)
     _require_all([one.split for one in lines], [split.number for split in splits], "check")
     inputs, findings = map_inputs(splits, lines), _select(messages, Finding)
-    error = make_error(findings, Phase.READ, inputs, job.catalog)
-    if error is not None:
-        raise error
     counts = _select(messages, SplitCount)
     by_table: defaultdict[TableKey, list[SplitCount]] = defaultdict(list)
     for one in counts:
@@ -334,11 +345,12 @@ def check(engine: Engine, job: LoadSpec, runner: Runner, splits: Sequence[Split]
         endpoints_found=frozenset(
             key for key, own in by_table.items() if all(one.endpoints_found for one in own)
         ),
+        reads=[one for one in findings if one.phase is Phase.READ],
         ids=[one for one in findings if one.phase is Phase.IDS],
         values=[one for one in findings if one.phase is Phase.RULES],
         inputs=inputs,
     )
-    return BulkLoad(engine, job, runner, checked)
+    return BulkLoad(engine, job, runner, checked, rejects)
 
 
 # ---- messages

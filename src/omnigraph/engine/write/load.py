@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, Protocol
 
 from omnigraph.catalog.ir.contract import Contract
-from omnigraph.commit.constraints import violations
+from omnigraph.commit.constraints import Violations, violations
 from omnigraph.commit.delta import DeltaKind, Deltas
 from omnigraph.commit.plan import Header, mint_header
 from omnigraph.commit.sidecar import WriterKind
@@ -31,18 +31,20 @@ from omnigraph.engine.write.heartbeat import keep_heartbeat
 from omnigraph.engine.write.prepare import is_batch_loaded, open_committed_rows, prepare_deltas
 from omnigraph.engine.write.runner_choice import Choose, RunnerChoice, choose_here
 from omnigraph.engine.writer import Prepared
-from omnigraph.errors import NotFound, ReadSetConflict, UserInputError
+from omnigraph.errors import NotFound, OmniError, ReadSetConflict, UserInputError
 from omnigraph.ids import MAIN, BranchName, LoadMode, TableKey
+from omnigraph.limits import PROBLEMS_SHOWN_MAX
 from omnigraph.manifest.names import branch_name, new_branch_name
 from omnigraph.manifest.records import CommitKind
 from omnigraph.manifest.view import View
-from omnigraph.pipeline.checks import LoadProcess, LoadSpec
+from omnigraph.pipeline.checks import EVERY_PROBLEM, LoadProcess, LoadSpec
 from omnigraph.pipeline.input.cut import Size, Spread, cut, measure, spill_split, spool_stream
 from omnigraph.pipeline.input.digest import digest_source
 from omnigraph.pipeline.input.intake import Intake
 from omnigraph.pipeline.input.sources import LoadSource, identify_source, read_sources
 from omnigraph.pipeline.input.splits import Split, grain_of
 from omnigraph.pipeline.progress import Progress, Tell, Unit, tell_nobody
+from omnigraph.pipeline.rejects import Rejects, make_load_error, tabulate
 from omnigraph.values import dataclass
 
 KINDS = {
@@ -77,6 +79,7 @@ def load(
     tell: Tell = tell_nobody,
     message: str | None = None,
     key: str | None = None,
+    rejects: Rejects | None = None,
 ) -> LoadResult:
     """Load records or frames: everything in one commit, or nothing. `dry_run` checks everything and writes nothing.
 
@@ -113,6 +116,7 @@ def load(
             message=message,
         ),
         strict=frozenset(contract.catalog.table(name).table_key for name in strict),
+        rejects=rejects,
     )
     untouched = LoadResult(
         uri=engine.uri,
@@ -260,6 +264,8 @@ class LoadRequest:
     header: Header
     strict: frozenset[TableKey] = frozenset()
     """Tables that a merge in steps only adds to."""
+    rejects: Rejects | None = None
+    """Where all problems go; None when the first of them are enough."""
 
     def require_schema(self, view: View) -> None:
         """Refuse to write what was typed by another schema."""
@@ -358,32 +364,55 @@ class InMemoryLoad:
     request: LoadRequest
     deltas: Deltas
     records: Mapping[TableKey, int]
+    problems: Violations
     tell: Tell
     workers: StageWorkers = ALONE
 
     def require_fit(self, view: View) -> None:
         """Raise with every rule that the load would break on a view."""
         found = violations(self.deltas, open_committed_rows(self.engine, view), view.catalog)
-        if found:
-            raise found.error()
+        if found or self.problems:
+            raise self._make_error(found)
+
+    def _make_error(self, found: Violations) -> OmniError:
+        """The error of the problems of the input and of the rules."""
+        every, rejects = self.problems + found, self.request.rejects
+        rows = [] if rejects is None else [tabulate(every.problems)]
+        return make_load_error(every.problems[:PROBLEMS_SHOWN_MAX], every.total, rows, rejects)
 
     def prepare(self, view: View) -> Prepared[None]:
         """Check the input against a view, stage it and plan the commit."""
         self.request.require_schema(view)
+        if self.problems:
+            self.require_fit(view)
         committed = open_committed_rows(self.engine, view)
         header = self.request.header
-        plan = prepare_deltas(view, self.deltas, committed, self.engine.workers, header, self.tell)
+        plan = prepare_deltas(
+            view,
+            self.deltas,
+            committed,
+            self.engine.workers,
+            header,
+            self.tell,
+            self._make_error,
+        )
         return Prepared(plan, None)
 
 
 def _in_memory(
     engine: Engine, load_source: LoadSource, request: LoadRequest, tell: Tell
 ) -> InMemoryLoad:
-    intake = Intake(request.contract.catalog)
+    shown_max = PROBLEMS_SHOWN_MAX if request.rejects is None else EVERY_PROBLEM
+    intake = Intake(request.contract.catalog, shown_max=shown_max)
     read_sources(load_source.sources, intake)
     deltas = intake.deltas(request.kind, engine.runtime)
     return InMemoryLoad(
-        engine=engine, request=request, deltas=deltas, records=intake.records, tell=tell
+        engine=engine,
+        request=request,
+        deltas=deltas,
+        records=intake.records,
+        problems=Violations(tuple(intake.problems), intake.total),
+        tell=tell,
     )
 
 
@@ -428,9 +457,12 @@ def _in_steps(
         catalog=request.contract.catalog,
         kind=request.kind,
         append_only=request.strict,
+        keeps_rejects=request.rejects is not None,
         seed=request.header.operation_id,
         area=area,
     )
     return SteppedLoad(
-        engine=engine, request=request, bulk=check(engine, job, choice.runner, splits)
+        engine=engine,
+        request=request,
+        bulk=check(engine, job, choice.runner, splits, request.rejects),
     )

@@ -1,14 +1,16 @@
 """From deltas to a plan: check every rule, stage every table."""
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
-from omnigraph.commit.constraints import violations
+from omnigraph.commit.constraints import Violations, violations
 from omnigraph.commit.delta import DeltaKind, Deltas, TableDelta
 from omnigraph.commit.plan import Header, TableWrite, WritePlan, plan_of
 from omnigraph.commit.stage import stage_write
 from omnigraph.engine.session.engine import Engine
 from omnigraph.engine.snapshot_rows import SnapshotRows
+from omnigraph.errors import OmniError
 from omnigraph.failpoints import Failpoint, fail
 from omnigraph.logs import get_logger
 from omnigraph.manifest.view import View
@@ -42,13 +44,14 @@ def prepare_deltas(
     workers: ThreadPoolExecutor,
     header: Header,
     tell: Tell = tell_nobody,
+    make_error: Callable[[Violations], OmniError] = Violations.error,
 ) -> WritePlan | None:
     """Check the final image and stage it; None when there is nothing to write."""
     if deltas.is_empty or is_batch_loaded(view, header.batch_id):
         return None
     rows = sum(map(_count_rows, deltas))
     tell(Progress("check", 0, rows, Unit.ROWS, 0))
-    check_deltas(view, deltas, committed)
+    check_deltas(view, deltas, committed, make_error)
     tell(Progress("check", rows, rows, Unit.ROWS, rows))
     writes = _stage_all(view, deltas, committed, workers, tell)
     if not writes:
@@ -57,11 +60,16 @@ def prepare_deltas(
     return plan_of(header, view.branch, writes, committed.read_set())
 
 
-def check_deltas(view: View, deltas: Deltas, committed: SnapshotRows) -> None:
+def check_deltas(
+    view: View,
+    deltas: Deltas,
+    committed: SnapshotRows,
+    make_error: Callable[[Violations], OmniError] = Violations.error,
+) -> None:
     """Refuse a write that breaks a rule, with every broken one."""
     found = violations(deltas, committed, view.catalog)
     if found:
-        raise found.error()
+        raise make_error(found)
 
 
 def _stage_all(

@@ -15,7 +15,7 @@ from omnigraph.catalog.model import Catalog, EdgeType, NodeType, TableType
 from omnigraph.catalog.types import FLOATS, INTEGERS, NUMBERS, PropertyType, Scalar
 from omnigraph.catalog.values import key_texts
 from omnigraph.commit.origins import Origins, join_origins, rows_in
-from omnigraph.errors import Problem, UserInputError, did_you_mean, suggestion
+from omnigraph.errors import Problem, UserInputError, did_you_mean, shorten, suggestion
 from omnigraph.pipeline.input.columns import DAYS, INSTANTS, Shaped, relist, shape
 from omnigraph.pipeline.input.intake import Intake, Part
 from omnigraph.pipeline.input.text_tables import WIDE, is_worth_threads, read_csv, shape_lists
@@ -201,10 +201,19 @@ def _column(
             f"column '{name}' of {type_.name}: {wrong.reason}",
             table_key=type_.table_key,
             property=name,
+            value=_spell_cell(frame, name, wrong.index),
         )
         for wrong in shaped.misfits
     )
     return shaped.values
+
+
+def _spell_cell(frame: pa.Table, name: str, row: int) -> str | None:
+    """A cell for a message; None where it has no value."""
+    if name not in frame.column_names:
+        return None
+    value = _python_values(whole(frame, name).slice(row, 1))[0]
+    return None if value is None else shorten(value)
 
 
 def _read_ids(type_: TableType, frame: pa.Table, origins: Origins, intake: Intake) -> pa.Array:
@@ -219,6 +228,7 @@ def _read_ids(type_: TableType, frame: pa.Table, origins: Origins, intake: Intak
             f"the id of {type_.name} is text: {wrong.reason}",
             table_key=type_.table_key,
             property="id",
+            value=_spell_cell(frame, "id", wrong.index),
         )
         for wrong in shaped.misfits
     )

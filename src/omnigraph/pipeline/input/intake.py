@@ -1,7 +1,7 @@
 """The typed input of a load: rows by table in input order, their ids, and every problem."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from omnigraph.catalog.model import Catalog, NodeType, TableType
 from omnigraph.catalog.values import composite_id, key_texts
 from omnigraph.commit.delta import DeltaKind, Deltas, TableDelta, deltas_of, last_of_each_id
 from omnigraph.commit.origins import Origin, Origins, join_origins
-from omnigraph.errors import Problem, data_error, shorten
+from omnigraph.errors import Problem, shorten
 from omnigraph.ids import TableKey
 from omnigraph.limits import PROBLEMS_SHOWN_MAX
 from omnigraph.runtime import Runtime
@@ -49,11 +49,13 @@ class Intake:
     parts: dict[TableKey, list[Part]] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
     total: int = 0
+    shown_max: int = PROBLEMS_SHOWN_MAX
+    """Problems that are described; the others are counted."""
 
     @property
     def is_full(self) -> bool:
         """Whether enough problems are described; further ones are only counted."""
-        return len(self.problems) >= PROBLEMS_SHOWN_MAX
+        return len(self.problems) >= self.shown_max
 
     def add(self, type_: TableType, part: Part) -> None:
         """Add rows of a table."""
@@ -82,36 +84,38 @@ class Intake:
         return {key: sum(part.rows for part in self.parts[key]) for key in sorted(self.parts)}
 
     def deltas(self, kind: DeltaKind, runtime: Runtime) -> Deltas:
-        """Make the delta of every table; raise with every problem."""
-        self._raise()
+        """Make the delta of every table; rows with problems are left out of what their problems concern."""
+        was_read = not self.total
         deltas: dict[TableKey, TableDelta] = {}
         for key in sorted(self.parts):
-            delta = self._make_delta(self.catalog.tables[key], kind, runtime)
-            if delta is not None:
-                deltas[key] = delta
-        self._raise()
+            deltas[key] = self._make_delta(self.catalog.tables[key], kind, runtime, was_read)
         return deltas_of(deltas)
 
-    def _raise(self) -> None:
-        if self.total:
-            raise data_error(self.problems, total=self.total)
-
-    def _make_delta(self, type_: TableType, kind: DeltaKind, runtime: Runtime) -> TableDelta | None:
+    def _make_delta(
+        self, type_: TableType, kind: DeltaKind, runtime: Runtime, was_read: bool
+    ) -> TableDelta:
         part = join_parts(type_, self.parts[type_.table_key])
         ids = derive_ids(type_, part)
         before = self.total
-        for rule, wrong in find_wrong_ids(type_, part, ids):
+        for rule, wrong in find_wrong_ids(type_, part, ids, was_read=was_read):
             for row in self._limit_shown(wrong):
                 self.refuse([make_id_problem(rule, type_, part, ids, row)])
-        if self.total > before:
-            return None
-        if ids.null_count:
-            ids = pc.coalesce(ids, fresh_ids(runtime.new_id(), len(ids)))
-        return self._resolve_duplicates(type_, rows_of(type_, part, ids), part.origins, kind)
+        rows, origins = pending_rows(type_, part, ids), part.origins
+        if ids.null_count and is_keyed(type_):
+            known = pc.indices_nonzero(ids.is_valid())
+            rows, origins = rows.take(known), origins.take(known.to_numpy())
+        elif ids.null_count:
+            filled = pc.coalesce(ids, fresh_ids(runtime.new_id(), len(ids)))
+            rows = rows.set_column(rows.schema.get_field_index("id"), "id", filled)
+        rows = pa.Table.from_arrays(rows.columns, schema=type_.schema)
+        delta = self._resolve_duplicates(
+            type_, rows, origins, kind, trusts_ids=self.total == before
+        )
+        return replace(delta, nulls_reported=True, shown_max=self.shown_max)
 
     def _limit_shown(self, wrong: pa.Array) -> list[int]:
         """Choose the wrong rows that still get a description, and count the others."""
-        room = PROBLEMS_SHOWN_MAX - len(self.problems)
+        room = max(0, self.shown_max - len(self.problems))
         self.count(max(0, len(wrong) - room))
         shown: list[int] = wrong.slice(0, room).to_pylist()
         return shown
@@ -119,21 +123,32 @@ class Intake:
     # ---- duplicate ids
 
     def _resolve_duplicates(
-        self, type_: TableType, rows: pa.Table, origins: Origins, kind: DeltaKind
-    ) -> TableDelta | None:
-        """Resolve duplicate ids: a merge without key keeps the last row, any other load refuses them."""
+        self,
+        type_: TableType,
+        rows: pa.Table,
+        origins: Origins,
+        kind: DeltaKind,
+        *,
+        trusts_ids: bool,
+    ) -> TableDelta:
+        """Resolve duplicate ids: a merge without key keeps the last row, any other load refuses all but the first.
+
+        Ids that are wrong may differ once they are right, so that nothing is said about their duplicates.
+        """
         if has_duplicates(column(rows, "id")):
-            if not keep_last(type_, kind):
-                self._refuse_duplicates(type_, column(rows, "id"), origins)
-                return None
-            # In input order, so that a rule names the same row here as in a load in steps.
-            successors = last_of_each_id(rows).sort()
-            rows, origins = rows.take(successors), origins.take(successors.to_numpy())
+            if keep_last(type_, kind):
+                # In input order, so that a rule names the same row here as in a load in steps.
+                kept = last_of_each_id(rows).sort()
+            else:
+                kept = first_of_each_id(column(rows, "id"))
+                if trusts_ids:
+                    self._refuse_duplicates(type_, column(rows, "id"), origins)
+            rows, origins = rows.take(kept), origins.take(kept.to_numpy())
         return TableDelta(type=type_, kind=kind, rows=rows, origins=origins)
 
     def _refuse_duplicates(self, type_: TableType, ids: pa.Array, origins: Origins) -> None:
         duplicates = find_duplicates(ids, pa.array(np.arange(len(ids)), pa.int64()))
-        room = max(0, PROBLEMS_SHOWN_MAX - len(self.problems))
+        room = max(0, self.shown_max - len(self.problems))
         self.count(max(0, duplicates.num_rows - room))
         for identity, first, second in zip(
             *duplicates.slice(0, room).to_pydict().values(), strict=True
@@ -153,10 +168,15 @@ def derive_ids(type_: TableType, part: Part) -> pa.Array:
     return key_ids(type_, pa.table({name: part.columns[name] for name in type_.key_columns}))
 
 
-def find_wrong_ids(type_: TableType, part: Part, ids: pa.Array) -> Iterator[tuple[str, pa.Array]]:
-    """Find rows without a key value or whose explicit id contradicts their key; yield them rule by rule."""
+def find_wrong_ids(
+    type_: TableType, part: Part, ids: pa.Array, *, was_read: bool
+) -> Iterator[tuple[str, pa.Array]]:
+    """Find rows without a key value or whose explicit id contradicts their key; yield them rule by rule.
+
+    Unless all rows `was_read` without a problem, a missing key was reported with the value that does not fit.
+    """
     if is_keyed(type_):
-        yield "W04", pc.indices_nonzero(pc.is_null(ids))
+        yield "W04", pc.indices_nonzero(pc.is_null(ids)) if was_read else ids.slice(0, 0)
         yield "J10", pc.indices_nonzero(pc.fill_null(pc.not_equal(part.explicit_ids, ids), False))
 
 
@@ -171,7 +191,9 @@ def make_id_problem(rule: str, type_: TableType, part: Part, ids: pa.Array, row:
         f"id '{shorten(explicit)}' of {type_.name} contradicts its key, "
         f"whose id is '{shorten(ids[row].as_py())}'"
     )
-    return origin.problem(rule, message, table_key=table, row_id=explicit)
+    return origin.problem(
+        rule, message, table_key=table, row_id=explicit, property="id", value=shorten(explicit)
+    )
 
 
 def fresh_ids(seed: str, n: int) -> pa.Array:
@@ -224,6 +246,13 @@ def keep_last(type_: TableType, kind: DeltaKind) -> bool:
     return kind is DeltaKind.MERGE and not is_keyed(type_)
 
 
+def first_of_each_id(ids: pa.Array) -> pa.Array:
+    """The rows that have their id first, in input order."""
+    rows = pa.table({"id": ids, "row": pa.array(np.arange(len(ids)), pa.int64())})
+    first = rows.group_by("id", use_threads=False).aggregate([("row", "min")])
+    return column(first.sort_by("row_min"), "row_min")
+
+
 def has_duplicates(ids: pa.Array) -> bool:
     """Whether an id occurs twice; ascending ids, such as exported ones, need no hash table."""
     return not ascends(ids) and bool(pc.count_distinct(ids).as_py() != len(ids))
@@ -257,7 +286,14 @@ def make_duplicate_problem(
     if key is not None:
         rule, what = "W13", f"@unique violation on {type_.name}.{key.display}"
     message = f"{what}: '{shorten(identity)}' is in {first} and in {second}"
-    return second.problem(rule, message, table_key=type_.table_key, row_id=identity)
+    return second.problem(
+        rule,
+        message,
+        table_key=type_.table_key,
+        row_id=identity,
+        property=None if key is None else ", ".join(key.columns),
+        value=shorten(identity),
+    )
 
 
 # ---- rows
@@ -283,11 +319,6 @@ def join_parts(type_: TableType, parts: Sequence[Part]) -> Part:
         whole, origins = whole.take(pa.array(order)), origins.take(order)
     columns = {name: whole[name] for name in names}
     return Part(columns=columns, explicit_ids=column(whole, _EXPLICIT), origins=origins)
-
-
-def rows_of(type_: TableType, part: Part, ids: pa.Array) -> pa.Table:
-    """Make whole rows of a table."""
-    return pa.Table.from_arrays(_columns_of(type_, part, ids), schema=type_.schema)
 
 
 def pending_rows(type_: TableType, part: Part, ids: pa.Array) -> pa.Table:

@@ -317,7 +317,7 @@ def _decode_line(line: bytes, number: int, batch: Batch) -> NumberedRecord | Non
     except json.JSONDecodeError as error:
         shown = shorten(error.doc, RECORD_SHOWN_CHARS_MAX)
         message = f"not JSON at column {error.colno} ({error.msg}): {shown}"
-        batch.refuse(number, "J01", message)
+        batch.refuse(number, "J01", message, value=shown)
     except (ValueError, RecursionError) as error:
         batch.refuse(number, "J01", f"not JSON ({shorten(str(error))})")
     return None

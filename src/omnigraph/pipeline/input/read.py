@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import pyarrow.parquet
 from omnigraph.catalog.model import Catalog, NodeType, TableType
 from omnigraph.errors import InternalError
 from omnigraph.ids import TableKey
+from omnigraph.limits import PROBLEMS_SHOWN_MAX
 from omnigraph.pipeline.input.blobs import decode_records
 from omnigraph.pipeline.input.frames import (
     column_name,
@@ -55,17 +57,19 @@ SLICE_ROWS = 1 << 16
 
 
 def read_inputs(
-    split: Split, catalog: Catalog, store: Store
+    split: Split, catalog: Catalog, store: Store, shown_max: int = PROBLEMS_SHOWN_MAX
 ) -> Iterator[tuple[Split, Intake, int]]:
     """Read the inputs of a split; yield each with its rows and problems, and its number of lines or rows.
 
-    When several frames have no problem, all of their rows come with the first.
+    When several frames have no problem, all of their rows come with the first. Of the problems of an input,
+    `shown_max` are described.
     """
+    start = partial(Intake, catalog, shown_max=shown_max)
     inputs, first = split.inputs, split.first
     frames = _read_frames(split, catalog, store)
     if frames is None:
         for one in inputs:
-            intake, count = _read_input(one, catalog, store, first)
+            intake, count = _read_input(one, start(), store, first)
             first += count
             yield one, intake, count
         return
@@ -73,11 +77,11 @@ def read_inputs(
     for frame in frames:
         numbered.append((frame, number_rows(frame, first)))
         first += frame.num_rows
-    joined = Intake(catalog)
+    joined = start()
     take_frames(type_, numbered, joined)
-    intakes = [joined, *(Intake(catalog) for _ in inputs[1:])]
+    intakes = [joined, *(start() for _ in inputs[1:])]
     if joined.total:
-        intakes = [Intake(catalog) for _ in inputs]
+        intakes = [start() for _ in inputs]
         for pair, intake in zip(numbered, intakes, strict=True):
             take_frames(type_, [pair], intake)
     for one, intake, frame in zip(inputs, intakes, frames, strict=True):
@@ -96,9 +100,8 @@ def _read_frames(split: Split, catalog: Catalog, store: Store) -> list[pa.Table]
     return frames
 
 
-def _read_input(split: Split, catalog: Catalog, store: Store, first: int) -> tuple[Intake, int]:
+def _read_input(split: Split, intake: Intake, store: Store, first: int) -> tuple[Intake, int]:
     """Read one input, its rows numbered from `first` on; return also how many lines or rows it has."""
-    intake = Intake(catalog)
     match split.content:
         case ByteRange() | SpilledLines():
             return intake, _take_lines(split, _blocks(split.content, store), intake, first)
@@ -109,7 +112,7 @@ def _read_input(split: Split, catalog: Catalog, store: Store, first: int) -> tup
         case Shaped() | Several():
             raise InternalError(f"split {split.number} was read before, or holds several inputs")
         case content:
-            type_ = catalog.tables[_table(split)]
+            type_ = intake.catalog.tables[_table(split)]
             frame = read_content(content, type_, store)
             take_frame(type_, frame, intake, first)
             return intake, frame.num_rows

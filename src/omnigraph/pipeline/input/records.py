@@ -91,12 +91,12 @@ class Batch:
         message: str,
         table: TableKey | None = None,
         property: str | None = None,
+        value: str | None = None,
     ) -> None:
         """Add a problem of a record."""
         origin = Origins(np.array([number]), (self.file,)).of(0)
-        self.problems.append(
-            (number, origin.problem(rule, message, table_key=table, property=property))
-        )
+        problem = origin.problem(rule, message, table_key=table, property=property, value=value)
+        self.problems.append((number, problem))
 
     # ---- envelopes
 
@@ -105,12 +105,13 @@ class Batch:
         number, record = numbered.number, numbered.record
         if not isinstance(record, Mapping):
             shown = shorten(record, RECORD_SHOWN_CHARS_MAX)
-            self.refuse(number, "J02", f"a record is a JSON object, got: {shown}")
+            self.refuse(number, "J02", f"a record is a JSON object, got: {shown}", value=shown)
             return
         if ("type" in record) == ("edge" in record):
             found = "both" if "type" in record else "neither"
             shown = shorten(record, RECORD_SHOWN_CHARS_MAX)
-            self.refuse(number, "J02", f"a record has 'type' or 'edge', this has {found}: {shown}")
+            message = f"a record has 'type' or 'edge', this has {found}: {shown}"
+            self.refuse(number, "J02", message, value=shown)
             return
         type_ = self._type_of(record, number)
         if type_ is None or not self._is_sound(record, type_, number):
@@ -132,26 +133,26 @@ class Batch:
             near = did_you_mean(str(name), self.catalog.nodes if is_node else self.catalog.edges)
             word = "node" if is_node else "edge"
             message = f"unknown {word} type '{shorten(name)}'{suggestion(near)}"
-            self.refuse(number, "J03", message)
+            self.refuse(number, "J03", message, value=shorten(name))
         return found
 
     def _is_sound(self, record: Mapping[str, Any], type_: TableType, number: int) -> bool:
-        """Whether the envelope is right; add a problem otherwise."""
-        return (
-            self._only_known_members(record, type_, number)
-            and self._has_endpoints(record, type_, number)
-            and self._has_known_properties(record.get("data"), type_, number)
-        )
+        """Whether the record can be read on; unknown names are problems that leave the rest of it readable."""
+        self._refuse_unknown_members(record, type_, number)
+        has_endpoints = self._has_endpoints(record, type_, number)
+        return self._has_data(record.get("data"), type_, number) and has_endpoints
 
-    def _only_known_members(self, record: Mapping[str, Any], type_: TableType, number: int) -> bool:
+    def _refuse_unknown_members(
+        self, record: Mapping[str, Any], type_: TableType, number: int
+    ) -> None:
         allowed = _EDGE_KEYS if isinstance(type_, EdgeType) else _NODE_KEYS
         unknown = next((name for name in record if name not in allowed), None)
         if unknown is None:
-            return True
+            return
         near = suggestion(did_you_mean(str(unknown), allowed))
         message = f"unknown member '{shorten(unknown)}' of a record{near}"
-        self.refuse(number, "J08" if unknown in RESERVED else "J05", message, type_.table_key)
-        return False
+        rule = "J08" if unknown in RESERVED else "J05"
+        self.refuse(number, rule, message, type_.table_key, str(unknown), shorten(record[unknown]))
 
     def _has_endpoints(self, record: Mapping[str, Any], type_: TableType, number: int) -> bool:
         if not isinstance(type_, EdgeType):
@@ -162,15 +163,16 @@ class Batch:
             return True
         shown = f"got '{shorten(record[wrong])}'" if wrong in record else "it is missing"
         message = f"'{wrong}' of an edge is the id of a node as {_spell_id(keys[wrong])}, {shown}"
-        self.refuse(number, "J04", message, type_.table_key, wrong)
+        value = shorten(record[wrong]) if wrong in record else None
+        self.refuse(number, "J04", message, type_.table_key, wrong, value)
         return False
 
-    def _has_known_properties(self, data: Any, type_: TableType, number: int) -> bool:
+    def _has_data(self, data: Any, type_: TableType, number: int) -> bool:
         if data is None:
             return True
         if not isinstance(data, Mapping):
             message = f"'data' is a JSON object, got '{shorten(data)}'"
-            self.refuse(number, "J02", message, type_.table_key)
+            self.refuse(number, "J02", message, type_.table_key, "data", shorten(data))
             return False
         known = type_.properties
         unknown = next((name for name in data if name != "id" and name not in known), None)
@@ -184,8 +186,8 @@ class Batch:
             + suggestion(did_you_mean(str(unknown), known))
         )
         rule = "J08" if reserved else "J05"
-        self.refuse(number, rule, message, type_.table_key, str(unknown))
-        return False
+        self.refuse(number, rule, message, type_.table_key, str(unknown), shorten(data[unknown]))
+        return True
 
     # ---- values
 
@@ -205,7 +207,9 @@ class Batch:
                 missing = " is missing" if wrong.rule == "J14" else ""
                 message = f"property '{name}' of {label}{missing}: {wrong.reason}"
                 number = table.numbers[wrong.index]
-                self.refuse(number, wrong.rule, message, type_.table_key, name)
+                given = table.data[wrong.index].get(name)
+                value = None if given is None else shorten(given)
+                self.refuse(number, wrong.rule, message, type_.table_key, name, value)
         return Part(
             columns=columns,
             explicit_ids=self._read_ids(table),
@@ -240,8 +244,10 @@ class Batch:
                 pass
         shaped = shape_ids(values, key)
         for wrong in shaped.misfits:
-            message = f"{what} of {table.type.name} is {_spell_id(key)}, got '{shorten(values[wrong.index])}'"
-            self.refuse(table.numbers[wrong.index], rule, message, table.type.table_key, name)
+            value = shorten(values[wrong.index])
+            message = f"{what} of {table.type.name} is {_spell_id(key)}, got '{value}'"
+            number = table.numbers[wrong.index]
+            self.refuse(number, rule, message, table.type.table_key, name, value)
         return shaped.values
 
 

@@ -18,8 +18,7 @@ from omnigraph.commit.constraints.report import Violations
 from omnigraph.commit.delta import Deltas, TableDelta
 from omnigraph.errors import Problem
 from omnigraph.ids import TableKey
-from omnigraph.limits import PROBLEMS_SHOWN_MAX
-from omnigraph.pipeline.checks import LoadSpec, delta_of, make_finding
+from omnigraph.pipeline.checks import LoadSpec, delta_of, make_finding, spill_findings
 from omnigraph.pipeline.findings import DUPLICATES
 from omnigraph.pipeline.input.intake import find_duplicates, has_duplicates, keep_last
 from omnigraph.pipeline.input.read import POSITION, with_ids
@@ -72,7 +71,7 @@ class Decide:
             messages += resolve_ids(bucket)
         if self.key_plan.checks_rules:
             messages += _check_rules(bucket)
-        yield encode(messages)
+        yield encode(spill_findings(bucket.load, bucket.store, messages))
 
 
 # ---- the rows of a bucket
@@ -176,10 +175,11 @@ def resolve_ids(bucket: Bucket) -> Iterator[Message]:
         if not rows.num_rows:
             continue
         if has_duplicates(column(rows, ID)):
-            if not keep_last(type_, bucket.load.kind_of(table)):
+            keeps_last = keep_last(type_, bucket.load.kind_of(table))
+            if not keeps_last:
                 yield _refuse_duplicates(bucket, type_, rows)
-                continue
-            positions = _find_superseded(rows)
+            # Of refused duplicates the first counts for the other rules.
+            positions = _find_superseded(rows, "max" if keeps_last else "min")
             yield from _write_slices(
                 bucket, SliceKind.SUPERSEDED, table, pa.table({POSITION: positions})
             )
@@ -190,7 +190,7 @@ def resolve_ids(bucket: Bucket) -> Iterator[Message]:
 
 def _refuse_duplicates(bucket: Bucket, type_: TableType, rows: pa.Table) -> Finding:
     duplicates = find_duplicates(column(rows, ID), column(rows, POSITION))
-    shown = duplicates.slice(0, PROBLEMS_SHOWN_MAX).to_pylist()
+    shown = duplicates.slice(0, min(bucket.load.shown_max, duplicates.num_rows)).to_pylist()
     return Finding(
         phase=Phase.IDS,
         order=(bucket.load.rank(type_.table_key), DUPLICATES),
@@ -206,11 +206,11 @@ def _refuse_duplicates(bucket: Bucket, type_: TableType, rows: pa.Table) -> Find
     )
 
 
-def _find_superseded(rows: pa.Table) -> pa.Array:
-    """The positions of every row but the last of its id."""
-    last = rows.group_by(ID, use_threads=False).aggregate([(POSITION, "max")])
+def _find_superseded(rows: pa.Table, kept: str) -> pa.Array:
+    """The positions of every row but the last (`max`) or the first (`min`) of its id."""
+    found = rows.group_by(ID, use_threads=False).aggregate([(POSITION, kept)])
     positions = column(rows, POSITION)
-    successors = column(last, f"{POSITION}_max")
+    successors = column(found, f"{POSITION}_{kept}")
     return positions.filter(pc.invert(pc.is_in(positions, value_set=successors)))
 
 

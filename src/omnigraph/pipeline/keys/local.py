@@ -12,7 +12,7 @@ from omnigraph.commit.constraints.endpoints import SIDES
 from omnigraph.errors import OmniError
 from omnigraph.ids import TableKey, node_key
 from omnigraph.limits import COMMITTED_SPLIT_ROWS
-from omnigraph.pipeline.checks import LoadSpec
+from omnigraph.pipeline.checks import LoadSpec, spill_findings
 from omnigraph.pipeline.input.read import split_rows
 from omnigraph.pipeline.input.splits import CommittedSplit, Split, cut_table
 from omnigraph.pipeline.keys.decide import Bucket, resolve_ids
@@ -80,7 +80,8 @@ class LocalIds:
                 own.pins[table],
                 lambda: _read_committed(own, committed, store),
             )
-        yield encode(resolve_ids(Bucket(own, sides, store)))
+        found = resolve_ids(Bucket(own, sides, store))
+        yield encode(spill_findings(own.load, store, found))
 
 
 def _read_committed(key_plan: KeyPlan, side: KeySide, store: Store) -> pa.Table:

@@ -1,7 +1,6 @@
 """Damaged index segments: a read finds one, warns once, and no later read uses its index."""
 
 import re
-import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
@@ -10,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from lance import LanceDataset
 
-from omnigraph.errors import InternalError, OmniError, OmniWarning, StorageError
+from omnigraph.errors import InternalError, OmniError, StorageError, warn_caller
 from omnigraph.logs import get_logger
 from omnigraph.storage.lance import search
 from omnigraph.storage.lance.digests import Digests, digest_file, digest_key, name_below_branch
@@ -74,11 +73,9 @@ def warn_of_damage(at: TableAt, info: IndexInfo, reason: str) -> None:
     """Warn the reader that reads do not use an index."""
     table = at.name or at.path
     _log.warning("index.damaged", table=table, column=info.column, reason=reason)
-    warnings.warn(
+    warn_caller(
         f"the {_SPOKEN[info.kind]} on '{info.column}' of {table} is damaged ({reason}) and reads scan the "
         "table instead; build it anew with `ensure_indices` or `omnigraph index build`",
-        OmniWarning,
-        stacklevel=2,
     )
 
 

@@ -117,6 +117,14 @@ def load(
         str | None, typer.Option("--message", metavar="TEXT", help="What the commit says.")
     ] = None,
     key: Key = None,
+    rejects: Annotated[
+        str | None,
+        typer.Option(
+            "--rejects",
+            metavar="FILE",
+            help="Write every problem to a .jsonl, .csv or .parquet file when the load is refused.",
+        ),
+    ] = None,
     actor: Actor = None,
     store: Store = None,
     yes: Yes = False,
@@ -147,6 +155,7 @@ def load(
                 progress=tell,
                 message=message,
                 idempotency_key=key,
+                rejects=rejects,
             )
         if json:
             say_json(result.to_dict())

@@ -2,12 +2,13 @@
 
 import os
 import sys
+import warnings
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TextIO
 
 import typer
 
-from omnigraph.errors import OmniError, did_you_mean, suggestion
+from omnigraph.errors import OmniError, OmniWarning, did_you_mean, suggestion
 from omnigraph.surfaces.cli.calls import Call, expects_json, read_call
 from omnigraph.surfaces.cli.help import name_parameter
 from omnigraph.surfaces.cli.output import (
@@ -20,6 +21,7 @@ from omnigraph.surfaces.cli.output import (
     report,
     report_usage,
     say,
+    warn,
 )
 from omnigraph.surfaces.cli.terminal import choose_manner, paged
 from omnigraph.surfaces.cli.tree import build_app, find_help, require_command
@@ -30,6 +32,7 @@ _COMPLETING = "_OMNIGRAPH_COMPLETE"
 def main() -> None:
     """Run the command line; print errors as text and give an exit code, never a traceback."""
     open_streams()
+    warnings.showwarning = _show_warning
     if _COMPLETING in os.environ:
         _complete()
         return
@@ -44,6 +47,19 @@ def main() -> None:
         close_streams()
         code = EXIT_FAILURE
     sys.exit(code)
+
+
+def _show_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,  # noqa: ARG001 - the signature of the standard library
+    lineno: int,  # noqa: ARG001
+    file: TextIO | None = None,  # noqa: ARG001
+    line: str | None = None,  # noqa: ARG001
+) -> None:
+    """Print a warning of ours as one sentence; those of packages below are for their developers."""
+    if issubclass(category, OmniWarning):
+        warn(str(message))
 
 
 def _run_typed(typed: Sequence[str]) -> int:
@@ -102,7 +118,22 @@ def _explain_call(error: Any) -> tuple[str, str | None]:
         return f"{where}: {error.message}" if where else error.message, command
     if getattr(error, "param", None) is not None:
         return f"{name_parameter(error.param)} is missing", command
+    if context is not None and error.format_message().startswith("Got unexpected extra"):
+        return _explain_extra(error.format_message(), context), command
     return error.format_message().rstrip("."), command
+
+
+def _explain_extra(message: str, context: Any) -> str:
+    """Why a word is too many: it is often the graph or a file where a flag is wanted."""
+    options = {option for one in context.command.get_params(context) for option in one.opts}
+    words = message.partition(" (")[2].rpartition(")")[0].removeprefix("s) (")
+    told = f"`{context.command_path}` does not take '{words}'"
+    if "--data" in options:
+        return f"{told}; give files with --data"
+    takes_graph = any(one.name == "uri" for one in context.command.get_params(context))
+    if "--store" in options and not takes_graph:
+        return f"{told}; {context.info_name} takes the graph as --store"
+    return told
 
 
 def _explain_option(name: str, context: Any) -> str:

@@ -31,7 +31,7 @@ _FLAGS = {
 }
 """The flag of each keyword argument that an error may name."""
 
-_ARGUMENT = re.compile(rf"\b({'|'.join(_FLAGS)})=(True\b|…|'[\w./:+-]*')?")
+_ARGUMENT = re.compile(rf"(?<![\w.$])({'|'.join(_FLAGS)})=(True\b|…|'[\w./:+-]*'|(?![\w\"'(\[{{]))")
 _SENTENCES = (
     (re.compile(r"name one of them: name='(\w+)'"), r"name one of them after the command: \1"),
     (re.compile(r"spark=False"), "--engine local"),

@@ -1,0 +1,245 @@
+"""Messages to people: each says what is wrong, what was done and what to do next, in the words of its surface."""
+
+import ast
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+import omnigraph
+from omnigraph.api.graph import Graph
+from omnigraph.errors import OmniError
+from omnigraph.surfaces.cli.wording import word_text
+
+SCHEMA = "node Person { name: String @key  age: I32? }\nedge Knows: Person -> Person\n"
+QUERIES = """\
+query all() { match { $p: Person } return { $p.name } }
+query one($who: String, $age: I32) { match { $p: Person { name: $who } } return { $p.name } }
+"""
+SOURCE = Path(omnigraph.__file__).parent
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("messages")
+    (made / "people.pg").write_text(SCHEMA)
+    (made / "people.gq").write_text(QUERIES)
+    (made / "people.jsonl").write_text('{"type": "Person", "data": {"name": "Ada"}}\n')
+    with omnigraph.init(made / "g", SCHEMA) as graph:
+        graph.load(made / "people.jsonl", mode="append")
+        graph.branch_create("review")
+    return made
+
+
+@pytest.fixture(scope="module")
+def graph(folder: Path) -> Iterator[Graph]:
+    with omnigraph.open(folder / "g") as graph:
+        yield graph
+
+
+Call = Callable[[Graph, Path], Any]
+PYTHON: dict[str, tuple[Call, list[str]]] = {
+    "a pandas frame without a type": (
+        lambda g, _: g.load(pd.DataFrame({"name": ["x"]}), mode="append"),
+        ["needs type=", "no changes were made", "type='Person'"],
+    ),
+    "an Arrow table without a type": (
+        lambda g, _: g.load(pa.table({"name": ["x"]}), mode="append"),
+        ["needs type=", "no changes were made"],
+    ),
+    "a single record": (
+        lambda g, _: g.load({"type": "Person", "data": {"name": "x"}}, mode="append"),
+        ["a single record goes in a list", "no changes were made"],
+    ),
+    "a missing parameter": (
+        lambda g, _: g.query(QUERIES, "one", {"who": "Ada"}),
+        ["parameter 'age' (I32) is missing", "Nothing was run", "$who: String, $age: I32"],
+    ),
+    "a missing and an unknown parameter": (
+        lambda g, _: g.query(QUERIES, "one", {"wo": "Ada", "age": 1}),
+        ["parameter 'who' (String) is missing", "no parameter 'wo'; did you mean 'who'?"],
+    ),
+    "several queries and no name": (
+        lambda g, _: g.query(QUERIES),
+        ["2 queries (all, one)", "nothing was run", "name='all'"],
+    ),
+    "a misspelt branch of a diff": (
+        lambda g, _: g.diff("main", "reveiw"),
+        ["'reveiw' not found", "did you mean 'review'?", "2026-11-15T16:07:00Z"],
+    ),
+    "a file name in place of a query": (
+        lambda g, _: g.query("nofile.gq"),
+        ["'nofile.gq' looks like a file name", "nothing was run", "pathlib.Path('nofile.gq')"],
+    ),
+    "a file name in place of a schema": (
+        lambda _, home: omnigraph.init(home / "new", "people.pg"),
+        ["'people.pg' looks like a file name", "pathlib.Path('people.pg')"],
+    ),
+    "a file in place of a new graph": (
+        lambda _, home: omnigraph.init(home / "people.pg", SCHEMA),
+        ["people.pg' is a file", "a graph is a folder", "nothing was created"],
+    ),
+    "a file in place of a graph": (
+        lambda _, home: omnigraph.open(home / "people.pg"),
+        ["people.pg' is a file", "a graph is a folder", "nothing was read"],
+    ),
+    "an append of what exists": (
+        lambda g, home: g.load(home / "people.jsonl", mode="append"),
+        ["people.jsonl, line 1", "'Ada' already exists", "no changes were made", "mode='merge'"],
+    ),
+    "a branch that is not there": (
+        lambda g, home: g.load(home / "people.jsonl", mode="append", branch="nope"),
+        ["branch 'nope' not found", "from_branch="],
+    ),
+    "an empty overwrite": (
+        lambda g, _: g.load([], mode="overwrite"),
+        ["0 records", "no changes were made", "allow_empty=True"],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", PYTHON)
+def test_a_wrong_call_is_told_what_to_do(graph: Graph, folder: Path, case: str) -> None:
+    call, facts = PYTHON[case]
+    with pytest.raises(OmniError) as caught:
+        call(graph, folder)
+    told = f"{caught.value} {caught.value.hint or ''}"
+    assert [fact for fact in facts if fact not in told] == []
+    assert re.search(r"(?<!\w)--[a-z]", told) is None, "no flags in Python"
+
+
+SHELL: dict[str, tuple[str, int, list[str]]] = {
+    "several queries and no name": (
+        "query --store g --query people.gq",
+        1,
+        ["2 queries (all, one)", "name one of them after the command: all"],
+    ),
+    "a missing and an unknown parameter": (
+        "query --store g --query people.gq one --param wo=Ada --param age=1",
+        1,
+        ["'who' (String) is missing", "no parameter 'wo'; did you mean 'who'?"],
+    ),
+    "the graph as a word of query": (
+        "query g all --query people.gq",
+        2,
+        ["query takes the graph as --store"],
+    ),
+    "a file as a word of load": (
+        "load g people.jsonl --mode append",
+        2,
+        ["'people.jsonl'", "give files with --data"],
+    ),
+    "a misspelt branch of a diff": (
+        "diff main reveiw --uri g",
+        1,
+        ["'reveiw' not found", "did you mean 'review'?"],
+    ),
+    "an unknown format": (
+        "query --store g --query people.gq all --format yaml",
+        2,
+        ["--format", "table", "not 'yaml'"],
+    ),
+    "a file in place of a new graph": (
+        "init people.pg --schema people.pg",
+        1,
+        ["people.pg' is a file", "nothing was created"],
+    ),
+    "an append of what exists": (
+        "load g --data people.jsonl --mode append",
+        3,
+        ["line 1", "'Ada' already exists", "--mode merge"],
+    ),
+    "a branch that is not there": (
+        "load g --data people.jsonl --mode append --branch nope",
+        1,
+        ["branch 'nope' not found", "--from"],
+    ),
+    "a cluster": ("cluster plan", 2, ["cluster", "not in this release"]),
+    "embedding files": ("embed --input x", 2, ["embed", "not in this release"]),
+    "a flag of clusters": ("snapshot g --cluster x", 2, ["--cluster", "not in this release"]),
+}
+
+
+@pytest.mark.parametrize("case", SHELL)
+def test_a_wrong_command_is_told_what_to_do(folder: Path, case: str) -> None:
+    typed, code, facts = SHELL[case]
+    done = subprocess.run(
+        [sys.executable, "-m", "omnigraph", *typed.split()],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert [fact for fact in facts if fact not in done.stderr] == []
+    assert done.returncode == code
+    assert "Traceback" not in done.stderr
+    assert re.search(r"\b(mode|name|from_branch|type)=", done.stderr) is None, "no keywords"
+
+
+def test_an_update_that_matches_nothing_says_so(folder: Path) -> None:
+    text = 'query u() { update Person set { age: 3 } where name = "Zed" }'
+    done = subprocess.run(
+        [sys.executable, "-m", "omnigraph", "mutate", "--store", "g", "-e", text],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "nothing matched; no commit" in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ("pass from_branch= to create it", "pass --from to create it"),
+        ("use mode='merge' to update", "use --mode merge to update"),
+        ("or pass allow_empty=True", "or pass --allow-empty"),
+        ("rejects='problems.jsonl' writes", "--rejects problems.jsonl writes"),
+        ("say who acts: actor=…", "say who acts: --as"),
+        ("a name=value pair, and x.type=y", "a name=value pair, and x.type=y"),
+    ],
+)
+def test_keyword_arguments_become_flags(said: str, told: str) -> None:
+    assert word_text(said) == told
+
+
+def test_only_the_command_line_speaks_of_flags() -> None:
+    """Below the surfaces a text names keyword arguments, unless it shows a whole command."""
+    wrong = [
+        f"{path.relative_to(SOURCE)}:{node.lineno} {node.value[:60]!r}"
+        for path in sorted(SOURCE.rglob("*.py"))
+        if path.relative_to(SOURCE).parts[0] not in ("surfaces", "testing", "policy", "spark_jobs")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Constant)
+        and isinstance(node.value, str)
+        and re.search(r"(?<![\w-])--[a-z]", node.value)
+        and "omnigraph " not in node.value
+    ]
+    assert wrong == []
+
+
+def test_another_key_that_is_set_suggests_its_provider(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("OPENROUTER_API_KEY", "OPENAI_API_KEY", "OMNIGRAPH_EMBED_PROVIDER"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.delenv("OMNIGRAPH_EMBEDDINGS_MOCK", raising=False)
+    monkeypatch.setenv("GEMINI_API_KEY", "x")
+    ask = 'query q() { match { $d: D } return { $d.t } order { nearest($d.v, "x") } limit 1 }'
+    schema = 'node D { t: String  v: Vector(2)? @embed("t") }'
+    with omnigraph.init(tmp_path / "g", schema) as made, pytest.raises(OmniError) as caught:
+        made.query(ask)
+    assert "OMNIGRAPH_EMBED_PROVIDER=gemini" in str(caught.value.hint)
+    assert "nothing was read" in str(caught.value)
+
+
+def test_warnings_name_the_line_of_the_caller(graph: Graph) -> None:
+    with pytest.warns(omnigraph.OmniWarning) as told:
+        graph.refresh(settle=False)
+    assert told[0].filename == __file__
