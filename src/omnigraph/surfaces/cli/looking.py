@@ -15,7 +15,7 @@ from omnigraph.surfaces.cli.address import (
 )
 from omnigraph.surfaces.cli.data import At
 from omnigraph.surfaces.cli.moments import show_moment
-from omnigraph.surfaces.cli.output import print_columns, say, say_json
+from omnigraph.surfaces.cli.output import say, say_json
 from omnigraph.surfaces.cli.terminal import Ink, paint
 
 if TYPE_CHECKING:
@@ -56,12 +56,14 @@ def status(
         return
     newest = found.commits[0] if found.commits else None
     when = "" if newest is None else f", {newest.kind} {show_moment(newest.created_at)}"
-    say(f"{found.uri} on {found.branch}: commit {found.commit}{when}")
+    say(f"{found.uri} on {found.branch}")
+    say(f"commit {found.commit}{when}")
     say(
         f"{count_of(found.rows, 'row')} in {count_of(len(found.types), 'type')}, "
         f"{spell_bytes(found.bytes)}, {count_of(len(found.branches), 'branch', 'branches')}"
     )
-    print_columns([paint(what, Ink.WARNING), f"→ {remedy}"] for what, remedy in wanted)
+    for what, remedy in wanted:
+        say(f"{paint(what, Ink.WARNING)} → {remedy}")
     if not wanted:
         say(paint("nothing to do", Ink.GOOD))
 
@@ -74,14 +76,11 @@ def _list_remedies(found: "Description") -> Iterator[tuple[str, str]]:
     if len(found.pending) > live:
         left = count_of(len(found.pending) - live, "interrupted write")
         yield left, f"omnigraph recovery run {found.uri}"
-    unready = [
-        f"{type_.name}.{index.column} {index.state}"
-        for type_ in found.types
-        for index in type_.indexes
-        if index.state != "ready" and index.rows
-    ]
+    indexes = [index for type_ in found.types for index in type_.indexes if index.rows]
+    unready = sum(index.state != "ready" for index in indexes)
     if unready:
-        yield f"indexes: {', '.join(unready)}", f"omnigraph optimize {found.uri}"
+        what = f"{unready} of {count_of(len(indexes), 'index', 'indexes')} not ready"
+        yield what, f"omnigraph optimize {found.uri}"
 
 
 def _wire(found: "Description", wanted: list[tuple[str, str]]) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from omnigraph.errors import (
     PreconditionFailed,
     SchemaContractError,
 )
-from omnigraph.surfaces.cli.terminal import Ink, has_color, manner, paint
+from omnigraph.surfaces.cli.terminal import Ink, columns, has_color, is_terminal, manner, paint
 from omnigraph.surfaces.cli.wording import word_body
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ _EXITS: tuple[tuple[tuple[type[OmniError], ...], int], ...] = (
     ((ConfigError,), EXIT_USAGE),
 )
 
+CELL_CHARS_MIN = 8
 _COLORS = re.compile(r"\x1b\[[0-9;]*m")
 _PARTS = (
     (re.compile(r"(error(?:\[\w+\])?:)"), Ink.BAD),
@@ -97,14 +98,22 @@ def note(text: str) -> None:
 
 
 def print_columns(rows: "Iterable[Sequence[str]]") -> None:
-    """Print rows of texts in aligned columns."""
+    """Print rows of texts in aligned columns; on a terminal the last column is cut where it ends."""
     found = [list(row) for row in rows]
     widths = [max(map(_visible, column)) for column in zip(*found, strict=True)]
-    for row in found:
-        padded = (
-            cell + " " * (width - _visible(cell)) for cell, width in zip(row, widths, strict=True)
-        )
-        say("  ".join(padded).rstrip())
+    room = columns() - sum(widths[:-1]) - 2 * len(widths[:-1]) if is_terminal(sys.stdout) else None
+    for *cells, last in found:
+        padded = [
+            cell + " " * (width - _visible(cell))
+            for cell, width in zip(cells, widths, strict=False)
+        ]
+        say("  ".join([*padded, _cut(last, room)]).rstrip())
+
+
+def _cut(text: str, room: int | None) -> str:
+    if room is None or room < CELL_CHARS_MIN or _visible(text) <= room:
+        return text
+    return _COLORS.sub("", text)[: room - 1] + "…"
 
 
 def print_facts(facts: "Mapping[str, str | None]") -> None:
