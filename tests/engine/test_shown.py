@@ -59,7 +59,11 @@ def test_commits_are_a_list_that_shows_a_table(graph: Graph) -> None:
     lines = str(found).splitlines()
     assert lines[0] == "3 commits"
     assert [line.split()[0] for line in lines[3:]] == [commit.id for commit in found]
+    assert lines[1].split() == ["commit", "created", "(UTC)", "kind", "branch", "tables"]
     assert repr(found[0]).startswith(f"<Commit {found[0].id} mutation on review, ")
+    everything = str(graph.commits(branch="review"))
+    assert "actor" in everything
+    assert str(graph.commits(actor="nobody")) == "0 commits"
 
 
 def test_a_diff_shows_counts_and_old_and_new_values(graph: Graph) -> None:

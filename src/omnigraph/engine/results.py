@@ -122,20 +122,19 @@ class Commits(Shown, list[Commit]):
 
     def grid(self, caption: str = "") -> Grid:
         """The commits, one a row."""
-        rows = [
-            [
-                c.id,
-                f"{c.created_at:%Y-%m-%d %H:%M}",
-                str(c.kind),
-                c.branch,
-                c.actor or "",
-                ", ".join(c.tables),
-                first_line(c.message),
-            ]
-            for c in self
-        ]
-        columns = ("commit", "created (UTC)", "kind", "branch", "actor", "tables", "message")
-        return Grid(columns=columns, rows=rows, firm=2, caption=caption)
+        columns = {
+            "commit": [c.id for c in self],
+            "created (UTC)": [f"{c.created_at:%Y-%m-%d %H:%M}" for c in self],
+            "kind": [str(c.kind) for c in self],
+            "branch": [c.branch for c in self],
+            "actor": [c.actor or "" for c in self],
+            "message": [first_line(c.message) for c in self],
+            "tables": [", ".join(c.tables) for c in self],
+        }
+        # A column that says nothing takes room from the others.
+        told = {name: texts for name, texts in columns.items() if any(texts)}
+        rows = list(zip(*told.values(), strict=True))
+        return Grid(columns=list(told), rows=rows, firm=2, caption=caption)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
