@@ -163,6 +163,9 @@ GROUP_MEMBERS_MAX = 64
 GROUP_BYTES_MAX = 16 * 1024 * 1024
 """Bytes of rows that the writes of one publish bring at most; a larger write publishes alone."""
 
+ENTRY_SECONDS_MAX = 5.0
+"""How long a writer on an object store relies on what it saw before: interrupted writes of others stay unseen that long at most."""
+
 UNUSED_APPENDS_MAX = 256
 """Staged appends whose files wait to be used by the same write again."""
 

@@ -1,12 +1,14 @@
 """What whole operations ask of an object store, request by request: flat in history, rows and tables."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
 
 import omnigraph
 from omnigraph.api.graph import Graph
+from tests.support.joined import write_together
 from tests.support.s3_counting import CountingBucket, Requests
 
 pytestmark = pytest.mark.s3
@@ -23,11 +25,7 @@ POINT = 'query q() { match { $p: Person { name: "ada" } } return { $p.mail } }'
 
 NODE = {
     "DELETE sidecar": 1,
-    "GET manifest": 1,
-    "GET ref": 1,
-    "LIST manifest": 4,
-    "LIST other": 1,
-    "LIST sidecar": 1,
+    "LIST manifest": 3,
     "PUT data": 2,
     "PUT deletion": 1,
     "PUT lock": 2,
@@ -35,8 +33,19 @@ NODE = {
     "PUT sidecar": 1,
     "PUT txn": 2,
 }
-"""19: three looks on entry (pending operations, a schema change, the contract), the manifest, the lease (2, since this
-process had it last), HEAD of the table, the sidecar (2), the table (1 + 4), the manifest (5)."""
+"""14: the lease (2, since this process had it last), HEAD of the table, the sidecar (2), the table (1 + 3), the manifest (5)."""
+
+
+ENTRY = {"GET ref": 1, "LIST manifest": 1, "LIST other": 1, "LIST sidecar": 1}
+"""What a writer asks before it begins, every few seconds: pending operations, a schema change, the contract, the manifest."""
+
+
+def without_entry(counts: dict[str, int]) -> dict[str, int]:
+    """The requests of a write without those of its entry, if it had one."""
+    if "LIST sidecar" not in counts:
+        return counts
+    left = {name: count - ENTRY.get(name, 0) for name, count in counts.items()}
+    return {name: count for name, count in left.items() if count}
 
 
 @pytest.fixture
@@ -65,7 +74,7 @@ def asked(counting_bucket: CountingBucket) -> Asked:
 
 
 def written(graph: Graph, asked: Asked, query: str, number: int) -> dict[str, int]:
-    return asked(lambda: graph.mutate(query, {"k": f"k{number}"})).counts()
+    return without_entry(asked(lambda: graph.mutate(query, {"k": f"k{number}"})).counts())
 
 
 @pytest.mark.parametrize("query", [KEYED, KEYLESS], ids=["keyed", "keyless"])
@@ -105,10 +114,29 @@ def test_a_write_looks_again_when_another_handle_had_its_turn(
     assert found_rows["k1"] == "own"
 
 
+def test_a_full_group_asks_little_for_each_of_its_writes(graph: Graph, asked: Asked) -> None:
+    written(graph, asked, KEYED, 0)
+    works = [partial(graph.mutate, KEYED, {"k": f"g{n}"}) for n in range(8)]
+    requests = asked(lambda: write_together(graph, works))
+    groups = [commit.group for commit in graph.commits(limit=8)]
+    assert len(set(groups)) == 1
+    assert groups[0] is not None
+    counts = without_entry(requests.counts())
+    # Each writes its rows, and Lance looks, writes a transaction and a version; all else is shared.
+    assert counts["PUT data"] == 8 + 1
+    assert counts["PUT txn"] == counts["PUT manifest"] == 8 + 1
+    assert counts["PUT sidecar"] == 2
+    assert counts["PUT deletion"] == counts["DELETE sidecar"] == 1
+    # The locks that let the writers wait are the test's own, and so is one look.
+    shared = {name: count for name, count in counts.items() if not name.endswith(" lock")}
+    assert sum(shared.values()) <= 8 * 4 + 13, counts
+
+
 def test_questions_that_do_not_wait_for_each_other_are_asked_at_once(
     graph: Graph, asked: Asked, counting_bucket: CountingBucket
 ) -> None:
     counting_bucket.behave(latency=0.05)
+    graph._engine.entered.drop(lambda _: True)
     log = list(asked(lambda: graph.mutate(KEYED, {"k": "x"})))
     at_once = {(r.method, r.role) for r in log if r.inflight > 1}
     assert at_once & {("LIST", "sidecar"), ("GET", "ref"), ("LIST", "other")}

@@ -78,7 +78,7 @@ def test_a_storm_of_writers_and_deaths_loses_nothing_and_writes_nothing_twice(
     uri, choose = str(tmp_path / "g"), random.Random(seed)
     with omnigraph.init(uri, SCHEMA, config=QUIET) as graph:
         graph.load(BASE, mode="append")
-    logs = []
+    logs: list[str] = []
     with ThreadPoolExecutor(2) as processes:
         for _ in range(2):
             death = choose.choice(DEATHS)

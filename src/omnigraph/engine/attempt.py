@@ -8,15 +8,29 @@ from omnigraph.commit.locks import SCHEMA_APPLY, HeldLocks, LockKey
 from omnigraph.commit.plan import WritePlan
 from omnigraph.commit.protocol import CommittedPlan, Refused, commit
 from omnigraph.commit.stage import ALONE, StageWorkers
-from omnigraph.engine.joint_commit import commit_together, member_of, take_members
+from omnigraph.engine.joint_commit import (
+    commit_together,
+    list_staged_rows,
+    member_of,
+    take_members,
+)
 from omnigraph.engine.matched_rows import require_matched_rows
 from omnigraph.engine.session.engine import Engine
 from omnigraph.engine.writer import Done, Prepare, Prepared
-from omnigraph.errors import ConflictError, DriftError, ManifestConflict, OmniError, ReadSetConflict
-from omnigraph.ids import BranchName, TableKey
-from omnigraph.limits import PREPARE_ROUNDS_MAX
+from omnigraph.errors import (
+    ConflictError,
+    DriftError,
+    ManifestConflict,
+    NotFoundError,
+    OmniError,
+    ReadSetConflict,
+    UserInputError,
+)
+from omnigraph.ids import MAIN, BranchName, TableKey
+from omnigraph.limits import ENTRY_SECONDS_MAX, PREPARE_ROUNDS_MAX
 from omnigraph.manifest.branches import is_schema_locked, refuse_during_schema_apply
-from omnigraph.manifest.view import View
+from omnigraph.manifest.stamp import CURRENT
+from omnigraph.manifest.view import View, may_be_amid_change
 from omnigraph.storage.counters import carry_context
 from omnigraph.storage.locks.holders import Activity
 from omnigraph.values import dataclass
@@ -51,11 +65,61 @@ def attempt(
     prepare: Prepare[T],
     operation: str = "this write",
     workers: StageWorkers = ALONE,
+    *,
+    may_rely_on_memory: bool = False,
 ) -> Done[T]:
     """Heal, capture a view, prepare, lock and commit; prepare again under the locks when the base moved.
 
-    `workers` help with what is staged under the locks.
+    `workers` help with what is staged under the locks. `may_rely_on_memory`: the write is right on any state that its
+    locks show to be the newest, and needs no look at the store before.
     """
+    try:
+        done = _attempt_from_memory(engine, branch, prepare) if may_rely_on_memory else None
+        return done or _attempt_from_store(engine, branch, prepare, operation, workers)
+    except BaseException:
+        # Whatever was left behind is seen by the next write.
+        engine.entered.pop(branch)
+        raise
+
+
+def _attempt_from_memory(engine: Engine, branch: BranchName, prepare: Prepare[T]) -> Done[T] | None:
+    """Commit what is prepared on the state that this handle saw last, without a look at the store.
+
+    Pins and schema change under the locks of tables only, and a lease that nobody else had shows that they did not.
+    None when nothing is known, or when what is known does not lead to a commit: then the store is asked.
+    """
+    view = _recall(engine, branch)
+    if view is None:
+        return None
+    try:
+        prepared = prepare(view)
+        plan = prepared.plan
+        if plan is None:
+            return None
+        return _commit_in_turn(_FirstAttempt(engine, view, prepare, prepared, plan, ALONE, True))
+    except (UserInputError, ConflictError, NotFoundError, Blocked, DriftError):
+        return None
+
+
+def _recall(engine: Engine, branch: BranchName) -> View | None:
+    """The view of main as this handle left it, if it asked the store for everything a moment ago."""
+    asked = engine.entered.get(branch)
+    accepted, state = engine.contracts.cached, engine.manifest.heads.get(branch)
+    if asked is None or accepted is None or state is None or branch != MAIN:
+        return None
+    if engine.runtime.monotonic() - asked > ENTRY_SECONDS_MAX or state.stamp != CURRENT:
+        return None
+    view = View(branch=branch, accepted=accepted, state=state)
+    return None if may_be_amid_change(view) else view
+
+
+def _attempt_from_store(
+    engine: Engine,
+    branch: BranchName,
+    prepare: Prepare[T],
+    operation: str,
+    workers: StageWorkers,
+) -> Done[T]:
     view = _enter_and_capture(engine, branch, operation)
     engine.require_here(branch, operation)
     try:
@@ -76,6 +140,7 @@ def _enter_and_capture(engine: Engine, branch: BranchName, operation: str) -> Vi
     if not engine.store.root.is_distant:
         enter(engine, operation)
         return engine.view(branch)
+    asked = engine.runtime.monotonic()
     with ThreadPoolExecutor(2, "omnigraph-entry") as pool:
         pending = pool.submit(carry_context(engine.recovery.heal))
         locked = pool.submit(carry_context(is_schema_locked), engine.manifest)
@@ -85,6 +150,7 @@ def _enter_and_capture(engine: Engine, branch: BranchName, operation: str) -> Vi
         seen = _try_capture(engine, branch)
     if isinstance(seen, OmniError):
         raise seen
+    engine.entered.put(branch, asked)
     return seen
 
 
@@ -116,6 +182,7 @@ class _FirstAttempt(Generic[T]):
     prepared: Prepared[T]
     plan: WritePlan
     workers: StageWorkers
+    is_from_memory: bool = False
 
 
 def _commit_in_turn(first: _FirstAttempt[T]) -> Done[T] | None:
@@ -152,12 +219,14 @@ def _commit_locked(first: _FirstAttempt[T], held_locks: HeldLocks) -> Done[T] | 
     not before are included. A write that comes to need other locks than those held gives the locks it needs.
     """
     engine, view, prepared = first.engine, first.view, first.prepared
+    is_stale = first.is_from_memory and not held_locks.is_unbroken
     last: ConflictError | None = None
     for _ in range(1 + PREPARE_ROUNDS_MAX):
-        if last is not None:
+        if is_stale:
             view = engine.view(view.branch)
             require_matched_rows(engine.store.tables, first.view, first.plan, view)
-            prepared = first.prepare(view)
+            with engine.store.tables.reuse_appends(list_staged_rows(first.plan)):
+                prepared = first.prepare(view)
         plan = prepared.plan
         if plan is None:
             return Done(view=view, plan=None, outcome=prepared.outcome)
@@ -169,7 +238,7 @@ def _commit_locked(first: _FirstAttempt[T], held_locks: HeldLocks) -> Done[T] | 
         except (ManifestConflict, ReadSetConflict) as error:
             if not isinstance(error, StaleBase) and (last is not None or not plan.is_strict):
                 raise
-            last = error
+            last, is_stale = error, True
     assert last is not None, "a loop that ends has seen a conflict"
     raise last
 

@@ -7,6 +7,8 @@ from copy import copy
 from dataclasses import field, replace
 from typing import Any, Generic, TypeVar
 
+import pyarrow as pa
+
 from omnigraph.commit.group import Group, may_join, open_group
 from omnigraph.commit.locks import HeldLocks
 from omnigraph.commit.plan import WritePlan
@@ -19,6 +21,7 @@ from omnigraph.errors import OmniError, RecoveryRequired
 from omnigraph.limits import GROUP_BYTES_MAX, GROUP_MEMBERS_MAX
 from omnigraph.manifest.publish import Published
 from omnigraph.manifest.view import View
+from omnigraph.storage.values import Staged
 from omnigraph.values import dataclass
 
 T = TypeVar("T")
@@ -170,13 +173,17 @@ def _prepare_on(member: Member[T], now: View) -> Prepared[T]:
         return member.prepared
     tables = member.engine.store.tables
     require_matched_rows(tables, member.view, plan, now)
-    unused = [
+    with tables.reuse_appends(list_staged_rows(plan)):
+        return member.context.run(member.prepare, now)
+
+
+def list_staged_rows(plan: WritePlan) -> list[tuple[Staged, pa.Table]]:
+    """What a plan staged and the rows of it: when the write is prepared again, the same rows need no second file."""
+    return [
         (write.staged, write.delta.rows)
         for write in plan.tables
         if write.staged is not None and write.delta is not None
     ]
-    with tables.reuse_appends(unused):
-        return member.context.run(member.prepare, now)
 
 
 def _tell(landed: Sequence[_Landed], published: Published) -> None:

@@ -182,13 +182,17 @@ def attempt_once(
     make_receipt: Callable[[T], Receipt],
     verb: str,
     workers: StageWorkers = ALONE,
+    *,
+    may_rely_on_memory: bool = False,
 ) -> Done[T] | Replay:
     """Carry out a write and record its key in the same swap; a rival that did so first gives the result.
 
     A write that changes nothing records its key alone.
     """
     if request is None:
-        return attempt(engine, branch, prepare, verb, workers)
+        return attempt(
+            engine, branch, prepare, verb, workers, may_rely_on_memory=may_rely_on_memory
+        )
     asked = request
 
     def prepare_keyed(view: View) -> Prepared[T]:

@@ -109,7 +109,7 @@ def _capture_steady(manifest: Manifest, contracts: AcceptedSchemas, view: View) 
     """Capture schema and tables of one moment; waits while a schema change is published and its files are not in place."""
     branch, still = view.branch, 0
     for _ in range(CONTRACT_LOOKS_MAX):
-        is_settled = not _may_be_amid_change(view) or _is_steady(view, contracts)
+        is_settled = not may_be_amid_change(view) or _is_steady(view, contracts)
         if is_settled or still == CONTRACT_ROUNDS_MAX:
             break
         manifest.runtime.wait(CONTRACT_WAIT_SECONDS)
@@ -130,7 +130,7 @@ def _look(manifest: Manifest, contracts: AcceptedSchemas, branch: BranchName) ->
     return View(branch=branch, accepted=contracts.current(), state=manifest.current(branch))
 
 
-def _may_be_amid_change(view: View) -> bool:
+def may_be_amid_change(view: View) -> bool:
     """Whether a schema change may be unfinished: its commit or its recovery is the head, or keys differ."""
     return _head_may_change_schema(view.state) or not _belong_together(view)
 

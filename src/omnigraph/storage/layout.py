@@ -20,6 +20,8 @@ STAGING: Final = ".staging"
 MANIFEST: Final = "__manifest"
 RECOVERY: Final = "__recovery"
 LOCKS: Final = "__locks"
+CONDITIONS: Final = "__locks/conditions.json"
+"""Created once, and never again: whether a second try is refused shows what conditions mean to the store."""
 OBJECT_GUARD: Final = f"{LOCKS}/objects#0"
 """Kernel lock under which local texts are replaced; named like a temporary file, so that no listing shows it."""
 

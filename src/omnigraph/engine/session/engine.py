@@ -49,6 +49,8 @@ class Engine:
     committer: Committer
     recovery: Recovery
     views: Views
+    entered: Recent[BranchName, float]
+    """When the store was last asked everything that a write asks before it begins, by the monotonic clock."""
     plans: Plans
     cache: ByteCache
     cached_ids: CachedIds
@@ -157,6 +159,7 @@ def assemble(
         committer=committer,
         recovery=recovery,
         views=Recent(BRANCH_STATES_MAX),
+        entered=Recent(BRANCH_STATES_MAX),
         plans=Plans(),
         cache=ByteCache(settings.cache_bytes),
         cached_ids=CachedIds(settings.cache_bytes // CACHED_ID_BYTES),

@@ -89,7 +89,16 @@ def mutate(
         }
 
     verb = str(header.commit_kind)
-    done = attempt_once(engine, target, request, header, prepare, make_receipt, verb)
+    done = attempt_once(
+        engine,
+        target,
+        request,
+        header,
+        prepare,
+        make_receipt,
+        verb,
+        may_rely_on_memory=if_commit is None and not dry_run,
+    )
     if isinstance(done, Replay):
         return _replay(done, target, actor)
     after_commit(engine, done)

@@ -32,12 +32,14 @@ def commit(
     operation_id: OperationId,
     actor: str | None,
     lock: CommitLock | None,
+    is_conditional: Callable[[], bool] = lambda: False,
 ) -> Landed:
     """Make a transaction the version after its base, or raise.
 
     Lance rebases a stale transaction by itself. Under an exclusive kernel lock its commit hook refuses any
     version but the next; the hook replaces put-if-absent by look-then-put, so it is used only there. Without
-    such a lock the outcome is proved afterwards by reading our own transaction back.
+    such a lock a store that creates nothing twice (`is_conditional`) proves the outcome by the version alone; on
+    another one our own transaction is read back.
     """
     properties = {OPERATION_ID: operation_id} | ({ACTOR: actor} if actor else {})
     ours = replace(transaction, transaction_properties=properties)
@@ -53,7 +55,9 @@ def commit(
         return _resolve_failed(datasets, base, ours.uuid, error)
     datasets.settle(base.path)
     if fence is None:
-        _prove(datasets, base, landed, ours.uuid)
+        _require_next(base, landed)
+        if not is_conditional():
+            _prove(datasets, base, landed, ours.uuid)
     return _make_landed(datasets, base, landed, ours.uuid)
 
 
@@ -96,11 +100,15 @@ def _resolve_failed(datasets: Datasets, base: TableAt, uuid: str, error: OmniErr
     raise error
 
 
+def _require_next(base: TableAt, landed: LanceDataset) -> None:
+    """Require that ours became the very next version: anything else is a foreign commit in between."""
+    if landed.version != base.version + 1:
+        raise Interleaved(base.path, base.version + 1, landed.version)
+
+
 def _prove(datasets: Datasets, base: TableAt, landed: LanceDataset, uuid: str) -> None:
-    """Require that the very next version is ours: anything else is a foreign commit in between."""
+    """Require that the next version holds our transaction."""
     expected = base.version + 1
-    if landed.version != expected:
-        raise Interleaved(base.path, expected, landed.version)
     with translate_faults(StoreAction.READ, datasets.location(base.path, base.branch, expected)):
         found = _uuid_at(landed, Version(expected))
     if found != uuid:

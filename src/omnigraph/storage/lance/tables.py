@@ -10,7 +10,7 @@ import pyarrow as pa
 from lance import LanceDataset, LanceOperation
 from lance.dataset import Transaction
 
-from omnigraph.errors import HeadMoved
+from omnigraph.errors import HeadMoved, OmniError
 from omnigraph.ids import OperationId, Version
 from omnigraph.limits import (
     DELETIONS_CACHED_MAX,
@@ -37,6 +37,7 @@ from omnigraph.storage.lance.physical import physical
 from omnigraph.storage.lance.table import LanceTable, auto_cleanup_keys
 from omnigraph.storage.lance.unofficial.copies import copy_fragments
 from omnigraph.storage.lance.unofficial.shared_deletions import DeletionSource
+from omnigraph.storage.layout import CONDITIONS
 from omnigraph.storage.lru import Recent
 from omnigraph.storage.objects.faults import StoreAction
 from omnigraph.storage.objects.protocol import Objects
@@ -80,6 +81,7 @@ class LanceTables:
         self._deletions: CachedDeletions = Recent(DELETIONS_CACHED_MAX)
         self._readable: ReadableDeletions = Recent(DELETIONS_CACHED_MAX)
         self._damaged = DamagedSegments()
+        self._conditional: bool | None = None
         self._unused: Recent[_Place, tuple[Staged, pa.Table]] = Recent(UNUSED_APPENDS_MAX)
 
     # ---- whole tables
@@ -418,9 +420,21 @@ class LanceTables:
             operation_id=operation_id,
             actor=actor,
             lock=lock,
+            is_conditional=self._is_conditional,
         )
         record(Cost.TABLE_COMMITS)
         return replace(landed, digests=staged.digests)
+
+    def _is_conditional(self) -> bool:
+        """Whether the store refuses to create what exists; tried once for each handle."""
+        if self._conditional is None:
+            try:
+                # The first handle of a graph creates the object, and only the second try is refused.
+                tries = (self._objects.put_if_absent(CONDITIONS, "{}") for _ in range(2))
+                self._conditional = not all(tries)
+            except OmniError:
+                return False
+        return self._conditional
 
     def restore(
         self,
