@@ -130,6 +130,11 @@ SHELL: dict[str, tuple[str, int, list[str]]] = {
         2,
         ["query takes the graph as --store"],
     ),
+    "the graph as the only word of query": (
+        "query g --query people.gq",
+        2,
+        ["query takes the graph as --store: --store g"],
+    ),
     "a file as a word of load": (
         "load g people.jsonl --mode append",
         2,

@@ -92,7 +92,7 @@ def query(
     _refuse_two_forms(json=json, form=form)
     source = read_query("query", name, query_file, query_string)
     values = read_values(params, params_file, param, query_file=query_file)
-    with open_store(choose_graph(store)) as graph:
+    with open_store(_choose_graph("query", name, store)) as graph:
         bound = bind_values(graph, source, name, values)
         if explain:
             plan = graph.explain(source, name, bound, branch=branch, at=read_point(at))
@@ -141,6 +141,17 @@ def _table_style(config: Config) -> TableStyle:
     )
 
 
+def _choose_graph(command: str, name: str | None, store: str | None) -> str:
+    """The graph of a command whose word names a query; who gave the graph as that word is told."""
+    try:
+        return choose_graph(store)
+    except typer.BadParameter as error:
+        if name is None or not Path(name).exists():
+            raise
+        message = f"{command} takes the graph as --store: --store {name}"
+        raise typer.BadParameter(message) from error
+
+
 def mutate(
     name: Name = None,
     query_file: QueryFile = None,
@@ -165,7 +176,7 @@ def mutate(
     """
     source = read_query("mutate", name, query_file, query_string)
     values = read_values(params, params_file, param, query_file=query_file)
-    with open_store(choose_graph(store), read_only=False, actor=actor) as graph:
+    with open_store(_choose_graph("mutate", name, store), read_only=False, actor=actor) as graph:
         announce("mutate", graph)
         bound = bind_values(graph, source, name, values)
         result = graph.mutate(
