@@ -125,6 +125,14 @@ def history(graph: omnigraph.Graph) -> None:
     reveal_type(next(graph.changes_stream()))  # ChangeStream
     reveal_type(graph.commit_changes("01"))  # ChangeBlock
     reveal_type(graph.baseline("all.jsonl"))  # Baseline
+    reveal_type(graph.change_page(start="beginning"))  # FeedPage
+    reveal_type(graph.diff_page("main", "review"))  # DiffPage
+    reveal_type(graph.baseline_stream())  # BaselineStream
+    reveal_type(graph.tag("v1", "01"))  # Tag
+    reveal_type(graph.tags())  # list[Tag]
+    reveal_type(graph.tag_delete("v1"))  # None
+    reveal_type(graph.operation("order-17"))  # OperationStatus
+    reveal_type(graph.stored_queries("queries"))  # StoredQueries
     merged = graph.merge("review", dry_run=True)
     reveal_type(merged)  # MergeResult
     reveal_type(merged.tables)  # Mapping[str, tuple[int, int, int]]

@@ -3,9 +3,12 @@
 import sys
 import warnings
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from omnigraph.errors.wording import printable
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 class OmniWarning(UserWarning):
@@ -31,7 +34,7 @@ class OmniError(Exception):
     http_code: ClassVar[str | None] = "internal"
     hint: str | None = None
     code: str | None = None
-    rejects: Any = None
+    rejects: "pa.Table | None" = None
     """An Arrow table of every problem of a load, when the load was asked for it."""
 
     def __init__(
