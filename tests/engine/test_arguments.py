@@ -8,7 +8,14 @@ import pytest
 
 import omnigraph
 from omnigraph.api.graph import Graph
-from omnigraph.errors import ConfigError, OmniError, ParamError, QueryError, UserInputError
+from omnigraph.errors import (
+    ConfigError,
+    OmniError,
+    ParamError,
+    PolicyConfigError,
+    QueryError,
+    UserInputError,
+)
 from tests.support.settled import assert_settled
 
 HALF = "half \ud800 of a pair"
@@ -77,7 +84,7 @@ ODD: dict[str, tuple[Callable[[Any], object], type[OmniError]]] = {
     "a file that cannot be named": (lambda g: g.load(HALF, mode="append"), UserInputError),
     "a place that is a number": (lambda _: omnigraph.open(5), UserInputError),  # type: ignore[arg-type]
     "settings that are no mapping": (lambda g: omnigraph.open(g.uri, config=5), ConfigError),  # type: ignore[arg-type]
-    "a policy": (lambda g: omnigraph.open(g.uri, policy="permit"), ConfigError),  # type: ignore[arg-type]
+    "a policy": (lambda g: omnigraph.open(g.uri, policy="permit"), PolicyConfigError),
     "a query that cannot be stored": (lambda g: g.query(f"// {HALF}\n{READ}"), QueryError),
     "a parameter that cannot be stored": (lambda g: g.query(GIVEN, {"t": HALF}), ParamError),
 }

@@ -27,6 +27,7 @@ CALLS: dict[str, Callable[[Graph], Any]] = {
     "project": lambda graph: graph.project(),
     "catalog": lambda graph: graph.catalog,
     "schema_source": lambda graph: graph.schema_source,
+    "assign": lambda graph: graph.assign("Port.size", ["A"], [1]),
     "mutate": lambda graph: graph.mutate(ADD),
     "load": lambda graph: graph.load(RECORDS, mode="merge"),
     "schema_plan": lambda graph: graph.schema_plan(SCHEMA),
@@ -69,7 +70,7 @@ CALLS: dict[str, Callable[[Graph], Any]] = {
     "pending_recoveries": lambda graph: graph.pending_recoveries(),
     "discard_recovery": lambda graph: graph.discard_recovery("01"),
 }
-STILL = {"uri", "location", "read_only", "on", "close"}
+STILL = {"with_policy", "uri", "location", "read_only", "on", "close"}
 
 
 def loaded(place: Path) -> Graph:

@@ -23,15 +23,15 @@ from omnigraph.engine.analytics.project import (
 )
 from omnigraph.engine.results import MutationResult
 from omnigraph.engine.session.engine import Engine
-from omnigraph.engine.write.assign import assign_values
 from omnigraph.errors import UserInputError
-from omnigraph.ids import BranchName
 from omnigraph.manifest.view import View
 from omnigraph.values import dataclass
 
 if TYPE_CHECKING:
     import pandas
     import polars
+
+    from omnigraph.api.graph import Graph
 
 ROUNDS_MAX = 200
 _ROWS_SHOWN = 10
@@ -52,7 +52,7 @@ class Scores:
     branch: str
     commit: str | None
     table: pa.Table = field(repr=False)
-    engine: Engine = field(repr=False, compare=False)
+    graph: "Graph" = field(repr=False, compare=False)
 
     def to_arrow(self) -> pa.Table:
         """The table: `type`, `id`, `value` and what else the algorithm tells."""
@@ -89,25 +89,15 @@ class Scores:
 
         Nodes that are gone are left out; the branch is the one that was read, unless another is named.
         """
-        type_name, _, property_name = text_of("target", target).partition(".")
-        if not type_name or not property_name:
-            raise UserInputError(
-                f"'{target}' names no property; no changes were made", hint='as in "Person.rank"'
-            )
+        type_name = text_of("target", target).partition(".")[0]
         rows = self.table.filter(pc.equal(self.table["type"], type_name))
-        if not rows.num_rows:
+        if not rows.num_rows and type_name in self.graph.catalog.nodes:
+            types = ", ".join(sorted(set(self.table["type"].to_pylist())))
             raise UserInputError(
-                f"the values are of no {type_name}; they are of {', '.join(sorted(set(self.table['type'].to_pylist())))}; "
-                "no changes were made"
+                f"the values are of no {type_name}; they are of {types}; no changes were made"
             )
-        return assign_values(
-            self.engine,
-            type_name,
-            property_name,
-            rows["id"].combine_chunks(),
-            rows["value"].combine_chunks(),
-            branch=BranchName(branch or self.branch),
-            actor=actor,
+        return self.graph.assign(
+            target, rows["id"], rows["value"], branch=branch or self.branch, actor=actor
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -140,6 +130,7 @@ class Projection:
 
     def __init__(
         self,
+        graph: "Graph",
         engine: Engine,
         view: View,
         nodes: Iterable[str] | None,
@@ -147,7 +138,7 @@ class Projection:
         *,
         seconds_max: float | None = None,
     ) -> None:
-        self._engine, self._view = engine, view
+        self._graph, self._runtime, self._view = graph, engine.runtime, view
         uses = _read_uses(view.catalog, edges)
         names = _list_nodes(view.catalog, nodes, uses)
         check_projection(view.catalog, names, uses)
@@ -292,11 +283,11 @@ class Projection:
             branch=self.branch,
             commit=self.commit,
             table=table if kept is None else table.filter(pa.array(kept)),
-            engine=self._engine,
+            graph=self._graph,
         )
 
     def _bounds(self, name: str, rounds_max: int = ROUNDS_MAX) -> Bounds:
-        return Bounds(name, self._engine.runtime, rounds_max, self._seconds_max)
+        return Bounds(name, self._runtime, rounds_max, self._seconds_max)
 
     def _find(self, type_name: str, id: str) -> int:
         return self._nodes.find(text_of("type_name", type_name), text_of("id", id))

@@ -5,7 +5,10 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
+
+import pyarrow as pa
 
 from omnigraph.catalog.model import Catalog, NodeType, TableType
 from omnigraph.engine.results import Commit
@@ -15,6 +18,7 @@ from omnigraph.manifest.travel import At
 
 if TYPE_CHECKING:
     from omnigraph.engine.history.compare import Wanted
+    from omnigraph.policy import PolicyChecker
 
 Reference = str | int | datetime | Commit
 """A point in history: commit or its id, manifest version, moment, also as text."""
@@ -84,6 +88,26 @@ def names_of(name: str, value: object) -> tuple[str, ...] | None:
     return tuple(text_of(name, one) for one in value)
 
 
+def text_column(name: str, value: Iterable[str]) -> pa.Array:
+    """An argument that is a column of texts: of Arrow, or a list."""
+    return _column_of(name, value, pa.string())
+
+
+def number_column(name: str, value: Iterable[Any]) -> pa.Array:
+    """An argument that is a column of numbers: of Arrow, or a list."""
+    return _column_of(name, value, None)
+
+
+def _column_of(name: str, value: Any, wanted: pa.DataType | None) -> pa.Array:
+    try:
+        if isinstance(value, pa.ChunkedArray):
+            value = pa.concat_arrays(value.chunks) if value.num_chunks else pa.array([], value.type)
+        found = value if isinstance(value, pa.Array) else pa.array(value, wanted)
+        return found if wanted is None else found.cast(wanted)
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        raise UserInputError(f"'{name}' is no column: {error}; no changes were made") from error
+
+
 def age_of(name: str, value: object) -> timedelta | None:
     """An argument that is a length of time."""
     if value is None or isinstance(value, timedelta):
@@ -110,13 +134,15 @@ def config_of(config: object) -> Mapping[str, Any] | None:
     )
 
 
-def refuse_policy(policy: object) -> None:
-    """Refuse a policy: this version evaluates none, so it would protect nothing."""
-    if policy is not None:
-        raise ConfigError(
-            "a policy was given, and this version evaluates none; the graph was not opened",
-            hint="open it without policy=, and guard who may reach it",
-        )
+def read_policy(policy: "PolicyChecker | str | Path | None") -> "PolicyChecker | None":
+    """A policy argument: its text, its file, or what decides."""
+    if policy is None or hasattr(policy, "check"):
+        return policy
+    if isinstance(policy, str | Path):
+        from omnigraph.policy import PolicyEngine
+
+        return PolicyEngine.load_graph(policy)
+    raise _not_a("policy", "text, a path or a checker", policy)
 
 
 def _named(name: str, path: str) -> str:

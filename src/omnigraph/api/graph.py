@@ -17,8 +17,10 @@ from omnigraph.api.arguments import (
     count_of,
     file_of,
     names_of,
+    number_column,
     point_of,
     reference_of,
+    text_column,
     text_of,
     wanted_of,
 )
@@ -44,7 +46,7 @@ from omnigraph.engine.session.open import reopen_graph
 from omnigraph.errors import HistoryReclaimed, UserInputError, warn_caller
 from omnigraph.ids import MAIN, BranchName, CommitId, OperationId
 from omnigraph.limits import HEAD_READS_MAX
-from omnigraph.manifest.names import actor_name, branch_name, commit_message
+from omnigraph.manifest.names import actor_name, branch_name, commit_message, new_branch_name
 from omnigraph.manifest.operations import idempotency_key as idempotency_key_of
 from omnigraph.manifest.state import BranchState
 from omnigraph.manifest.travel import find_commit
@@ -83,6 +85,7 @@ if TYPE_CHECKING:
     from omnigraph.api.types import EntityId, Source, Spark, SparkChoice
     from omnigraph.pipeline.location import StoreLocation
     from omnigraph.pipeline.progress import Tell
+    from omnigraph.policy import PolicyChecker
 
 _Found = TypeVar("_Found")
 
@@ -101,9 +104,17 @@ class Graph:
         <BLANKLINE>
     """
 
-    def __init__(self, engine: Engine, *, actor: str | None = None, branch: str = MAIN) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        *,
+        actor: str | None = None,
+        branch: str = MAIN,
+        policy: "PolicyChecker | None" = None,
+    ) -> None:
         self._opened = engine
         self._actor = actor
+        self._policy = policy
         self._branch = branch
 
     @property
@@ -143,7 +154,7 @@ class Graph:
             >>> review.query("query q() { match { $p: Person } return { count($p) as people } }").rows
             [{'people': 3}]
         """
-        return Graph(self._engine, actor=self._actor, branch=branch)
+        return Graph(self._engine, actor=self._actor, branch=branch, policy=self._policy)
 
     # ---- reading
 
@@ -386,7 +397,7 @@ class Graph:
 
         engine, target = self._engine, branch_name(branch or self._branch, "read")
         view = engine.view(target, point_of(at))
-        return Projection(engine, view, nodes, edges, seconds_max=seconds_max)
+        return Projection(self, engine, view, nodes, edges, seconds_max=seconds_max)
 
     def duckdb(
         self, *, branch: str | None = None, at: Reference | None = None
@@ -462,13 +473,14 @@ class Graph:
         from omnigraph.engine.write.mutate import mutate
 
         chosen, values = name_and_params(name, params)
+        target = branch_name(branch or self._branch, "mutate")
         return mutate(
             self._engine,
             source_of(source),
             chosen,
             values,
-            branch=BranchName(branch or self._branch),
-            actor=actor_name(actor) or self._actor,
+            branch=target,
+            actor=self._authorize("change", actor, branch=target),
             if_commit=None if if_commit is None else CommitId(str(if_commit)),
             dry_run=dry_run,
             message=commit_message(message),
@@ -517,6 +529,8 @@ class Graph:
         engine = self._engine
         if isinstance(source, str):
             source = file_of("source", source)
+        target, base = self._load_target(branch, from_branch)
+        author = self._authorize_load(actor, target, base)
         if append_only:
             # Only a load in steps knows modes per type, and steps need scratch files.
             engine.require_writable("load with append_only")
@@ -524,9 +538,9 @@ class Graph:
             engine,
             source if type is None else {text_of("type", type): source},
             mode=text_of("mode", mode),
-            branch=BranchName(branch or self._branch),
-            from_branch=None if from_branch is None else BranchName(from_branch),
-            actor=actor_name(actor) or self._actor,
+            branch=target,
+            from_branch=base,
+            actor=author,
             allow_empty=allow_empty,
             dry_run=dry_run,
             choose=chooser(engine, spark, progress, in_steps=bool(append_only)),
@@ -536,6 +550,37 @@ class Graph:
             message=commit_message(message),
             key=_key(idempotency_key),
             rejects=parse_rejects(rejects),
+        )
+
+    def assign(
+        self,
+        target: str,
+        ids: Iterable[str],
+        values: Iterable[int | float | None],
+        *,
+        branch: str | None = None,
+        actor: str | None = None,
+    ) -> MutationResult:
+        """Set one number property, `Person.age`, of the nodes with these ids: one commit, or nothing.
+
+        Ids that do not exist are left out; values that are there already are left alone.
+
+        Example:
+            >>> graph.assign("Person.age", ["Ada", "nobody"], [36, 1]).affected_nodes
+            0
+        """
+        from omnigraph.engine.write.assign import assign_values
+
+        type_name, _, property_name = text_of("target", target).partition(".")
+        into = branch_name(branch or self._branch, "assign")
+        return assign_values(
+            self._engine,
+            type_name,
+            property_name,
+            text_column("ids", ids),
+            number_column("values", values),
+            branch=into,
+            actor=self._authorize("change", actor, branch=into),
         )
 
     # ---- schema
@@ -576,7 +621,7 @@ class Graph:
             self._engine,
             schema_of(schema),
             allow_data_loss=allow_data_loss,
-            actor=actor_name(actor) or self._actor,
+            actor=self._authorize("schema_apply", actor, target=MAIN),
             tell=progress or tell_nobody,
             message=commit_message(message),
             key=_key(idempotency_key),
@@ -626,9 +671,11 @@ class Graph:
         from omnigraph.api.branches import show_made, show_new
         from omnigraph.engine import branching
 
+        target = new_branch_name(name, "branch create")
+        source = branch_name(from_branch, "branch create")
+        by = self._authorize("branch_create", actor, branch=source, target=target)
         key = _key(idempotency_key)
         if key is not None:
-            by = actor_name(actor) or self._actor
             done = branching.create_once(self._engine, name, from_branch, point_of(at), by, key)
             return show_made(done.receipt, replayed=done.replayed)
         # The branch is made from exactly this state, so its head is known without reading it.
@@ -644,11 +691,11 @@ class Graph:
         """
         from omnigraph.engine import branching
 
+        by = self._authorize("branch_delete", actor, target=branch_name(name, "branch delete"))
         key, bound_to = _key(idempotency_key), BranchName(self._branch)
         if key is None:
             branching.delete(self._engine, name, bound_to)
         else:
-            by = actor_name(actor) or self._actor
             branching.delete_once(self._engine, name, bound_to, by, key)
 
     def commits(
@@ -731,7 +778,7 @@ class Graph:
         from omnigraph.engine.tagging import create_tag
 
         target = branch_name(branch or self._branch, "tag create")
-        by = actor_name(actor) or self._actor
+        by = self._authorize("change", actor, branch=target)
         return Tag.of(create_tag(self._engine, name, point_of(at), target, by))
 
     def tags(self) -> list[Tag]:
@@ -753,7 +800,9 @@ class Graph:
         """
         from omnigraph.engine.tagging import delete_tag
 
-        delete_tag(self._engine, text_of("name", name), actor_name(actor) or self._actor)
+        delete_tag(
+            self._engine, text_of("name", name), self._authorize("change", actor, branch=MAIN)
+        )
 
     # ---- merge, diff, changes
 
@@ -790,7 +839,7 @@ class Graph:
             str(source),
             into,
             granularity=granularity,
-            actor=actor_name(actor) or self._actor,
+            actor=self._authorize_merge(actor, str(source), into, dry_run=dry_run),
             dry_run=dry_run,
             allow_older_base=allow_older_base,
             spread=spread_of(self._engine, spark),
@@ -1079,7 +1128,7 @@ class Graph:
         return ensure_indices(
             self._engine,
             target,
-            actor=actor_name(actor) or self._actor,
+            actor=self._authorize("maintain", actor),
             workers=workers_of(self._engine, spark),
             tell=progress or tell_nobody,
         )
@@ -1115,7 +1164,7 @@ class Graph:
 
         return optimize(
             self._engine,
-            actor=actor_name(actor) or self._actor,
+            actor=self._authorize("maintain", actor),
             workers=workers_of(self._engine, spark),
             tell=progress or tell_nobody,
         )
@@ -1126,7 +1175,7 @@ class Graph:
         keep: int | None = None,
         older_than: timedelta | None = None,
         confirm: bool = False,
-        actor: str | None = None,  # noqa: ARG002 - policies will judge it
+        actor: str | None = None,
         progress: "Tell | None" = None,
     ) -> "CleanupReport":
         """Remove table versions that are neither among the newest `keep` nor were visible within `older_than`.
@@ -1141,6 +1190,7 @@ class Graph:
         """
         from omnigraph.engine.maintenance.cleanup import cleanup
 
+        self._authorize("maintain", actor)
         return cleanup(
             self._engine,
             keep=count_of("keep", keep),
@@ -1160,6 +1210,7 @@ class Graph:
         """
         from omnigraph.engine.maintenance.relocate import relocate_graph
 
+        self._authorize("maintain", None)
         engine = self._engine
         engine.require_writable("relocate")
         location = engine.location
@@ -1183,7 +1234,7 @@ class Graph:
         from omnigraph.engine.maintenance.repair import repair
 
         return repair(
-            self._engine, confirm=confirm, force=force, actor=actor_name(actor) or self._actor
+            self._engine, confirm=confirm, force=force, actor=self._authorize("maintain", actor)
         )
 
     def refresh(self, *, roll_back: bool = False, settle: bool | None = None) -> None:
@@ -1251,6 +1302,64 @@ class Graph:
         self._engine.require_writable("recovery discard")
         engine, chosen = self._engine, OperationId(text_of("operation_id", operation_id))
         return discard_operation(engine.committer, engine.recovery.audit, chosen)
+
+    # ---- who may
+
+    def with_policy(self, policy: "PolicyChecker | None") -> "Graph":
+        """The same graph, guarded by a policy: every writer asks it first, before anything is written.
+
+        Example:
+            >>> from omnigraph.policy import PolicyEngine
+            >>> guarded = graph.with_policy(PolicyEngine.load_graph("version: 1"))
+            >>> guarded.branch_create("mine", actor="eve")
+            Traceback (most recent call last):
+            omnigraph.errors.input.PolicyDenied: denied: ...
+        """
+        return Graph(self._engine, actor=self._actor, branch=self._branch, policy=policy)
+
+    def _authorize(
+        self,
+        action: str,
+        actor: str | None,
+        *,
+        branch: str | None = None,
+        target: str | None = None,
+    ) -> str | None:
+        """Ask the policy, if there is one, whether the actor may; give the actor."""
+        author = actor_name(actor) or self._actor
+        if self._policy is not None:
+            from omnigraph.policy import PolicyAction, ResourceScope
+
+            scope = ResourceScope(branch_name=branch, target_name=target)
+            self._policy.check(PolicyAction(action), scope, author)
+        return author
+
+    def _load_target(
+        self, branch: str | None, from_branch: str | None
+    ) -> tuple[BranchName, BranchName | None]:
+        base = None if from_branch is None else branch_name(from_branch, "load")
+        return branch_name(branch or self._branch, "load"), base
+
+    def _authorize_load(
+        self, actor: str | None, target: BranchName, base: BranchName | None
+    ) -> str | None:
+        """A load that makes its branch needs the right to make it, too."""
+        if self._policy is not None and base is not None:
+            known = {one.name for one in self.branches()}
+            if target not in known:
+                self._authorize("branch_create", actor, branch=base, target=target)
+        return self._authorize("change", actor, branch=target)
+
+    def _authorize_merge(
+        self, actor: str | None, source: str, into: str, *, dry_run: bool
+    ) -> str | None:
+        """A merge needs its right; one that only looks writes nothing and needs none."""
+        if dry_run:
+            return actor_name(actor) or self._actor
+        target = branch_name(into, "merge")
+        return self._authorize(
+            "branch_merge", actor, branch=branch_name(source, "merge"), target=target
+        )
 
     def close(self) -> None:
         """Release all resources; later calls are refused, calls that have begun finish.

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from omnigraph.api.arguments import config_of, location_of, refuse_policy, text_of
+from omnigraph.api.arguments import config_of, location_of, read_policy, text_of
 from omnigraph.api.graph import Graph
 from omnigraph.api.results import DiscardedRecovery
 from omnigraph.api.texts import schema_of
@@ -18,6 +18,7 @@ from omnigraph.manifest.names import actor_name
 
 if TYPE_CHECKING:
     from omnigraph.api.reports import RelocateReport
+    from omnigraph.policy import PolicyChecker
 
 
 def init(
@@ -63,17 +64,19 @@ def open(
     read_only: bool = False,
     storage_options: Mapping[str, str] | None = None,
     actor: str | None = None,
-    policy: None = None,
+    policy: "PolicyChecker | str | Path | None" = None,
     config: Mapping[str, Any] | None = None,
 ) -> Graph:
     """Open a graph; a read-write open recovers interrupted writes before it returns.
+
+    `policy` guards every writer of the handle: the text of a policy, a `pathlib.Path` to its file, or a checker.
 
     Example:
         >>> with omnigraph.open("friends.omni", read_only=True) as graph:
         ...     [branch.name for branch in graph.branches()]
         ['main', 'review']
     """
-    refuse_policy(policy)
+    guard = read_policy(policy)
     actor = actor_name(actor)
     engine = open_graph(
         location_of(uri),
@@ -81,7 +84,7 @@ def open(
         storage_options=storage_options,
         config=config_of(config),
     )
-    return Graph(engine, actor=actor)
+    return Graph(engine, actor=actor, policy=guard)
 
 
 def discard_recovery(

@@ -33,8 +33,12 @@ def assign_values(
     actor: str | None = None,
 ) -> MutationResult:
     """Set a property of the nodes with these ids; ids that are gone are left out, values that fit nowhere refused."""
-    engine.require_writable("write values")
-    target = branch_name(branch, "write values")
+    engine.require_writable("assign")
+    target = branch_name(branch, "assign")
+    if len(ids) != len(values) or len(pc.unique(ids)) != len(ids):
+        raise UserInputError(
+            f"{len(ids)} ids, each once, and {len(values)} values do not go together; no changes were made"
+        )
     header = mint_header(engine.runtime, WriterKind.MUTATION, CommitKind.MUTATION, actor)
 
     def prepare(view: View) -> Prepared[int]:
@@ -61,6 +65,10 @@ def assign_values(
 
 
 def _require_property(view: View, type_name: str, property_name: str) -> NodeType:
+    if not type_name or not property_name:
+        raise UserInputError(
+            f"'{type_name}' names no property; no changes were made", hint='as in "Person.rank"'
+        )
     type_ = view.catalog.nodes.get(type_name)
     if type_ is None:
         raise NotFound("node type", type_name, known=view.catalog.nodes)
