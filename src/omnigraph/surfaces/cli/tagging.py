@@ -31,7 +31,9 @@ def tag_create(
     store: Store = None,
     json: Json = False,
 ) -> None:
-    """Name a commit; the name stands wherever a commit does, and cleanup keeps what it shows.
+    """Name a commit.
+
+    The name stands wherever a commit does, and cleanup keeps what it shows.
 
     Example: omnigraph tag create release-1 --store people.omni
     """
@@ -85,7 +87,9 @@ def operation(
     store: Store = None,
     json: Json = False,
 ) -> None:
-    """Say what became of the request of an idempotency key: landed, not landed or undecided.
+    """Say what became of a request with an idempotency key.
+
+    It landed, it did not land, or it is undecided.
 
     Example: omnigraph operation import-2026-11-16 --store people.omni
     """
