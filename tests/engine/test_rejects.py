@@ -104,6 +104,7 @@ def test_the_total_counts_the_problems_of_every_phase(graph: Graph, file: Path) 
 
 def test_a_table_has_every_problem_with_its_place(graph: Graph, file: Path) -> None:
     error = refuse(graph, file, rejects="frame")
+    assert error.rejects is not None
     rows = error.rejects.to_pylist()
     assert Counter(one["rule"] for one in rows) == expected_rules()
     assert {one["file"] for one in rows} == {str(file)}
@@ -171,6 +172,7 @@ def test_a_frame_with_problems_of_several_phases_is_told_whole(graph: Graph) -> 
     people = pa.table({"name": ["a", "b", "b", None], "age": [1, 151, 2, 3]})
     edges = pa.table({"from": ["a", "a", None], "to": ["b", "zz", "b"]})
     error = refuse(graph, {"Person": people, "Knows": edges}, rejects="frame")
+    assert error.rejects is not None
     found = {(one["type"], one["record"], one["rule"]) for one in error.rejects.to_pylist()}
     assert found == {
         ("Person", 2, "W10"),
@@ -234,5 +236,6 @@ def test_fifty_bad_rows_of_two_million_are_told_as_fifty(tmp_path: Path) -> None
         _, peak = tracemalloc.get_traced_memory()
         tracemalloc.stop()
     assert error.details["total"] == 50
+    assert error.rejects is not None
     assert sorted(row["record"] - 1 for row in error.rejects.to_pylist()) == wrong
     assert peak < 64 * 1024 * 1024
