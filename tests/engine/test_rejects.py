@@ -125,7 +125,9 @@ def test_a_table_has_every_problem_with_its_place(graph: Graph, file: Path) -> N
 def test_a_file_has_what_the_table_has(
     graph: Graph, file: Path, tmp_path: Path, suffix: str
 ) -> None:
-    wanted = refuse(graph, file, rejects="frame").rejects.to_pylist()
+    table = refuse(graph, file, rejects="frame").rejects
+    assert table is not None
+    wanted = table.to_pylist()
     path = tmp_path / f"problems.{suffix}"
     path.write_text("what an earlier load left")
     error = refuse(graph, file, rejects=path)
@@ -164,6 +166,7 @@ def test_problems_beyond_the_shown_ones_are_in_the_rejects(graph: Graph, tmp_pat
     assert "… and 280 more" in str(error)
     assert "rejects=" in str(error.hint)
     rows = refuse(graph, path, rejects="frame").rejects
+    assert rows is not None
     assert rows["line"].to_pylist() == list(range(1, 301))
     assert rows["value"].to_pylist() == [str(200 + n) for n in range(300)]
 
