@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -31,11 +31,28 @@ if TYPE_CHECKING:
     import pandas
     import polars
 
-    from omnigraph.api.graph import Graph
-
 ROUNDS_MAX = 200
 _ROWS_SHOWN = 10
 _EDGE_OPTIONS = ("weight", "undirected")
+
+
+class Assigner(Protocol):
+    """The graph that values are written back to."""
+
+    @property
+    def catalog(self) -> Catalog:
+        """Its schema."""
+
+    def assign(
+        self,
+        target: str,
+        ids: Iterable[str],
+        values: Iterable[Any],
+        *,
+        branch: str | None = None,
+        actor: str | None = None,
+    ) -> MutationResult:
+        """Set one property of many nodes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +69,7 @@ class Scores:
     branch: str
     commit: str | None
     table: pa.Table = field(repr=False)
-    graph: "Graph" = field(repr=False, compare=False)
+    graph: Assigner = field(repr=False, compare=False)
 
     def to_arrow(self) -> pa.Table:
         """The table: `type`, `id`, `value` and what else the algorithm tells."""
@@ -130,7 +147,7 @@ class Projection:
 
     def __init__(
         self,
-        graph: "Graph",
+        graph: Assigner,
         engine: Engine,
         view: View,
         nodes: Iterable[str] | None,
