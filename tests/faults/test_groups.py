@@ -15,6 +15,7 @@ from omnigraph.recovery.audit import RecoveryKind
 from tests.faults.rows import GROUP_ROWS, Effect, Row
 from tests.support.child import KILLED, run_child
 from tests.support.joined import perform_together, write_member, write_together
+from tests.support.s3 import Bucket
 from tests.support.settled import assert_settled, fingerprint
 from tests.support.story import BASE, SCHEMA, Content, content
 
@@ -107,6 +108,45 @@ def assert_ended(effect: Effect, uri: str, size: int, expected: Expected) -> Non
     assert fingerprint(omnigraph.open(uri, config=QUIET)) == shown
     write_together(graph, [partial(write_member, graph, n, "again") for n in (0, 2)])
     assert_settled(graph)
+
+
+# ---- the next write of the same handle, and an object store
+
+
+@pytest.mark.parametrize("row", [row for row in GROUP_ROWS if row.heal is not Effect.NOTHING])
+def test_the_next_write_heals_a_group_or_is_refused(row: Row, uri: str, expected: Expected) -> None:
+    graph = omnigraph.open(uri, config=QUIET)
+    with armed(row.point, row.action):
+        write_together(graph, [partial(write_member, graph, n) for n in range(2)])
+    (pending,) = graph.pending_recoveries()
+    assert pending.writer_kind == "Group"
+    if row.heal is Effect.DEFERRED:
+        with pytest.raises(omnigraph.RecoveryRequired) as refused:
+            write_member(graph, 4)
+        assert refused.value.operation_id == pending.operation_id
+        return
+    graph.mutate('query m() { insert Note { k: "healed" } }')
+    assert graph.pending_recoveries() == []
+    shown = [one for one in content(graph) if '"Note"' not in one]
+    assert tuple(shown) == expected.after(2 if row.heal.is_visible else 0)
+    assert_settled(graph)
+
+
+@pytest.mark.s3
+@pytest.mark.parametrize("at", [Failpoint.GROUP_LANDED, Failpoint.GROUP_CONFIRMED])
+def test_a_group_on_an_object_store_that_fails_is_whole_or_absent(
+    at: Failpoint, bucket: Bucket, expected: Expected
+) -> None:
+    place, options = f"{bucket.uri}/g", bucket.storage_options
+    with omnigraph.init(place, SCHEMA, storage_options=options, config=QUIET) as graph:
+        graph.load(BASE, mode="append")
+        with armed(at):
+            told = write_together(graph, [partial(write_member, graph, n) for n in range(2)])
+        assert all(isinstance(one, omnigraph.OmniError) for one in told)
+    again = omnigraph.open(place, storage_options=options, config=QUIET)
+    assert content(again) == expected.after(2 if at is Failpoint.GROUP_CONFIRMED else 0)
+    write_together(again, [partial(write_member, again, n, "again") for n in (0, 2)])
+    assert_settled(again)
 
 
 # ---- recovery that dies too

@@ -5,7 +5,7 @@ from typing import Any
 
 from omnigraph.commit.plan import mint_header
 from omnigraph.commit.sidecar import WriterKind
-from omnigraph.compile.checked import CheckedMutation
+from omnigraph.compile.checked import CheckedInsert, CheckedMutation
 from omnigraph.compile.params import bind_arguments
 from omnigraph.engine.after_commit import after_commit
 from omnigraph.engine.attempt import enter
@@ -97,7 +97,8 @@ def mutate(
         prepare,
         make_receipt,
         verb,
-        may_rely_on_memory=if_commit is None and not dry_run,
+        # An update conflicts with changes since it began, and has to know them from earlier ones.
+        may_rely_on_memory=_only_inserts(compiled) and if_commit is None and not dry_run,
     )
     if isinstance(done, Replay):
         return _replay(done, target, actor)
@@ -110,6 +111,10 @@ def mutate(
         actor=actor,
         commit=view_commit(done.commit),
     )
+
+
+def _only_inserts(mutation: CheckedMutation) -> bool:
+    return all(isinstance(statement, CheckedInsert) for statement in mutation.statements)
 
 
 def _replay(known: Replay, target: BranchName, actor: str | None) -> MutationResult:
