@@ -35,6 +35,7 @@ A branch shows what its source shows and keeps its own changes; a merge brings t
 Where to look next:
 
     omnigraph.init, omnigraph.open   make a graph, open one
+    omnigraph.connect                reach a graph that `omnigraph serve` serves
     omnigraph.Graph                  every verb: query, load, mutate, branches, merge, diff, schema, maintenance
     omnigraph.Snapshot               reads of one moment
     omnigraph.lint, parse_schema     schemas and queries as texts, without a graph
@@ -107,6 +108,7 @@ if TYPE_CHECKING:
     from omnigraph.engine.schema.infer import SchemaProposal
     from omnigraph.language.diagnostics import Diagnostic
     from omnigraph.pipeline.progress import Progress
+    from omnigraph.remote.graph import RemoteGraph, connect
 
 __version__ = "0.1.0"
 
@@ -151,6 +153,7 @@ __all__ = [
     "RecoveryError",
     "RecoverySidecar",
     "RelocateReport",
+    "RemoteGraph",
     "RepairReport",
     "SchemaApplyResult",
     "SchemaPlan",
@@ -161,6 +164,7 @@ __all__ = [
     "Tag",
     "UserInputError",
     "compare",
+    "connect",
     "discard_recovery",
     "errors",
     "infer_schema",
@@ -194,6 +198,7 @@ _NAMES_OF = {
     "omnigraph.engine.schema.infer": "SchemaProposal",
     "omnigraph.language.diagnostics": "Diagnostic",
     "omnigraph.pipeline.progress": "Progress",
+    "omnigraph.remote.graph": "RemoteGraph connect",
 }
 _HOMES = {name: home for home, names in _NAMES_OF.items() for name in names.split()}
 

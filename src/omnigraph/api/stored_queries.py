@@ -33,7 +33,15 @@ class RunsQueries(Protocol):
         ...
 
     def mutate(
-        self, source: str, name: str, params: Any, *, branch: Any, actor: Any, if_commit: Any
+        self,
+        source: str,
+        name: str,
+        params: Any,
+        *,
+        branch: Any,
+        actor: Any,
+        if_commit: Any,
+        idempotency_key: Any,
     ) -> MutationResult:
         """Run a mutation."""
         ...
@@ -106,11 +114,18 @@ class StoredQueries:
         branch: str | None = None,
         actor: str | None = None,
         if_commit: str | Commit | None = None,
+        idempotency_key: str | None = None,
     ) -> MutationResult:
         """Run a stored mutation."""
         text = self[name].text
         return self.graph.mutate(
-            text, name, params, branch=branch, actor=actor, if_commit=if_commit
+            text,
+            name,
+            params,
+            branch=branch,
+            actor=actor,
+            if_commit=if_commit,
+            idempotency_key=idempotency_key,
         )
 
 

@@ -70,6 +70,7 @@ class ChangeOutput(TypedDict):
     affected_edges: int
     actor_id: str | None
     commit: CommitOutput | None
+    replayed: NotRequired[bool]
 
 
 class TableLoaded(TypedDict):
@@ -91,6 +92,7 @@ class LoadOutput(TypedDict):
     total_rows: int
     actor_id: str | None
     commit: CommitOutput | None
+    replayed: NotRequired[bool]
     engine: str
     reason: str
     pending_indexes: list[str]
@@ -146,6 +148,7 @@ class BranchMergeOutput(TypedDict):
     outcome: Literal["already_up_to_date", "fast_forward", "merged"]
     actor_id: str | None
     commit: CommitOutput | None
+    replayed: NotRequired[bool]
     changes_by_table: list[TableChanged]
     branch_deleted: NotRequired[bool]
     branch_delete_error: NotRequired[str | None]
@@ -198,6 +201,7 @@ class SchemaApplyOutput(TypedDict):
     steps: list[SchemaStep]
     actor_id: str | None
     commit: CommitOutput | None
+    replayed: NotRequired[bool]
     warnings: list[str]
     pending_indexes: list[str]
 

@@ -193,6 +193,7 @@ class Application:
             headers=request.headers,
             body=await self._read_body(request, match.route),
             if_commit=condition,
+            key=calls.read_key(request.headers) if exchange.writes else None,
         )
 
     def _limit(self, route: Route) -> int:

@@ -52,6 +52,8 @@ class Call:
     headers: Headers
     body: Any = None
     if_commit: str | None = None
+    key: str | None = None
+    """The idempotency key of a write."""
 
     @property
     def place(self) -> ServedGraph:
@@ -152,6 +154,14 @@ def read_condition(headers: Headers, *, conditional: bool, path: str) -> str | N
             f"{name} holds exactly one commit id, without quotes; nothing was done",
         )
     return given[0]
+
+
+def read_key(headers: Headers) -> str | None:
+    """The idempotency key of a write."""
+    given = headers.getlist("idempotency-key")
+    if len(given) > 1:
+        raise UserInputError("Idempotency-Key is given twice; nothing was done")
+    return given[0] if given else None
 
 
 # ---- bodies

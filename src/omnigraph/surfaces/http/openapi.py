@@ -68,7 +68,8 @@ def _add(paths: dict[str, Schema], path: str, route: Route, operation: str, secu
         "summary": route.summary,
         "parameters": [_describe_name(name) for name in names]
         + [_describe_param(param) for param in route.params]
-        + ([_CONDITION] if route.conditional else []),
+        + ([_CONDITION] if route.conditional else [])
+        + ([_KEY] if route.writes else []),
         "responses": _describe_answers(route),
     }
     if route.body_kind is not BodyKind.NONE:
@@ -86,6 +87,15 @@ _CONDITION: Final = {
     "required": True,
     "description": "The commit that must be the head of the branch.",
     "schema": {"type": "string", "pattern": "^[0-9A-Za-z]{1,64}$"},
+}
+
+
+_KEY: Final = {
+    "name": "Idempotency-Key",
+    "in": "header",
+    "required": False,
+    "description": "A request with the same key is carried out once; repeated, it gives its first answer.",
+    "schema": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]+$"},
 }
 
 

@@ -1,5 +1,6 @@
 """Routes that read: snapshots, queries, schema, branches, commits."""
 
+import json
 from collections.abc import Iterator
 from io import BytesIO
 from typing import Any
@@ -7,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from omnigraph.api.graph import Graph
-from omnigraph.api.query_results import QueryResult
+from omnigraph.api.query_results import QueryResult, QueryStream
 from omnigraph.api.results import Commit
 from omnigraph.api.wire import spell_branches, spell_commits
 from omnigraph.engine.history.feed import decode_token, encode_token
@@ -56,8 +57,7 @@ def query(call: Call) -> Reply | Stream:
         body.get("params"),
     )
     if wants_arrow(call):
-        found = graph.stream(text, name, params, **arguments)
-        return stream_arrow(found.reader, found.commit)
+        return stream_arrow(graph.stream(text, name, params, **arguments))
     return reply_rows(call, graph.query(text, name, params, **arguments))
 
 
@@ -97,15 +97,22 @@ def wants_arrow(call: Call) -> bool:
     return ARROW in call.headers.get("accept", "").lower()
 
 
-def stream_arrow(reader: pa.RecordBatchReader, commit: str | None) -> Stream:
-    """Answer with an Arrow IPC stream."""
-    headers = {} if commit is None else {"omnigraph-snapshot-id": commit}
-    return Stream(chunks=_spell_batches(reader), media=ARROW, headers=headers)
+def stream_arrow(found: QueryStream) -> Stream:
+    """Answer with an Arrow IPC stream, which says in its metadata what was read."""
+    facts = {
+        "query_name": found.query_name,
+        "branch": found.branch,
+        "snapshot": found.snapshot,
+        "graph_commit_id": found.commit,
+    }
+    headers = {} if found.commit is None else {"omnigraph-snapshot-id": found.commit}
+    schema = found.reader.schema.with_metadata({"omnigraph": json.dumps(facts)})
+    return Stream(chunks=_spell_batches(found.reader, schema), media=ARROW, headers=headers)
 
 
-def _spell_batches(reader: pa.RecordBatchReader) -> Iterator[bytes]:
+def _spell_batches(reader: pa.RecordBatchReader, schema: pa.Schema) -> Iterator[bytes]:
     sink = BytesIO()
-    with pa.ipc.new_stream(sink, reader.schema) as writer:
+    with pa.ipc.new_stream(sink, schema) as writer:
         yield _take(sink)
         for batch in reader:
             writer.write_batch(batch)

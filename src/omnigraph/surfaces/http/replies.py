@@ -39,6 +39,13 @@ def reply_json(value: Any, *, status: int = 200, headers: Mapping[str, str] | No
     return Reply(body=encode_json(value), status=status, headers=headers or {})
 
 
+def reply_write(value: Mapping[str, Any]) -> Reply:
+    """Answer a write; one that was done before says so."""
+    return reply_json(
+        value, headers={"idempotency-replay": "true"} if value.get("replayed") else {}
+    )
+
+
 def encode_json(value: Any) -> bytes:
     """Encode a JSON document; half of a surrogate pair, which no UTF-8 spells, becomes a question mark."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))

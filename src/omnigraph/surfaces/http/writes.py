@@ -4,14 +4,20 @@ from io import BytesIO
 from typing import Any
 
 from omnigraph.api.graph import Graph
+from omnigraph.api.stored_queries import StoredQueries, StoredQuery
 from omnigraph.api.wire import spell_branch_create, spell_branch_delete
 from omnigraph.errors import NotFound, OmniError, UserInputError
 from omnigraph.ids import MAIN
 from omnigraph.policy.actions import PolicyAction
 from omnigraph.surfaces.http.calls import Call
 from omnigraph.surfaces.http.gate import unknown_query
-from omnigraph.surfaces.http.reads import reply_rows, require_one_target
-from omnigraph.surfaces.http.replies import Reply, reply_json
+from omnigraph.surfaces.http.reads import (
+    reply_rows,
+    require_one_target,
+    stream_arrow,
+    wants_arrow,
+)
+from omnigraph.surfaces.http.replies import Reply, Stream, reply_json, reply_write
 
 
 def mutate(call: Call) -> Reply:
@@ -24,8 +30,9 @@ def mutate(call: Call) -> Reply:
         branch=body.get("branch"),
         actor=call.actor,
         if_commit=call.if_commit,
+        idempotency_key=call.key,
     )
-    return reply_json(done.to_dict())
+    return reply_write(done.to_dict())
 
 
 def _pick(body: dict[str, Any], name: str, former: str, *, required: bool = False) -> Any:
@@ -80,12 +87,13 @@ def _load(call: Call, data: bytes, branch: str | None, base: str | None, mode: s
             from_branch=base,
             actor=call.actor,
             spark=False,
+            idempotency_key=call.key,
         )
     except NotFound as error:
         if error.what != "branch" or base is not None:
             raise
         raise NotFound("branch", error.name, hint="pass `from` to create it") from error
-    return reply_json(done.to_dict())
+    return reply_write(done.to_dict())
 
 
 # ---- branches
@@ -95,14 +103,14 @@ def create_branch(call: Call) -> Reply:
     """Create a branch."""
     graph, name = call.place.graph, call.body["name"]
     base = call.body.get("from") or MAIN
-    made = graph.branch_create(name, from_branch=base, actor=call.actor)
+    made = graph.branch_create(name, from_branch=base, actor=call.actor, idempotency_key=call.key)
     return reply_json(spell_branch_create(graph.uri, base, made.name, call.actor))
 
 
 def delete_branch(call: Call) -> Reply:
     """Delete a branch."""
     graph, name = call.place.graph, call.path["branch"]
-    graph.branch_delete(name, actor=call.actor)
+    graph.branch_delete(name, actor=call.actor, idempotency_key=call.key)
     return reply_json(spell_branch_delete(graph.uri, name, call.actor))
 
 
@@ -110,11 +118,13 @@ def merge_branches(call: Call) -> Reply:
     """Merge a branch into another, and delete it afterwards if asked to."""
     body, graph = call.body, call.place.graph
     source = body["source"]
-    done = graph.merge(source, into=body.get("target") or MAIN, actor=call.actor)
+    done = graph.merge(
+        source, into=body.get("target") or MAIN, actor=call.actor, idempotency_key=call.key
+    )
     shown = done.to_dict()
     if body.get("delete_branch"):
         shown |= _delete_merged(graph, source, call.actor)
-    return reply_json(shown)
+    return reply_write(shown)
 
 
 def _delete_merged(graph: Graph, name: str, actor: str | None) -> dict[str, Any]:
@@ -151,8 +161,9 @@ def apply_schema(call: Call) -> Reply:
         body["schema_source"],
         allow_data_loss=bool(body.get("allow_data_loss")),
         actor=call.actor,
+        idempotency_key=call.key,
     )
-    return reply_json(done.to_dict())
+    return reply_write(done.to_dict())
 
 
 # ---- stored queries
@@ -163,7 +174,7 @@ def list_queries(call: Call) -> Reply:
     return reply_json({"queries": [one.to_dict() for one in call.place.queries or ()]})
 
 
-def invoke_query(call: Call) -> Reply:
+def invoke_query(call: Call) -> Reply | Stream:
     """Run a stored query by its name."""
     stored, name, body = call.place.queries, call.path["name"], call.body
     if stored is None or name not in stored.by_name:
@@ -173,9 +184,7 @@ def invoke_query(call: Call) -> Reply:
     if not found.mutation:
         if call.if_commit is not None:
             raise UserInputError(f"stored query '{name}' is a read, it has no condition")
-        at = require_one_target(body)
-        result = stored.query(name, body.get("params"), branch=body.get("branch"), at=at)
-        return reply_rows(call, result)
+        return _run_stored_read(call, stored, found)
     if body.get("snapshot") is not None:
         raise UserInputError(f"stored query '{name}' is a mutation, it writes to no snapshot")
     call.served.gate.require(PolicyAction.CHANGE, writes=True)
@@ -185,8 +194,18 @@ def invoke_query(call: Call) -> Reply:
         branch=body.get("branch"),
         actor=call.actor,
         if_commit=call.if_commit,
+        idempotency_key=call.key,
     )
-    return reply_json(done.to_dict())
+    return reply_write(done.to_dict())
+
+
+def _run_stored_read(call: Call, stored: StoredQueries, found: StoredQuery) -> Reply | Stream:
+    body = call.body
+    arguments: dict[str, Any] = {"branch": body.get("branch"), "at": require_one_target(body)}
+    if wants_arrow(call):
+        graph = call.place.graph
+        return stream_arrow(graph.stream(found.text, found.name, body.get("params"), **arguments))
+    return reply_rows(call, stored.query(found.name, body.get("params"), **arguments))
 
 
 def _require_kind(name: str, mutation: bool, expected: bool | None) -> None:

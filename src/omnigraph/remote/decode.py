@@ -1,0 +1,220 @@
+"""Answers of a server as the values that the same calls give on a graph at hand."""
+
+import io
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from omnigraph.api.comparisons import Change, ChangeBlock, Conflict, MergeResult
+from omnigraph.api.query_results import QueryResult
+from omnigraph.api.results import Commit, LoadResult, MutationResult, SchemaApplyResult
+from omnigraph.catalog.diff.codes import Code, Tier
+from omnigraph.catalog.diff.steps import DropMode, Step, StepKind, TypeKind
+from omnigraph.catalog.types import PropertyType, Scalar, stored_type
+from omnigraph.engine.history.changes import Endpoints, Op
+from omnigraph.engine.merge.conflicts import ConflictKind
+from omnigraph.engine.merge.relate import Outcome
+from omnigraph.ids import MAIN, edge_key, node_key
+from omnigraph.manifest.records import CommitKind
+from omnigraph.runtime import datetime_of
+
+Body = Mapping[str, Any]
+
+
+def read_commit(body: Body) -> Commit:
+    """Read one commit."""
+    return Commit(
+        id=body["graph_commit_id"],
+        parent=body["parent_commit_id"],
+        merged_parent=body["merged_parent_commit_id"],
+        branch=body["manifest_branch"] or MAIN,
+        actor=body["actor_id"],
+        created_at=datetime_of(body["created_at"]),
+        manifest_version=body["manifest_version"],
+        kind=CommitKind(body["kind"]),
+        tables=tuple(body["tables"]),
+        message=body.get("message"),
+        group=body.get("group"),
+    )
+
+
+def _read_commit_of(body: Body) -> Commit | None:
+    return None if body["commit"] is None else read_commit(body["commit"])
+
+
+def read_mutation(body: Body) -> MutationResult:
+    """Read what a mutation did."""
+    return MutationResult(
+        branch=body["branch"],
+        query_name=body["query_name"],
+        affected_nodes=body["affected_nodes"],
+        affected_edges=body["affected_edges"],
+        actor=body["actor_id"],
+        commit=_read_commit_of(body),
+        replayed=body.get("replayed", False),
+    )
+
+
+def read_load(body: Body) -> LoadResult:
+    """Read what a load did."""
+    return LoadResult(
+        uri=body["uri"],
+        branch=body["branch"],
+        base_branch=body["base_branch"],
+        branch_created=body["branch_created"],
+        mode=body["mode"],
+        tables={one["table_key"]: one["rows_loaded"] for one in body["tables"]},
+        actor=body["actor_id"],
+        commit=_read_commit_of(body),
+        replayed=body.get("replayed", False),
+        engine=body["engine"],
+        reason=body["reason"],
+        pending_indexes=tuple(body["pending_indexes"]),
+        notes=tuple(body["notes"]),
+    )
+
+
+def read_merge(body: Body) -> MergeResult:
+    """Read what a merge did, or would do."""
+    return MergeResult(
+        source=body["source"],
+        target=body["target"],
+        outcome=Outcome(body["outcome"]),
+        tables={
+            one["table_key"]: (one["inserts"], one["updates"], one["deletes"])
+            for one in body["changes_by_table"]
+        },
+        commit=_read_commit_of(body),
+        replayed=body.get("replayed", False),
+        conflicts=tuple(read_conflict(one) for one in body.get("conflicts", ())),
+        actor=body["actor_id"],
+        dry_run=body.get("dry_run", False),
+    )
+
+
+def read_conflict(body: Body) -> Conflict:
+    """Read one conflict."""
+    return Conflict(
+        table_key=body["table_key"],
+        row_id=body["row_id"],
+        kind=ConflictKind(body["kind"]),
+        message=body["message"],
+        base=body["base"],
+        source=body["source"],
+        target=body["target"],
+        properties=tuple(body["properties"]),
+    )
+
+
+# ---- schemas
+
+
+def read_steps(body: Body) -> tuple[Step, ...]:
+    """Read the steps of a schema change."""
+    return tuple(_read_step(one) for one in body["steps"])
+
+
+def _read_step(body: Body) -> Step:
+    values = body.get("added_values")
+    return Step(
+        kind=StepKind(body["kind"]),
+        type_kind=TypeKind(body["type_kind"]),
+        type_name=body["type_name"],
+        property_name=body.get("property_name"),
+        from_=body.get("from"),
+        to=body.get("to"),
+        mode=DropMode(body["mode"]) if "mode" in body else None,
+        added_values=None if values is None else tuple(values),
+        constraint=body.get("constraint"),
+        entity=body.get("entity"),
+        reason=body.get("reason"),
+        code=Code(body["code"]) if "code" in body else None,
+        tier=Tier(body.get("tier", Tier.SAFE)),
+    )
+
+
+def read_schema_apply(body: Body) -> SchemaApplyResult:
+    """Read what applying a schema did."""
+    return SchemaApplyResult(
+        uri=body["uri"],
+        steps=read_steps(body),
+        manifest_version=body["manifest_version"],
+        actor=body["actor_id"],
+        commit=_read_commit_of(body),
+        replayed=body.get("replayed", False),
+        supported=body["supported"],
+        warnings=tuple(body["warnings"]),
+        pending_indexes=tuple(body["pending_indexes"]),
+    )
+
+
+# ---- changes
+
+
+def read_block(body: Body, commit: Commit) -> ChangeBlock:
+    """Read what a commit changed."""
+    return ChangeBlock(
+        commit=commit,
+        changes=tuple(read_change(one) for one in body["changes"]),
+        next_page_token=body.get("next_page_token"),
+    )
+
+
+def read_change(body: Body, *, images: bool = True) -> Change:
+    """Read one changed entity, with its rows or without."""
+    is_node = body["kind"] == "node"
+    key = node_key(body["type"]["name"]) if is_node else edge_key(body["type"]["name"])
+    before, after = (_read_row(body, side) for side in ("before", "after"))
+    newest = after or before or {}
+    return Change(
+        op=Op(body["op"]),
+        table_key=key,
+        id=body["id"],
+        manifest_version=body["manifest_version"],
+        table_version=body["table_version"],
+        type_id=body["type"]["id"],
+        endpoints=None if is_node else Endpoints(newest["src"], newest["dst"]),
+        properties=tuple(body["properties"]),
+        before=before if images else None,
+        after=after if images else None,
+    )
+
+
+def _read_row(body: Body, side: str) -> dict[str, Any] | None:
+    image = body.get(side)
+    if image is None:
+        return None
+    ends = image.get("endpoints")
+    named = {} if ends is None else {"src": ends["from"], "dst": ends["to"]}
+    return {"id": body["id"], **named, **image["properties"]}
+
+
+# ---- rows
+
+
+FACTS = b"omnigraph"
+"""Where an Arrow answer carries what is no row: the query, the branch or snapshot, the commit."""
+
+
+def read_rows(content: bytes) -> QueryResult:
+    """Read the rows of a query, which come as Arrow, with their types."""
+    table = pa.ipc.open_stream(io.BytesIO(content)).read_all()
+    facts = json.loads(table.schema.metadata[FACTS])
+    return QueryResult(
+        query_name=facts["query_name"],
+        branch=facts["branch"],
+        snapshot=facts["snapshot"],
+        commit=facts["graph_commit_id"],
+        found=table.replace_schema_metadata(None),
+        types=tuple(_type_of(one.type) for one in table.schema),
+    )
+
+
+def _type_of(arrow: pa.DataType) -> PropertyType:
+    if pa.types.is_timestamp(arrow):
+        return PropertyType(scalar=Scalar.DATETIME, nullable=True)
+    if pa.types.is_list(arrow) and pa.types.is_timestamp(arrow.value_type):
+        return PropertyType(scalar=Scalar.DATETIME, nullable=True, is_list=True)
+    return stored_type(arrow)

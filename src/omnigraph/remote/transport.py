@@ -1,0 +1,145 @@
+"""Requests to a server: their addresses, their answers, and failures as the errors of the package."""
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+
+from omnigraph.errors import ServerUnreachable, TooManyRequests, UserInputError
+from omnigraph.remote.failures import error_of
+from omnigraph.runtime import SYSTEM, Runtime
+
+KEY = "idempotency-key"
+WAITS = (0.1, 0.3, 1.0, 3.0)
+"""Seconds before each repetition of a request, shortened at random; after the last one the failure stands."""
+SECONDS = 600.0
+"""How long an answer may take: a load or a merge runs to its end."""
+
+
+class Transport:
+    """One server, and one graph of it; None is the graph of its flat routes."""
+
+    def __init__(
+        self, url: str, token: str | None, graph: str | None, runtime: Runtime = SYSTEM
+    ) -> None:
+        self._runtime = runtime
+        if not url.startswith(("http://", "https://")):
+            raise UserInputError(
+                f"'{url}' is no address of a server; it begins with http:// or https://"
+            )
+        self.url = url.rstrip("/")
+        headers = (
+            {}
+            if token is None or not token.strip()
+            else {"authorization": f"Bearer {token.strip()}"}
+        )
+        self.prefix = "" if graph is None else f"/graphs/{quote(graph, safe='')}"
+        self._client = httpx.Client(
+            base_url=self.url, headers=headers, timeout=httpx.Timeout(SECONDS, connect=10.0)
+        )
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._client.close()
+
+    def path(self, *segments: str) -> str:
+        """The path of a route; every name is one segment, whatever is in it."""
+        return self.prefix + "".join(f"/{quote(one, safe='')}" for one in segments)
+
+    def ask(
+        self,
+        method: str,
+        path: str,
+        *,
+        params: Mapping[str, Any] | None = None,
+        body: Any = None,
+        content: Any = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> httpx.Response:
+        """Send a request and give its answer; a refusal is raised.
+
+        A request that got no answer is sent again where that is safe: a read, or a write with a key.
+        """
+        request = self._client.build_request(
+            method,
+            path,
+            params=_drop_missing(params),
+            json=body,
+            content=content,
+            headers=headers,
+        )
+        safe = method == "GET" or KEY in request.headers
+        for wait in WAITS if safe else ():
+            try:
+                return self._send(request)
+            except (ServerUnreachable, TooManyRequests):
+                self._runtime.wait(wait / 2 + self._runtime.jitter(wait / 2))
+        return self._send(request)
+
+    def _send(self, request: httpx.Request) -> httpx.Response:
+        with self._translating(writes=request.method != "GET"):
+            found = self._client.send(request)
+        _raise_refusal(found, self.url)
+        return found
+
+    def get(self, path: str, **params: Any) -> Any:
+        """Read a JSON document."""
+        return _parse(self.ask("GET", path, params=params), self.url)
+
+    def post(
+        self, path: str, body: Any = None, *, headers: Mapping[str, str] | None = None, **more: Any
+    ) -> Any:
+        """Send a JSON document and read one."""
+        return _parse(self.ask("POST", path, body=body, headers=headers, **more), self.url)
+
+    def delete(self, path: str, *, headers: Mapping[str, str] | None = None) -> Any:
+        """Delete what a path names."""
+        return _parse(self.ask("DELETE", path, headers=headers), self.url)
+
+    @contextmanager
+    def stream(self, method: str, path: str, **more: Any) -> Iterator[httpx.Response]:
+        """Read an answer while it arrives; one that breaks off is an error, never a short answer."""
+        with self._translating(writes=False), self._client.stream(method, path, **more) as found:
+            if found.status_code >= 400:
+                found.read()
+            _raise_refusal(found, self.url)
+            yield found
+
+    @contextmanager
+    def _translating(self, *, writes: bool) -> Iterator[None]:
+        try:
+            yield
+        except (httpx.ConnectError, httpx.ConnectTimeout) as error:
+            raise ServerUnreachable(
+                f"the server '{self.url}' cannot be reached: {error}; nothing was sent",
+                storage_kind="transient",
+                hint="check its address, and that it runs",
+            ) from error
+        except httpx.TransportError as error:
+            outcome = "whether the write was done is unknown" if writes else "nothing was changed"
+            raise ServerUnreachable(
+                f"the server '{self.url}' broke off: {error or type(error).__name__}; {outcome}",
+                hint="look at the newest commit before you repeat it" if writes else "ask again",
+            ) from error
+
+
+def _drop_missing(params: Mapping[str, Any] | None) -> dict[str, Any]:
+    return {name: value for name, value in (params or {}).items() if value is not None}
+
+
+def _raise_refusal(found: httpx.Response, url: str) -> None:
+    if found.status_code >= 400:
+        raise error_of(_parse(found, url), found.status_code, found.headers)
+
+
+def _parse(found: httpx.Response, url: str) -> Any:
+    try:
+        return json.loads(found.content)
+    except ValueError as error:
+        kind = found.headers.get("content-type", "nothing")
+        raise ServerUnreachable(
+            f"'{url}' answered {found.status_code} with {kind}, not with JSON; is this an omnigraph server?"
+        ) from error
