@@ -83,6 +83,7 @@ class Failpoint(StrEnum):
     PUBLISHED = "graph_publish.after_manifest_commit"
     MIGRATE_LEGACY_OPEN = "migration.v3_to_v4.legacy_open"
     MIGRATE_MERGED = "migration.v3_to_v4.post_merge_pre_stamp"
+    MIGRATE_FOLD = "migration.v5_fold"
     MIGRATE_STAMP = "migration.v4_stamp.force_incompatible"
     BRANCH_CAPTURED = "branch_create.after_capture"
     BRANCH_PAST = "branch_create.before_turns_of_a_past_state"

@@ -72,6 +72,9 @@ LOAD_CONCURRENCY = 8
 MANIFEST_FRAGMENTS_MAX = 32
 """The publisher folds the manifest past this many fragments: swap cost follows fragments."""
 
+FOLD_RATIO_MAX = 4
+"""A fold of the manifest leaves a fragment alone that has more than this many times the rows of all newer ones."""
+
 PUBLISH_BACKOFF_SECONDS = 0.02
 """First wait after a lost manifest swap, about one publish; doubled per round, shortened at random."""
 

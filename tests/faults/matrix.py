@@ -94,6 +94,7 @@ MATRIX: Final[dict[str, str]] = {
     "ST-13": f"{MIGRATE}::test_a_crash_after_the_backfill_leaves_only_the_stamps_to_do",
     "ST-14": f"{MIGRATE}::test_a_failed_look_at_the_old_history_aborts_and_leaves_the_stamp",
     "ST-16": f"{MIGRATE}::test_a_stamp_that_never_lands_is_contention_not_a_storage_error",
+    "ST-17": "test_migration.py::test_a_killed_migration_is_completed_by_the_next_open",
     # requests with idempotency keys, and tags
     "N1": f"{KEYS}::test_n1_a_failed_request_is_repeated_by_the_same_handle",
     "N2": f"{KEYS}::test_n2_a_killed_request_is_repeated_by_another_process",
@@ -135,7 +136,21 @@ ROWS: Final[dict[str, int]] = {
 """Families that begin at 1, with the number of their rows."""
 
 FROM_ZERO: Final[dict[str, int]] = {"S": 13, "B": 15}
-OTHERS: Final = ("P1", "O1", "O2", "O3", "O4", "O5", "O6", "O7", "ST-11", "ST-13", "ST-14", "ST-16")
+OTHERS: Final = (
+    "P1",
+    "O1",
+    "O2",
+    "O3",
+    "O4",
+    "O5",
+    "O6",
+    "O7",
+    "ST-11",
+    "ST-13",
+    "ST-14",
+    "ST-16",
+    "ST-17",
+)
 
 WRITERS: Final[dict[str, tuple[str, ...]]] = {
     "mutate": ("M", "G", "K", "N"),

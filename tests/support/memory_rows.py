@@ -149,7 +149,7 @@ class MemoryRows:
             )
             return self._image(image.branch, line, version)
 
-    def fold(self, branch: str | None) -> bool:
+    def fold(self, branch: str | None, *, whole: bool = False) -> bool:
         with self._lock:
             line = self._line(branch)
             head = line.commits[line.head]

@@ -3,10 +3,11 @@
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from omnigraph.errors import InternalError, RowContention
+from omnigraph.errors import InternalError, OmniError, RowContention
 from omnigraph.failpoints import Failpoint, Injected, fail
 from omnigraph.ids import MAIN, BranchName
 from omnigraph.limits import MIGRATION_ROUNDS_MAX
+from omnigraph.logs import get_logger
 from omnigraph.manifest.lineage import has_commits
 from omnigraph.manifest.manifest import Manifest
 from omnigraph.manifest.records import (
@@ -23,6 +24,8 @@ from omnigraph.manifest.state import BranchState
 from omnigraph.storage.layout import MANIFEST
 from omnigraph.storage.rows import Image
 from omnigraph.storage.values import BranchRef
+
+_log = get_logger(__name__)
 
 RUN_PREFIX: Final = "__run__"
 """Branches of this prefix were scratch space before stamp 3; since then it is an ordinary name."""
@@ -159,8 +162,17 @@ def _lineage(branch: BranchName, commits: tuple[GraphCommit, ...]) -> list[Recor
 # ---- 4 → 5: operations, tags, and the pins of commits
 
 
-def admit_operations(_manifest: Manifest, _branch: BranchName, _history: History) -> None:
-    """Change no row: earlier releases would lose operations and tags, so the stamp alone shuts them out."""
+def admit_operations(manifest: Manifest, branch: BranchName, _history: History) -> None:
+    """Change no row: earlier releases would lose operations and tags, so the stamp alone shuts them out.
+
+    Their folds kept the version of every row, which every version file repeats; one fold of everything ends that.
+    """
+    fail(Failpoint.MIGRATE_FOLD)
+    try:
+        manifest.rows.fold(lance_branch(branch), whole=True)
+    except OmniError as error:
+        # The manifest stays long, and optimize folds it.
+        _log.warning("manifest.fold_failed", branch=branch, reason=str(error))
 
 
 STEPS: Final[Mapping[int, Step]] = {

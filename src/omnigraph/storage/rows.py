@@ -138,8 +138,8 @@ class Rows(Protocol):
         """Count the fragments of the rows, on which the cost of a swap depends."""
         ...
 
-    def fold(self, branch: str | None) -> bool:
-        """Rewrite all fragments into one; False when there was nothing to fold or a swap came first."""
+    def fold(self, branch: str | None, *, whole: bool = False) -> bool:
+        """Rewrite the newest fragments into one, `whole`: all of them; False when there was nothing to fold or a swap came first."""
         ...
 
     def branches(self) -> Mapping[str, BranchRef]:

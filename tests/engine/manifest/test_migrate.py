@@ -202,10 +202,22 @@ def test_a_crash_after_the_backfill_leaves_only_the_stamps_to_do(v3: OldGraph) -
     with armed(Failpoint.MIGRATE_MERGED), pytest.raises(Injected):
         migrate(v3.manifest, MAIN)
     assert (stamp(v3.manifest), has_commits(v3.manifest.rows.load(None).rows)) == (3, True)
-    version = v3.manifest.rows.head(None)
-    migrate(v3.manifest, MAIN)
-    assert v3.manifest.rows.head(None) == version + CURRENT - 3
+    with armed(Failpoint.MIGRATE_LEGACY_OPEN):
+        # The history is there already and is not read again.
+        migrate(v3.manifest, MAIN)
+    assert stamp(v3.manifest) == CURRENT
     assert [(c.id, c.actor) for c in commits_of(v3.manifest.rows.load(None).rows)] == OLD_MAIN
+
+
+def test_a_crash_before_the_fold_leaves_the_fold_and_the_stamp_to_do(make_rows: MakeRows) -> None:
+    v4 = old_graph(make_rows, 4)
+    with armed(Failpoint.MIGRATE_FOLD), pytest.raises(Injected):
+        migrate(v4.manifest, MAIN)
+    assert stamp(v4.manifest) == 4
+    migrate(v4.manifest, MAIN)
+    image = v4.manifest.rows.load(None)
+    assert (stamp_of(image.metadata), v4.manifest.rows.fragment_count(image)) == (CURRENT, 1)
+    assert history(v4.manifest, MAIN) == OLD_MAIN
 
 
 def test_a_failed_look_at_the_old_history_aborts_and_leaves_the_stamp(v3: OldGraph) -> None:

@@ -395,6 +395,21 @@ def test_a_fold_keeps_rows_and_leaves_one_fragment(
     assert not rows.fold(None)
 
 
+@pytest.mark.usefixtures("lance_only")
+def test_a_fold_leaves_a_much_larger_fragment_alone_unless_it_is_whole(rows: Rows) -> None:
+    many: dict[str, str | None] = {f"k{number}": "v" for number in range(100)}
+    rows.create(keyed(many | {"head": "first"}), metadata={"stamp": "1"}, config={})
+    image = rows.annotate_key(rows.load(None))
+    swapped_often(rows, image, 6)
+    assert rows.fold(None)
+    folded = rows.load(None)
+    assert rows.fragment_count(folded) == 2
+    assert rows.fold(None, whole=True)
+    whole = rows.load(None)
+    assert rows.fragment_count(whole) == 1
+    assert cells(whole.rows) == cells(folded.rows)
+
+
 def test_a_swap_from_before_a_fold_contends(rows: Rows, first: Image) -> None:
     image = swapped_often(rows, first, 3)
     assert rows.fold(None)
@@ -410,15 +425,15 @@ def test_a_fold_gives_way_to_a_swap(
     image = swapped_often(rows, first, 3)
     rival = open_root(store_root).manifest
 
-    def interrupted(dataset: Any) -> Any:
-        rewritten = compact(dataset)
+    def interrupted(dataset: Any, *, whole: bool) -> Any:
+        chosen = choose(dataset, whole=whole)
         rival.swap(rival.load(None), link("rival", head_of(image.rows)))
-        return rewritten
+        return chosen
 
     from omnigraph.storage.lance import rows as lance_rows
 
-    compact = vars(lance_rows)["compact"]
-    monkeypatch.setattr(lance_rows, "compact", interrupted)
+    choose = vars(lance_rows)["choose_folded"]
+    monkeypatch.setattr(lance_rows, "choose_folded", interrupted)
     assert not rows.fold(None)
     assert head_of(rows.load(None).rows) == "rival"
 

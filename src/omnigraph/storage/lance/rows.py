@@ -13,15 +13,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from lance import FragmentMetadata, LanceDataset, LanceOperation
 from lance.dataset import Transaction
-from lance.fragment import write_fragments
+from lance.fragment import LanceFragment, write_fragments
 
 from omnigraph.catalog.names import ROW_ADDRESS
 from omnigraph.errors import HeadMoved, InternalError, RowContention, StorageError, TableNotFound
 from omnigraph.ids import Version
-from omnigraph.limits import IMAGE_ROUNDS_MAX, IMAGES_MAX
+from omnigraph.limits import FOLD_RATIO_MAX, IMAGE_ROUNDS_MAX, IMAGES_MAX
 from omnigraph.storage.counters import Cost, record
 from omnigraph.storage.lance import branches
-from omnigraph.storage.lance.compact import compact
 from omnigraph.storage.lance.datasets import Datasets
 from omnigraph.storage.lance.faults import TableLocation, translate_faults
 from omnigraph.storage.lance.fragments import fragment_of
@@ -196,20 +195,17 @@ class LanceRows:
         """Count the fragments of the rows."""
         return len(self._open_dataset(image).fragment_ids())
 
-    def fold(self, branch: str | None) -> bool:
-        """Rewrite all fragments into one; False when there was nothing to fold or a swap came first."""
+    def fold(self, branch: str | None, *, whole: bool = False) -> bool:
+        """Rewrite the newest fragments, or all of them, into one; False when there was nothing to fold or a swap came first."""
         head = TableAt(path=self._path, branch=branch, version=self.head(branch))
         dataset = self._datasets.at(head)
         location = self._datasets.location(self._path, branch, head.version)
-        if len(dataset.fragment_ids()) < 2:
+        chosen = choose_folded(dataset, whole=whole)
+        if len(chosen) < 2:
             return False
         try:
             with translate_faults(StoreAction.WRITE, location):
-                rewritten = compact(dataset)
-                if rewritten is None:
-                    return False
-                folding = Transaction(head.version, rewritten.operation)
-                folded = LanceDataset.commit(dataset, folding, max_retries=0)
+                folded = fold_fragments(dataset, chosen)
         except HeadMoved:
             return False
         record(Cost.MANIFEST_FOLDS)
@@ -368,6 +364,38 @@ def _delete_guard(dataset: LanceDataset, guard: RowAddress) -> FragmentMetadata 
     """Delete the guard from its fragment; None when no row is left."""
     fragment = fragment_of(dataset, guard.fragment)
     return None if fragment.metadata.num_rows == 1 else fragment.delete_rows([guard.offset])
+
+
+def choose_folded(dataset: LanceDataset, *, whole: bool) -> list[LanceFragment]:
+    """Choose the fragments that a fold rewrites: the newest ones, up to one that is much larger than they are together.
+
+    So each row is rewritten a few times in a long history, not once per fold. `whole` chooses all of them.
+    """
+    newest_first = sorted(dataset.get_fragments(), key=lambda one: -one.fragment_id)
+    chosen: list[LanceFragment] = []
+    gathered = 0
+    for fragment in newest_first:
+        rows = fragment.metadata.num_rows
+        if chosen and not whole and rows > FOLD_RATIO_MAX * gathered:
+            break
+        chosen.append(fragment)
+        gathered += rows
+    return chosen
+
+
+def fold_fragments(dataset: LanceDataset, chosen: list[LanceFragment]) -> LanceDataset:
+    """Write the rows of fragments anew as one, in one commit; a rival that changed one of them makes it fail.
+
+    A compaction would keep the version at which each row was created and updated, and every later version file would
+    repeat these versions. Nobody asks a keyed table for them, so the fold begins them anew.
+    """
+    rows = dataset.scanner(fragments=chosen).to_table()
+    operation = LanceOperation.Update(
+        removed_fragment_ids=[one.fragment_id for one in chosen],
+        updated_fragments=[],
+        new_fragments=_write_added(dataset, rows),
+    )
+    return LanceDataset.commit(dataset, Transaction(dataset.version, operation), max_retries=0)
 
 
 def find_in_newest(dataset: LanceDataset, rows: pa.Table, key: str, guard: str) -> RowAddress:
