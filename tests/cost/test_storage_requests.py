@@ -51,14 +51,13 @@ def opened(store: Store) -> Image:
 # ---- tables
 
 
-def test_a_warm_append_is_one_put_and_its_commit_four_requests(store: Store, asked: Asked) -> None:
+def test_a_warm_append_is_one_put_and_its_commit_three_requests(store: Store, asked: Asked) -> None:
     at = filled(store.tables, "ab")
     for number in range(6):
         staged, requests = asked(partial(store.tables.stage_append, at, people([f"{number}"])))
         assert requests.counts() == {"PUT data": 1}
         landed, requests = asked(partial(land, store.tables, staged))
         assert requests.counts() == {
-            "GET manifest": 1,
             "LIST manifest": 1,
             "PUT manifest": 1,
             "PUT txn": 1,
