@@ -2,6 +2,7 @@
 
 import ast
 import inspect
+import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
@@ -20,9 +21,12 @@ from omnigraph.language.query.codes import MEANINGS
 from omnigraph.surfaces.cli.help import split_help
 from omnigraph.surfaces.cli.output import exit_code
 from omnigraph.surfaces.cli.tree import build_app
+from omnigraph.surfaces.http.app import ROUTES_DESCRIBED
+from omnigraph.surfaces.http.openapi import describe_api
 
 ROOT = Path(__file__).parents[2]
 REFERENCE = ROOT / "docs" / "reference"
+OPENAPI = REFERENCE / "openapi.json"
 REGION = re.compile(r"(<!-- made from the code: ([^>]+) -->\n).*?(<!-- end -->)", re.S)
 
 Row = tuple[str, ...]
@@ -203,6 +207,27 @@ def _default(parameter: Any) -> str:
 # ---- pages
 
 
+# ---- routes
+
+
+def describe_served() -> str:
+    """The description of a server of one graph with tokens, as JSON."""
+    described = describe_api(ROUTES_DESCRIBED, flat=True, secured=True)
+    return json.dumps(described, indent=1, ensure_ascii=False) + "\n"
+
+
+def _routes() -> str:
+    def rows() -> Iterator[Row]:
+        for route in ROUTES_DESCRIBED:
+            place = route.path if route.of_server else f"P{route.path}"
+            action = "everyone" if route.action is None else f"`{route.action}`"
+            statuses = ", ".join(str(one) for one in sorted(set(route.statuses)))
+            named = f"`{route.method} {place}`"
+            yield named, f"`{route.operation}`", action, route.summary, statuses
+
+    return table(("Route", "Operation", "Who may", "What it does", "Other statuses"), rows())
+
+
 def made(name: str) -> str:
     """The text of a region, by its name."""
     kind, _, rest = name.partition(" ")
@@ -221,6 +246,7 @@ _WHOLE: Mapping[str, Callable[[], str]] = {
     "functions": lambda: _functions(opening.init, opening.open, opening.relocate),
     "results": _results,
     "commands": _commands,
+    "routes": _routes,
 }
 
 
@@ -233,6 +259,7 @@ def main() -> None:
     """Write the regions of every reference page anew."""
     for page in sorted(REFERENCE.glob("*.md")):
         page.write_text(renewed(page.read_text(encoding="utf-8")), encoding="utf-8")
+    OPENAPI.write_text(describe_served(), encoding="utf-8")
 
 
 if __name__ == "__main__":
