@@ -57,7 +57,6 @@ def measure(folder: Path, histories: list[int]) -> list[float]:
 
 def test_bytes_of_a_commit_are_flat(tmp_path: Path) -> None:
     first, later = measure(tmp_path / "g", [64, 448])
-    # Compaction in the place of folds gives more than twice as many then.
     assert later <= 1.5 * first
 
 
