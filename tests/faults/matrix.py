@@ -155,6 +155,7 @@ OTHERS: Final = (
 WRITERS: Final[dict[str, tuple[str, ...]]] = {
     "mutate": ("M", "G", "K", "N"),
     "load": ("M", "G", "K", "N"),
+    "assign": ("M",),
     "schema_apply": ("S", "N"),
     "merge": ("B", "N"),
     "ensure_indices": ("E",),
@@ -215,5 +216,6 @@ READERS: Final = frozenset(
         "tags",
         "to_networkx",
         "uri",
+        "with_policy",
     }
 )

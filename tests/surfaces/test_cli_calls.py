@@ -161,7 +161,7 @@ def test_a_folder_without_rights_is_told(run: Run, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("typed", "said"),
     [
-        (("policy", "test"), "`omnigraph policy` is not in this release"),
+        (("queries", "list"), "`omnigraph queries` is not in this release"),
         (("embed",), "`omnigraph embed` is not in this release"),
         (("snapshot", "--cluster", "c"), "--cluster is not in this release"),
         (("run", "list"), "`run` was removed"),

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -66,6 +67,23 @@ class SchemaProposal:
     def risks(self) -> tuple[Choice, ...]:
         """The choices that rows beyond the sample could refute."""
         return tuple(one for one in self.choices if one.risk is not None)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON form."""
+        return {
+            "schema_source": self.source,
+            "choices": [
+                {
+                    "place": one.place,
+                    "chosen": one.chosen,
+                    "evidence": one.evidence,
+                    "risk": one.risk,
+                }
+                for one in self.choices
+            ],
+            "renames": {name: dict(found) for name, found in self.renames.items()},
+            "rows_read": dict(self.rows_read),
+        }
 
     def __str__(self) -> str:
         return self.source

@@ -92,7 +92,10 @@ def open_store(uri: str, *, read_only: bool = True, actor: str | None = None) ->
     if actor is not None and actor.startswith(SYSTEM_ACTORS):
         raise typer.BadParameter(f"actors beginning with '{SYSTEM_ACTORS}' are the system's own")
     writer = actor if read_only or actor is not None else _default_actor()
-    return open_graph(uri, read_only=read_only, actor=writer)
+    policy = None if read_only else os.environ.get("OMNIGRAPH_POLICY_FILE")
+    return open_graph(
+        uri, read_only=read_only, actor=writer, policy=None if policy is None else Path(policy)
+    )
 
 
 def _default_actor() -> str | None:

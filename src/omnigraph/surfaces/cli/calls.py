@@ -11,6 +11,7 @@ from omnigraph.values import dataclass
 
 GLOBAL_FLAGS: Mapping[str, str] = {
     "--profile NAME": "Take the graph from a profile of the configuration.",
+    "--policy FILE": "Ask this policy before writing; OMNIGRAPH_POLICY_FILE does the same.",
     "--color auto|always|never": "When to print colours; auto: to a terminal, unless NO_COLOR is set.",
     "-q, --quiet": "Leave out the target, hints and progress; never warnings or errors.",
     "--no-progress": "Show no progress bars; OMNIGRAPH_PROGRESS=0 does the same.",
@@ -20,7 +21,7 @@ GLOBAL_FLAGS: Mapping[str, str] = {
 }
 """Flags that stand before or after any command, and what they mean."""
 
-_TAKING = ("--profile", "--color", "--log-level")
+_TAKING = ("--profile", "--policy", "--color", "--log-level")
 _SWITCHES = ("--quiet", "-q", "--no-progress", "--pager", "--debug")
 _TEXTS = frozenset({"-e", "--query-string", "--param", "--params", "--message", "--key"})
 _LEADING_TAKING = frozenset({"--store", "--uri", "--as"})
@@ -37,8 +38,8 @@ _GONE = {
     "--alias": "run an alias with `omnigraph alias NAME`",
     "--target": "name a graph with --store or --profile",
 }
-_LATER = ("cluster", "embed", "graphs", "login", "logout", "policy", "queries")
-_LATER_FLAGS = ("--cluster", "--graph", "--policy", "--server")
+_LATER = ("cluster", "embed", "graphs", "login", "logout", "queries")
+_LATER_FLAGS = ("--cluster", "--graph", "--server")
 _JSON_FORMATS = ("json", "jsonl")
 
 
@@ -50,6 +51,7 @@ class Call:
     manner: Manner
     debug: bool = False
     profile: str | None = None
+    policy: str | None = None
     log_level: str = "warn"
     remarks: tuple[str, ...] = ()
 
@@ -79,6 +81,7 @@ def read_call(typed: Sequence[str]) -> Call:
         ),
         debug="--debug" in taken,
         profile=taken.get("--profile"),
+        policy=taken.get("--policy"),
         log_level=_choose("--log-level", taken.get("--log-level", "warn"), _LEVELS),
         remarks=tuple(remarks),
     )

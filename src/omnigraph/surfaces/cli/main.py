@@ -71,6 +71,8 @@ def _run_typed(typed: Sequence[str]) -> int:
     choose_manner(call.manner)
     if call.profile is not None:
         os.environ["OMNIGRAPH_PROFILE"] = call.profile
+    if call.policy is not None:
+        os.environ["OMNIGRAPH_POLICY_FILE"] = call.policy
     if call.log_level != "warn":
         _set_log_level(call.log_level)
     for remark in call.remarks:

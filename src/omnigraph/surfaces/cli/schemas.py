@@ -158,3 +158,37 @@ def _text(schema: str | None) -> str | Path:
     if schema is None:
         raise typer.BadParameter("give the new schema: --schema FILE")
     return text_argument(schema)
+
+
+def infer(
+    files: Annotated[
+        list[Path],
+        typer.Argument(help="Parquet, CSV or JSON-lines files, named after their types."),
+    ],
+    rows: Annotated[
+        int, typer.Option("--rows", min=1, help="How many rows of each file are read at most.")
+    ] = 10_000,
+    evidence: Annotated[
+        bool, typer.Option("--evidence", help="Print why each choice was made, as comments.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Propose a schema for files, for review.
+
+    Example: omnigraph schema infer person.csv knows.csv --evidence
+    """
+    from omnigraph.api.texts import infer_schema
+
+    proposal = infer_schema(files, rows_max=rows)
+    if json:
+        say_json(proposal.to_dict())
+        return
+    if evidence:
+        for choice in proposal.choices:
+            say(f"// {choice.place}: {choice.chosen}: {choice.evidence}")
+    say(proposal.source)
+    for type_name, renames in proposal.renames.items():
+        listed = ", ".join(f"'{old}' to '{new}'" for old, new in renames.items())
+        suggest(f"rename the columns {listed} of {type_name} before you load it")
+    for risk in proposal.risks:
+        warn(f"{risk.place}: {risk.risk}")

@@ -48,8 +48,22 @@ GROUPS: Mapping[str, tuple[str, Mapping[str, str]]] = {
         {"poll": "feeds.changes_poll", "baseline": "feeds.changes_baseline"},
     ),
     "schema": (
-        "Show, plan and change schemas.",
-        {"show": "schemas.show", "plan": "schemas.plan", "apply": "schemas.apply"},
+        "Show, plan, change and propose schemas.",
+        {
+            "show": "schemas.show",
+            "plan": "schemas.plan",
+            "apply": "schemas.apply",
+            "infer": "schemas.infer",
+        },
+    ),
+    "policy": (
+        "Check, test and explain policies.",
+        {
+            "validate": "policies.validate",
+            "test": "policies.run_tests",
+            "explain": "policies.explain",
+            "matrix": "policies.matrix",
+        },
     ),
     "index": (
         "Show and build indexes.",
@@ -87,6 +101,7 @@ COMMANDS: Mapping[str, str] = {
     "export": "data.export",
     "snapshot": "data.snapshot",
     "describe": "looking.describe",
+    "analyze": "analyzing.analyze",
     "status": "looking.status",
     "shell": "shell.command.shell",
     "diff": "differences.diff",
@@ -107,11 +122,11 @@ COMMANDS: Mapping[str, str] = {
 
 TASKS: Mapping[str, Sequence[str]] = {
     "Write": ("init", "load", "mutate"),
-    "Read": ("query", "shell", "describe", "status", "export", "snapshot", "blob"),
+    "Read": ("query", "shell", "describe", "status", "analyze", "export", "snapshot", "blob"),
     "History": ("branch", "commit", "tag", "diff", "changes", "operation"),
     "Schema": ("schema", "lint", "fmt"),
     "Maintenance": ("optimize", "index", "cleanup", "doctor", "recovery", "repair", "relocate"),
-    "Local": ("serve", "alias", "profile", "config", "completion", "demo", "version"),
+    "Local": ("serve", "policy", "alias", "profile", "config", "completion", "demo", "version"),
 }
 """What people want to do, and the commands for it."""
 

@@ -1,0 +1,103 @@
+"""The command `analyze`: one algorithm over a graph, shown or written back."""
+
+from typing import Annotated
+
+import typer
+
+from omnigraph.surfaces.cli.address import (
+    Actor,
+    Branch,
+    Json,
+    Store,
+    Uri,
+    announce,
+    choose_graph,
+    open_store,
+    read_point,
+)
+from omnigraph.surfaces.cli.output import say, say_json
+
+ALGORITHMS = (
+    "pagerank",
+    "degrees",
+    "betweenness",
+    "wcc",
+    "scc",
+    "label_propagation",
+    "louvain",
+    "triangles",
+    "k_core",
+)
+
+
+def analyze(
+    algorithm: Annotated[str, typer.Argument(help=f"One of {', '.join(ALGORITHMS)}.")],
+    uri: Uri = None,
+    nodes: Annotated[
+        list[str] | None,
+        typer.Option("--nodes", help="A node type; may be repeated. Default: where the edges end."),
+    ] = None,
+    edges: Annotated[
+        list[str] | None,
+        typer.Option("--edges", help="An edge type; may be repeated. Default: all."),
+    ] = None,
+    weight: Annotated[
+        str | None, typer.Option("--weight", help="The number property that weighs edges.")
+    ] = None,
+    undirected: Annotated[
+        bool, typer.Option("--undirected", help="Let edges lead both ways.")
+    ] = False,
+    top: Annotated[int, typer.Option("--top", min=1, help="How many nodes are shown.")] = 20,
+    write: Annotated[
+        str | None,
+        typer.Option(
+            "--write", metavar="TYPE.PROPERTY", help="Write the values back, in one commit."
+        ),
+    ] = None,
+    branch: Branch = "main",
+    at: Annotated[
+        str | None, typer.Option("--at", help="A commit, version, moment or tag.")
+    ] = None,
+    store: Store = None,
+    actor: Actor = None,
+    json: Json = False,
+) -> None:
+    """Compute on a graph: ranks, components, communities.
+
+    Example: omnigraph analyze pagerank people.omni --edges Knows --top 5
+    """
+    if algorithm not in ALGORITHMS:
+        from omnigraph.errors import did_you_mean, suggestion
+
+        near = (
+            suggestion(did_you_mean(algorithm, ALGORITHMS))
+            or f"; there are {', '.join(ALGORITHMS)}"
+        )
+        raise typer.BadParameter(f"unknown algorithm '{algorithm}'{near}")
+    with open_store(choose_graph(uri, store), read_only=write is None, actor=actor) as graph:
+        if write is not None:
+            announce("analyze", graph)
+        names = edges or list(graph.catalog.edges)
+        uses = {name: {"weight": weight, "undirected": undirected} for name in names}
+        projection = graph.project(nodes or None, uses, branch=branch, at=read_point(at))
+        scores = getattr(projection, algorithm)()
+        done = None if write is None else scores.write(write, branch=branch)
+        if json:
+            commit = None if done is None or done.commit is None else done.commit.id
+            say_json(
+                {
+                    "algorithm": algorithm,
+                    "nodes": projection.node_count,
+                    "edges": projection.edge_count,
+                    "graph_commit_id": projection.commit,
+                    "top": scores.top(top),
+                    "written": None if done is None else done.affected_nodes,
+                    "commit": commit,
+                }
+            )
+            return
+        say(f"{algorithm}: {projection.node_count} nodes, {projection.edge_count} arcs")
+        for one in scores.top(top):
+            say(f"{one['value']:<12.6g} {one['type']} {one['id']}")
+        if done is not None:
+            say(f"wrote {write} of {done.affected_nodes} nodes on branch {branch}")

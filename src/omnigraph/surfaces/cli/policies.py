@@ -1,0 +1,184 @@
+"""Commands about policies: check a file, run its cases, ask why, draw the whole table. They need no graph."""
+
+from itertools import product
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from omnigraph.surfaces.cli.address import Json
+from omnigraph.surfaces.cli.output import EXIT_FAILURE, note, say, say_json, warn
+
+if TYPE_CHECKING:
+    from omnigraph.policy import PolicyAction, PolicyEngine
+
+PolicyFile = Annotated[
+    Path, typer.Option("--policy", envvar="OMNIGRAPH_POLICY_FILE", help="The file of rules.")
+]
+Kind = Annotated[str, typer.Option("--kind", help="What the policy guards: graph or server.")]
+
+
+def validate(policy: PolicyFile, kind: Kind = "graph", json: Json = False) -> None:
+    """Check a policy; every problem is listed.
+
+    Example: omnigraph policy validate --policy policy.yaml
+    """
+    engine = _load(policy, kind)
+    rules = engine.rules
+    if json:
+        say_json(
+            {
+                "valid": True,
+                "name": rules.name,
+                "actors": len(rules.actors),
+                "rules": len(rules.rules),
+                "warnings": list(rules.warnings),
+            }
+        )
+        return
+    say(f"policy valid: {rules.name} [{len(rules.actors)} actors, {len(rules.rules)} rules]")
+
+
+def run_tests(
+    policy: PolicyFile,
+    tests: Annotated[Path, typer.Option("--tests", help="The file of cases.")],
+    kind: Kind = "graph",
+    json: Json = False,
+) -> None:
+    """Decide every case of a file; fail when one comes out otherwise.
+
+    Example: omnigraph policy test --policy policy.yaml --tests cases.yaml
+    """
+    from omnigraph.policy.cases import read_cases, run_cases
+
+    cases = read_cases(tests)
+    failures = run_cases(_load(policy, kind), cases)
+    if json:
+        listed = [
+            {
+                "id": one.id,
+                "expected": one.expected,
+                "actual": one.actual,
+                "rule": one.matched_rule_id,
+            }
+            for one in failures
+        ]
+        say_json({"cases": len(cases), "failures": listed})
+    elif failures:
+        for failure in failures:
+            say(str(failure))
+        note(f"policy tests failed: {len(failures)} of {len(cases)} cases")
+    else:
+        say(f"policy tests passed: {len(cases)} {'case' if len(cases) == 1 else 'cases'}")
+    if failures:
+        raise typer.Exit(EXIT_FAILURE)
+
+
+def explain(
+    policy: PolicyFile,
+    actor: Annotated[str, typer.Option("--actor", help="Who asks.")],
+    action: Annotated[str, typer.Option("--action", help="What is asked, as in rules.")],
+    branch: Annotated[
+        str | None, typer.Option("--branch", help="The branch, or the source.")
+    ] = None,
+    target_branch: Annotated[
+        str | None, typer.Option("--target-branch", help="The branch that is made or merged into.")
+    ] = None,
+    query: Annotated[str | None, typer.Option("--query", help="The stored query.")] = None,
+    kind: Kind = "graph",
+    check: Annotated[bool, typer.Option("--check", help="Fail when it is denied.")] = False,
+    json: Json = False,
+) -> None:
+    """Decide one request and say why.
+
+    Example: omnigraph policy explain --policy policy.yaml --actor bob --action change --branch main
+    """
+    from omnigraph.errors import did_you_mean, suggestion
+    from omnigraph.policy.actions import PolicyAction, ResourceScope
+
+    known = [one.value for one in PolicyAction]
+    if action not in known:
+        near = suggestion(did_you_mean(action, known)) or f"; there are {', '.join(known)}"
+        raise typer.BadParameter(f"unknown action '{action}'{near}", param_hint="--action")
+    engine = _load(policy, kind)
+    asked = PolicyAction(action)
+    scope = ResourceScope(branch_name=branch, target_name=target_branch, query_name=query)
+    decision = engine.decide(actor, asked, scope)
+    why = () if decision.allowed else tuple(engine.explain_denial(actor, asked, scope))
+    request = {
+        "actor": actor,
+        "action": action,
+        "branch": branch,
+        "target_branch": target_branch,
+        "query": query,
+    }
+    if json:
+        say_json(decision.to_dict() | request | {"why": list(why)})
+    else:
+        facts = {"decision": "allow" if decision.allowed else "deny"} | request
+        facts |= {"matched_rule": decision.matched_rule_id, "message": decision.message}
+        for name, value in facts.items():
+            if value is not None:
+                say(f"{name}: {value}")
+        for reason in why:
+            say(f"  {reason}")
+    if check and not decision.allowed:
+        raise typer.Exit(EXIT_FAILURE)
+
+
+def matrix(
+    policy: PolicyFile,
+    branch: Annotated[
+        list[str] | None, typer.Option("--branch", help="A branch to ask about; may be repeated.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Draw who may do what: actors by actions, for each branch.
+
+    Example: omnigraph policy matrix --policy policy.yaml --branch main --branch draft
+    """
+    from omnigraph.policy.actions import PolicyAction, PolicyKind
+
+    engine = _load(policy, "graph")
+    branches = branch or [*sorted(engine.rules.protected_branches), "(any other)"]
+    actions = [one for one in PolicyAction if one.resource_kind is PolicyKind.GRAPH]
+    grants = [
+        (actor, name, {one.value: _word_grant(engine, actor, one, name) for one in actions})
+        for actor, name in product(engine.rules.actors, branches)
+    ]
+    if json:
+        say_json({"grants": [{"actor": a, "branch": b} | found for a, b, found in grants]})
+        return
+    shown = [one.value for one in actions if any(found[one] != "-" for _, _, found in grants)]
+    rows = [["actor", "branch", *shown]]
+    rows += [[actor, name, *(found[one] for one in shown)] for actor, name, found in grants]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        cells = (f"{cell:{width}}" for cell, width in zip(row, widths, strict=True))
+        say("  ".join(cells).rstrip())
+
+
+def _word_grant(engine: "PolicyEngine", actor: str, action: "PolicyAction", branch: str) -> str:
+    """Whether an actor may do something on a branch; for forks and merges the branch is the target."""
+    if action.uses_target_branch_scope:
+        return "yes" if engine.authorize(actor, action, target_branch=branch).allowed else "-"
+    if engine.authorize(actor, action, branch=branch).allowed:
+        return "yes"
+    queries = {name for rule in engine.rules.rules for name in rule.queries}
+    some = action.uses_queries and any(
+        engine.authorize(actor, action, query=name).allowed for name in queries
+    )
+    return "some" if some else "-"
+
+
+def _load(policy: Path, kind: str) -> "PolicyEngine":
+    from omnigraph.policy import PolicyEngine
+
+    if kind not in ("graph", "server"):
+        raise typer.BadParameter(f"'{kind}' is neither graph nor server", param_hint="--kind")
+    engine = (
+        PolicyEngine.load_graph(policy) if kind == "graph" else PolicyEngine.load_server(policy)
+    )
+    for warning in engine.rules.warnings:
+        warn(warning)
+    return engine
