@@ -67,6 +67,47 @@ def test_a_file_of_statements_stops_at_the_first_that_fails(uri: str, tmp_path: 
     assert done.stdout.endswith("p.name\nAda\n")
 
 
+NAMED = """
+query by_name($who: String) @description("one person") { match { $p: Person { name: $who } } return { $p.name } }
+query add($who: String) { insert Person { name: $who } }
+"""
+
+
+def test_named_queries_are_read_listed_and_run(uri: str, tmp_path: Path) -> None:
+    (tmp_path / "people.gq").write_text(NAMED)
+    text = (
+        f".queries {tmp_path / 'people.gq'}\n.run add who=007\n.format csv\n.run by_name who=007\n"
+    )
+    done = pipe(uri, text + ".run by_nme\n.run by_name wo=1\n.run by_name x\n")
+    assert done.stdout.startswith("add(who)\nby_name(who)  one person\nchanged 1 node and 0 edges")
+    assert done.stdout.endswith("p.name\n007\n")
+    assert done.returncode == 1
+    for fact in ("did you mean 'by_name'?", "did you mean 'who'?", "'x' is no PARAMETER=VALUE"):
+        assert fact in done.stderr
+
+
+def test_named_queries_and_their_parameters_are_completed(uri: str, tmp_path: Path) -> None:
+    from prompt_toolkit.completion import CompleteEvent
+    from prompt_toolkit.document import Document
+
+    from omnigraph.surfaces.cli.shell.prompt import SchemaCompleter
+    from omnigraph.surfaces.cli.shell.session import Session
+
+    (tmp_path / "people.gq").write_text(NAMED)
+    with omnigraph.open(uri) as graph:
+        session = Session(graph)
+        session.name_queries(str(tmp_path / "people.gq"))
+        completer = SchemaCompleter(session)
+
+        def offer(text: str) -> list[str]:
+            return [one.text for one in completer.get_completions(Document(text), CompleteEvent())]
+
+        assert offer(".run ") == ["add", "by_name"]
+        assert offer(".run by") == ["by_name"]
+        assert offer(".run by_name ") == ["who="]
+        assert offer(".run by_name who=1 ") == []
+
+
 def test_what_a_read_only_shell_refuses_is_not_written(uri: str) -> None:
     done = pipe(uri, f"{ADD};\n{ASK};\n", "--read-only", "--format", "csv")
     assert done.returncode == 1

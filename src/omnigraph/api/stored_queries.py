@@ -130,12 +130,15 @@ class StoredQueries:
 
 
 def read_stored_queries(directory: Path, graph: RunsQueries) -> StoredQueries:
-    """Read every `.gq` file of a folder; a query that does not check, and a name that comes twice, are refused."""
-    if not directory.is_dir():
-        raise UserInputError(f"'{directory}' is no folder of query files; nothing was read")
+    """Read one `.gq` file, or all of a folder; a query that does not check, and a name that comes twice, are refused."""
+    if not directory.exists() or not (directory.is_dir() or directory.suffix == ".gq"):
+        raise UserInputError(
+            f"'{directory}' is no query file and no folder of them; nothing was read"
+        )
     found: dict[str, StoredQuery] = {}
     tools: dict[str, StoredQuery] = {}
-    for path in sorted(directory.rglob("*.gq")):
+    paths = sorted(directory.rglob("*.gq")) if directory.is_dir() else [directory]
+    for path in paths:
         for query in _read_file(path, graph.catalog):
             _refuse_second(query, found.get(query.name), "name")
             _refuse_second(query, tools.get(query.tool_name), "tool name")

@@ -107,13 +107,13 @@ class SchemaCompleter(Completer):
 
     def _complete_command(self, text: str) -> Iterator[Completion]:
         name, space, rest = text.partition(" ")
-        known = self._list_words(name) if space else COMMANDS
-        begun = rest if space else name
+        known = self._list_words(name, rest) if space else COMMANDS
+        begun = rest.rpartition(" ")[2] if name == ".run" else rest if space else name
         for word in known:
             if word.startswith(begun):
                 yield Completion(word, start_position=-len(begun))
 
-    def _list_words(self, command: str) -> Iterable[str]:
+    def _list_words(self, command: str, rest: str) -> Iterable[str]:
         graph = self._session.graph
         match command:
             case ".branch":
@@ -126,8 +126,19 @@ class SchemaCompleter(Completer):
                 return ["on", "off"]
             case ".at":
                 return ["now"]
+            case ".run":
+                return self._list_run_words(rest)
             case _:
                 return []
+
+    def _list_run_words(self, rest: str) -> Iterable[str]:
+        """Names of queries; after one, its parameters that have no value yet."""
+        name, space, given = rest.partition(" ")
+        found = self._session.queries.get(name)
+        if not space or found is None:
+            return self._session.queries
+        words = [one.name + "=" for one in found.params]
+        return [one for one in words if f" {one}" not in f" {given}"]
 
 
 class QueryLexer(Lexer):

@@ -3,7 +3,7 @@
 import shlex
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,10 +12,12 @@ from omnigraph.errors import NotFound, OmniError, UserInputError
 from omnigraph.surfaces.cli.address import read_point
 from omnigraph.surfaces.cli.formats import Format, render
 from omnigraph.surfaces.cli.output import note, report, say, say_lines
+from omnigraph.surfaces.cli.parameters import Values, bind_values
 from omnigraph.surfaces.cli.shell.statements import Statement, StatementKind
 
 if TYPE_CHECKING:
     from omnigraph.api.graph import Graph
+    from omnigraph.api.stored_queries import StoredQuery
 
 OK = 0
 HELP = {
@@ -28,6 +30,8 @@ HELP = {
     ".format table|kv|csv|jsonl|json": "how rows are printed",
     ".export FILE": "write the graph as JSON lines",
     ".read FILE": "run the statements of a file",
+    ".queries [FILE|FOLDER]": "list the named queries, or read those of a file or folder",
+    ".run NAME [PARAMETER=VALUE …]": "run a named query",
     ".quit": "leave; Ctrl-D does too",
 }
 
@@ -46,6 +50,7 @@ class Session:
         self.graph, self.branch, self.at, self.form = graph, branch, at, form
         self.timing = False
         self.over = False
+        self.queries: Mapping[str, StoredQuery] = {}
         self._confirm: Callable[[str], bool] | None = None
 
     def ask_before_writing(self, confirm: Callable[[str], bool]) -> None:
@@ -75,24 +80,27 @@ class Session:
             case StatementKind.COMMAND:
                 self._command(statement.text)
             case StatementKind.READ:
-                result = self.graph.query(statement.query, branch=self.branch, at=self.at)
-                say(render(result, self.form))
+                self._show(statement.query)
             case StatementKind.WRITE:
                 self._write(statement.query)
 
-    def _write(self, query: str) -> None:
+    def _show(self, query: str, name: str | None = None, params: Any = None) -> None:
+        result = self.graph.query(query, name, params, branch=self.branch, at=self.at)
+        say(render(result, self.form))
+
+    def _write(self, query: str, name: str | None = None, params: Any = None) -> None:
         if self.at is not None:
             raise UserInputError(
                 "the shell looks at the past, where nothing can be written; nothing was changed",
                 hint=".at now returns to the present",
             )
         if self._confirm is not None:
-            would = self.graph.mutate(query, branch=self.branch, dry_run=True)
+            would = self.graph.mutate(query, name, params, branch=self.branch, dry_run=True)
             what = _spell_counts(would.affected_nodes, would.affected_edges)
             if not self._confirm(f"{what} on {self.branch} would change. Commit?"):
                 note("nothing was changed")
                 return
-        result = self.graph.mutate(query, branch=self.branch)
+        result = self.graph.mutate(query, name, params, branch=self.branch)
         if result.commit is None:
             say("nothing matched; no commit")
             return
@@ -185,6 +193,34 @@ class Session:
             if self.over:
                 return
 
+    def name_queries(self, path: str) -> None:
+        """Read named queries, which are checked against the schema, or list those that were read."""
+        if path:
+            found = self.graph.stored_queries(Path(_one_word(path)).expanduser())
+            self.queries = {**self.queries, **found.by_name}
+        for one in self.queries.values():
+            takes = ", ".join(param.name for param in one.params)
+            say(f"{one.name}({takes})" + (f"  {one.description}" if one.description else ""))
+
+    def run_named(self, text: str) -> None:
+        """Run a named query with values for its parameters."""
+        name, *pairs = shlex.split(text) or [""]
+        found = self.queries.get(name)
+        if found is None:
+            raise NotFound("query", name, known=[*self.queries], hint=".queries FILE reads some")
+        params = self._bind(found, pairs)
+        if found.mutation:
+            self._write(found.text, name, params)
+        else:
+            self._show(found.text, name, params)
+
+    def _bind(self, query: "StoredQuery", pairs: Sequence[str]) -> dict[str, Any] | None:
+        wrong = next((pair for pair in pairs if not pair.partition("=")[1]), None)
+        if wrong is not None:
+            raise UserInputError(f"'{wrong}' is no PARAMETER=VALUE; nothing was done")
+        given = {pair.partition("=")[0]: pair.partition("=")[2] for pair in pairs}
+        return bind_values(self.graph, query.text, query.name, Values(objects={}, pairs=given))
+
     def leave(self, _: str) -> None:
         """End the session."""
         self.over = True
@@ -200,6 +236,8 @@ _COMMANDS: Mapping[str, Callable[[Session, str], None]] = {
     ".format": Session.set_format,
     ".export": Session.export,
     ".read": Session.read,
+    ".queries": Session.name_queries,
+    ".run": Session.run_named,
     ".quit": Session.leave,
     ".exit": Session.leave,
 }
