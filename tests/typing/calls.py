@@ -15,6 +15,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 import omnigraph
+from omnigraph.policy import PolicyEngine
 
 
 def opening(graph: omnigraph.Graph) -> None:
@@ -26,6 +27,8 @@ def opening(graph: omnigraph.Graph) -> None:
     reveal_type(omnigraph.relocate("g"))  # RelocateReport
     reveal_type(omnigraph.discard_recovery("g", "01"))  # DiscardedRecovery
     reveal_type(graph.on("review"))  # Graph
+    reveal_type(graph.with_policy(PolicyEngine.load_graph("version: 1")))  # Graph
+    reveal_type(graph.with_policy(None))  # Graph
     reveal_type(graph.uri)  # str
     reveal_type(graph.catalog)  # Catalog
     reveal_type(graph.schema_source)  # str
@@ -89,6 +92,8 @@ def writing(
     far: DataFrame,
 ) -> None:
     reveal_type(graph.mutate("…", {"n": "Bo"}, branch="review", actor="ada"))  # MutationResult
+    reveal_type(graph.assign("Person.age", ["Ada", "Bo"], arrow["age"]))  # MutationResult
+    reveal_type(graph.assign("Person.age", ["Ada", "Bo"], [36, None]))  # MutationResult
     reveal_type(graph.load("people.jsonl", mode="append"))  # LoadResult
     reveal_type(graph.load(Path("people.jsonl"), mode="merge"))  # LoadResult
     reveal_type(graph.load([Path("a.jsonl"), Path("b.jsonl")], mode="merge"))  # LoadResult

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import chain
 from pathlib import Path
-from typing import Any, Self
+from typing import IO, Any, Self
 
 from omnigraph.api.branches import Branch, Branches
 from omnigraph.api.comparisons import ChangeBlock, Diff, FeedPage, MergeResult
@@ -25,6 +25,9 @@ from omnigraph.remote.transport import KEY, Transport
 ARROW = "application/vnd.apache.arrow.stream"
 CONDITION = "Omnigraph-If-Graph-Commit"
 LINES = {"content-type": "application/x-ndjson"}
+
+Lines = str | Path | bytes | IO[bytes] | IO[str] | Iterable[Mapping[str, Any]]
+"""What a server loads: a file by its path, bytes or a stream of JSON lines, or records."""
 
 
 def connect(url: str, *, token: str | None = None, graph: str | None = None) -> "RemoteGraph":
@@ -103,7 +106,11 @@ class RemoteGraph:
         return {"branch": branch or self._branch} if at is None else {"snapshot": str(at)}
 
     def export(
-        self, *, branch: str | None = None, at: Any = None, types: Sequence[str] | None = None
+        self,
+        *,
+        branch: str | None = None,
+        at: str | int | Commit | None = None,
+        types: Sequence[str] | None = None,
     ) -> Iterator[dict[str, Any]]:
         """Every entity in the load format: nodes before edges, by id."""
         body = self._target(branch, at) | {"type_names": None if types is None else list(types)}
@@ -111,7 +118,11 @@ class RemoteGraph:
             yield from (json.loads(line) for line in found.iter_lines())
 
     def export_lines(
-        self, *, branch: str | None = None, at: Any = None, types: Sequence[str] | None = None
+        self,
+        *,
+        branch: str | None = None,
+        at: str | int | Commit | None = None,
+        types: Sequence[str] | None = None,
     ) -> Iterator[bytes]:
         """The records of `export` as UTF-8 JSON lines, many at a time."""
         body = self._target(branch, at) | {"type_names": None if types is None else list(types)}
@@ -149,7 +160,7 @@ class RemoteGraph:
 
     def load(
         self,
-        source: Any,
+        source: Lines,
         *,
         mode: str,
         branch: str | None = None,
@@ -427,7 +438,7 @@ def _spell_value(value: Any) -> Any:
     return [_spell_value(one) for one in value] if isinstance(value, list | tuple) else value
 
 
-def _read_lines(source: Any) -> bytes:
+def _read_lines(source: Lines) -> bytes:
     """The body of a load: the bytes of a file or stream, or dicts as lines."""
     if isinstance(source, str):
         source = Path(source)
