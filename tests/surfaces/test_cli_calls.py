@@ -41,6 +41,9 @@ FILLED = {
     "recovery discard": ("01ZZZZZZZZZZ", "--confirm"),
     "blob get": ("node", "Person", "Ada", "photo"),
     "blob stat": ("node", "Person", "Ada", "photo"),
+    "operation": ("order-17",),
+    "tag create": ("v1",),
+    "tag delete": ("v1",),
 }
 """What a command needs beside the graph."""
 
