@@ -15,7 +15,7 @@ import pytest
 
 import omnigraph
 from omnigraph.api.graph import Graph
-from omnigraph.errors import DataError, UserInputError
+from omnigraph.errors import DataError, OmniError, UserInputError
 
 SCHEMA = """
 node Thing { key: String @key  n: I64?  at: DateTime?  day: Date?  tags: [String]?  mood: enum(a, b)? }
@@ -133,6 +133,26 @@ def test_a_file_may_hold_an_array_of_rows_of_one_type(graph: Graph, tmp_path: Pa
 def test_lines_in_a_json_file_are_still_records(graph: Graph, tmp_path: Path) -> None:
     (tmp_path / "lines.json").write_text("\n".join(map(json.dumps, RECORDS)))
     assert graph.load(tmp_path / "lines.json", mode="append").total_rows == 3
+
+
+@pytest.mark.parametrize("config", [{}, {"small_work_bytes": 1, "split_bytes": 200}])
+def test_a_problem_in_an_array_names_the_file_and_the_item(
+    tmp_path: Path, config: dict[str, int]
+) -> None:
+    path = tmp_path / "all.json"
+    wrong = [
+        {"type": "Thing", "data": {"key": "c", "n": "many"}},
+        {"edge": "Link", "from": "a", "to": "no"},
+    ]
+    path.write_text(json.dumps([*RECORDS, *wrong]))
+    with (
+        omnigraph.init(tmp_path / "in.omni", SCHEMA, config=config) as graph,
+        pytest.raises(OmniError) as refused,
+    ):
+        graph.load(path, mode="append", spark=False)
+    found = [(one["file"], one["record"]) for one in refused.value.details["data_errors"]]
+    assert found == [(str(path), 4), (str(path), 5)]
+    assert f"{path}, record 4: [J07]" in str(refused.value)
 
 
 BROKEN = {

@@ -118,6 +118,10 @@ def test_a_table_has_every_problem_with_its_place(graph: Graph, file: Path) -> N
     assert (ancient["id"], ancient["property"], ancient["value"]) == ("ancient", "age", "151")
     nobody = by_line[first + 12]
     assert (nobody["type"], nobody["property"], nobody["value"]) == ("Knows", "to", "nobody")
+    older = by_line[first + 11]
+    assert (older["id"], older["value"]) == ("older", "older")
+    crowded = next(one for one in rows if one["rule"] == "W14")
+    assert (crowded["type"], crowded["value"]) == ("Knows", "p050")
     assert all(one["message"] for one in rows)
 
 

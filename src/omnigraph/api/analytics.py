@@ -25,6 +25,7 @@ from omnigraph.engine.results import MutationResult
 from omnigraph.engine.session.engine import Engine
 from omnigraph.errors import UserInputError
 from omnigraph.manifest.view import View
+from omnigraph.packages import load_package
 from omnigraph.values import dataclass
 
 if TYPE_CHECKING:
@@ -77,15 +78,13 @@ class Scores:
 
     def to_pandas(self) -> "pandas.DataFrame":
         """The table as a pandas frame."""
+        load_package("pandas", "to_pandas()")
         frame: pandas.DataFrame = self.table.to_pandas()
         return frame
 
     def to_polars(self) -> "polars.DataFrame":
         """The table as a polars frame."""
-        import polars
-
-        frame = polars.from_arrow(self.table)
-        assert isinstance(frame, polars.DataFrame), "a table has columns"
+        frame: polars.DataFrame = load_package("polars", "to_polars()").from_arrow(self.table)
         return frame
 
     def top(self, count: int = 10) -> list[dict[str, Any]]:

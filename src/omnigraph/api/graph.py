@@ -679,7 +679,8 @@ class Graph:
             done = branching.create_once(self._engine, name, from_branch, point_of(at), by, key)
             return show_made(done.receipt, replayed=done.replayed)
         # The branch is made from exactly this state, so its head is known without reading it.
-        return show_new(*branching.create(self._engine, name, from_branch, point_of(at)))
+        made = branching.create(self._engine, name, from_branch, point_of(at), actor=by)
+        return show_new(*made)
 
     def branch_delete(
         self, name: str, *, actor: str | None = None, idempotency_key: str | None = None
@@ -694,7 +695,7 @@ class Graph:
         by = self._authorize("branch_delete", actor, target=branch_name(name, "branch delete"))
         key, bound_to = _key(idempotency_key), BranchName(self._branch)
         if key is None:
-            branching.delete(self._engine, name, bound_to)
+            branching.delete(self._engine, name, bound_to, actor=by)
         else:
             branching.delete_once(self._engine, name, bound_to, by, key)
 
@@ -1190,12 +1191,13 @@ class Graph:
         """
         from omnigraph.engine.maintenance.cleanup import cleanup
 
-        self._authorize("maintain", actor)
+        by = self._authorize("maintain", actor)
         return cleanup(
             self._engine,
             keep=count_of("keep", keep),
             older_than=age_of("older_than", older_than),
             confirm=confirm,
+            actor=by,
             tell=progress or tell_nobody,
         )
 

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from omnigraph.api.packages import load_package
 from omnigraph.catalog.border import public_rows
-from omnigraph.catalog.model import EdgeType, TableType
+from omnigraph.catalog.model import EdgeType, TableType, order_columns
+from omnigraph.packages import load_package
 from omnigraph.storage.tables import Table
 
 if TYPE_CHECKING:
@@ -32,7 +32,8 @@ def make_network(tables: Sequence[tuple[TableType, Table]]) -> "networkx.MultiDi
 def _read(type_: TableType, table: Table) -> pa.Table:
     """Read the columns that become attributes: all but blobs."""
     blobs = {name for name, one in type_.properties.items() if one.type.is_blob}
-    return public_rows(table.read([name for name in table.schema.names if name not in blobs]))
+    names = order_columns(type_, table.schema.names)
+    return public_rows(table.read([name for name in names if name not in blobs]))
 
 
 def _list_nodes(type_: TableType, rows: pa.Table) -> Iterator[tuple[Node, Mapping[str, Any]]]:

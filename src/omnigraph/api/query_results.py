@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, overload
 
 import pyarrow as pa
 
-from omnigraph.api.packages import load_package
 from omnigraph.catalog.border import public_rows
 from omnigraph.catalog.types import PropertyType
 from omnigraph.catalog.values import json_column
@@ -17,6 +16,7 @@ from omnigraph.compile.plan.operators import Operator
 from omnigraph.compile.plan.plan import Plan
 from omnigraph.display import ROWS_SHOWN_MAX, Grid, Sheet, Shown, count_of, quote_mermaid
 from omnigraph.engine.read.profile import Step, render
+from omnigraph.packages import load_package
 from omnigraph.values import dataclass
 
 if TYPE_CHECKING:

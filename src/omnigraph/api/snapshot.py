@@ -13,6 +13,7 @@ from omnigraph.api.arguments import id_of, names_of, text_of
 from omnigraph.api.query_results import Explanation, QueryResult, QueryStream
 from omnigraph.api.texts import source_of
 from omnigraph.catalog.border import public_reader, public_rows
+from omnigraph.catalog.model import order_columns
 from omnigraph.engine.read.verbs import entity, explain, query, stream
 from omnigraph.engine.session.engine import Engine
 from omnigraph.errors import (
@@ -168,7 +169,8 @@ class Snapshot:
         """
         with self._reading():
             found = self._open(type_name)
-            rows = found.read(list(columns) if columns else None, blobs=BlobForm.BYTES)
+            names = list(columns) if columns else self._order(type_name, found.schema.names)
+            rows = found.read(names, blobs=BlobForm.BYTES)
             return public_rows(rows)
 
     def scan(
@@ -181,8 +183,10 @@ class Snapshot:
             [{'name': 'Ada'}]
         """
         with self._reading():
-            found = self._open(type_name).scan(list(columns) if columns else None, filter)
-        return public_reader(self._translate_reader(found))
+            found = self._open(type_name)
+            names = list(columns) if columns else self._order(type_name, found.schema.names)
+            rows = found.scan(names, filter)
+        return public_reader(self._translate_reader(rows))
 
     def pin(self, type_name: str) -> "PinnedTable":
         """Name the table version of a type as a value that other processes can open and read.
@@ -196,13 +200,14 @@ class Snapshot:
         type_ = self._view.catalog.table(text_of("type_name", type_name))
         entry = self._find_entry(type_.table_key)
         with self._reading():
-            schema = self._engine.store.tables.open(entry.at).schema
+            stored = self._engine.store.tables.open(entry.at).schema
+        names = order_columns(type_, stored.names)
         return PinnedTable(
             location=self._engine.location,
             table_key=type_.table_key,
             at=entry.at,
             type=type_,
-            schema=schema,
+            schema=pa.schema([stored.field(name) for name in names]),
         )
 
     def entity(self, type_name: str, id: "EntityId") -> dict[str, Any] | None:
@@ -292,7 +297,8 @@ class Snapshot:
 
         with self._reading():
             tables = {key: self._open(key) for key in self._list_keys(None)}
-        connection = connect_views(tables, self._translate_open)
+        views = {key: (one, self._order(key, one.schema.names)) for key, one in tables.items()}
+        connection = connect_views(views, self._translate_open)
         self._close.append(connection.close)
         return connection
 
@@ -354,6 +360,10 @@ class Snapshot:
 
     def _open(self, type_name: str) -> Table:
         return self._engine.store.tables.open(self._find_entry(self._key(type_name)).at)
+
+    def _order(self, type_name: str, stored: Sequence[str]) -> list[str]:
+        """The columns of a type in the order of the schema."""
+        return order_columns(self._view.catalog.tables.get(self._key(type_name)), stored)
 
     def _find_entry(self, key: TableKey) -> Entry:
         entry = self._view.snapshot.entries.get(key)

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.dataset
 
-from omnigraph.api.packages import load_package
 from omnigraph.catalog.border import public_reader, public_schema
 from omnigraph.errors import EngineError, StorageError
 from omnigraph.ids import TableKey, is_node, type_name
+from omnigraph.packages import load_package
 from omnigraph.storage.blobs import BlobForm
 from omnigraph.storage.tables import Table
 
@@ -22,30 +22,33 @@ Translate = Callable[[pa.RecordBatchReader], pa.RecordBatchReader]
 class TypeDataset(pyarrow.dataset.Dataset):  # type: ignore[misc]  # pyarrow has no types
     """One type as DuckDB scans it: DuckDB asks for columns and a filter, and the table evaluates both."""
 
-    def __init__(self, table: Table, translate: Translate) -> None:
+    def __init__(self, table: Table, columns: Sequence[str], translate: Translate) -> None:
         # Not the constructor of pyarrow, which is for datasets of files.
         self._table = table
+        self._columns = columns
         self._translate = translate
 
     @property
     def schema(self) -> pa.Schema:
         """The columns, in their public form."""
-        return public_schema(self._table.schema)
+        stored = self._table.schema
+        return public_schema(pa.schema([stored.field(name) for name in self._columns]))
 
     def scanner(
         self, columns: Sequence[str] | None = None, filter: Any = None, **_: Any
     ) -> "TypeScanner":
         """Read some columns of the rows that pass an Arrow expression."""
-        return TypeScanner(self._translate(self._read(columns, filter)))
+        names = self._columns if columns is None else columns
+        return TypeScanner(self._translate(self._read(names, filter)))
 
-    def _read(self, columns: Sequence[str] | None, filter: Any) -> pa.RecordBatchReader:
+    def _read(self, columns: Sequence[str], filter: Any) -> pa.RecordBatchReader:
         try:
             found = self._table.scan(columns, filter, blobs=BlobForm.BYTES)
         except (EngineError, StorageError):
             if filter is None:
                 raise
             # Lance has no form for some filters: those on a U64 or a DateTime, for example.
-            return self._read_filtered(columns or self.schema.names, filter)
+            return self._read_filtered(columns, filter)
         return public_reader(found)
 
     def _read_filtered(self, columns: Sequence[str], filter: Any) -> pa.RecordBatchReader:
@@ -79,9 +82,9 @@ class TypeScanner:
 
 
 def connect_views(
-    tables: Mapping[TableKey, Table], translate: Translate
+    tables: Mapping[TableKey, tuple[Table, Sequence[str]]], translate: Translate
 ) -> "duckdb.DuckDBPyConnection":
-    """Open a connection in memory with the views of some tables: `node.Person`, `edge.Knows`, and `Person` and `Knows`.
+    """Open a connection in memory with the views of some columns of some tables: `node.Person`, `edge.Knows`, and `Person` and `Knows`.
 
     A name that several types have has no view outside the schemas `node` and `edge`.
     """
@@ -89,9 +92,9 @@ def connect_views(
     connection.execute("create schema node; create schema edge")
     # DuckDB does not tell names apart by case.
     folded = [type_name(key).casefold() for key in tables]
-    for at, (key, table) in enumerate(tables.items()):
+    for at, (key, (table, columns)) in enumerate(tables.items()):
         scanned = f"omnigraph_{at}"
-        connection.register(scanned, TypeDataset(table, translate))
+        connection.register(scanned, TypeDataset(table, columns, translate))
         kind, name = "node" if is_node(key) else "edge", _quote(type_name(key))
         places = [f"{kind}.{name}"]
         if folded.count(type_name(key).casefold()) == 1:

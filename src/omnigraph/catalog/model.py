@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import field
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import field, replace
 from enum import StrEnum
 from functools import cached_property
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from omnigraph.catalog.types import PropertyType, Scalar
 from omnigraph.display import Sheet, Shown
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 else:
     pa = Later("pyarrow")
     drawing = Later("omnigraph.catalog.drawing")
+
+T = TypeVar("T", "NodeType", "EdgeType")
 
 EMPTY: Mapping[str, Any] = MappingProxyType({})
 
@@ -145,6 +147,8 @@ class NodeType:
     rename_from: str | None = None
     type_id: int | None = None
     incarnation_id: int | None = None
+    declared: tuple[str, ...] = field(default=(), compare=False, repr=False)
+    """The properties as the schema text lists them; it says how to show a type, not what the type is."""
 
     @cached_property
     def table_key(self) -> TableKey:
@@ -191,6 +195,8 @@ class EdgeType:
     rename_from: str | None = None
     type_id: int | None = None
     incarnation_id: int | None = None
+    declared: tuple[str, ...] = field(default=(), compare=False, repr=False)
+    """The properties as the schema text lists them; it says how to show a type, not what the type is."""
 
     @cached_property
     def table_key(self) -> TableKey:
@@ -207,6 +213,18 @@ class EdgeType:
 TableType = NodeType | EdgeType
 
 
+def order_columns(type_: TableType | None, names: Iterable[str]) -> list[str]:
+    """Order the columns of a type as people see them: id and ends, properties as declared, others by name.
+
+    The columns of a type that the schema does not know stay as they are stored.
+    """
+    if type_ is None:
+        return list(names)
+    ends = ("id", "src", "dst") if isinstance(type_, EdgeType) else ("id",)
+    places = {name: place for place, name in enumerate((*ends, *type_.declared))}
+    return sorted(names, key=lambda name: (places.get(name, len(places)), name))
+
+
 def _fields(properties: Mapping[str, Property]) -> list[pa.Field]:
     return [
         pa.field(name, properties[name].type.arrow, nullable=properties[name].type.nullable)
@@ -221,6 +239,12 @@ class Catalog(Shown):
     interfaces: Mapping[str, Interface] = field(default_factory=lambda: EMPTY)
     nodes: Mapping[str, NodeType] = field(default_factory=lambda: EMPTY)
     edges: Mapping[str, EdgeType] = field(default_factory=lambda: EMPTY)
+
+    def in_order_of(self, written: Catalog) -> Catalog:
+        """The same catalog, its properties declared in the order that a schema text has them in."""
+        nodes = {n: _declare_as(one, written.nodes.get(n)) for n, one in self.nodes.items()}
+        edges = {n: _declare_as(one, written.edges.get(n)) for n, one in self.edges.items()}
+        return replace(self, nodes=nodes, edges=edges)
 
     def end_key_type(self, edge: EdgeType, end: str) -> PropertyType | None:
         """The type of the key of the nodes at an end, `src` or `dst`, of an edge."""
@@ -285,14 +309,19 @@ class Catalog(Shown):
         return nodes + edges
 
 
+def _declare_as(type_: T, written: T | None) -> T:
+    return type_ if written is None else replace(type_, declared=written.declared)
+
+
 def _name_interfaces(type_: NodeType) -> str:
     return f"implements {', '.join(type_.implements)}" if type_.implements else ""
 
 
 def _shape_properties(type_: TableType) -> list[tuple[str, str, str]]:
+    properties = type_.properties
     return [
-        (name, one.type.display, ", ".join(_list_rules(type_, one)))
-        for name, one in type_.properties.items()
+        (name, properties[name].type.display, ", ".join(_list_rules(type_, properties[name])))
+        for name in order_columns(type_, properties)
     ]
 
 
@@ -327,5 +356,5 @@ def _spell_bound(bound: float | None) -> str:
 
 __all__ = [
     "Annotation", "Cardinality", "Catalog", "Check", "Columns", "EdgeType", "Embed", "Interface",
-    "Level", "NodeType", "Property", "Range", "Scalar", "TableType",
+    "Level", "NodeType", "Property", "Range", "Scalar", "TableType", "order_columns",
 ]  # fmt: skip

@@ -10,6 +10,7 @@ from omnigraph.errors import BranchExists, HistoryReclaimed, OmniError
 from omnigraph.failpoints import Failpoint, fail
 from omnigraph.ids import MAIN, BranchName
 from omnigraph.limits import BRANCH_CAPTURES_MAX
+from omnigraph.logs import get_logger
 from omnigraph.manifest.branches import Branch, create_branch, delete_branch, refuse_amid_swap
 from omnigraph.manifest.names import branch_name, new_branch_name
 from omnigraph.manifest.records import lance_branch
@@ -20,9 +21,16 @@ from omnigraph.storage.locks.holders import Activity
 
 OPERATION = "branch create"
 
+_log = get_logger(__name__)
+
 
 def create(
-    engine: Engine, name: str, source: str = MAIN, at: At | None = None
+    engine: Engine,
+    name: str,
+    source: str = MAIN,
+    at: At | None = None,
+    *,
+    actor: str | None = None,
 ) -> tuple[Branch, BranchState]:
     """Make a branch that shows what its source shows; gives the state it was made from as well.
 
@@ -35,7 +43,9 @@ def create(
     origin = branch_name(source, OPERATION)
     engine.require_here(origin, OPERATION)
     with _lock_name(engine, name):
-        return _create_from(engine, name, origin, at)
+        made = _create_from(engine, name, origin, at)
+    _log.info("branch.created", branch=name, parent=origin, actor=actor)
+    return made
 
 
 def create_once(
@@ -64,17 +74,18 @@ def create_once(
         ref = engine.manifest.rows.branches().get(chosen)
         made_from = (lance_branch(receipt["parent"]), receipt["version"])
         if ref is None or (ref.parent, ref.parent_version) != made_from:
-            create(engine, chosen, receipt["parent"], receipt["version"])
+            create(engine, chosen, receipt["parent"], receipt["version"], actor=actor)
 
     return effect_once(engine, request, decide, make)
 
 
-def delete(engine: Engine, name: str, bound_to: BranchName) -> None:
+def delete(engine: Engine, name: str, bound_to: BranchName, *, actor: str | None = None) -> None:
     """Delete a branch that no other branch and no tag depends on."""
     engine.require_writable("branch delete")
     engine.require_here(BranchName(name), "branch delete")
     engine.recovery.heal()
     delete_branch(engine.manifest, engine.store.tables, name, bound_to=bound_to)
+    _log.info("branch.deleted", branch=name, actor=actor)
 
 
 def delete_once(
@@ -92,7 +103,7 @@ def delete_once(
     def remove(receipt: Receipt) -> None:
         decided = tuple((int(number), str(part)) for number, part in receipt["incarnation"])
         if not engine.manifest.is_gone(chosen, decided):
-            delete(engine, chosen, bound_to)
+            delete(engine, chosen, bound_to, actor=actor)
 
     return effect_once(engine, request, decide, remove)
 

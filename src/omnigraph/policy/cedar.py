@@ -8,7 +8,8 @@ from collections.abc import Container, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from omnigraph.errors import ConfigError, PolicyConfigError, PolicyEvaluationError
+from omnigraph.errors import PolicyConfigError, PolicyEvaluationError
+from omnigraph.packages import load_package
 from omnigraph.policy.actions import BranchScope, PolicyAction, PolicyKind
 from omnigraph.policy.rules import PolicyRules, Rule
 
@@ -164,11 +165,4 @@ def _schema() -> Any:
 
 
 def _cedar() -> Any:
-    try:
-        import cedarpy
-    except ModuleNotFoundError as error:
-        raise ConfigError(
-            "a policy is decided by Cedar, and the package cedarpy is not installed; nothing was done",
-            hint="install the extra: pip install 'omnigraph[policy]'",
-        ) from error
-    return cedarpy
+    return load_package("cedarpy", "a policy", state="nothing was done")

@@ -1,4 +1,9 @@
 """What Spark users import: sessions, a data source, transactions and streams; loading this package loads PySpark."""
+# ruff: noqa: E402  A missing PySpark is told with the extra that brings it, before anything here imports it.
+
+from omnigraph.packages import load_package
+
+load_package("pyspark", "omnigraph.spark", state="no changes were made")
 
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession

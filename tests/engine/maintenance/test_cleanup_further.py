@@ -1,5 +1,6 @@
 """Cleanup beyond the main line: forks, trees without a ref, dropped tables, scratch files; and what it keeps there."""
 
+import logging
 import shutil
 import threading
 from collections.abc import Callable, Iterator
@@ -305,6 +306,22 @@ def test_a_failure_in_one_line_spares_the_others(graph: Graph) -> None:
     assert len(versions(graph, None)) > len(versions(graph, "work"))
     graph.cleanup(keep=1, confirm=True)
     assert_settled(graph)
+
+
+def test_who_asked_for_a_cleanup_or_a_branch_is_in_report_and_log(
+    graph: Graph, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "omnigraph")
+    graph.branch_create("work", actor="ada")
+    graph.branch_delete("work", actor="bo")
+    assert graph.cleanup(keep=1, actor="cy").to_dict()["actor_id"] == "cy"
+    graph.cleanup(keep=1, confirm=True, actor="cy")
+    told = [vars(record)["fields"] for record in caplog.records]
+    assert [
+        (one["event"], one["actor"])
+        for one in told
+        if one["event"].startswith(("branch.", "cleanup."))
+    ] == [("branch.created", "ada"), ("branch.deleted", "bo"), ("cleanup.done", "cy")]
 
 
 def test_an_unconfirmed_cleanup_removes_nothing_anywhere(graph: Graph) -> None:

@@ -9,8 +9,8 @@ import pytest
 
 import omnigraph
 from omnigraph.api.graph import Graph
-from omnigraph.api.packages import load_package
 from omnigraph.errors import ConfigError, GraphClosed
+from omnigraph.packages import load_package
 
 SCHEMA = """
 node Thing {

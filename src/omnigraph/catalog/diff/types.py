@@ -26,7 +26,7 @@ _CLASSIFIED = frozenset(
     {
         *("name", "properties", "implements", "key", "unique", "indices", "ranges", "checks"),
         *("source", "target", "cardinality", "description", "instruction", "annotations"),
-        *("rename_from", "type_id", "incarnation_id"),
+        *("rename_from", "type_id", "incarnation_id", "declared"),
     }
 )
 

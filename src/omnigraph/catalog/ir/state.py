@@ -1,6 +1,7 @@
 """The three stored schema texts as one: the state that seals a contract, and the check at open."""
 
 import json
+from dataclasses import replace
 
 from omnigraph.catalog.ir.contract import Contract
 from omnigraph.catalog.ir.decode import load_object, make_contract_error
@@ -79,10 +80,11 @@ def open_contract(source: Source, ir: str | None, state: str | None) -> Contract
         raise make_contract_error(
             _STATE_FILE, "names another identity domain or shape than the contract"
         )
-    text_hash = shape_hash(_read_stored_catalog(source))
+    written = _read_stored_catalog(source)
+    text_hash = shape_hash(written)
     if text_hash != contract.shape_hash:
         raise _mismatch(f"the schema text '{source.name}'", contract.shape_hash, text_hash)
-    return contract
+    return replace(contract, catalog=contract.catalog.in_order_of(written))
 
 
 def _read_stored_catalog(source: Source) -> Catalog:

@@ -112,6 +112,7 @@ class _Read:
     rules: Rules
     marks: Marks = field(default_factory=Marks)
     implements: tuple[str, ...] = ()
+    declared: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -161,7 +162,16 @@ def _read_node(findings: Findings, written: tree.NodeDecl, interfaces: Interface
         rules=read_rules(findings, owner, drafts, _constraints(written)),
         marks=_type_marks(findings, owner, AnnotationTarget.NODE_HEAD, written.annotations),
         implements=implements,
+        declared=_list_declared(own, written.implements, interfaces),
     )
+
+
+def _list_declared(
+    own: Drafts, implements: Sequence[tree.Name], interfaces: Interfaces
+) -> tuple[str, ...]:
+    """The properties of a node type in the order of the text: its own, then those of each interface it names."""
+    inherited = (name for one in implements for name in interfaces.get(one.text, ()))
+    return tuple(dict.fromkeys((*own, *inherited)))
 
 
 def _read_edge(findings: Findings, written: tree.EdgeDecl) -> tuple[_Read, _Ends]:
@@ -172,6 +182,7 @@ def _read_edge(findings: Findings, written: tree.EdgeDecl) -> tuple[_Read, _Ends
         drafts=drafts,
         rules=read_rules(findings, owner, drafts, _constraints(written)),
         marks=_type_marks(findings, owner, AnnotationTarget.EDGE_HEAD, written.annotations),
+        declared=tuple(drafts),
     )
     ends = _Ends(
         source=written.source.text,
@@ -247,6 +258,7 @@ def _node(read: _Read) -> NodeType:
         instruction=read.marks.instruction,
         annotations=read.marks.annotations,
         rename_from=read.marks.rename_from,
+        declared=read.declared,
     )
 
 
@@ -263,6 +275,7 @@ def _edge(read: _Read, ends: _Ends) -> EdgeType:
         instruction=read.marks.instruction,
         annotations=read.marks.annotations,
         rename_from=read.marks.rename_from,
+        declared=read.declared,
     )
 
 

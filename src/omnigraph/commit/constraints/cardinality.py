@@ -80,4 +80,5 @@ def _problem(edge: EdgeType, source: str, n: int, delta: TableDelta) -> Problem:
         f"edges, {limit}",
         table_key=edge.table_key,
         row_id=source,
+        value=shorten(source),
     )

@@ -63,9 +63,11 @@ def of_indices(
 
 
 def _spell_value(delta: TableDelta, name: str | None, row: int) -> str | None:
-    """The value that breaks a rule, of several properties separated by commas."""
-    names = [] if name is None else [_ENDS.get(one, one) for one in name.split(", ")]
-    if not names or not set(names) <= set(delta.rows.column_names):
+    """The value that breaks a rule, of several properties separated by commas; without a property it is the id."""
+    if name is None:
+        return shorten(delta.ids[row].as_py())
+    names = [_ENDS.get(one, one) for one in name.split(", ")]
+    if not set(names) <= set(delta.rows.column_names):
         return None
     return ", ".join(shorten(cell(delta, one, row)) for one in names)
 

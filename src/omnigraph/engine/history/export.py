@@ -8,7 +8,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.catalog.model import EdgeType, TableType
+from omnigraph.catalog.model import EdgeType, TableType, order_columns
 from omnigraph.catalog.types import FLOATS, PropertyType, Scalar
 from omnigraph.engine.session.engine import Engine
 from omnigraph.errors import DataError, NotFound, Problem
@@ -44,6 +44,9 @@ def _list_past_tables(view: View) -> Mapping[TableKey, tuple[Entry, TableType]]:
     """List the tables of a view by the names of its time; by present names if no other schema is recorded."""
     shown = view.snapshot if view.past is None else view.state.snapshot
     catalog = view.catalog if view.past is None else view.past.catalog
+    if view.past is not None:
+        # A schema of the past is stored without the order of its text.
+        catalog = catalog.in_order_of(view.catalog)
     return {
         key: (entry, catalog.tables[key])
         for key, entry in shown.entries.items()
@@ -73,10 +76,15 @@ def _list_records(engine: Engine, entry: Entry, type_: TableType) -> Iterator[di
 
 def batch_records(batch: pa.RecordBatch, type_: TableType) -> Iterator[dict[str, Any]]:
     """Convert rows to records of the load format."""
-    names = [name for name in type_.schema.names if name in batch.schema.names]
+    names = list_shown(type_, batch.schema)
     columns = [to_load_values(batch[name], name, type_) for name in names]
     for values in zip(*columns, strict=True):
         yield _make_record(type_, dict(zip(names, values, strict=True)))
+
+
+def list_shown(type_: TableType, stored: pa.Schema) -> list[str]:
+    """List the columns of a type that stored rows have, in the order of the schema."""
+    return order_columns(type_, set(type_.schema.names) & set(stored.names))
 
 
 def _make_record(type_: TableType, row: dict[str, Any]) -> dict[str, Any]:
@@ -178,7 +186,7 @@ def _join_texts(texts: pa.Array) -> pa.Buffer:
 
 
 def _write_lines(batch: pa.RecordBatch, type_: TableType) -> pa.Array:
-    names = [name for name in type_.schema.names if name in batch.schema.names]
+    names = list_shown(type_, batch.schema)
     written = {name: _write_column(batch[name], name, type_) for name in names}
     parts: list[pa.Array | pa.Scalar] = []
     if isinstance(type_, EdgeType):

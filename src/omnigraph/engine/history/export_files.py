@@ -12,7 +12,7 @@ import pyarrow.parquet
 from omnigraph.catalog.border import public_reader
 from omnigraph.catalog.model import TableType
 from omnigraph.display import Sheet, Shown, count_of, tabulate
-from omnigraph.engine.history.export import lines, list_tables
+from omnigraph.engine.history.export import lines, list_shown, list_tables
 from omnigraph.engine.session.engine import Engine
 from omnigraph.errors import UserInputError
 from omnigraph.ids import PartFormat, TableKey, is_node
@@ -178,7 +178,7 @@ def _remove_files(splits: Iterable[PartSplit]) -> None:
 def _write_part(split: PartSplit) -> Iterator[pa.Table]:
     """Write a file under another name and rename it: a task that dies or runs twice leaves no partial file."""
     table = split.location.store().tables.open(split.at)
-    names = [name for name in split.type.schema.names if name in table.schema.names]
+    names = list_shown(split.type, table.schema)
     batches = table.scan(names, fragments=split.fragments, blobs=BlobForm.BYTES)
     partial = f"{split.file}.{os.getpid()}{_PARTIAL}"
     write = _write_lines if split.format is PartFormat.JSONL else _write_parquet

@@ -28,12 +28,15 @@ from omnigraph.engine.session.engine import Engine
 from omnigraph.errors import OmniError, StorageError
 from omnigraph.failpoints import Failpoint, fail
 from omnigraph.ids import MAIN, BranchName, TableKey, Version
+from omnigraph.logs import get_logger
 from omnigraph.manifest.records import CommitKind, graph_branch
 from omnigraph.manifest.snapshot import Snapshot
 from omnigraph.manifest.table_history import TableIncarnation
 from omnigraph.pipeline.progress import Tell, tell_nobody, track_tables
 from omnigraph.storage.values import Reclaimed
 from omnigraph.values import dataclass
+
+_log = get_logger(__name__)
 
 Live = Mapping[BranchName, Snapshot]
 
@@ -79,6 +82,7 @@ class CleanupReport(Shown):
     tables: tuple[TableCleaned, ...]
     confirmed: bool
     scratch_removed: tuple[str, ...] = ()
+    actor: str | None = None
 
     def _sheet(self) -> Sheet:
         """What went of each table."""
@@ -99,6 +103,7 @@ class CleanupReport(Shown):
             "tables": [one.to_dict() for one in self.tables],
             "confirmed": self.confirmed,
             "scratch_removed": list(self.scratch_removed),
+            "actor_id": self.actor,
         }
 
 
@@ -108,6 +113,7 @@ def cleanup(
     keep: int | None = None,
     older_than: timedelta | None = None,
     confirm: bool = False,
+    actor: str | None = None,
     tell: Tell = tell_nobody,
 ) -> CleanupReport:
     """Remove what no rule keeps and no branch pins; without `confirm`, report what would be removed."""
@@ -126,7 +132,12 @@ def cleanup(
         for table in track_tables(tell, "cleanup", _list_tables(engine))
     )
     scratch = sweep_scratch(engine, retention.scratch_age_us, dry_run=not confirm)
-    return CleanupReport(uri=engine.uri, tables=tables, confirmed=confirm, scratch_removed=scratch)
+    if confirm:
+        # Cleanup makes no commit, so the log is the one place that keeps who asked for it.
+        _log.info("cleanup.done", actor=actor, versions=sum(one.versions_removed for one in tables))
+    return CleanupReport(
+        uri=engine.uri, tables=tables, confirmed=confirm, scratch_removed=scratch, actor=actor
+    )
 
 
 def _refuse_drift(engine: Engine, live: Live) -> None:

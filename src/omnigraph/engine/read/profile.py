@@ -8,6 +8,7 @@ from typing import Protocol, TypeVar
 from omnigraph.compile.plan.explain import render_operator
 from omnigraph.compile.plan.operators import Operator, Project
 from omnigraph.compile.plan.visit import list_inputs
+from omnigraph.display import count_of
 from omnigraph.values import dataclass
 
 
@@ -110,7 +111,11 @@ def render(steps: tuple[Step, ...]) -> str:
 
 
 def _draw_step(step: Step) -> str:
-    measured = [] if step.rows is None else [f"{step.rows} rows, {step.milliseconds or 0:.2f} ms"]
+    measured = (
+        []
+        if step.rows is None
+        else [f"{count_of(step.rows, 'row')}, {step.milliseconds or 0:.2f} ms"]
+    )
     said = "; ".join([*measured, *step.notes])
     indent = f"{'   ' * (step.depth - 1)}└─ " if step.depth else ""
     return f"{indent}{step.operator}" + (f"  [{said}]" if said else "")

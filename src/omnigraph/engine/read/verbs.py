@@ -6,6 +6,7 @@ from typing import Any, assert_never
 
 import pyarrow as pa
 
+from omnigraph.catalog.model import order_columns
 from omnigraph.catalog.types import PropertyType, stored_type
 from omnigraph.catalog.values import json_column
 from omnigraph.compile.checked import Bm25, Nearest, Ranking, Rrf
@@ -142,7 +143,7 @@ def entity(engine: Engine, view: View, key: TableKey, identity: str) -> dict[str
     table = engine.store.tables.open(entry.at)
     shown = [
         name
-        for name in table.schema.names
+        for name in order_columns(view.catalog.tables.get(key), table.schema.names)
         if not pa.types.is_large_binary(table.schema.field(name).type)
     ]
     rows = table.lookup("id", pa.array([identity], pa.string()), shown)

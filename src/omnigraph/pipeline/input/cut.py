@@ -128,6 +128,8 @@ def _make_split(source: Source, portion: Portion, index: int, part: int) -> Spli
         file = str(source.path)
     elif isinstance(source, Stream):
         file = source.name
+    elif isinstance(source, Records):
+        file = source.file
     type_ = None if isinstance(source, Stream) else source.type
     return Split(
         number=0,

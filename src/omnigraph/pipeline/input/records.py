@@ -12,7 +12,7 @@ from omnigraph.catalog.model import Catalog, EdgeType, NodeType, TableType
 from omnigraph.catalog.names import SYSTEM_COLUMNS
 from omnigraph.catalog.types import PropertyType
 from omnigraph.catalog.values import Misfit
-from omnigraph.commit.origins import Origins
+from omnigraph.commit.origins import Origins, rows_in
 from omnigraph.errors import Problem, did_you_mean, shorten, suggestion
 from omnigraph.ids import TableKey
 from omnigraph.limits import RECORD_SHOWN_CHARS_MAX, RECORDS_TYPED
@@ -35,11 +35,13 @@ class NumberedRecord:
     record: Any
 
 
-def take_records(source: Iterable[Any], intake: Intake, first: int = 1) -> None:
-    """Read records from memory into an intake, batch by batch."""
+def take_records(
+    source: Iterable[Any], intake: Intake, first: int = 1, *, file: str | None = None
+) -> None:
+    """Read records from memory, or of the array of a file, into an intake, batch by batch."""
     numbered = (NumberedRecord(number, record) for number, record in enumerate(source, first))
     while batch := list(islice(numbered, RECORDS_TYPED)):
-        Batch(intake.catalog).read(batch, intake)
+        Batch(intake.catalog, file, counts_lines=False).read(batch, intake)
 
 
 def as_record(type_: TableType, row: Any) -> Any:
@@ -71,6 +73,7 @@ class Batch:
 
     catalog: Catalog
     file: str | None = None
+    counts_lines: bool = True
     tables: dict[TableKey, TableRecords] = field(default_factory=dict)
     problems: list[tuple[int, Problem]] = field(default_factory=list)
 
@@ -94,9 +97,13 @@ class Batch:
         value: str | None = None,
     ) -> None:
         """Add a problem of a record."""
-        origin = Origins(np.array([number]), (self.file,)).of(0)
+        origin = self._locate([number]).of(0)
         problem = origin.problem(rule, message, table_key=table, property=property, value=value)
         self.problems.append((number, problem))
+
+    def _locate(self, numbers: Sequence[int]) -> Origins:
+        places = np.asarray(numbers, dtype=np.int64)
+        return Origins(places, (self.file,)) if self.counts_lines else rows_in(self.file, places)
 
     # ---- envelopes
 
@@ -213,7 +220,7 @@ class Batch:
         return Part(
             columns=columns,
             explicit_ids=self._read_ids(table),
-            origins=Origins(np.asarray(table.numbers, dtype=np.int64), (self.file,)),
+            origins=self._locate(table.numbers),
         )
 
     def _read_endpoints(self, table: TableRecords, name: str) -> pa.Array:

@@ -143,10 +143,11 @@ def _as_text(lines: Texts) -> pa.Table:
 
 @dataclass(frozen=True, slots=True)
 class Records:
-    """Records from memory, or rows of one type; those in `ahead` were read already."""
+    """Records from memory or of the array of a file, or rows of one type; those in `ahead` were read already."""
 
     rest: Iterator[Any]
     type: TableType | None = None
+    file: str | None = None
     ahead: tuple[list[Any], ...] = ()
 
     @property
@@ -356,10 +357,11 @@ def _read_source(source: Source, intake: Intake) -> None:
         case Stream():
             take_texts(source.texts(), source.name, intake)
         case Records(_, None):
-            take_records(source.all(), intake)
+            take_records(source.all(), intake, file=source.file)
         case Records(_, type_):
             assert type_ is not None, "the case before had none"
-            take_records((as_record(type_, row) for row in source.all()), intake)
+            rows = (as_record(type_, row) for row in source.all())
+            take_records(rows, intake, file=source.file)
 
 
 # ---- files
@@ -372,7 +374,7 @@ def _are_paths(source: Sequence[Any]) -> bool:
 def _record_files(sources: Sequence[str | Path]) -> Iterator[LineFile | Records]:
     for source in sources:
         for path in _files(_local(source), RECORD_SUFFIXES, "record file"):
-            yield Records(read_items(path)) if is_array(path) else LineFile(path)
+            yield Records(read_items(path), file=str(path)) if is_array(path) else LineFile(path)
 
 
 def _local(source: str | Path) -> Path:
@@ -445,7 +447,7 @@ def _type_files(type_: TableType, given: Sequence[str | Path]) -> Iterator[Sourc
     ]
     for path in paths:
         if is_array(path):
-            yield Records(read_items(path), type_)
+            yield Records(read_items(path), type_, str(path))
         elif path.name.endswith(RECORD_SUFFIXES):
             yield LineFile(path, type_)
         else:

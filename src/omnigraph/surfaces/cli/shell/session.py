@@ -125,12 +125,14 @@ class Session:
 
     def show_schema(self, name: str) -> None:
         """Print the schema, or the declaration of one type."""
+        from omnigraph.catalog.model import order_columns
+
         if not name:
             say(self.graph.schema_source.rstrip())
             return
         found = self.graph.catalog.table(name)
-        for one in found.properties.values():
-            say(f"{one.name}: {one.type}")
+        for one in order_columns(found, found.properties):
+            say(f"{one}: {found.properties[one].type}")
 
     def choose_branch(self, name: str) -> None:
         """List the branches, or go to one."""
