@@ -52,7 +52,7 @@ DOORS = frozenset(
         ("lance/rows.py", "merge_rows"),
         ("lance/rows.py", "LanceRows._configure"),
         ("lance/rows.py", "LanceRows.create"),
-        ("lance/rows.py", "LanceRows.fold"),
+        ("lance/rows.py", "fold_fragments"),
         ("lance/tables.py", "LanceTables.create"),
         ("lance/files.py", "reclaim.work"),
     }
