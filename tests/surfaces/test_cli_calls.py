@@ -20,7 +20,8 @@ READS_GRAPH = tuple(
     one
     for one in ALL
     if one not in PLAIN
-    and one.split()[0] not in ("init", "alias", "profile", "completion", "fmt", "serve")
+    and one.split()[0]
+    not in ("init", "alias", "profile", "completion", "fmt", "serve", "login", "logout")
 )
 FILLED = {
     "query": ("-e", "query q() { match { $p: Person } return { $p.name } }"),

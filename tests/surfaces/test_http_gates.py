@@ -309,6 +309,7 @@ def boot(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
             {"OMNIGRAPH_SERVER_BEARER_TOKEN": "s3cret"},
             "every origin",
         ),
+        (("--policy", "p.yaml"), {"OMNIGRAPH_UNAUTHENTICATED": "1"}, "evaluates none"),
         (("--queries", "/nowhere"), {"OMNIGRAPH_UNAUTHENTICATED": "1"}, "no folder"),
         (("--graph-id", "a b"), {"OMNIGRAPH_UNAUTHENTICATED": "1"}, "no id of a graph"),
     ],

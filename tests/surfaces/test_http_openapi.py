@@ -95,7 +95,9 @@ def test_results_have_the_shapes_that_the_wire_declares(tmp_path: Path) -> None:
             fits(wire.QueryCatalogEntry, one.to_dict())
 
 
-@pytest.mark.parametrize("wrong", [{"branches": ["a"], "more": 1}, {"branches": [1]}, {}])
+@pytest.mark.parametrize(
+    "wrong", [{"branches": ["a"], "details": [], "more": 1}, {"branches": [1], "details": []}, {}]
+)
 def test_a_form_that_is_not_declared_is_found(wrong: dict[str, Any]) -> None:
     with pytest.raises(jsonschema_rs.ValidationError):
         fits(wire.BranchListOutput, wrong)

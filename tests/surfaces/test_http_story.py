@@ -116,7 +116,7 @@ class Plain:
         return self._take(self.http.post("/branches", json={"name": name}))
 
     def branches(self) -> Any:
-        return self._take(self.http.get("/branches"))
+        return {"branches": self._take(self.http.get("/branches"))["branches"]}
 
     def merge(self, source: str) -> Any:
         return self._take(self.http.post("/branches/merge", json={"source": source}))
@@ -160,11 +160,13 @@ class Commands:
             raise Refused(json.loads(told))
         return str(told)
 
-    def _json(self, *words: str, text: str = "") -> Any:
-        return json.loads(self._run(*words, "--json", text=text))
+    def _json(self, *words: str, text: str = "", asked: bool = False) -> Any:
+        """Run a command whose result is JSON; `asked` ones ask before they destroy data."""
+        consent = ("--yes",) if asked else ()
+        return json.loads(self._run(*words, *consent, "--json", text=text))
 
     def load(self, lines: str, mode: str) -> Any:
-        return self._json("load", "--data", "-", "--mode", mode, text=lines)
+        return self._json("load", "--data", "-", "--mode", mode, text=lines, asked=True)
 
     def query(self, text: str, **target: str) -> Any:
         flags = [word for name, value in target.items() for word in (f"--{name}", value)]
@@ -205,7 +207,7 @@ def server(tmp_path: Path) -> Iterator[ServerProcess]:
         yield found
 
 
-@pytest.fixture(params=["python", "commands", "http", "client", "nested client"])
+@pytest.fixture(params=["python", "commands", "served commands", "http", "client", "nested client"])
 def teller(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Teller]:
     """A way to tell the story, on an empty graph."""
     match request.param:
@@ -215,6 +217,9 @@ def teller(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Teller]:
         case "commands":
             omnigraph.init(tmp_path / "g", SCHEMA).close()
             yield Commands("--store", str(tmp_path / "g"))
+        case "served commands":
+            serving_one: ServerProcess = request.getfixturevalue("server")
+            yield Commands("--server", serving_one.url)
         case "http":
             found: ServerProcess = request.getfixturevalue("server")
             with found.client() as http:
@@ -365,3 +370,51 @@ def test_the_client_brings_values_with_their_types(server: ServerProcess, tmp_pa
         applied = remote.schema_apply(wider)
         assert applied.applied
         assert [one.kind for one in applied.steps] == ["add_property"]
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (("optimize", "--server", "http://h:1"), "needs its storage"),
+        (("schema", "plan", "--server", "http://h:1"), "needs its storage"),
+        (("query", "-e", NAMES, "--graph", "g"), "--server"),
+        (("query", "-e", NAMES, "--store", "g", "--server", "http://h:1"), "named twice"),
+        (("mutate", "-e", ADD, "--as", "ada", "--server", "http://h:1"), "token"),
+        (("query", "-e", NAMES, "--server", "nowhere"), "unknown server"),
+    ],
+)
+def test_a_server_is_refused_where_it_means_nothing(words: tuple[str, ...], reason: str) -> None:
+    assert reason in refusal(Commands()._json, *words)["error"]
+
+
+def test_a_token_goes_to_its_own_server_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from omnigraph.errors import ConfigError
+    from omnigraph.surfaces.cli.credentials import find_token, find_url
+
+    monkeypatch.setenv("OMNIGRAPH_HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    environment = {"OMNIGRAPH_HOME": str(tmp_path)}
+    (tmp_path / "config.yaml").write_text("servers: {prod-eu: {url: 'http://h:8080'}}\n")
+    commands = Commands()
+    assert commands._json("login", "prod-eu", text="s3cret\n") == {
+        "server": "prod-eu",
+        "logged_in": True,
+    }
+    kept = tmp_path / "credentials"
+    assert kept.stat().st_mode & 0o777 == 0o600
+    assert find_url("prod-eu", environment) == "http://h:8080"
+    assert find_token("http://h:8080/graphs/x", environment) == "s3cret"
+    assert find_token("http://h:8080-evil", environment) is None
+    both = environment | {"OMNIGRAPH_BEARER_TOKEN": "any", "OMNIGRAPH_TOKEN_PROD_EU": "mine"}
+    assert find_token("http://h:8080", both) == "mine"
+    assert find_token("http://other", both) == "any"
+    kept.chmod(0o644)
+    with pytest.raises(ConfigError, match="others may read") as caught:
+        find_token("http://h:8080", environment)
+    assert caught.value.hint == f"chmod 600 {kept}"
+    kept.chmod(0o600)
+    commands._json("logout", "prod-eu")
+    commands._json("logout", "prod-eu")
+    assert find_token("http://h:8080", environment) is None

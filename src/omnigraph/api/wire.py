@@ -99,10 +99,21 @@ class LoadOutput(TypedDict):
     notes: list[str]
 
 
+class BranchOutput(TypedDict):
+    """One branch; `ahead` and `behind` count commits against its parent."""
+
+    name: str
+    head: str | None
+    parent: str | None
+    ahead: NotRequired[int]
+    behind: NotRequired[int]
+
+
 class BranchListOutput(TypedDict):
-    """Names of branches, in order."""
+    """Names of branches, in order, and what is known of each."""
 
     branches: list[str]
+    details: list[BranchOutput]
 
 
 BranchCreateOutput = TypedDict(
@@ -523,9 +534,11 @@ class InvokeInput(TypedDict):
 # ---- what only surfaces send
 
 
-def spell_branches(branches: "Iterable[Branch]") -> BranchListOutput:
-    """Spell the names of branches, in order."""
-    return {"branches": sorted(branch.name for branch in branches)}
+def spell_branches(branches: "Iterable[Branch]") -> dict[str, Any]:
+    """Spell branches: their names in order, and what is known of each."""
+    found = list(branches)
+    details = [branch.to_dict() for branch in found]
+    return {"branches": sorted(branch.name for branch in found), "details": details}
 
 
 def spell_branch_create(uri: str, base: str, name: str, actor: str | None) -> BranchCreateOutput:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from omnigraph.api.branches import Branch
 from omnigraph.api.comparisons import Change, ChangeBlock, Conflict, MergeResult
 from omnigraph.api.query_results import QueryResult
 from omnigraph.api.results import Commit, LoadResult, MutationResult, SchemaApplyResult
@@ -37,6 +38,17 @@ def read_commit(body: Body) -> Commit:
         tables=tuple(body["tables"]),
         message=body.get("message"),
         group=body.get("group"),
+    )
+
+
+def read_branch(body: Body) -> Branch:
+    """Read one branch."""
+    return Branch(
+        name=body["name"],
+        head=body["head"],
+        parent=body["parent"],
+        ahead=body.get("ahead"),
+        behind=body.get("behind"),
     )
 
 

@@ -71,7 +71,7 @@ class RemoteGraph:
     ) -> "RemoteSnapshot":
         """Show the table versions that are visible together."""
         body = self._server.get(self._server.path("snapshot"), branch=branch or self._branch, at=at)
-        return RemoteSnapshot(body)
+        return RemoteSnapshot(self, body)
 
     def query(
         self,
@@ -140,8 +140,10 @@ class RemoteGraph:
         branch: str | None = None,
         if_commit: str | Commit | None = None,
         idempotency_key: str | None = None,
+        **local: Any,
     ) -> MutationResult:
         """Run a mutation: one commit for all of its statements, or nothing."""
+        _refuse_local(local)
         body = self._call(source, name, params) | {"branch": branch or self._branch}
         return decode.read_mutation(self._write(("mutate",), body, if_commit, idempotency_key))
 
@@ -166,8 +168,10 @@ class RemoteGraph:
         branch: str | None = None,
         from_branch: str | None = None,
         idempotency_key: str | None = None,
+        **local: Any,
     ) -> LoadResult:
         """Load records in one commit: a file of JSON lines, a stream of them, or dicts."""
+        _refuse_local(local)
         body = self._server.post(
             self._server.path("load", "ndjson"),
             content=_read_lines(source),
@@ -190,8 +194,10 @@ class RemoteGraph:
         *,
         allow_data_loss: bool = False,
         idempotency_key: str | None = None,
+        **local: Any,
     ) -> SchemaApplyResult:
         """Change the schema in one commit."""
+        _refuse_local(local)
         body = {"schema_source": schema_of(schema).text, "allow_data_loss": allow_data_loss}
         path = self._server.path("schema", "apply")
         done = self._server.post(path, body, headers=_key(idempotency_key))
@@ -199,16 +205,21 @@ class RemoteGraph:
 
     # ---- branches and history
 
-    def branches(self) -> Branches:
-        """Main, then the others by name; a server tells no more of them than their names."""
-        names = self._server.get(self._server.path("branches"))["branches"]
-        ordered = sorted(names, key=lambda name: (name != MAIN, name))
-        return Branches(Branch(name=name, head=None) for name in ordered)
+    def branches(self, *, compare: bool = False) -> Branches:  # noqa: ARG002 - a server compares always
+        """Main, then the others by name, each with its head."""
+        found = self._server.get(self._server.path("branches"))["details"]
+        return Branches(decode.read_branch(one) for one in found)
 
     def branch_create(
-        self, name: str, *, from_branch: str = MAIN, idempotency_key: str | None = None
+        self,
+        name: str,
+        *,
+        from_branch: str = MAIN,
+        idempotency_key: str | None = None,
+        **local: Any,
     ) -> Branch:
         """Create a branch at the head of another one."""
+        _refuse_local(local)
         body = {"name": name, "from": from_branch}
         path = self._server.path("branches")
         made = self._server.post(path, body, headers=_key(idempotency_key))
@@ -225,8 +236,10 @@ class RemoteGraph:
         limit: int | None = None,
         actor: str | None = None,
         since: str | datetime | Commit | None = None,
+        **local: Any,
     ) -> Commits:
         """Commits visible on a branch, newest first."""
+        _refuse_local(local)
         start = since.isoformat() if isinstance(since, datetime) else since
         body = self._server.get(
             self._server.path("commits"),
@@ -248,8 +261,10 @@ class RemoteGraph:
         into: str = MAIN,
         dry_run: bool = False,
         idempotency_key: str | None = None,
+        **local: Any,
     ) -> MergeResult:
         """Apply the changes of one branch to another, in one commit; on conflicts all of them are raised together."""
+        _refuse_local(local)
         last = ("preview",) if dry_run else ()
         path = self._server.path("branches", "merge", *last)
         body = {"source": str(source), "target": into}
@@ -290,15 +305,22 @@ class RemoteGraph:
         types: Sequence[str] | None = None,
         kinds: Sequence[str] | None = None,
         ops: Sequence[str] | None = None,
+        images: bool = True,
+        **local: Any,
     ) -> ChangeBlock:
-        """What one commit changed against its first parent, with the rows before and after."""
+        """What one commit changed against its first parent."""
+        _refuse_local(local)
         path = self._server.path("commits", str(id), "changes")
         pages = list(self._pages(path, _filters(types, kinds, ops)))
         changes = chain.from_iterable(page["changes"] for page in pages)
         return ChangeBlock(
             commit=self.commit(pages[0]["cause"]["graph_commit_id"]),
-            changes=tuple(decode.read_change(one) for one in changes),
+            changes=tuple(decode.read_change(one, images=images) for one in changes),
         )
+
+    def recoveries(self) -> list[Any]:
+        """Nothing: a server tells of a recovery with the commit that it made."""
+        return []
 
     def change_page(
         self,
@@ -383,7 +405,8 @@ class RemoteGraph:
 class RemoteSnapshot:
     """The table versions of one moment, as the server tells them."""
 
-    def __init__(self, body: Mapping[str, Any]) -> None:
+    def __init__(self, graph: RemoteGraph, body: Mapping[str, Any]) -> None:
+        self._graph = graph
         self._body = body
 
     @property
@@ -402,6 +425,13 @@ class RemoteSnapshot:
         """The manifest version it shows."""
         return int(self._body["manifest_version"])
 
+    def export_lines(self, types: Sequence[str] | None = None) -> Iterator[bytes]:
+        """Every entity as UTF-8 JSON lines, many at a time."""
+        return self._graph.export_lines(at=self.commit, types=types)
+
+    def close(self) -> None:
+        """Let go of it; nothing is held."""
+
     def tables(self) -> dict[str, int]:
         """Row counts by table key."""
         return {one["table_key"]: one["row_count"] for one in self._body["tables"]}
@@ -412,6 +442,20 @@ class RemoteSnapshot:
 
 
 # ---- arguments
+
+
+_ALIKE = frozenset({"progress", "spark"})
+"""Arguments that change nothing about the result: a server leaves them out."""
+
+
+def _refuse_local(given: Mapping[str, Any]) -> None:
+    """Refuse arguments that only a graph at hand knows, unless they say what happens anyway."""
+    for name, value in given.items():
+        if name not in _ALIKE and value not in (None, False, "row"):
+            raise UserInputError(
+                f"'{name}' needs the storage of the graph, a server does not take it; nothing was sent",
+                hint="leave it out, or use --store where the graph is stored",
+            )
 
 
 def _key(given: str | None) -> dict[str, str]:

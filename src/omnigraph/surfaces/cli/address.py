@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,6 +10,7 @@ import typer
 
 from omnigraph.surfaces.cli.completing import silent
 from omnigraph.surfaces.cli.output import note, remark
+from omnigraph.values import dataclass
 
 if TYPE_CHECKING:
     from omnigraph.api.graph import Graph
@@ -54,9 +55,50 @@ Message = Annotated[
 SYSTEM_ACTORS = "omnigraph:"
 
 
+SERVED = frozenset(
+    {"query", "mutate", "load", "export", "snapshot", "diff", "branch", "commit", "schema", "serve"}
+)
+"""Commands that work on a served graph as on one at hand."""
+
+
+@dataclass(slots=True)
+class _Scope:
+    """The server that a call names."""
+
+    server: str | None = None
+    graph: str | None = None
+
+
+_scope = _Scope()
+
+
+def choose_server(server: str | None, graph: str | None, words: Sequence[str]) -> None:
+    """Remember the server of this call; refuse one for a command that needs the storage of a graph."""
+    if graph is not None and server is None:
+        raise typer.BadParameter("--graph chooses a graph of a server: name it with --server")
+    command = " ".join(words[:2] if words[:1] == ("schema",) else words[:1])
+    if (
+        server is not None
+        and words
+        and (words[0] not in SERVED or command in ("schema plan", "serve"))
+    ):
+        raise typer.BadParameter(
+            f"--server names a served graph, and `omnigraph {command}` needs its storage: give its path or URI instead"
+        )
+    _scope.server, _scope.graph = server, graph
+
+
 def choose_graph(*given: str | None) -> str:
     """The location of the one graph that the command names."""
     named = [one for one in given if one is not None]
+    if _scope.server is not None:
+        if named:
+            raise typer.BadParameter(
+                f"a graph was named twice: '{named[0]}' and --server '{_scope.server}'; keep one"
+            )
+        from omnigraph.surfaces.cli.credentials import find_url
+
+        return find_url(_scope.server, os.environ)
     if not named:
         named = [_default_graph()]
     if len(named) > 1:
@@ -89,6 +131,9 @@ def open_store(uri: str, *, read_only: bool = True, actor: str | None = None) ->
     """Open the graph a command works on."""
     from omnigraph.api.opening import open as open_graph
 
+    if uri.startswith(("http://", "https://")):
+        served: Graph = _open_served(uri, actor)
+        return served
     if actor is not None and actor.startswith(SYSTEM_ACTORS):
         raise typer.BadParameter(f"actors beginning with '{SYSTEM_ACTORS}' are the system's own")
     writer = actor if read_only or actor is not None else _default_actor()
@@ -96,6 +141,23 @@ def open_store(uri: str, *, read_only: bool = True, actor: str | None = None) ->
     return open_graph(
         uri, read_only=read_only, actor=writer, policy=None if policy is None else Path(policy)
     )
+
+
+def _open_served(url: str, actor: str | None) -> Any:
+    """Reach a served graph; the token, not `--as`, decides who writes."""
+    from omnigraph.errors import ConfigError
+    from omnigraph.surfaces.cli.credentials import find_token
+
+    if actor is not None:
+        raise typer.BadParameter("--as names nobody on a server: its token decides who writes")
+    try:
+        from omnigraph.remote.graph import connect
+    except ModuleNotFoundError as error:
+        raise ConfigError(
+            f"a served graph needs the package '{error.name}'; nothing was done",
+            hint="install it with `pip install 'omnigraph[client]'`",
+        ) from error
+    return connect(url, token=find_token(url, os.environ), graph=_scope.graph)
 
 
 def _default_actor() -> str | None:
@@ -114,6 +176,8 @@ def read_point(at: str | None) -> str | int | None:
 def announce(verb: str, graph: "Graph") -> None:
     """Print which graph the command is about to write to."""
     kind = "direct, remote" if is_remote(graph.uri) else "direct, local"
+    if graph.uri.startswith(("http://", "https://")):
+        kind = "served"
     remark(f"omnigraph {verb} → {graph.uri} ({kind})")
 
 

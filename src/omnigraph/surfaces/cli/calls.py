@@ -10,6 +10,8 @@ from omnigraph.surfaces.cli.terminal import Color, Manner
 from omnigraph.values import dataclass
 
 GLOBAL_FLAGS: Mapping[str, str] = {
+    "--server NAME|URL": "Use a served graph: a server of the configuration, or an address.",
+    "--graph ID": "Which graph of the server.",
     "--profile NAME": "Take the graph from a profile of the configuration.",
     "--policy FILE": "Ask this policy before writing; OMNIGRAPH_POLICY_FILE does the same.",
     "--color auto|always|never": "When to print colours; auto: to a terminal, unless NO_COLOR is set.",
@@ -21,7 +23,7 @@ GLOBAL_FLAGS: Mapping[str, str] = {
 }
 """Flags that stand before or after any command, and what they mean."""
 
-_TAKING = ("--profile", "--policy", "--color", "--log-level")
+_TAKING = ("--profile", "--policy", "--server", "--graph", "--color", "--log-level")
 _SWITCHES = ("--quiet", "-q", "--no-progress", "--pager", "--debug")
 _TEXTS = frozenset({"-e", "--query-string", "--param", "--params", "--message", "--key"})
 _LEADING_TAKING = frozenset({"--store", "--uri", "--as"})
@@ -38,8 +40,8 @@ _GONE = {
     "--alias": "run an alias with `omnigraph alias NAME`",
     "--target": "name a graph with --store or --profile",
 }
-_LATER = ("cluster", "embed", "graphs", "login", "logout", "queries")
-_LATER_FLAGS = ("--cluster", "--graph", "--server")
+_LATER = ("cluster", "embed", "graphs", "queries")
+_LATER_FLAGS = ("--cluster",)
 _JSON_FORMATS = ("json", "jsonl")
 
 
@@ -52,6 +54,8 @@ class Call:
     debug: bool = False
     profile: str | None = None
     policy: str | None = None
+    server: str | None = None
+    graph: str | None = None
     log_level: str = "warn"
     remarks: tuple[str, ...] = ()
 
@@ -82,6 +86,8 @@ def read_call(typed: Sequence[str]) -> Call:
         debug="--debug" in taken,
         profile=taken.get("--profile"),
         policy=taken.get("--policy"),
+        server=taken.get("--server"),
+        graph=taken.get("--graph"),
         log_level=_choose("--log-level", taken.get("--log-level", "warn"), _LEVELS),
         remarks=tuple(remarks),
     )

@@ -9,6 +9,7 @@ from typing import Any, TextIO
 import typer
 
 from omnigraph.errors import OmniError, OmniWarning, did_you_mean, suggestion
+from omnigraph.surfaces.cli.address import choose_server
 from omnigraph.surfaces.cli.calls import Call, expects_json, read_call
 from omnigraph.surfaces.cli.help import name_parameter
 from omnigraph.surfaces.cli.output import (
@@ -73,6 +74,11 @@ def _run_typed(typed: Sequence[str]) -> int:
         os.environ["OMNIGRAPH_PROFILE"] = call.profile
     if call.policy is not None:
         os.environ["OMNIGRAPH_POLICY_FILE"] = call.policy
+    try:
+        choose_server(call.server, call.graph, call.arguments)
+    except typer.BadParameter as error:
+        report_usage(error.message, None, as_json=call.manner.as_json)
+        return EXIT_USAGE
     if call.log_level != "warn":
         _set_log_level(call.log_level)
     for remark in call.remarks:

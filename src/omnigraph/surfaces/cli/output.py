@@ -17,6 +17,7 @@ from omnigraph.errors import (
     OmniError,
     PreconditionFailed,
     SchemaContractError,
+    TooManyRequests,
 )
 from omnigraph.surfaces.cli.terminal import Ink, columns, has_color, is_terminal, manner, paint
 from omnigraph.surfaces.cli.wording import word_body
@@ -32,6 +33,7 @@ EXIT_CONFLICT = 3
 EXIT_INTERRUPTED = 130
 _EXITS: tuple[tuple[tuple[type[OmniError], ...], int], ...] = (
     ((PreconditionFailed,), 4),
+    ((TooManyRequests,), 75),
     # Conflicts that no repetition resolves.
     ((FormatVersion, DriftError, ChangeDiffRefused, SchemaContractError), EXIT_FAILURE),
     ((ConflictError,), EXIT_CONFLICT),

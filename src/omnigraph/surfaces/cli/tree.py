@@ -115,6 +115,8 @@ COMMANDS: Mapping[str, str] = {
     "relocate": "recovering.relocate",
     "completion": "configuring.completion",
     "serve": "serving.serve",
+    "login": "credentials.login",
+    "logout": "credentials.logout",
     "demo": "demo.demo",
     "version": "version.version",
 }
@@ -126,7 +128,18 @@ TASKS: Mapping[str, Sequence[str]] = {
     "History": ("branch", "commit", "tag", "diff", "changes", "operation"),
     "Schema": ("schema", "lint", "fmt"),
     "Maintenance": ("optimize", "index", "cleanup", "doctor", "recovery", "repair", "relocate"),
-    "Local": ("serve", "policy", "alias", "profile", "config", "completion", "demo", "version"),
+    "Local": (
+        "serve",
+        "login",
+        "logout",
+        "policy",
+        "alias",
+        "profile",
+        "config",
+        "completion",
+        "demo",
+        "version",
+    ),
 }
 """What people want to do, and the commands for it."""
 

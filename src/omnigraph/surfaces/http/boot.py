@@ -18,6 +18,11 @@ _log = get_logger(__name__)
 
 def boot(options: Options, environment: Mapping[str, str]) -> Served:
     """Open what is to be served; a server that nobody may ask, or that everyone may ask by mistake, is not started."""
+    if environment.get("OMNIGRAPH_POLICY_FILE"):
+        raise ConfigError(
+            "a policy was given, and this server evaluates none; it was not started",
+            hint="start it without --policy: actors with tokens may then only read",
+        )
     tokens = read_tokens(environment)
     state = _choose_state(tokens, options)
     origins = check_origins(options.origins, has_tokens=tokens is not None)

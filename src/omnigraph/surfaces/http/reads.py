@@ -39,7 +39,7 @@ def schema(call: Call) -> Reply:
 
 def branches(call: Call) -> Reply:
     """List the branches."""
-    return reply_json(spell_branches(call.place.graph.branches()))
+    return reply_json(spell_branches(call.place.graph.branches(compare=True)))
 
 
 # ---- queries
