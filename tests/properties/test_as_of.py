@@ -127,9 +127,14 @@ def test_an_export_of_the_past_holds_what_was_dropped_or_renamed_since() -> None
         assert list(graph.export(at=before, types=["E"])) == exported[1:]
         assert graph.entity("B", "a", at=before) == entity
         now, then = (sorted(Path(place, name).iterdir()) for name in ("now", "then"))
-        assert [one.read_text() for one in now] == [one.read_text() for one in then]
+        # The order of columns is that of the present schema, which knows neither the type nor what was dropped.
+        assert [_read_lines(one) for one in now] == [_read_lines(one) for one in then]
         changes = graph.diff(before, "main", images=True).changes
         assert json.loads(json.dumps([one.to_dict() for one in changes]))
+
+
+def _read_lines(file: Path) -> list[object]:
+    return [json.loads(line) for line in file.read_text().splitlines()]
 
 
 def test_a_query_that_fits_neither_time_is_told_what_is_wrong_with_it_now() -> None:
