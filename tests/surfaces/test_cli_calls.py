@@ -21,7 +21,8 @@ READS_GRAPH = tuple(
     for one in ALL
     if one not in PLAIN
     and one.split()[0]
-    not in ("init", "alias", "profile", "completion", "fmt", "serve", "login", "logout")
+    not in ("init", "alias", "profile", "completion", "fmt", "serve", "login", "logout", "policy")
+    and one != "schema infer"
 )
 FILLED = {
     "query": ("-e", "query q() { match { $p: Person } return { $p.name } }"),
@@ -43,6 +44,7 @@ FILLED = {
     "blob get": ("node", "Person", "Ada", "photo"),
     "blob stat": ("node", "Person", "Ada", "photo"),
     "operation": ("order-17",),
+    "analyze": ("pagerank",),
     "tag create": ("v1",),
     "tag delete": ("v1",),
 }
@@ -53,7 +55,7 @@ FILLED = {
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
     """Commands in a folder with files, a file that is no graph, and no configuration."""
     monkeypatch.chdir(tmp_path)
-    for name in ("OMNIGRAPH_STORE", "OMNIGRAPH_PROFILE"):
+    for name in ("OMNIGRAPH_STORE", "OMNIGRAPH_PROFILE", "OMNIGRAPH_POLICY_FILE"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("OMNIGRAPH_HOME", str(tmp_path / "home"))
     (tmp_path / "people.pg").write_text(SCHEMA)
