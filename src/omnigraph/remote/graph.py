@@ -140,7 +140,7 @@ class RemoteGraph:
         branch: str | None = None,
         if_commit: str | Commit | None = None,
         idempotency_key: str | None = None,
-        **local: Any,
+        **local: object,
     ) -> MutationResult:
         """Run a mutation: one commit for all of its statements, or nothing."""
         _refuse_local(local)
@@ -168,7 +168,7 @@ class RemoteGraph:
         branch: str | None = None,
         from_branch: str | None = None,
         idempotency_key: str | None = None,
-        **local: Any,
+        **local: object,
     ) -> LoadResult:
         """Load records in one commit: a file of JSON lines, a stream of them, or dicts."""
         _refuse_local(local)
@@ -194,7 +194,7 @@ class RemoteGraph:
         *,
         allow_data_loss: bool = False,
         idempotency_key: str | None = None,
-        **local: Any,
+        **local: object,
     ) -> SchemaApplyResult:
         """Change the schema in one commit."""
         _refuse_local(local)
@@ -216,7 +216,7 @@ class RemoteGraph:
         *,
         from_branch: str = MAIN,
         idempotency_key: str | None = None,
-        **local: Any,
+        **local: object,
     ) -> Branch:
         """Create a branch at the head of another one."""
         _refuse_local(local)
@@ -236,7 +236,7 @@ class RemoteGraph:
         limit: int | None = None,
         actor: str | None = None,
         since: str | datetime | Commit | None = None,
-        **local: Any,
+        **local: object,
     ) -> Commits:
         """Commits visible on a branch, newest first."""
         _refuse_local(local)
@@ -261,7 +261,7 @@ class RemoteGraph:
         into: str = MAIN,
         dry_run: bool = False,
         idempotency_key: str | None = None,
-        **local: Any,
+        **local: object,
     ) -> MergeResult:
         """Apply the changes of one branch to another, in one commit; on conflicts all of them are raised together."""
         _refuse_local(local)
@@ -306,7 +306,7 @@ class RemoteGraph:
         kinds: Sequence[str] | None = None,
         ops: Sequence[str] | None = None,
         images: bool = True,
-        **local: Any,
+        **local: object,
     ) -> ChangeBlock:
         """What one commit changed against its first parent."""
         _refuse_local(local)
@@ -448,7 +448,7 @@ _ALIKE = frozenset({"progress", "spark"})
 """Arguments that change nothing about the result: a server leaves them out."""
 
 
-def _refuse_local(given: Mapping[str, Any]) -> None:
+def _refuse_local(given: Mapping[str, object]) -> None:
     """Refuse arguments that only a graph at hand knows, unless they say what happens anyway."""
     for name, value in given.items():
         if name not in _ALIKE and value not in (None, False, "row"):
