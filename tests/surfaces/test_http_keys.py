@@ -77,6 +77,8 @@ def _pump(source: socket.socket, sink: socket.socket, most: int | None = None) -
     """Carry bytes from one socket to another, at most so many."""
     left = most
     try:
+        # A cut before the answer has begun could come before the request has arrived.
+        source.recv(1, socket.MSG_PEEK)
         while left is None or left > 0:
             chunk = source.recv(65536 if left is None else min(65536, left))
             if not chunk:
