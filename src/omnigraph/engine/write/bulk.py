@@ -126,8 +126,7 @@ class BulkLoad:
             strict = [one for one in rules if one.order[0] == STRICT]
             found = _select(self._run_decide(later), Finding) if later.has_rules else []
             rules = [*strict, *found]
-        # Refused duplicates are not superseded: their values count as those of every other row.
-        values = checked.values if ids else self._list_value_problems(superseded)
+        values = self._list_value_problems(superseded)
         self._raise([*checked.reads, *ids, *values, *rules])
         return KeyOutcome(
             superseded=superseded,
