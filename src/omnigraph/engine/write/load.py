@@ -139,11 +139,15 @@ def load(
             reason=choice.reason,
             notes=_note_empty(load_source, checked_load),
         )
-        _refuse_empty(load_source, checked_load, kind, allow_empty)
-        if dry_run:
+        is_empty = kind is DeltaKind.REPLACE and not checked_load.records and not allow_empty
+        if is_empty or dry_run:
+            # An input without records may have problems of its own, such as a column that no property has.
             there = _is_there(engine, target)
             base = target if there else branch_name(from_branch or target, "load")
             checked_load.require_fit(engine.view(base))
+        if is_empty:
+            raise _refuse_empty(load_source)
+        if dry_run:
             return done
         created = from_branch is not None and _create_missing(
             engine, target, from_branch, checked_load
@@ -226,14 +230,11 @@ def _note_empty(load_source: LoadSource, checked_load: "CheckedLoad") -> tuple[s
     return (f"{load_source.name} has 0 records; nothing was written",)
 
 
-def _refuse_empty(
-    load_source: LoadSource, checked_load: "CheckedLoad", kind: DeltaKind, allow_empty: bool
-) -> None:
-    if kind is DeltaKind.REPLACE and not checked_load.records and not allow_empty:
-        raise UserInputError(
-            f"{load_source.name} has 0 records, and mode overwrite would replace nothing; no changes were made",
-            hint="check the path, or pass allow_empty=True",
-        )
+def _refuse_empty(load_source: LoadSource) -> UserInputError:
+    return UserInputError(
+        f"{load_source.name} has 0 records, and mode overwrite would replace nothing; no changes were made",
+        hint="check the path, or pass allow_empty=True",
+    )
 
 
 def _create_missing(
