@@ -1,6 +1,6 @@
 """Graph algorithms on one moment of a graph: project it, compute, compare, write the answer back."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
@@ -385,17 +385,3 @@ def _read_use(name: str, found: Mapping[str, Any]) -> EdgeUse:
         weight=None if weight is None else text_of("weight", weight),
         undirected=bool(found.get("undirected", False)),
     )
-
-
-ALGORITHMS: Mapping[str, Callable[[Projection], Scores]] = {
-    "pagerank": Projection.pagerank,
-    "degrees": Projection.degrees,
-    "betweenness": Projection.betweenness,
-    "wcc": Projection.wcc,
-    "scc": Projection.scc,
-    "label_propagation": Projection.label_propagation,
-    "louvain": Projection.louvain,
-    "triangles": Projection.triangles,
-    "k_core": Projection.k_core,
-}
-"""The algorithms that need no start, by the names the command line takes."""

@@ -1346,10 +1346,9 @@ class Graph:
         self, actor: str | None, target: BranchName, base: BranchName | None
     ) -> str | None:
         """A load that makes its branch needs the right to make it, too."""
-        if self._policy is not None and base is not None:
-            known = {one.name for one in self.branches()}
-            if target not in known:
-                self._authorize("branch_create", actor, branch=base, target=target)
+        guarded = self._policy is not None and base is not None and target != MAIN
+        if guarded and target not in self._engine.manifest.rows.branches():
+            self._authorize("branch_create", actor, branch=base, target=target)
         return self._authorize("change", actor, branch=target)
 
     def _authorize_merge(

@@ -207,7 +207,7 @@ def _sidecar(body: _Json, version: int) -> Sidecar:
         pointer_updates=_each(delta, "pointer_updates", _pointer),
         read_set=dict(_each(delta, "read_set", _read)),
         merge_source=_commit(body.get("merge_source_commit_id")),
-        brought=_brought(delta.get("merged_lineage", {}).get("commits", [])),
+        brought=_decode_merged_commits(delta.get("merged_lineage", {}).get("commits", [])),
         agreed=agreed_of(delta.get("merged_lineage", {}).get("agreed_rows")),
         commit_id=_commit(delta.get("commit_id")),
         batch_id=_text(delta.get("batch_id")),
@@ -247,7 +247,7 @@ def _operation(body: _Json, keyed: _Json | None) -> OperationDraft | None:
     )
 
 
-def _brought(value: list[list[Any]] | str) -> pa.Table:
+def _decode_merged_commits(value: list[list[Any]] | str) -> pa.Table:
     commits = json.loads(zlib.decompress(b64decode(value))) if isinstance(value, str) else value
     rows = [dict(zip(COMMIT_SCHEMA.names, facts, strict=True)) for facts in commits]
     return pa.Table.from_pylist(rows, schema=COMMIT_SCHEMA)

@@ -125,11 +125,11 @@ class PolicyConfigError(UserInputError):
 
     kind = "policy_config"
 
-    def __init__(self, name: str, found: Sequence[str]) -> None:
+    def __init__(self, name: str, found: Sequence[str], what: str = "policy") -> None:
         listed = "; ".join(found)
         count = "1 problem" if len(found) == 1 else f"{len(found)} problems"
         super().__init__(
-            f"{name}: {count}: {listed}; the policy was not used",
+            f"{name}: {count}: {listed}; the {what} was not used",
             details={"policy_problems": list(found)},
         )
         self.name, self.problems = name, tuple(found)

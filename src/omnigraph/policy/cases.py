@@ -18,6 +18,7 @@ from omnigraph.values import dataclass
 
 _CASE_KEYS = ("id", "actor", "action", "branch", "target_branch", "query", "expect")
 _EXPECTED = ("allow", "deny")
+_WHAT = "file of cases"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,19 +50,19 @@ class CaseFailure:
 
 def read_cases(source: str | Path) -> tuple[PolicyCase, ...]:
     """Read a file of cases; every problem of it is in the error."""
-    name, text = read_source(source)
+    name, text = read_source(source, _WHAT)
     found = read_mapping(name, text)
     problems = list(list_unknown_keys(found, ("version", "cases"), ""))
     if found.get("version") != VERSION:
         problems.append(f"version must be {VERSION}, it is {found.get('version')!r}")
     listed = found.get("cases") or []
     if not isinstance(listed, list):
-        raise PolicyConfigError(name, [*problems, "cases: it is a list of cases"])
+        raise PolicyConfigError(name, [*problems, "cases: it is a list of cases"], _WHAT)
     cases = [_read_case(number, one, problems) for number, one in enumerate(listed, 1)]
     ids = [one.id for one in cases if one is not None]
     problems += [f"case '{one}': the id is used more than once" for one in list_repeated(ids)]
     if problems:
-        raise PolicyConfigError(name, problems)
+        raise PolicyConfigError(name, problems, _WHAT)
     return tuple(one for one in cases if one is not None)
 
 

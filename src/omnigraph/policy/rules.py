@@ -50,7 +50,7 @@ class PolicyRules:
         return tuple(dict.fromkeys(one for members in self.groups.values() for one in members))
 
 
-def read_source(source: str | Path) -> tuple[str, str]:
+def read_source(source: str | Path, what: str = "policy") -> tuple[str, str]:
     """The name and the text of a policy: a path names a file, a text is the policy itself."""
     if isinstance(source, str):
         return "policy", source
@@ -58,7 +58,9 @@ def read_source(source: str | Path) -> tuple[str, str]:
         return str(source), source.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is no UTF-8 text"
-        raise PolicyConfigError(str(source), [f"the file cannot be read: {reason}"]) from error
+        raise PolicyConfigError(
+            str(source), [f"the file cannot be read: {reason}"], what
+        ) from error
 
 
 def read_rules(source: str | Path, kind: PolicyKind) -> PolicyRules:

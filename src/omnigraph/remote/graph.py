@@ -454,7 +454,7 @@ def _refuse_local(given: Mapping[str, object]) -> None:
         if name not in _ALIKE and value not in (None, False, "row"):
             raise UserInputError(
                 f"'{name}' needs the storage of the graph, a server does not take it; nothing was sent",
-                hint="leave it out, or use --store where the graph is stored",
+                hint="leave it out, or open the graph itself where it is stored: omnigraph.open(…)",
             )
 
 

@@ -58,7 +58,10 @@ def unique_group(delta: TableDelta, group: Columns, final: RowsAfterWrite) -> Vi
     incoming = tuples(delta.rows, group.columns)
     if not incoming.num_rows:
         return Violations()
-    clashes = {**_among(incoming, group.columns), **_against(delta, incoming, group, final)}
+    clashes = {
+        **_find_duplicate_tuples(incoming, group.columns),
+        **_find_committed_tuples(delta, incoming, group, final),
+    }
 
     def describe(row: int) -> str:
         value = ", ".join(shorten(cell(delta, name, row)) for name in group.columns)
@@ -90,7 +93,7 @@ def comparable(values: pa.Array) -> pa.Array:
     return values
 
 
-def _among(incoming: pa.Table, columns: Sequence[str]) -> dict[int, str]:
+def _find_duplicate_tuples(incoming: pa.Table, columns: Sequence[str]) -> dict[int, str]:
     """Later rows of the write whose tuple an earlier one has, with the id of the first holder."""
     grouped = incoming.group_by(list(columns), use_threads=False).aggregate(
         [("id", "first"), (_ROW, "min"), (_ROW, "list"), (_ROW, "count")]
@@ -109,7 +112,7 @@ def _among(incoming: pa.Table, columns: Sequence[str]) -> dict[int, str]:
     }
 
 
-def _against(
+def _find_committed_tuples(
     delta: TableDelta, incoming: pa.Table, group: Columns, final: RowsAfterWrite
 ) -> dict[int, str]:
     """Rows of the write whose tuple a row that stays has, with the id of that holder."""

@@ -149,14 +149,14 @@ def _by_column(
 
 
 def _find_projected(found: PropertyRef | Aggregate, rows: _Rows) -> str | None:
-    wanted = _strip_places(found)
+    wanted = _strip_spans(found)
     for column in rows.columns.values():
-        if _strip_places(column.expr) == wanted:
+        if _strip_spans(column.expr) == wanted:
             return column.name
     return None
 
 
-def _strip_places(expr: ItemExpr) -> ItemExpr:
+def _strip_spans(expr: ItemExpr) -> ItemExpr:
     if isinstance(expr, Aggregate):
         return replace(expr, argument=replace(expr.argument, span=NOWHERE), span=NOWHERE)
     return replace(expr, span=NOWHERE)

@@ -1,6 +1,6 @@
 """The command `analyze`: one algorithm over a graph, shown or written back."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -16,6 +16,10 @@ from omnigraph.surfaces.cli.address import (
     read_point,
 )
 from omnigraph.surfaces.cli.output import say, say_json
+
+if TYPE_CHECKING:
+    from omnigraph.api.analytics import Projection, Scores
+    from omnigraph.api.results import MutationResult
 
 ALGORITHMS = (
     "pagerank",
@@ -66,14 +70,7 @@ def analyze(
 
     Example: omnigraph analyze pagerank people.omni --edges Knows --top 5
     """
-    if algorithm not in ALGORITHMS:
-        from omnigraph.errors import did_you_mean, suggestion
-
-        near = (
-            suggestion(did_you_mean(algorithm, ALGORITHMS))
-            or f"; there are {', '.join(ALGORITHMS)}"
-        )
-        raise typer.BadParameter(f"unknown algorithm '{algorithm}'{near}")
+    _require_algorithm(algorithm)
     with open_store(choose_graph(uri, store), read_only=write is None, actor=actor) as graph:
         if write is not None:
             announce("analyze", graph)
@@ -83,21 +80,32 @@ def analyze(
         scores = getattr(projection, algorithm)()
         done = None if write is None else scores.write(write, branch=branch)
         if json:
-            commit = None if done is None or done.commit is None else done.commit.id
-            say_json(
-                {
-                    "algorithm": algorithm,
-                    "nodes": projection.node_count,
-                    "edges": projection.edge_count,
-                    "graph_commit_id": projection.commit,
-                    "top": scores.top(top),
-                    "written": None if done is None else done.affected_nodes,
-                    "commit": commit,
-                }
-            )
+            say_json(_describe(projection, scores, done, top))
             return
         say(f"{algorithm}: {projection.node_count} nodes, {projection.edge_count} arcs")
         for one in scores.top(top):
             say(f"{one['value']:<12.6g} {one['type']} {one['id']}")
         if done is not None:
             say(f"wrote {write} of {done.affected_nodes} nodes on branch {branch}")
+
+
+def _require_algorithm(name: str) -> None:
+    if name not in ALGORITHMS:
+        from omnigraph.errors import did_you_mean, suggestion
+
+        near = suggestion(did_you_mean(name, ALGORITHMS)) or f"; there are {', '.join(ALGORITHMS)}"
+        raise typer.BadParameter(f"unknown algorithm '{name}'{near}")
+
+
+def _describe(
+    projection: "Projection", scores: "Scores", done: "MutationResult | None", top: int
+) -> dict[str, Any]:
+    return {
+        "algorithm": scores.algorithm,
+        "nodes": projection.node_count,
+        "edges": projection.edge_count,
+        "graph_commit_id": projection.commit,
+        "top": scores.top(top),
+        "written": None if done is None else done.affected_nodes,
+        "commit": None if done is None or done.commit is None else done.commit.id,
+    }
