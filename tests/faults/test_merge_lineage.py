@@ -40,7 +40,7 @@ def delete_unhealed(uri: str, branch: str) -> None:
         delete_branch(graph._engine.manifest, graph._engine.store.tables, branch)
 
 
-def check(uri: str, brought: list[str]) -> None:
+def check(uri: str, merged_commits: list[str]) -> None:
     with omnigraph.open(uri) as graph:
         assert {row["name"] for row in graph.table("node:P").to_pylist()} == {
             "a",
@@ -48,10 +48,10 @@ def check(uri: str, brought: list[str]) -> None:
             "one",
             "two",
         }
-        assert {*brought} < {c.id for c in graph.commits(all=True)}
+        assert {*merged_commits} < {c.id for c in graph.commits(all=True)}
         parents = [c.merged_parent for c in graph.commits() if c.merged_parent]
-        assert parents == [brought[0]]
-        assert graph.commit(brought[0]).branch == "f"
+        assert parents == [merged_commits[0]]
+        assert graph.commit(merged_commits[0]).branch == "f"
         assert graph.doctor() == []
         with omnigraph.open(uri) as again:
             assert again.commits(all=True) == graph.commits(all=True)
@@ -62,12 +62,12 @@ def test_a_merge_that_failed_keeps_the_lineage_of_a_source_that_is_gone(
     tmp_path: Path, point: Failpoint
 ) -> None:
     graph = make_graph(tmp_path / "g")
-    brought = [c.id for c in graph.commits(branch="f", limit=2)]
+    merged_commits = [c.id for c in graph.commits(branch="f", limit=2)]
     with armed(point), pytest.raises(OmniError):
         graph.merge("f")
     graph.close()
     delete_unhealed(graph.uri, "f")
-    check(graph.uri, brought)
+    check(graph.uri, merged_commits)
 
 
 @pytest.mark.parametrize("point", FORWARD)
@@ -75,10 +75,10 @@ def test_a_merge_that_was_killed_keeps_the_lineage_of_a_source_that_is_gone(
     tmp_path: Path, point: Failpoint
 ) -> None:
     with make_graph(tmp_path / "g") as graph:
-        brought = [c.id for c in graph.commits(branch="f", limit=2)]
+        merged_commits = [c.id for c in graph.commits(branch="f", limit=2)]
     kill(merge, graph.uri, "f", "main", at=point)
     delete_unhealed(graph.uri, "f")
-    check(graph.uri, brought)
+    check(graph.uri, merged_commits)
 
 
 def test_a_merge_over_a_virtual_base_that_is_killed_leaves_nothing_behind(tmp_path: Path) -> None:
@@ -126,12 +126,12 @@ def test_a_record_carries_many_commits(tmp_path: Path, count: int) -> None:
         graph.merge("f")
     committer = graph._engine.committer
     [sidecar] = committer.sidecars.pending()
-    brought = commit_rows(commit(f"c{number:04d}", number) for number in range(count))
+    merged_commits = commit_rows(commit(f"c{number:04d}", number) for number in range(count))
     many = type(sidecar)(
-        **{name: getattr(sidecar, name) for name in sidecar.__slots__ if name != "brought"},
-        brought=brought,
+        **{name: getattr(sidecar, name) for name in sidecar.__slots__ if name != "merged_commits"},
+        merged_commits=merged_commits,
     )
     text = encode(many, committer.root)
-    assert decode(many.path, text).brought.equals(brought)
+    assert decode(many.path, text).merged_commits.equals(merged_commits)
     assert decode(many.path, text).agreed == ()
     assert len(text) < 200_000

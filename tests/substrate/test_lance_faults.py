@@ -31,7 +31,7 @@ from omnigraph.errors import (
     UserInputError,
 )
 from omnigraph.ids import Version
-from omnigraph.storage.lance.commit import _fence
+from omnigraph.storage.lance.commit import _require_next_version
 from omnigraph.storage.lance.faults import (
     FAULTS,
     FaultKind,
@@ -90,7 +90,9 @@ def _two_stamps(path: Path) -> None:
 def _fenced(base: LanceDataset) -> None:
     staged = write_fragments(rows("x"), base, return_transaction=True)
     append(base, rows("y"))
-    LanceDataset.commit(base, staged, max_retries=0, commit_lock=_fence(Version(base.version)))
+    LanceDataset.commit(
+        base, staged, max_retries=0, commit_lock=_require_next_version(Version(base.version))
+    )
 
 
 def _lost_create(path: Path) -> None:

@@ -30,7 +30,7 @@ def location_of(uri: object) -> str:
     """Where a graph is: text or a path."""
     if not isinstance(uri, str | os.PathLike):
         raise _not_a("uri", "text or a path", uri)
-    return _named("uri", text_of("uri", os.fspath(uri)))
+    return _refuse_empty_path("uri", text_of("uri", os.fspath(uri)))
 
 
 def text_of(name: str, value: object) -> str:
@@ -122,7 +122,7 @@ def file_of(name: str, value: object) -> str:
         raise UserInputError(
             f"'{name}' holds a NUL character, which no file name has; nothing was read"
         )
-    return _named(name, text)
+    return _refuse_empty_path(name, text)
 
 
 def config_of(config: object) -> Mapping[str, Any] | None:
@@ -145,7 +145,7 @@ def read_policy(policy: "PolicyChecker | str | Path | None") -> "PolicyChecker |
     raise _not_a("policy", "text, a path or a checker", policy)
 
 
-def _named(name: str, path: str) -> str:
+def _refuse_empty_path(name: str, path: str) -> str:
     """Refuse an empty path: it would mean the working directory."""
     if not path:
         raise UserInputError(f"'{name}' is empty, it names no file; no changes were made")

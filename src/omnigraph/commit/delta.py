@@ -159,7 +159,7 @@ class Accumulator:
         """Add whole rows; a later image of an id replaces an earlier one."""
         if rows.num_rows == 0:
             return
-        self._touch(type_, kind)
+        self._note_type(type_, kind)
         self._bytes += rows.nbytes
         require_mutation_bytes(self._bytes)
         self._rows.setdefault(type_.table_key, []).append(rows)
@@ -169,11 +169,11 @@ class Accumulator:
         before = self._deleted.get(type_.table_key, NO_IDS)
         fresh = pc.unique(ids.filter(pc.invert(pc.is_in(ids, value_set=before))))
         if len(fresh):
-            self._touch(type_, DeltaKind.DELETE)
+            self._note_type(type_, DeltaKind.DELETE)
             self._deleted[type_.table_key] = pa.concat_arrays([before, fresh])
         return len(fresh)
 
-    def _touch(self, type_: TableType, kind: DeltaKind) -> None:
+    def _note_type(self, type_: TableType, kind: DeltaKind) -> None:
         order = list(DeltaKind)
         before = self._kinds.get(type_.table_key, kind)
         self._types[type_.table_key] = type_

@@ -110,7 +110,7 @@ class Group:
         """Confirm what landed and make all of it visible in one swap."""
         with report_unfinished(self.sidecar):
             fail(Failpoint.GROUP_LANDED)
-            self.sidecar = self._confirmed()
+            self.sidecar = self._confirm_members()
             self.committer.sidecars.confirm(self.sidecar)  # B': every write of the group is durable
             fail(Failpoint.GROUP_CONFIRMED)
             require_locks(self.committer, self.sidecar, self.held_locks)
@@ -158,7 +158,7 @@ class Group:
         # The only write that is left is no group.
         return _grouped(last, None)
 
-    def _confirmed(self) -> Sidecar:
+    def _confirm_members(self) -> Sidecar:
         """Note every write with its versions, and where the last one leaves each table."""
         members = tuple(member.sidecar for member in self.landed)
         entries = self.state.snapshot.entries

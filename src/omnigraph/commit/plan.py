@@ -215,7 +215,7 @@ class WritePlan:
     pointer_updates: tuple[PointerUpdate, ...] = ()
     merge_source: CommitId | None = None
     merge_source_at: int = 0
-    brought: pa.Table = field(default_factory=lambda: NO_COMMITS)
+    merged_commits: pa.Table = field(default_factory=lambda: NO_COMMITS)
     """Commits of the source that the target keeps."""
     agreed: Agreed | None = None
     if_commit: CommitId | None = None

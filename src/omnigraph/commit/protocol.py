@@ -8,7 +8,7 @@ from omnigraph.commit.forks import drop_forks, fork_table
 from omnigraph.commit.guard import StaleBase, require_base
 from omnigraph.commit.locks import HeldLocks, TableLocks
 from omnigraph.commit.plan import NewTable, SchemaChange, TableWrite, WritePlan
-from omnigraph.commit.schema_files import place_staged, stage_files
+from omnigraph.commit.schema_files import install_staged_files, stage_files
 from omnigraph.commit.sidecar import Decided, Pin, Recorded, Sidecar, WriterKind
 from omnigraph.commit.sidecars import Sidecars
 from omnigraph.commit.stage import ALONE, StageWorkers, stage_commit
@@ -98,7 +98,7 @@ def commit(
         require_locks(committer, sidecar, held_locks)
         published = _publish(committer, plan, sidecar, landed)  # C: the graph moves
     if plan.schema is not None:
-        _place_schema_files(committer, plan)
+        _install_schema_files(committer, plan)
     disarm(committer, plan.operation_id)  # D: the intent is spent
     return CommittedPlan(published, {table: one.staged for table, one in effects.items()})
 
@@ -145,7 +145,7 @@ def sidecar_of(
         pointer_updates=plan.pointer_updates,
         read_set=plan.read_set,
         merge_source=plan.merge_source,
-        brought=plan.brought,
+        merged_commits=plan.merged_commits,
         agreed=plan.agreed,
         commit_id=None if plan.maintenance else plan.commit_id,
         batch_id=plan.batch_id,
@@ -430,7 +430,7 @@ def change_of(plan: WritePlan, landed: Mapping[TableKey, Landed]) -> Change:
         expected=expected,
         draft=None if plan.maintenance else _draft(plan),
         if_head=plan.if_commit,
-        brought=plan.brought,
+        merged_commits=plan.merged_commits,
         operation=plan.operation,
     )
 
@@ -463,10 +463,10 @@ def _stage_schema_files(committer: Committer, plan: WritePlan, schema: SchemaCha
     stage_files(objects, schema.accepted)
 
 
-def _place_schema_files(committer: Committer, plan: WritePlan) -> None:
+def _install_schema_files(committer: Committer, plan: WritePlan) -> None:
     try:
         fail(Failpoint.SCHEMA_PUBLISHED)
-        place_staged(committer.sidecars.objects)
+        install_staged_files(committer.sidecars.objects)
     except OmniError as error:
         raise RecoveryRequired(
             plan.operation_id,

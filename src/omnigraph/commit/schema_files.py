@@ -20,7 +20,7 @@ def stage_files(objects: Objects, accepted: AcceptedSchema) -> None:
     fail(Failpoint.SCHEMA_STAGED)
 
 
-def place_staged(objects: Objects) -> None:
+def install_staged_files(objects: Objects) -> None:
     """Put the staged files in place, the source text first; a file that is in place already is skipped."""
     for name in SCHEMA_FILES:
         if objects.exists(staging_path(name)):

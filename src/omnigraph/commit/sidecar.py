@@ -171,7 +171,7 @@ class Sidecar:
     pointer_updates: tuple[PointerUpdate, ...] = ()
     read_set: Mapping[TableKey, Version] = field(default_factory=dict)
     merge_source: CommitId | None = None
-    brought: pa.Table = field(default_factory=lambda: NO_COMMITS)
+    merged_commits: pa.Table = field(default_factory=lambda: NO_COMMITS)
     """Commits of the source that a merge keeps on its branch: the source may be gone when it is completed."""
     agreed: Agreed | None = None
     commit_id: CommitId | None = None

@@ -129,7 +129,7 @@ def _lineage_json(sidecar: Sidecar) -> dict[str, Any] | None:
     """What a merge adds to the lineage of its branch; many commits are packed, each takes some 200 bytes."""
     if sidecar.merge_source is None:
         return None
-    commits = [list(row.values()) for row in sidecar.brought.to_pylist()]
+    commits = [list(row.values()) for row in sidecar.merged_commits.to_pylist()]
     is_long = len(commits) > SIDECAR_COMMITS_MAX
     agreed = {"agreed_rows": agreed_json(sidecar.agreed)}
     return {"commits": _pack(commits) if is_long else commits} | _present(agreed)
@@ -207,7 +207,7 @@ def _sidecar(body: _Json, version: int) -> Sidecar:
         pointer_updates=_each(delta, "pointer_updates", _pointer),
         read_set=dict(_each(delta, "read_set", _read)),
         merge_source=_commit(body.get("merge_source_commit_id")),
-        brought=_decode_merged_commits(delta.get("merged_lineage", {}).get("commits", [])),
+        merged_commits=_decode_merged_commits(delta.get("merged_lineage", {}).get("commits", [])),
         agreed=agreed_of(delta.get("merged_lineage", {}).get("agreed_rows")),
         commit_id=_commit(delta.get("commit_id")),
         batch_id=_text(delta.get("batch_id")),

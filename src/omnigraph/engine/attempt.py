@@ -88,7 +88,7 @@ def _attempt_from_memory(engine: Engine, branch: BranchName, prepare: Prepare[T]
     Pins and schema change under the locks of tables only, and a lease that nobody else had shows that they did not.
     None when nothing is known, or when what is known does not lead to a commit: then the store is asked.
     """
-    view = _recall(engine, branch)
+    view = _find_recent_view(engine, branch)
     if view is None:
         return None
     try:
@@ -101,7 +101,7 @@ def _attempt_from_memory(engine: Engine, branch: BranchName, prepare: Prepare[T]
         return None
 
 
-def _recall(engine: Engine, branch: BranchName) -> View | None:
+def _find_recent_view(engine: Engine, branch: BranchName) -> View | None:
     """The view of main as this handle left it, if it asked the store for everything a moment ago."""
     asked = engine.entered.get(branch)
     accepted, state = engine.contracts.cached, engine.manifest.heads.get(branch)

@@ -116,9 +116,11 @@ def commit_together(members: Sequence[Member[Any]], held_locks: HeldLocks) -> No
         view = engine.view(members[0].plan.branch)
         plans = [member.plan for member in members]
         group = open_group(engine.committer, view.state, plans, held_locks)
-        landed = [one for member in members if (one := _land(member, group, view)) is not None]
+        landed = [
+            one for member in members if (one := _land_member(member, group, view)) is not None
+        ]
         if landed:
-            _tell(landed, group.publish())
+            _end_members(landed, group.publish())
     except Refused:
         assert group is not None, "nothing is refused before a group is open"
         _roll_back(engine, group, members, held_locks)
@@ -142,7 +144,7 @@ class _Landed:
     outcome: Any
 
 
-def _land(member: Member[Any], group: Group, view: View) -> _Landed | None:
+def _land_member(member: Member[Any], group: Group, view: View) -> _Landed | None:
     """Prepare a member on what the ones before it leave, and land it; a refusal is told to the member alone."""
     now = replace(view, state=group.state)
     try:
@@ -186,7 +188,7 @@ def list_staged_rows(plan: WritePlan) -> list[tuple[Staged, pa.Table]]:
     ]
 
 
-def _tell(landed: Sequence[_Landed], published: Published) -> None:
+def _end_members(landed: Sequence[_Landed], published: Published) -> None:
     for one in landed:
         commit = published.state.shows(one.plan.commit_id)
         staged = {w.table_key: (w.staged,) for w in one.plan.tables if w.staged is not None}

@@ -125,7 +125,7 @@ def find_replay(engine: Engine, request: KeyedRequest | None) -> Replay | None:
             break
         for sidecar in pending:
             engine.recovery.recover_operation(sidecar)
-    return _look(engine, request)
+    return _find_replay(engine, request)
 
 
 def find_status(engine: Engine, branch: BranchName, actor: str | None, key: str) -> OperationStatus:
@@ -150,7 +150,7 @@ def find_status(engine: Engine, branch: BranchName, actor: str | None, key: str)
     )
 
 
-def _look(engine: Engine, request: KeyedRequest) -> Replay | None:
+def _find_replay(engine: Engine, request: KeyedRequest) -> Replay | None:
     try:
         state = engine.manifest.current(request.branch)
     except NotFound:
@@ -266,7 +266,7 @@ def _record_decision(engine: Engine, request: KeyedRequest, receipt: Receipt) ->
     operation_id = OperationId(engine.runtime.new_id())
     with suppress(KeyPublished):
         record_key(engine, request, operation_id, receipt, is_pending=True)
-    found = _look(engine, request)
+    found = _find_replay(engine, request)
     if found is None:
         raise InternalError(f"the key '{request.key}' was recorded and is not there")
     return found

@@ -184,22 +184,22 @@ class BaseFinder:
         for merge in merges:
             if self._is_forward(merge) and (same := self._state(merge.id)) is not None:
                 return same
-        witnesses = tuple(one for one in map(self._witness, merges) if one is not None)
+        witnesses = tuple(one for one in map(self._find_witness, merges) if one is not None)
         exact = tuple(one for one in witnesses if None not in dict(one.agreed).values())
         return Recovered(exact[:1] or witnesses) if witnesses else None
 
     def _is_forward(self, merge: GraphCommit) -> bool:
         """Whether a merge shows what it brought and nothing else."""
-        first, brought = parents_of(merge)
-        return self._graph.holds(self._graph.ancestors([brought]), first)
+        first, merged = parents_of(merge)
+        return self._graph.holds(self._graph.ancestors([merged]), first)
 
-    def _witness(self, merge: GraphCommit) -> Witness | None:
+    def _find_witness(self, merge: GraphCommit) -> Witness | None:
         # A merge that did not note it may have been made over an older base, and tells nothing for sure.
         if merge.agreed is None:
             return None
-        first, brought = parents_of(merge)
+        first, merged = parents_of(merge)
         before, after = self._state(first), self._state(merge.id)
-        shared = self.find([first], [brought])
+        shared = self.find([first], [merged])
         if before is None or after is None or shared is None:
             return None
         return Witness(shared=shared, before=before, after=after, agreed=merge.agreed)

@@ -106,7 +106,7 @@ class AcceptedSchemas:
         The file is written before the operation is published and never changes, so it is read once.
         """
         if operation not in self._replaced:
-            self._replaced[operation] = _past(self._objects, operation)
+            self._replaced[operation] = _read_past_contract(self._objects, operation)
         return self._replaced[operation]
 
     def adopt(self, accepted: AcceptedSchema) -> None:
@@ -136,7 +136,7 @@ def keep_replaced(objects: Objects, operation: OperationId, contract: Contract) 
     objects.put(past_schema_path(operation), contract.to_json())
 
 
-def _past(objects: Objects, operation: OperationId) -> Contract | None:
+def _read_past_contract(objects: Objects, operation: OperationId) -> Contract | None:
     path = past_schema_path(operation)
     text = objects.read(path)
     if text is None:

@@ -9,7 +9,7 @@ from omnigraph.errors import OmniError
 from omnigraph.ids import MAIN, BranchName, CommitId
 from omnigraph.manifest.lineage import decode_commits
 from omnigraph.manifest.manifest import Manifest
-from omnigraph.manifest.merged import commit_rows, lost_rows, rows_to_bring
+from omnigraph.manifest.merged import commit_rows, find_merged_commits, lost_rows
 from omnigraph.manifest.records import KEY, GraphCommit
 from omnigraph.manifest.state import BranchState
 from omnigraph.storage.values import MAIN_INCARNATION
@@ -133,7 +133,7 @@ class Shared:
     """
 
     lowest: tuple[CommitId, ...]
-    brought: pa.Table
+    merged_commits: pa.Table
     rows: pa.Table
 
     def commit(self, name: CommitId) -> GraphCommit | None:
@@ -154,14 +154,16 @@ def find_shared(manifest: Manifest, source: BranchState, target: BranchState) ->
     heads = source.head.id, target.head.id
     parted = part(left, right)
     if not parted.missing:
-        brought = rows_to_bring(left, right)
+        merged_commits = find_merged_commits(left, right)
         rows = pa.concat_tables([left, right])
         lowest = parted.find_plain(*heads)
-        return Shared(lowest=lowest or _lowest(rows, heads), brought=brought, rows=rows)
+        return Shared(
+            lowest=lowest or _lowest(rows, heads), merged_commits=merged_commits, rows=rows
+        )
     found = _search(manifest, source, target, parted.missing)
-    brought = rows_to_bring(pa.concat_tables([left, found]), right)
+    merged_commits = find_merged_commits(pa.concat_tables([left, found]), right)
     rows = pa.concat_tables([left, right, found])
-    return Shared(lowest=_lowest(rows, heads), brought=brought, rows=rows)
+    return Shared(lowest=_lowest(rows, heads), merged_commits=merged_commits, rows=rows)
 
 
 def _lowest(rows: pa.Table, heads: tuple[CommitId, CommitId]) -> tuple[CommitId, ...]:

@@ -14,7 +14,7 @@ from omnigraph.errors import (
     ReadSetConflict,
 )
 from omnigraph.ids import BranchName, CommitId, OperationId, TableKey, Version
-from omnigraph.manifest.merged import NO_COMMITS, NO_ROWS, encode_brought
+from omnigraph.manifest.merged import NO_COMMITS, NO_ROWS, encode_merged_commits
 from omnigraph.manifest.operations import KeyPublished, find_operation
 from omnigraph.manifest.records import (
     Agreed,
@@ -83,7 +83,7 @@ class Change:
     """One publish. Without a draft it is maintenance: pins move, history does not.
 
     `registrations` map new table keys to their paths, `tombstones` dropped ones to pin + 1. `expected` may name
-    tables that do not change: those a check relied on. An expected 0 means "no such table". `brought` are commits
+    tables that do not change: those a check relied on. An expected 0 means "no such table". `merged_commits` are commits
     of other branches, as `merged.ancestor_rows` gives them, that the branch keeps unless it has them. `operation` is
     the idempotency key of the write; it may be all there is to publish,
     and so may a `tag`.
@@ -96,7 +96,7 @@ class Change:
     expected: Mapping[TableKey, Version] = field(default_factory=dict)
     draft: Draft | None = None
     if_head: CommitId | None = None
-    brought: pa.Table = field(default_factory=lambda: NO_COMMITS)
+    merged_commits: pa.Table = field(default_factory=lambda: NO_COMMITS)
     operation: OperationDraft | None = None
     before: "tuple[Change, ...]" = ()
     """Changes that come before it in the same swap, each on what the one before leaves."""
@@ -115,9 +115,13 @@ class Change:
         return not self.tables and all(one is None for one in named)
 
 
-def brought_rows(change: Change, state: BranchState) -> pa.Table:
+def encode_unknown_commits(change: Change, state: BranchState) -> pa.Table:
     """Encode the brought commits that a state does not have; all of their keys are new."""
-    return encode_brought(change.brought, state.ancestors) if change.brought.num_rows else NO_ROWS
+    return (
+        encode_merged_commits(change.merged_commits, state.ancestors)
+        if change.merged_commits.num_rows
+        else NO_ROWS
+    )
 
 
 def records_for(change: Change, state: BranchState, created_at: int) -> tuple[Record, ...]:

@@ -221,10 +221,10 @@ class Manifest:
         if legacy is None or stamp_of(image.metadata) >= LINEAGE_IN_MANIFEST:
             return None
         branch, version = graph_branch(image.branch), image.version
-        return lambda: _upto(legacy, branch, version)
+        return lambda: _read_legacy_until(legacy, branch, version)
 
 
-def _upto(legacy: LegacyLineage, branch: BranchName, version: Version) -> Lineage:
+def _read_legacy_until(legacy: LegacyLineage, branch: BranchName, version: Version) -> Lineage:
     """Read the legacy history up to a manifest version: the legacy tables hold the whole of it."""
     commits = (c for c in legacy.read(branch) if c.manifest_version <= version)
     return Lineage(tuple(sorted(commits, key=lambda commit: commit.order)))

@@ -61,28 +61,28 @@ def lost_rows(ids: Iterable[CommitId]) -> pa.Table:
 # ---- what a merge brings
 
 
-def rows_to_bring(source: pa.Table, target: pa.Table) -> pa.Table:
+def find_merged_commits(source: pa.Table, target: pa.Table) -> pa.Table:
     """Pick the commits of the source that the target lacks, without what stays on their own branch.
 
     A commit that the target only knows as lost is brought.
     """
     is_lost = pc.is_null(source["metadata"])
     known = target.filter(pc.is_valid(target["metadata"]))[KEY]
-    brought = source.filter(pc.invert(pc.or_(is_lost, _is_among(source[KEY], known))))
+    merged_commits = source.filter(pc.invert(pc.or_(is_lost, _is_among(source[KEY], known))))
     lost = source.filter(pc.and_(is_lost, pc.invert(_is_among(source[KEY], target[KEY]))))
-    facts = pc.replace_substring_regex(brought["metadata"], _OF_ONE_BRANCH, "")
-    place = brought.schema.get_field_index("metadata")
-    brought = brought.set_column(place, brought.schema.field(place), facts)
-    return pa.concat_tables([brought, lost])
+    facts = pc.replace_substring_regex(merged_commits["metadata"], _OF_ONE_BRANCH, "")
+    place = merged_commits.schema.get_field_index("metadata")
+    merged_commits = merged_commits.set_column(place, merged_commits.schema.field(place), facts)
+    return pa.concat_tables([merged_commits, lost])
 
 
 def _is_among(values: pa.ChunkedArray, others: pa.ChunkedArray) -> pa.ChunkedArray:
     return pc.is_in(values, value_set=others.combine_chunks())
 
 
-def encode_brought(commits: pa.Table, known: pa.Table) -> pa.Table:
+def encode_merged_commits(commits: pa.Table, known: pa.Table) -> pa.Table:
     """Lay brought commits out as manifest rows, as far as a branch does not know them yet."""
-    fresh = rows_to_bring(commits, known)
+    fresh = find_merged_commits(commits, known)
     is_lost = pc.is_null(fresh["metadata"])
     kinds = pc.if_else(is_lost, ObjectType.LOST_COMMIT.value, ObjectType.MERGED_COMMIT.value)
     facts = {name: fresh[name] for name in COMMIT_COLUMNS}

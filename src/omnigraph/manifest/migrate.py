@@ -57,7 +57,7 @@ def migrate(manifest: Manifest, branch: BranchName, history: History | None = No
         # Read before every step: a rival may have done it, and its work must not be repeated.
         if stamp_of(manifest.rows.load(lance_branch(branch)).metadata) == stamp:
             STEPS[stamp](manifest, branch, read)
-            _bump(manifest, branch, stamp + 1)
+            _set_stamp(manifest, branch, stamp + 1)
 
 
 def _legacy_history(manifest: Manifest, branch: BranchName) -> History:
@@ -65,7 +65,7 @@ def _legacy_history(manifest: Manifest, branch: BranchName) -> History:
     return (lambda: legacy.read(branch)) if legacy is not None else tuple
 
 
-def _bump(manifest: Manifest, branch: BranchName, target: int) -> None:
+def _set_stamp(manifest: Manifest, branch: BranchName, target: int) -> None:
     """Set the stamp; a rival that set it as well has done our work."""
 
     def work(image: Image) -> None:

@@ -19,7 +19,7 @@ from omnigraph.limits import (
     PUBLISH_ROUNDS_MAX,
 )
 from omnigraph.logs import get_logger
-from omnigraph.manifest.change import Change, brought_rows, records_for
+from omnigraph.manifest.change import Change, encode_unknown_commits, records_for
 from omnigraph.manifest.manifest import Manifest
 from omnigraph.manifest.migrate import contend, load_migrated
 from omnigraph.manifest.operations import find_operation
@@ -99,18 +99,18 @@ def _attempt(manifest: Manifest, change: Change, round_: int) -> Published:
         return decided
     if not decided:
         return Published(version=state.version, commit=None, state=state)
-    brought = brought_rows(change, state)
+    merged_commits = encode_unknown_commits(change, state)
     fail(Failpoint.PUBLISH_PREPARED)
     try:
-        rows = pa.concat_tables([encode(decided), brought])
+        rows = pa.concat_tables([encode(decided), merged_commits])
         version = manifest.rows.swap(state.image, rows, head_row(change.branch))
     except (StorageError, InternalError):
         # The write may have landed and only its answer was lost.
-        found = _look(manifest, change)
+        found = _find_published(manifest, change)
         if found is None:
             raise
         return found
-    return _visible(manifest, state, decided, brought, version)
+    return _visible(manifest, state, decided, merged_commits, version)
 
 
 def _base(manifest: Manifest, change: Change, round_: int) -> BranchState:
@@ -175,7 +175,7 @@ def _find_own_commit(state: BranchState, change: Change) -> Published | None:
     return Published(version=state.version, commit=None, state=state)
 
 
-def _look(manifest: Manifest, change: Change) -> Published | None:
+def _find_published(manifest: Manifest, change: Change) -> Published | None:
     try:
         return _find_own_commit(manifest.current(change.branch), change)
     except OmniError:
@@ -184,7 +184,11 @@ def _look(manifest: Manifest, change: Change) -> Published | None:
 
 
 def _visible(
-    manifest: Manifest, state: BranchState, records: Records, brought: pa.Table, version: Version
+    manifest: Manifest,
+    state: BranchState,
+    records: Records,
+    merged_commits: pa.Table,
+    version: Version,
 ) -> Published:
     is_next = version == state.version + 1
     image = (
@@ -192,7 +196,7 @@ def _visible(
         if is_next
         else None
     )
-    after = state.after(records, version, image, brought)
+    after = state.after(records, version, image, merged_commits)
     if is_next:
         manifest.heads.keep(after)
     else:

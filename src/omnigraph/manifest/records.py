@@ -202,11 +202,11 @@ def object_id(record: Record) -> str:
     """Name the row of a record."""
     match record:
         case Registration():
-            return record.table_key + _life(record.incarnation)
+            return record.table_key + _incarnation_suffix(record.incarnation)
         case TableVersion():
             return version_row(record.table_key, record.version, record.incarnation)
         case Tombstone():
-            return f"{record.table_key}$tombstone${record.version:020d}{_life(record.incarnation)}"
+            return f"{record.table_key}$tombstone${record.version:020d}{_incarnation_suffix(record.incarnation)}"
         case GraphCommit():
             return record.id
         case GraphHead():
@@ -219,7 +219,7 @@ def object_id(record: Record) -> str:
 
 def version_row(table: TableKey, version: Version, incarnation: int) -> str:
     """Name the row of a table version."""
-    return f"{table}${version:020d}{_life(incarnation)}"
+    return f"{table}${version:020d}{_incarnation_suffix(incarnation)}"
 
 
 def head_row(branch: BranchName) -> str:
@@ -239,7 +239,7 @@ def tag_row(name: str) -> str:
     return f"tag:{name}"
 
 
-def _life(incarnation: int) -> str:
+def _incarnation_suffix(incarnation: int) -> str:
     return f"#{incarnation}" if incarnation > 1 else ""
 
 
@@ -299,13 +299,13 @@ def _row(record: Record) -> dict[str, Any]:
 def version_facts(record: TableVersion) -> dict[str, Any]:
     """The JSON of a version row; readers of other releases know the first two and skip the rest."""
     return {
-        "manifest_path": _place(record),
+        "manifest_path": _version_file(record),
         "naming_scheme": "V2",
         DIGESTS: dict(record.digests) or None,
     }
 
 
-def _place(record: TableVersion) -> str:
+def _version_file(record: TableVersion) -> str:
     tree = f"/tree/{record.branch}" if record.branch else ""
     return f"{record.path}{tree}/_versions/{_UINT64 - record.version:020d}.manifest"
 

@@ -150,7 +150,7 @@ class BranchState:
         records: Iterable[Record],
         version: Version,
         image: Image | None = None,
-        brought: pa.Table = NO_ROWS,
+        merged_commits: pa.Table = NO_ROWS,
     ) -> "BranchState":
         """Derive the state after a swap of these records and brought commits, without reading it back.
 
@@ -161,7 +161,9 @@ class BranchState:
         state = replace(
             self,
             image=image
-            or swap_rows(self.image, pa.concat_tables([encode(fresh), brought]), KEY, version),
+            or swap_rows(
+                self.image, pa.concat_tables([encode(fresh), merged_commits]), KEY, version
+            ),
             table_history=self.table_history.after(fresh),
             fragments=self.fragments + 1,
             expected=(),

@@ -60,10 +60,10 @@ def state_of(manifest: Manifest, branch: BranchName, commit: GraphCommit) -> Bra
     if current.head is not None and current.head.id == commit.id:
         return current
     # The state that first shows a commit never changes, so it is searched for once.
-    return manifest.heads.past(commit.id, lambda: _showing(manifest, commit))
+    return manifest.heads.past(commit.id, lambda: _find_state_showing(manifest, commit))
 
 
-def _showing(manifest: Manifest, commit: GraphCommit) -> BranchState:
+def _find_state_showing(manifest: Manifest, commit: GraphCommit) -> BranchState:
     # The recorded version was chosen before the swap; a change of metadata may have taken it.
     for step in range(COMMIT_STEPS_MAX):
         version = Version(commit.manifest_version + step)

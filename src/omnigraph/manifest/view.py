@@ -113,7 +113,7 @@ def _capture_steady(manifest: Manifest, contracts: AcceptedSchemas, view: View) 
         if is_settled or still == CONTRACT_ROUNDS_MAX:
             break
         manifest.runtime.wait(CONTRACT_WAIT_SECONDS)
-        seen, view = view, _look(manifest, contracts, branch)
+        seen, view = view, _read_view(manifest, contracts, branch)
         # Changes that follow one another restart the count of rounds; a change that stands still ends the wait.
         is_still = view.accepted is seen.accepted and view.state is seen.state
         still = still + 1 if is_still else 0
@@ -126,7 +126,7 @@ def _capture_steady(manifest: Manifest, contracts: AcceptedSchemas, view: View) 
     return view
 
 
-def _look(manifest: Manifest, contracts: AcceptedSchemas, branch: BranchName) -> View:
+def _read_view(manifest: Manifest, contracts: AcceptedSchemas, branch: BranchName) -> View:
     return View(branch=branch, accepted=contracts.current(), state=manifest.current(branch))
 
 

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from enum import StrEnum
 
-from omnigraph.commit.schema_files import place_staged
+from omnigraph.commit.schema_files import install_staged_files
 from omnigraph.commit.sidecar import Pin, Registration, Sidecar, TableOutcome
 from omnigraph.errors import ManifestConflict, RecoveryRequired
 from omnigraph.failpoints import Failpoint, fail
@@ -109,7 +109,7 @@ def roll_forward(operation: GatheredOperation) -> bool:
         return False
     if operation.staging is StagingAction.PROMOTE:
         # After the publish, in the writer's order, so that a crash between the two is recognised.
-        place_staged(operation.objects)
+        install_staged_files(operation.objects)
     record_outcome(operation, commit, RecoveryKind.ROLLED_FORWARD, _head_outcomes(operation))
     return True
 
@@ -166,7 +166,7 @@ def _single_change(operation: GatheredOperation) -> Change:
         tombstones={t.table_key: t.version for t in standing},
         expected=expected,
         draft=_draft(operation),
-        brought=operation.sidecar.brought,
+        merged_commits=operation.sidecar.merged_commits,
         operation=operation.sidecar.operation,
     )
 
@@ -259,7 +259,7 @@ def discard_unstarted(operation: GatheredOperation) -> None:
 def finish_visible(operation: GatheredOperation) -> None:
     """Record an operation that is visible and whose sidecar was left."""
     if operation.staging is StagingAction.PROMOTE:
-        place_staged(operation.objects)
+        install_staged_files(operation.objects)
     record_outcome(
         operation, _visible_commit(operation), RecoveryKind.ROLLED_FORWARD, _pin_outcomes(operation)
     )

@@ -68,7 +68,11 @@ def classify(seen: Observed, mode: Mode) -> Finding:
         case Mode.STRICT:
             return _classify_strict(seen)
         case Mode.LOOSE:
-            return _past(seen) if seen.pin.expected == seen.visible else _classify_unexpected(seen)
+            return (
+                _classify_expected_length(seen)
+                if seen.pin.expected == seen.visible
+                else _classify_unexpected(seen)
+            )
         case Mode.CONFIRMED:
             return _classify_confirmed(seen)
 
@@ -77,17 +81,17 @@ def _classify_strict(seen: Observed) -> Finding:
     if seen.head > seen.visible + 1:
         return Finding.UNEXPECTED_MULTISTEP
     exact = seen.pin.expected == seen.visible and seen.pin.post_commit == seen.head
-    return _past(seen) if exact else Finding.UNEXPECTED_AT_P1
+    return _classify_expected_length(seen) if exact else Finding.UNEXPECTED_AT_P1
 
 
 def _classify_confirmed(seen: Observed) -> Finding:
     if seen.pin.confirmed is None:
         return Finding.INCOMPLETE_PHASE_B
     exact = seen.head == seen.pin.confirmed and seen.pin.expected == seen.visible
-    return _past(seen) if exact else Finding.UNEXPECTED_MULTISTEP
+    return _classify_expected_length(seen) if exact else Finding.UNEXPECTED_MULTISTEP
 
 
-def _past(seen: Observed) -> Finding:
+def _classify_expected_length(seen: Observed) -> Finding:
     """Accept movement of the expected length only when every commit in it is ours."""
     foreign = seen.ownership is Ownership.SOME
     return _classify_unexpected(seen) if foreign else Finding.ROLLED_PAST_EXPECTED

@@ -75,7 +75,7 @@ def publish_lineage_only(
             committer, Change(branch=branch, draft=draft_commit(committer, operation_id))
         )
     made = replace(draft_commit(committer, operation_id, merge.merge_source), agreed=merge.agreed)
-    change = Change(branch=branch, draft=made, brought=merge.brought)
+    change = Change(branch=branch, draft=made, merged_commits=merge.merged_commits)
     if find_published_operation(merge, committer.manifest.current(branch)) is None:
         change = replace(change, operation=merge.operation)
     return publish_commit(committer, change)

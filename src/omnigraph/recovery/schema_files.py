@@ -4,7 +4,7 @@ from enum import StrEnum
 
 from omnigraph.catalog.ir.contract import Contract
 from omnigraph.catalog.ir.state import SchemaState, open_contract
-from omnigraph.commit.schema_files import place_staged
+from omnigraph.commit.schema_files import install_staged_files
 from omnigraph.errors import SchemaContractError
 from omnigraph.failpoints import Failpoint, fail
 from omnigraph.ids import TableKey
@@ -139,7 +139,7 @@ def reconcile_staged(objects: Objects, snapshot: Snapshot) -> StagingAction:
     action = decide_staging(staging)
     match action:
         case StagingAction.PROMOTE:
-            place_staged(objects)
+            install_staged_files(objects)
         case StagingAction.REMOVE:
             remove_staged(objects)
         case StagingAction.REFUSE:

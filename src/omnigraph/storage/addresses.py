@@ -54,11 +54,11 @@ def _fetch_rows(
         rows = table.read(names, row_address=True, row_id=row_id, fragments=dense, blobs=blobs)
         yield rows.filter(pc.is_in(rows[ROW_ADDRESS], value_set=pa.array(wanted)))
     for start in range(0, len(sparse), ADDRESSES_MAX):
-        listed = _at(sparse[start : start + ADDRESSES_MAX])
+        listed = _spell_filter(sparse[start : start + ADDRESSES_MAX])
         yield table.read(names, listed, row_address=True, row_id=row_id, blobs=blobs)
 
 
-def _at(addresses: Addresses) -> str:
+def _spell_filter(addresses: Addresses) -> str:
     return f"{ROW_ADDRESS} IN ({', '.join(map(str, addresses.tolist()))})"
 
 

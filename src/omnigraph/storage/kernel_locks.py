@@ -105,7 +105,7 @@ class QueuedLock:
             self._descriptor, self._error = descriptor, error
             self._ended.set()
             if self._is_left:
-                self._forgo()
+                self._give_up_file()
 
     def take(self, seconds: float) -> tuple[bool, int | None]:
         """Wait that long; says whether the wait ended, and gives the lock, None when its file was replaced."""
@@ -131,9 +131,9 @@ class QueuedLock:
         self._is_left = True
         _left[self._file] = self
         if self._ended.is_set():
-            self._forgo()
+            self._give_up_file()
 
-    def _forgo(self) -> None:
+    def _give_up_file(self) -> None:
         if _left.get(self._file) is self:
             del _left[self._file]
         if self._descriptor is not None:

@@ -30,21 +30,21 @@ class Image:
 def swap_rows(image: Image, rows: pa.Table, key: str, version: Version) -> Image:
     """Derive the image after these rows replaced those of equal key."""
     keys = rows[key].combine_chunks()
-    kept = [_without(batch, key, keys) for batch in image.rows.to_batches()]
+    kept = [_drop_keys(batch, key, keys) for batch in image.rows.to_batches()]
     fresh = fit_rows(rows, image.rows.schema)
     joined = pa.concat_tables([pa.Table.from_batches(kept, image.rows.schema), fresh])
-    return _at(image, version, _whole(joined))
+    return _derive_image(image, version, _compact_chunks(joined))
 
 
 def replace_metadata(image: Image, key: str, value: str, version: Version) -> Image:
     """Derive the image with the same rows under changed metadata."""
     metadata = {**image.metadata, key: value}
-    return _at(image, version, image.rows.replace_schema_metadata(metadata), metadata)
+    return _derive_image(image, version, image.rows.replace_schema_metadata(metadata), metadata)
 
 
 def move_image(image: Image, version: Version) -> Image:
     """Derive the image with the same rows at another version."""
-    return _at(image, version, image.rows)
+    return _derive_image(image, version, image.rows)
 
 
 def fit_rows(rows: pa.Table, schema: pa.Schema) -> pa.Table:
@@ -57,7 +57,7 @@ def fit_rows(rows: pa.Table, schema: pa.Schema) -> pa.Table:
     return pa.Table.from_arrays(chosen.columns, schema=schema)
 
 
-def _at(
+def _derive_image(
     image: Image, version: Version, rows: pa.Table, metadata: Mapping[str, str] | None = None
 ) -> Image:
     return Image(
@@ -69,12 +69,12 @@ def _at(
     )
 
 
-def _without(batch: pa.RecordBatch, key: str, keys: pa.Array) -> pa.RecordBatch:
+def _drop_keys(batch: pa.RecordBatch, key: str, keys: pa.Array) -> pa.RecordBatch:
     replaced = pc.is_in(batch.column(key), value_set=keys)
     return batch.filter(pc.invert(replaced)) if pc.any(replaced).as_py() else batch
 
 
-def _whole(rows: pa.Table) -> pa.Table:
+def _compact_chunks(rows: pa.Table) -> pa.Table:
     chunks = max((column.num_chunks for column in rows.columns), default=0)
     return rows.combine_chunks() if chunks > IMAGE_CHUNKS_MAX else rows
 

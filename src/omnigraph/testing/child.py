@@ -72,7 +72,7 @@ def run_parked_child(
 ) -> Iterator[ParkedChild]:
     """Run a function in a process that stops at a failpoint; it waits there when the block begins."""
     ours, theirs = _context.Pipe()
-    child = _context.Process(target=_parking, args=(theirs, at, skip, work, arguments), daemon=True)
+    child = _context.Process(target=_park_at, args=(theirs, at, skip, work, arguments), daemon=True)
     child.start()
     theirs.close()
     try:
@@ -85,7 +85,7 @@ def run_parked_child(
         ours.close()
 
 
-def _parking(
+def _park_at(
     line: Connection, at: Failpoint, skip: int, work: Work, arguments: tuple[Any, ...]
 ) -> None:
     passed = 0

@@ -12,9 +12,9 @@ from omnigraph.manifest.ancestry import CommitGraph, parents_of, part
 from omnigraph.manifest.merged import (
     ancestor_rows,
     commit_rows,
-    encode_brought,
+    encode_merged_commits,
+    find_merged_commits,
     lost_rows,
-    rows_to_bring,
 )
 from omnigraph.manifest.records import MANIFEST_SCHEMA, GraphCommit, encode
 from tests.unit.manifest.test_lineage import commit
@@ -184,7 +184,7 @@ def test_only_commits_that_the_target_lacks_are_brought() -> None:
     ours = [commit("a", 1), commit("b", 2, "a"), commit("c", 3, "b", "gone")]
     target = encode([commit("a", 1), commit("t", 2, "a")])
     source = pa.concat_tables([commit_rows(ours), lost_rows([CommitId("gone")])])
-    rows = encode_brought(source, ancestor_rows(target))
+    rows = encode_merged_commits(source, ancestor_rows(target))
     assert rows.schema == MANIFEST_SCHEMA
     assert rows["object_id"].to_pylist() == [
         "merged_commit:b",
@@ -192,9 +192,9 @@ def test_only_commits_that_the_target_lacks_are_brought() -> None:
         "lost_commit:gone",
     ]
     after = ancestor_rows(pa.concat_tables([target, rows]))
-    assert encode_brought(source, after).num_rows == 0
+    assert encode_merged_commits(source, after).num_rows == 0
 
 
 def test_a_commit_that_was_lost_is_brought_by_who_knows_it() -> None:
     known = commit_rows([commit("a", 1), commit("b", 2, "a")])
-    assert rows_to_bring(known, lost_rows([CommitId("b")]))[0].to_pylist() == ["a", "b"]
+    assert find_merged_commits(known, lost_rows([CommitId("b")]))[0].to_pylist() == ["a", "b"]

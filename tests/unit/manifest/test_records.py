@@ -8,7 +8,7 @@ import pytest
 from omnigraph.errors import InternalError
 from omnigraph.ids import MAIN, RECOVERY_ACTOR, BranchName, CommitId, OperationId, TableKey, Version
 from omnigraph.manifest.lineage import commits_of, decode_commits, find_commit, head_of
-from omnigraph.manifest.merged import NO_COMMITS, ancestor_rows, rows_to_bring
+from omnigraph.manifest.merged import NO_COMMITS, ancestor_rows, find_merged_commits
 from omnigraph.manifest.records import (
     MANIFEST_SCHEMA,
     CommitKind,
@@ -336,7 +336,7 @@ def test_a_commit_keeps_its_pins_its_message_and_its_group() -> None:
 def test_a_merge_brings_the_message_of_a_commit_and_neither_its_pins_nor_its_group() -> None:
     said = 'a "quoted", "pins": {"x": 1}, "group": "g" \\'
     made = commit("01A", 2, pins={PERSON: Version(7)}, message=said, group="01G", batch_id="b")
-    (found,) = decode_commits(rows_to_bring(ancestor_rows(encode([made])), NO_COMMITS))
+    (found,) = decode_commits(find_merged_commits(ancestor_rows(encode([made])), NO_COMMITS))
     assert (found.message, dict(found.pins), found.group, found.batch_id) == (said, {}, None, None)
 
 

@@ -142,7 +142,7 @@ def advance(accepted: Contract, desired: Catalog) -> Contract:
     return Contract(
         domain=accepted.domain,
         next_identity_id=next(numbers),
-        catalog=without_hints(_with(desired, identities)),
+        catalog=without_hints(_fill_identities(desired, identities)),
         stored_tables=stored_tables,
         retired={
             key: n
@@ -159,7 +159,7 @@ def bind(catalog: Catalog, contract: Contract) -> Catalog:
             "the catalog", "is not the one that was accepted, so it has no identities"
         )
     same = match_catalogs(contract.catalog, without_hints(catalog))
-    return _with(catalog, _assign_identities(contract.catalog, catalog, same, iter(())))
+    return _fill_identities(catalog, _assign_identities(contract.catalog, catalog, same, iter(())))
 
 
 def _refuse_hints(matched: CatalogMatch) -> None:
@@ -239,7 +239,7 @@ def _keep_identity(
     return known
 
 
-def _with(catalog: Catalog, identities: _Identities) -> Catalog:
+def _fill_identities(catalog: Catalog, identities: _Identities) -> Catalog:
     """The catalog with identities filled in."""
 
     def properties(
@@ -254,10 +254,10 @@ def _with(catalog: Catalog, identities: _Identities) -> Catalog:
             ids["incarnation_id"] = identities.incarnations[kind, found.name]
         return replace(found, properties=properties(kind, found.name, found.properties), **ids)
 
-    return _each(catalog, filled)
+    return _change_declarations(catalog, filled)
 
 
-def _each(catalog: Catalog, change: Callable[[TypeKind, Any], Any]) -> Catalog:
+def _change_declarations(catalog: Catalog, change: Callable[[TypeKind, Any], Any]) -> Catalog:
     """The catalog with every declaration changed."""
 
     def changed(kind: TypeKind) -> dict[str, Any]:
@@ -278,7 +278,7 @@ def without_hints(catalog: Catalog) -> Catalog:
         head = {} if kind is TypeKind.INTERFACE else {"rename_from": None}
         return replace(found, properties=properties, **head)
 
-    return _each(catalog, plain)
+    return _change_declarations(catalog, plain)
 
 
 # ---- paths

@@ -29,7 +29,7 @@ def edge_counts(delta: TableDelta, edge: EdgeType, final: RowsAfterWrite) -> Vio
     missing = final.missing_nodes(edge.source, sources)
     living = sources.filter(pc.invert(pc.is_in(sources, value_set=missing)))
     counts = _counts(delta, edge, living, final)
-    return _outside(edge, counts, delta)
+    return _find_violations(edge, counts, delta)
 
 
 def find_touched_sources(delta: TableDelta, edge: EdgeType, final: RowsAfterWrite) -> pa.Array:
@@ -55,7 +55,7 @@ def _counts(
     return pa.table({"src": grouped["src"], "n": pc.subtract(grouped["src_count"], 1)})
 
 
-def _outside(edge: EdgeType, counts: pa.Table, delta: TableDelta) -> Violations:
+def _find_violations(edge: EdgeType, counts: pa.Table, delta: TableDelta) -> Violations:
     bounds = edge.cardinality
     bad = pc.less(counts["n"], bounds.low)
     if bounds.high is not None:

@@ -60,21 +60,21 @@ class RowsAfterWrite:
         wanted = _with_id(columns)
         delta = self.deltas.of(table)
         if (delta is not None and delta.replaces) or len(values) == 0:
-            return self._nothing(table, wanted)
-        return self._untouched(table, self.committed.where(table, name, values, wanted))
+            return self._empty_rows(table, wanted)
+        return self._drop_touched(table, self.committed.where(table, name, values, wanted))
 
     def kept(self, table: TableKey, columns: Sequence[str]) -> pa.Table:
         """Every committed row that stays as it is."""
         wanted = _with_id(columns)
         delta = self.deltas.of(table)
         if delta is not None and delta.replaces:
-            return self._nothing(table, wanted)
-        return self._untouched(table, self.committed.all(table, wanted))
+            return self._empty_rows(table, wanted)
+        return self._drop_touched(table, self.committed.all(table, wanted))
 
-    def _nothing(self, table: TableKey, columns: list[str]) -> pa.Table:
+    def _empty_rows(self, table: TableKey, columns: list[str]) -> pa.Table:
         return self.catalog.tables[table].schema.empty_table().select(columns)
 
-    def _untouched(self, table: TableKey, rows: pa.Table) -> pa.Table:
+    def _drop_touched(self, table: TableKey, rows: pa.Table) -> pa.Table:
         delta = self.deltas.of(table)
         if delta is None or not len(delta.touched) or not rows.num_rows:
             return rows

@@ -36,7 +36,7 @@ def check_end(
         return Violations()
     marked = pc.indices_nonzero(pc.fill_null(pc.is_in(ends, value_set=missing), False))
     shown = by_id(delta, marked)[: delta.shown_max]
-    homes = _elsewhere(ends.take(pa.array(shown, pa.int64())), type_name, final)
+    homes = _find_under_other_types(ends.take(pa.array(shown, pa.int64())), type_name, final)
 
     def describe(row: int) -> str:
         end = ends[row].as_py()
@@ -49,7 +49,9 @@ def check_end(
     return of_indices(delta, marked, "W15", describe, word)
 
 
-def _elsewhere(ends: pa.Array, type_name: str, final: RowsAfterWrite) -> dict[str, str]:
+def _find_under_other_types(
+    ends: pa.Array, type_name: str, final: RowsAfterWrite
+) -> dict[str, str]:
     """The ids that exist under another type, with its name; every type is looked into once, for all of them."""
     unknown = pc.unique(ends)
     found: dict[str, str] = {}

@@ -47,11 +47,11 @@ def find_communities(arcs: Arcs, *, seed: int, bounds: Bounds) -> Nodes:
         return np.arange(arcs.count)
     rng = np.random.default_rng(seed)
     tries = _TRIES if len(arcs) <= _TRIES_ARCS_MAX else 1
-    found = [_refine(arcs.ties, inner, rng, bounds) for _ in range(tries)]
+    found = [_improve_groups(arcs.ties, inner, rng, bounds) for _ in range(tries)]
     return max(found, key=lambda groups: compute_modularity(arcs.ties, inner, groups))
 
 
-def _refine(ties: Matrix, inner: Values, rng: np.random.Generator, bounds: Bounds) -> Nodes:
+def _improve_groups(ties: Matrix, inner: Values, rng: np.random.Generator, bounds: Bounds) -> Nodes:
     best, quality = np.arange(len(inner)), -1.0
     while True:
         groups = _divide_by_levels(ties, inner, best, rng, bounds)

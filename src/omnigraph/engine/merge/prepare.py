@@ -330,7 +330,7 @@ def plan_merge(
         ),
         merge_source=relation.source_commit,
         merge_source_at=_read_commit_time(relation.source),
-        brought=relation.brought,
+        merged_commits=relation.merged_commits,
         agreed=merge.agreed,
     )
 

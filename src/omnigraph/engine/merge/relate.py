@@ -34,7 +34,7 @@ class Relation:
     target: BranchState
     base: Base | None
     outcome: Outcome
-    brought: pa.Table
+    merged_commits: pa.Table
     """The commits of the source that the target does not know yet."""
     is_exact: bool = True
     """Whether the base holds all that both share; an older one, which the caller has to allow, does not."""
@@ -66,7 +66,7 @@ def relate(
         target=target,
         base=None,
         outcome=Outcome.ALREADY_UP_TO_DATE,
-        brought=shared.brought,
+        merged_commits=shared.merged_commits,
     )
     if ours.id in shared.lowest:
         return relation

@@ -211,21 +211,21 @@ class _Reading:
                 left, right = self.base(node.left), self.base(node.right)
                 return fold(left, right, self.base(node.shared), self.granularity)
             case Recovered():
-                return recover([self._testimony(one) for one in node.witnesses])
+                return recover([self._read_testimony(one) for one in node.witnesses])
 
     def _stored(self, commit: CommitId) -> Rows:
         entry = self.relation.parts[commit]
         return self.part.rows[None if entry is None else entry.at]
 
-    def _testimony(self, witness: Witness) -> "Testimony":
+    def _read_testimony(self, witness: Witness) -> "Testimony":
         return Testimony(
             shared=self.base(witness.shared),
             before=self.base(witness.before),
             after=self.base(witness.after),
-            agreed=self._agreed(dict(witness.agreed)),
+            agreed=self._mask_agreed(dict(witness.agreed)),
         )
 
-    def _agreed(self, agreed: Mapping[TableKey, tuple[str, ...] | None]) -> "Mask | None":
+    def _mask_agreed(self, agreed: Mapping[TableKey, tuple[str, ...] | None]) -> "Mask | None":
         ids = agreed.get(self.relation.table_key, ())
         if ids is None:
             return None
@@ -240,14 +240,14 @@ def fold(left: Rows, right: Rows, shared: Rows, granularity: Granularity) -> Row
     merged = right.pick(by_left, left)
     unknown = ~(by_left | by_right | agreed)
     if granularity is Granularity.PROPERTY:
-        mixed, clashing = _mix(left, right, shared)
+        mixed, clashing = _merge_properties(left, right, shared)
         mixable = unknown & left.there & right.there & shared.there & ~clashing
         mixable &= left.known & right.known & shared.known
         return mixed.pick(mixable, merged.unless(unknown))
     return merged.unless(unknown)
 
 
-def _mix(left: Rows, right: Rows, shared: Rows) -> tuple[Rows, Mask]:
+def _merge_properties(left: Rows, right: Rows, shared: Rows) -> tuple[Rows, Mask]:
     """Take every property from the side that changed it, and tell which rows changed one on both sides."""
     ours, theirs = left.values != shared.values, right.values != shared.values
     clashing = (ours & theirs & (left.values != right.values)).any(axis=1)
@@ -281,10 +281,10 @@ class Testimony:
         both = self.before.there & self.after.there & self.shared.there & self.shared.known
         changed = mixed.pick(both, self.after)
         known = self.before.known & self.after.known
-        found = self.shared.pick(untouched, changed).unless(self._doubted() | ~known)
+        found = self.shared.pick(untouched, changed).unless(self._mask_doubtful() | ~known)
         return found if self.agreed is None else self.before.pick(untouched & self.agreed, found)
 
-    def _doubted(self) -> Mask:
+    def _mask_doubtful(self) -> Mask:
         """Rows and properties that the first parent had changed and the merge left alone."""
         if self.agreed is not None:
             return np.zeros(len(self.shared.there), dtype=bool)

@@ -93,10 +93,10 @@ class _Edge:
 
 
 def _block(parts: tuple[Any, ...]) -> _Block:
-    return _Block(parts[1:-1], _across(parts[0], parts[-1]))
+    return _Block(parts[1:-1], _join_spans(parts[0], parts[-1]))
 
 
-def _across(first: Any, last: Any) -> Span:
+def _join_spans(first: Any, last: Any) -> Span:
     start = first.start_pos if isinstance(first, Token) else first.span.start
     return Span(start or 0, (last.end_pos if isinstance(last, Token) else last.span.end) or 0)
 
@@ -112,7 +112,7 @@ def _variable(token: Token) -> Name:
 def _literal(
     form: LiteralForm, value: str | int | float | bool | None, *tokens: Token
 ) -> LiteralExpr:
-    return LiteralExpr(form=form, value=value, span=_across(tokens[0], tokens[-1]))
+    return LiteralExpr(form=form, value=value, span=_join_spans(tokens[0], tokens[-1]))
 
 
 @v_args(inline=True)
@@ -136,25 +136,25 @@ class TreeBuilder(Transformer[Token, Any]):
             description=texts.get("@description"),
             instruction=texts.get("@instruction"),
             body=body,
-            span=_across(keyword, end),
+            span=_join_spans(keyword, end),
         )
 
     def params(self, *parts: Any) -> tuple[Param, ...]:
         return parts[:-1]
 
     def param(self, variable: Token, type_: ParamType) -> Param:
-        return Param(name=_variable(variable), type=type_, span=_across(variable, type_))
+        return Param(name=_variable(variable), type=type_, span=_join_spans(variable, type_))
 
     def scalar_type(self, scalar: Token, mark: Token | None) -> ParamType:
-        span = _across(scalar, mark or scalar)
+        span = _join_spans(scalar, mark or scalar)
         return ParamType(scalar=str(scalar), nullable=mark is not None, span=span)
 
     def list_type(self, start: Token, scalar: Token, end: Token, mark: Token | None) -> ParamType:
-        span = _across(start, mark or end)
+        span = _join_spans(start, mark or end)
         return ParamType(scalar=str(scalar), is_list=True, nullable=mark is not None, span=span)
 
     def vector_type(self, start: Token, size: Token, end: Token, mark: Token | None) -> ParamType:
-        span = _across(start, mark or end)
+        span = _join_spans(start, mark or end)
         return ParamType(dimension=whole(size), nullable=mark is not None, span=span)
 
     def annotation(self, name: Token, text: Token, _end: Token) -> tuple[Token, Token]:
@@ -181,12 +181,12 @@ class TreeBuilder(Transformer[Token, Any]):
     def negation(
         self, word: Token, _start: Token, clauses: tuple[Clause, ...], end: Token
     ) -> Negation:
-        return Negation(clauses=clauses, span=_across(word, end))
+        return Negation(clauses=clauses, span=_join_spans(word, end))
 
     def optional(
         self, word: Token, _start: Token, clauses: tuple[Clause, ...], end: Token
     ) -> Optional:
-        return Optional(clauses=clauses, span=_across(word, end))
+        return Optional(clauses=clauses, span=_join_spans(word, end))
 
     def filter_clause(self, condition: Condition) -> Filter:
         return Filter(condition=condition, span=condition.span)
@@ -196,14 +196,14 @@ class TreeBuilder(Transformer[Token, Any]):
             variable=_variable(variable),
             type_name=_name(type_name),
             matches=matches.parts if matches else (),
-            span=_across(variable, matches or type_name),
+            span=_join_spans(variable, matches or type_name),
         )
 
     def matches(self, *parts: Any) -> _Block:
         return _block(parts)
 
     def match(self, name: Token, value: Expr) -> PropertyMatch:
-        return PropertyMatch(name=_name(name), value=value, span=_across(name, value))
+        return PropertyMatch(name=_name(name), value=value, span=_join_spans(name, value))
 
     def traversal(
         self, left: Token, variable: Token | None, edge: _Edge, hops: Hops | None, right: Token
@@ -215,7 +215,7 @@ class TreeBuilder(Transformer[Token, Any]):
             edge_variable=_variable(variable) if variable else None,
             undirected=edge.undirected,
             hops=hops,
-            span=_across(left, right),
+            span=_join_spans(left, right),
         )
 
     def directed(self, word: Token) -> _Edge:
@@ -226,18 +226,18 @@ class TreeBuilder(Transformer[Token, Any]):
 
     def hops(self, start: Token, low: Token, high: Token | None, end: Token) -> Hops:
         top = whole(high) if high else None
-        return Hops(low=whole(low), high=top, span=_across(start, end))
+        return Hops(low=whole(low), high=top, span=_join_spans(start, end))
 
     # ---- conditions
 
     def any_of(self, *parts: Condition) -> AnyOf:
-        return AnyOf(parts=parts, span=_across(parts[0], parts[-1]))
+        return AnyOf(parts=parts, span=_join_spans(parts[0], parts[-1]))
 
     def all_of(self, *parts: Condition) -> AllOf:
-        return AllOf(parts=parts, span=_across(parts[0], parts[-1]))
+        return AllOf(parts=parts, span=_join_spans(parts[0], parts[-1]))
 
     def negated(self, word: Token, part: Condition) -> Not:
-        return Not(part=part, span=_across(word, part))
+        return Not(part=part, span=_join_spans(word, part))
 
     def group(self, _start: Token, condition: Condition, _end: Token) -> Condition:
         return condition
@@ -249,16 +249,16 @@ class TreeBuilder(Transformer[Token, Any]):
 
     def compare(self, left: Expr, op: Token, right: Expr) -> Compare:
         operator = cast(Comparison, str(op))
-        return Compare(left=left, op=operator, right=right, span=_across(left, right))
+        return Compare(left=left, op=operator, right=right, span=_join_spans(left, right))
 
     def is_null(self, operand: Expr, end: Token) -> IsNull:
-        return IsNull(operand=operand, negated=False, span=_across(operand, end))
+        return IsNull(operand=operand, negated=False, span=_join_spans(operand, end))
 
     def is_not_null(self, operand: Expr, _not: Token, end: Token) -> IsNull:
-        return IsNull(operand=operand, negated=True, span=_across(operand, end))
+        return IsNull(operand=operand, negated=True, span=_join_spans(operand, end))
 
     def among(self, operand: Expr, choices: Expr) -> Among:
-        return Among(operand=operand, choices=choices, span=_across(operand, choices))
+        return Among(operand=operand, choices=choices, span=_join_spans(operand, choices))
 
     # ---- results
 
@@ -267,14 +267,14 @@ class TreeBuilder(Transformer[Token, Any]):
 
     def item(self, expr: Expr, alias: Token | None) -> Item:
         name = _name(alias) if alias else None
-        return Item(expr=expr, alias=name, span=_across(expr, alias or expr))
+        return Item(expr=expr, alias=name, span=_join_spans(expr, alias or expr))
 
     def order(self, *parts: Any) -> _Block:
         return _block(parts)
 
     def key(self, expr: Expr, direction: Token | None = None) -> OrderKey:
         word = cast(Literal["asc", "desc"], str(direction)) if direction else None
-        return OrderKey(expr=expr, direction=word, span=_across(expr, direction or expr))
+        return OrderKey(expr=expr, direction=word, span=_join_spans(expr, direction or expr))
 
     def limit_first(self, limit: Bound, offset: Bound | None) -> tuple[Bound, Bound | None]:
         return limit, offset
@@ -297,14 +297,16 @@ class TreeBuilder(Transformer[Token, Any]):
         return VariableExpr(name=token[1:], span=span_of(token))
 
     def property_access(self, variable: Token, word: Token) -> PropertyExpr:
-        return PropertyExpr(variable=variable[1:], property=str(word), span=_across(variable, word))
+        return PropertyExpr(
+            variable=variable[1:], property=str(word), span=_join_spans(variable, word)
+        )
 
     def now(self, word: Token, end: Token) -> NowExpr:
-        return NowExpr(span=_across(word, end))
+        return NowExpr(span=_join_spans(word, end))
 
     def aggregate(self, word: Token, argument: Expr, end: Token) -> AggregateExpr:
         function = cast(AggregateName, str(word))
-        return AggregateExpr(function=function, argument=argument, span=_across(word, end))
+        return AggregateExpr(function=function, argument=argument, span=_join_spans(word, end))
 
     def text_call(self, word: Token, field: Expr, query: Expr, *rest: Any) -> TextExpr:
         *distance, end = rest
@@ -313,18 +315,20 @@ class TreeBuilder(Transformer[Token, Any]):
             field=field,
             query=query,
             distance=distance[0] if distance else None,
-            span=_across(word, end),
+            span=_join_spans(word, end),
         )
 
     def nearest(self, word: Token, field: PropertyExpr, query: Expr, end: Token) -> NearestExpr:
-        return NearestExpr(field=field, query=query, span=_across(word, end))
+        return NearestExpr(field=field, query=query, span=_join_spans(word, end))
 
     def bm25(self, word: Token, field: Expr, query: Expr, end: Token) -> Bm25Expr:
-        return Bm25Expr(field=field, query=query, span=_across(word, end))
+        return Bm25Expr(field=field, query=query, span=_join_spans(word, end))
 
     def rrf(self, word: Token, first: Ranking, second: Ranking, *rest: Any) -> RrfExpr:
         *k, end = rest
-        return RrfExpr(first=first, second=second, k=k[0] if k else None, span=_across(word, end))
+        return RrfExpr(
+            first=first, second=second, k=k[0] if k else None, span=_join_spans(word, end)
+        )
 
     # ---- literals
 
@@ -366,7 +370,7 @@ class TreeBuilder(Transformer[Token, Any]):
         return Insert(
             type_name=_name(type_name),
             assignments=assignments.parts,
-            span=_across(word, assignments),
+            span=_join_spans(word, assignments),
         )
 
     def update(
@@ -376,20 +380,22 @@ class TreeBuilder(Transformer[Token, Any]):
             type_name=_name(type_name),
             assignments=assignments.parts,
             predicate=predicate,
-            span=_across(word, predicate),
+            span=_join_spans(word, predicate),
         )
 
     def delete(self, word: Token, type_name: Token, predicate: Predicate) -> Delete:
         return Delete(
-            type_name=_name(type_name), predicate=predicate, span=_across(word, predicate)
+            type_name=_name(type_name), predicate=predicate, span=_join_spans(word, predicate)
         )
 
     def assignments(self, *parts: Any) -> _Block:
         return _block(parts)
 
     def assignment(self, name: Token, value: Expr) -> PropertyMatch:
-        return PropertyMatch(name=_name(name), value=value, span=_across(name, value))
+        return PropertyMatch(name=_name(name), value=value, span=_join_spans(name, value))
 
     def predicate(self, name: Token, op: Token, value: Expr) -> Predicate:
         operator = cast(Comparison, str(op))
-        return Predicate(property=_name(name), op=operator, value=value, span=_across(name, value))
+        return Predicate(
+            property=_name(name), op=operator, value=value, span=_join_spans(name, value)
+        )

@@ -66,7 +66,7 @@ def format_queries(file: QueryFile, notes: _Notes | None = None) -> str:
     """Lay out a tree, with the comments of the text it came from when they are given."""
     known = notes or _Notes()
     layout = _Layout(file, known)
-    return "".join(f"{line}\n" for line in _weave(layout.lines, known))
+    return "".join(f"{line}\n" for line in _insert_comments(layout.lines, known))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -242,7 +242,7 @@ class _Layout:
 # ---- comments between the lines
 
 
-def _weave(lines: Sequence[_Line], notes: _Notes) -> list[str]:
+def _insert_comments(lines: Sequence[_Line], notes: _Notes) -> list[str]:
     """Put every comment before the line that holds its token, or behind the line it ended."""
     page, queue, start = _Page(), deque(notes.comments), 0
     for line, following in zip_longest(lines, lines[1:]):

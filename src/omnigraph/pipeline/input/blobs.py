@@ -57,7 +57,7 @@ class _Pickler(pickle.Pickler):
         number = next((kind for kind in (int, float) if isinstance(value, kind)), None)
         if number is not None:
             return _number, (type(value).__name__, number(value))
-        return _thing, (type(value).__name__, str(value))
+        return _make_opaque, (type(value).__name__, str(value))
 
 
 class _Unpickler(pickle.Unpickler):
@@ -73,7 +73,7 @@ def _number(kind: str, value: int | float) -> Any:
     return made(value)
 
 
-def _thing(kind: str, text: str) -> Any:
+def _make_opaque(kind: str, text: str) -> Any:
     """Make a value of a type that no property accepts."""
     made = type(kind, (), {"__str__": lambda _: text, "__repr__": lambda _: text})
     return made()
@@ -99,6 +99,6 @@ _ACCEPTED: Final[Mapping[type, Any]] = {
 _PLAIN: Final = (date, timedelta, timezone)
 _KNOWN: Final[Mapping[tuple[str, str], Any]] = {
     (one.__module__, one.__name__): one
-    for one in (date, datetime, timedelta, timezone, dict, str, bytes, list, _number, _thing)
+    for one in (date, datetime, timedelta, timezone, dict, str, bytes, list, _number, _make_opaque)
 }
 """Everything that a record blob may name."""

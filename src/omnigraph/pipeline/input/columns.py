@@ -54,10 +54,10 @@ def shape(values: Sequence[Any], target: PropertyType) -> Shaped:
     fast = _fast(values, target)
     if fast is not None and (target.nullable or fast.null_count == 0):
         return Shaped(fast)
-    return _careful(values, target)
+    return _shape_one_by_one(values, target)
 
 
-def _careful(values: Sequence[Any], target: PropertyType) -> Shaped:
+def _shape_one_by_one(values: Sequence[Any], target: PropertyType) -> Shaped:
     kept: list[object] = []
     misfits: list[ColumnMisfit] = []
     for index, value in enumerate(values):
@@ -256,7 +256,7 @@ def _items(values: pa.Array, target: PropertyType) -> pa.Array | None:
         case Scalar.F32 | Scalar.F64:
             return _finite(values.cast(target.arrow, safe=False))
         case Scalar.BLOB:
-            shaped = _careful(values.to_pylist(), target)
+            shaped = _shape_one_by_one(values.to_pylist(), target)
             return None if shaped.misfits else shaped.values
         case _:
             return values

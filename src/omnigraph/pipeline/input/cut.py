@@ -61,7 +61,7 @@ Spool = Callable[[Iterator[pa.Table]], Iterator[Portion]]
 def measure(given: LoadSource) -> Size:
     """Measure an input; of a stream only the part that was read ahead."""
     grain = grain_of(NO_BOUND, 0)
-    portions = [one for source in given.sources for one in _portions(source, grain, None, None)]
+    portions = [one for source in given.sources for one in _cut_source(source, grain, None, None)]
     return Size(
         bytes=sum(portion.bytes for portion in portions),
         rows=sum(portion.rows or 0 for portion in portions),
@@ -75,7 +75,7 @@ def cut(
     splits = (
         _make_split(source, portion, index, part)
         for index, source in enumerate(given.sources)
-        for part, portion in enumerate(_portions(source, grain, spread, spool))
+        for part, portion in enumerate(_cut_source(source, grain, spread, spool))
     )
     return tuple(pack_splits(splits, grain))
 
@@ -85,7 +85,7 @@ def _file_bytes(source: Source) -> int:
     return path.stat().st_size if path is not None and path.is_file() else 0
 
 
-def _portions(
+def _cut_source(
     source: Source, grain: Grain, spread: Spread | None, spool: Spool | None
 ) -> Iterator[Portion]:
     match source:

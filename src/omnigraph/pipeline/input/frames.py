@@ -78,11 +78,11 @@ def _from_pandas(frame: Any, type_: TableType) -> pa.Table:
     ]
     rows = pa.Table.from_pandas(frame.drop(columns=wide), preserve_index=False)
     for name in wide:
-        rows = rows.append_column(name, _numbers(frame[name], list_columns(type_)[name]))
+        rows = rows.append_column(name, _convert_numbers(frame[name], list_columns(type_)[name]))
     return rows
 
 
-def _numbers(values: Any, target: PropertyType) -> pa.Array:
+def _convert_numbers(values: Any, target: PropertyType) -> pa.Array:
     """Convert a column of Python numbers; numbers that do not fit the property stay, so that an error can name them."""
     nested = target.is_list or target.is_vector
     try:
@@ -350,11 +350,11 @@ def _is_plain(values: pa.Array, target: PropertyType) -> bool:
     if target.scalar in FLOATS:
         return bool(pc.all(pc.is_finite(flat), min_count=0).as_py())
     if target.scalar is Scalar.DATETIME:
-        return _within(flat.cast(pa.int64()), INSTANTS)
-    return target.scalar is not Scalar.DATE or _within(flat.cast(pa.int32()), DAYS)
+        return _are_within(flat.cast(pa.int64()), INSTANTS)
+    return target.scalar is not Scalar.DATE or _are_within(flat.cast(pa.int32()), DAYS)
 
 
-def _within(numbers: pa.Array, bounds: tuple[int, int]) -> bool:
+def _are_within(numbers: pa.Array, bounds: tuple[int, int]) -> bool:
     ends = pc.min_max(numbers).as_py()
     return ends["min"] is None or bounds[0] <= ends["min"] <= ends["max"] <= bounds[1]
 

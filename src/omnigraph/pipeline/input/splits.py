@@ -286,7 +286,7 @@ def cut_table(
 def pack_splits(splits: Iterable[Split], grain: Grain) -> Iterator[Split]:
     """Put consecutive small inputs together until they fill a task, and number the splits."""
     for number, run in enumerate(_packed_runs(splits, grain)):
-        yield replace(run[0], number=number) if len(run) == 1 else _several(run, number)
+        yield replace(run[0], number=number) if len(run) == 1 else _join_splits(run, number)
 
 
 def _packed_runs(splits: Iterable[Split], grain: Grain) -> Iterator[list[Split]]:
@@ -320,7 +320,7 @@ def _kind(content: Content) -> str | None:
             return None
 
 
-def _several(run: Sequence[Split], number: int) -> Split:
+def _join_splits(run: Sequence[Split], number: int) -> Split:
     inputs = tuple(replace(split, number=number) for split in run)
     counts = [split.rows for split in run]
     return replace(

@@ -48,11 +48,13 @@ _PARTS: Final = ("_versions", "_transactions", "_deletions", "_indices", "_refs"
 def refs(datasets: Datasets, path: str) -> dict[str, BranchRef]:
     """List the branches of a table without main."""
     dataset = datasets.any(path, None)
-    listed = steady(StoreAction.LIST, datasets.location(path, None), dataset.branches.list)
+    listed = retry_dropped_refs(
+        StoreAction.LIST, datasets.location(path, None), dataset.branches.list
+    )
     return {name: _ref(name, facts) for name, facts in sorted(listed.items())}
 
 
-def steady(action: StoreAction, location: TableLocation, work: Callable[[], _R]) -> _R:
+def retry_dropped_refs(action: StoreAction, location: TableLocation, work: Callable[[], _R]) -> _R:
     """Do work that reads every ref, and repeat it when a rival dropped one of them meanwhile.
 
     A rival that drops many refs costs one repetition for each; a ref that can never be read ends it.
@@ -179,7 +181,7 @@ def drop(datasets: Datasets, objects: Objects, path: str, name: str) -> None:
     """Remove a branch and its files; nothing to do when there is no ref."""
     dataset = copy.copy(datasets.any(path, None))
     try:
-        steady(
+        retry_dropped_refs(
             StoreAction.DELETE, datasets.location(path, name), lambda: dataset.branches.delete(name)
         )
     except TableNotFound:

@@ -44,7 +44,7 @@ def commit(
     properties = {OPERATION_ID: operation_id} | ({ACTOR: actor} if actor else {})
     ours = replace(transaction, transaction_properties=properties)
     dataset = datasets.at(base)
-    fence = _fence(base.version) if lock is not None and lock.exclusive else None
+    fence = _require_next_version(base.version) if lock is not None and lock.exclusive else None
     location = datasets.location(base.path, base.branch, base.version)
     # Files first: a manifest must never be more durable than what it names.
     datasets.settle(base.path)
@@ -69,7 +69,7 @@ def transaction_infos(
     return tuple(_info(datasets, path, branch, version) for version in versions)
 
 
-def _fence(expected: Version) -> Callable[[int], AbstractContextManager[None]]:
+def _require_next_version(expected: Version) -> Callable[[int], AbstractContextManager[None]]:
     @contextmanager
     def lock(version: int) -> Iterator[None]:
         # Nothing of Lance may be called in here: it panics.

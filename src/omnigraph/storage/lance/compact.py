@@ -7,7 +7,7 @@ from lance.optimize import Compaction
 
 from omnigraph.storage.lance.digests import Digests
 from omnigraph.storage.lance.fragments import fragment_infos, fragment_rows
-from omnigraph.storage.lance.index import losing, segment_fragments
+from omnigraph.storage.lance.index import list_affected_indices, segment_fragments
 from omnigraph.storage.lance.index_tasks import RewriteWork, Worker, run_here
 from omnigraph.values import dataclass
 
@@ -48,7 +48,7 @@ def compact(
         operation=LanceOperation.Rewrite(groups, []),
         added=sum(len(r.new_fragments) for r in done),
         removed=len(old),
-        uncovered=losing(dataset, old),
+        uncovered=list_affected_indices(dataset, old),
         digests={key: digest for one in made for key, digest in one.digests.items()},
     )
 

@@ -182,7 +182,9 @@ def error_of(
             return TableExists(location.path)
         case FaultKind.MISSING:
             return TableNotFound(str(location), "table")
-        case FaultKind.FILE_MISSING if (elsewhere := _elsewhere(message, location)) is not None:
+        case FaultKind.FILE_MISSING if (
+            elsewhere := _find_foreign_root(message, location)
+        ) is not None:
             return make_moved_error(f"could not {action} {location}", elsewhere, location.root)
         case FaultKind.FILE_MISSING if (reclaimed := location.reclaimed()) is not None:
             return reclaimed
@@ -249,7 +251,7 @@ def make_moved_error(what: str, elsewhere: str, root: Root) -> StorageError:
     )
 
 
-def _elsewhere(message: str, location: TableLocation) -> str | None:
+def _find_foreign_root(message: str, location: TableLocation) -> str | None:
     """Find the root in which Lance looked for a missing file, when it is outside the graph."""
     missing = _NOT_FOUND.search(message)
     if missing is None or not location.root.is_local:

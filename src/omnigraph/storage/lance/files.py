@@ -8,7 +8,7 @@ from lance import CleanupStats, LanceDataset
 
 from omnigraph.ids import Version
 from omnigraph.runtime import us_of
-from omnigraph.storage.lance.branches import steady, tree_of
+from omnigraph.storage.lance.branches import retry_dropped_refs, tree_of
 from omnigraph.storage.lance.datasets import Datasets
 from omnigraph.storage.lance.faults import translate_faults
 from omnigraph.storage.lance.fragments import locate_file
@@ -59,7 +59,7 @@ def reclaim(
         return explained.stats
 
     # Lance reads every branch of the table, for forks from these versions.
-    stats = steady(StoreAction.DELETE, datasets.location(path, branch), work)
+    stats = retry_dropped_refs(StoreAction.DELETE, datasets.location(path, branch), work)
     return Reclaimed(versions=stats.old_versions, bytes=stats.bytes_removed)
 
 

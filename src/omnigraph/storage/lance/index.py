@@ -141,7 +141,7 @@ def unfit_size(
     return None
 
 
-def losing(dataset: LanceDataset, rewritten: set[int]) -> tuple[str, ...]:
+def list_affected_indices(dataset: LanceDataset, rewritten: set[int]) -> tuple[str, ...]:
     """Name the indices that cover a fragment which is about to be rewritten."""
     return tuple(i.name for i in index_infos(dataset) if not i.fragments.isdisjoint(rewritten))
 

@@ -200,7 +200,7 @@ class IndexReads:
             if not indexed or served is None or not may_be_damage(error):
                 raise
             found = self._ask_without_indices(ask, error)
-            self.note(self._suspects(served), error)
+            self.note(self._list_suspects(served), error)
             return found
 
     def _ask_without_indices(
@@ -216,7 +216,7 @@ class IndexReads:
     def _has_damaged(self, served: Filter) -> bool:
         return any(info.damage and is_named(info.column, served) for info in self.infos())
 
-    def _suspects(self, served: Filter) -> list[IndexInfo]:
+    def _list_suspects(self, served: Filter) -> list[IndexInfo]:
         """List the indices that a failed read may have used: those that cannot be opened, or else all."""
         named = [i for i in self.infos() if i.damage is None and is_named(i.column, served)]
         helping = [info for info in named if info.kind is not IndexKind.TEXT]

@@ -144,7 +144,7 @@ def takeover(
     takes fragments that the table already has as they are described to it.
     """
     doomed = np.unique(addresses.to_numpy(zero_copy_only=False))
-    updated, gone = _without(base, doomed, like)
+    updated, gone = _delete_rows(base, doomed, like)
     taken = _inherit_versions(base, _fragments(parts), successors)
     return replace(
         _update(base, [], [*updated, *taken], gone, len(doomed)),
@@ -156,7 +156,7 @@ def mark(base: Base, addresses: pa.Array) -> tuple[Marked, ...]:
     """Mark rows deleted by address, one receipt per fragment."""
     ordered = np.sort(addresses.to_numpy(zero_copy_only=False))
     fragment_ids, counts = np.unique(ordered >> np.uint64(32), return_counts=True)
-    updated, _ = _without(base, ordered)
+    updated, _ = _delete_rows(base, ordered)
     kept = {fragment.id: fragment for fragment in updated}
     return tuple(
         _mark(base, fragment_id, count, kept.get(fragment_id))
@@ -189,7 +189,7 @@ def delete(base: Base, ids: pa.Array, found: pa.Array | None = None) -> Change |
     addresses = _addresses(base, ids) if found is None else np.unique(found.to_numpy())
     if not len(addresses):
         return None
-    updated, gone = _without(base, addresses)
+    updated, gone = _delete_rows(base, addresses)
     note = f"{len(addresses)} rows by id"
     return Change(operation=LanceOperation.Delete(updated, gone, note), deleted=len(addresses))
 
@@ -302,7 +302,7 @@ def _inherit(fragment: FragmentMetadata, successors: Successors, appended: int) 
     fragment.last_updated_at_version_meta = versions_of(written)
 
 
-def _without(
+def _delete_rows(
     base: Base, addresses: "np.ndarray[Any, Any]", like: DeletionSource | None = None
 ) -> tuple[list[FragmentMetadata], list[int]]:
     """Mark rows deleted by address; gives the changed fragments and the ids of those without rows."""
@@ -354,7 +354,7 @@ def _describe_replaced(
     added = _rows(fragments)
     if not len(addresses):
         return Change(operation=LanceOperation.Append(fragments), added=added)
-    return _update(base, fragments, *_without(base, addresses), len(addresses))
+    return _update(base, fragments, *_delete_rows(base, addresses), len(addresses))
 
 
 def _update(

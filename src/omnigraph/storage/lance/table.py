@@ -132,7 +132,7 @@ class LanceTable:
                 limit=limit,
                 indexed=indexed,
             ).to_reader()
-            return source if filter is None else _begun(source)
+            return source if filter is None else _read_ahead(source)
 
         source = self._indices.answer(filter, begin)
         record(Cost.TABLE_SCANS)
@@ -203,7 +203,7 @@ class LanceTable:
         wanted = pc.drop_null(pc.unique(values))
         if not len(wanted):
             return self.read(names, row_id=row_id, row_address=row_address, blobs=blobs, limit=0)
-        if self._pays(column, len(wanted)):
+        if self._index_pays(column, len(wanted)):
             parts = [
                 self.read(
                     names,
@@ -215,7 +215,7 @@ class LanceTable:
                 for start in range(0, len(wanted), LOOKUP_VALUES_MAX)
             ]
             return pa.concat_tables(parts)
-        hits = self._sieve(column, wanted)
+        hits = self._scan_for(column, wanted)
         if set(names) <= {column}:
             return hits.select([*names, *extra])
         return self.take(hits[ROW_ID].combine_chunks(), [*names, *extra], blobs=blobs)
@@ -429,18 +429,18 @@ class LanceTable:
             columns=[], filter=filter, with_row_id=True, use_scalar_index=indexed
         )
 
-    def _pays(self, column: str, values: int) -> bool:
+    def _index_pays(self, column: str, values: int) -> bool:
         """Whether the index answers faster than one pass over the column."""
         indexed = any(i.column == column and i.kind is IndexKind.BTREE for i in self.indices())
         return indexed and values * LOOKUP_ROWS_PER_VALUE <= self.count()
 
-    def _sieve(self, column: str, wanted: pa.Array) -> pa.Table:
+    def _scan_for(self, column: str, wanted: pa.Array) -> pa.Table:
         source = self.scan((column,), row_id=True, row_address=True)
         kept = [b.filter(pc.is_in(b.column(column), value_set=wanted)) for b in source]
         return pa.Table.from_batches([b for b in kept if b.num_rows], source.schema)
 
 
-def _begun(source: pa.RecordBatchReader) -> pa.RecordBatchReader:
+def _read_ahead(source: pa.RecordBatchReader) -> pa.RecordBatchReader:
     """The same stream, once its first batch is there: by then every index that serves it was read."""
     first = next(source, None)
     batches = source if first is None else chain([first], source)

@@ -177,7 +177,7 @@ def _replace_former(words: list[str]) -> tuple[list[str], list[str]]:
         kept = [word for word in rest if word != "--jsonl"]
         return ["export", *kept], [_say_former("export --jsonl", "export")]
     if first == "ingest":
-        more = [*_unless("--mode", "merge", rest), *_unless("--from", "main", rest)]
+        more = [*_default_flag("--mode", "merge", rest), *_default_flag("--from", "main", rest)]
         return ["load", *rest, *more], [_say_former("ingest", "load --from main --mode merge")]
     return words, []
 
@@ -186,7 +186,7 @@ def _say_former(old: str, new: str) -> str:
     return f"warning: `omnigraph {old}` is deprecated; it is now `omnigraph {new}`"
 
 
-def _unless(flag: str, value: str, words: Sequence[str]) -> list[str]:
+def _default_flag(flag: str, value: str, words: Sequence[str]) -> list[str]:
     there = any(word == flag or word.startswith(f"{flag}=") for word in words)
     return [] if there else [flag, value]
 

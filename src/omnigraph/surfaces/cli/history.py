@@ -101,10 +101,12 @@ def branch_show(name: Name, store: Store = None, json: Json = False) -> None:
         return
     facts = {"branch": found.name, "head": found.head}
     if found.head_at is not None:
-        facts["committed"] = _both(found.head_at)
+        facts["committed"] = _spell_moment_and_age(found.head_at)
     if found.parent is not None:
         facts["made from"] = found.parent
-        facts["made"] = None if found.created_at is None else _both(found.created_at)
+        facts["made"] = (
+            None if found.created_at is None else _spell_moment_and_age(found.created_at)
+        )
         facts["apart"] = f"{count_of(found.ahead or 0, 'commit')} ahead, {found.behind or 0} behind"
         facts["changed"] = name_types(tables)
     print_facts(facts)
@@ -222,7 +224,7 @@ def commit_show(
         {
             "commit": paint(found.id, Ink.WARNING),
             "kind": str(found.kind),
-            "created": _both(found.created_at),
+            "created": _spell_moment_and_age(found.created_at),
             "actor": found.actor,
             "branch": found.branch,
             "parent": found.parent,
@@ -237,7 +239,7 @@ def commit_show(
     )
 
 
-def _both(moment: datetime) -> str:
+def _spell_moment_and_age(moment: datetime) -> str:
     return (
         f"{spell_moment(moment)} ({spell_age(moment)})"
         if is_terminal(sys.stdout)

@@ -147,7 +147,9 @@ class Application:
         """Run a write that was admitted to its end, whether or not its caller still waits."""
         assert exchange.match is not None
         route = exchange.match.route
-        slot = self.served.admission.admit(exchange.actor, self._weigh(exchange.request, route))
+        slot = self.served.admission.admit(
+            exchange.actor, self._estimate_bytes(exchange.request, route)
+        )
         try:
             call = await self._read_call(exchange, target)
             self.writing[exchange.request_id] = route.operation
@@ -164,7 +166,7 @@ class Application:
 
         return await asyncio.shield(asyncio.get_running_loop().run_in_executor(self._writers, run))
 
-    def _weigh(self, request: Request, route: Route) -> int:
+    def _estimate_bytes(self, request: Request, route: Route) -> int:
         if route.body_kind is BodyKind.NONE:
             return METADATA_BYTES
         announced = calls.announced_bytes(request.headers)

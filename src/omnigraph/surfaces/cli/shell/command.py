@@ -43,7 +43,7 @@ def shell(
             session.choose_branch(branch)
         if at is not None:
             session.choose_point(at)
-        code = _talk(session) if sys.stdin.isatty() else _run_pipe(session)
+        code = _run_interactively(session) if sys.stdin.isatty() else _run_pipe(session)
     raise typer.Exit(code)
 
 
@@ -60,7 +60,7 @@ def _run_pipe(session: "Session") -> int:
     return failed
 
 
-def _talk(session: "Session") -> int:
+def _run_interactively(session: "Session") -> int:
     from omnigraph.surfaces.cli.shell.prompt import open_prompt
     from omnigraph.surfaces.cli.shell.statements import strip_statement
 
