@@ -5,6 +5,7 @@ Run as a program with the number of an inherited listening socket; it ends when 
 
 import asyncio
 import json
+import random
 import re
 import sys
 from collections.abc import Awaitable, Callable, MutableMapping
@@ -48,6 +49,22 @@ class Behaviour:
     ignore_conditions: bool = False
     # Each break: {"method", "key" (a pattern), "status", "after" (do it first), "times"}.
     breaks: list[dict[str, Any]] = field(default_factory=list)
+    # Faults at random: {"seed", "rate" (of all requests), "hang" (seconds until a lost answer comes)}.
+    chaos: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._random = random.Random(self.chaos.get("seed"))
+
+    def draw_fault(self) -> dict[str, Any] | None:
+        """Draw what goes wrong with a request: an error or a lost answer, before or after its effect."""
+        if self._random.random() >= self.chaos.get("rate", 0.0):
+            return None
+        is_lost = self._random.random() < 0.15
+        return {
+            "status": 500,
+            "after": self._random.random() < 0.5,
+            "hang": self.chaos["hang"] if is_lost else 0.0,
+        }
 
 
 class Delay:
@@ -167,6 +184,7 @@ class Counting:
             return
         if broken["after"]:
             await self._app(scope, counted_receive, swallow)
+        await asyncio.sleep(broken.get("hang", 0.0))
         entry["status"] = broken["status"]
         code = b"<Error><Code>InternalError</Code><Message>broken on purpose</Message></Error>"
         await _respond(send, broken["status"], code)
@@ -177,7 +195,7 @@ class Counting:
             if fits and one["times"] > 0:
                 one["times"] -= 1
                 return one
-        return None
+        return self._behaviour.draw_fault()
 
     def _entry(self, scope: Message) -> dict[str, Any]:
         bucket, _, key = unquote(scope["path"]).lstrip("/").partition("/")

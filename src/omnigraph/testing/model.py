@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any, Final, Protocol
 
 from omnigraph.api.graph import Graph
+from omnigraph.api.results import Commit
 from omnigraph.values import dataclass
 
 SCHEMA: Final = """
@@ -33,11 +34,11 @@ class Plain:
         return sorted(k for k, _ in self.people)
 
 
-def read_branch(graph: Graph, branch: str) -> Plain:
-    """Read a branch of a real graph."""
+def read_branch(graph: Graph, branch: str, at: str | None = None) -> Plain:
+    """Read a branch of a real graph, now or at a commit."""
     nodes: dict[str, set[tuple[str, int | None]]] = {"Person": set(), "City": set()}
     edges: dict[str, list[tuple[str, str]]] = {"Knows": [], "LivesIn": []}
-    for entity in graph.export(branch=branch):
+    for entity in graph.export(branch=branch, at=at):
         if "type" in entity:
             nodes[entity["type"]].add((entity["data"]["k"], entity["data"]["n"]))
         else:
@@ -53,13 +54,17 @@ def read_branch(graph: Graph, branch: str) -> Plain:
 class Write(Protocol):
     """A change that a plain graph and a real one can both make."""
 
-    def to(self, graph: Graph, branch: str) -> None:
-        """Make the change on a real graph."""
+    def to(self, graph: Graph, branch: str, key: str | None = None) -> str | None:
+        """Make the change on a real graph, once for each idempotency key; give its commit."""
         ...
 
     def on(self, plain: Plain) -> Plain:
         """Apply the change to the plain graph."""
         ...
+
+
+def _name(commit: Commit | None) -> str | None:
+    return None if commit is None else commit.id
 
 
 def _put(nodes: Nodes, changed: Iterable[tuple[str, int | None]]) -> Nodes:
@@ -79,16 +84,18 @@ class Settle:
     city: str
     n: int
 
-    def to(self, graph: Graph, branch: str) -> None:
-        """Make the change on a real graph."""
-        graph.mutate(
+    def to(self, graph: Graph, branch: str, key: str | None = None) -> str | None:
+        """Make the change on a real graph, once for each idempotency key; give its commit."""
+        made = graph.mutate(
             """query m($p: String, $c: String, $n: I32) {
                  insert Person { k: $p, n: $n }
                  insert City { k: $c, n: $n }
                  insert LivesIn { from: $p, to: $c } }""",
             {"p": self.person, "c": self.city, "n": self.n},
             branch=branch,
+            idempotency_key=key,
         )
+        return _name(made.commit)
 
     def on(self, plain: Plain) -> Plain:
         """Apply the change to the plain graph."""
@@ -107,13 +114,15 @@ class Meet:
     one: str
     other: str
 
-    def to(self, graph: Graph, branch: str) -> None:
-        """Make the change on a real graph."""
-        graph.mutate(
+    def to(self, graph: Graph, branch: str, key: str | None = None) -> str | None:
+        """Make the change on a real graph, once for each idempotency key; give its commit."""
+        made = graph.mutate(
             "query m($a: String, $b: String) { insert Knows { from: $a, to: $b } }",
             {"a": self.one, "b": self.other},
             branch=branch,
+            idempotency_key=key,
         )
+        return _name(made.commit)
 
     def on(self, plain: Plain) -> Plain:
         """Apply the change to the plain graph."""
@@ -127,15 +136,17 @@ class Age:
     person: str
     n: int
 
-    def to(self, graph: Graph, branch: str) -> None:
-        """Make the change on a real graph."""
-        graph.mutate(
+    def to(self, graph: Graph, branch: str, key: str | None = None) -> str | None:
+        """Make the change on a real graph, once for each idempotency key; give its commit."""
+        made = graph.mutate(
             """query m($p: String, $n: I32) {
                  update Person set { n: $n } where k = $p
                  update City set { n: $n } where n < $n }""",
             {"p": self.person, "n": self.n},
             branch=branch,
+            idempotency_key=key,
         )
+        return _name(made.commit)
 
     def on(self, plain: Plain) -> Plain:
         """Apply the change to the plain graph."""
@@ -150,11 +161,15 @@ class Leave:
 
     person: str
 
-    def to(self, graph: Graph, branch: str) -> None:
-        """Make the change on a real graph."""
-        graph.mutate(
-            "query m($p: String) { delete Person where k = $p }", {"p": self.person}, branch=branch
+    def to(self, graph: Graph, branch: str, key: str | None = None) -> str | None:
+        """Make the change on a real graph, once for each idempotency key; give its commit."""
+        made = graph.mutate(
+            "query m($p: String) { delete Person where k = $p }",
+            {"p": self.person},
+            branch=branch,
+            idempotency_key=key,
         )
+        return _name(made.commit)
 
     def on(self, plain: Plain) -> Plain:
         """Apply the change to the plain graph."""
@@ -176,9 +191,10 @@ class Load:
     knows: Edges = ()
     lives: Edges = ()
 
-    def to(self, graph: Graph, branch: str) -> None:
-        """Make the change on a real graph."""
-        graph.load(list(self._records()), mode=self.mode, branch=branch)
+    def to(self, graph: Graph, branch: str, key: str | None = None) -> str | None:
+        """Make the change on a real graph, once for each idempotency key; give its commit."""
+        made = graph.load(list(self._records()), mode=self.mode, branch=branch, idempotency_key=key)
+        return _name(made.commit)
 
     def _records(self) -> Iterable[Mapping[str, Any]]:
         for type_, nodes in (("Person", self.people), ("City", self.cities)):
@@ -208,12 +224,14 @@ class Tend:
 
     verb: str
 
-    def to(self, graph: Graph, branch: str) -> None:
-        """Make the change on a real graph."""
+    def to(self, graph: Graph, branch: str, key: str | None = None) -> str | None:
+        """Look after a real graph; maintenance takes no key and makes no commit."""
+        del key
         if self.verb == "optimize":
             graph.optimize()
         else:
             graph.ensure_indices(branch=branch)
+        return None
 
     def on(self, plain: Plain) -> Plain:
         """Apply the change to the plain graph."""
