@@ -30,7 +30,7 @@ from omnigraph.engine.write.bulk import BulkLoad, check
 from omnigraph.engine.write.heartbeat import keep_heartbeat
 from omnigraph.engine.write.prepare import is_batch_loaded, open_committed_rows, prepare_deltas
 from omnigraph.engine.write.runner_choice import Choose, RunnerChoice, choose_here
-from omnigraph.engine.writer import Prepared
+from omnigraph.engine.writer import Done, Prepared
 from omnigraph.errors import NotFound, OmniError, ReadSetConflict, UserInputError
 from omnigraph.ids import MAIN, BranchName, LoadMode, TableKey
 from omnigraph.limits import PROBLEMS_SHOWN_MAX
@@ -84,8 +84,8 @@ def load(
     """Load records or frames: everything in one commit, or nothing. `dry_run` checks everything and writes nothing.
 
     A `batch_id` is written once: a load that brings it again writes nothing. Types in `strict` are only added to when
-    the others are merged. A load with an idempotency `key` takes effect once; repeated, it gives its first result. `tell` hears of reading, checking, staging and indexing in memory, and of the commit; steps are
-    told by their runner.
+    the others are merged. A load with an idempotency `key` takes effect once; repeated, it gives its first result.
+    `tell` hears of reading, checking, staging and indexing in memory, and of the commit; steps are told by their runner.
     """
     target = branch_name(branch, "load")
     kind = change_kind(mode)
@@ -104,17 +104,18 @@ def load(
         known = find_replay(engine, keyed)
         if known is not None:
             return _replay(engine, known, target, actor)
+    header = mint_header(
+        engine.runtime,
+        WriterKind.LOAD,
+        CommitKind.LOAD,
+        actor,
+        batch_id=batch_id,
+        message=message,
+    )
     request = LoadRequest(
         kind=kind,
         contract=contract,
-        header=mint_header(
-            engine.runtime,
-            WriterKind.LOAD,
-            CommitKind.LOAD,
-            actor,
-            batch_id=batch_id,
-            message=message,
-        ),
+        header=header,
         strict=frozenset(contract.catalog.table(name).table_key for name in strict),
         rejects=rejects,
     )
@@ -132,51 +133,73 @@ def load(
         reason = f"batch '{batch_id}' was loaded before"
         return replace(untouched, reason=reason, notes=(f"{reason}; nothing was written",))
     with check_load(engine, load_source, request, choose, tell) as (checked_load, choice):
-        done = replace(
-            untouched,
-            tables={str(key): rows for key, rows in checked_load.records.items()},
-            engine=choice.engine,
-            reason=choice.reason,
-            notes=_note_empty(load_source, checked_load),
-        )
+        done = _describe_checked(untouched, load_source, checked_load, choice)
         is_empty = kind is DeltaKind.REPLACE and not checked_load.records and not allow_empty
         if is_empty or dry_run:
-            # An input without records may have problems of its own, such as a column that no property has.
-            there = _is_there(engine, target)
-            base = target if there else branch_name(from_branch or target, "load")
-            checked_load.require_fit(engine.view(base))
+            _require_fit_at_target(engine, target, from_branch, checked_load)
         if is_empty:
             raise _refuse_empty(load_source)
         if dry_run:
             return done
-        created = from_branch is not None and _create_missing(
-            engine, target, from_branch, checked_load
-        )
-        rows = done.total_rows
-
-        def prepare(view: View) -> Prepared[None]:
-            prepared = checked_load.prepare(view)
-            tell(Progress("commit", 0, rows, Unit.ROWS, 0))
-            return prepared
-
-        done = replace(done, branch_created=created)
-        written = attempt_once(
-            engine,
-            target,
-            keyed,
-            request.header,
-            prepare,
-            lambda _: _make_receipt(done),
-            str(CommitKind.LOAD),
-            checked_load.workers,
-        )
+        if from_branch is not None:
+            created = _create_missing(engine, target, from_branch, checked_load)
+            done = replace(done, branch_created=created)
+        written = _commit_checked(engine, keyed, header, checked_load, done, tell)
     if isinstance(written, Replay):
         return _replay(engine, written, target, actor)
     if written.commit is None:
         return done
-    tell(Progress("commit", rows, rows, Unit.ROWS, rows))
+    tell(Progress("commit", done.total_rows, done.total_rows, Unit.ROWS, done.total_rows))
     pending = after_commit(engine, written, choice.index_workers, tell)
     return replace(done, commit=view_commit(written.commit), pending_indexes=pending)
+
+
+def _describe_checked(
+    untouched: LoadResult,
+    load_source: LoadSource,
+    checked_load: "CheckedLoad",
+    choice: RunnerChoice,
+) -> LoadResult:
+    return replace(
+        untouched,
+        tables={str(key): rows for key, rows in checked_load.records.items()},
+        engine=choice.engine,
+        reason=choice.reason,
+        notes=_note_empty(load_source, checked_load),
+    )
+
+
+def _require_fit_at_target(
+    engine: Engine, target: BranchName, base: BranchName | None, checked_load: "CheckedLoad"
+) -> None:
+    """Raise the problems of a load that writes nothing: an input without records may still name unknown columns."""
+    there = _is_there(engine, target)
+    checked_load.require_fit(engine.view(target if there else branch_name(base or target, "load")))
+
+
+def _commit_checked(
+    engine: Engine,
+    keyed: KeyedRequest | None,
+    header: Header,
+    checked_load: "CheckedLoad",
+    done: LoadResult,
+    tell: Tell,
+) -> Done[None] | Replay:
+    def prepare(view: View) -> Prepared[None]:
+        prepared = checked_load.prepare(view)
+        tell(Progress("commit", 0, done.total_rows, Unit.ROWS, 0))
+        return prepared
+
+    return attempt_once(
+        engine,
+        BranchName(done.branch),
+        keyed,
+        header,
+        prepare,
+        lambda _: _make_receipt(done),
+        str(CommitKind.LOAD),
+        checked_load.workers,
+    )
 
 
 def _make_request(

@@ -81,22 +81,14 @@ def mutate(
         plan = prepare_deltas(view, deltas, committed, engine.workers, header)
         return Prepared(plan, mutating.counts)
 
-    def make_receipt(counts: Counts) -> Receipt:
-        return {
-            "query_name": compiled.name,
-            "affected_nodes": counts.nodes,
-            "affected_edges": counts.edges,
-        }
-
-    verb = str(header.commit_kind)
     done = attempt_once(
         engine,
         target,
         request,
         header,
         prepare,
-        make_receipt,
-        verb,
+        lambda counts: _make_receipt(compiled.name, counts),
+        str(header.commit_kind),
         # An update conflicts with changes since it began, and has to know them from earlier ones.
         may_rely_on_memory=_only_inserts(compiled) and if_commit is None and not dry_run,
     )
@@ -105,12 +97,18 @@ def mutate(
     after_commit(engine, done)
     return MutationResult(
         branch=target,
-        query_name=compiled.name,
-        affected_nodes=done.outcome.nodes,
-        affected_edges=done.outcome.edges,
         actor=actor,
         commit=view_commit(done.commit),
+        **_make_receipt(compiled.name, done.outcome),
     )
+
+
+def _make_receipt(query_name: str, counts: Counts) -> Receipt:
+    return {
+        "query_name": query_name,
+        "affected_nodes": counts.nodes,
+        "affected_edges": counts.edges,
+    }
 
 
 def _only_inserts(mutation: CheckedMutation) -> bool:

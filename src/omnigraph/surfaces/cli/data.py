@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from omnigraph.api.graph import Graph
     from omnigraph.api.snapshot import Snapshot
+    from omnigraph.engine.results import LoadResult
 
 At = Annotated[
     str | None,
@@ -159,20 +160,24 @@ def load(
             )
         if json:
             say_json(result.to_dict())
-            return
-        nodes = {k: n for k, n in result.tables.items() if k.startswith("node:")}
-        edges = {k: n for k, n in result.tables.items() if k.startswith("edge:")}
-        say(
-            f"{'checked for' if check else 'loaded'} {graph.uri} on branch {result.branch} with {mode}: "
-            f"{count_of(sum(nodes.values()), 'node')} across {count_of(len(nodes), 'node type')}, "
-            f"{count_of(sum(edges.values()), 'edge')} across {count_of(len(edges), 'edge type')}"
-        )
-        if result.branch_created:
-            say(f"branch {result.branch} created from {base}")
-        if result.engine != "local":
-            remark(f"done by {result.engine}: {result.reason}")
-        for line in result.notes:
-            note(line)
+        else:
+            _say_loaded(graph.uri, result, checked=check)
+
+
+def _say_loaded(uri: str, result: "LoadResult", *, checked: bool) -> None:
+    nodes = {k: n for k, n in result.tables.items() if k.startswith("node:")}
+    edges = {k: n for k, n in result.tables.items() if k.startswith("edge:")}
+    say(
+        f"{'checked for' if checked else 'loaded'} {uri} on branch {result.branch} with {result.mode}: "
+        f"{count_of(sum(nodes.values()), 'node')} across {count_of(len(nodes), 'node type')}, "
+        f"{count_of(sum(edges.values()), 'edge')} across {count_of(len(edges), 'edge type')}"
+    )
+    if result.branch_created:
+        say(f"branch {result.branch} created from {result.base_branch}")
+    if result.engine != "local":
+        remark(f"done by {result.engine}: {result.reason}")
+    for line in result.notes:
+        note(line)
 
 
 def _files(given: list[str], type_: str | None) -> Any:
