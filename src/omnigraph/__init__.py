@@ -93,6 +93,7 @@ if TYPE_CHECKING:
     from omnigraph.api.results import (
         Commit,
         DiscardedRecovery,
+        Job,
         LoadResult,
         MutationResult,
         OperationStatus,
@@ -136,6 +137,7 @@ __all__ = [
     "Graph",
     "IndexReport",
     "InternalError",
+    "Job",
     "LimitError",
     "LoadResult",
     "MergeResult",
@@ -188,7 +190,7 @@ _NAMES_OF = {
         "CleanupReport Examination ExportReport IndexReport OptimizeReport RelocateReport RepairReport"
     ),
     "omnigraph.api.results": (
-        "Commit DiscardedRecovery LoadResult MutationResult OperationStatus RecoveryAudit"
+        "Commit DiscardedRecovery Job LoadResult MutationResult OperationStatus RecoveryAudit"
         " RecoverySidecar SchemaApplyResult Tag"
     ),
     "omnigraph.api.snapshot": "Snapshot",

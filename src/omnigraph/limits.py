@@ -413,6 +413,15 @@ HEARTBEAT_SECONDS = 600.0
 HEARTBEAT_RENEW_SECONDS = 60.0
 """How often a long load renews its heartbeat."""
 
+JOB_BEGIN_SECONDS = 2.0
+"""How long work lasts before it shows itself as a job: what ends sooner asks the store nothing for it."""
+
+JOB_RENEW_SECONDS = 5.0
+"""How often a job renews its record."""
+
+JOB_EXPIRE_SECONDS = 30.0
+"""How long a record counts after it was last renewed; then its job is shown as dead."""
+
 COMPARE_SPLIT_ROWS = 1_048_576
 """Rows of a table that one task reads when several workers compare versions."""
 

@@ -41,6 +41,7 @@ CALLS: dict[str, Callable[[Graph], Any]] = {
     "branch_create": lambda graph: graph.branch_create("b"),
     "branch_delete": lambda graph: graph.branch_delete("b"),
     "commits": lambda graph: graph.commits(),
+    "jobs": lambda graph: graph.jobs(),
     "commit": lambda graph: graph.commit("01"),
     "operation": lambda graph: graph.operation("key"),
     "tag": lambda graph: graph.tag("v"),

@@ -207,6 +207,7 @@ READERS: Final = frozenset(
         "query",
         "read_only",
         "recoveries",
+        "jobs",
         "schema_plan",
         "schema_source",
         "snapshot",

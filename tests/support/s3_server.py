@@ -31,6 +31,7 @@ _CLASSES = (
     ("sidecar", r"(^|/)__recovery(/|$)"),
     ("lock", r"(^|/)__locks(/|$)"),
     ("staging", r"(^|/)__staging(/|$)"),
+    ("job", r"(^|/)__jobs(/|$)"),
     ("schema", r"(^|/)(_schema\.pg|_schema\.ir\.json|__schema_state\.json)"),
 )
 

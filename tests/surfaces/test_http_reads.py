@@ -2,6 +2,8 @@
 
 import io
 import json
+import os
+import socket
 from collections.abc import Iterator
 
 import httpx
@@ -9,6 +11,9 @@ import pyarrow as pa
 import pytest
 
 import omnigraph
+from omnigraph.runtime import SYSTEM
+from omnigraph.storage.layout import job_path
+from tests.support.commands import runner
 from tests.support.served import ADD, NAMES, PEOPLE, ServerProcess, make_graph, serving
 
 BLOB = {"entity": "node", "type": "Person", "id": "Ada", "property": "photo"}
@@ -47,6 +52,33 @@ def test_reads_give_what_the_calls_give(http: httpx.Client, graph: omnigraph.Gra
     listed = http.get("/commits").json()
     assert listed["commits"] == [one.to_dict() for one in graph.commits()]
     assert listed["next_page_token"] is None
+
+
+def test_jobs_are_listed_alike_everywhere(
+    server: ServerProcess,
+    http: httpx.Client,
+    graph: omnigraph.Graph,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert http.get("/jobs").json() == {"jobs": []}
+    here = {"process": os.getpid(), "host": socket.gethostname(), "branch": "main"}
+    told = {"phase": "read", "done": 1, "total": None, "unit": "rows", "rows": 1, "bytes": None}
+    times = {"started_us": SYSTEM.now_us(), "renewed_us": SYSTEM.now_us()}
+    job = {"job_id": "01J", "kind": "load", "actor_id": "ada", "progress": told} | here | times
+    graph._engine.store.objects.put(job_path("01J"), json.dumps(job))
+    shown = [one.to_dict() for one in graph.jobs()]
+    assert shown[0]["progress"] == told
+    assert http.get("/jobs").json() == {"jobs": shown}
+    with omnigraph.connect(server.url) as remote:
+        assert [one.to_dict() for one in remote.jobs()] == shown
+    run = runner(monkeypatch, capsys)
+    for address in (("--store", graph.uri), ("--server", server.url)):
+        assert run("jobs", *address, "--json").json == {"jobs": shown}
+        printed = run("jobs", *address).out
+        assert "running 01J load by ada on main" in printed
+        assert "read, 1 rows\n1 running, 0 dead" in printed
+    graph._engine.store.objects.delete(job_path("01J"))
 
 
 def test_nested_and_flat_routes_answer_alike(http: httpx.Client) -> None:

@@ -167,6 +167,7 @@ def keeping(graph: omnigraph.Graph) -> None:
     reveal_type(graph.doctor(deep=True))  # Examination
     reveal_type(graph.doctor()[0].message)  # str
     reveal_type(graph.recoveries())  # list[RecoveryAudit]
+    reveal_type(graph.jobs())  # list[Job]
     reveal_type(graph.pending_recoveries())  # list[RecoverySidecar]
     reveal_type(graph.discard_recovery("01"))  # DiscardedRecovery
     reveal_type(graph.close())  # None

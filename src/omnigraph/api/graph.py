@@ -5,6 +5,7 @@ A verb imports its own modules when it is called, so that a process that runs on
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
@@ -41,6 +42,7 @@ from omnigraph.api.snapshot import Snapshot, name_and_params
 from omnigraph.api.texts import schema_of, source_of
 from omnigraph.catalog.diff.steps import SchemaPlan
 from omnigraph.catalog.model import Catalog
+from omnigraph.engine.jobs import Job, JobKind
 from omnigraph.engine.session.engine import Engine
 from omnigraph.engine.session.open import reopen_graph
 from omnigraph.errors import HistoryReclaimed, UserInputError, warn_caller
@@ -50,7 +52,6 @@ from omnigraph.manifest.names import actor_name, branch_name, commit_message, ne
 from omnigraph.manifest.operations import idempotency_key as idempotency_key_of
 from omnigraph.manifest.state import BranchState
 from omnigraph.manifest.travel import find_commit
-from omnigraph.pipeline.progress import tell_nobody
 
 if TYPE_CHECKING:
     import duckdb
@@ -368,10 +369,10 @@ class Graph:
         from omnigraph.engine.history.export_files import ExportReport
 
         snapshot = self.snapshot(branch=branch, at=at)
-        runner = runner_of(self._engine, spark, progress or tell_nobody)
-        parts = snapshot.export_files(
-            file_of("directory", os.fspath(directory)), format, types, runner
-        )
+        place = file_of("directory", os.fspath(directory))
+        with self._job(JobKind.EXPORT, snapshot.branch, self._actor, progress) as tell:
+            runner = runner_of(self._engine, spark, tell)
+            parts = snapshot.export_files(place, format, types, runner)
         return ExportReport(uri=self.uri, commit=snapshot.commit, engine=runner.engine, parts=parts)
 
     def project(
@@ -534,23 +535,24 @@ class Graph:
         if append_only:
             # Only a load in steps knows modes per type, and steps need scratch files.
             engine.require_writable("load with append_only")
-        return load(
-            engine,
-            source if type is None else {text_of("type", type): source},
-            mode=text_of("mode", mode),
-            branch=target,
-            from_branch=base,
-            actor=author,
-            allow_empty=allow_empty,
-            dry_run=dry_run,
-            choose=chooser(engine, spark, progress, in_steps=bool(append_only)),
-            batch_id=None if batch_id is None else text_of("batch_id", batch_id),
-            strict=names_of("append_only", append_only) or (),
-            tell=progress or tell_nobody,
-            message=commit_message(message),
-            key=_key(idempotency_key),
-            rejects=parse_rejects(rejects),
-        )
+        with self._job(JobKind.LOAD, target, author, progress) as tell:
+            return load(
+                engine,
+                source if type is None else {text_of("type", type): source},
+                mode=text_of("mode", mode),
+                branch=target,
+                from_branch=base,
+                actor=author,
+                allow_empty=allow_empty,
+                dry_run=dry_run,
+                choose=chooser(engine, spark, tell, in_steps=bool(append_only)),
+                batch_id=None if batch_id is None else text_of("batch_id", batch_id),
+                strict=names_of("append_only", append_only) or (),
+                tell=tell,
+                message=commit_message(message),
+                key=_key(idempotency_key),
+                rejects=parse_rejects(rejects),
+            )
 
     def assign(
         self,
@@ -617,15 +619,17 @@ class Graph:
         """
         from omnigraph.engine.schema.apply import apply_schema
 
-        return apply_schema(
-            self._engine,
-            schema_of(schema),
-            allow_data_loss=allow_data_loss,
-            actor=self._authorize("schema_apply", actor, target=MAIN),
-            tell=progress or tell_nobody,
-            message=commit_message(message),
-            key=_key(idempotency_key),
-        )
+        text, by = schema_of(schema), self._authorize("schema_apply", actor, target=MAIN)
+        with self._job(JobKind.SCHEMA_APPLY, MAIN, by, progress) as tell:
+            return apply_schema(
+                self._engine,
+                text,
+                allow_data_loss=allow_data_loss,
+                actor=by,
+                tell=tell,
+                message=commit_message(message),
+                key=_key(idempotency_key),
+            )
 
     # ---- branches and history
 
@@ -835,19 +839,21 @@ class Graph:
         from omnigraph.api.runners import spread_of
         from omnigraph.engine.merge.merge import merge
 
-        return merge(
-            self._engine,
-            str(source),
-            into,
-            granularity=granularity,
-            actor=self._authorize_merge(actor, str(source), into, dry_run=dry_run),
-            dry_run=dry_run,
-            allow_older_base=allow_older_base,
-            spread=spread_of(self._engine, spark),
-            tell=progress or tell_nobody,
-            message=commit_message(message),
-            key=_key(idempotency_key),
-        )
+        by = self._authorize_merge(actor, str(source), into, dry_run=dry_run)
+        with self._job(JobKind.MERGE, into, by, progress) as tell:
+            return merge(
+                self._engine,
+                str(source),
+                into,
+                granularity=granularity,
+                actor=by,
+                dry_run=dry_run,
+                allow_older_base=allow_older_base,
+                spread=spread_of(self._engine, spark),
+                tell=tell,
+                message=commit_message(message),
+                key=_key(idempotency_key),
+            )
 
     def diff(
         self,
@@ -1125,14 +1131,10 @@ class Graph:
         from omnigraph.api.runners import workers_of
         from omnigraph.engine.maintenance.indexes import ensure_indices
 
-        target = BranchName(branch or self._branch)
-        return ensure_indices(
-            self._engine,
-            target,
-            actor=self._authorize("maintain", actor),
-            workers=workers_of(self._engine, spark),
-            tell=progress or tell_nobody,
-        )
+        target, by = BranchName(branch or self._branch), self._authorize("maintain", actor)
+        workers = workers_of(self._engine, spark)
+        with self._job(JobKind.INDEX, target, by, progress) as tell:
+            return ensure_indices(self._engine, target, actor=by, workers=workers, tell=tell)
 
     def index_status(self, *, branch: str | None = None) -> "IndexReport":
         """Show the state of every index: `ready`, `partial`, `pending` or `damaged`.
@@ -1163,12 +1165,9 @@ class Graph:
         from omnigraph.api.runners import workers_of
         from omnigraph.engine.maintenance.optimize import optimize
 
-        return optimize(
-            self._engine,
-            actor=self._authorize("maintain", actor),
-            workers=workers_of(self._engine, spark),
-            tell=progress or tell_nobody,
-        )
+        by, workers = self._authorize("maintain", actor), workers_of(self._engine, spark)
+        with self._job(JobKind.OPTIMIZE, MAIN, by, progress) as tell:
+            return optimize(self._engine, actor=by, workers=workers, tell=tell)
 
     def cleanup(
         self,
@@ -1181,7 +1180,8 @@ class Graph:
     ) -> "CleanupReport":
         """Remove table versions that are neither among the newest `keep` nor were visible within `older_than`.
 
-        Cleanup also removes forks of deleted branches, dropped tables, and scratch files of loads that never ended.
+        Cleanup also removes forks of deleted branches, dropped tables, scratch files of loads that never ended, and
+        records of dead jobs.
         States that a branch shows stay readable; without `confirm` nothing is removed and the report is a preview.
 
         Example:
@@ -1192,14 +1192,15 @@ class Graph:
         from omnigraph.engine.maintenance.cleanup import cleanup
 
         by = self._authorize("maintain", actor)
-        return cleanup(
-            self._engine,
-            keep=count_of("keep", keep),
-            older_than=age_of("older_than", older_than),
-            confirm=confirm,
-            actor=by,
-            tell=progress or tell_nobody,
-        )
+        with self._job(JobKind.CLEANUP, MAIN, by, progress) as tell:
+            return cleanup(
+                self._engine,
+                keep=count_of("keep", keep),
+                older_than=age_of("older_than", older_than),
+                confirm=confirm,
+                actor=by,
+                tell=tell,
+            )
 
     def relocate(self) -> "RelocateReport":
         """Write the present address of this graph, which was moved or copied, into its branches.
@@ -1304,6 +1305,23 @@ class Graph:
         self._engine.require_writable("recovery discard")
         engine, chosen = self._engine, OperationId(text_of("operation_id", operation_id))
         return discard_operation(engine.committer, engine.recovery.audit, chosen)
+
+    def jobs(self) -> list[Job]:
+        """Long work on this graph, of every process, oldest first; a dead job fell silent before it ended.
+
+        Loads, merges, exports, index builds, optimize, cleanup and schema changes show themselves after two seconds. A
+        handle that only reads shows nothing of its own.
+
+        Example:
+            >>> graph.jobs()
+            []
+        """
+        return self._engine.jobs.list()
+
+    def _job(
+        self, kind: JobKind, branch: str, actor: str | None, progress: "Tell | None"
+    ) -> AbstractContextManager["Tell"]:
+        return self._engine.jobs.keep(kind, branch, actor, progress)
 
     # ---- who may
 

@@ -4,6 +4,9 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Self
 
+from omnigraph.engine.jobs import Job as Job
+from omnigraph.engine.jobs import JobKind as JobKind
+from omnigraph.engine.jobs import JobState as JobState
 from omnigraph.engine.results import Commit as Commit
 from omnigraph.engine.results import Commits as Commits
 from omnigraph.engine.results import LoadResult as LoadResult

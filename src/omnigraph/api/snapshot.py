@@ -14,6 +14,7 @@ from omnigraph.api.query_results import Explanation, QueryResult, QueryStream
 from omnigraph.api.texts import source_of
 from omnigraph.catalog.border import public_reader, public_rows
 from omnigraph.catalog.model import order_columns
+from omnigraph.engine.jobs import JobKind
 from omnigraph.engine.read.verbs import entity, explain, query, stream
 from omnigraph.engine.session.engine import Engine
 from omnigraph.errors import (
@@ -103,9 +104,9 @@ class Snapshot:
         else:
             # Spark is an extra and slow to load: only who asks for it pays for it.
             on_spark = import_module("omnigraph.spark_jobs.query").spark_query
-            answer = on_spark(
-                self._engine, self._view, source_of(source), chosen, values, spark=spark
-            )
+            engine, text = self._engine, source_of(source)
+            with engine.jobs.keep(JobKind.QUERY, self.branch, None):
+                answer = on_spark(engine, self._view, text, chosen, values, spark=spark)
         return QueryResult(
             query_name=answer.query_name,
             branch=self._view.branch,

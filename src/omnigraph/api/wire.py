@@ -417,6 +417,38 @@ class GraphListResponse(TypedDict):
     graphs: list[GraphOutput]
 
 
+class ProgressOutput(TypedDict):
+    """How far a phase is; `total` is null while it is not known."""
+
+    phase: str
+    done: int
+    total: int | None
+    unit: Literal["parts", "rows", "tables"]
+    rows: int | None
+    bytes: int | None
+
+
+class JobOutput(TypedDict):
+    """Long work; a dead job fell silent before it ended."""
+
+    job_id: str
+    kind: str
+    branch: str
+    actor_id: str | None
+    state: Literal["running", "dead"]
+    started_at: int
+    renewed_at: int
+    host: str
+    process: int
+    progress: ProgressOutput | None
+
+
+class JobListOutput(TypedDict):
+    """Jobs of every process, oldest first."""
+
+    jobs: list[JobOutput]
+
+
 class OutcomeOutput(TypedDict):
     """What is known about a write that failed."""
 

@@ -10,11 +10,20 @@ import pyarrow as pa
 from omnigraph.api.branches import Branch
 from omnigraph.api.comparisons import Change, ChangeBlock, Conflict, MergeResult
 from omnigraph.api.query_results import QueryResult
-from omnigraph.api.results import Commit, LoadResult, MutationResult, SchemaApplyResult
+from omnigraph.api.results import (
+    Commit,
+    Job,
+    JobKind,
+    JobState,
+    LoadResult,
+    MutationResult,
+    SchemaApplyResult,
+)
 from omnigraph.catalog.diff.codes import Code, Tier
 from omnigraph.catalog.diff.steps import DropMode, Step, StepKind, TypeKind
 from omnigraph.catalog.types import PropertyType, Scalar, stored_type
 from omnigraph.engine.history.changes import Endpoints, Op
+from omnigraph.engine.jobs import read_progress
 from omnigraph.engine.merge.conflicts import ConflictKind
 from omnigraph.engine.merge.relate import Outcome
 from omnigraph.ids import MAIN, edge_key, node_key
@@ -117,6 +126,22 @@ def read_conflict(body: Body) -> Conflict:
         source=body["source"],
         target=body["target"],
         properties=tuple(body["properties"]),
+    )
+
+
+def read_job(body: Body) -> Job:
+    """Read one job."""
+    return Job(
+        id=body["job_id"],
+        kind=JobKind(body["kind"]),
+        branch=body["branch"],
+        actor=body["actor_id"],
+        state=JobState(body["state"]),
+        started_at=datetime_of(body["started_at"]),
+        renewed_at=datetime_of(body["renewed_at"]),
+        host=body["host"],
+        process=body["process"],
+        progress=None if body["progress"] is None else read_progress(body["progress"]),
     )
 
 

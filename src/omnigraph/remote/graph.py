@@ -11,7 +11,7 @@ from typing import IO, Any, Self
 from omnigraph.api.branches import Branch, Branches
 from omnigraph.api.comparisons import ChangeBlock, Diff, FeedPage, MergeResult
 from omnigraph.api.query_results import QueryResult
-from omnigraph.api.results import Commit, LoadResult, MutationResult, SchemaApplyResult
+from omnigraph.api.results import Commit, Job, LoadResult, MutationResult, SchemaApplyResult
 from omnigraph.api.texts import read_source, schema_of, source_of
 from omnigraph.catalog.diff.steps import SchemaPlan
 from omnigraph.catalog.model import Catalog
@@ -317,6 +317,11 @@ class RemoteGraph:
             commit=self.commit(pages[0]["cause"]["graph_commit_id"]),
             changes=tuple(decode.read_change(one, images=images) for one in changes),
         )
+
+    def jobs(self) -> list[Job]:
+        """Long work on this graph, of every process, oldest first."""
+        found = self._server.get(self._server.path("jobs"))["jobs"]
+        return [decode.read_job(one) for one in found]
 
     def recoveries(self) -> list[Any]:
         """Nothing: a server tells of a recovery with the commit that it made."""

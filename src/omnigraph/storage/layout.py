@@ -29,6 +29,9 @@ STAGING_DIR: Final = "__staging"
 PAST_SCHEMAS: Final = "__schemas"
 """Directory of the schemas that were replaced, each under the operation that replaced it."""
 
+JOBS: Final = "__jobs"
+"""Directory of the records of long work, each renewed while its work runs."""
+
 AUDIT: Final = "_graph_commit_recoveries.lance"
 NODES: Final = "nodes"
 EDGES: Final = "edges"
@@ -82,6 +85,11 @@ def sidecar_path(operation_id: str) -> str:
 def heartbeat_path(operation_id: str) -> str:
     """The path of the heartbeat that a long load renews, so that cleanup spares its files."""
     return f"{STAGING_DIR}/{operation_id}.json"
+
+
+def job_path(job_id: str) -> str:
+    """Place the record of a job."""
+    return f"{JOBS}/{job_id}.json"
 
 
 def lock_name(key: str) -> str:

@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from omnigraph.catalog.model import EdgeType, TableType, order_columns
 from omnigraph.catalog.types import FLOATS, PropertyType, Scalar
+from omnigraph.engine.jobs import JobKind
 from omnigraph.engine.session.engine import Engine
 from omnigraph.errors import DataError, NotFound, Problem
 from omnigraph.ids import TableKey, is_node
@@ -17,6 +18,7 @@ from omnigraph.limits import SPELLED_BYTES
 from omnigraph.manifest.snapshot import Entry
 from omnigraph.manifest.view import View
 from omnigraph.pipeline.input.columns import BLOB_PREFIX, relist
+from omnigraph.pipeline.progress import Progress, Unit
 from omnigraph.storage.blobs import BlobForm
 
 
@@ -24,8 +26,9 @@ def export(
     engine: Engine, view: View, types: Sequence[str] | None = None
 ) -> Iterator[dict[str, Any]]:
     """Export records one after the other; memory holds one batch of rows."""
-    for entry, type_ in list_tables(view, types):
-        yield from _list_records(engine, entry, type_)
+    with engine.jobs.keep(JobKind.EXPORT, view.branch, None):
+        for entry, type_ in list_tables(view, types):
+            yield from _list_records(engine, entry, type_)
 
 
 def list_tables(view: View, types: Sequence[str] | None) -> list[tuple[Entry, TableType]]:
@@ -163,10 +166,15 @@ def export_lines(
     engine: Engine, view: View, types: Sequence[str] | None = None
 ) -> Iterator[pa.Buffer]:
     """Export records as JSON lines, some lines at a time; memory holds one batch of rows."""
-    for entry, type_ in list_tables(view, types):
-        table = engine.store.tables.open(entry.at)
-        for batch in table.scan(order_by_id=True, blobs=BlobForm.BYTES):
-            yield from lines(batch, type_)
+    with engine.jobs.keep(JobKind.EXPORT, view.branch, None) as tell:
+        tables, done = list_tables(view, types), 0
+        total = sum(entry.row_count for entry, _ in tables)
+        for entry, type_ in tables:
+            table = engine.store.tables.open(entry.at)
+            for batch in table.scan(order_by_id=True, blobs=BlobForm.BYTES):
+                yield from lines(batch, type_)
+                done += batch.num_rows
+                tell(Progress("export", done, total, Unit.ROWS, done))
 
 
 def lines(batch: pa.RecordBatch, type_: TableType) -> Iterator[pa.Buffer]:

@@ -75,13 +75,14 @@ class TableCleaned:
 class CleanupReport(Shown):
     """What cleanup removed, by table, or what it would remove when it was not confirmed.
 
-    `scratch_removed` names loads that never ended and whose scratch files went.
+    `scratch_removed` names loads that never ended and whose scratch files went, `jobs_removed` jobs that died.
     """
 
     uri: str
     tables: tuple[TableCleaned, ...]
     confirmed: bool
     scratch_removed: tuple[str, ...] = ()
+    jobs_removed: tuple[str, ...] = ()
     actor: str | None = None
 
     def _sheet(self) -> Sheet:
@@ -103,6 +104,7 @@ class CleanupReport(Shown):
             "tables": [one.to_dict() for one in self.tables],
             "confirmed": self.confirmed,
             "scratch_removed": list(self.scratch_removed),
+            "jobs_removed": list(self.jobs_removed),
             "actor_id": self.actor,
         }
 
@@ -136,7 +138,12 @@ def cleanup(
         # Cleanup makes no commit, so the log is the one place that keeps who asked for it.
         _log.info("cleanup.done", actor=actor, versions=sum(one.versions_removed for one in tables))
     return CleanupReport(
-        uri=engine.uri, tables=tables, confirmed=confirm, scratch_removed=scratch, actor=actor
+        uri=engine.uri,
+        tables=tables,
+        confirmed=confirm,
+        scratch_removed=scratch,
+        jobs_removed=engine.jobs.sweep(dry_run=not confirm),
+        actor=actor,
     )
 
 

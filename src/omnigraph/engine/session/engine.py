@@ -15,6 +15,7 @@ from omnigraph.engine.cached.cache import ByteCache, FragmentCounts
 from omnigraph.engine.cached.ids import CachedIds
 from omnigraph.engine.cached.plans import Plans
 from omnigraph.engine.cached.traversal import Traversal, traversal_of
+from omnigraph.engine.jobs import Jobs
 from omnigraph.engine.session.settings import Settings
 from omnigraph.errors import GraphClosed, ReadOnlyError, TableNotFound
 from omnigraph.ids import MAIN, BranchName
@@ -60,6 +61,7 @@ class Engine:
     embedder: Embedder
     """Set up at the first text, then kept."""
     traversal: Traversal
+    jobs: Jobs
     runtime: Runtime
     settings: Settings
     read_only: bool = False
@@ -167,6 +169,7 @@ def assemble(
         fragment_counts=FragmentCounts(),
         embedder=_make_embedder(settings, runtime),
         traversal=traversal_of(),
+        jobs=Jobs(store.objects, runtime, writes=not read_only),
         runtime=runtime,
         settings=settings,
         read_only=read_only,

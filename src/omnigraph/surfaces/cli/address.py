@@ -56,7 +56,19 @@ SYSTEM_ACTORS = "omnigraph:"
 
 
 SERVED = frozenset(
-    {"query", "mutate", "load", "export", "snapshot", "diff", "branch", "commit", "schema", "serve"}
+    {
+        "query",
+        "mutate",
+        "load",
+        "export",
+        "snapshot",
+        "diff",
+        "branch",
+        "commit",
+        "schema",
+        "serve",
+        "jobs",
+    }
 )
 """Commands that work on a served graph as on one at hand."""
 

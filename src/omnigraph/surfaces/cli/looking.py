@@ -1,4 +1,4 @@
-"""Commands that look at a whole graph: describe, status."""
+"""Commands that look at a whole graph: describe, status, jobs."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -20,6 +20,8 @@ from omnigraph.surfaces.cli.terminal import Ink, paint
 
 if TYPE_CHECKING:
     from omnigraph.api.description import Description
+    from omnigraph.api.results import Job
+    from omnigraph.pipeline.progress import Progress
 
 
 def describe(
@@ -66,6 +68,39 @@ def status(
         say(f"{paint(what, Ink.WARNING)} → {remedy}")
     if not wanted:
         say(paint("nothing to do", Ink.GOOD))
+
+
+def jobs(uri: Uri = None, store: Store = None, json: Json = False) -> None:
+    """List long work on a graph: what runs, how far it is, and what died.
+
+    Loads, merges, exports and maintenance show themselves when they last longer than two seconds.
+
+    Example: omnigraph jobs people.omni
+    """
+    with open_store(choose_graph(uri, store)) as graph:
+        found = graph.jobs()
+    if json:
+        say_json({"jobs": [one.to_dict() for one in found]})
+        return
+    for one in found:
+        say(_describe_job(one))
+    dead = sum(one.state == "dead" for one in found)
+    say(f"{len(found) - dead} running, {dead} dead")
+
+
+def _describe_job(job: "Job") -> str:
+    ink = Ink.GOOD if job.state == "running" else Ink.BAD
+    who = f" by {job.actor}" if job.actor else ""
+    far = "" if job.progress is None else f": {_describe_progress(job.progress)}"
+    return (
+        f"{paint(str(job.state), ink)} {job.id} {job.kind}{who} on {job.branch} "
+        f"{show_moment(job.started_at)}, process {job.process} on host '{job.host}'{far}"
+    )
+
+
+def _describe_progress(progress: "Progress") -> str:
+    of = "" if progress.total is None else f" of {progress.total}"
+    return f"{progress.phase}, {progress.done}{of} {progress.unit}"
 
 
 def _list_remedies(found: "Description") -> Iterator[tuple[str, str]]:

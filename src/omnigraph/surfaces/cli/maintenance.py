@@ -145,6 +145,8 @@ def cleanup(
             )
         if report.scratch_removed:
             say(f"{verb} scratch files of {len(report.scratch_removed)} loads that never ended")
+        if report.jobs_removed:
+            say(f"{verb} the records of {len(report.jobs_removed)} dead jobs")
     if any(one.error for one in report.tables):
         raise typer.Exit(EXIT_FAILURE)
 

@@ -42,6 +42,11 @@ def branches(call: Call) -> Reply:
     return reply_json(spell_branches(call.place.graph.branches(compare=True)))
 
 
+def jobs(call: Call) -> Reply:
+    """List the jobs."""
+    return reply_json({"jobs": [one.to_dict() for one in call.place.graph.jobs()]})
+
+
 # ---- queries
 
 

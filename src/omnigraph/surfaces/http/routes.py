@@ -95,6 +95,16 @@ READS: Final = (
     ),
     Route(
         method="GET",
+        path="/jobs",
+        operation="listJobs",
+        summary="List long work that runs, and what died",
+        handler=reads.jobs,
+        action=PolicyAction.READ,
+        answer=wire.JobListOutput,
+        statuses=_READ_STATUSES,
+    ),
+    Route(
+        method="GET",
         path="/commits",
         operation="listCommits",
         summary="List commits, newest first; all of them unless `limit` is given",
