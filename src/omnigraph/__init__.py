@@ -38,6 +38,7 @@ Where to look next:
     omnigraph.connect                reach a graph that `omnigraph serve` serves
     omnigraph.Graph                  every verb: query, load, mutate, branches, merge, diff, schema, maintenance
     omnigraph.Snapshot               reads of one moment
+    omnigraph.Cancellation           stops reads that take too long
     omnigraph.lint, parse_schema     schemas and queries as texts, without a graph
     omnigraph.errors                 the tree of errors; each is importable from omnigraph as well
 
@@ -104,6 +105,7 @@ if TYPE_CHECKING:
     )
     from omnigraph.api.snapshot import Snapshot
     from omnigraph.api.texts import infer_schema, lint, parse_schema
+    from omnigraph.cancellation import Cancellation
     from omnigraph.catalog.diff.steps import SchemaPlan
     from omnigraph.catalog.model import Catalog
     from omnigraph.engine.schema.infer import SchemaProposal
@@ -118,6 +120,7 @@ __all__ = [
     "AuthError",
     "Baseline",
     "Branch",
+    "Cancellation",
     "Catalog",
     "Change",
     "ChangeBlock",
@@ -195,6 +198,7 @@ _NAMES_OF = {
     ),
     "omnigraph.api.snapshot": "Snapshot",
     "omnigraph.api.texts": "infer_schema lint parse_schema",
+    "omnigraph.cancellation": "Cancellation",
     "omnigraph.catalog.diff.steps": "SchemaPlan",
     "omnigraph.catalog.model": "Catalog",
     "omnigraph.engine.schema.infer": "SchemaProposal",

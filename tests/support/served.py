@@ -71,6 +71,7 @@ def start_server(
     line = process.stdout.readline()
     if not line.startswith("OMNIGRAPH_LISTEN_ADDR="):
         process.wait(10)
+        process.stdout.close()
         raise AssertionError(log.read_text())
     return ServerProcess(f"http://{line.partition('=')[2].strip()}", process, log)
 

@@ -11,7 +11,7 @@ import pytest
 
 import omnigraph
 
-CLASSES = ("Graph", "Snapshot", "QueryResult", "QueryStream", "Explanation")
+CLASSES = ("Graph", "Snapshot", "QueryResult", "QueryStream", "Explanation", "Cancellation")
 FUNCTIONS = ("init", "open", "parse_schema", "lint", "discard_recovery", "relocate")
 WITHOUT = {"Snapshot.export_files"}
 """A part of `Graph.export_files`: it takes a runner."""

@@ -168,6 +168,10 @@ def keeping(graph: omnigraph.Graph) -> None:
     reveal_type(graph.doctor()[0].message)  # str
     reveal_type(graph.recoveries())  # list[RecoveryAudit]
     reveal_type(graph.jobs())  # list[Job]
+    with omnigraph.Cancellation(seconds=1.5) as guard:
+        reveal_type(guard)  # Cancellation
+        reveal_type(guard.cancel())  # None
+        reveal_type(guard.is_over)  # bool
     reveal_type(graph.pending_recoveries())  # list[RecoverySidecar]
     reveal_type(graph.discard_recovery("01"))  # DiscardedRecovery
     reveal_type(graph.close())  # None

@@ -192,7 +192,7 @@ class LimitError(OmniError):
     """Too much at once; send less, or wait."""
 
     kind = "limit"
-    http_code = "bad_request"
+    http_code: ClassVar[str | None] = "bad_request"
 
 
 class ResourceLimit(LimitError):
@@ -220,6 +220,23 @@ class BoundReached(LimitError):
             details={"bound": {"algorithm": name, "bound": bound, "state": state}},
             hint="raise the bound, or accept a coarser answer (a larger tolerance, fewer samples)",
         )
+
+
+class ReadCancelled(LimitError):
+    """A read was stopped before it was done: its caller cancelled it, or its time was over."""
+
+    kind = "read_cancelled"
+    http_code = None
+
+    def __init__(self, seconds: float | None = None) -> None:
+        if seconds is None:
+            super().__init__("the read was cancelled; nothing was changed")
+        else:
+            super().__init__(
+                f"the read has not ended after {seconds:g} s and was stopped; nothing was changed",
+                hint="allow it more time, or ask for less",
+            )
+        self.seconds = seconds
 
 
 # ---- records

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from omnigraph.cancellation import check_cancelled
 from omnigraph.errors import BoundReached
 from omnigraph.runtime import Runtime
 
@@ -25,7 +26,8 @@ class Bounds:
         raise BoundReached(self._name, f"{self._rounds_max} rounds", self.state)
 
     def check_time(self) -> None:
-        """Raise when the time is over."""
+        """Raise when the time is over, or whoever waits for it cancelled it."""
+        check_cancelled()
         if self._seconds_max is None:
             return
         if self._runtime.monotonic() - self._started > self._seconds_max:

@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from omnigraph.cancellation import check_between
 from omnigraph.engine.diff.rows import Row, Step, find_changed_steps, read_images_at
 from omnigraph.engine.history.changes import Change, Endpoints, EntityKind, Op
 from omnigraph.engine.session.engine import Engine
@@ -154,7 +155,7 @@ def _compare_table(
     left = None if before is None else before.at
     right = None if after is None else after.at
     try:
-        for step, names in find_changed_steps(tables, left, right):
+        for step, names in check_between(find_changed_steps(tables, left, right)):
             yield from _make_changes(
                 tables, key, before, after, _drop_up_to(step, after_id), names, head, wanted
             )

@@ -8,6 +8,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from omnigraph.cancellation import check_between
 from omnigraph.catalog.model import EdgeType, TableType, order_columns
 from omnigraph.catalog.types import FLOATS, PropertyType, Scalar
 from omnigraph.engine.jobs import JobKind
@@ -73,7 +74,7 @@ def _find_past_key(
 
 def _list_records(engine: Engine, entry: Entry, type_: TableType) -> Iterator[dict[str, Any]]:
     table = engine.store.tables.open(entry.at)
-    for batch in table.scan(order_by_id=True, blobs=BlobForm.BYTES):
+    for batch in check_between(table.scan(order_by_id=True, blobs=BlobForm.BYTES)):
         yield from batch_records(batch, type_)
 
 
@@ -171,7 +172,7 @@ def export_lines(
         total = sum(entry.row_count for entry, _ in tables)
         for entry, type_ in tables:
             table = engine.store.tables.open(entry.at)
-            for batch in table.scan(order_by_id=True, blobs=BlobForm.BYTES):
+            for batch in check_between(table.scan(order_by_id=True, blobs=BlobForm.BYTES)):
                 yield from lines(batch, type_)
                 done += batch.num_rows
                 tell(Progress("export", done, total, Unit.ROWS, done))

@@ -5,6 +5,7 @@ from typing import TypeVar, assert_never
 
 import pyarrow as pa
 
+from omnigraph.cancellation import check_between
 from omnigraph.compile.plan.operators import (
     Anti,
     Argument,
@@ -45,7 +46,7 @@ def run(reader: Reader) -> pa.Table:
     if reader.profile is not None:
         return run_batches(reader).read_all()
     schema, root = reader.plan.schema, reader.plan.root
-    tables = _Run(reader).rows(root.input)
+    tables = check_between(_Run(reader).rows(root.input))
     found = [project(root.columns, rows, schema, reader) for rows in tables if rows.rows]
     return pa.Table.from_batches(found, schema)
 
@@ -53,7 +54,7 @@ def run(reader: Reader) -> pa.Table:
 def run_batches(reader: Reader, batch_rows: int = RESULT_BATCH_ROWS) -> pa.RecordBatchReader:
     """Run the reader's plan as its result is consumed; values are fetched one batch at a time."""
     schema = reader.plan.schema
-    found = _project_batches(reader.plan.root, reader, schema, batch_rows)
+    found = check_between(_project_batches(reader.plan.root, reader, schema, batch_rows))
     return pa.RecordBatchReader.from_batches(schema, found)
 
 
@@ -73,7 +74,8 @@ def _project_batches(
 
 
 def _measure(operator: Operator, tables: Iterator[T], reader: Reader) -> Iterator[T]:
-    return tables if reader.profile is None else reader.profile.measure_tables(operator, tables)
+    watched = check_between(tables)
+    return watched if reader.profile is None else reader.profile.measure_tables(operator, watched)
 
 
 _ONE = Bindings({}, 1)

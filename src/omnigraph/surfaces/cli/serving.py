@@ -45,6 +45,10 @@ def serve(
     max_result_rows: Annotated[
         int, typer.Option("--max-result-rows", min=1, help="Rows of a JSON answer.")
     ] = 1_000_000,
+    request_timeout: Annotated[
+        float,
+        typer.Option("--request-timeout", min=0, help="Seconds that a read may take; 0: any time."),
+    ] = 0.0,
     shutdown_timeout: Annotated[
         float,
         typer.Option("--shutdown-timeout", min=0, help="Seconds to finish what was begun."),
@@ -106,6 +110,7 @@ def _read_options(given: Mapping[str, Any], environment: Mapping[str, str]) -> "
         actor_bytes=options.read_number(
             environment, "OMNIGRAPH_PER_ACTOR_BYTES_MAX", options.PER_ACTOR_BYTES
         ),
+        request_seconds=given["request_timeout"],
         shutdown_seconds=given["shutdown_timeout"],
         log_format=given["log_format"],
         log_level=level,

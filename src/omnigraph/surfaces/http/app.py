@@ -10,6 +10,8 @@ from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import Receive, Scope, Send
 
+from omnigraph.cancellation import Cancellation
+from omnigraph.errors import ReadCancelled
 from omnigraph.logs import get_logger
 from omnigraph.runtime import SYSTEM, Runtime
 from omnigraph.surfaces.http import calls
@@ -31,6 +33,9 @@ READERS_MAX: Final = 16
 WRITERS_MAX: Final = 64
 """Writes that run at a time; most of them wait for a lock, and never keep a read waiting."""
 
+SOON_SECONDS: Final = 0.05
+"""How long a read runs before anyone looks whether its caller is still there: most are done sooner."""
+
 _log = get_logger(__name__)
 
 
@@ -45,6 +50,8 @@ class _Exchange:
     actor: str | None = None
     writes: bool = False
     status: int = 0
+    guard: Cancellation | None = None
+    """Stops the read, and the stream of its answer."""
 
     @property
     def template(self) -> str:
@@ -130,7 +137,7 @@ class Application:
             self.served.gate.require(match.route.action, writes=exchange.writes)
         if not exchange.writes:
             call = await self._read_call(exchange, target)
-            return await self._run_read(match.route, call)
+            return await self._run_read(exchange, call)
         return await self._write(exchange, target)
 
     def _is_open(self, route: Route, request: Request) -> bool:
@@ -172,9 +179,45 @@ class Application:
         announced = calls.announced_bytes(request.headers)
         return self._limit(route) if announced is None else max(METADATA_BYTES, announced)
 
-    async def _run_read(self, route: Route, call: Call) -> Reply | Stream:
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._readers, route.handler, call)
+    async def _run_read(self, exchange: _Exchange, call: Call) -> Reply | Stream:
+        """Run a read; it stops when its time is over, or when nobody waits for it any more."""
+        assert exchange.match is not None
+        handler = exchange.match.route.handler
+        seconds = calls.read_timeout(call.headers, self.served.request_seconds)
+        guard = exchange.guard = Cancellation(seconds)
+
+        def run() -> Reply | Stream:
+            with guard:
+                return handler(call)
+
+        work = asyncio.get_running_loop().run_in_executor(self._readers, run)
+        soon = SOON_SECONDS if seconds is None else min(SOON_SECONDS, seconds)
+        if (await asyncio.wait((work,), timeout=soon))[0]:
+            return work.result()
+        return await self._watch(exchange.request, work, guard, seconds)
+
+    async def _watch(
+        self,
+        request: Request,
+        work: "asyncio.Future[Reply | Stream]",
+        guard: Cancellation,
+        seconds: float | None,
+    ) -> Reply | Stream:
+        """Wait for a read that takes long, for its deadline, or for its caller to leave."""
+        gone = asyncio.ensure_future(_wait_until_gone(request))
+        try:
+            await asyncio.wait((work, gone), timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+            if work.done():
+                return work.result()
+            guard.cancel()
+            work.add_done_callback(_drop_answer)
+            # A read that has not begun leaves its place in the queue.
+            work.cancel()
+            if gone.done():
+                raise ClientDisconnect
+            raise ReadCancelled(seconds)
+        finally:
+            gone.cancel()
 
     # ---- requests
 
@@ -266,20 +309,30 @@ class Application:
         self, exchange: _Exchange, answer: Stream, headers: list[tuple[bytes, bytes]], send: Send
     ) -> None:
         """Send chunks as fast as their reader takes them; a failure leaves the answer visibly unfinished."""
-        loop = asyncio.get_running_loop()
+        loop, guard = asyncio.get_running_loop(), exchange.guard or Cancellation()
         gone = asyncio.ensure_future(_wait_until_gone(exchange.request))
+        gone.add_done_callback(lambda _: guard.cancel())
+
+        def take() -> Any:
+            with guard:
+                return next(answer.chunks, None)
+
         try:
             await send({"type": "http.response.start", "status": answer.status, "headers": headers})
             while not gone.done() and not self.served.draining:
-                chunk = await loop.run_in_executor(self._streamers, next, answer.chunks, None)
+                chunk = await loop.run_in_executor(self._streamers, take)
                 if chunk is None:
                     await send({"type": "http.response.body", "body": b""})
                     return
                 await send({"type": "http.response.body", "body": chunk, "more_body": True})
         except Exception as error:  # noqa: BLE001 - the answer has begun, only the log can tell
-            _log.failure(
-                "http.stream_failed", error, request_id=exchange.request_id, route=exchange.template
-            )
+            if not gone.done():
+                _log.failure(
+                    "http.stream_failed",
+                    error,
+                    request_id=exchange.request_id,
+                    route=exchange.template,
+                )
         finally:
             gone.cancel()
             with suppress(asyncio.CancelledError):
@@ -320,6 +373,14 @@ async def _wait_until_gone(request: Request) -> None:
     """Wait until the caller has left."""
     while (await request.receive())["type"] != "http.disconnect":
         pass
+
+
+def _drop_answer(work: "asyncio.Future[Reply | Stream]") -> None:
+    """Let go of the answer to a read that nobody waits for."""
+    if not work.cancelled() and work.exception() is None:
+        answer = work.result()
+        if isinstance(answer, Stream):
+            answer.release()
 
 
 OPENAPI: Final = Route(

@@ -164,6 +164,20 @@ def read_key(headers: Headers) -> str | None:
     return given[0] if given else None
 
 
+def read_timeout(headers: Headers, most: float) -> float | None:
+    """Seconds that a read may take: as many as the caller allows, and no more than the server does; None is no bound."""
+    bound = most or None
+    given = headers.get("x-timeout-ms")
+    if given is None:
+        return bound
+    if not (given.isascii() and given.isdigit() and len(given) < 10) or int(given) < 1:
+        raise UserInputError(
+            f"X-Timeout-Ms is '{shorten(given)}', not a whole number of milliseconds from 1 on"
+        )
+    asked = int(given) / 1000
+    return asked if bound is None else min(asked, bound)
+
+
 # ---- bodies
 
 

@@ -14,6 +14,7 @@ _STATUSES: Final[tuple[tuple[tuple[type[OmniError], ...], int], ...]] = (
     ((errors.BlobRange,), 416),
     ((errors.PreconditionFailed, errors.BlobPrecondition), 412),
     ((errors.TooManyRequests,), 429),
+    ((errors.ReadCancelled,), 504),
     ((errors.LimitError,), 413),
     ((errors.HistoryReclaimed, errors.ChangeFeedGap), 410),
     ((errors.NotFoundError,), 404),

@@ -69,7 +69,8 @@ def _add(paths: dict[str, Schema], path: str, route: Route, operation: str, secu
         "parameters": [_describe_name(name) for name in names]
         + [_describe_param(param) for param in route.params]
         + ([_CONDITION] if route.conditional else [])
-        + ([_KEY] if route.writes else []),
+        + ([_KEY] if route.writes else [])
+        + ([_TIMEOUT] if _is_read(route) else []),
         "responses": _describe_answers(route),
     }
     if route.body_kind is not BodyKind.NONE:
@@ -97,6 +98,19 @@ _KEY: Final = {
     "description": "A request with the same key is carried out once; repeated, it gives its first answer.",
     "schema": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]+$"},
 }
+
+
+_TIMEOUT: Final = {
+    "name": "X-Timeout-Ms",
+    "in": "header",
+    "required": False,
+    "description": "Milliseconds that the read may take; then it stops, and the answer is 504.",
+    "schema": {"type": "integer", "minimum": 1, "maximum": 999_999_999},
+}
+
+
+def _is_read(route: Route) -> bool:
+    return route.action is not None and not route.writes
 
 
 def _describe_name(name: str) -> Schema:
@@ -135,7 +149,7 @@ def _describe_answers(route: Route) -> Schema:
     content = {media: {"schema": _describe_answer(route, media)} for media in route.media}
     if content:
         answers["200"]["content"] = content
-    for status in sorted(set(route.statuses)):
+    for status in sorted({*route.statuses, *((504,) if _is_read(route) else ())}):
         answers[str(status)] = _describe_status(status, route)
     answers["default"] = _describe_error("Any other failure.")
     return answers

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from omnigraph.cancellation import check_cancelled
 from omnigraph.engine.read.columns.entities import Entities
 from omnigraph.engine.read.columns.row_ids import ABSENT, Integers, RowIds, count_up, no_row_ids
 from omnigraph.engine.read.graph.adjacency import (
@@ -37,6 +38,7 @@ def reach(step: Step, sources: RowIds, low: int, high: int, *, ordered: bool) ->
     found: list[tuple[Integers, RowIds]] = []
     visited: Visited | None = None
     for hop in range(1, high + 1):
+        check_cancelled()
         adjacency = step(nodes)
         walk = adjacency.walk(nodes)
         origins, nodes = origins[walk.rows], walk.targets

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from omnigraph.cancellation import check_between
 from omnigraph.compile.plan.operators import Expand, Multiplicity
 from omnigraph.engine.cached.traversal import Mode
 from omnigraph.engine.read import costs
@@ -31,7 +32,7 @@ def expand(operator: Expand, bindings: Bindings, reader: Reader) -> Iterator[Bin
     topology = reader.snapshot.topology(operator.edge)
     unit = NeighbourUnit.PAIR if operator.edge_variable is None else NeighbourUnit.EDGE
     for part, adjacency in _find_adjacencies(operator, topology, unit, bindings, reader):
-        for block in _cut_blocks(operator, adjacency, part):
+        for block in check_between(_cut_blocks(operator, adjacency, part)):
             yield _merge_equal_rows(operator, _walk_edges(operator, adjacency, block))
 
 

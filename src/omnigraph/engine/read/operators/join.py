@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
+from omnigraph.cancellation import check_between
 from omnigraph.compile.checked import Compare, EntityRef, Operand, PropertyRef
 from omnigraph.compile.plan.operators import Anti, OptionalJoin, Product
 from omnigraph.engine.read.bindings import Bindings, encode_together, weights_of
@@ -33,7 +34,7 @@ def product(
         return
     _require_small(left, right)
     size = max(1, MORSEL_ROWS // max(right.rows, 1))
-    for start in range(0, max(left.rows, 1), size):
+    for start in check_between(range(0, max(left.rows, 1), size)):
         part = left.slice(start, start + size)
         rows = np.repeat(count_up(part.rows), right.rows)
         offsets = np.tile(count_up(right.rows), part.rows)

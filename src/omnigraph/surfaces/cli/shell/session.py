@@ -4,9 +4,13 @@ import shlex
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from omnigraph.cancellation import Cancellation
 from omnigraph.display import count_of
 from omnigraph.errors import NotFound, OmniError, UserInputError
 from omnigraph.surfaces.cli.address import read_point
@@ -19,6 +23,7 @@ if TYPE_CHECKING:
     from omnigraph.api.graph import Graph
     from omnigraph.api.stored_queries import StoredQuery
 
+T = TypeVar("T")
 OK = 0
 HELP = {
     ".help": "list these commands",
@@ -85,8 +90,8 @@ class Session:
                 self._write(statement.query)
 
     def _show(self, query: str, name: str | None = None, params: Any = None) -> None:
-        result = self.graph.query(query, name, params, branch=self.branch, at=self.at)
-        say(render(result, self.form))
+        ask = partial(self.graph.query, query, name, params, branch=self.branch, at=self.at)
+        say(render(run_interruptible(ask), self.form))
 
     def _write(self, query: str, name: str | None = None, params: Any = None) -> None:
         if self.at is not None:
@@ -244,6 +249,24 @@ _COMMANDS: Mapping[str, Callable[[Session, str], None]] = {
     ".exit": Session.leave,
 }
 COMMANDS = tuple(_COMMANDS)
+
+
+def run_interruptible(read: Callable[[], T]) -> T:
+    """Run a read in a thread of its own: Ctrl-C returns to the prompt at once, and the read stops at its next step."""
+    guard, context = Cancellation(), copy_context()
+
+    def run() -> T:
+        with guard:
+            return read()
+
+    pool = ThreadPoolExecutor(1, "omnigraph-shell")
+    try:
+        return pool.submit(context.run, run).result()
+    except KeyboardInterrupt:
+        guard.cancel()
+        raise
+    finally:
+        pool.shutdown(wait=False)
 
 
 def _spell_counts(nodes: int, edges: int) -> str:
