@@ -71,7 +71,7 @@ def status(
 
 
 def jobs(uri: Uri = None, store: Store = None, json: Json = False) -> None:
-    """List long work on a graph: what runs, how far it is, and what died.
+    """List long work: what runs, how far it is, what died.
 
     Loads, merges, exports and maintenance show themselves when they last longer than two seconds.
 
