@@ -38,7 +38,7 @@ demo: $(STAMP) ## the main job on an example graph
 	$(BIN)/omnigraph demo
 
 test: $(STAMP) ## every test but the long soaks
-	$(BIN)/python -m pytest -m "not soak" -n 2 --dist loadgroup
+	$(BIN)/python -m pytest -m "not soak" -n 2 --dist loadgroup --durations 30 --durations-min 5
 
 check: $(STAMP) ## format, lint, types, layers
 	$(BIN)/ruff format --check .
