@@ -102,6 +102,7 @@ MATRIX: Final[dict[str, str]] = {
     "N4": f"{KEYS}::test_n4_the_live_writer_of_a_key_is_waited_for",
     "N5": f"{KEYS}::test_n5_a_key_that_another_operation_published_is_not_published_again",
     "N6": f"{KEYS}::test_n6_a_tag_that_is_killed_is_there_or_not",
+    "N7": f"{KEYS}::test_n7_a_policy_that_is_killed_is_the_old_one_or_the_new_one",
     # relocating a moved graph
     "P1": "test_relocate.py::test_relocating_that_is_broken_off_is_completed_by_the_next",
     # invariants
@@ -130,7 +131,7 @@ ROWS: Final[dict[str, int]] = {
     "C": 9,
     "I": 8,
     "R": 10,
-    "N": 6,
+    "N": 7,
     "RC-": 9,
 }
 """Families that begin at 1, with the number of their rows."""
@@ -169,6 +170,7 @@ WRITERS: Final[dict[str, tuple[str, ...]]] = {
     "relocate": ("P",),
     "tag": ("N",),
     "tag_delete": ("N",),
+    "set_policy": ("N",),
 }
 """The methods of a graph that change it, and the families of rows that hold each."""
 
@@ -198,11 +200,13 @@ READERS: Final = frozenset(
         "export",
         "export_files",
         "export_lines",
+        "guard",
         "index_status",
         "location",
         "on",
         "operation",
         "pending_recoveries",
+        "policy",
         "project",
         "query",
         "read_only",

@@ -176,6 +176,22 @@ def test_n6_a_tag_that_is_killed_is_there_or_not(place: str) -> None:
             assert_settled(graph)
 
 
+def test_n7_a_policy_that_is_killed_is_the_old_one_or_the_new_one(place: str) -> None:
+    make_graph(place, "mutate")
+    for at, number in ((Failpoint.PUBLISH_PREPARED, None), (Failpoint.PUBLISHED, 1)):
+        assert run_child(set_policy, place, failpoints=f"{at}=exit") != 0
+        with omnigraph.open(place) as graph:
+            found = graph.policy()
+            assert (None if found is None else found.version) == number
+            assert_settled(graph)
+
+
+def set_policy(place: str) -> None:
+    rules = "[{id: all, allow: {actors: {group: all}, actions: [change, policy_change]}}]"
+    with omnigraph.open(place) as graph:
+        graph.set_policy(f"version: 1\ngroups: {{all: [ada]}}\nrules: {rules}")
+
+
 def tag_head(place: str) -> None:
     with omnigraph.open(place) as graph:
         graph.tag("v")

@@ -136,6 +136,10 @@ def history(graph: omnigraph.Graph) -> None:
     reveal_type(graph.tag("v1", "01"))  # Tag
     reveal_type(graph.tags())  # list[Tag]
     reveal_type(graph.tag_delete("v1"))  # None
+    reveal_type(graph.guard)  # Guard
+    reveal_type(graph.policy())  # KeptPolicy | None
+    reveal_type(graph.policy(1))  # KeptPolicy | None
+    reveal_type(graph.set_policy("version: 1", actor="ada"))  # KeptPolicy
     reveal_type(graph.operation("order-17"))  # OperationStatus
     reveal_type(graph.stored_queries("queries"))  # StoredQueries
     merged = graph.merge("review", dry_run=True)

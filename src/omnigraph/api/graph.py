@@ -25,11 +25,13 @@ from omnigraph.api.arguments import (
     text_of,
     wanted_of,
 )
+from omnigraph.api.guard import Guard
 from omnigraph.api.query_results import Explanation, QueryResult, QueryStream
 from omnigraph.api.results import (
     Commit,
     Commits,
     DiscardedRecovery,
+    KeptPolicy,
     LoadResult,
     MutationResult,
     OperationStatus,
@@ -45,7 +47,7 @@ from omnigraph.catalog.model import Catalog
 from omnigraph.engine.jobs import Job, JobKind
 from omnigraph.engine.session.engine import Engine
 from omnigraph.engine.session.open import reopen_graph
-from omnigraph.errors import HistoryReclaimed, UserInputError, warn_caller
+from omnigraph.errors import HistoryReclaimed, NotFound, UserInputError, warn_caller
 from omnigraph.ids import MAIN, BranchName, CommitId, OperationId
 from omnigraph.limits import HEAD_READS_MAX
 from omnigraph.manifest.names import actor_name, branch_name, commit_message, new_branch_name
@@ -111,11 +113,11 @@ class Graph:
         *,
         actor: str | None = None,
         branch: str = MAIN,
-        policy: "PolicyChecker | None" = None,
+        guard: "Guard | PolicyChecker | None" = None,
     ) -> None:
         self._opened = engine
         self._actor = actor
-        self._policy = policy
+        self._guard = guard if isinstance(guard, Guard) else Guard(engine, guard)
         self._branch = branch
 
     @property
@@ -155,7 +157,7 @@ class Graph:
             >>> review.query("query q() { match { $p: Person } return { count($p) as people } }").rows
             [{'people': 3}]
         """
-        return Graph(self._engine, actor=self._actor, branch=branch, policy=self._policy)
+        return Graph(self._engine, actor=self._actor, branch=branch, guard=self._guard)
 
     # ---- reading
 
@@ -1221,6 +1223,7 @@ class Graph:
             location.uri, storage_options=dict(location.options), runtime=engine.runtime
         )
         self._opened = reopen_graph(engine)
+        self._guard = self._guard.on(self._opened)
         return done
 
     def repair(
@@ -1335,7 +1338,63 @@ class Graph:
             Traceback (most recent call last):
             omnigraph.errors.input.PolicyDenied: denied: ...
         """
-        return Graph(self._engine, actor=self._actor, branch=self._branch, policy=policy)
+        guard = self._guard.with_policy(policy)
+        return Graph(self._engine, actor=self._actor, branch=self._branch, guard=guard)
+
+    @property
+    def guard(self) -> Guard:
+        """Decides what actors may do: by the policy that the handle was opened with, and by that of the graph."""
+        self._opened.require_open()
+        return self._guard
+
+    def policy(self, version: int | None = None) -> KeptPolicy | None:
+        """The policy that the graph keeps, or an earlier version of it; None when it keeps none.
+
+        Example:
+            >>> graph.policy() is None
+            True
+        """
+        from omnigraph.engine.policing import list_versions
+
+        versions = [KeptPolicy.of(one) for one in list_versions(self._engine)]
+        if version is None:
+            return versions[-1] if versions and versions[-1].text is not None else None
+        wanted = count_of("version", version, least=1)
+        found = next((one for one in versions if one.version == wanted), None)
+        if found is None:
+            raise NotFound("policy version", str(version), known=[str(v.version) for v in versions])
+        return found
+
+    def set_policy(self, policy: str | Path | None, *, actor: str | None = None) -> KeptPolicy:
+        """Keep a policy in the graph, or with None no longer; every handle asks it, whoever opened the graph.
+
+        Where the graph keeps a policy already, only actors with `policy_change` replace it. A policy that gives this
+        right to nobody is refused.
+
+        Example:
+            >>> rules = '''
+            ... version: 1
+            ... groups: { owners: [ada] }
+            ... rules:
+            ...   - id: owners
+            ...     allow: { actors: { group: owners }, actions: [change, policy_change] }
+            ... '''
+            >>> graph.set_policy(rules).version
+            1
+            >>> graph.on("review").mutate("query q() { delete Person where age > 200 }", actor="eve")
+            Traceback (most recent call last):
+            omnigraph.errors.input.PolicyDenied: denied: ...
+            >>> graph.set_policy(None, actor="ada").text is None
+            True
+        """
+        from omnigraph.engine.policing import list_versions, replace_policy
+        from omnigraph.policy.kept import read_kept
+
+        text = None if policy is None else read_kept(policy)
+        versions = list_versions(self._engine)
+        by = self._authorize("policy_change", actor)
+        expected = versions[-1].number if versions else 0
+        return KeptPolicy.of(replace_policy(self._engine, text, expected, by))
 
     def _authorize(
         self,
@@ -1345,13 +1404,9 @@ class Graph:
         branch: str | None = None,
         target: str | None = None,
     ) -> str | None:
-        """Ask the policy, if there is one, whether the actor may; give the actor."""
+        """Ask the policies, if there are any, whether the actor may; give the actor."""
         author = actor_name(actor) or self._actor
-        if self._policy is not None:
-            from omnigraph.policy import PolicyAction, ResourceScope
-
-            scope = ResourceScope(branch_name=branch, target_name=target)
-            self._policy.check(PolicyAction(action), scope, author)
+        self._guard.require(action, author, branch=branch, target=target)
         return author
 
     def _load_target(
@@ -1364,8 +1419,7 @@ class Graph:
         self, actor: str | None, target: BranchName, base: BranchName | None
     ) -> str | None:
         """A load that makes its branch needs the right to make it, too."""
-        guarded = self._policy is not None and base is not None and target != MAIN
-        if guarded and target not in self._engine.manifest.rows.branches():
+        if self._guard.makes_branch(target, base):
             self._authorize("branch_create", actor, branch=base, target=target)
         return self._authorize("change", actor, branch=target)
 

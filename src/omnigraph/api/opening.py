@@ -84,7 +84,7 @@ def open(
         storage_options=storage_options,
         config=config_of(config),
     )
-    return Graph(engine, actor=actor, policy=guard)
+    return Graph(engine, actor=actor, guard=guard)
 
 
 def discard_recovery(

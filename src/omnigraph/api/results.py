@@ -15,6 +15,7 @@ from omnigraph.engine.results import OperationState as OperationState
 from omnigraph.engine.results import OperationStatus as OperationStatus
 from omnigraph.engine.results import SchemaApplyResult as SchemaApplyResult
 from omnigraph.ids import MAIN
+from omnigraph.manifest.records import PolicyVersion
 from omnigraph.manifest.records import Tag as TagRecord
 from omnigraph.recovery.audit import AuditRow, RecoveryKind, TableOutcome
 from omnigraph.recovery.discard import UNKNOWN
@@ -57,6 +58,38 @@ class Tag:
 
     def __str__(self) -> str:
         return self.name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptPolicy:
+    """One version of the policy that a graph keeps; without a text the graph keeps none from then on."""
+
+    version: int
+    text: str | None
+    created_at: datetime
+    actor: str | None = None
+
+    @classmethod
+    def of(cls, record: PolicyVersion) -> Self:
+        """The public view of a recorded version."""
+        return cls(
+            version=record.number,
+            text=record.text,
+            created_at=datetime_of(record.created_at),
+            actor=record.actor,
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """The wire form."""
+        return {
+            "version": self.version,
+            "text": self.text,
+            "created_at": us_of(self.created_at),
+            "actor_id": self.actor,
+        }
+
+    def __str__(self) -> str:
+        return self.text or ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,12 +16,14 @@ from omnigraph.errors import (
 from omnigraph.ids import BranchName, CommitId, OperationId, TableKey, Version
 from omnigraph.manifest.merged import NO_COMMITS, NO_ROWS, encode_merged_commits
 from omnigraph.manifest.operations import KeyPublished, find_operation
+from omnigraph.manifest.policies import require_next
 from omnigraph.manifest.records import (
     Agreed,
     CommitKind,
     GraphCommit,
     GraphHead,
     Operation,
+    PolicyVersion,
     Record,
     Registration,
     TableVersion,
@@ -86,7 +88,7 @@ class Change:
     tables that do not change: those a check relied on. An expected 0 means "no such table". `merged_commits` are commits
     of other branches, as `merged.ancestor_rows` gives them, that the branch keeps unless it has them. `operation` is
     the idempotency key of the write; it may be all there is to publish,
-    and so may a `tag`.
+    and so may a `tag` or a `policy`.
     """
 
     branch: BranchName
@@ -101,6 +103,7 @@ class Change:
     before: "tuple[Change, ...]" = ()
     """Changes that come before it in the same swap, each on what the one before leaves."""
     tag: Tag | None = None
+    policy: PolicyVersion | None = None
 
     @property
     def tables(self) -> tuple[TableKey, ...]:
@@ -111,7 +114,7 @@ class Change:
     @property
     def writes_nothing(self) -> bool:
         """Whether it only checks."""
-        named = (self.draft, self.operation, self.tag)
+        named = (self.draft, self.operation, self.tag, self.policy)
         return not self.tables and all(one is None for one in named)
 
 
@@ -149,6 +152,7 @@ def _records_of(change: Change, state: BranchState, created_at: int) -> tuple[Re
         *tables,
         *_operation_records(change, state, created_at),
         *_tags(change, state),
+        *_policies(change, state),
         *lineage,
     )
 
@@ -290,6 +294,12 @@ def _tags(change: Change, state: BranchState) -> Iterator[Tag]:
     if change.tag is not None:
         require_free(state, change.tag)
         yield change.tag
+
+
+def _policies(change: Change, state: BranchState) -> Iterator[PolicyVersion]:
+    if change.policy is not None:
+        require_next(state.policies, change.policy)
+        yield change.policy
 
 
 def _lineage_records(change: Change, state: BranchState, created_at: int) -> Iterator[Record]:

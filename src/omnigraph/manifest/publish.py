@@ -157,6 +157,9 @@ def _find_own_commit(state: BranchState, change: Change) -> Published | None:
         known_tag = find_tag(state, change.tag.name)
         is_set = change.tag.commit == (None if known_tag is None else known_tag.commit)
         return Published(version=state.version, commit=None, state=state) if is_set else None
+    if change.policy is not None:
+        is_set = state.policies[-1:] == (change.policy,)
+        return Published(version=state.version, commit=None, state=state) if is_set else None
     if change.operation is not None:
         asked = change.operation
         known = find_operation(state, asked.actor, asked.key)

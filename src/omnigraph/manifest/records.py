@@ -66,6 +66,8 @@ class ObjectType(StrEnum):
     """What a write with an idempotency key did."""
     TAG = "tag"
     """A name for a commit; on the manifest of main alone."""
+    POLICY = "policy"
+    """One version of the policy that the graph keeps; on the manifest of main alone."""
 
 
 class CommitKind(StrEnum):
@@ -185,7 +187,26 @@ class Tag:
     actor: str | None = None
 
 
-Record = Registration | TableVersion | Tombstone | GraphCommit | GraphHead | Operation | Tag
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicyVersion:
+    """The policy from one change of it to the next; without a text the graph keeps none."""
+
+    number: int
+    text: str | None = field(repr=False)
+    created_at: int
+    actor: str | None = None
+
+
+Record = (
+    Registration
+    | TableVersion
+    | Tombstone
+    | GraphCommit
+    | GraphHead
+    | Operation
+    | Tag
+    | PolicyVersion
+)
 
 
 def lance_branch(branch: BranchName) -> str | None:
@@ -215,6 +236,8 @@ def object_id(record: Record) -> str:
             return operation_row(record.branch, record.actor, record.key)
         case Tag():
             return tag_row(record.name)
+        case PolicyVersion():
+            return policy_row(record.number)
 
 
 def version_row(table: TableKey, version: Version, incarnation: int) -> str:
@@ -237,6 +260,11 @@ def operation_row(branch: BranchName, actor: str | None, key: str) -> str:
 def tag_row(name: str) -> str:
     """Name the row of a tag."""
     return f"tag:{name}"
+
+
+def policy_row(number: int) -> str:
+    """Name the row of a policy version: two changes of one policy collide."""
+    return f"policy:{number:08d}"
 
 
 def _incarnation_suffix(incarnation: int) -> str:
@@ -294,6 +322,11 @@ def _row(record: Record) -> dict[str, Any]:
                 "table_branch": lance_branch(record.branch),
                 "metadata": _text(_tag_facts(record)),
             }
+        case PolicyVersion():
+            return row | {
+                "object_type": ObjectType.POLICY,
+                "metadata": _text(_policy_facts(record)),
+            }
 
 
 def version_facts(record: TableVersion) -> dict[str, Any]:
@@ -345,6 +378,10 @@ def _tag_facts(tag: Tag) -> dict[str, Any]:
     return {"commit_id": tag.commit, "created_at": tag.created_at, "actor_id": tag.actor}
 
 
+def _policy_facts(policy: PolicyVersion) -> dict[str, Any]:
+    return {"text": policy.text, "created_at": policy.created_at, "actor_id": policy.actor}
+
+
 def _text(facts: Mapping[str, Any]) -> str:
     return json.dumps({name: value for name, value in facts.items() if value is not None})
 
@@ -393,6 +430,17 @@ def tag_of(object_id: str, branch: str | None, facts: Mapping[str, Any]) -> Tag:
         name=object_id.removeprefix("tag:"),
         commit=facts.get("commit_id"),
         branch=graph_branch(branch),
+        created_at=int(facts["created_at"]),
+        actor=facts.get("actor_id"),
+    )
+
+
+def policy_of(object_id: str, facts: Mapping[str, Any]) -> PolicyVersion:
+    """Read a policy version from the parts of its row."""
+    text = facts.get("text")
+    return PolicyVersion(
+        number=int(object_id.removeprefix("policy:")),
+        text=None if text is None else str(text),
         created_at=int(facts["created_at"]),
         actor=facts.get("actor_id"),
     )

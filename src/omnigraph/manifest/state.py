@@ -11,11 +11,13 @@ import pyarrow.compute as pc
 from omnigraph.ids import BranchName, CommitId, TableKey, Version
 from omnigraph.manifest.lineage import Lineage, commits_of, find_commit, head_of, merged_of
 from omnigraph.manifest.merged import NO_ROWS, ancestor_rows, commit_rows
+from omnigraph.manifest.policies import policies_of
 from omnigraph.manifest.records import (
     DIGESTS,
     KEY,
     GraphCommit,
     ObjectType,
+    PolicyVersion,
     Record,
     encode,
     graph_branch,
@@ -97,6 +99,11 @@ class BranchState:
         rows = self.image.rows
         return ancestor_rows(rows) if self.has_lineage else commit_rows(self.lineage.commits)
 
+    @cached_property
+    def policies(self) -> tuple[PolicyVersion, ...]:
+        """Every version of the policy that the graph keeps, oldest first; only those of main count."""
+        return policies_of(self.image.rows)
+
     def shows(self, commit: CommitId) -> GraphCommit | None:
         """Find one commit in the manifest rows without decoding the others."""
         return find_commit(self.image.rows, commit)
@@ -172,6 +179,9 @@ class BranchState:
         state.__dict__["head"] = commits[-1] if commits else self.head
         if "lineage" in self.__dict__:
             state.__dict__["lineage"] = self.lineage.with_commits(commits)
+        if "policies" in self.__dict__:
+            made = tuple(record for record in fresh if isinstance(record, PolicyVersion))
+            state.__dict__["policies"] = (*self.policies, *made)
         return state
 
 

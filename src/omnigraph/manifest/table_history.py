@@ -17,6 +17,7 @@ from omnigraph.manifest.records import (
     GraphHead,
     ObjectType,
     Operation,
+    PolicyVersion,
     Record,
     Registration,
     TableVersion,
@@ -113,7 +114,7 @@ class TableHistory:
                     _update_incarnation(
                         changed, record.table_key, record.incarnation, tombstone=record.version
                     )
-                case GraphCommit() | GraphHead() | Operation() | Tag():
+                case GraphCommit() | GraphHead() | Operation() | Tag() | PolicyVersion():
                     pass
         return TableHistory(changed)
 

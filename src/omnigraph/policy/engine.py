@@ -95,6 +95,13 @@ class PolicyEngine:
                 hint=_hint(actor, action, scope),
             )
 
+    def may_somewhere(self, actor: str | None, action: PolicyAction) -> bool:
+        """Whether a rule lets the actor do this on some branch, or with some stored query."""
+        return any(
+            action in rule.actions and actor in self.rules.groups[rule.group]
+            for rule in self.rules.rules
+        )
+
     def explain_denial(
         self, actor: str | None, action: PolicyAction, scope: ResourceScope
     ) -> Iterator[str]:

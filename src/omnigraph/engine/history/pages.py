@@ -289,12 +289,21 @@ def _encode_diff(
 
 
 def _decode_diff(token: str, ends: tuple[str, str], wanted: Wanted) -> _DiffPlace:
-    body = decode_token(_DIFF, token, {"ends", "states", "wanted", "after"})
+    body = _decode_body(token)
     if body["ends"] != list(ends):
         raise CursorRejected("the page before compared other states")
     _require_same_filters(body["wanted"], wanted)
-    match body["states"]:
+    return _DiffPlace(states=read_compared(token), after=_decode_position(body["after"]))
+
+
+def _decode_body(token: str) -> dict[str, Any]:
+    return decode_token(_DIFF, token, {"ends", "states", "wanted", "after"})
+
+
+def read_compared(token: str) -> tuple[str, str]:
+    """The two commits that a token of a page names; whoever sends it may have written it himself."""
+    match _decode_body(token)["states"]:
         case [str(base), str(head)]:
-            return _DiffPlace(states=(base, head), after=_decode_position(body["after"]))
+            return base, head
         case _:
             raise CursorRejected("it is damaged")

@@ -1,4 +1,4 @@
-"""Commands about policies: check a file, run its cases, ask why, draw the whole table. They need no graph."""
+"""Commands about policies: check a file, run its cases, ask why, draw the whole table; keep one in a graph."""
 
 from itertools import product
 from pathlib import Path
@@ -6,7 +6,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from omnigraph.surfaces.cli.address import Json
+from omnigraph.surfaces.cli.address import (
+    Actor,
+    Json,
+    Store,
+    Uri,
+    announce,
+    choose_graph,
+    open_store,
+)
 from omnigraph.surfaces.cli.output import EXIT_FAILURE, note, say, say_json, warn
 
 if TYPE_CHECKING:
@@ -156,6 +164,56 @@ def matrix(
     for row in rows:
         cells = (f"{cell:{width}}" for cell, width in zip(row, widths, strict=True))
         say("  ".join(cells).rstrip())
+
+
+def keep(
+    uri: Uri = None,
+    file: Annotated[
+        Path | None, typer.Option("--from", metavar="FILE", help="The file of rules.")
+    ] = None,
+    remove: Annotated[bool, typer.Option("--remove", help="Keep no policy any more.")] = False,
+    store: Store = None,
+    actor: Actor = None,
+    json: Json = False,
+) -> None:
+    """Keep a policy in the graph: everyone who opens it asks it before writing.
+
+    Example: omnigraph policy set people.omni --from policy.yaml --as ada
+    """
+    if (file is None) is not remove:
+        raise typer.BadParameter("give a file with --from, or --remove; nothing was done")
+    with open_store(choose_graph(uri, store), read_only=False, actor=actor) as graph:
+        announce("policy set", graph)
+        made = graph.set_policy(file)
+    if json:
+        say_json(made.to_dict())
+    else:
+        say(f"policy version {made.version} {'removed the policy' if remove else 'set'}")
+
+
+def show(
+    uri: Uri = None,
+    version: Annotated[
+        int | None, typer.Option("--version", metavar="N", help="An earlier version.")
+    ] = None,
+    store: Store = None,
+    json: Json = False,
+) -> None:
+    """Show the policy that a graph keeps.
+
+    Example: omnigraph policy show people.omni
+    """
+    with open_store(choose_graph(uri, store)) as graph:
+        found = graph.policy(version)
+    if json:
+        say_json({"policy": None if found is None else found.to_dict()})
+    elif found is None or found.text is None:
+        note("the graph keeps no policy")
+    else:
+        note(
+            f"version {found.version}, {found.created_at.isoformat()}, by {found.actor or 'nobody named'}"
+        )
+        say(found.text.rstrip("\n"))
 
 
 def _word_grant(engine: "PolicyEngine", actor: str, action: "PolicyAction", branch: str) -> str:

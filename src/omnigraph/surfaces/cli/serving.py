@@ -29,6 +29,10 @@ def serve(
     queries: Annotated[
         str | None, typer.Option("--queries", help="Folder of stored queries.")
     ] = None,
+    server_policy: Annotated[
+        str | None,
+        typer.Option("--server-policy", help="Policy of the server itself: who may list graphs."),
+    ] = None,
     require_all_graphs: Annotated[
         bool, typer.Option("--require-all-graphs", help="Start only if every graph opens.")
     ] = False,
@@ -98,6 +102,8 @@ def _read_options(given: Mapping[str, Any], environment: Mapping[str, str]) -> "
         read_only=is_on("read_only", "OMNIGRAPH_READ_ONLY"),
         require_all_graphs=is_on("require_all_graphs", "OMNIGRAPH_REQUIRE_ALL_GRAPHS"),
         queries=given["queries"],
+        policy=environment.get("OMNIGRAPH_POLICY_FILE") or None,
+        server_policy=given["server_policy"],
         origins=frozenset(one.strip() for one in origins if one.strip()),
         limits=SizeLimits(
             body_bytes=given["max_body_bytes"],

@@ -57,12 +57,14 @@ GROUPS: Mapping[str, tuple[str, Mapping[str, str]]] = {
         },
     ),
     "policy": (
-        "Check, test and explain policies.",
+        "Check, test and explain policies, and keep one in a graph.",
         {
             "validate": "policies.validate",
             "test": "policies.run_tests",
             "explain": "policies.explain",
             "matrix": "policies.matrix",
+            "set": "policies.keep",
+            "show": "policies.show",
         },
     ),
     "index": (

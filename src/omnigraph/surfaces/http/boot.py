@@ -2,10 +2,12 @@
 
 import os
 from collections.abc import Mapping
+from pathlib import Path
 
 from omnigraph.api.opening import open as open_graph
 from omnigraph.errors import ConfigError, OmniError
 from omnigraph.logs import get_logger
+from omnigraph.policy import PolicyEngine
 from omnigraph.surfaces.http.admission import Admission
 from omnigraph.surfaces.http.cors import check_origins
 from omnigraph.surfaces.http.gate import Gate, RuntimeState
@@ -18,20 +20,24 @@ _log = get_logger(__name__)
 
 def boot(options: Options, environment: Mapping[str, str]) -> Served:
     """Open what is to be served; a server that nobody may ask, or that everyone may ask by mistake, is not started."""
-    if environment.get("OMNIGRAPH_POLICY_FILE"):
-        raise ConfigError(
-            "a policy was given, and this server evaluates none; it was not started",
-            hint="start it without --policy: actors with tokens may then only read",
-        )
     tokens = read_tokens(environment)
-    state = _choose_state(tokens, options)
+    _require_callers(tokens, options)
     origins = check_origins(options.origins, has_tokens=tokens is not None)
-    _log.info("server.tokens", source="none" if tokens is None else tokens.source, state=str(state))
+    gate = _make_gate(tokens, options)
     graphs, quarantined = _open_graphs(options)
+    states = {name: gate.state_of(one.graph.guard) for name, one in graphs.items()}
+    _log.info(
+        "server.tokens",
+        source="none" if tokens is None else tokens.source,
+        state=", ".join(sorted({str(one) for one in states.values()})),
+    )
+    if tokens is None and RuntimeState.POLICY_ENABLED in states.values():
+        _close(graphs)
+        raise _make_useless()
     return Served(
         graphs=graphs,
         default=next(iter(graphs)) if options.single else None,
-        gate=Gate(state, options.read_only),
+        gate=gate,
         tokens=tokens,
         admission=Admission(options.actor_writes, options.actor_bytes),
         limits=options.limits,
@@ -41,15 +47,48 @@ def boot(options: Options, environment: Mapping[str, str]) -> Served:
     )
 
 
-def _choose_state(tokens: Tokens | None, options: Options) -> RuntimeState:
+def _require_callers(tokens: Tokens | None, options: Options) -> None:
     if tokens is not None:
-        return RuntimeState.DEFAULT_DENY
+        return
+    if options.policy is not None or options.server_policy is not None:
+        raise _make_useless()
     if not options.unauthenticated:
         raise ConfigError(
             "no tokens are set, so that everyone who reaches the server could write; it was not started",
             hint="set OMNIGRAPH_SERVER_BEARER_TOKENS_FILE, or pass --unauthenticated",
         )
-    return RuntimeState.OPEN
+
+
+def _make_useless() -> ConfigError:
+    return ConfigError(
+        "there is a policy and there are no tokens, so that no request could say who sends it; the server was not "
+        "started",
+        hint="set OMNIGRAPH_SERVER_BEARER_TOKENS_FILE",
+    )
+
+
+def _make_gate(tokens: Tokens | None, options: Options) -> Gate:
+    policy = options.server_policy
+    server = None if policy is None else PolicyEngine.load_server(Path(policy))
+    if server is not None:
+        _log_policy(server)
+    return Gate(tokens is not None, options.read_only, server)
+
+
+def _read_policy(name: str, options: Options) -> PolicyEngine | None:
+    """The policy of a graph; the same object guards requests and the engine, so that the two cannot differ."""
+    if options.policy is None:
+        return None
+    policy = PolicyEngine.load_graph(Path(options.policy), name)
+    _log_policy(policy)
+    return policy
+
+
+def _log_policy(policy: PolicyEngine) -> None:
+    rules = policy.rules
+    _log.info("server.policy", name=rules.name, actors=len(rules.actors), rules=len(rules.rules))
+    for warning in rules.warnings:
+        _log.warning("server.policy_warning", name=rules.name, warning=warning)
 
 
 def _open_graphs(options: Options) -> tuple[dict[str, ServedGraph], dict[str, str]]:
@@ -75,7 +114,8 @@ def _open(name: str, place: str, options: Options) -> ServedGraph:
     """Open a graph; unless a setting says otherwise, a thread of it recovers writes that died."""
     chosen = "OMNIGRAPH_RECONCILE_SECONDS" in os.environ
     config = {} if options.read_only or chosen else {"reconcile_seconds": RECONCILE_SECONDS}
-    graph = open_graph(place, read_only=options.read_only, config=config)
+    policy = _read_policy(name, options)
+    graph = open_graph(place, read_only=options.read_only, config=config, policy=policy)
     try:
         stored = None if options.queries is None else graph.stored_queries(options.queries)
     except OmniError:

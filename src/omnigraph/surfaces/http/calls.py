@@ -19,6 +19,7 @@ from omnigraph.errors import (
     shorten,
     suggestion,
 )
+from omnigraph.surfaces.http.gate import Ask
 from omnigraph.surfaces.http.served import Served, ServedGraph
 from omnigraph.values import dataclass
 
@@ -60,6 +61,18 @@ class Call:
         """The graph that the path names."""
         assert self.target is not None, "routes of the server itself have no graph"
         return self.target
+
+    def given(self, name: str) -> str | None:
+        """A text of the body, or of the query string."""
+        found = self.body.get(name) if isinstance(self.body, dict) else None
+        return self.text(name) if found is None else str(found)
+
+    def require(self, ask: Ask) -> None:
+        """Refuse what the actor may not do."""
+        guard, graph = (
+            (None, None) if self.target is None else (self.place.graph.guard, self.place.id)
+        )
+        self.served.gate.require(ask, self.actor, guard, graph)
 
     def text(self, name: str) -> str | None:
         """A parameter of the query string."""

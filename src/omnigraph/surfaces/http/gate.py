@@ -1,40 +1,132 @@
-"""The gate: whether an actor may do something; the one place where policies will be asked."""
+"""The gate: whether an actor may do something; the one place that asks policies for requests, and logs what they say."""
 
+from collections.abc import Callable
 from enum import StrEnum
 
-from omnigraph.errors import NotFoundError, PolicyDenied
-from omnigraph.policy.actions import PolicyAction
+from omnigraph.api.guard import Guard
+from omnigraph.errors import NotFoundError, OmniError, PolicyDenied
+from omnigraph.logs import get_logger
+from omnigraph.policy import Decision, PolicyAction, PolicyEngine, ResourceScope
 from omnigraph.values import dataclass
+
+_log = get_logger("omnigraph.policy")
 
 
 class RuntimeState(StrEnum):
-    """Who is let in: everyone, or actors with a token, who may only read."""
+    """Who is let in: everyone; actors with a token, who may only read; or whom policies allow."""
 
     OPEN = "Open"
     DEFAULT_DENY = "DefaultDeny"
+    POLICY_ENABLED = "PolicyEnabled"
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """One question about a request: what is done, and to which branches or query."""
+
+    action: PolicyAction
+    scope: ResourceScope
+    hidden: Callable[[], OmniError] | None = None
+    """The refusal of something unknown, where a denial must not tell that it is there."""
 
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """The state of a server, and whether it writes at all."""
+    """Decides for requests; the engine asks the same policies again before it writes."""
 
-    state: RuntimeState
+    has_tokens: bool
     read_only: bool = False
+    server_policy: PolicyEngine | None = None
 
-    def require(self, action: PolicyAction, *, writes: bool = False) -> None:
-        """Refuse what may not be done."""
-        if action is PolicyAction.GRAPH_LIST:
-            raise PolicyDenied("no policy of the server allows to list its graphs", action=action)
-        if self.state is RuntimeState.DEFAULT_DENY and action is not PolicyAction.READ:
-            if action is PolicyAction.INVOKE_QUERY:
-                # A denied query looks like an unknown one.
-                raise unknown_query()
-            raise PolicyDenied(
-                f"the server has tokens and no policy, so that actors may only read; this is '{action}'",
-                action=action,
-            )
+    def state_of(self, guard: Guard) -> RuntimeState:
+        """Who is let in to a graph."""
+        if guard.is_set:
+            return RuntimeState.POLICY_ENABLED
+        return RuntimeState.DEFAULT_DENY if self.has_tokens else RuntimeState.OPEN
+
+    def may_somewhere(
+        self, action: PolicyAction, actor: str | None, guard: Guard | None, *, writes: bool
+    ) -> bool:
+        """Whether the actor may do this on some branch, or with some stored query."""
         if self.read_only and writes:
-            raise PolicyDenied(f"the server is read-only; this is '{action}'", action=action)
+            return False
+        if guard is None:
+            policy = self.server_policy
+            return policy is not None and policy.may_somewhere(actor, action)
+        match self.state_of(guard):
+            case RuntimeState.OPEN:
+                return True
+            case RuntimeState.DEFAULT_DENY:
+                return action is PolicyAction.READ
+            case RuntimeState.POLICY_ENABLED:
+                return guard.may_somewhere(actor, action)
+
+    def require_possible(
+        self, action: PolicyAction, actor: str | None, guard: Guard | None, *, writes: bool
+    ) -> None:
+        """Refuse what no branch could make allowed, before the body of the request is read."""
+        if not self.may_somewhere(action, actor, guard, writes=writes):
+            hidden = unknown_query if action is PolicyAction.INVOKE_QUERY else None
+            self._refuse(Ask(action, ResourceScope.graph(), hidden), actor, guard, writes=writes)
+
+    def require(self, ask: Ask, actor: str | None, guard: Guard | None, graph: str | None) -> None:
+        """Refuse what may not be done; log the decision."""
+        decision = self._decide(ask, actor, guard)
+        if decision is None:
+            return
+        _log_decision(ask, actor, decision, graph)
+        if not decision.allowed:
+            raise _make_refusal(ask, decision.message)
+
+    def _decide(self, ask: Ask, actor: str | None, guard: Guard | None) -> Decision | None:
+        """Decide; None where everyone may."""
+        if guard is None:
+            if self.server_policy is None:
+                return _deny("no policy of the server allows to list its graphs")
+            return self.server_policy.decide(actor, ask.action, ask.scope)
+        decision = guard.decide(actor, ask.action, ask.scope)
+        if decision is not None or not self.has_tokens:
+            return decision
+        if ask.action is PolicyAction.READ:
+            return Decision(allowed=True, message="allowed: actors with tokens may read")
+        return _deny(
+            f"the server has tokens and no policy, so that actors may only read; this is '{ask.action}'"
+        )
+
+    def _refuse(self, ask: Ask, actor: str | None, guard: Guard | None, *, writes: bool) -> None:
+        if self.read_only and writes:
+            decision = _deny(f"the server is read-only; this is '{ask.action}'")
+        else:
+            decision = self._decide(ask, actor, guard) or _deny(f"nobody may {ask.action}")
+        _log_decision(ask, actor, decision, None)
+        raise _make_refusal(ask, decision.message)
+
+
+def _deny(why: str) -> Decision:
+    return Decision(allowed=False, message=f"denied: {why}")
+
+
+def _make_refusal(ask: Ask, message: str) -> OmniError:
+    if ask.hidden is not None:
+        return ask.hidden()
+    scope = ask.scope
+    return PolicyDenied(
+        message, action=ask.action, branch=scope.branch_name, target_branch=scope.target_name
+    )
+
+
+def _log_decision(ask: Ask, actor: str | None, decision: Decision, graph: str | None) -> None:
+    _log.info(
+        "policy.decision",
+        actor=actor,
+        action=str(ask.action),
+        branch=ask.scope.branch_name,
+        target_branch=ask.scope.target_name,
+        query=ask.scope.query_name,
+        decision="allow" if decision.allowed else "deny",
+        rule=decision.matched_rule_id,
+        graph=graph,
+    )
 
 
 def unknown_query() -> NotFoundError:

@@ -30,6 +30,10 @@ class Options:
     read_only: bool = False
     require_all_graphs: bool = False
     queries: str | None = None
+    policy: str | None = None
+    """The file that guards every graph of the server."""
+    server_policy: str | None = None
+    """The file that guards the server itself."""
     origins: frozenset[str] = frozenset()
     limits: SizeLimits = field(default_factory=SizeLimits)
     actor_writes: int = PER_ACTOR_WRITES

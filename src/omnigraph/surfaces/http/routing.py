@@ -8,6 +8,7 @@ from typing import Any
 from omnigraph.errors import MethodNotAllowed, NotFound
 from omnigraph.policy.actions import PolicyAction
 from omnigraph.surfaces.http.calls import Call, Param
+from omnigraph.surfaces.http.gate import Ask
 from omnigraph.surfaces.http.replies import JSON, Reply, Stream
 from omnigraph.values import dataclass
 
@@ -35,7 +36,9 @@ class Route:
     summary: str
     handler: Handler
     action: PolicyAction | None = None
-    """None: everyone may ask."""
+    """What is asked for before the body is read; None: everyone may."""
+    asks: Callable[[Call], Iterable[Ask]] | None = None
+    """What is asked for when the branches of the request are known."""
     of_server: bool = False
     open_on_loopback: bool = False
     """Everyone on this machine may ask, others need a token."""
@@ -56,6 +59,12 @@ class Route:
     def segments(self) -> tuple[str, ...]:
         """The path in parts; those in braces take any text."""
         return tuple(self.path.split("/")[1:])
+
+    def answer_call(self, call: Call) -> Reply | Stream:
+        """Ask the gate about the branches of the request, then answer it."""
+        for ask in () if self.asks is None else self.asks(call):
+            call.require(ask)
+        return self.handler(call)
 
     def with_handler(self, handler: Handler) -> "Route":
         """The same route, answered by another function."""

@@ -3,14 +3,13 @@
 from io import BytesIO
 from typing import Any
 
-from omnigraph.api.graph import Graph
 from omnigraph.api.stored_queries import StoredQueries, StoredQuery
 from omnigraph.api.wire import spell_branch_create, spell_branch_delete
 from omnigraph.errors import NotFound, OmniError, UserInputError
 from omnigraph.ids import MAIN
-from omnigraph.policy.actions import PolicyAction
+from omnigraph.policy import PolicyAction, ResourceScope
 from omnigraph.surfaces.http.calls import Call
-from omnigraph.surfaces.http.gate import unknown_query
+from omnigraph.surfaces.http.gate import Ask, unknown_query
 from omnigraph.surfaces.http.reads import (
     reply_rows,
     require_one_target,
@@ -123,14 +122,15 @@ def merge_branches(call: Call) -> Reply:
     )
     shown = done.to_dict()
     if body.get("delete_branch"):
-        shown |= _delete_merged(graph, source, call.actor)
+        shown |= _delete_merged(call, source)
     return reply_write(shown)
 
 
-def _delete_merged(graph: Graph, name: str, actor: str | None) -> dict[str, Any]:
+def _delete_merged(call: Call, name: str) -> dict[str, Any]:
     """Delete the merged branch; a refusal is told beside the merge, which is done."""
     try:
-        graph.branch_delete(name, actor=actor)
+        call.require(Ask(PolicyAction.BRANCH_DELETE, ResourceScope.target_branch(name.strip())))
+        call.place.graph.branch_delete(name, actor=call.actor)
     except OmniError as error:
         return {"branch_deleted": False, "branch_delete_error": str(error)}
     return {"branch_deleted": True, "branch_delete_error": None}
@@ -187,7 +187,6 @@ def invoke_query(call: Call) -> Reply | Stream:
         return _run_stored_read(call, stored, found)
     if body.get("snapshot") is not None:
         raise UserInputError(f"stored query '{name}' is a mutation, it writes to no snapshot")
-    call.served.gate.require(PolicyAction.CHANGE, writes=True)
     done = stored.mutate(
         name,
         body.get("params"),

@@ -1,0 +1,140 @@
+"""The guard of a handle: the policy that it was opened with and the policy that the graph keeps; both must allow.
+
+Packages of policies are loaded when there is a policy, so that graphs without one pay nothing.
+"""
+
+from typing import TYPE_CHECKING
+
+from omnigraph.engine.policing import find_newest
+from omnigraph.engine.session.engine import Engine
+from omnigraph.errors import InternalError, PolicyConfigError, PolicyDenied
+from omnigraph.ids import MAIN
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from omnigraph.manifest.records import PolicyVersion
+    from omnigraph.policy import Decision, PolicyAction, PolicyChecker, PolicyEngine, ResourceScope
+
+
+class Guard:
+    """Decides what actors may do with one graph; every writer asks it first."""
+
+    def __init__(self, engine: Engine, given: "PolicyChecker | None") -> None:
+        self._engine = engine
+        self.given = given
+        """The policy that the handle was opened with."""
+        self._compiled: tuple[PolicyVersion, PolicyEngine] | None = None
+
+    def on(self, engine: Engine) -> "Guard":
+        """The same policies over a graph that was opened again."""
+        return Guard(engine, self.given)
+
+    def with_policy(self, given: "PolicyChecker | None") -> "Guard":
+        """The guard of the same graph with another policy beside the graph's own."""
+        made = Guard(self._engine, given)
+        made._compiled = self._compiled
+        return made
+
+    @property
+    def is_set(self) -> bool:
+        """Whether there is a policy, as far as this process has seen; without one everything is allowed."""
+        return self.given is not None or self._find_kept("read", fresh=False) is not None
+
+    def require(
+        self,
+        action: str,
+        actor: str | None,
+        *,
+        branch: str | None = None,
+        target: str | None = None,
+    ) -> None:
+        """Return when the actor may; raise `PolicyDenied` when not, `PolicyEvaluationError` when nobody knows."""
+        kept = self._find_kept(action)
+        if self.given is None and kept is None:
+            return
+        from omnigraph.policy import PolicyAction, ResourceScope
+
+        scope = ResourceScope(branch_name=branch, target_name=target)
+        for policy in self._list_policies(kept, action):
+            policy.check(PolicyAction(action), scope, actor)
+
+    def decide(
+        self, actor: str | None, action: "PolicyAction", scope: "ResourceScope"
+    ) -> "Decision | None":
+        """Decide without doing anything: the first denial, else what the first policy says; None without a policy."""
+        found = None
+        for policy in self._list_policies(self._find_kept(action), action):
+            decision = _decide(policy, actor, action, scope)
+            if not decision.allowed:
+                return decision
+            found = found or decision
+        return found
+
+    def may_somewhere(self, actor: str | None, action: "PolicyAction") -> bool:
+        """Whether some branch or stored query exists, or could, for which the actor may do this."""
+        policies = self._list_policies(self._find_kept(action, fresh=False), action)
+        return all(_may_somewhere(one, actor, action) for one in policies)
+
+    def makes_branch(self, target: str, base: str | None) -> bool:
+        """Whether a load into a branch would make it first, for which there is a right of its own."""
+        asked = base is not None and target != MAIN and self.is_set
+        return asked and target not in self._engine.manifest.rows.branches()
+
+    def _list_policies(
+        self, kept: "PolicyVersion | None", action: str
+    ) -> "Iterator[PolicyChecker]":
+        if self.given is not None:
+            yield self.given
+        if kept is not None:
+            yield self._compile(kept, action)
+
+    def _find_kept(self, action: str, *, fresh: bool = True) -> "PolicyVersion | None":
+        try:
+            kept = find_newest(self._engine.require_open(), fresh=fresh)
+        except InternalError as error:
+            raise _deny(action, error) from error
+        return None if kept is None or kept.text is None else kept
+
+    def _compile(self, kept: "PolicyVersion", action: str) -> "PolicyEngine":
+        """The engine of a version; it is made once, and one that cannot be made allows nothing."""
+        known = self._compiled
+        if known is not None and known[0] == kept:
+            return known[1]
+        from omnigraph.policy import PolicyEngine
+
+        try:
+            engine = PolicyEngine.load_graph(kept.text or "")
+        except PolicyConfigError as error:
+            raise _deny(action, error) from error
+        self._compiled = (kept, engine)
+        return engine
+
+
+def _decide(
+    policy: "PolicyChecker", actor: str | None, action: "PolicyAction", scope: "ResourceScope"
+) -> "Decision":
+    from omnigraph.policy import Decision, PolicyEngine
+
+    if isinstance(policy, PolicyEngine):
+        return policy.decide(actor, action, scope)
+    try:
+        policy.check(action, scope, actor)
+    except PolicyDenied as error:
+        return Decision(allowed=False, message=str(error))
+    return Decision(allowed=True, message=f"allowed: actor '{actor}' may {action}")
+
+
+def _may_somewhere(policy: "PolicyChecker", actor: str | None, action: "PolicyAction") -> bool:
+    from omnigraph.policy import PolicyEngine
+
+    # What is no file of rules cannot say where it would allow something; it is asked again for each request.
+    return not isinstance(policy, PolicyEngine) or policy.may_somewhere(actor, action)
+
+
+def _deny(action: str, error: Exception) -> PolicyDenied:
+    return PolicyDenied(
+        f"denied: the policy that the graph keeps cannot be read, so that it allows nothing ({error})",
+        action=action,
+        hint="restore the graph's manifest from a copy, or open it with a release that reads the policy",
+    )
