@@ -101,5 +101,12 @@ GROUP_ROWS: Final = (
         open=Effect.STALE,
         acknowledged=True,
     ),
+    Row(
+        id="G12",
+        point=Failpoint.PUBLISH_LOAD,
+        action="6*error",
+        heal=Effect.FORWARD,
+        open=Effect.FORWARD,
+    ),
 )
 """Rows of the windows of a group; before its sidecar is armed, an error lets its members go on alone."""

@@ -1,6 +1,7 @@
 """Groups of writers, interrupted at every step, as an error and as a death: all of their commits or none."""
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -12,7 +13,7 @@ from omnigraph.api.graph import Graph
 from omnigraph.failpoints import Failpoint, armed
 from omnigraph.ids import RECOVERY_ACTOR
 from omnigraph.recovery.audit import RecoveryKind
-from tests.faults.rows import GROUP_ROWS, Effect, Row
+from tests.faults.rows import GROUP_ROWS, WRITE_ROWS, Effect, Row
 from tests.support.child import KILLED, run_child
 from tests.support.joined import perform_together, write_member, write_together
 from tests.support.s3 import Bucket
@@ -20,11 +21,15 @@ from tests.support.settled import assert_settled, fingerprint
 from tests.support.story import BASE, SCHEMA, Content, content
 
 QUIET = {"maintenance": "off"}
+ROWS = {1: [row for row in WRITE_ROWS if "main" in row.places], 2: GROUP_ROWS, 8: GROUP_ROWS}
+"""A writer that finds nobody waiting is a group of one, and passes the windows of a lone write."""
 CELLS = [
     pytest.param(row, size, id=f"{row.id}-{size}", marks=[pytest.mark.soak] if size > 2 else [])
-    for row in GROUP_ROWS
-    for size in (2, 8)
+    for size, rows in ROWS.items()
+    for row in rows
 ]
+BEFORE_LOCKS = {Failpoint.PREPARED, Failpoint.SIDECAR_LIST}
+"""Windows of the entry: nothing is written there, whoever waits."""
 
 
 @pytest.fixture
@@ -59,6 +64,17 @@ class Expected:
 # ---- as an error, and as a death
 
 
+@pytest.mark.parametrize("size", ROWS)
+def test_every_window_that_a_group_passes_has_a_row(size: int, uri: str) -> None:
+    graph = omnigraph.open(uri, config=QUIET)
+    passed: set[Failpoint] = set()
+    with ExitStack() as stack:
+        for point in Failpoint:
+            stack.enter_context(armed(point, partial(passed.add, point)))
+        write_together(graph, [partial(write_member, graph, n) for n in range(size)])
+    assert passed - BEFORE_LOCKS == {row.point for row in ROWS[size]}
+
+
 @pytest.mark.parametrize(("row", "size"), CELLS)
 def test_a_group_that_fails_is_whole_or_absent(
     row: Row, size: int, uri: str, expected: Expected
@@ -67,7 +83,7 @@ def test_a_group_that_fails_is_whole_or_absent(
     with armed(row.point, row.action):
         told = write_together(graph, [partial(write_member, graph, n) for n in range(size)])
     errors = [one for one in told if isinstance(one, BaseException)]
-    assert errors == [] if row.acknowledged else len(errors) == size
+    assert len(errors) == (0 if row.acknowledged else size)
     assert len({id(one) for one in errors}) == len(errors)
     assert_ended(row.open if not row.acknowledged else Effect.STALE, uri, size, expected)
 
@@ -90,11 +106,11 @@ def assert_ended(effect: Effect, uri: str, size: int, expected: Expected) -> Non
     if effect.is_visible:
         made = commits[-size:]
         is_group = made[0].group is not None
-        assert is_group or rows == []
+        assert is_group or size == 1 or rows == []
         assert len({commit.group for commit in made}) == 1
         for number, commit in enumerate(made if is_group else (), 1):
             assert content(graph, at=commit.id) == expected.after(number)
-        assert len(rows) in (0, size + 1)
+        assert len(rows) in (0, size + is_group)
         assert all(row.recovery_kind is RecoveryKind.ROLLED_FORWARD for row in rows)
         assert {row.commit for row in rows} <= {commit.id for commit in made}
         if effect is Effect.FORWARD:
@@ -102,7 +118,8 @@ def assert_ended(effect: Effect, uri: str, size: int, expected: Expected) -> Non
             assert {row.for_actor for row in rows} >= {f"actor-{n}" for n in range(size)}
     elif effect is not Effect.NOTHING:
         (row,) = rows
-        assert (row.recovery_kind, row.writer_kind) == (RecoveryKind.ROLLED_BACK, "Group")
+        assert row.recovery_kind is RecoveryKind.ROLLED_BACK
+        assert row.writer_kind == ("Mutation" if size == 1 else "Group")
     assert_settled(graph)
     shown = fingerprint(graph)
     assert fingerprint(omnigraph.open(uri, config=QUIET)) == shown
