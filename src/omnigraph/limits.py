@@ -160,6 +160,12 @@ HOLDER_POLL_SECONDS = 0.25
 CLAIM_POLL_SECONDS = 0.02
 """How soon a writer whose wait is over looks again whether a holder of its locks took it along."""
 
+TURNS_KNOWN = 8
+"""Turns of a lock from which a writer concludes how long those before it take at least; fewer tell nothing."""
+
+TURNS_LOCKS_MAX = 256
+"""Locks of which a process remembers the last turns."""
+
 GROUP_MEMBERS_MAX = 64
 """Writes that share one publish at most: what one sidecar should name, and how long the first of them should wait."""
 

@@ -15,12 +15,15 @@ from tests.support.writers import in_threads
 SCHEMA = "node Person { name: String @key  age: I32? }"
 ADD = "query add($name: String) { insert Person { name: $name } }"
 SET = "query put($name: String, $age: I32) { update Person set { age: $age } where name = $name }"
-SECONDS = 60.0
+TIMES = [pytest.param(60.0, 3, marks=pytest.mark.soak), (8.0, 8)]
+"""How long, and how far below the fair share nobody is: a short time is for coarse differences."""
 
 
-@pytest.mark.soak
 @pytest.mark.timeout(900)
-def test_writers_of_every_kind_progress_beside_one_another(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("seconds", "part"), TIMES)
+def test_writers_of_every_kind_progress_beside_one_another(
+    seconds: float, part: int, tmp_path: Path
+) -> None:
     graph = omnigraph.init(tmp_path / "g", SCHEMA, config={"maintenance": "off"})
     graph.load([{"type": "Person", "data": {"name": f"u{n}"}} for n in range(4)], mode="append")
     ended = threading.Event()
@@ -55,7 +58,7 @@ def test_writers_of_every_kind_progress_beside_one_another(tmp_path: Path) -> No
         return act
 
     def stop() -> None:
-        end = time.monotonic() + SECONDS
+        end = time.monotonic() + seconds
         while time.monotonic() < end:
             ended.wait(0.5)
         ended.set()
@@ -68,6 +71,6 @@ def test_writers_of_every_kind_progress_beside_one_another(tmp_path: Path) -> No
     assert in_threads([*works, stop]) == [None] * 13
     for kind in ("insert", "update"):
         counts = [count for name, count in landed.items() if name.startswith(kind)]
-        assert min(counts) * 3 >= sum(counts) / len(counts), landed
+        assert min(counts) * part >= sum(counts) / len(counts), landed
     assert min(landed.values()) > 0, landed
     assert_settled(graph)

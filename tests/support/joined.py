@@ -47,7 +47,7 @@ def _wait_for_queue(
     pause = threading.Event()
     for _ in range(int(WAIT_SECONDS_MAX / 0.002)):
         alive = sum(thread.is_alive() for thread in threads)
-        if len(graph._engine.committer.locks._process_locks._queue) >= alive:
+        if len(graph._engine.committer.locks.queue) >= alive:
             return
         pause.wait(0.002)
     raise AssertionError(f"{started.name} never waited for its locks")

@@ -138,3 +138,8 @@ def test_a_lock_timeout_names_its_holder_as_far_as_it_is_known() -> None:
         "since": "2026-01-02T03:04:05Z",
     }
     assert "another writer holds it" in str(errors.LockTimeout("__schema_apply__", "main", 1))
+    foreseen = errors.LockTimeout("node:A", "b", 60.0, holder=holder, turns=(5, 14.3))
+    assert "cannot become free within 60 s" in str(foreseen)
+    assert "5 more turns come before this one, and none of the last took less than 14 s" in str(
+        foreseen
+    )

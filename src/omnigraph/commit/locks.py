@@ -1,12 +1,13 @@
 """Locks of tables and branches, between the writers of this process and across processes."""
 
 import threading
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import field
-from typing import NamedTuple
 from weakref import WeakValueDictionary
 
+from omnigraph.commit.lock_queue import LockKey as LockKey
+from omnigraph.commit.lock_queue import LockQueue, Turns, Waiter, Wants
 from omnigraph.errors import InternalError, LockTimeout, OmniError
 from omnigraph.ids import TableKey
 from omnigraph.limits import CLAIM_POLL_SECONDS, HOLDER_POLL_SECONDS, LOCK_WAIT_SECONDS
@@ -14,19 +15,6 @@ from omnigraph.runtime import SYSTEM, Runtime
 from omnigraph.storage.locks.holders import UNNAMED, Activity, Holder
 from omnigraph.storage.locks.table import Locks, TableLock
 from omnigraph.values import dataclass
-
-
-class LockKey(NamedTuple):
-    """The name of one lock: a table on one Lance branch; the empty branch is main, so that keys sort."""
-
-    table: TableKey
-    branch: str = ""
-
-    @property
-    def name(self) -> str:
-        """The name of its lock."""
-        return f"{self.table}@{self.branch or 'main'}"
-
 
 SCHEMA_APPLY = LockKey(TableKey("__schema_apply__"))
 """Sorts before every table key, so it is always taken first."""
@@ -80,106 +68,26 @@ class HeldLocks:
         return next((key for key, lock in self.locks.items() if not lock.still_held()), None)
 
 
-class _Waiter:
-    """A writer of this process that waits for locks; a holder of the locks may take its member into a group."""
-
-    __slots__ = ("answered", "is_claimed", "is_taken", "keys", "member")
-
-    def __init__(self, keys: frozenset[LockKey], member: object | None) -> None:
-        self.keys = keys
-        self.member = member
-        self.answered = threading.Event()
-        self.is_claimed = False
-        self.is_taken = False
-
-
-class _ProcessLocks:
-    """The locks between the threads of this process on one graph root: all of a writer's at once, first come, first served."""
-
-    def __init__(self) -> None:
-        self._guard = threading.Lock()
-        self._held: set[LockKey] = set()
-        self._queue: list[_Waiter] = []
-
-    def enter(self, keys: frozenset[LockKey], member: object | None) -> _Waiter:
-        """Stand in the queue; the waiter is answered at once when nobody is in its way."""
-        waiter = _Waiter(keys, member)
-        with self._guard:
-            self._queue.append(waiter)
-            self._grant()
-        return waiter
-
-    def leave(self, waiter: _Waiter) -> bool:
-        """Leave the queue; False when the waiter was answered, or a holder is about to answer it."""
-        with self._guard:
-            if waiter.answered.is_set() or waiter.is_claimed:
-                return False
-            self._queue.remove(waiter)
-            self._grant()
-            return True
-
-    def release(self, keys: Iterable[LockKey]) -> None:
-        """Release locks; the next in the queue get them."""
-        with self._guard:
-            self._held.difference_update(keys)
-            self._grant()
-
-    def claim(self, held: Collection[LockKey], wants: "Wants") -> _Waiter | None:
-        """Claim the first wanted waiter whose locks are held by the caller or free; the caller holds them from now on."""
-        with self._guard:
-            for waiter in self._queue:
-                is_free = self._held.isdisjoint(waiter.keys.difference(held))
-                if waiter.member is not None and is_free and wants(waiter.member):
-                    waiter.is_claimed = True
-                    self._held |= waiter.keys
-                    return waiter
-        return None
-
-    def answer(self, waiter: _Waiter, *, is_taken: bool) -> None:
-        """End a claim: the caller took the member, or the waiter waits on where it was."""
-        with self._guard:
-            waiter.is_claimed = False
-            if is_taken:
-                waiter.is_taken = True
-                self._queue.remove(waiter)
-                waiter.answered.set()
-            self._grant()
-
-    def _grant(self) -> None:
-        """Answer every waiter whose locks are free and whom nobody before it waits for."""
-        blocked = set(self._held)
-        for waiter in tuple(self._queue):
-            if blocked.isdisjoint(waiter.keys) and not waiter.is_claimed:
-                self._held |= waiter.keys
-                self._queue.remove(waiter)
-                waiter.answered.set()
-            # A later writer must not pass an earlier one that waits for the same lock.
-            blocked |= waiter.keys
-
-
-Wants = Callable[[object], bool]
-"""Whether a holder of locks wants a member that waits in its group."""
-
-
 _registry_guard = threading.Lock()
-_registry: WeakValueDictionary[str, _ProcessLocks] = WeakValueDictionary()
+_registry: WeakValueDictionary[str, LockQueue] = WeakValueDictionary()
 
 
-def _process_locks_of(root: str) -> _ProcessLocks:
-    # All handles of a process on one root share these locks; two handles are two writers like any others.
+def _queue_of(root: str) -> LockQueue:
+    # All handles of a process on one root share the queue; two handles are two writers like any others.
     with _registry_guard:
-        process_locks = _registry.get(root)
-        if process_locks is None:
-            process_locks = _registry[root] = _ProcessLocks()
-        return process_locks
+        queue = _registry.get(root)
+        if queue is None:
+            queue = _registry[root] = LockQueue()
+        return queue
 
 
 class _Busy(Exception):
-    """A lock did not become free in time."""
+    """A lock did not become free in time, or could not, because of the `turns` of others before."""
 
-    def __init__(self, key: LockKey) -> None:
+    def __init__(self, key: LockKey, turns: Turns | None = None) -> None:
         super().__init__(key.name)
         self.key = key
+        self.turns = turns
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,10 +98,11 @@ class TableLocks:
     locks: Locks
     wait: float = LOCK_WAIT_SECONDS
     runtime: Runtime = field(default_factory=lambda: SYSTEM)
-    _process_locks: _ProcessLocks = field(init=False, repr=False, compare=False)
+    queue: LockQueue = field(init=False, repr=False, compare=False)
+    """Those of this process that wait, whatever their handle."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "_process_locks", _process_locks_of(self.root))
+        object.__setattr__(self, "queue", _queue_of(self.root))
 
     @contextmanager
     def acquire(self, keys: Iterable[LockKey], activity: Activity = UNNAMED) -> Iterator[HeldLocks]:
@@ -210,11 +119,13 @@ class TableLocks:
         try:
             held_locks = self._take(frozenset(keys), self.wait, activity, member)
         except _Busy as busy:
-            raise self._timeout(busy.key) from None
+            raise self._timeout(busy.key, busy.turns) from None
+        began = self.runtime.monotonic()
         try:
             yield held_locks
         finally:
             if held_locks is not None:
+                self.queue.note_turn(held_locks.locks, self.runtime.monotonic() - began)
                 self._give_back(held_locks.locks, held_locks.locks)
 
     @contextmanager
@@ -246,15 +157,15 @@ class TableLocks:
             extra = waiter.keys - held_locks.locks.keys()
             is_held = self._extend(held_locks, extra, activity)
             if not is_held:
-                self._process_locks.release(extra)
-            self._process_locks.answer(waiter, is_taken=is_held)
+                self.queue.release(extra)
+            self.queue.answer(waiter, is_taken=is_held)
             if is_held:
                 yield waiter.member
 
     def _claim(
         self, held_locks: HeldLocks, tried: Collection[object], wants: Wants
-    ) -> _Waiter | None:
-        return self._process_locks.claim(
+    ) -> Waiter | None:
+        return self.queue.claim(
             held_locks.locks, lambda member: member not in tried and wants(member)
         )
 
@@ -285,7 +196,7 @@ class TableLocks:
             pause = min(pause * 2, HOLDER_POLL_SECONDS)
             holder = self.holder(keys)
 
-    def _timeout(self, key: LockKey) -> LockTimeout:
+    def _timeout(self, key: LockKey, turns: Turns | None = None) -> LockTimeout:
         holder = self.locks.holder(key.name)
         named = holder is not None and holder.process != 0
         return LockTimeout(
@@ -294,27 +205,35 @@ class TableLocks:
             self.wait,
             holder=holder.to_dict() if holder is not None and named else None,
             since=holder.since if holder is not None and named and holder.since_us else None,
+            turns=None if turns is None else (turns.count, turns.shortest),
         )
 
     def _take(
         self, keys: frozenset[LockKey], wait: float, activity: Activity, member: object | None
     ) -> HeldLocks | None:
         deadline = self.runtime.monotonic() + wait
-        waiter = self._process_locks.enter(keys, member)
+        waiter = self.queue.enter(keys, member)
+        self._refuse_hopeless(waiter, wait)
         self._await(waiter, deadline)
         if waiter.is_taken:
             return None
         try:
             return HeldLocks(self._acquire_each(keys, deadline, activity))
         except BaseException:
-            self._process_locks.release(keys)
+            self.queue.release(keys)
             raise
 
-    def _await(self, waiter: _Waiter, deadline: float) -> None:
+    def _refuse_hopeless(self, waiter: Waiter, wait: float) -> None:
+        """Refuse at once whoever cannot be served in time: waiting would only make the queue longer for others."""
+        turns = self.queue.foresee(waiter) if wait > 0 else None
+        if turns is not None and turns.seconds > wait and self.queue.leave(waiter):
+            raise _Busy(min(waiter.keys), turns)
+
+    def _await(self, waiter: Waiter, deadline: float) -> None:
         """Wait until the waiter is answered, or until its deadline."""
         try:
             while not waiter.answered.wait(self._left(deadline)):
-                if self._process_locks.leave(waiter):
+                if self.queue.leave(waiter):
                     raise _Busy(min(waiter.keys))
                 # A holder is about to take its member, or to let it wait on.
                 waiter.answered.wait(CLAIM_POLL_SECONDS)
@@ -324,12 +243,12 @@ class TableLocks:
             self._abandon(waiter)
             raise
 
-    def _abandon(self, waiter: _Waiter) -> None:
+    def _abandon(self, waiter: Waiter) -> None:
         """Leave the queue for good, whatever was answered meanwhile; a member that was taken is its holder's."""
-        while not self._process_locks.leave(waiter):
+        while not self.queue.leave(waiter):
             if waiter.answered.wait(CLAIM_POLL_SECONDS):
                 if not waiter.is_taken:
-                    self._process_locks.release(waiter.keys)
+                    self.queue.release(waiter.keys)
                 return
 
     def _acquire_each(
@@ -354,4 +273,4 @@ class TableLocks:
     def _give_back(self, locks: Mapping[LockKey, TableLock], keys: Iterable[LockKey]) -> None:
         for lock in locks.values():
             self.locks.release(lock)
-        self._process_locks.release(tuple(keys))
+        self.queue.release(tuple(keys))

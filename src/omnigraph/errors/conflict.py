@@ -77,7 +77,7 @@ _LOCKED = {
 
 
 class LockTimeout(ConflictError):
-    """A live writer held a lock for longer than this one waits."""
+    """Live writers hold a lock for longer than this one waits; it is told at once when it cannot be served in time."""
 
     kind = "lock_timeout"
 
@@ -89,12 +89,15 @@ class LockTimeout(ConflictError):
         *,
         holder: Mapping[str, Any] | None = None,
         since: str | None = None,
+        turns: tuple[int, float] | None = None,
     ) -> None:
+        """`turns`: how many of others come before, and the seconds that each of the last ones took at least."""
         where = _LOCKED.get(table_key, "{table_key} on branch '{branch}'").format(
             table_key=table_key, branch=branch
         )
+        when = "did not become free" if turns is None else "cannot become free"
         super().__init__(
-            f"the lock of {where} did not become free within {waited:g} s: {_held_by(holder, since)}; "
+            f"the lock of {where} {when} within {waited:g} s: {_held_by(holder, since)}{_before(turns)}; "
             "nothing was written",
             details={
                 "lock": {
@@ -102,11 +105,18 @@ class LockTimeout(ConflictError):
                     "holder": None if holder is None else dict(holder),
                     "since": since,
                 }
+                | ({} if turns is None else {"turns_before": turns[0]})
             },
             hint="retry; if that process is stopped, let it go on or end it; the setting `lock_wait` says how "
             "long to wait",
         )
         self.table_key, self.holder, self.since = table_key, holder, since
+
+
+def _before(turns: tuple[int, float] | None) -> str:
+    if turns is None:
+        return ""
+    return f", {turns[0]} more turns come before this one, and none of the last took less than {turns[1]:.2g} s"
 
 
 def _held_by(holder: Mapping[str, Any] | None, since: str | None) -> str:
