@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow.compute as pc
 import pyarrow.parquet
@@ -29,6 +29,9 @@ from social import EDGES, NODES
 
 import omnigraph
 from omnigraph.spark import register, session
+
+if TYPE_CHECKING:
+    from omnigraph.api.types import Mode
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +105,7 @@ class Bench:
         shutil.rmtree(self.uri, ignore_errors=True)
         self.graph = omnigraph.init(self.uri, SCHEMA)
 
-    def load(self, source: Any, spark: Any, mode: str = "append") -> None:
+    def load(self, source: Any, spark: Any, mode: "Mode" = "append") -> None:
         assert self.graph is not None
         start = time.perf_counter()
 

@@ -36,6 +36,28 @@ class PartFormat(StrEnum):
     PARQUET = "parquet"
 
 
+class Op(StrEnum):
+    """What happened to an entity."""
+
+    INSERT = "insert"
+    UPDATE = "update"
+    DELETE = "delete"
+
+
+class EntityKind(StrEnum):
+    """Node or edge."""
+
+    NODE = "node"
+    EDGE = "edge"
+
+
+class Granularity(StrEnum):
+    """What must not be changed on both sides: the row, or one property of it."""
+
+    ROW = "row"
+    PROPERTY = "property"
+
+
 RECOVERY_ACTOR = "omnigraph:recovery"
 REPAIR_ACTOR = "omnigraph:repair"
 FORCED_REPAIR_ACTOR = "omnigraph:repair:force"

@@ -4,7 +4,7 @@ import json
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet
@@ -19,6 +19,9 @@ from omnigraph.ids import OperationId
 from omnigraph.pipeline.input import read
 from tests.support.s3 import Bucket
 from tests.support.settled import assert_settled
+
+if TYPE_CHECKING:
+    from omnigraph.api.types import Mode
 
 SCHEMA = """
 node Person { name: String @key  age: I32?  @range(age, 0..150) }
@@ -258,7 +261,7 @@ PHASES = [
 )
 @pytest.mark.parametrize("at", PHASES)
 def test_a_load_that_fails_anywhere_is_whole_or_absent(
-    tmp_path: Path, many: Path, at: Failpoint, mode: str, after: int
+    tmp_path: Path, many: Path, at: Failpoint, mode: "Mode", after: int
 ) -> None:
     home = tmp_path / "failing"
     there = PEOPLE if mode == "append" else 7

@@ -4,7 +4,7 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
@@ -21,6 +21,9 @@ from omnigraph.manifest.records import CommitKind
 from omnigraph.pipeline.input.sources import identify_source
 from omnigraph.pipeline.keys import plan
 from tests.support.settled import assert_settled
+
+if TYPE_CHECKING:
+    from omnigraph.api.types import Mode
 
 SCHEMA = """
 node Person { name: String @key  age: I32? }
@@ -48,7 +51,7 @@ def edges(sources: Sequence[str], targets: Sequence[str], **more: Any) -> pa.Tab
     return pa.table({"src": sources, "dst": targets, **more})
 
 
-def phases(graph: Graph, source: Any, mode: str = "append") -> list[str]:
+def phases(graph: Graph, source: Any, mode: "Mode" = "append") -> list[str]:
     """The steps of a load, in their order."""
     told: list[Any] = []
     graph.load(source, mode=mode, spark=False, progress=told.append)
@@ -142,7 +145,7 @@ WRONG = {
 @pytest.mark.parametrize("mode", ["append", "merge", "overwrite"])
 @pytest.mark.parametrize("wrong", WRONG)
 def test_what_a_glance_doubts_is_told_as_ever(
-    tmp_path: Path, graph: Graph, wrong: str, mode: str
+    tmp_path: Path, graph: Graph, wrong: str, mode: "Mode"
 ) -> None:
     def outcome(one: Graph) -> Any:
         try:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet
 import pytest
@@ -12,6 +12,9 @@ import omnigraph
 from omnigraph.api.graph import Graph
 from omnigraph.engine.history import export_files
 from tests.support.maintenance import SCHEMA, content, scattered
+
+if TYPE_CHECKING:
+    from omnigraph.api.types import FileFormat
 
 
 @pytest.fixture
@@ -81,7 +84,7 @@ def test_a_directory_that_holds_files_is_left_alone(graph: Graph, tmp_path: Path
 
 @pytest.mark.parametrize("format", ["jsonl", "parquet"])
 def test_an_export_that_fails_leaves_no_file(
-    graph: Graph, tmp_path: Path, format: str, monkeypatch: pytest.MonkeyPatch
+    graph: Graph, tmp_path: Path, format: "FileFormat", monkeypatch: pytest.MonkeyPatch
 ) -> None:
     name = "_write_lines" if format == "jsonl" else "_write_parquet"
     write, turns = getattr(export_files, name), count()

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterator
 from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.csv
@@ -17,6 +17,9 @@ import omnigraph
 from omnigraph.api.graph import Graph
 from omnigraph.failpoints import PARK_SECONDS_MAX, Failpoint, armed
 from tests.support.settled import assert_settled
+
+if TYPE_CHECKING:
+    from omnigraph.api.types import Mode
 
 SCHEMA = """
 node Person { name: String @key  age: I32?  born: Date?  seen: DateTime?  tags: [String]?  sig: Vector(2)?  scan: Blob? }
@@ -211,7 +214,7 @@ def test_a_merge_with_a_repeated_id_keeps_the_last_and_counts_what_came(graph: G
     ids=["endpoint", "cardinality"],
 )  # fmt: skip
 def test_a_broken_rule_in_any_mode_moves_no_table_and_the_next_load_works(
-    graph: Graph, mode: str, record: dict[str, Any], error: type[omnigraph.OmniError]
+    graph: Graph, mode: "Mode", record: dict[str, Any], error: type[omnigraph.OmniError]
 ) -> None:
     graph.load(RECORDS, mode="append")
     before = graph.snapshot().to_dict()

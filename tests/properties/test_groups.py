@@ -3,7 +3,7 @@
 import tempfile
 from collections.abc import Callable
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -13,6 +13,9 @@ from omnigraph.api.graph import Graph
 from tests.support.joined import write_together
 from tests.support.settled import assert_settled
 from tests.support.story import content
+
+if TYPE_CHECKING:
+    from omnigraph.api.types import Mode
 
 SCHEMA = """
 node Person { k: String @key  n: I32?  mail: String? @unique }
@@ -37,7 +40,7 @@ def mutation(text: str, **params: st.SearchStrategy[Any]) -> st.SearchStrategy[W
     return st.fixed_dictionaries(params).map(lambda given: lambda graph: graph.mutate(text, given))
 
 
-def _load(mode: str, names: list[str]) -> Write:
+def _load(mode: "Mode", names: list[str]) -> Write:
     records = [{"type": "Person", "data": {"k": k, "n": 9}} for k in names]
     return lambda graph: graph.load(records, mode=mode)
 

@@ -4,7 +4,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -20,6 +20,9 @@ from tests.support.merge_model import (
     merge_row,
 )
 from tests.support.merge_model import Graph as Model
+
+if TYPE_CHECKING:
+    from omnigraph.api.types import MergeGranularity
 
 SCHEMA = """
 node P { name: String @key  a: I32?  b: String?  u: I32? @unique }
@@ -86,7 +89,7 @@ def graph_of() -> Iterator[Graph]:
         yield graph
 
 
-def check_merge(graph: Graph, base: Model, granularity: str) -> Model | None:
+def check_merge(graph: Graph, base: Model, granularity: "MergeGranularity") -> Model | None:
     """Merge and compare with the oracle; gives the state both sides now share, None after a conflict."""
     decide: Decide = merge_row if granularity == "row" else merge_properties
     source, target = model(graph, "side"), model(graph)
@@ -114,7 +117,7 @@ def _known(kind: str, table: str, row: str | None) -> tuple[str, str, str]:
 @settings(max_examples=25)
 @given(history, st.sampled_from(["row", "property"]))
 def test_a_merge_is_what_the_oracle_says(
-    steps: list[tuple[str, tuple[Any, ...]]], granularity: str
+    steps: list[tuple[str, tuple[Any, ...]]], granularity: "MergeGranularity"
 ) -> None:
     with graph_of() as graph:
         base = model(graph)

@@ -4,7 +4,7 @@ import io
 import json
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
@@ -16,6 +16,9 @@ import omnigraph
 from omnigraph.api.graph import Graph
 from tests.support.settled import assert_settled
 from tests.support.write_model import EDGES, NODES, OPERATORS, SCHEMA, Model, model_of, refused
+
+if TYPE_CHECKING:
+    from omnigraph.api.types import Mode
 
 keys = st.sampled_from("pqrst")
 numbers = st.integers(-1, 10)
@@ -140,7 +143,7 @@ class Writes(RuleBasedStateMachine):
     # ---- loads
 
     @rule(records=records, mode=modes, branch=branches)
-    def load(self, records: list[dict[str, Any]], mode: str, branch: str) -> None:
+    def load(self, records: list[dict[str, Any]], mode: "Mode", branch: str) -> None:
         if branch not in self.models:
             return
         model = self.models[branch].copy()

@@ -3,7 +3,7 @@
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +15,9 @@ import omnigraph
 from omnigraph.api.graph import Graph
 from omnigraph.errors import MergeConflicts
 from tests.support.settled import assert_settled
+
+if TYPE_CHECKING:
+    from omnigraph.api.types import FileFormat
 
 pytestmark = [pytest.mark.spark, pytest.mark.soak, pytest.mark.xdist_group("spark")]
 
@@ -133,7 +136,7 @@ def test_tables_compacted_by_executors_hold_the_same(pair: tuple[Graph, Graph], 
 
 @pytest.mark.parametrize("format", ["jsonl", "parquet"])
 def test_files_exported_by_executors_can_be_loaded_again(
-    pair: tuple[Graph, Graph], spark: Any, tmp_path: Path, format: str
+    pair: tuple[Graph, Graph], spark: Any, tmp_path: Path, format: "FileFormat"
 ) -> None:
     here, there = pair
     there.export_files(tmp_path / "out", format=format, spark=spark)

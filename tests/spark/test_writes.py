@@ -4,7 +4,7 @@ import shutil
 from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
@@ -30,6 +30,9 @@ from omnigraph.spark import GraphSource, Transaction, each_batch, register
 from omnigraph.spark.changes import ChangeSource, FeedReader
 from omnigraph.spark.streams import MicroBatch
 from tests.support.settled import assert_settled
+
+if TYPE_CHECKING:
+    from omnigraph.api.types import Mode
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 
@@ -130,7 +133,7 @@ def test_a_frame_without_rows_empties_what_it_replaces(spark: Any, graph: Graph,
     graph.load({"Person": people(spark, "a", "b")}, mode="append")
     none = people(spark, "z").where("age > 9")
 
-    def write(mode: str) -> None:
+    def write(mode: "Mode") -> None:
         if way == "load":
             graph.load({"Person": none}, mode=mode)
         else:

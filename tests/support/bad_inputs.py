@@ -55,7 +55,7 @@ class BadLoad:
     kind: str
     code: str | None
     facts: tuple[str, ...]
-    mode: str = "append"
+    mode: Any = "append"
     options: Mapping[str, Any] = field(default_factory=dict)
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hypothesis import strategies as st
 
@@ -12,6 +12,9 @@ import omnigraph
 from omnigraph.api.graph import Graph
 from omnigraph.api.results import Commit
 from omnigraph.errors import ConflictError
+
+if TYPE_CHECKING:
+    from omnigraph.api.types import Mode
 
 KEYS = "abcdefg"
 TEXTS = ("red rope", "ropes and knots", "a quiet harbour", "knot", "", None)
@@ -226,7 +229,7 @@ def _append(history: History, draw: Draw) -> None:
     history.graph.load(list(_records(history, draw, keys)), mode="append")
 
 
-def _load(mode: str) -> Callable[[History, Draw], None]:
+def _load(mode: "Mode") -> Callable[[History, Draw], None]:
     def step(history: History, draw: Draw) -> None:
         keys = draw(st.lists(st.sampled_from(KEYS), min_size=1, max_size=4, unique=True))
         team = {

@@ -3,11 +3,14 @@
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import omnigraph
 from omnigraph.api.graph import Graph
 from omnigraph.commit.sidecar import WriterKind
+
+if TYPE_CHECKING:
+    from omnigraph.api.types import Mode
 
 ACTOR: Final = "ada"
 SCHEMA: Final = """
@@ -88,7 +91,7 @@ def _delete(graph: Graph, branch: str, tag: str, actor: str | None) -> None:
     )
 
 
-def _load(mode: str, records: Callable[[str], list[dict[str, Any]]]) -> Callable[..., None]:
+def _load(mode: "Mode", records: Callable[[str], list[dict[str, Any]]]) -> Callable[..., None]:
     def run(graph: Graph, branch: str, tag: str, actor: str | None) -> None:
         graph.load(records(tag), mode=mode, branch=branch, actor=actor)
 

@@ -88,14 +88,19 @@ def test_a_shell_is_given_its_script(run: Run, shell: str) -> None:
         ("omnigraph load --mode o", {"overwrite"}),
         ("omnigraph snapshot --branch re --store nowhere", set()),
         ("omnigraph snapshot --store g --branch re", {"review"}),
+        ("omnigraph branch merge --store g e", {"etl/review"}),
+        ("omnigraph branch merge --store g --into m", {"main"}),
+        ("omnigraph diff --store g main re", {"review"}),
+        ("omnigraph load g --from re", {"review"}),
     ],
 )
 def test_a_shell_completes_commands_names_and_values(
     run: Run, tmp_path: Path, typed: str, expected: set[str]
 ) -> None:
-    if "review" in expected:
+    if "--store g" in typed or "load g" in typed:
         with omnigraph.init("g", SCHEMA) as graph:
             graph.branch_create("review")
+            graph.branch_create("etl/review")
     words = typed.split()
     asked = {
         "_OMNIGRAPH_COMPLETE": "complete_bash",

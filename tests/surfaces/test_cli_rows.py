@@ -65,6 +65,34 @@ def test_a_file_has_the_format_of_its_ending(run: Run, tmp_path: Path, ending: s
     assert found == ROWS
 
 
+WIDE = {"key": "wide", "n": -(2**63), "u": 2**64 - 1, "many": [1, 2**53 + 1]}
+PLAIN = {"key": "plain", "n": 5, "u": None, "many": None}
+
+
+@pytest.mark.parametrize("ending", ["parquet", "csv", "jsonl"])
+def test_rows_of_a_file_are_loaded_again(run: Run, tmp_path: Path, ending: str) -> None:
+    schema = "node Thing { key: String @key  n: I64?  u: U64?  many: [I64]? }"
+    with omnigraph.init(tmp_path / "things", schema) as graph:
+        graph.load({"Thing": [WIDE, PLAIN]}, mode="append")
+    omnigraph.init(tmp_path / "copy", schema).close()
+    text = "query q() { match { $t: Thing } return { $t.key as key, $t.n as n, $t.u as u, $t.many as many } }"
+    out = str(tmp_path / f"things.{ending}")
+    assert run("query", "--store", "things", "-e", text, "--out", out).code == 0
+    done = run("load", "copy", "--data", out, "--type", "Thing", "--mode", "append")
+    assert (done.code, "2 nodes" in done.out) == (0, True), done.err
+    with omnigraph.open(tmp_path / "copy") as graph:
+        found = {row["key"]: row for row in graph.query(text).to_list()}
+    assert found == {"wide": WIDE, "plain": PLAIN}
+
+
+def test_a_document_in_the_place_of_records_is_one_problem(run: Run, tmp_path: Path) -> None:
+    assert run(*ALL, "--out", str(tmp_path / "rows.json")).code == 0
+    done = run("load", "--data", "rows.json", "--type", "Person", "--mode", "merge")
+    assert done.code == 1
+    assert "'rows.json' holds one JSON object over several lines; no changes were made" in done.err
+    assert "one record a line" in done.err
+
+
 def test_a_format_wins_over_the_ending_of_a_file(run: Run, tmp_path: Path) -> None:
     out = tmp_path / "rows.parquet"
     run(*ALL, "--out", str(out), "--format", "csv")

@@ -6,6 +6,7 @@ import re
 import select
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import pytest
 
 import omnigraph
 from omnigraph.runtime import SYSTEM
+from omnigraph.surfaces.cli.shell.statements import cut_statements, is_finished
 
 SCHEMA = "node Person { name: String @key  age: I32? }\nedge Knows: Person -> Person\n"
 ADD = 'insert Person { name: "Ada" age: 36 }'
@@ -37,6 +39,114 @@ def test_statements_of_a_pipe_are_run_one_after_the_other(uri: str) -> None:
     assert done.returncode == 0, done.stderr
     assert "changed 2 nodes and 0 edges on main" in done.stdout
     assert done.stdout.endswith("p.name\nAda\nBo\n* main\n")
+
+
+CUTS = {
+    "reads on lines of their own": ([ASK, ASK], [ASK, ASK]),
+    "a read over several lines": (["match { $p: Person }", "return { $p.name }", "limit 1"], None),
+    "several on one line": ([f"{ADD}; {ASK};{ASK}"], [ADD, f" {ASK}", ASK]),
+    "changes in a row": ([ADD, ADD], None),
+    "a read after changes": ([ADD, ASK], [ADD, ASK]),
+    "changes after a read": ([ASK, ADD], [ASK, ADD]),
+    "named queries": ([f"query a() {{ {ASK} }}", f"query b() {{ {ASK} }}"], [f"query a() {{ {ASK} }}", f"query b() {{ {ASK} }}"]),
+    "a header": (["use extensions", f"query a() {{ {ASK} }}"], None),
+    "a semicolon in a string": (['insert Person { name: "a; b" }'], None),
+    "a semicolon in a comment": ([f"{ASK} // all; of them"], None),
+    "a line break in a string": (['insert Person { name: "a', 'match" }', ASK], ['insert Person { name: "a\nmatch" }', ASK]),
+    "a line that begins inside of brackets": (["match {", "query: Person", "}"], None),
+    "commands": ([ADD, ".branch;", " .at now", ASK], [ADD, ".branch", ".at now", ASK]),
+    "a plan over several lines": ([".explain match {", "$p: Person }", ASK], [".explain match {\n$p: Person }", ASK]),
+    "empty lines": (["", ASK, "", "  ", ADD, ""], [ASK, ADD]),
+}  # fmt: skip
+"""Lines, and the statements that they are; None: all of them are one."""
+
+
+@pytest.mark.parametrize("case", CUTS)
+def test_lines_are_cut_into_statements(case: str) -> None:
+    lines, expected = CUTS[case]
+    found = list(cut_statements(lines, "stdin"))
+    assert [one.text for one in found] == (["\n".join(lines)] if expected is None else expected)
+    first = [one.text.split("\n")[0] for one in found]
+    assert all(text in lines[one.line - 1] for text, one in zip(first, found, strict=True))
+
+
+def test_many_lines_are_cut_in_one_pass() -> None:
+    """Lines that were scanned are not scanned again: a pipe of changes may be long."""
+    started = time.process_time()
+    (found,) = cut_statements([ADD] * 5_000)
+    assert found.text.count("insert") == 5_000
+    assert time.process_time() - started < 5
+
+
+@pytest.mark.parametrize(
+    ("text", "finished"),
+    [
+        (ASK, True),
+        ("match { $p: Person }", False),
+        ("match { $p: Person }\n", True),
+        ("match {", False),
+        ("match {;", True),
+        ('insert Person { name: "a', False),
+        (".branch", True),
+        (".explain match {", False),
+        (f".explain {ASK}", True),
+        ("exit", True),
+        ("select * from Person", True),
+        ("// a remark", False),
+        ("", True),
+    ],
+)
+def test_enter_runs_what_is_finished(text: str, finished: bool) -> None:
+    assert is_finished(text) is finished
+
+
+def test_statements_may_use_the_whole_language(uri: str) -> None:
+    text = (
+        'insert Person { name: "a query here" age: -5 } // below zero\n'
+        "match { $p: Person  $p.age < -1 or $p.age is null } return { $p.name }\n"
+        "query q() { match { $p: Person { age: -5 } } return { $p.age } }\n"
+        ".explain match { $p: Person  $p.age > -7 } return { $p.name }\n"
+    )
+    done = pipe(uri, text, "--format", "csv")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "p.name\na query here\np.age\n-5\nProject" in done.stdout
+
+
+def test_errors_of_a_pipe_name_its_lines(uri: str) -> None:
+    text = f'{ADD};\n// an edge\ninsert Knows {{ from: "Ada" to: "nobody" }};\n\nmatch {{\n  $p: Persn\n}} return {{ $p.name }}\n.run x "y\n.schema Persn\n'
+    done = pipe(uri, text)
+    assert done.returncode == 1
+    assert "'nobody'" in done.stderr
+    assert "--> stdin, line 2" in done.stderr
+    assert "--> stdin:6:7" in done.stderr
+    assert " 6 |   $p: Persn\n" in done.stderr
+    assert "a quotation mark in 'x \"y' has no second one; nothing was done" in done.stderr
+    assert "--> stdin, line 9" in done.stderr
+    assert "use extensions" not in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+MISTYPED = {
+    ".format parquet": ".format takes table, kv, csv, jsonl, json, not 'parquet'",
+    ".run": ".run takes the name of a query",
+    ".explain": ".explain takes a read, not ''; nothing was run",
+    f".explain {ADD}": ".explain takes a read, not 'insert",
+    ".branch nope": ".branch lists them",
+    ".read": "one file is expected, not nothing",
+    ".export /nowhere/at/all": "cannot be written",
+    "select * from Person;": "this looks like SQL",
+    "match { $p: Person } return { $p.name } limt 3;": "--> stdin:9:41",
+}
+
+
+def test_what_is_typed_wrongly_is_told(uri: str) -> None:
+    done = pipe(uri, "\n".join([*MISTYPED, "help", "exit", ADD]))
+    told = [done.stderr.find(said) for said in MISTYPED.values()]
+    assert min(told) >= 0, done.stderr
+    assert told == sorted(told)
+    assert "Traceback" not in done.stderr
+    assert "list these commands" in done.stdout
+    assert "changed" not in done.stdout
 
 
 def test_a_failure_is_told_where_it_is_and_the_rest_is_run(uri: str) -> None:
@@ -194,6 +304,10 @@ def test_a_talk_on_a_terminal(terminal: Terminal, uri: str, tmp_path: Path) -> N
     terminal.send("match {\r$p: Person\r}\rreturn { $p.name }\r")
     terminal.expect("1 row from branch main")
     terminal.expect("Ada")
+    terminal.expect("main>")
+    terminal.send(f"\x1b[200~{ASK};\n{ASK.replace('name', 'age')}\x1b[201~\r")
+    terminal.expect("Ada")
+    terminal.expect("36")
     terminal.expect("main>")
     terminal.send("match { $p: Persn } return { $p.name }\r")
     terminal.expect("did you mean 'Person'?")

@@ -1,8 +1,10 @@
 """What a command loads: a verb pays for what it needs, whatever else is installed."""
 
 import json
+import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -62,11 +64,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made
 
 
-def loaded(folder: Path, *typed: str, program: str = PROGRAM) -> set[str]:
+def loaded(
+    folder: Path, *typed: str, program: str = PROGRAM, environment: Mapping[str, str] = {}
+) -> set[str]:
     """The modules that a command of its own process ends with."""
     done = subprocess.run(
         [sys.executable, "-c", program, *typed],
         cwd=folder,
+        env=os.environ | environment,
         capture_output=True,
         text=True,
         check=True,
@@ -107,6 +112,14 @@ def test_a_command_loads_what_it_needs(folder: Path, name: str) -> None:
 
 def _below(packages: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(f"{package}." for package in packages)
+
+
+def test_branches_are_completed_without_lance(folder: Path) -> None:
+    typed = "omnigraph query --store g --branch ma"
+    asked = {"_OMNIGRAPH_COMPLETE": "complete_bash", "COMP_WORDS": typed, "COMP_CWORD": "5"}
+    found = loaded(folder, environment=asked)
+    heavy = {"lance", "pyarrow", "numpy", "obstore", "pandas", "pydantic", "omnigraph.engine"}
+    assert sorted(found & heavy) == []
 
 
 @pytest.mark.parametrize("name", ["query", "insert"])

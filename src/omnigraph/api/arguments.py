@@ -12,7 +12,8 @@ import pyarrow as pa
 
 from omnigraph.catalog.model import Catalog, NodeType, TableType
 from omnigraph.engine.results import Commit
-from omnigraph.errors import ConfigError, UserInputError, shorten
+from omnigraph.errors import ConfigError, UserInputError, did_you_mean, shorten, suggestion
+from omnigraph.ids import EntityKind, Op
 from omnigraph.manifest.names import is_utf8
 from omnigraph.manifest.travel import At
 
@@ -190,21 +191,23 @@ def wanted_of(
     images: bool,
 ) -> "Wanted":
     """Which changes a diff or a feed shows."""
-    from omnigraph.engine.history.changes import EntityKind, Op
     from omnigraph.engine.history.compare import Wanted
 
     named = names_of("types", types)
     chosen, done = names_of("kinds", kinds), names_of("ops", ops)
     return Wanted(
         tables=None if named is None else {catalog.table(t).table_key for t in named},
-        kinds=None if chosen is None else {_word_of(EntityKind, kind) for kind in chosen},
-        ops=None if done is None else {_word_of(Op, op) for op in done},
+        kinds=None if chosen is None else {_word_of("kinds", EntityKind, kind) for kind in chosen},
+        ops=None if done is None else {_word_of("ops", Op, op) for op in done},
         images=images,
     )
 
 
-def _word_of(words: type[_Word], text: str) -> _Word:
+def _word_of(name: str, words: type[_Word], text: str) -> _Word:
     try:
         return words(text)
     except ValueError as error:
-        raise UserInputError(f"'{text}' is unknown, it is one of {', '.join(words)}") from error
+        near = suggestion(did_you_mean(text, words))
+        raise UserInputError(
+            f"'{name}' takes {', '.join(words)}, not '{shorten(text)}'{near}; nothing was read"
+        ) from error

@@ -85,7 +85,17 @@ if TYPE_CHECKING:
         RepairReport,
     )
     from omnigraph.api.stored_queries import StoredQueries
-    from omnigraph.api.types import EntityId, Source, Spark, SparkChoice
+    from omnigraph.api.types import (
+        EntityId,
+        FileFormat,
+        Kinds,
+        MergeGranularity,
+        Mode,
+        Ops,
+        Source,
+        Spark,
+        SparkChoice,
+    )
     from omnigraph.pipeline.location import StoreLocation
     from omnigraph.pipeline.progress import Tell
     from omnigraph.policy import PolicyChecker
@@ -351,7 +361,7 @@ class Graph:
         self,
         directory: str | os.PathLike[str],
         *,
-        format: str = "jsonl",
+        format: "FileFormat" = "jsonl",
         branch: str | None = None,
         at: Reference | None = None,
         types: Sequence[str] | None = None,
@@ -494,7 +504,7 @@ class Graph:
         self,
         source: "Source",
         *,
-        mode: str,
+        mode: "Mode",
         type: str | None = None,
         branch: str | None = None,
         from_branch: str | None = None,
@@ -818,7 +828,7 @@ class Graph:
         source: "str | Branch",
         *,
         into: str = MAIN,
-        granularity: str = "row",
+        granularity: "MergeGranularity" = "row",
         actor: str | None = None,
         dry_run: bool = False,
         allow_older_base: bool = False,
@@ -863,8 +873,8 @@ class Graph:
         head: Reference,
         *,
         types: Sequence[str] | None = None,
-        kinds: Sequence[str] | None = None,
-        ops: Sequence[str] | None = None,
+        kinds: "Kinds | None" = None,
+        ops: "Ops | None" = None,
         images: bool = False,
     ) -> "Diff":
         """Entities that differ between two branches, commits or manifest versions, by table key, then id.
@@ -892,8 +902,8 @@ class Graph:
         head: Reference,
         *,
         types: Sequence[str] | None = None,
-        kinds: Sequence[str] | None = None,
-        ops: Sequence[str] | None = None,
+        kinds: "Kinds | None" = None,
+        ops: "Ops | None" = None,
         images: bool = False,
     ) -> "Iterator[Change]":
         """The changes of a `diff` one after the other, however many there are; both states are captured now.
@@ -922,8 +932,8 @@ class Graph:
         since: str | Commit | None = None,
         limit: int | None = None,
         types: Sequence[str] | None = None,
-        kinds: Sequence[str] | None = None,
-        ops: Sequence[str] | None = None,
+        kinds: "Kinds | None" = None,
+        ops: "Ops | None" = None,
         images: bool = False,
     ) -> "ChangePage":
         """Read the change feed: whole commits, oldest first, after a cursor or commit; `limit` counts changes.
@@ -949,8 +959,8 @@ class Graph:
         branch: str | None = None,
         since: str | Commit | None = None,
         types: Sequence[str] | None = None,
-        kinds: Sequence[str] | None = None,
-        ops: Sequence[str] | None = None,
+        kinds: "Kinds | None" = None,
+        ops: "Ops | None" = None,
         images: bool = False,
     ) -> "Iterator[ChangeStream]":
         """The change feed up to now, commit by commit; the changes of each commit come one after the other, however many there are.
@@ -972,8 +982,8 @@ class Graph:
         id: str | Commit,
         *,
         types: Sequence[str] | None = None,
-        kinds: Sequence[str] | None = None,
-        ops: Sequence[str] | None = None,
+        kinds: "Kinds | None" = None,
+        ops: "Ops | None" = None,
         images: bool = False,
         limit: int | None = None,
         page_token: str | None = None,
@@ -1009,8 +1019,8 @@ class Graph:
         page_token: str | None = None,
         limit: int | None = None,
         types: Sequence[str] | None = None,
-        kinds: Sequence[str] | None = None,
-        ops: Sequence[str] | None = None,
+        kinds: "Kinds | None" = None,
+        ops: "Ops | None" = None,
     ) -> "FeedPage":
         """Read the feed in pages that may end inside a commit, with the rows before and after, nodes before edges.
 
@@ -1055,8 +1065,8 @@ class Graph:
         limit: int | None = None,
         page_token: str | None = None,
         types: Sequence[str] | None = None,
-        kinds: Sequence[str] | None = None,
-        ops: Sequence[str] | None = None,
+        kinds: "Kinds | None" = None,
+        ops: "Ops | None" = None,
     ) -> "DiffPage":
         """One page of a `diff`, with the rows before and after, nodes before edges.
 

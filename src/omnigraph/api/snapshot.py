@@ -3,9 +3,11 @@
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
+from weakref import ref
 
 import pyarrow as pa
 
@@ -294,13 +296,14 @@ class Snapshot:
             ...     snapshot.duckdb().sql("select count(*) from Person").fetchall()
             [(7,)]
         """
-        from omnigraph.api.sql_views import connect_views
+        from omnigraph.api.sql_views import close_connection, connect_views
 
         with self._reading():
             tables = {key: self._open(key) for key in self._list_keys(None)}
         views = {key: (one, self._order(key, one.schema.names)) for key, one in tables.items()}
         connection = connect_views(views, self._translate_open)
-        self._close.append(connection.close)
+        # The views hold this snapshot: held in turn, the connection would never be freed.
+        self._close.append(partial(close_connection, ref(connection)))
         return connection
 
     def to_networkx(

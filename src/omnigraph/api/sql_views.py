@@ -1,5 +1,6 @@
 """SQL over a snapshot: a DuckDB connection with one view for each type; Lance evaluates columns and filters."""
 
+import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -101,7 +102,16 @@ def connect_views(
             places.append(f"main.{name}")
         for place in places:
             connection.execute(f"create view {place} as select * from {scanned}")
+    # A connection that is open when the interpreter ends prints what it leaks; one that nobody holds needs no close.
+    weakref.finalize(connection, close_connection, weakref.ref(connection))
     return connection
+
+
+def close_connection(reference: "weakref.ref[duckdb.DuckDBPyConnection]") -> None:
+    """Close a connection if it still exists."""
+    connection = reference()
+    if connection is not None:
+        connection.close()
 
 
 def _quote(name: str) -> str:

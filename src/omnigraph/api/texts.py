@@ -11,7 +11,7 @@ from omnigraph.compile import lint as linting
 from omnigraph.errors import SchemaError, UserInputError
 from omnigraph.language.diagnostics import Diagnostic, Severity, Stage, diagnostics_of
 from omnigraph.language.schema.parse import decode_schema
-from omnigraph.language.source import Position, Source, Span
+from omnigraph.language.source import Position, Source, SourceText, Span
 
 if TYPE_CHECKING:
     from omnigraph.api.types import Frame
@@ -34,6 +34,8 @@ def source_of(given: str | Path, name: str = "<text>") -> Source:
             f"'{given}' looks like a file name, and a str is the text itself; nothing was run",
             hint=f"pass pathlib.Path('{given}') to read the file",
         )
+    if isinstance(given, SourceText):
+        return given.source
     return Source(given, name)
 
 

@@ -1,7 +1,7 @@
 """Types of what callers pass: read by type checkers and editors, never loaded by a program."""
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
 from typing import IO, Any, Literal, Protocol, TypeAlias
 
@@ -10,6 +10,8 @@ import pandas
 import polars
 import pyarrow.dataset
 import pyspark.sql
+
+from omnigraph.ids import EntityKind, Granularity, LoadMode, Op, PartFormat
 
 
 class ArrowStream(Protocol):
@@ -43,3 +45,13 @@ Source: TypeAlias = Frame | Mapping[str, Frame]
 
 Spark: TypeAlias = pyspark.sql.SparkSession | bool | None
 SparkChoice: TypeAlias = Spark | Literal["auto"]
+
+Mode: TypeAlias = Literal["append", "merge", "overwrite"] | LoadMode
+"""What a load does with rows that are there."""
+
+MergeGranularity: TypeAlias = Literal["row", "property"] | Granularity
+"""What both sides of a merge may not both change."""
+
+FileFormat: TypeAlias = Literal["jsonl", "parquet"] | PartFormat
+Kinds: TypeAlias = Sequence[Literal["node", "edge"] | EntityKind]
+Ops: TypeAlias = Sequence[Literal["insert", "update", "delete"] | Op]

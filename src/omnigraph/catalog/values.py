@@ -22,6 +22,9 @@ else:
     np, pa, pc = Later("numpy"), Later("pyarrow"), Later("pyarrow.compute")
 
 JAVASCRIPT_INTEGER_MAX = 2**53 - 1
+INTEGER_DIGITS_MAX = 40
+"""Longer decimal text is out of every range; converting it would only cost time."""
+
 F32_MAX = 3.4028234663852886e38
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -107,6 +110,19 @@ def epoch_day(value: date) -> int:
 def epoch_milliseconds(value: datetime) -> int:
     """Count milliseconds since 1970-01-01T00:00Z."""
     return (to_utc(value) - _EPOCH) // timedelta(milliseconds=1)
+
+
+# ---- integers as text
+
+
+def parse_integer(text: str) -> int | None:
+    """Read decimal digits, perhaps after a minus; None when the text is anything else."""
+    digits = text.removeprefix("-")
+    if not (digits.isascii() and digits.isdigit()):
+        return None
+    # Any number this long is out of range, so one that surely is stands for it.
+    number = int(digits.lstrip("0")[:INTEGER_DIGITS_MAX] or "0")
+    return -number if text.startswith("-") else number
 
 
 # ---- Arrow columns

@@ -8,12 +8,13 @@ from lark import Token
 
 from omnigraph.catalog.model import Catalog, EdgeType, Property, TableType
 from omnigraph.language.query.parse import Expected, expect_at
-from omnigraph.language.query.tokens import FUNCTIONS, KEYWORDS, SCALARS
+from omnigraph.language.query.tokens import FUNCTIONS, KEYWORDS, SCALARS, read_words
 from omnigraph.values import dataclass
 
-_BARE = re.compile(r"\s*(?:match|insert|update|delete)\b|\s*[a-z]*\Z", re.ASCII)
-_QUERY = re.compile(r"(?:^|[}\s])query\s", re.ASCII)
-_HEAD = "query shell() { "
+_BODY = frozenset({"match", "insert", "update", "delete"})
+_BEGUN = re.compile(r"\s*[a-z]*\Z", re.ASCII)
+BARE_HEAD = "use extensions query shell() { "
+"""What makes a body a query: a body may say all that the language knows."""
 _ENDS = ("from", "to")
 _IDS = ("id", "src", "dst")
 
@@ -45,8 +46,8 @@ def complete(source: str, offset: int, catalog: Catalog) -> list[Completion]:
 
     A text without a declaration is read as the body of a query.
     """
-    shift = len(_HEAD) if is_bare(source) else 0
-    expected = expect_at(_HEAD + source if shift else source, offset + shift)
+    shift = len(BARE_HEAD) if is_bare(source) else 0
+    expected = expect_at(BARE_HEAD + source if shift else source, offset + shift)
     start = expected.start - shift
     begun = source[start:offset]
     found = {one.text: one for one in _list_choices(expected, catalog, start)}
@@ -55,7 +56,7 @@ def complete(source: str, offset: int, catalog: Catalog) -> list[Completion]:
 
 def is_bare(source: str) -> bool:
     """Whether a text is the body of a query without its head."""
-    return _BARE.match(source) is not None and _QUERY.search(source) is None
+    return next(read_words(source)) in _BODY or _BEGUN.match(source) is not None
 
 
 def _fits(text: str, begun: str) -> bool:

@@ -17,15 +17,12 @@ from omnigraph.catalog.values import (
     item_type,
     parse_date,
     parse_datetime,
+    parse_integer,
     to_utc,
 )
 from omnigraph.compile.checked import Checked, CheckedRead, Demand, Parameter, ParamRef
 from omnigraph.errors import ParamError, did_you_mean, shorten, suggestion
 from omnigraph.values import dataclass
-
-INTEGER_TEXT_CHARS_MAX = 40
-"""Longer decimal text is out of every range; converting it would only cost time."""
-
 
 _OUT_OF_RANGE = ("P02", "a number out of range")
 
@@ -183,7 +180,7 @@ def _text(value: object, declared: PropertyType) -> object | _Refusal:
 def _number(value: object, declared: PropertyType) -> object | _Refusal:
     whole = declared.scalar in INTEGERS
     if whole and isinstance(value, str):
-        read = _integer(value)
+        read = parse_integer(value)
         if read is None:
             return _Refusal("P01", f"{declared.required()} or its decimal text", "text")
         value = read
@@ -198,14 +195,6 @@ def _number(value: object, declared: PropertyType) -> object | _Refusal:
         code, came = ("P01", "a negative number") if unsigned and value < 0 else _OUT_OF_RANGE
         return _Refusal(code, f"{declared.required()}: {found.reason}", came)
     return found
-
-
-def _integer(text: str) -> int | None:
-    digits = text.removeprefix("-")
-    if not (digits.isascii() and digits.isdigit()):
-        return None
-    # Any number this long is out of range, so one that surely is stands for it.
-    return int(text) if len(text) <= INTEGER_TEXT_CHARS_MAX else int(text[:INTEGER_TEXT_CHARS_MAX])
 
 
 def _date(value: object, declared: PropertyType) -> object | _Refusal:

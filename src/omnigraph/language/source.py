@@ -42,10 +42,17 @@ class Position:
 
 @dataclass(frozen=True)
 class Source:
-    """A text and its name."""
+    """A text and its name.
+
+    `head` and `tail` count characters at its ends that nobody typed and that no message shows; a head has no line break.
+    `first_line` is the number of the first line, where the text is a part of a longer one.
+    """
 
     text: str
     name: str = "<text>"
+    head: int = 0
+    tail: int = 0
+    first_line: int = 1
 
     @cached_property
     def _line_starts(self) -> list[int]:
@@ -55,18 +62,37 @@ class Source:
 
     def position(self, offset: int) -> Position:
         """Where a character offset is, as people count."""
-        bounded = max(0, min(offset, len(self.text)))
+        bounded = max(self.head, min(offset, self._end))
         line = bisect_right(self._line_starts, bounded)
-        start = self._line_starts[line - 1]
-        return Position(
-            line, bounded - start + 1, len(self.text[:bounded].encode("utf-8", "replace"))
-        )
+        before = self.text[self.head : bounded].encode("utf-8", "replace")
+        column = bounded - self._start(line) + 1
+        return Position(line + self.first_line - 1, column, len(before))
 
     def line(self, number: int) -> str:
-        """The text of a line, counted from 1."""
-        start = self._line_starts[number - 1]
-        end = self.text.find("\n", start)
-        return self.text[start : end if end >= 0 else len(self.text)].rstrip("\r")
+        """The text of a line, counted as positions count."""
+        start = self._start(number - self.first_line + 1)
+        end = self.text.find("\n", start, self._end)
+        return self.text[start : end if end >= 0 else self._end].rstrip("\r")
+
+    @property
+    def _end(self) -> int:
+        return len(self.text) - self.tail
+
+    def _start(self, line: int) -> int:
+        return max(self.head, self._line_starts[line - 1])
+
+
+class SourceText(str):
+    """A text that knows its source, so that messages show where people wrote it; to everyone else it is the text."""
+
+    source: Source
+
+    @classmethod
+    def of(cls, source: Source) -> "SourceText":
+        """The text of a source."""
+        made = cls(source.text)
+        made.source = source
+        return made
 
 
 @contextmanager

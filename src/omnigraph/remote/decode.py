@@ -22,11 +22,11 @@ from omnigraph.api.results import (
 from omnigraph.catalog.diff.codes import Code, Tier
 from omnigraph.catalog.diff.steps import DropMode, Step, StepKind, TypeKind
 from omnigraph.catalog.types import PropertyType, Scalar, stored_type
-from omnigraph.engine.history.changes import Endpoints, Op
+from omnigraph.engine.history.changes import Endpoints
 from omnigraph.engine.jobs import read_progress
 from omnigraph.engine.merge.conflicts import ConflictKind
 from omnigraph.engine.merge.relate import Outcome
-from omnigraph.ids import MAIN, edge_key, node_key
+from omnigraph.ids import MAIN, Op, edge_key, node_key
 from omnigraph.manifest.records import CommitKind
 from omnigraph.runtime import datetime_of
 

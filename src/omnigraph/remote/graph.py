@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import chain
 from pathlib import Path
-from typing import IO, Any, Self
+from typing import IO, TYPE_CHECKING, Any, Self
 
 from omnigraph.api.branches import Branch, Branches
 from omnigraph.api.comparisons import ChangeBlock, Diff, FeedPage, MergeResult
@@ -21,6 +21,9 @@ from omnigraph.errors import UserInputError
 from omnigraph.ids import MAIN
 from omnigraph.remote import decode
 from omnigraph.remote.transport import KEY, Transport
+
+if TYPE_CHECKING:
+    from omnigraph.api.types import Kinds, Mode, Ops
 
 ARROW = "application/vnd.apache.arrow.stream"
 CONDITION = "Omnigraph-If-Graph-Commit"
@@ -164,7 +167,7 @@ class RemoteGraph:
         self,
         source: Lines,
         *,
-        mode: str,
+        mode: "Mode",
         branch: str | None = None,
         from_branch: str | None = None,
         idempotency_key: str | None = None,
@@ -276,8 +279,8 @@ class RemoteGraph:
         head: str | Commit,
         *,
         types: Sequence[str] | None = None,
-        kinds: Sequence[str] | None = None,
-        ops: Sequence[str] | None = None,
+        kinds: "Kinds | None" = None,
+        ops: "Ops | None" = None,
         images: bool = False,
     ) -> Diff:
         """Entities that differ between two branches or commits, by table key, then id."""
@@ -303,8 +306,8 @@ class RemoteGraph:
         id: str | Commit,
         *,
         types: Sequence[str] | None = None,
-        kinds: Sequence[str] | None = None,
-        ops: Sequence[str] | None = None,
+        kinds: "Kinds | None" = None,
+        ops: "Ops | None" = None,
         images: bool = True,
         **local: object,
     ) -> ChangeBlock:
@@ -336,8 +339,8 @@ class RemoteGraph:
         page_token: str | None = None,
         limit: int | None = None,
         types: Sequence[str] | None = None,
-        kinds: Sequence[str] | None = None,
-        ops: Sequence[str] | None = None,
+        kinds: "Kinds | None" = None,
+        ops: "Ops | None" = None,
     ) -> FeedPage:
         """Read one page of the change feed; it may end inside a commit."""
         body = self._server.get(

@@ -2,11 +2,14 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from omnigraph.api.graph import Graph
 from omnigraph.api.results import Commit
 from omnigraph.values import dataclass
+
+if TYPE_CHECKING:
+    from omnigraph.api.types import Mode
 
 SCHEMA: Final = """
 node Person { k: String @key  n: I32? }
@@ -185,7 +188,7 @@ class Leave:
 class Load:
     """Load people, cities and edges in one of the three modes."""
 
-    mode: str
+    mode: "Mode"
     people: tuple[tuple[str, int], ...]
     cities: tuple[tuple[str, int], ...]
     knows: Edges = ()

@@ -5,7 +5,7 @@ import shutil
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +22,9 @@ from omnigraph.storage.values import TableAt
 from tests.support.releases import Release, thing
 from tests.support.s3 import Bucket
 
+if TYPE_CHECKING:
+    from omnigraph.api.types import Mode
+
 PERSON = TableKey("node:Person")
 WITHOUT_DIGESTS, WITH_DIGESTS = Release("0.1.0-step6"), Release("0.1.0-stamp4")
 """Graphs of two trees: one before files had digests, one since."""
@@ -33,7 +36,7 @@ edge Knows: Person -> Person
 ADD = "query add($n: String) { insert Person { name: $n } }"
 
 
-def people(start: int, count: int, mode: str, graph: Graph, **options: Any) -> None:
+def people(start: int, count: int, mode: "Mode", graph: Graph, **options: Any) -> None:
     numbers = np.arange(start, start + count)
     likes = np.random.default_rng(start).random(count * 4, np.float32)
     rows = {
@@ -134,7 +137,7 @@ def test_a_rewrite_is_noted_and_cleanup_takes_no_digest_of_a_live_file(graph: Gr
 
 @pytest.mark.parametrize("mode", ["append", "merge"])
 def test_recovery_notes_what_the_writer_would_have_noted(
-    graph: Graph, home: Path, mode: str
+    graph: Graph, home: Path, mode: "Mode"
 ) -> None:
     start = 10_000 if mode == "append" else 1_900
     with pytest.raises(Injected), armed(Failpoint.TABLES_COMMITTED):

@@ -147,7 +147,7 @@ def test_changes_can_be_chosen_by_type_kind_and_operation(graph: Graph) -> None:
     assert list_changes(graph, kinds=["node"])[-1] == ["- node:Person Bob"]
     assert list_changes(graph, ops=["insert"])[-1] == []
     with pytest.raises(UserInputError, match="insert, update, delete"):
-        graph.changes(ops=["upsert"])
+        graph.changes(ops=["upsert"])  # type: ignore[list-item]
 
 
 def test_one_commit_tells_what_it_changed_and_the_first_has_nothing_to_compare(

@@ -1,6 +1,7 @@
 """Changed rows are replaced where they lie: rows keep their identity, whatever maintenance did to the target meanwhile."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -9,6 +10,9 @@ from omnigraph.api.graph import Graph
 from omnigraph.ids import BranchName, TableKey
 from omnigraph.storage.counters import Cost, counting
 from tests.support.settled import assert_settled
+
+if TYPE_CHECKING:
+    from omnigraph.api.types import MergeGranularity
 
 SCHEMA = "node P { name: String @key  a: I64?  b: String? }"
 ROWS = 400
@@ -63,7 +67,9 @@ def test_rows_that_stay_or_change_keep_their_identity(graph: Graph, target: str)
 
 
 @pytest.mark.parametrize("granularity", ["row", "property"])
-def test_rows_that_both_sides_changed_are_replaced_in_place(graph: Graph, granularity: str) -> None:
+def test_rows_that_both_sides_changed_are_replaced_in_place(
+    graph: Graph, granularity: "MergeGranularity"
+) -> None:
     names = {"n": "n0003"}
     graph.mutate('query u($n: String) { update P set { b: "main" } where name = $n }', names)
     if granularity == "row":

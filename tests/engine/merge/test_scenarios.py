@@ -321,7 +321,7 @@ def test_unknown_branches_and_granularities_are_refused(graph: Graph) -> None:
         with pytest.raises(NotFound, match="ghost"):
             graph.merge(source, into=into)
     with pytest.raises(UserInputError, match="granularity"):
-        graph.merge("side", granularity="cell")
+        graph.merge("side", granularity="cell")  # type: ignore[arg-type]
 
 
 def test_the_source_advancing_during_a_merge_is_not_included(graph: Graph) -> None:

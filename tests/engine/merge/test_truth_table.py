@@ -2,7 +2,7 @@
 
 import itertools
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -11,6 +11,9 @@ from omnigraph.api.graph import Graph
 from omnigraph.errors import MergeConflicts
 from tests.engine.merge.conftest import assert_settled
 from tests.support.merge_model import Decide, merge_graph, merge_properties, merge_row
+
+if TYPE_CHECKING:
+    from omnigraph.api.types import MergeGranularity
 
 SCHEMA = "node Item { name: String @key  a: I32?  b: String? }\nnode Other { name: String @key }"
 VALUES: list[tuple[int | None, str | None] | None] = [
@@ -65,7 +68,7 @@ def story(path: Path, cells: list[tuple[Any, ...]]) -> tuple[Graph, list[dict[st
 
 @pytest.mark.parametrize("granularity", DECIDE)
 def test_every_cell_that_conflicts_is_reported_and_nothing_is_written(
-    tmp_path: Path, granularity: str
+    tmp_path: Path, granularity: "MergeGranularity"
 ) -> None:
     graph, sides = story(tmp_path / "g", CELLS)
     base, source, target = ({"node:Item": side} for side in sides)
@@ -88,7 +91,7 @@ def test_every_cell_that_conflicts_is_reported_and_nothing_is_written(
 
 @pytest.mark.parametrize("granularity", DECIDE)
 def test_every_cell_that_merges_gives_the_row_of_the_oracle(
-    tmp_path: Path, granularity: str
+    tmp_path: Path, granularity: "MergeGranularity"
 ) -> None:
     decide = DECIDE[granularity]
     quiet = [c for c in CELLS if not isinstance(decide(*_rows(c)), str)]

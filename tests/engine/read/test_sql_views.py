@@ -1,5 +1,9 @@
 """SQL over a snapshot: DuckDB sees the rows of the graph, and Lance reads no more than a statement needs."""
 
+import gc
+import subprocess
+import sys
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -136,6 +140,27 @@ def bytes_read(connection: duckdb.DuckDBPyConnection, statement: str) -> int:
 
 def _rchar() -> int:
     return int(Path("/proc/self/io").read_text().split()[1])
+
+
+def test_a_connection_that_nobody_holds_is_freed(graph: Graph) -> None:
+    connection = graph.duckdb()
+    connection.sql("select count(*) from Thing").fetchall()
+    held = weakref.ref(connection)
+    del connection
+    gc.collect()
+    assert held() is None
+
+
+def test_a_connection_that_is_left_open_prints_nothing_at_the_end(graph: Graph) -> None:
+    program = (
+        "import sys, omnigraph\n"
+        "connection = omnigraph.open(sys.argv[1], read_only=True).duckdb()\n"
+        "print(connection.sql('select count(*) from Thing').fetchall())\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, graph.uri], capture_output=True, text=True, check=True
+    )
+    assert (done.stdout, done.stderr) == ("[(11,)]\n", "")
 
 
 def test_a_package_that_is_not_installed_is_named() -> None:

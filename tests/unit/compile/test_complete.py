@@ -83,6 +83,8 @@ def test_a_completion_says_what_it_is_and_what_it_replaces() -> None:
         ("  insert Person { }", True),
         ("query q() { }", False),
         ("use extensions", False),
+        ("// all\nmatch { }", True),
+        ('insert Person { name: "a query b" }', True),
     ],
 )
 def test_a_body_without_its_head_is_recognised(text: str, bare: bool) -> None:

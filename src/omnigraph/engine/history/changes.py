@@ -2,29 +2,13 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from enum import StrEnum
 from typing import Any
 
 from omnigraph.display import ROWS_SHOWN_MAX, Grid, Sheet, Shown, Toned, spell_cell
 from omnigraph.engine.diff.rows import Row
 from omnigraph.engine.results import Commit
-from omnigraph.ids import TableKey, is_node, type_name
+from omnigraph.ids import EntityKind, Op, TableKey, is_node, type_name
 from omnigraph.values import dataclass
-
-
-class Op(StrEnum):
-    """What happened to an entity."""
-
-    INSERT = "insert"
-    UPDATE = "update"
-    DELETE = "delete"
-
-
-class EntityKind(StrEnum):
-    """Node or edge."""
-
-    NODE = "node"
-    EDGE = "edge"
 
 
 @dataclass(frozen=True, slots=True)

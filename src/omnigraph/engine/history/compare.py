@@ -10,10 +10,10 @@ import pyarrow.compute as pc
 
 from omnigraph.cancellation import check_between
 from omnigraph.engine.diff.rows import Row, Step, find_changed_steps, read_images_at
-from omnigraph.engine.history.changes import Change, Endpoints, EntityKind, Op
+from omnigraph.engine.history.changes import Change, Endpoints
 from omnigraph.engine.session.engine import Engine
 from omnigraph.errors import HistoryReclaimed, NotFound, TableNotFound
-from omnigraph.ids import MAIN, BranchName, TableKey, is_node
+from omnigraph.ids import MAIN, BranchName, EntityKind, Op, TableKey, is_node
 from omnigraph.manifest.lineage import SPELL_COMMIT, parse_moment
 from omnigraph.manifest.snapshot import Entry, Snapshot
 from omnigraph.manifest.state import BranchState

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, Final
 
-from omnigraph.engine.history.changes import Change, ChangeBlock, Diff, DiffStats, Op
+from omnigraph.engine.history.changes import Change, ChangeBlock, Diff, DiffStats
 from omnigraph.engine.history.compare import (
     ChangePosition,
     Wanted,
@@ -30,7 +30,7 @@ from omnigraph.errors import (
     ResourceLimit,
     TableNotFound,
 )
-from omnigraph.ids import BranchName, CommitId
+from omnigraph.ids import BranchName, CommitId, Op
 from omnigraph.limits import CHANGES_PAGE, CHANGES_PAGE_BYTES, CHANGES_PAGE_MAX
 from omnigraph.manifest.records import GraphCommit
 from omnigraph.manifest.state import BranchState

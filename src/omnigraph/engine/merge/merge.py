@@ -14,13 +14,12 @@ from omnigraph.engine.keyed import Receipt, Replay, Verb, attempt_once, find_rep
 from omnigraph.engine.merge.conflicts import Conflict
 from omnigraph.engine.merge.prepare import ResolvedMerge, plan_merge, resolve_merge
 from omnigraph.engine.merge.relate import Outcome, Relation, relate
-from omnigraph.engine.merge.resolve import Granularity
 from omnigraph.engine.results import Commit, show_replayed, view_commit
 from omnigraph.engine.session.engine import Engine
 from omnigraph.engine.writer import Prepared
 from omnigraph.errors import UserInputError
 from omnigraph.failpoints import Failpoint, fail
-from omnigraph.ids import BranchName, TableKey
+from omnigraph.ids import BranchName, Granularity, TableKey
 from omnigraph.manifest.names import branch_name
 from omnigraph.manifest.records import CommitKind
 from omnigraph.manifest.state import BranchState

@@ -23,12 +23,12 @@ from omnigraph.engine.merge.conflicts import (
     row_message,
 )
 from omnigraph.engine.merge.relate import Relation, TableRelation, Way, relate_tables
-from omnigraph.engine.merge.resolve import Clash, Granularity, Resolution, adopt, three_way
+from omnigraph.engine.merge.resolve import Clash, Resolution, adopt, three_way
 from omnigraph.engine.merge.virtual import merge_over
 from omnigraph.engine.merge_base import Base
 from omnigraph.engine.snapshot_rows import SnapshotRows
 from omnigraph.errors import InternalError, MergeConflicts, Problem
-from omnigraph.ids import TableKey, Version
+from omnigraph.ids import Granularity, TableKey, Version
 from omnigraph.limits import AGREED_ROWS_MAX, MERGE_ROW_CACHE_BYTES
 from omnigraph.manifest.records import Agreed
 from omnigraph.manifest.snapshot import Entry

@@ -3,7 +3,6 @@
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import field, replace
-from enum import StrEnum
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ from omnigraph.engine.diff.row_cache import NO_ROW_CACHE, RowCache
 from omnigraph.engine.diff.rows import Compared, find_changed_rows, pair_columns
 from omnigraph.engine.diff.spread import Spread
 from omnigraph.engine.merge.conflicts import ConflictKind
+from omnigraph.ids import Granularity
 from omnigraph.storage.addresses import find_addresses_in
 from omnigraph.storage.arrow import column
 from omnigraph.storage.counters import carry_context
@@ -25,13 +25,6 @@ from omnigraph.storage.values import TableAt
 from omnigraph.values import dataclass
 
 _NO_IDS = pa.array([], pa.string())
-
-
-class Granularity(StrEnum):
-    """What must not be changed on both sides: the row, or one property of it."""
-
-    ROW = "row"
-    PROPERTY = "property"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

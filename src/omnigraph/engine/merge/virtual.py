@@ -21,13 +21,12 @@ from omnigraph.engine.merge.conflicts import ConflictKind
 from omnigraph.engine.merge.relate import TableRelation
 from omnigraph.engine.merge.resolve import (
     Clash,
-    Granularity,
     Resolution,
     join_agreed,
     mark_mixed,
 )
 from omnigraph.engine.merge_base import Folded, Node, Recovered, Stored, Witness
-from omnigraph.ids import CommitId, TableKey
+from omnigraph.ids import CommitId, Granularity, TableKey
 from omnigraph.limits import COMPARE_ROWS_MAX
 from omnigraph.storage.arrow import column
 from omnigraph.storage.tables import Tables

@@ -18,6 +18,7 @@ from omnigraph.catalog.values import (
     key_texts,
     parse_date,
     parse_datetime,
+    parse_integer,
     to_arrow,
     to_utc,
 )
@@ -110,7 +111,11 @@ def _scalar(value: Any, target: PropertyType) -> object | Misfit:
             return _date(value, target)
         case Scalar.DATETIME:
             return _datetime(value, target)
-        case Scalar.I32 | Scalar.I64 | Scalar.U32 | Scalar.U64:
+        case Scalar.I64 | Scalar.U64:
+            value = _read_integer(value)
+            if type(value) is not int:
+                return _wrong(value, target, " (a number or its decimal text)")
+        case Scalar.I32 | Scalar.U32:
             if type(value) is not int:
                 return _wrong(value, target)
         case Scalar.F32 | Scalar.F64:
@@ -126,6 +131,12 @@ def _scalar(value: Any, target: PropertyType) -> object | Misfit:
             pass
     found = fit(value, target)
     return Misfit("J07", found.reason) if isinstance(found, Misfit) else found
+
+
+def _read_integer(value: Any) -> Any:
+    """The number of a decimal text, as results spell integers that JavaScript would round; any other value as it is."""
+    found = parse_integer(value) if isinstance(value, str) else None
+    return found if found is not None and str(found) == value else value
 
 
 def is_storable(text: str) -> bool:
@@ -218,6 +229,9 @@ def blob(value: Any) -> object | Misfit:
 
 _INSTANT = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,3})?Z$"
 
+_DECIMAL = r"^(0|-?[1-9][0-9]*)$"
+_WIDE = (Scalar.I64, Scalar.U64)
+"""Integers that JSON may spell as text, since JavaScript would round them."""
 
 _JSON_TYPES: Mapping[Scalar, pa.DataType] = {
     Scalar.DATE: pa.string(),
@@ -328,6 +342,8 @@ def _fast_scalars(values: Sequence[Any], target: PropertyType, kinds: set[type])
             return pa.array(values, pa.bool_())
         if target.scalar in INTEGERS and kinds == {int}:
             return pa.array(values, target.arrow)
+        if target.scalar in _WIDE and kinds == {str}:
+            return _read_integers(pa.array(values, pa.string()), target)
         if target.scalar in FLOATS and kinds <= {int, float}:
             return _finite(pa.array(values, pa.float64()).cast(target.arrow))
         if target.scalar is Scalar.DATE and kinds == {str}:
@@ -337,6 +353,11 @@ def _fast_scalars(values: Sequence[Any], target: PropertyType, kinds: set[type])
     except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, UnicodeEncodeError):
         return None
     return None
+
+
+def _read_integers(texts: pa.Array, target: PropertyType) -> pa.Array | None:
+    exact = pc.all(pc.match_substring_regex(texts, _DECIMAL), min_count=0).as_py()
+    return texts.cast(target.arrow) if exact else None
 
 
 def _pad_dates(texts: pa.Array) -> pa.Array | None:

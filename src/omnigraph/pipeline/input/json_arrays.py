@@ -17,10 +17,12 @@ ARRAY_SUFFIXES: Final = (".json", ".json.gz")
 
 _CHUNK_CHARS: Final = 1024 * 1024
 _SPACE: Final = re.compile(r"[ \t\r\n]*")
+_OPEN_LINE: Final = re.compile(r"\{(?:[^\n]*[{\[,:])?[ \t\r]*\n")
+"""A first line in which an object begins and does not end; no record of lines ends so."""
 
 
 def is_array(path: Path) -> bool:
-    """Whether a file begins as a JSON array; reads its first characters."""
+    """Whether a file begins as a JSON array, not as lines; reads its first characters."""
     if not path.name.endswith(ARRAY_SUFFIXES) or not path.is_file():
         return False
     try:
@@ -29,7 +31,13 @@ def is_array(path: Path) -> bool:
     except (UserInputError, UnicodeDecodeError):
         # Whoever reads the file says what is wrong with it.
         return False
-    return head[_skip(head, 0) :].startswith("[")
+    text = head[_skip(head, 0) :]
+    if _OPEN_LINE.match(text):
+        raise UserInputError(
+            f"'{path}' holds one JSON object over several lines; no changes were made",
+            hint="a file to load holds an array of records, or one record a line",
+        )
+    return text.startswith("[")
 
 
 def read_items(path: Path) -> Iterator[Any]:

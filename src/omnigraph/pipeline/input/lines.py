@@ -34,6 +34,10 @@ _NUMBERED = re.compile(rb'"(from|to)"\s*:\s*-?[0-9]')
 """The ends of an edge that are numbers."""
 
 
+_HEADING = frozenset({"kind", "query_name", "target", "row_count"})
+"""The members of the first line of a query's result in JSON lines."""
+
+
 @dataclass(frozen=True, slots=True)
 class Block:
     """Consecutive lines of a file, and the number of the first."""
@@ -297,8 +301,19 @@ def _read_one_by_one(
     )
     records = [one for one in decoded if one is not None]
     if type_ is not None:
-        records = [NumberedRecord(one.number, as_record(type_, one.record)) for one in records]
+        rows = [one for one in records if not _is_heading(one.record, type_)]
+        records = [NumberedRecord(one.number, as_record(type_, one.record)) for one in rows]
     batch.read(records, intake)
+
+
+def _is_heading(row: Any, type_: TableType) -> bool:
+    """Whether a line is the heading of a query's result, which names the query and counts the rows below."""
+    return (
+        isinstance(row, dict)
+        and row.keys() == _HEADING
+        and row["kind"] == "metadata"
+        and not type_.properties.keys() & (_HEADING - {"kind"})
+    )
 
 
 def _decode_line(line: bytes, number: int, batch: Batch) -> NumberedRecord | None:

@@ -14,13 +14,40 @@ from omnigraph.values import dataclass
 
 if TYPE_CHECKING:
     from omnigraph.api.graph import Graph
+    from omnigraph.storage.layout import Root
 
 
 @silent
 def complete_branch(ctx: Any) -> Iterable[str]:
-    """Branches of the graph that the call names."""
-    with open_store(choose_graph(ctx.params.get("uri"), ctx.params.get("store"))) as graph:
+    """Branches of the graph that the call names; a graph on this machine is not opened, since loading Lance takes too long."""
+    from omnigraph.storage.layout import root_of
+
+    named = ctx.params.get("uri") or ctx.params.get("store") or _find_typed_graph()
+    uri = choose_graph(named)
+    root = root_of(uri)
+    if root.is_local and os.environ.get("OMNIGRAPH_UNOFFICIAL_LANCE", "on") == "on":
+        return _list_local_branches(root)
+    with open_store(uri) as graph:
         return [branch.name for branch in graph.branches()]
+
+
+def _find_typed_graph() -> str | None:
+    """The first word of an unfinished call that is a graph: before an option without its value no argument is read."""
+    from omnigraph.storage.layout import MANIFEST
+
+    typed = os.environ.get("COMP_WORDS") or os.environ.get("_TYPER_COMPLETE_ARGS") or ""
+    words = [word for word in typed.split() if not word.startswith("-")]
+    return next((word for word in words if os.path.isdir(os.path.join(word, MANIFEST))), None)
+
+
+def _list_local_branches(root: "Root") -> list[str]:
+    from omnigraph.manifest.names import SCHEMA_APPLY_LOCK
+    from omnigraph.storage.lance.unofficial.ref_names import list_local_branches
+    from omnigraph.storage.layout import MANIFEST
+
+    if not os.path.isdir(root.at(MANIFEST)):
+        return []
+    return ["main", *sorted(list_local_branches(root) - {SCHEMA_APPLY_LOCK})]
 
 
 Uri = Annotated[

@@ -19,6 +19,7 @@ from omnigraph.surfaces.cli.address import (
     announce,
     ask_consent,
     choose_graph,
+    complete_branch,
     open_store,
     read_point,
 )
@@ -87,7 +88,10 @@ def load(
     ] = None,
     branch: Branch = "main",
     base: Annotated[
-        str | None, typer.Option("--from", help="Create a missing branch from this one.")
+        str | None,
+        typer.Option(
+            "--from", help="Create a missing branch from this one.", autocompletion=complete_branch
+        ),
     ] = None,
     check: Annotated[
         bool, typer.Option("--check", help="Check everything, write nothing.")

@@ -9,8 +9,8 @@ import typer
 
 from omnigraph.display import count_of, spell_cell
 from omnigraph.errors.wording import shorten
-from omnigraph.ids import type_name
-from omnigraph.surfaces.cli.address import Json, Store, choose_graph, open_store
+from omnigraph.ids import EntityKind, Op, type_name
+from omnigraph.surfaces.cli.address import Json, Store, choose_graph, complete_branch, open_store
 from omnigraph.surfaces.cli.output import note, print_columns, say, say_json
 from omnigraph.surfaces.cli.terminal import Ink, paint
 
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from omnigraph.api.comparisons import Change
 
 Types = Annotated[list[str] | None, typer.Option("--type", help="Only this type; repeatable.")]
-Kinds = Annotated[list[str] | None, typer.Option("--kind", help="node or edge; repeatable.")]
-Ops = Annotated[
-    list[str] | None, typer.Option("--op", help="insert, update or delete; repeatable.")
+Kinds = Annotated[
+    list[EntityKind] | None, typer.Option("--kind", help="Only nodes, or only edges; repeatable.")
 ]
+Ops = Annotated[list[Op] | None, typer.Option("--op", help="Only these changes; repeatable.")]
 Limit = Annotated[
     int | None, typer.Option("--limit", "-n", min=1, help="At most this many changes.")
 ]
@@ -36,8 +36,12 @@ _SIGNS = {"insert": ("+", Ink.GOOD), "update": ("~", Ink.WARNING), "delete": ("-
 
 
 def diff(
-    base: Annotated[str, typer.Argument(help="A branch or commit, or A..B.")],
-    head: Annotated[str | None, typer.Argument(help="A branch or commit.")] = None,
+    base: Annotated[
+        str, typer.Argument(help="A branch or commit, or A..B.", autocompletion=complete_branch)
+    ],
+    head: Annotated[
+        str | None, typer.Argument(help="A branch or commit.", autocompletion=complete_branch)
+    ] = None,
     stat: Annotated[bool, typer.Option("--stat", help="Counts by type only.")] = False,
     types: Types = None,
     kinds: Kinds = None,

@@ -31,6 +31,7 @@ class Format(StrEnum):
 
 
 BINARY = (Format.PARQUET, Format.ARROW)
+TEXTS = tuple(one for one in Format if one not in BINARY)
 ENDINGS = {
     ".csv": Format.CSV,
     ".jsonl": Format.JSONL,

@@ -21,6 +21,7 @@ from omnigraph.surfaces.cli.address import (
     announce,
     ask_consent,
     choose_graph,
+    complete_branch,
     open_store,
 )
 from omnigraph.surfaces.cli.differences import Counts, count_types, spell_types, wire_counts
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from omnigraph.api.graph import Graph
     from omnigraph.api.results import Commit, RecoveryAudit
 
-Name = Annotated[str, typer.Argument(help="The branch.")]
+Name = Annotated[str, typer.Argument(help="The branch.", autocompletion=complete_branch)]
 
 
 def name_types(tables: Iterable[str]) -> str:
@@ -42,8 +43,11 @@ def name_types(tables: Iterable[str]) -> str:
 
 
 def branch_create(
-    name: Name,
-    base: Annotated[str, typer.Option("--from", help="The branch to start from.")] = "main",
+    name: Annotated[str, typer.Argument(help="The branch.")],
+    base: Annotated[
+        str,
+        typer.Option("--from", help="The branch to start from.", autocompletion=complete_branch),
+    ] = "main",
     at: Annotated[str | None, typer.Option("--at", help="A commit of that branch.")] = None,
     key: Key = None,
     actor: Actor = None,

@@ -6,6 +6,7 @@ import typer
 
 from omnigraph.display import count_of
 from omnigraph.errors import MergeConflicts, OmniError
+from omnigraph.ids import Granularity
 from omnigraph.surfaces.cli.address import (
     Actor,
     Json,
@@ -16,6 +17,7 @@ from omnigraph.surfaces.cli.address import (
     announce,
     ask_consent,
     choose_graph,
+    complete_branch,
     open_store,
 )
 from omnigraph.surfaces.cli.output import exit_code, note, say, say_json, suggest
@@ -29,14 +31,19 @@ CONFLICTS_SHOWN_MAX = 50
 
 
 def branch_merge(
-    source: Annotated[str, typer.Argument(help="The branch to merge.")],
-    into: Annotated[str, typer.Option("--into", help="The branch to merge into.")] = "main",
-    granularity: Annotated[
+    source: Annotated[
+        str, typer.Argument(help="The branch to merge.", autocompletion=complete_branch)
+    ],
+    into: Annotated[
         str,
+        typer.Option("--into", help="The branch to merge into.", autocompletion=complete_branch),
+    ] = "main",
+    granularity: Annotated[
+        Granularity,
         typer.Option(
             "--granularity", help="What both sides may not both change: a row or a property."
         ),
-    ] = "row",
+    ] = Granularity.ROW,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show what would change; write nothing.")
     ] = False,

@@ -6,7 +6,7 @@ from typing import Any
 from omnigraph.api.stored_queries import StoredQueries, StoredQuery
 from omnigraph.api.wire import spell_branch_create, spell_branch_delete
 from omnigraph.errors import NotFound, OmniError, UserInputError
-from omnigraph.ids import MAIN
+from omnigraph.ids import MAIN, LoadMode
 from omnigraph.policy import PolicyAction, ResourceScope
 from omnigraph.surfaces.http.calls import Call
 from omnigraph.surfaces.http.gate import Ask, unknown_query
@@ -64,10 +64,16 @@ def ingest(call: Call) -> Reply:
 
 def load_lines(call: Call) -> Reply:
     """Load JSON lines that are the body."""
-    mode = call.text("mode")
-    if mode is not None and mode not in ("append", "merge", "overwrite"):
-        raise UserInputError(f"mode '{mode}' is not one of append, merge, overwrite")
-    return _load(call, call.body, call.text("branch"), call.text("from"), mode)
+    return _load(call, call.body, call.text("branch"), call.text("from"), call.text("mode"))
+
+
+def _read_mode(text: str | None) -> LoadMode:
+    """The mode that a request names; merge when it names none."""
+    if text is not None and text not in tuple(LoadMode):
+        raise UserInputError(
+            f"mode '{text}' is not one of {', '.join(LoadMode)}; no changes were made"
+        )
+    return LoadMode.MERGE if text is None else LoadMode(text)
 
 
 def _encode(text: str) -> bytes:
@@ -81,7 +87,7 @@ def _load(call: Call, data: bytes, branch: str | None, base: str | None, mode: s
     try:
         done = call.place.graph.load(
             BytesIO(data),
-            mode=mode or "merge",
+            mode=_read_mode(mode),
             branch=branch,
             from_branch=base,
             actor=call.actor,

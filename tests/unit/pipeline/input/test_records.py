@@ -112,6 +112,15 @@ def refusal(*found: Any, kind: DeltaKind = DeltaKind.APPEND) -> tuple[str, str]:
         (stall(fee=True), "J07", ["fee", "boolean"]),
         (stall(fee=2**31), "J07", ["fee", "2147483648"]),
         (stall(big=-1), "J07", ["big", "-1"]),
+        (stall(big="-1"), "J07", ["big", "-1", "0 to 18446744073709551615"]),
+        (stall(big="18446744073709551616"), "J07", ["big", "18446744073709551616"]),
+        (stall(big="007"), "J07", ["big", "007", "decimal text"]),
+        (stall(big="7.0"), "J07", ["big", "7.0"]),
+        (stall(big=" 7"), "J07", ["big"]),
+        (stall(big="٧"), "J07", ["big"]),
+        (stall(big=""), "J07", ["big", "text"]),
+        (stall(big="9" * 5000), "J07", ["big"]),
+        (stall(code=7), "J07", ["code", "String"]),
         (stall(rate=1e39), "J07", ["rate"]),
         (stall(rate="1"), "J07", ["rate"]),
         (stall(open="yes"), "J07", ["open"]),
@@ -440,3 +449,11 @@ def test_a_fraction_of_a_millisecond_is_cut_off_before_1970_too(unit: str) -> No
     frame = pa.table({"code": ["a", "b", "c"], "at": instants})
     (change,) = changed(framed(STALL, frame))
     assert change.rows["at"].cast(pa.int64()).to_pylist() == [-1, 0, None]
+
+
+def test_wide_integers_are_read_from_their_decimal_text() -> None:
+    """Results spell integers as text where JavaScript would round them."""
+    assert one(stall(big="18446744073709551615"))["big"] == 2**64 - 1
+    assert one(stall(big="0"))["big"] == 0
+    mixed = taken(stall(big="9007199254740993"), stall(code="y", big=7), stall(code="z"))
+    assert [row["big"] for row in changed(mixed)[0].rows.to_pylist()] == [2**53 + 1, 7, None]

@@ -11,6 +11,6 @@ then does the same work by its API, more slowly and with the same result. Only r
 | `sequences` | row ids and versions of rows inside a manifest | Lance decodes them; updates are not split into append and takeover |
 | `deletion_files` | contents of deletion files | a scan tells which rows are left |
 | `version_files` | names of manifest files | Lance lists the versions |
-| `branch_refs` | refs of branches | Lance lists the branches |
+| `branch_refs`, `ref_names` | refs of branches | Lance lists the branches |
 | `addresses` | addresses inside branch manifests | `relocate` is refused |
 """

@@ -2,27 +2,24 @@
 
 import json
 from collections.abc import Mapping
-from typing import Any, Final
-from urllib.parse import quote, unquote
+from typing import Any
 
 from omnigraph.errors import StorageError, shorten
 from omnigraph.ids import Version
+from omnigraph.storage.lance.unofficial.ref_names import branches_of, ref_file
 from omnigraph.storage.layout import REFS
 from omnigraph.storage.objects.protocol import Objects
 from omnigraph.storage.values import BranchRef, incarnation_of
 
-_SUFFIX: Final = ".json"
-
 
 def list_ref_names(objects: Objects, path: str) -> frozenset[str]:
     """List the branches of a table by the names of their refs; reads none of them."""
-    files = (text.rpartition("/")[2] for text in objects.list(f"{path}/{REFS}"))
-    return frozenset(unquote(file[: -len(_SUFFIX)]) for file in files if file.endswith(_SUFFIX))
+    return branches_of(text.rpartition("/")[2] for text in objects.list(f"{path}/{REFS}"))
 
 
 def read_ref(objects: Objects, path: str, branch: str) -> BranchRef | None:
     """Read the ref of one branch; None when there is none."""
-    text = objects.read(f"{path}/{REFS}/{quote(branch, safe='')}{_SUFFIX}")
+    text = objects.read(f"{path}/{REFS}/{ref_file(branch)}")
     if text is None:
         return None
     try:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from omnigraph.surfaces.cli.address import Actor, Branch, Store, Uri, choose_graph, open_store
-from omnigraph.surfaces.cli.formats import Format
+from omnigraph.surfaces.cli.formats import TEXTS, Format
 from omnigraph.surfaces.cli.output import note
 
 if TYPE_CHECKING:
@@ -37,6 +37,10 @@ def shell(
     """
     from omnigraph.surfaces.cli.shell.session import Session
 
+    if form not in TEXTS:
+        raise typer.BadParameter(
+            f"--format {form} is for files, and a shell prints rows: it takes {', '.join(TEXTS)}"
+        )
     with open_store(choose_graph(uri, store), read_only=read_only, actor=actor) as graph:
         session = Session(graph, branch=branch, form=form)
         if branch != "main":
@@ -52,7 +56,7 @@ def _run_pipe(session: "Session") -> int:
     from omnigraph.surfaces.cli.shell.statements import cut_statements
 
     failed = 0
-    for statement in cut_statements(line.rstrip("\n") for line in sys.stdin):
+    for statement in cut_statements((line.rstrip("\r\n") for line in sys.stdin), "stdin"):
         code = session.run(statement)
         failed = failed or code
         if session.over:
@@ -62,7 +66,7 @@ def _run_pipe(session: "Session") -> int:
 
 def _run_interactively(session: "Session") -> int:
     from omnigraph.surfaces.cli.shell.prompt import open_prompt
-    from omnigraph.surfaces.cli.shell.statements import strip_statement
+    from omnigraph.surfaces.cli.shell.statements import cut_statements
 
     session.ask_before_writing(_confirm)
     note(f"{session.graph.uri}: .help lists commands, Ctrl-D leaves")
@@ -71,7 +75,8 @@ def _run_interactively(session: "Session") -> int:
         text = _ask_once(ask)
         if text is None:
             break
-        session.run(strip_statement(text))
+        for statement in cut_statements(text.split("\n")):
+            session.run(statement)
     return 0
 
 

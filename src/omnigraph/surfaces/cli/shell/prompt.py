@@ -15,7 +15,7 @@ from prompt_toolkit.styles import Style
 
 from omnigraph.compile.complete import complete
 from omnigraph.language.query.tokens import FUNCTIONS, KEYWORDS, scan
-from omnigraph.surfaces.cli.formats import Format
+from omnigraph.surfaces.cli.formats import TEXTS
 from omnigraph.surfaces.cli.shell.session import COMMANDS, Session
 from omnigraph.surfaces.cli.shell.statements import is_finished
 
@@ -121,7 +121,7 @@ class SchemaCompleter(Completer):
             case ".schema":
                 return [*graph.catalog.nodes, *graph.catalog.edges]
             case ".format":
-                return [str(one) for one in Format]
+                return map(str, TEXTS)
             case ".timing":
                 return ["on", "off"]
             case ".at":

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from omnigraph.cancellation import Cancellation
 from omnigraph.display import count_of
-from omnigraph.errors import NotFound, OmniError, UserInputError
+from omnigraph.errors import NotFound, OmniError, UserInputError, shorten
 from omnigraph.surfaces.cli.address import read_point
-from omnigraph.surfaces.cli.formats import Format, render
+from omnigraph.surfaces.cli.formats import TEXTS, Format, render
 from omnigraph.surfaces.cli.output import note, report, say, say_lines
 from omnigraph.surfaces.cli.parameters import Values, bind_values
-from omnigraph.surfaces.cli.shell.statements import Statement, StatementKind
+from omnigraph.surfaces.cli.shell.statements import PLAIN_WORDS, TYPED, Statement, StatementKind
 
 if TYPE_CHECKING:
     from omnigraph.api.graph import Graph
@@ -31,8 +31,8 @@ HELP = {
     ".branch [NAME]": "show the branches, or go to one",
     ".at [COMMIT|VERSION|now]": "read the past, or the present again",
     ".explain QUERY": "show how a query would be answered",
-    ".timing on|off": "tell how long each statement took",
-    ".format table|kv|csv|jsonl|json": "how rows are printed",
+    ".timing [on|off]": "tell how long each statement took",
+    ".format [table|kv|csv|jsonl|json]": "how rows are printed",
     ".export FILE": "write the graph as JSON lines",
     ".read FILE": "run the statements of a file",
     ".queries [FILE|FOLDER]": "list the named queries, or read those of a file or folder",
@@ -68,7 +68,10 @@ class Session:
         try:
             self._dispatch(statement)
         except OmniError as error:
-            return report(error, as_json=False)
+            code = report(error, as_json=False)
+            if statement.origin != TYPED and "diagnostic" not in error.details:
+                note(f"  --> {statement.origin}, line {statement.line}")
+            return code
         except KeyboardInterrupt:
             note("interrupted; nothing of this statement was written, or all of it")
             return 130
@@ -82,6 +85,8 @@ class Session:
         match statement.kind:
             case StatementKind.EMPTY:
                 pass
+            case StatementKind.COMMAND if statement.text in PLAIN_WORDS:
+                self._command(f".{statement.text}")
             case StatementKind.COMMAND:
                 self._command(statement.text)
             case StatementKind.READ:
@@ -147,7 +152,7 @@ class Session:
                 say(f"* {one}" if one == self.branch else f"  {one}")
             return
         if name not in names:
-            raise NotFound("branch", name, known=names)
+            raise NotFound("branch", name, known=names, hint=".branch lists them")
         self.branch = name
 
     def choose_point(self, at: str) -> None:
@@ -162,16 +167,27 @@ class Session:
 
     def explain(self, text: str) -> None:
         """Print the plan of a query."""
-        query = Statement(text.removesuffix(";").rstrip()).query
-        say(self.graph.explain(query, branch=self.branch, at=self.at).text)
+        statement = Statement(text)
+        if statement.kind is not StatementKind.READ:
+            raise UserInputError(
+                f".explain takes a read, not '{shorten(text)}'; nothing was run",
+                hint=".explain match { … } return { … }",
+            )
+        say(self.graph.explain(statement.query, branch=self.branch, at=self.at).text)
 
     def set_timing(self, word: str) -> None:
-        """Say how long statements take, or stop saying it."""
-        self.timing = _choose("timing", word, {"on": True, "off": False})
+        """Say how long statements take, or stop saying it; without a word, tell which."""
+        if word:
+            self.timing = _choose("timing", word, {"on": True, "off": False})
+        else:
+            say("on" if self.timing else "off")
 
     def set_format(self, word: str) -> None:
-        """Choose how rows are printed."""
-        self.form = _choose("format", word, {str(one): one for one in Format})
+        """Choose how rows are printed, or tell how they are."""
+        if word:
+            self.form = _choose("format", word, {str(one): one for one in TEXTS})
+        else:
+            say(str(self.form))
 
     def export(self, name: str) -> None:
         """Write the graph to a file, or print it."""
@@ -191,7 +207,7 @@ class Session:
         from omnigraph.surfaces.cli.shell.statements import cut_statements
 
         path = Path(_one_word(name)).expanduser()
-        for statement in cut_statements(read_source(path).text.splitlines()):
+        for statement in cut_statements(read_source(path).text.split("\n"), str(path)):
             code = self.run(statement)
             if code != OK:
                 raise UserInputError(
@@ -211,7 +227,11 @@ class Session:
 
     def run_named(self, text: str) -> None:
         """Run a named query with values for its parameters."""
-        name, *pairs = shlex.split(text) or [""]
+        name, *pairs = _split_words(text) or [""]
+        if not name:
+            raise UserInputError(
+                ".run takes the name of a query; nothing was done", hint=".queries lists them"
+            )
         found = self.queries.get(name)
         if found is None:
             raise NotFound("query", name, known=[*self.queries], hint=".queries FILE reads some")
@@ -274,10 +294,20 @@ def _spell_counts(nodes: int, edges: int) -> str:
 
 
 def _one_word(text: str) -> str:
-    words = shlex.split(text)
+    words = _split_words(text)
     if len(words) != 1:
-        raise UserInputError(f"one file is expected, got '{text}'; nothing was done")
+        given = f"'{text}'" if text else "nothing"
+        raise UserInputError(f"one file is expected, not {given}; nothing was done")
     return words[0]
+
+
+def _split_words(text: str) -> list[str]:
+    try:
+        return shlex.split(text)
+    except ValueError as error:
+        raise UserInputError(
+            f"a quotation mark in '{text}' has no second one; nothing was done"
+        ) from error
 
 
 def _choose(what: str, word: str, choices: Mapping[str, Any]) -> Any:
