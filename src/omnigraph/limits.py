@@ -377,6 +377,21 @@ HASHED_ROWS = 1 << 20
 EXPORT_PART_ROWS = 1_048_576
 """Rows of one file of an export: what one task writes."""
 
+ORDERED_PART_BYTES = 8 * 1024 * 1024
+"""Rows of a table that are sorted at a time; a larger table goes through temporary files."""
+
+ORDERED_WIDE_BYTES = 1024
+"""Bytes of a row from which an ordered scan fetches rows by their ids: that is as fast as a scan, and holds no pages."""
+
+ORDERED_STEP_BYTES = 1024 * 1024
+"""Rows that an ordered scan hands on at a time."""
+
+ORDERED_PARTS_MAX = 512
+"""Temporary files of one ordered scan: each is open while the table is read."""
+
+ORDERED_SAMPLE_ROWS = 32
+"""Rows that show how wide the rows of a table are."""
+
 SPELLED_BYTES = 8 * 1024 * 1024
 """Columns of an export that become text at once; the text is some times as long."""
 

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from omnigraph.cancellation import check_between
 from omnigraph.catalog.model import EdgeType, TableType, order_columns
 from omnigraph.catalog.types import FLOATS, PropertyType, Scalar
+from omnigraph.engine.history.by_id import scan_by_id
 from omnigraph.engine.jobs import JobKind
 from omnigraph.engine.session.engine import Engine
 from omnigraph.errors import DataError, NotFound, Problem
@@ -20,7 +21,6 @@ from omnigraph.manifest.snapshot import Entry
 from omnigraph.manifest.view import View
 from omnigraph.pipeline.input.columns import BLOB_PREFIX, relist
 from omnigraph.pipeline.progress import Progress, Unit
-from omnigraph.storage.blobs import BlobForm
 
 
 def export(
@@ -74,7 +74,7 @@ def _find_past_key(
 
 def _list_records(engine: Engine, entry: Entry, type_: TableType) -> Iterator[dict[str, Any]]:
     table = engine.store.tables.open(entry.at)
-    for batch in check_between(table.scan(order_by_id=True, blobs=BlobForm.BYTES)):
+    for batch in check_between(scan_by_id(table, entry.row_count)):
         yield from batch_records(batch, type_)
 
 
@@ -172,7 +172,7 @@ def export_lines(
         total = sum(entry.row_count for entry, _ in tables)
         for entry, type_ in tables:
             table = engine.store.tables.open(entry.at)
-            for batch in check_between(table.scan(order_by_id=True, blobs=BlobForm.BYTES)):
+            for batch in check_between(scan_by_id(table, entry.row_count)):
                 yield from lines(batch, type_)
                 done += batch.num_rows
                 tell(Progress("export", done, total, Unit.ROWS, done))
